@@ -2,7 +2,7 @@ import { tmpdir } from "node:os";
 import { isAbsolute, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../core/formats/config/agent.ts";
 import type { ParsedStdioServer } from "../core/formats/config/server.ts";
-import { interpolate, type Interpolation, type LookupVariable } from "../core/formats/interpolate.ts";
+import { interpolate, type Interpolation, type LookupVariable } from "../core/formats/read-json.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, StdioServerSpec } from "../core/formats/model.ts";
 import { baseEnvironment, localBinPath, mergeEnvironments } from "../process/environment.ts";

@@ -1,6 +1,6 @@
 import { basename, dirname, resolve } from "node:path";
 import { isSettingOfConfig, parseConfig } from "../core/formats/config/parse-config.ts";
-import { interpolate } from "../core/formats/interpolate.ts";
+import { interpolate } from "../core/formats/read-json.ts";
 import { asObject, withoutUndefined } from "../core/formats/json.ts";
 import { assembleEval, type LoadedConfig, ownServers, placeExtensions } from "./assemble-eval.ts";
 import {

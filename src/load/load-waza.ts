@@ -1,5 +1,5 @@
 import { basename, dirname, extname, join, resolve } from "node:path";
-import { assertedServers } from "../core/formats/assertion-kinds.ts";
+import { assertedServers } from "../core/formats/model.ts";
 import {
   mergeServerTables,
   type ServerOverlay,

@@ -6,7 +6,7 @@ import type { Fixtures } from "../core/formats/config/mock.ts";
 import { noServers as noTable, type ServerTable } from "../core/formats/config/server-tables.ts";
 import { buildServer, type BuildServer } from "../core/formats/config/server.ts";
 import { type McpConfigServer, parseMcpConfigFile } from "../core/formats/eval-file/parse-mcp-config-file.ts";
-import { interpolate } from "../core/formats/interpolate.ts";
+import { interpolate } from "../core/formats/read-json.ts";
 import { asObject, isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject, ServerLifetime } from "../core/formats/model.ts";
 import { readRegularFile } from "../files/read-file.ts";

@@ -1,7 +1,7 @@
 import { realpathSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import { taskChecksNothing } from "../core/formats/assertion-kinds.ts";
+import { taskChecksNothing } from "../core/formats/model.ts";
 import type { ProvidedServers } from "../core/formats/config/server-tables.ts";
 import type { EvalExtensions } from "../core/formats/extension/extension-table-schema.ts";
 import { withoutUndefined } from "../core/formats/json.ts";

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { createAgent } from "../agents/driver.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import { usesJudge } from "../core/formats/uses-judge.ts";
+import { usesJudge } from "../core/formats/step.ts";
 import type { Grade, GradeContext } from "../core/grade/grader.ts";
 import { gradersOf } from "../core/grade/graders.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";

@@ -1,7 +1,7 @@
 import type { AgentContext, AgentDriver } from "../agents/driver.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
-import { usesJudge } from "../core/formats/uses-judge.ts";
+import { usesJudge } from "../core/formats/step.ts";
 import { expanderOf } from "../core/templates/expand.ts";
 import type { Emit, Phase, TrialOutcome } from "../core/trace/events.ts";
 import { abortAfter, abortWithAny } from "../process/deadline.ts";

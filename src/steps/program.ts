@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { McpvalsError } from "../core/errors/error.ts";
-import { idlenessOf, type ProgramText } from "../core/formats/idle-program.ts";
+import { idlenessOf, type ProgramText } from "../core/formats/weak-expectations.ts";
 import { asList, asObject, isJsonObject } from "../core/formats/json.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import { readJsonText } from "../core/formats/read-json.ts";

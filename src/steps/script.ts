@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { access, open, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import type { ProgramText } from "../core/formats/idle-program.ts";
+import type { ProgramText } from "../core/formats/weak-expectations.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import { readJsonText } from "../core/formats/read-json.ts";

@@ -2,7 +2,7 @@ import { relative } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Task } from "../../core/formats/model.ts";
-import { usesJudge } from "../../core/formats/uses-judge.ts";
+import { usesJudge } from "../../core/formats/step.ts";
 import { actingAgents, lifetimeOf } from "../../core/plan/plan.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";

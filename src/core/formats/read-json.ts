@@ -2,15 +2,15 @@ import { createScanner } from "jsonc-parser";
 import { longestExpansion, TextRoom } from "../templates/text-room.ts";
 import { formatKeyPath, type KeyPath } from "./json.ts";
 import type { Json } from "./model.ts";
-import type { Problem } from "./problem.ts";
+import { type Problem, problem, problemAt } from "./problem.ts";
 
 /** Deepest nesting that a document may have. */
 export const maxDepth = 200;
 /** Most values (of any kind, at any depth) that a document may have. */
 export const maxValues = 200_000;
 
-/** Thrown by what gives a document's texts, and by the reader itself, for a document that is too large; the message says how. */
-export class DocumentTooLarge extends Error {}
+/** Thrown while a document is read that is too large; the message says how. */
+class DocumentTooLarge extends Error {}
 
 export interface ReadJsonOptions {
   /** What the document is called in messages about the whole of it, such as `the config`. */
@@ -29,7 +29,8 @@ export interface ReadJsonOptions {
  * that one problem, at its root.
  */
 export function readJson(document: unknown, options: ReadJsonOptions): Json {
-  const state: State = { ...options, values: 0, room: new TextRoom(tooLong) };
+  const room = new TextRoom(() => new DocumentTooLarge(`more than ${longestExpansion} characters of text`));
+  const state: State = { ...options, values: 0, room };
   try {
     return copy(document, [], state);
   } catch (error) {
@@ -37,10 +38,6 @@ export function readJson(document: unknown, options: ReadJsonOptions): Json {
     options.problems.splice(0);
     return refuse(error.message, [], state);
   }
-}
-
-function tooLong(): Error {
-  return new DocumentTooLarge(`more than ${longestExpansion} characters of text`);
 }
 
 interface State extends ReadJsonOptions {
@@ -53,53 +50,40 @@ function copy(value: unknown, path: KeyPath, state: State): Json {
   if (state.values > maxValues) throw new DocumentTooLarge(`more than ${maxValues} values`);
   if (typeof value === "string") return state.room.take(state.text(value, path));
   if (value === null || typeof value === "boolean") return value;
-  if (typeof value === "number") {
+  if (typeof value === "number")
     return Number.isFinite(value) ? value : refuse(`${value} is not a number that JSON has`, path, state);
-  }
   if (path.length >= maxDepth) return refuse(`nested deeper than ${maxDepth} levels`, path, state);
-  if (Array.isArray(value)) return copyList(value, path, state);
+  if (Array.isArray(value)) {
+    // Unlike map, this does not jump over holes.
+    const items = Array.from(value, (item, index) => copy(item, [...path, index], state));
+    // A list's own members come after its entries.
+    const last = Object.keys(value).at(-1);
+    if (last === undefined || /^\d+$/.test(last)) return items;
+    return refuse(`a list with the member ${JSON.stringify(last)} is not JSON`, path, state);
+  }
   if (isPlainObject(value)) return copyObject(value, path, state);
-  const hint = value === undefined ? { hint: "Give it a value, or leave it out." } : {};
+  const hint = value === undefined ? "Give it a value, or leave it out." : undefined;
   return refuse(`${describeKind(value)} is not JSON`, path, state, hint);
-}
-
-function copyList(value: readonly unknown[], path: KeyPath, state: State): Json {
-  // Unlike map, this does not jump over holes.
-  const items = Array.from(value, (item, index) => copy(item, [...path, index], state));
-  // A list's own members come after its entries.
-  const last = Object.keys(value).at(-1);
-  if (last === undefined || /^\d+$/.test(last)) return items;
-  return refuse(`a list with the member ${JSON.stringify(last)} is not JSON`, path, state);
 }
 
 function copyObject(value: object, path: KeyPath, state: State): Json {
   const members: [string, Json][] = [];
   for (const key of Reflect.ownKeys(value)) {
-    if (typeof key === "symbol") {
-      refuse(`a key that is a symbol (${String(key)}) is not JSON`, path, state);
-      continue;
+    if (typeof key === "symbol") refuse(`a key that is a symbol (${String(key)}) is not JSON`, path, state);
+    else if (Object.prototype.propertyIsEnumerable.call(value, key)) {
+      const place = [...path, key];
+      let member: unknown;
+      try {
+        member = Reflect.get(value, key);
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        member = refuse(`its getter threw: ${reason}`, place, state);
+      }
+      if (member !== undefined || state.mayBeAbsent?.(place) !== true)
+        members.push([key, copy(member, place, state)]);
     }
-    if (!Object.prototype.propertyIsEnumerable.call(value, key)) continue;
-    const place = [...path, key];
-    const member = memberOf(value, key, { place, state });
-    if (member === undefined && state.mayBeAbsent?.(place) === true) continue;
-    members.push([key, copy(member, place, state)]);
   }
   return Object.fromEntries(members);
-}
-
-/** The value of a member, which a getter may compute. */
-function memberOf(
-  value: object,
-  key: string,
-  at: { readonly place: KeyPath; readonly state: State },
-): unknown {
-  try {
-    return Reflect.get(value, key);
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return refuse(`its getter threw: ${reason}`, at.place, at.state);
-  }
 }
 
 function isPlainObject(value: unknown): value is object {
@@ -117,25 +101,69 @@ function describeKind(value: unknown): string {
   return typeof made === "function" && made.name !== "" ? `a ${made.name}` : "this object";
 }
 
-function refuse(
-  message: string,
-  path: KeyPath,
-  { subject, problems }: State,
-  more: Pick<Problem, "hint"> = {},
-): null {
-  const where = path.length === 0 ? subject : shorten(formatKeyPath(path));
-  problems.push({
-    code: "config/invalid-value",
-    message: `${where}: ${message}`,
-    path,
-    at: "value",
-    ...more,
-  });
+function refuse(message: string, path: KeyPath, { subject, problems }: State, hint?: string): null {
+  const place = formatKeyPath(path);
+  const where = path.length === 0 ? subject : place.length <= 120 ? place : `${place.slice(0, 80)}…`;
+  problems.push(problem(path, `${where}: ${message}`, { hint }));
   return null;
 }
 
-function shorten(text: string): string {
-  return text.length <= 120 ? text : `${text.slice(0, 80)}…`;
+/** Gives a variable's value, or undefined when it is not set. */
+export type LookupVariable = (name: string) => string | undefined;
+
+export interface Interpolation {
+  readonly value: Json;
+  readonly problems: readonly Problem[];
+  /** The text as written, by formatted key path, of every string that a variable went into. */
+  readonly templates: ReadonlyMap<string, string>;
+  /** Every variable that was looked up and found. */
+  readonly variables: ReadonlyMap<string, string>;
+}
+
+/** `$${`, or `${NAME}`, or `${NAME:-default}`, or any other `${`. */
+const reference = /\$\$\{|\$\{(?:([A-Za-z_]\w*)(?::-([^{}]*))?\})?/g;
+
+/**
+ * Copies a document as {@link readJson} does, replacing `${VAR}` and `${VAR:-default}` in every string value; `$${` writes
+ * a literal `${`. As in a shell, the default also stands for an empty variable. Keys are left as they are.
+ */
+export function interpolate(
+  document: unknown,
+  lookup: LookupVariable,
+  mayBeAbsent: (path: KeyPath) => boolean = () => false,
+): Interpolation {
+  const problems: Problem[] = [];
+  const templates = new Map<string, string>();
+  const variables = new Map<string, string>();
+  const room = new TextRoom(
+    () => new DocumentTooLarge(`its variables give more than ${longestExpansion} characters`),
+  );
+  const text = (template: string, path: KeyPath): string => {
+    if (!template.includes("${")) return template;
+    templates.set(formatKeyPath(path), template);
+    return template.replaceAll(reference, (match: string, name?: string, fallback?: string) => {
+      if (match === "$${") return "${";
+      if (name === undefined) {
+        const hint = "Write ${NAME} or ${NAME:-default} (no braces in the default); $${ writes a literal ${.";
+        problems.push(problemAt(path, ': invalid variable syntax after "${"', { hint }));
+        return "${";
+      }
+      const found = lookup(name);
+      if (found !== undefined) variables.set(name, found);
+      const value = found === "" ? (fallback ?? "") : (found ?? fallback);
+      if (value === undefined)
+        problems.push(
+          problemAt(path, `: the variable ${name} is not set`, {
+            code: "config/unset-variable",
+            text: `\${${name}`,
+            hint: `Set ${name}, pass --env ${name}=VALUE, or write \${${name}:-default}; $\${ writes a literal \${.`,
+          }),
+        );
+      return room.take(value ?? "");
+    });
+  };
+  const value = readJson(document, { subject: "the config", problems, text, mayBeAbsent });
+  return { value, problems, templates, variables };
 }
 
 /**
@@ -201,29 +229,18 @@ export function previewJson(value: unknown, limit = 80): string {
 /** The whole JSON when it has at most `room` characters, else more than `room` of them. */
 function write(value: unknown, room: number): string {
   if (typeof value === "string") return JSON.stringify(value.slice(0, room + 1));
-  if (Array.isArray(value)) return `${writeItems(value, room)}]`;
-  if (typeof value === "object" && value !== null) return `${writeMembers(value, room)}}`;
-  return value === undefined ? "undefined" : JSON.stringify(value);
-}
-
-function writeItems(items: readonly unknown[], room: number): string {
-  let text = "[";
-  for (const item of items) {
+  if (typeof value !== "object" || value === null)
+    return value === undefined ? "undefined" : JSON.stringify(value);
+  const isList = Array.isArray(value);
+  const members: Iterable<[string | number, unknown]> = isList ? value.entries() : Object.entries(value);
+  let text = isList ? "[" : "{";
+  for (const [key, member] of members) {
     if (text.length > 1) text += ",";
-    if (text.length > room) break;
-    text += write(item, room - text.length);
-  }
-  return text;
-}
-
-function writeMembers(value: object, room: number): string {
-  let text = "{";
-  for (const [key, member] of Object.entries(value) as [string, unknown][]) {
-    text += `${text.length > 1 ? "," : ""}${JSON.stringify(key.slice(0, room + 1))}:`;
+    if (typeof key === "string") text += `${JSON.stringify(key.slice(0, room + 1))}:`;
     if (text.length > room) break;
     text += write(member, room - text.length);
   }
-  return text;
+  return `${text}${isList ? "]" : "}"}`;
 }
 
 const quote = 0x22;

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { closedObject, filledText } from "./config/config-fields.ts";
+import { closedObject, filledText, optional } from "./config/config-fields.ts";
 import { parseByteSize } from "./duration.ts";
 import { asObject, withoutUndefined } from "./json.ts";
 
@@ -64,11 +64,11 @@ export const networkSchema = z.union([z.literal(false), z.array(host)]);
 
 /** What is said of a sandbox besides its kind; `usual`: where each comes from that is not given. */
 export const sandboxLimits = (usual?: string) => ({
-  network: networkSchema.optional().meta({
-    description:
-      "`[host]`: the network of this machine. `false` or an empty list: none. Addresses cannot be listed.",
-    defaultText: usual ?? "no network at all",
-  }),
+  network: optional(
+    networkSchema,
+    "`[host]`: the network of this machine. `false` or an empty list: none. Addresses cannot be listed.",
+    usual ?? "no network at all",
+  ),
   read: z
     .array(filledText)
     .optional()
@@ -83,10 +83,7 @@ export const sandboxLimits = (usual?: string) => ({
       description: "Further paths that it may write; they must exist.",
       defaultText: usual ?? "none",
     }),
-  memory: memory.optional().meta({
-    description: "Maximum memory of all its processes together.",
-    defaultText: usual ?? "`512MB`",
-  }),
+  memory: optional(memory, "Maximum memory of all its processes together.", usual ?? "`512MB`"),
   processes: z
     .int()
     .min(1)
@@ -96,18 +93,16 @@ export const sandboxLimits = (usual?: string) => ({
       description: "Maximum number of processes at once, including itself.",
       defaultText: usual ?? "`64`",
     }),
-  image: filledText.optional().meta({
-    description: "Container image for `docker`, with what the program needs, such as Node or Python.",
-    defaultText: usual ?? "none; `docker` needs one",
-  }),
+  image: optional(
+    filledText,
+    "Container image for `docker`, with what the program needs, such as Node or Python.",
+    usual ?? "none; `docker` needs one",
+  ),
 });
 
 /** A sandbox as an object. */
 export const sandboxParts = closedObject({
-  kind: sandboxKind.optional().meta({
-    description: "`none`, `process` (bubblewrap or Seatbelt) or `docker`.",
-    defaultText: "`none`",
-  }),
+  kind: optional(sandboxKind, "`none`, `process` (bubblewrap or Seatbelt) or `docker`.", "`none`"),
   runtime: z
     .union([filledText, z.array(filledText).min(1)])
     .optional()

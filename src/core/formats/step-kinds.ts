@@ -12,9 +12,9 @@ import {
   nowhere,
 } from "../templates/places.ts";
 import { isShell, scriptProgram } from "../templates/shell-line.ts";
-import { anyJson, anyObject, closedObject, duration, filledText } from "./config/config-fields.ts";
+import { anyJson, anyObject, closedObject, duration, filledText, optional } from "./config/config-fields.ts";
 import { maxDurationMs } from "./duration.ts";
-import type { ProgramText } from "./idle-program.ts";
+import type { ProgramText } from "./weak-expectations.ts";
 import { asObject, type Json, type JsonObject, withoutUndefined } from "./json.ts";
 import { validate, type Validated } from "./problem.ts";
 
@@ -236,11 +236,6 @@ export type JsonExpectation = Model<typeof jsonExpectationModel>;
 export type TextExpectation = Model<typeof textExpectationModel>;
 
 // The same, as a task's file writes it.
-
-/** A field that may be absent; `absent` says in the reference what then holds. */
-function optional<S extends z.ZodType>(field: S, description: string, absent?: string): z.ZodOptional<S> {
-  return field.optional().meta({ description, ...(absent === undefined ? {} : { defaultText: absent }) });
-}
 
 /**
  * The parameters of a rule about a whole object, which is checked only when every part is valid and all keys are known. The

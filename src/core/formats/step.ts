@@ -51,3 +51,8 @@ export function* walkSteps(steps: readonly Step[]): Generator<Step> {
     else if ("steps" in step) yield* walkSteps(step.steps);
   }
 }
+
+/** Whether one of the steps, or of those inside them, asks a judge. */
+export function usesJudge(steps: readonly Step[]): boolean {
+  return [...walkSteps(steps)].some((step) => step.type === "llm");
+}

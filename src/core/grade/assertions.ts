@@ -1,4 +1,4 @@
-import { type AssertionKind, assertionKinds } from "../formats/assertion-kinds.ts";
+import { type AssertionKind, assertionKinds } from "../formats/model.ts";
 import type { Json } from "../formats/json.ts";
 import type { AssertionSet, CallPattern, SkillPattern, Task } from "../formats/model.ts";
 import { compilePattern } from "../templates/pattern.ts";

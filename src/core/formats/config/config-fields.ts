@@ -18,6 +18,15 @@ export function closedObject<S extends z.core.$ZodShape>(shape: S): z.ZodObject<
   });
 }
 
+/** A field that may be absent; `absent` says in the reference what then holds. */
+export function optional<S extends z.ZodType>(
+  field: S,
+  description: string,
+  absent?: string,
+): z.ZodOptional<S> {
+  return field.optional().meta({ description, ...(absent === undefined ? {} : { defaultText: absent }) });
+}
+
 /** Text with at least one character that is not white space. */
 export const filledText = z.string().regex(/\S/, { error: "must not be blank" });
 

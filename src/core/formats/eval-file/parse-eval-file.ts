@@ -1,5 +1,5 @@
 import type { Diagnostic, SourceLocation } from "../../errors/error.ts";
-import { assertedServers, assertionKinds } from "../assertion-kinds.ts";
+import { assertedServers, assertionKinds } from "../model.ts";
 import type { ParsedAgent } from "../config/agent.ts";
 import { withUsualTransports } from "../config/server-tables.ts";
 import { suggestion } from "../did-you-mean.ts";

@@ -4,7 +4,7 @@ import { extensionsNamed } from "../../../../test/support/task-file.ts";
 import { formatKeyPath } from "../json.ts";
 import type { Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
-import { taskChecksNothing } from "../assertion-kinds.ts";
+import { taskChecksNothing } from "../model.ts";
 import { parseTask } from "../task/parse-task.ts";
 import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
 import { parseLegacyTask } from "./parse-legacy-task.ts";

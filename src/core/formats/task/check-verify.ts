@@ -1,4 +1,4 @@
-import { type Idleness, idlenessOf } from "../idle-program.ts";
+import { type Idleness, idlenessOf } from "../weak-expectations.ts";
 import { asObject, asText, isJsonObject, type Json, type KeyPath, valueAt } from "../json.ts";
 import type { Locate } from "../problem.ts";
 import {

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { anyObject, closedObject, duration, filledText } from "../config/config-fields.ts";
+import { anyObject, closedObject, duration, filledText, optional } from "../config/config-fields.ts";
 import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";
 import { serverSchema } from "../config/server.ts";
 import {
@@ -39,17 +39,17 @@ export const solutionSchemas = {
     description: "Sends a request to a server as the agent: exactly one of `tool`, `resource` and `prompt`.",
   }),
   call: closedObject({
-    args: anyObject.default({}).meta({ description: "Arguments of the tool." }),
+    args: anyObject.default({}).describe("Arguments of the tool."),
     ...solutionFields,
   }).meta({
     id: "SolutionCall",
     title: "Solution SERVER.TOOL",
     description: "Short for `mcp` with a server and a tool.",
   }),
-  say: z.string().meta({ description: "The agent's message; it ends the turn." }),
+  say: z.string().describe("The agent's message; it ends the turn."),
   foreach: closedObject({
     ...foreachFields,
-    steps: solutionList.meta({ description: "Steps for each item." }),
+    steps: solutionList.describe("Steps for each item."),
   }).meta({
     id: "SolutionForeach",
     title: "Solution foreach",
@@ -63,26 +63,29 @@ export const taskApiVersion = "mcp-eval/v1";
 const labelKey = z.string().regex(/^[^=\s]+$/, { error: "must be a name without spaces and =" });
 
 const metadata = closedObject({
-  name: filledText.meta({ description: "Unique in a run." }),
-  description: z.string().optional().meta({ description: "Shown in lists and reports." }),
-  difficulty: z.enum(["easy", "medium", "hard"]).optional().meta({ description: "For `--difficulty`." }),
-  tags: z.array(filledText).default([]).meta({ description: "For `--tag`." }),
-  labels: z.record(labelKey, z.string()).default({}).meta({ description: "For `--label KEY=VALUE`." }),
-  timeout: duration.optional().meta({
-    description: "Time limit of setup, agent and verify together.",
-    defaultText: "the eval's limit of a trial, which is `5m` unless set",
-  }),
-  stateProbe: z.array(filledText).default([]).meta({
-    description:
+  name: filledText.describe("Unique in a run."),
+  description: optional(z.string(), "Shown in lists and reports."),
+  difficulty: z.enum(["easy", "medium", "hard"]).optional().describe("For `--difficulty`."),
+  tags: z.array(filledText).default([]).describe("For `--tag`."),
+  labels: z.record(labelKey, z.string()).default({}).describe("For `--label KEY=VALUE`."),
+  timeout: optional(
+    duration,
+    "Time limit of setup, agent and verify together.",
+    "the eval's limit of a trial, which is `5m` unless set",
+  ),
+  stateProbe: z
+    .array(filledText)
+    .default([])
+    .describe(
       "`STEP` or `STEP.OUTPUT`: outputs that must be the same before setup and after cleanup; checked by `mcpvals validate --run`.",
-  }),
+    ),
 }).meta({ id: "Metadata", title: "Metadata", description: "Metadata of a task." });
 
 const importEntry = closedObject({
-  package: filledText.meta({
-    description: "`github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, or a path in the task's folder.",
-  }),
-  as: templateName.meta({ description: "Alias: its operations are steps `AS.OPERATION`." }),
+  package: filledText.describe(
+    "`github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, or a path in the task's folder.",
+  ),
+  as: templateName.describe("Alias: its operations are steps `AS.OPERATION`."),
 }).meta({ id: "Import", title: "Import", description: "An extension whose operations the task uses." });
 
 /** The names that Node uses, and those that people use. */
@@ -100,11 +103,11 @@ const platforms = [
 ] as const;
 
 const requirement = closedObject({
-  command: filledText.optional().meta({ description: "A program on the path." }),
-  env: filledText.optional().meta({ description: "An environment variable that is set." }),
-  server: filledText.optional().meta({ description: "A server that the eval provides." }),
-  platform: z.enum(platforms).optional().meta({ description: "The operating system." }),
-  judge: z.literal(true).optional().meta({ description: "A judge is configured." }),
+  command: optional(filledText, "A program on the path."),
+  env: optional(filledText, "An environment variable that is set."),
+  server: optional(filledText, "A server that the eval provides."),
+  platform: optional(z.enum(platforms), "The operating system."),
+  judge: optional(z.literal(true), "A judge is configured."),
 })
   .refine(
     (value) => Object.keys(value).length === 1,
@@ -119,17 +122,14 @@ const requirement = closedObject({
   });
 
 const promptFile = closedObject({
-  file: filledText.meta({ description: "A text file in the task's folder." }),
+  file: filledText.describe("A text file in the task's folder."),
 }).meta({ id: "PromptFile", title: "Prompt file", description: "A prompt in a file." });
 
 const userTurn = z.union([filledText, promptFile]);
 
 const limits = closedObject({
-  timeout: duration.optional().meta({
-    description: "The same as `metadata.timeout`; give one of the two.",
-    defaultText: "`metadata.timeout`",
-  }),
-  cleanupTimeout: duration.prefault("1m").meta({ description: "Time limit of cleanup." }),
+  timeout: optional(duration, "The same as `metadata.timeout`; give one of the two.", "`metadata.timeout`"),
+  cleanupTimeout: duration.prefault("1m").describe("Time limit of cleanup."),
 }).meta({ id: "TaskLimits", title: "Task limits", description: "Time limits of a task." });
 
 const spec = closedObject({
@@ -143,49 +143,52 @@ const spec = closedObject({
   setup: z
     .array(stepItem)
     .default([])
-    .meta({ description: "Steps before the agent; a failure makes the trial an error." }),
-  verify: stepList.meta({
-    description: "Steps that check the result. At least one must be able to fail.",
-  }),
-  cleanup: z.array(stepItem).default([]).meta({
-    description:
+    .describe("Steps before the agent; a failure makes the trial an error."),
+  verify: stepList.describe("Steps that check the result. At least one must be able to fail."),
+  cleanup: z
+    .array(stepItem)
+    .default([])
+    .describe(
       "Steps at the end, in reverse order. They always run, and their failures do not change the verdict.",
-  }),
-  solution: solutionList.optional().meta({
-    description: "How the task can be solved; the agent `oracle` plays it.",
-    defaultText: "none",
-  }),
-  env: variables.default({}).meta({
-    description:
+    ),
+  solution: optional(solutionList, "How the task can be solved; the agent `oracle` plays it.", "none"),
+  env: variables
+    .default({})
+    .describe(
       "Variables for all steps. Values may contain templates, also of each other. Precedence: `--env`, these, the environment.",
-  }),
-  servers: z.record(filledText, serverSchema.nullable()).prefault({}).meta({
-    description:
+    ),
+  servers: z
+    .record(filledText, serverSchema.nullable())
+    .prefault({})
+    .describe(
       "Servers of this task, merged over the eval's by name: an entry without `command`, `url` and `mock` changes the eval's server, `null` removes it, `inherit: false` starts empty.",
-  }),
-  mcp_servers: anyObject.optional().meta({
-    description: "Another spelling of `servers`, used by other tools; not together with it.",
-  }),
-  elicitation: elicitationSchema.optional().meta({ description: elicitationDescription }),
-  fixtures: z.array(filledText).default([]).meta({
-    description:
+    ),
+  mcp_servers: optional(
+    anyObject,
+    "Another spelling of `servers`, used by other tools; not together with it.",
+  ),
+  elicitation: optional(elicitationSchema, elicitationDescription),
+  fixtures: z
+    .array(filledText)
+    .default([])
+    .describe(
       "Files and folders that are copied into the trial's workspace, each under the last part of its path.",
-  }),
+    ),
   requires: z
     .array(requirement)
     .default([])
-    .meta({ description: "Requirements of the task; if one is not met, it is skipped." }),
-  imports: z.array(importEntry).default([]).meta({ description: "Extensions that the task uses." }),
-  limits: limits.prefault({}).meta({ description: "Time limits of the task's parts." }),
+    .describe("Requirements of the task; if one is not met, it is skipped."),
+  imports: z.array(importEntry).default([]).describe("Extensions that the task uses."),
+  limits: limits.prefault({}).describe("Time limits of the task's parts."),
 }).meta({ id: "Spec", title: "Spec", description: "Prompt, steps and settings of a task." });
 
 /** A task file: one source of its types, its validation, its JSON Schema and its reference page. */
 export const taskSchema = closedObject({
-  $schema: z.string().optional().meta({ description: "Address of the JSON Schema, for editors." }),
-  apiVersion: z.literal(taskApiVersion).meta({ description: "Version of the format." }),
-  kind: z.literal("Task").meta({ description: "The kind of file." }),
-  metadata: metadata.meta({ description: "Name, tags, time limit and other metadata." }),
-  spec: spec.meta({ description: "Prompt, steps and their requirements." }),
+  $schema: z.string().optional().describe("Address of the JSON Schema, for editors."),
+  apiVersion: z.literal(taskApiVersion).describe("Version of the format."),
+  kind: z.literal("Task").describe("The kind of file."),
+  metadata: metadata.describe("Name, tags, time limit and other metadata."),
+  spec: spec.describe("Prompt, steps and their requirements."),
 }).meta({ title: "mcpvals task", description: "A portable task for agents with MCP servers." });
 
 /** A task file as parsed: defaults filled in, durations in milliseconds; steps as they stand in the file. */

@@ -1,6 +1,6 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import { escapeTemplate } from "../../templates/parse-template.ts";
-import { assertionKinds } from "../assertion-kinds.ts";
+import { assertionKinds } from "../model.ts";
 import type { ServerOverlay } from "../config/server-tables.ts";
 import { formatKeyPath, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { compilePattern } from "../../templates/pattern.ts";
-import { assertionKinds } from "../assertion-kinds.ts";
+import { assertionKinds } from "../model.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { asList, asObject, formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
 import type { LenientReader } from "../lenient-reader.ts";

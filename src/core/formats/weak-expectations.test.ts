@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { idlenessOf } from "./idle-program.ts";
+import { idlenessOf } from "./weak-expectations.ts";
 
 describe("idlenessOf", () => {
   it.each([
