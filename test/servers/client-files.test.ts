@@ -18,6 +18,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { parse as parseToml } from "smol-toml";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type McpClient, mcpClients } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
@@ -89,32 +90,58 @@ function write(
   });
 }
 
-const fileOf: Readonly<Record<McpClient, string>> = {
-  "claude-code": ".mcp.json",
-  codex: ".codex/config.toml",
-  gemini: ".gemini/settings.json",
-  copilot: ".mcp.json",
-  opencode: "opencode.json",
-  vscode: ".vscode/mcp.json",
-  cursor: ".cursor/mcp.json",
+const program = { command: "/usr/bin/node", env: { TOKEN: "s3cret" } };
+const named = (server: string) => ({ ...program, args: ["bridge.js", server] });
+const typed = (server: string) => ({ type: "stdio", ...named(server) });
+const urlOf = (server: string) => `http://127.0.0.1:4242/s3cret/${server}`;
+const address = (server: string) => ({ type: "http", url: urlOf(server) });
+const opencodeProgram = (server: string) => ({
+  type: "local",
+  command: [program.command, "bridge.js", server],
+  environment: program.env,
+  enabled: true,
+});
+const all = { tools: ["*"] };
+
+type Form = (server: string) => object;
+/** The file of each client, its table of servers, and an entry for a server over HTTP and over the bridge. */
+const forms: Readonly<Record<McpClient, readonly [file: string, key: string, http: Form, bridge: Form]>> = {
+  "claude-code": [".mcp.json", "mcpServers", address, typed],
+  codex: [".codex/config.toml", "mcp_servers", (server) => ({ url: urlOf(server) }), named],
+  gemini: [".gemini/settings.json", "mcpServers", (server) => ({ httpUrl: urlOf(server) }), named],
+  copilot: [
+    ".mcp.json",
+    "mcpServers",
+    (server) => ({ ...address(server), ...all }),
+    (server) => ({ ...typed(server), ...all }),
+  ],
+  opencode: [
+    "opencode.json",
+    "mcp",
+    (server) => ({ type: "remote", url: urlOf(server), enabled: true }),
+    opencodeProgram,
+  ],
+  vscode: [".vscode/mcp.json", "servers", address, typed],
+  cursor: [".cursor/mcp.json", "mcpServers", (server) => ({ url: urlOf(server) }), named],
 };
 
 describe.each(mcpClients)("the file of %s", (client) => {
-  it.each(["http", "bridge"] as const)(
-    "points to servers over %s, and is removed afterwards",
-    async (connect) => {
-      const folder = folderWith();
-      const events: EventBody[] = [];
-      const files = await write(folder, [client], { connect, events });
-      const path = join(folder, fileOf[client]);
-      expect(readFileSync(path, "utf8")).toMatchSnapshot();
-      expect(statSync(path).mode & 0o777).toBe(process.platform === "win32" ? 0o666 : 0o600);
-      expect(events).toEqual([{ type: "client_config.written", client, path, action: "created" }]);
-      await files.restore();
-      await files.restore();
-      expect(contents(folder)).toEqual({});
-    },
-  );
+  it.each(["http", "bridge"] as const)("points to servers over %s until it is removed", async (connect) => {
+    const folder = folderWith();
+    const events: EventBody[] = [];
+    const files = await write(folder, [client], { connect, events });
+    const [file, key, http, bridge] = forms[client];
+    const path = join(folder, file);
+    const text = readFileSync(path, "utf8");
+    const form = connect === "http" ? http : bridge;
+    const parsed: unknown = client === "codex" ? parseToml(text) : JSON.parse(text);
+    expect(parsed).toEqual({ [key]: { calc: form("calc"), "my-files": form("my-files") } });
+    expect(statSync(path).mode & 0o777).toBe(process.platform === "win32" ? 0o666 : 0o600);
+    expect(events).toEqual([{ type: "client_config.written", client, path, action: "created" }]);
+    await files.restore();
+    await files.restore();
+    expect(contents(folder)).toEqual({});
+  });
 });
 
 describe("a user's own file", () => {
@@ -132,8 +159,22 @@ describe("a user's own file", () => {
     const before = contents(folder);
     const events: EventBody[] = [];
     const files = await write(folder, ["gemini", "codex"], { events });
-    expect(readFileSync(join(folder, ".gemini/settings.json"), "utf8")).toMatchSnapshot();
-    expect(readFileSync(join(folder, ".codex/config.toml"), "utf8")).toMatchSnapshot();
+    expect(readFileSync(join(folder, ".gemini/settings.json"), "utf8").replaceAll("\r", "")).toBe(`{
+  // mine
+  "theme": "dark",
+  "mcpServers": { "calc": {
+      "httpUrl": "${urlOf("calc")}"
+    },
+    "own": {},
+    "my-files": {
+      "httpUrl": "${urlOf("my-files")}"
+    }
+  },
+}
+`);
+    expect(readFileSync(join(folder, ".codex/config.toml"), "utf8")).toBe(
+      `${toml}\n[mcp_servers.calc]\nurl = "${urlOf("calc")}"\n\n[mcp_servers.my-files]\nurl = "${urlOf("my-files")}"\n`,
+    );
     expect(events.map((event) => (event.type === "client_config.written" ? event.action : ""))).toEqual([
       "replaced",
       "replaced",
@@ -355,8 +396,10 @@ it("reports a file that cannot be restored", async () => {
 });
 
 it("writes a separate file for programs that take its path", async () => {
-  expect(mcpConfigText(endpoints)).toMatchSnapshot();
-  expect(mcpConfigText(endpoints, "bridge")).toMatchSnapshot();
+  for (const [connect, form] of [["http", address] as const, ["bridge", typed] as const])
+    expect(JSON.parse(mcpConfigText(endpoints, connect))).toEqual({
+      mcpServers: { calc: form("calc"), "my-files": form("my-files") },
+    });
   const file = await writeMcpConfigFile(endpoints);
   expect(readFileSync(file.path, "utf8")).toBe(mcpConfigText(endpoints));
   expect(statSync(file.path).mode & 0o077).toBe(process.platform === "win32" ? 0o066 : 0);
