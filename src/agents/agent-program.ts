@@ -8,7 +8,7 @@ import { withoutUndefined } from "../core/formats/json.ts";
 import type { AcpAgentSpec, AgentPreset, AgentSkills, CommandAgentSpec } from "../core/formats/model.ts";
 import type { Preset } from "../core/formats/presets/preset.ts";
 import { presets } from "../core/formats/presets/presets.ts";
-import { longestExpansion, TextRoom } from "../core/templates/text-room.ts";
+import { longestExpansion, TextRoom } from "../core/templates/template.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { makeFolder } from "../files/make-folder.ts";
 import { findProgram } from "../process/environment.ts";

@@ -5,7 +5,7 @@ import type {
   SolutionAction,
   Turn,
 } from "../core/formats/model.ts";
-import type { Scope } from "../core/templates/scope.ts";
+import type { Scope } from "../core/templates/template.ts";
 import type { Emit } from "../core/trace/events.ts";
 import type { ClientSide, ServerSession } from "../servers/client/session.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";

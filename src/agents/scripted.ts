@@ -1,5 +1,5 @@
 import { pathToFileURL } from "node:url";
-import { answerText } from "../core/checks/result-text.ts";
+import { answerText } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type {
   BuiltinAgentSpec,
@@ -11,7 +11,7 @@ import type {
 } from "../core/formats/model.ts";
 import type { McpRequest } from "../core/formats/step.ts";
 import { expanderOf, expandJson, loopItems } from "../core/templates/expand.ts";
-import { type Scope, withLocals } from "../core/templates/scope.ts";
+import { type Scope, withLocals } from "../core/templates/template.ts";
 import { type CallOutcome, type ClientSide, sendRequest } from "../servers/client/session.ts";
 import type { AgentContext, AgentDriver, ClientSideContext } from "./driver.ts";
 

@@ -1,7 +1,7 @@
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Json } from "../core/formats/model.ts";
-import type { SchemaCheck } from "../core/checks/schema-check.ts";
+import type { SchemaCheck } from "../core/checks/tool-result.ts";
 import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 
 const defaultTimeoutMs = 5000;

@@ -4,7 +4,7 @@ import { Ajv2019 } from "ajv/dist/2019.js";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import { previewJson } from "../core/formats/read-json.ts";
-import type { SchemaCheck, SchemaError } from "../core/checks/schema-check.ts";
+import type { SchemaCheck, SchemaError } from "../core/checks/tool-result.ts";
 import type { JsonObject } from "../core/formats/json.ts";
 
 /** One value to validate; answered with a {@link SchemaCheck}, in order. */

@@ -1,5 +1,5 @@
 import { equalJson } from "../core/checks/json-difference.ts";
-import { resultText, structuredContent } from "../core/checks/result-text.ts";
+import { resultText, structuredContent } from "../core/checks/tool-result.ts";
 import { errorCatalogue } from "../core/errors/catalogue.ts";
 import type { SerializedError } from "../core/errors/error.ts";
 import { isJsonObject, type Json } from "../core/formats/json.ts";

@@ -1,6 +1,6 @@
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
-import type { ValidateSchema } from "../core/checks/schema-check.ts";
+import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";

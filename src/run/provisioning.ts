@@ -1,10 +1,9 @@
-import type { ValidateSchema } from "../core/checks/schema-check.ts";
+import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { Eval, ServerSpec } from "../core/formats/model.ts";
 import { effectiveServers, type Plan, type Trial } from "../core/plan/plan.ts";
 import type { Expander } from "../core/templates/expand.ts";
-import { parseTemplate } from "../core/templates/parse-template.ts";
-import { taskRoots } from "../core/templates/scope.ts";
+import { parseTemplate, taskRoots } from "../core/templates/template.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { version } from "../core/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";

@@ -1,4 +1,4 @@
-import type { ValidateSchema } from "../core/checks/schema-check.ts";
+import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import type { ServerSpec } from "../core/formats/model.ts";
 import { openSession, type StartOptions } from "./client/open-session.ts";
 import type { ServerSession } from "./client/session.ts";

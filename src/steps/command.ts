@@ -1,4 +1,4 @@
-import { checkText } from "../core/checks/text-expectation.ts";
+import { checkText } from "../core/checks/expectations.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { CommandStep, TextExpectation } from "../core/formats/step.ts";

@@ -1,4 +1,4 @@
-import { expandJsonExpectations, expandTextExpectation } from "../core/checks/expand-expectation.ts";
+import { expandJsonExpectations, expandTextExpectation } from "../core/checks/expectations.ts";
 import type { Json } from "../core/formats/model.ts";
 import type { JsonExpectation, Step, TextExpectation } from "../core/formats/step.ts";
 import { kindOf, type StepType } from "../core/formats/step-kinds.ts";
@@ -13,7 +13,7 @@ import {
   inUrl,
   inVariable,
 } from "../core/templates/places.ts";
-import { isShell, scriptProgram } from "../core/templates/shell-line.ts";
+import { isShell, scriptProgram } from "../core/templates/shell.ts";
 
 /** Expands one value of a step; `key` is its own key. */
 type Rule = (value: never, expander: Expander, step: Step, key: string) => unknown;

@@ -1,6 +1,5 @@
-import { excerpt } from "../core/checks/excerpt.ts";
-import { isNoAnswer } from "../core/checks/http-status.ts";
-import { checkText } from "../core/checks/text-expectation.ts";
+import { checkText, excerpt } from "../core/checks/expectations.ts";
+import { isNoAnswer } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { HttpExpectation, HttpStep } from "../core/formats/step.ts";
 import { shortened } from "../core/text/visible-text.ts";

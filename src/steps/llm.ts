@@ -1,4 +1,4 @@
-import { excerpt } from "../core/checks/excerpt.ts";
+import { excerpt } from "../core/checks/expectations.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { LlmStep } from "../core/formats/step.ts";

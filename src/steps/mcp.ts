@@ -1,14 +1,13 @@
 import { checkExpectedResult } from "../core/checks/expected-result.ts";
-import { checkJson } from "../core/checks/json-expectation.ts";
+import { checkJson, checkText } from "../core/checks/expectations.ts";
 import {
   answerText,
+  formatSchemaError,
   outputProblem,
   resultProblem,
   resultText,
   structuredContent,
-} from "../core/checks/result-text.ts";
-import { formatSchemaError } from "../core/checks/schema-check.ts";
-import { checkText } from "../core/checks/text-expectation.ts";
+} from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { didYouMean, listNames } from "../core/formats/did-you-mean.ts";
 import { asList, asObject, withoutUndefined } from "../core/formats/json.ts";

@@ -5,7 +5,7 @@ import { asList, asObject, isJsonObject } from "../core/formats/json.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import { readJsonText } from "../core/formats/read-json.ts";
 import type { StepBase } from "../core/formats/step.ts";
-import { hasShellValues, isShell } from "../core/templates/shell-line.ts";
+import { hasShellValues, isShell } from "../core/templates/shell.ts";
 import type { Check } from "../core/trace/events.ts";
 import { abortAfter, untilAborted } from "../process/deadline.ts";
 import { defaultShell } from "../process/environment.ts";

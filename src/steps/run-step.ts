@@ -3,7 +3,7 @@ import { withoutUndefined } from "../core/formats/json.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { checkingScope, expanderOf } from "../core/templates/expand.ts";
-import { type Resolve, type Scope, withLocals } from "../core/templates/scope.ts";
+import { type Resolve, type Scope, withLocals } from "../core/templates/template.ts";
 import type { Check } from "../core/trace/events.ts";
 import { abortAfter, pause } from "../process/deadline.ts";
 import { expandStep } from "./expand-step.ts";

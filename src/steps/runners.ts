@@ -11,7 +11,7 @@ import type {
   Step,
 } from "../core/formats/step.ts";
 import { loopItems } from "../core/templates/expand.ts";
-import { withLocals } from "../core/templates/scope.ts";
+import { withLocals } from "../core/templates/template.ts";
 import type { Check } from "../core/trace/events.ts";
 import { commandStep } from "./command.ts";
 import { fileStep } from "./file.ts";
@@ -24,8 +24,8 @@ import {
   type Ran,
   runCleanup,
   runSequence,
-  setupFailed,
   type SequenceReport,
+  setupFailed,
 } from "./run-sequence.ts";
 import { scriptStep } from "./script.ts";
 import type { RunChild, StepAttempt, StepContext, StepReport, StepRunner } from "./step-runner.ts";

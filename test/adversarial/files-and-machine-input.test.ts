@@ -17,7 +17,7 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import { parseStrictYaml } from "../../src/core/formats/parse-yaml.ts";
 import { envRoot, expanderOf } from "../../src/core/templates/expand.ts";
-import { resolveIn, type Scope } from "../../src/core/templates/scope.ts";
+import { resolveIn, type Scope } from "../../src/core/templates/template.ts";
 import { ExtensionProcess } from "../../src/extensions/host/extension-process.ts";
 import { unpackArchive } from "../../src/extensions/resolve/archive.ts";
 import { readLock } from "../../src/extensions/resolve/files.ts";

@@ -1,10 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { checkJson } from "../../src/core/checks/json-expectation.ts";
+import { checkJson } from "../../src/core/checks/expectations.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { statesText } from "../../src/core/formats/contains-text.ts";
-import type { JudgeSpec, Json } from "../../src/core/formats/model.ts";
+import type { Json, JudgeSpec } from "../../src/core/formats/model.ts";
 import type { FileStep, JsonExpectation } from "../../src/core/formats/step.ts";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import type { Check } from "../../src/core/trace/events.ts";

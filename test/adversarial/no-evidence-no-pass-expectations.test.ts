@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkExpectedResult } from "../../src/core/checks/expected-result.ts";
-import { checkJson } from "../../src/core/checks/json-expectation.ts";
-import { checkText } from "../../src/core/checks/text-expectation.ts";
+import { checkJson, checkText } from "../../src/core/checks/expectations.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import { leavesNothing } from "../../src/core/formats/cannot-fail.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import type { Json, JsonObject, SolutionAction } from "../../src/core/formats/model.ts";
-import { type Scope, withLocals } from "../../src/core/templates/scope.ts";
+import { type Scope, withLocals } from "../../src/core/templates/template.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";

@@ -3,7 +3,7 @@ import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { JsonObject, ScriptedAction } from "../../src/core/formats/model.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
-import { resolveIn } from "../../src/core/templates/scope.ts";
+import { resolveIn } from "../../src/core/templates/template.ts";
 import { recordedContext } from "../support/agent-context.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
 

@@ -5,8 +5,7 @@ import { parseTask } from "../../src/core/formats/task/parse-task.ts";
 import { migrateTask } from "../../src/load/migrate/migrate-task.ts";
 import { parseData } from "../../src/load/read/read-document.ts";
 import { SourceText } from "../../src/load/problems.ts";
-import { parseTemplate } from "../../src/core/templates/parse-template.ts";
-import { taskRoots } from "../../src/core/templates/scope.ts";
+import { parseTemplate, taskRoots } from "../../src/core/templates/template.ts";
 import {
   files,
   judgeForm,

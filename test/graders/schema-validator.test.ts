@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Json } from "../../src/core/formats/model.ts";
-import { formatSchemaError, type SchemaCheck } from "../../src/core/checks/schema-check.ts";
+import { formatSchemaError, type SchemaCheck } from "../../src/core/checks/tool-result.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 
 const limitMs = 400;

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { CommandStep, ScriptStep } from "../../src/core/formats/step.ts";
-import type { Scope } from "../../src/core/templates/scope.ts";
+import type { Scope } from "../../src/core/templates/template.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport, TrialContext } from "../../src/steps/step-runner.ts";

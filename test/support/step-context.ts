@@ -3,7 +3,7 @@ import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Json } from "../../src/core/formats/model.ts";
-import { resolveIn, withLocals, type Scope } from "../../src/core/templates/scope.ts";
+import { resolveIn, type Scope, withLocals } from "../../src/core/templates/template.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import type { StepContext, TrialContext } from "../../src/steps/step-runner.ts";
 

@@ -1,7 +1,7 @@
 import type { SerializedError } from "../../src/core/errors/error.ts";
 import type { Json, JsonObject, Task, Turn } from "../../src/core/formats/model.ts";
 import type { McpExpectation, McpStep } from "../../src/core/formats/step.ts";
-import type { SchemaCheck } from "../../src/core/checks/schema-check.ts";
+import type { SchemaCheck } from "../../src/core/checks/tool-result.ts";
 import type { GradeContext } from "../../src/core/grade/grader.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import { buildTrajectory, type Trajectory } from "../../src/core/trace/trajectory.ts";

@@ -5,7 +5,7 @@ import { previewJson, readJsonText } from "../formats/read-json.ts";
 import { dashes, plainText, shortened } from "../text/visible-text.ts";
 import type { Check } from "../trace/events.ts";
 import { containsJson, jsonDifference, type JsonDifference, pointerTo } from "./json-difference.ts";
-import { resultText, structuredContent } from "./result-text.ts";
+import { resultText, structuredContent } from "./tool-result.ts";
 
 const numberTolerance = 1e-4;
 

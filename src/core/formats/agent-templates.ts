@@ -1,4 +1,4 @@
-import { argumentRefusal } from "../templates/shell-line.ts";
+import { argumentRefusal } from "../templates/shell.ts";
 import { didYouMean, suggestion } from "./did-you-mean.ts";
 import { asList, asObject, formatKeyPath, type KeyPath } from "./json.ts";
 import type { Problem } from "./problem.ts";

@@ -1,5 +1,5 @@
 import { createScanner } from "jsonc-parser";
-import { longestExpansion, TextRoom } from "../templates/text-room.ts";
+import { longestExpansion, TextRoom } from "../templates/template.ts";
 import { formatKeyPath, type KeyPath } from "./json.ts";
 import type { Json } from "./model.ts";
 import { type Problem, problem, problemAt } from "./problem.ts";

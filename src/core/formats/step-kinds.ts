@@ -11,7 +11,7 @@ import {
   inVariable,
   nowhere,
 } from "../templates/places.ts";
-import { isShell, scriptProgram } from "../templates/shell-line.ts";
+import { isShell, scriptProgram } from "../templates/shell.ts";
 import { anyJson, anyObject, closedObject, duration, filledText, optional } from "./config/config-fields.ts";
 import { maxDurationMs } from "./duration.ts";
 import type { ProgramText } from "./weak-expectations.ts";

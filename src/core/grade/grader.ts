@@ -1,4 +1,4 @@
-import type { ValidateSchema } from "../checks/schema-check.ts";
+import type { ValidateSchema } from "../checks/tool-result.ts";
 import type { SerializedError } from "../errors/error.ts";
 import { didYouMean } from "../formats/did-you-mean.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";

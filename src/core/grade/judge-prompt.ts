@@ -1,4 +1,4 @@
-import { resultText } from "../checks/result-text.ts";
+import { resultText } from "../checks/tool-result.ts";
 import type { Json, JsonObject, Task } from "../formats/model.ts";
 import type { TurnEnd } from "../trace/events.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";

@@ -1,4 +1,4 @@
-import { contentProblem, outputProblem, resultText } from "../checks/result-text.ts";
+import { contentProblem, outputProblem, resultText } from "../checks/tool-result.ts";
 import { containsText } from "../formats/contains-text.ts";
 import { commonSequence } from "../text/common-sequence.ts";
 import { shortened } from "../text/visible-text.ts";

@@ -1,4 +1,4 @@
-import { searchableText } from "../checks/result-text.ts";
+import { searchableText } from "../checks/tool-result.ts";
 import { containsText, statesText } from "../formats/contains-text.ts";
 import {
   type EndedTurn,

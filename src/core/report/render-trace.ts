@@ -1,7 +1,7 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
 import { previewJson } from "../formats/read-json.ts";
-import { shownShellText } from "../templates/shell-line.ts";
+import { shownShellText } from "../templates/shell.ts";
 import { visibleText } from "../text/visible-text.ts";
 import type { EventOf, TraceEvent } from "../trace/events.ts";
 import { stepPaths } from "../trace/step-runs.ts";

@@ -1,12 +1,19 @@
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
-import { type Expression, type Filter, parseTemplate } from "./parse-template.ts";
+import {
+  type Expression,
+  type Filter,
+  isTrustedRoot,
+  longestExpansion,
+  parseTemplate,
+  type Resolve,
+  type Scope,
+  TextRoom,
+} from "./template.ts";
 import { type FindPlace, inText, inWantedText } from "./places.ts";
-import { isTrustedRoot, type Resolve, type Scope } from "./scope.ts";
 import { selectJson } from "./select-json.ts";
-import { placeInShell, type ShellText } from "./shell-line.ts";
-import { longestExpansion, TextRoom } from "./text-room.ts";
+import { placeInShell, type ShellText } from "./shell.ts";
 
 /**
  * Replaces the expressions of a template. A value that is no text is written as JSON. Throws `task/template` for a name

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../errors/error.ts";
-import { isCodeVariable } from "./shell-line.ts";
+import { isCodeVariable } from "./shell.ts";
 
 /** How an untrusted value is written in one place of a text. */
 export interface Place {

@@ -3,8 +3,15 @@ import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
 import { envRoot, expandJson, expandText } from "./expand.ts";
-import { escapeTemplate, parseTemplate } from "./parse-template.ts";
-import { resolveIn, resolveNames, type Scope, taskRoots, withLocals } from "./scope.ts";
+import {
+  escapeTemplate,
+  parseTemplate,
+  resolveIn,
+  resolveNames,
+  type Scope,
+  taskRoots,
+  withLocals,
+} from "./template.ts";
 import { selectJson } from "./select-json.ts";
 
 const body = JSON.stringify({ items: [{ name: "a b" }, { name: "c" }], count: 2 });

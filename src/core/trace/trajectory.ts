@@ -1,4 +1,4 @@
-import { resultProblem, resultText } from "../checks/result-text.ts";
+import { resultProblem, resultText } from "../checks/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../formats/json.ts";
 import type { Fault, Task } from "../formats/model.ts";
 import type { Trial } from "../plan/plan.ts";

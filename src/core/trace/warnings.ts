@@ -1,4 +1,4 @@
-import { searchableText } from "../checks/result-text.ts";
+import { searchableText } from "../checks/tool-result.ts";
 import { statesText } from "../formats/contains-text.ts";
 import { isJsonObject } from "../formats/json.ts";
 import { type Step, walkSteps } from "../formats/step.ts";

@@ -1,4 +1,4 @@
-import type { ValidateSchema } from "../../core/checks/schema-check.ts";
+import type { ValidateSchema } from "../../core/checks/tool-result.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { suggestion } from "../../core/formats/did-you-mean.ts";
 import type { ExtensionManifest, ExtensionPhase } from "../../core/formats/extension/manifest.ts";

@@ -1,4 +1,4 @@
-import { formatSchemaError, type SchemaError, type ValidateSchema } from "../../core/checks/schema-check.ts";
+import { formatSchemaError, type SchemaError, type ValidateSchema } from "../../core/checks/tool-result.ts";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
 import { goDurationPattern } from "../../core/formats/duration.ts";
@@ -7,7 +7,7 @@ import { fillDefaults } from "../../core/formats/extension/protocol.ts";
 import { formatKeyPath, isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, JsonObject, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
-import { parseTemplate } from "../../core/templates/parse-template.ts";
+import { parseTemplate } from "../../core/templates/template.ts";
 
 /**
  * Checks the steps of a task that use extensions, as far as their manifests are known: operations, phases, arguments.

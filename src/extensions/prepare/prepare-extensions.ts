@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
-import type { ValidateSchema } from "../../core/checks/schema-check.ts";
+import type { ValidateSchema } from "../../core/checks/tool-result.ts";
 import { errorKinds } from "../../core/errors/catalogue.ts";
 import { type Diagnostic, McpvalsError } from "../../core/errors/error.ts";
 import { formatLocation } from "../../core/errors/render.ts";
@@ -12,8 +12,7 @@ import { withoutUndefined } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import { type Expander, expanderOf } from "../../core/templates/expand.ts";
-import { parseTemplate } from "../../core/templates/parse-template.ts";
-import { resolveNames, type Scope, taskRoots } from "../../core/templates/scope.ts";
+import { parseTemplate, resolveNames, type Scope, taskRoots } from "../../core/templates/template.ts";
 import { createRedactor, type Secret } from "../../core/trace/redact.ts";
 import { findProgram } from "../../process/environment.ts";
 import { sandboxOf } from "../../sandbox/sandboxes.ts";

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { expandText } from "../../core/templates/expand.ts";
-import { type Scope, taskRoots } from "../../core/templates/scope.ts";
+import { type Scope, taskRoots } from "../../core/templates/template.ts";
 import { literalText, shellVariables, withoutExpression } from "./texts.ts";
 
 const scope: Scope = new Map(taskRoots.map((root) => [root, () => "REPLACED"]));

@@ -1,5 +1,9 @@
-import { escapeTemplate, parseTemplate, type TemplatePart } from "../../core/templates/parse-template.ts";
-import { taskRoots } from "../../core/templates/scope.ts";
+import {
+  escapeTemplate,
+  parseTemplate,
+  taskRoots,
+  type TemplatePart,
+} from "../../core/templates/template.ts";
 
 /** Variables that every process of a step has, and those that a shell makes itself. */
 const usual = new Set(

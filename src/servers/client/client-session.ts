@@ -1,6 +1,5 @@
 import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprotocol/client";
-import { isNoAnswer } from "../../core/checks/http-status.ts";
-import { contentProblem } from "../../core/checks/result-text.ts";
+import { contentProblem, isNoAnswer } from "../../core/checks/tool-result.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";

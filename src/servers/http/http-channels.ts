@@ -1,4 +1,4 @@
-import { isNoAnswer } from "../../core/checks/http-status.ts";
+import { isNoAnswer } from "../../core/checks/tool-result.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { valueAt } from "../../core/formats/json.ts";
 import { pause, untilAborted, withDeadline } from "../../process/deadline.ts";

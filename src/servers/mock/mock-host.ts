@@ -1,4 +1,4 @@
-import type { ValidateSchema } from "../../core/checks/schema-check.ts";
+import type { ValidateSchema } from "../../core/checks/tool-result.ts";
 import type { MockServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import {

@@ -1,5 +1,5 @@
 import { jsonDifference } from "../../core/checks/json-difference.ts";
-import { formatSchemaError, type ValidateSchema } from "../../core/checks/schema-check.ts";
+import { formatSchemaError, type ValidateSchema } from "../../core/checks/tool-result.ts";
 import { isJsonObject, valueAt, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json, JsonObject, MockDefinition, MockResponse } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/read-json.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
-import { placeVariables, shellMark, ShellTextError } from "../../templates/shell-text.ts";
+import { placeVariables, shellMark, ShellTextError } from "../../templates/shell.ts";
 import type { AgentSkills } from "../config/agent.ts";
 import { closedObject } from "../config/config-fields.ts";
 import { LenientReader } from "../lenient-reader.ts";

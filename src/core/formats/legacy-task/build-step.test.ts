@@ -1,7 +1,7 @@
 import { array, assert, constantFrom, property } from "fast-check";
 import { expect, it } from "vitest";
 import { expandText } from "../../templates/expand.ts";
-import { resolveIn, type Scope } from "../../templates/scope.ts";
+import { resolveIn, type Scope } from "../../templates/template.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { escapeJson, translateFieldPath, translateTemplate } from "./build-step.ts";
 

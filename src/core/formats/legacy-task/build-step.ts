@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { escapeTemplate } from "../../templates/parse-template.ts";
+import { escapeTemplate } from "../../templates/template.ts";
 import { anyJson, anyObject, closedObject, goDuration, patternText, texts } from "../config/config-fields.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { exact, type Json, type JsonObject, type KeyPath } from "../json.ts";

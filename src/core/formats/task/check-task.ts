@@ -1,5 +1,4 @@
-import { type Expression, parseTemplate } from "../../templates/parse-template.ts";
-import { taskRoots } from "../../templates/scope.ts";
+import { type Expression, parseTemplate, taskRoots } from "../../templates/template.ts";
 import { saysKind } from "../config/server-tables.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { packageProblem } from "../extension/extension-table-schema.ts";

@@ -3,13 +3,15 @@ import { filtersHint } from "../../templates/expand.ts";
 import {
   type Expression,
   expressionPattern,
+  isTrustedRoot,
   parseTemplate,
+  taskRoots,
   type TemplatePart,
-} from "../../templates/parse-template.ts";
+  type Trust,
+} from "../../templates/template.ts";
 import type { FindPlace } from "../../templates/places.ts";
-import { isTrustedRoot, taskRoots, type Trust } from "../../templates/scope.ts";
 import { selectJson } from "../../templates/select-json.ts";
-import { placeInShell } from "../../templates/shell-line.ts";
+import { placeInShell } from "../../templates/shell.ts";
 import { didYouMean, isOneEditFrom, suggestion } from "../did-you-mean.ts";
 import type { Json, KeyPath } from "../json.ts";
 import { type Problem, problemAt } from "../problem.ts";

@@ -1,5 +1,5 @@
 import type { Diagnostic } from "../../errors/error.ts";
-import { type Expression, parseTemplate } from "../../templates/parse-template.ts";
+import { type Expression, parseTemplate } from "../../templates/template.ts";
 import { inVariable } from "../../templates/places.ts";
 import {
   type DeclaredExtension,

@@ -1,5 +1,4 @@
-import { parseTemplate } from "../../templates/parse-template.ts";
-import { taskRoots } from "../../templates/scope.ts";
+import { parseTemplate, taskRoots } from "../../templates/template.ts";
 import { buildServer, buildServers, type ParsedServer } from "../config/server.ts";
 import {
   mergeServerTables,

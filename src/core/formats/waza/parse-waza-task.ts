@@ -1,10 +1,9 @@
 import type { Diagnostic } from "../../errors/error.ts";
-import { escapeTemplate } from "../../templates/parse-template.ts";
-import { assertionKinds } from "../model.ts";
+import { escapeTemplate } from "../../templates/template.ts";
+import { assertionKinds, type Json, type Task } from "../model.ts";
 import type { ServerOverlay } from "../config/server-tables.ts";
 import { formatKeyPath, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import type { Json, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { FileStep } from "../step.ts";
 import {

@@ -1,12 +1,81 @@
-import { expect, it } from "vitest";
-import type { Json } from "../formats/model.ts";
-import { contentProblem, resultProblem } from "./result-text.ts";
+import { describe, expect, it } from "vitest";
+import type { Json, JsonObject } from "../formats/model.ts";
+import { answerText, contentProblem, resultProblem, resultText, searchableText } from "./tool-result.ts";
 
-const text = { type: "text", text: "hi" };
+const text = { type: "text", text: "plain" };
+const image = { type: "image", data: "aGk=", mimeType: "image/png" };
+const embedded = { type: "resource", resource: { uri: "file:///a", text: "embedded" } };
+const blob = { type: "resource", resource: { uri: "file:///b", blob: "aGk=" } };
+
+describe("resultText", () => {
+  it.each<[string, JsonObject, string]>([
+    [
+      "joins texts and texts of embedded resources",
+      { content: [text, image, embedded, blob, text] },
+      "plain\nembedded\nplain",
+    ],
+    ["prefers text to structured content", { content: [text], structuredContent: { a: 1 } }, "plain"],
+    [
+      "takes structured content where there is no text",
+      { content: [image], structuredContent: { a: 1 } },
+      '{"a":1}',
+    ],
+    ["takes the empty text for a text", { content: [{ type: "text", text: "" }], structuredContent: {} }, ""],
+    ["is empty where there is neither", { content: [image], structuredContent: null }, ""],
+    ["is empty for what is no tool result", { content: "text", structuredContent: undefined } as never, ""],
+    ["passes over blocks that are none", { content: [null, 1, "x", [], { text: 1 }, text] }, "plain"],
+  ])("%s", (_, result, expected) => {
+    expect(resultText(result)).toBe(expected);
+  });
+
+  it("does not break on values that cannot be written", () => {
+    let deep: Json = 1;
+    for (let level = 0; level < 100_000; level += 1) deep = [deep];
+    expect(resultText({ structuredContent: deep })).toBe("[nested too deeply to write]");
+  });
+});
+
+it("searches text and structured content", () => {
+  expect(searchableText({ content: [text], structuredContent: { b: "c" } })).toBe('plain\n{"b":"c"}');
+  expect(searchableText({ content: [text] })).toBe("plain\n");
+});
+
+describe("answerText", () => {
+  it.each<[Parameters<typeof answerText>[0], JsonObject, string]>([
+    ["tool", { content: [text], contents: [{ text: "no" }] }, "plain"],
+    [
+      "resource",
+      {
+        contents: [{ uri: "a:1", text: "one" }, { uri: "a:2", blob: "aGk=" }, 5, { uri: "a:3", text: "two" }],
+      },
+      "one\ntwo",
+    ],
+    ["resource", { contents: "one", content: [text] }, ""],
+    [
+      "prompt",
+      {
+        messages: [
+          { role: "user", content: text },
+          { role: "user", content: image },
+          { role: "assistant", content: embedded },
+          { role: "assistant", content: [text, 5] },
+          { role: "user" },
+          "no",
+        ],
+      },
+      "plain\nembedded\nplain",
+    ],
+    ["prompt", {}, ""],
+  ])("of a %s: %j", (kind, result, expected) => {
+    expect(answerText(kind, result)).toBe(expected);
+  });
+});
+
+const textBlock = { type: "text", text: "hi" };
 
 it.each<[Json[]]>([
   [[]],
-  [[text, { ...text, annotations: { audience: ["user"] }, new: 1 }]],
+  [[textBlock, { ...textBlock, annotations: { audience: ["user"] }, new: 1 }]],
   [[{ type: "image", data: "", mimeType: "image/png" }]],
   [[{ type: "audio", data: "", mimeType: "audio/wav" }]],
   [[{ type: "resource_link", uri: "file:///a", name: "a" }]],
@@ -23,7 +92,7 @@ it("leaves a result without content to others", () => {
 it.each<[Json, string]>([
   ["hi", "content is not a list"],
   [null, "content is not a list"],
-  [[text, "hi"], "content[1] is not an object"],
+  [[textBlock, "hi"], "content[1] is not an object"],
   [[{ text: "hi" }], "content[0] has no type"],
   [[{ type: "video" }], 'content[0] has a type that MCP does not know: "video"'],
   [[{ type: "toString" }], 'content[0] has a type that MCP does not know: "toString"'],

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { placeVariables, ShellTextError, shellMark } from "./shell-text.ts";
+import { placeVariables, shellMark, ShellTextError } from "./shell.ts";
 
 /** A value that would act wherever it is read as code. */
 const value = [

@@ -1,7 +1,6 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
 import type { McpRequest } from "../formats/step.ts";
-import { formatSchemaError, type ValidateSchema } from "./schema-check.ts";
 
 /**
  * The text of a `CallToolResult` (MCP 2025-11-25, tools): its text blocks and the text of embedded resources, joined
@@ -171,4 +170,47 @@ export async function outputProblem(
     case "unusable":
       return `has an outputSchema that cannot be used: ${check.reason}`;
   }
+}
+
+/** The outcome of validating a value against a JSON Schema. */
+export type SchemaCheck =
+  | { readonly status: "valid" }
+  | { readonly status: "invalid"; readonly errors: readonly SchemaError[] }
+  /** The schema itself could not be used, or validation took too long. */
+  | { readonly status: "unusable"; readonly reason: string };
+
+/** Validates a value against a JSON Schema, 2020-12 unless the schema names another dialect. Never rejects. */
+export type ValidateSchema = (schema: Json, value: Json) => Promise<SchemaCheck>;
+
+/** One way in which a value violates its schema. */
+export interface SchemaError {
+  /** JSON pointer of the violating part; empty for the whole value. */
+  readonly instancePath: string;
+  /** The violated keyword, such as `required`. */
+  readonly keyword: string;
+  /** Details of the keyword as Ajv gives them, such as `missingProperty`. */
+  readonly params: JsonObject;
+  /** A predicate, such as `must be string`. */
+  readonly message: string;
+  /** Preview of the violating part; absent where the message says it all. */
+  readonly actual?: string;
+}
+
+const longestPath = 200;
+
+/** An error as a sentence. `subject` is what the whole value is called. */
+export function formatSchemaError(
+  { instancePath, message, actual }: SchemaError,
+  subject = "the value",
+): string {
+  const path = instancePath.length > longestPath ? `${instancePath.slice(0, longestPath)}…` : instancePath;
+  return `${path || subject} ${message}${actual === undefined ? "" : `, is ${actual}`}`;
+}
+
+/**
+ * Whether a status says nothing about what was asked for: the server or something before it broke, was too slow or too busy
+ * (408, 425, 429, 5xx).
+ */
+export function isNoAnswer(status: number): boolean {
+  return status >= 500 || status === 408 || status === 425 || status === 429;
 }
