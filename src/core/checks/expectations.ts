@@ -142,10 +142,16 @@ function firstDifference(left: string, right: string): number {
 /** Longest text that fits a line of a report. */
 const shortText = 80;
 
+function isShort(text: string): boolean {
+  return text.length <= shortText && !text.includes("\n");
+}
+
+function preview(text: string): string {
+  return previewJson(text, shortText);
+}
+
 /** The first difference of two texts: whole where they are short, else the first line that differs. */
 function textDifference(found: string, wanted: string): string {
-  const isShort = (text: string): boolean => text.length <= shortText && !text.includes("\n");
-  const preview = (text: string): string => previewJson(text, shortText);
   if (isShort(found) && isShort(wanted)) return `it is ${preview(found)}, expected ${preview(wanted)}`;
   const [lines, expectedLines] = [found.split("\n"), wanted.split("\n")];
   const differing = lines.findIndex((line, index) => line !== expectedLines[index]);
@@ -341,10 +347,15 @@ function typeOf(value: Json): string {
 
 /** Whether two values are printed alike, such as 5 and "5". Lists and objects that are not equal never are. */
 function isPrintedAlike(left: Json, right: Json): boolean {
-  return (
-    [left, right].every((value) => typeof value !== "object" || value === null) &&
-    String(left) === String(right)
-  );
+  return isScalar(left) && isScalar(right) && String(left) === String(right);
+}
+
+function isScalar(value: Json): value is string | number | boolean | null {
+  return typeof value !== "object" || value === null;
+}
+
+function here(messageFor: JsonDifference["messageFor"]): JsonDifference {
+  return { pointer: "", depth: 0, messageFor };
 }
 
 /**
@@ -352,11 +363,6 @@ function isPrintedAlike(left: Json, right: Json): boolean {
  * given a list, every member of it. Lists inside have as many entries as expected.
  */
 function absence(actual: Json, expected: Json): JsonDifference | undefined {
-  const here = (messageFor: JsonDifference["messageFor"]): JsonDifference => ({
-    pointer: "",
-    depth: 0,
-    messageFor,
-  });
   if (typeof actual === "string" && typeof expected === "string") {
     if (expected === "" ? actual === "" : actual.includes(expected)) return undefined;
     return here(
@@ -447,8 +453,11 @@ function similarKey({ name, holders }: Lookup): string | undefined {
   if (present.has(name) || name.length < shortestName) return undefined;
   const near = didYouMean(name, present);
   // "user2" beside "user1" is another user.
-  const withoutDigits = (text: string): string => text.replaceAll(/\d+/g, "#");
   return near !== undefined && withoutDigits(near) !== withoutDigits(name) ? near : undefined;
+}
+
+function withoutDigits(name: string): string {
+  return name.replaceAll(/\d+/g, "#");
 }
 
 function membersOf(value: Json): readonly Json[] {
