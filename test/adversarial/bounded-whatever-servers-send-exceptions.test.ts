@@ -28,8 +28,8 @@ function breaking(): never {
 
 /** Does something for the trial `second` only. */
 const inSecond =
-  <T extends { readonly id: string }>(act: () => void) =>
-  async ({ id }: T): Promise<void> => {
+  (act: () => void) =>
+  async ({ id }: { readonly id: string }): Promise<void> => {
     if (id === "second") act();
   };
 
@@ -79,7 +79,7 @@ const verdictsOf = (results: readonly TrialResult[]): string =>
 const nothing = (): Promise<void> => Promise.resolve();
 
 describe("an unexpected error makes one trial an error, and the run and its reports go on", () => {
-  const settle = inSecond<TrialResult>(breaking);
+  const settle = inSecond(breaking);
   it.each<[string, Parameters<typeof runBroken>, string]>([
     ["in its agent", [inSecond(breaking)], "nobody expected this"],
     [
