@@ -20,56 +20,21 @@ const counter: Stdio = {
 };
 const linux = process.platform === "linux";
 
-/** Tests that say what the counter has to answer, one after the other. */
-function counting(server: Stdio, expected: readonly number[]): Config {
-  const tests = expected.map((count, index) => ({
+it("servers of a run go on counting, and one that dies in a trial is a fresh one in the next", async () => {
+  const server: Stdio = { ...counter, args: [...(counter.args ?? []), "--exit-on=3"], lifetime: "per_run" };
+  const tests = [1, 2, 3, 1].map((count, index) => ({
     name: "count",
     description: `call ${index + 1}`,
     args: {},
     expectedResult: String(count),
   }));
-  return { server, toolHealthSuites: [{ name: "s", tests }] };
-}
-
-async function verdicts(config: Config): Promise<string[]> {
-  const { trials } = await evaluate(config, { output: false });
-  return trials.map(
-    ({ verdict, error, grades }) => error?.message ?? (verdict === "pass" ? verdict : JSON.stringify(grades)),
-  );
-}
-
-describe("a run whose server", () => {
-  it("is of one trial counts anew in each", async () => {
-    expect(await verdicts(counting(counter, [1, 1, 1]))).toEqual(["pass", "pass", "pass"]);
-  });
-
-  it("is of the run goes on counting", async () => {
-    expect(await verdicts(counting({ ...counter, lifetime: "per_run" }, [1, 2, 3]))).toEqual([
-      "pass",
-      "pass",
-      "pass",
-    ]);
-  });
-
-  it("is of a task counts through the task's trials", async () => {
-    const config = counting({ ...counter, lifetime: "per_task" }, [1, 1]);
-    const { trials } = await evaluate(config, { output: false, trials: 2 });
-    expect(trials.map(({ attempt, verdict }) => [attempt, verdict])).toEqual([
-      [1, "pass"],
-      [2, "fail"],
-      [1, "pass"],
-      [2, "fail"],
-    ]);
-  });
-
-  it("of the run dies in a trial has a fresh one in the next", async () => {
-    const dying: Stdio = { ...counter, args: [...(counter.args ?? []), "--exit-on=2"], lifetime: "per_run" };
-    expect(await verdicts(counting(dying, [1, 2, 1]))).toEqual([
-      "pass",
-      'server "default" exited with code 7',
-      "pass",
-    ]);
-  });
+  const { trials } = await evaluate({ server, toolHealthSuites: [{ name: "s", tests }] }, { output: false });
+  expect(trials.map(({ verdict, error }) => error?.message ?? verdict)).toEqual([
+    "pass",
+    "pass",
+    'server "default" exited with code 7',
+    "pass",
+  ]);
 });
 
 describe("a server that does not start", () => {

@@ -64,6 +64,10 @@ async function count(server: TrialServer | undefined): Promise<number> {
   return Number(/"text":"(\d+)"/.exec(JSON.stringify(outcome))?.[1]);
 }
 
+const [one, two, three] = trialsOf(["x"], 3) as [Trial, Trial, Trial];
+const signal = new AbortController().signal;
+const ended = ["server.started", "server.ready", "server.exited", "server.stopped by stdin"];
+
 /** Runs each trial with one server, in turn, and gives what the server counted in each. */
 async function counts(pool: ServerPool, trials: readonly Trial[], spec: ServerSpec): Promise<number[]> {
   const counted: number[] = [];
@@ -117,44 +121,40 @@ describe("a server", () => {
   });
 
   it("of one trial is not shared by trials at the same time", async () => {
-    const trials = trialsOf(["x"], 4);
+    const trials = [one, two, three];
     const pool = poolFor(trials);
     const counted = trials.map((trial) => counts(pool, [trial], counterSpec()));
-    expect(await Promise.all(counted)).toEqual([[1], [1], [1], [1]]);
+    expect(await Promise.all(counted)).toEqual([[1], [1], [1]]);
   });
 
-  it("of a run is one, whatever stands between it and the agents of a trial", async () => {
-    const trials = trialsOf(["x"], 3);
-    const pool = poolFor(trials);
-    const specs: readonly Partial<StdioServerSpec>[] = [
-      {},
-      { tools: ["count"] },
-      { faults: [{ kind: "delay", tool: "other", ms: 1, probability: 1 }] },
-    ];
-    const counted: number[] = [];
-    for (const [index, trial] of trials.entries()) {
-      const spec = counterSpec({ lifetime: "per_run", ...specs[index] });
-      counted.push(...(await counts(pool, [trial], spec)));
-    }
-    expect(counted).toEqual([1, 2, 3]);
+  it("of a run is one, whatever filters stand between it and the agents of a trial", async () => {
+    const pool = poolFor([one, two, three]);
+    const fault = { kind: "delay", tool: "other", ms: 1, probability: 1 } as const;
+    const filters = [{}, { tools: ["count"] }, { faults: [fault] }];
+    for (const [index, trial] of [one, two, three].entries())
+      expect(await counts(pool, [trial], counterSpec({ lifetime: "per_run", ...filters[index] }))).toEqual([
+        index + 1,
+      ]);
   });
 
   it("of a task ends after the last of its trials that runs at the same time", async () => {
-    const trials = trialsOf(["x"], 2);
-    const pool = poolFor(trials);
+    const pool = poolFor([one, two]);
     const spec = counterSpec({ lifetime: "per_task" });
-    const served = await Promise.all(trials.map((trial) => serve(pool, trial, spec)));
+    const [first, second] = await Promise.all([serve(pool, one, spec), serve(pool, two, spec)]);
     await expectLiving(1);
-    await served[0]?.server?.stop();
-    await pool.trialEnded(trials[0] as Trial);
-    expect(await count(served[1]?.server)).toBe(1);
-    await served[1]?.server?.stop();
-    await pool.trialEnded(trials[1] as Trial);
+    await first.server?.stop();
+    await pool.trialEnded(one);
+    expect(await count(second.server)).toBe(1);
+    await second.server?.stop();
+    await pool.trialEnded(two);
     await expectLiving(0);
   });
 
   it("that is shared is another one for another variant or another way to start it", async () => {
-    const trials = ["v", "w"].map((variant, index) => ({ ...(trialsOf(["x"], 2)[index] as Trial), variant }));
+    const trials = [
+      { ...one, variant: "v" },
+      { ...two, variant: "w" },
+    ];
     const pool = poolFor(trials);
     expect(await counts(pool, trials, counterSpec({ lifetime: "per_run" }))).toEqual([1, 1]);
     expect(await counts(pool, trials, counterSpec({ lifetime: "per_run" }, "own"))).toEqual([1, 1]);
@@ -162,74 +162,50 @@ describe("a server", () => {
   });
 
   it("that is shared is on record in each trial, with what it wrote there", async () => {
-    const trials = trialsOf(["x"], 2);
-    const pool = poolFor(trials);
+    const pool = poolFor([one, two]);
     const spec = counterSpec({ lifetime: "per_run" }, "--stderr");
-    const story: string[][] = [];
-    const written: string[][] = [];
-    for (const trial of trials) {
+    for (const [index, trial] of [one, two].entries()) {
       const { server, record } = await serve(pool, trial, spec);
       await count(server);
       await expect.poll(() => record.of("server.stderr").length).toBe(1);
       await server?.stop();
-      story.push(storyOf(record));
-      written.push(record.of("server.stderr").map(({ text }) => text));
+      expect(record.of("server.stderr").map(({ text }) => text)).toEqual([`${index + 1}\n`]);
+      const started = index === 0 ? "server.started" : "server.started reused";
+      const story = [started, "server.ready", "server.stderr", "server.stopped by disconnect"];
+      expect(storyOf(record)).toEqual(story);
     }
-    expect(written).toEqual([["1\n"], ["2\n"]]);
-    expect(story).toEqual(
-      ["server.started", "server.started reused"].map((started) => [
-        started,
-        "server.ready",
-        "server.stderr",
-        "server.stopped by disconnect",
-      ]),
-    );
   });
 
   it("writes nothing to the record with captureStderr: false", async () => {
-    const [trial] = trialsOf(["x"], 1);
-    const { server, record } = await serve(
-      poolFor([]),
-      trial as Trial,
-      counterSpec({ captureStderr: false }, "--stderr"),
-    );
+    const spec = counterSpec({ captureStderr: false }, "--stderr");
+    const { server, record } = await serve(poolFor([]), one, spec);
     await count(server);
     await server?.stop();
-    expect(storyOf(record)).toEqual([
-      "server.started",
-      "server.ready",
-      "server.exited",
-      "server.stopped by stdin",
-    ]);
+    expect(storyOf(record)).toEqual(ended);
   });
 
   it("that is shared and dies is lost for all who use it, and a fresh one for the next", async () => {
-    const trials = trialsOf(["x"], 3);
-    const pool = poolFor(trials);
+    const pool = poolFor([one, two, three]);
     const spec = counterSpec({ lifetime: "per_run" }, "--exit-on=2");
-    const [first, second] = await Promise.all(trials.slice(0, 2).map((trial) => serve(pool, trial, spec)));
-    expect(await count(first?.server)).toBe(1);
-    const error = await rejection(count(second?.server));
-    expect([error.code, first?.server?.lost.reason, second?.server?.lost.reason]).toEqual([
-      "server/exited",
-      error,
-      error,
-    ]);
-    for (const served of [first, second])
-      expect(storyOf(served?.record as Record)).toContain("server.exited");
-    const next = await serve(pool, trials[2] as Trial, spec);
+    const [first, second] = await Promise.all([serve(pool, one, spec), serve(pool, two, spec)]);
+    expect(await count(first.server)).toBe(1);
+    const error = await rejection(count(second.server));
+    expect(error.code).toBe("server/exited");
+    for (const { server, record } of [first, second]) {
+      expect(server?.lost.reason).toBe(error);
+      expect(storyOf(record)).toContain("server.exited");
+    }
+    const next = await serve(pool, three, spec);
     expect(await count(next.server)).toBe(1);
     expect(storyOf(next.record)[0]).toBe("server.started");
-    for (const served of [first, second, next]) await served?.server?.stop();
+    for (const { server } of [first, second, next]) await server?.stop();
     await expectLiving(1);
   });
 
   it("that is shared starts once for who asks at the same time, also when the first one gives up", async () => {
-    const trials = trialsOf(["x"], 3);
-    const pool = poolFor(trials);
+    const pool = poolFor([one, two, three]);
     const spec = counterSpec({ lifetime: "per_run" });
     const controller = new AbortController();
-    const [one, two, three] = trials as [Trial, Trial, Trial];
     const aborted = serve(pool, one, spec, controller.signal);
     const others = [serve(pool, two, spec), serve(pool, three, spec)];
     controller.abort(new Error("enough"));
@@ -240,91 +216,65 @@ describe("a server", () => {
   });
 
   it("that is shared and does not become healthy is started anew for the next trial", async () => {
-    const trials = trialsOf(["x"], 2);
-    const pool = poolFor(trials);
-    const spec = fixtureSpec(["--silent"], { lifetime: "per_run", startupTimeoutMs: 300 });
-    for (const trial of trials) {
-      const error = await rejection(serve(pool, trial, spec));
-      expect(error.code).toBe("server/handshake-timeout");
-    }
+    const pool = poolFor([one, two]);
+    const spec = fixtureSpec(["--silent"], { lifetime: "per_run", startupTimeoutMs: 200 });
+    for (const trial of [one, two])
+      expect((await rejection(serve(pool, trial, spec))).code).toBe("server/handshake-timeout");
     await expectLiving(0);
   });
 });
 
 describe("a server that does not start", () => {
   const broken = fixtureSpec(["--exit=3", "--stderr=no database"]);
-  const [trial] = trialsOf(["x"], 1) as [Trial];
+  const silent = fixtureSpec(["--silent"], { startupTimeoutMs: 200 });
 
   it("fails its trial", async () => {
-    expect((await rejection(serve(poolFor([trial]), trial, broken))).code).toBe("server/exited");
+    expect((await rejection(serve(poolFor([one]), one, broken))).code).toBe("server/exited");
   });
 
-  it("is on record and left out with required: false", async () => {
-    const { server, record } = await serve(poolFor([trial]), trial, { ...broken, required: false });
+  it.each([
+    [broken, { code: "server/exited", detail: "no database" }],
+    [silent, { code: "server/handshake-timeout" }],
+  ])("is on record and left out with required: false", async (spec, error) => {
+    const { server, record } = await serve(poolFor([one]), one, { ...spec, required: false });
     expect(server).toBeUndefined();
-    expect(record.events.at(-1)).toMatchObject({
-      type: "server.failed",
-      server: "s",
-      error: { code: "server/exited", detail: "no database" },
-    });
-  });
-
-  it("is left out with required: false when it only does not answer in time", async () => {
-    const silent = { ...fixtureSpec(["--silent"]), startupTimeoutMs: 200, required: false };
-    const { server, record } = await serve(poolFor([trial]), trial, silent);
-    expect(server).toBeUndefined();
-    expect(record.of("server.failed")).toMatchObject([{ error: { code: "server/handshake-timeout" } }]);
+    expect(record.events.at(-1)).toMatchObject({ type: "server.failed", server: "s", error });
   });
 
   it("is not left out when the trial was aborted", async () => {
     const controller = new AbortController();
-    const serving = serve(
-      poolFor([trial]),
-      trial,
-      { ...fixtureSpec(["--silent"]), required: false },
-      controller.signal,
-    );
+    const spec = fixtureSpec(["--silent"], { required: false });
+    const serving = serve(poolFor([one]), one, spec, controller.signal);
     controller.abort(new Error("enough"));
     await expect(serving).rejects.toThrow("enough");
   });
 });
 
 describe("a required server", () => {
-  const signal = new AbortController().signal;
-  const [trial] = trialsOf(["x"], 1) as [Trial];
-
   it("is started once and waits for who asks first, with a record of its own", async () => {
-    const pool = poolFor([trial]);
+    const pool = poolFor([one]);
     const spec = counterSpec({ required: true });
+    const names = ["s", "s", "t"];
     await pool.startRequired(
-      [
-        { name: "s", spec },
-        { name: "s", spec },
-        { name: "t", spec },
-      ],
+      names.map((name) => ({ name, spec })),
       signal,
     );
     await expectLiving(2);
-    const { server, record } = await serve(pool, trial, spec);
+    const { server, record } = await serve(pool, one, spec);
     await expectLiving(2);
     expect(await count(server)).toBe(1);
     await server?.stop();
-    expect(storyOf(record)).toEqual([
-      "server.started",
-      "server.ready",
-      "server.exited",
-      "server.stopped by stdin",
-    ]);
+    expect(storyOf(record)).toEqual(ended);
     await pool[Symbol.asyncDispose]();
     await expectLiving(0);
   });
 
   it("has in the record of who gets it what it wrote before", async () => {
-    const pool = poolFor([trial]);
+    const pool = poolFor([one]);
     const spec = fixtureSpec(["--stderr=one\ntwo"], { required: true, lifetime: "per_run" });
     await pool.startRequired([{ name: "s", spec }], signal);
-    const first = await serve(pool, trial, spec);
-    const second = await serve(pool, { ...trial, attempt: 2 }, spec);
+    const first = await serve(pool, one, spec);
+    const second = await serve(pool, two, spec);
     const stderr = ({ record }: Served): string =>
       record.events.flatMap((event) => (event.type === "server.stderr" ? event.text : [])).join("");
     await expect.poll(() => stderr(first)).toBe("one\ntwo\n");
@@ -334,7 +284,7 @@ describe("a required server", () => {
   });
 
   it("that has died before anybody asked is started anew for who asks", async () => {
-    const pool = poolFor([trial]);
+    const pool = poolFor([one]);
     const folder = mkdtempSync(join(tmpdir(), "required-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const marker = join(folder, "die");
@@ -355,13 +305,13 @@ describe("a required server", () => {
     const started = async (): Promise<number> => {
       const spec = servers.pop()?.spec;
       if (spec === undefined) return Number.NaN;
-      return serve(pool, trial, spec).then(({ server }) => count(server), Number);
+      return serve(pool, one, spec).then(({ server }) => count(server), Number);
     };
     await expect.poll(started, { interval: 250, timeout: 8000 }).toBe(1);
   });
 
   it("that does not start is named, with all others, in one error", async () => {
-    const pool = poolFor([trial]);
+    const pool = poolFor([one]);
     const starting = pool.startRequired(
       [
         { name: "good", spec: counterSpec({ required: true }) },
@@ -382,7 +332,7 @@ describe("a required server", () => {
   });
 
   it("is no reason to fail when the run is interrupted", async () => {
-    const pool = poolFor([trial]);
+    const pool = poolFor([one]);
     const controller = new AbortController();
     const starting = pool.startRequired([{ name: "s", spec: fixtureSpec(["--silent"]) }], controller.signal);
     controller.abort(new Error("enough"));
@@ -392,9 +342,6 @@ describe("a required server", () => {
 });
 
 describe("the agent's side of a server", () => {
-  const signal = new AbortController().signal;
-  const [trial] = trialsOf(["x"], 1) as [Trial];
-
   /** Lets an agent outside count, over the gateway. */
   async function countOutside(server: TrialServer | undefined): Promise<number> {
     const endpoint = await server?.endpoint();
@@ -406,14 +353,14 @@ describe("the agent's side of a server", () => {
   }
 
   it("is our own session where nothing stands between", async () => {
-    const { server } = await serve(poolFor([trial]), trial, counterSpec());
+    const { server } = await serve(poolFor([one]), one, counterSpec());
     expect(await server?.agentSession({ signal })).toBe(server?.session);
     await server?.closeAgentSide();
     expect(await count(server)).toBe(1);
   });
 
   it("is a session of its own behind filters, on the same process, which closes alone", async () => {
-    const { server, record } = await serve(poolFor([trial]), trial, counterSpec({ tools: ["none"] }));
+    const { server, record } = await serve(poolFor([one]), one, counterSpec({ tools: ["none"] }));
     const agents = await server?.agentSession({ signal });
     expect(await server?.agentSession({ signal })).toBe(agents);
     expect([server?.session.tools.length, agents?.tools]).toEqual([1, []]);
@@ -430,7 +377,7 @@ describe("the agent's side of a server", () => {
   });
 
   it("is an address for an agent outside, on the same process, gone when it is closed", async () => {
-    const { server, record } = await serve(poolFor([trial]), trial, counterSpec());
+    const { server, record } = await serve(poolFor([one]), one, counterSpec());
     expect(await countOutside(server)).toBe(1);
     expect(await count(server)).toBe(2);
     expect(record.of("gateway.connected")).toHaveLength(1);
