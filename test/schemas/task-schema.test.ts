@@ -19,111 +19,47 @@ const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequir
   taskJsonSchema(),
 );
 const files = filesOf({ "p.md": "do it", data: null, "s.sh": "test -d ." });
-const common = {
-  id: "me",
-  name: "n",
-  if: "a == b",
-  timeout: "5s",
-  continueOnError: false,
-  outputs: { o: "{random.id}" },
-  retry: { for: "10s", every: 100 },
-  stableFor: "1s",
-};
-const text = { equals: "a", contains: ["a"], matches: "b", json: { path: "$.a", type: "string", count: 1 } };
+const common =
+  'id: me, name: n, if: a == b, timeout: 5s, continueOnError: false, outputs: {o: "{random.id}"}, ' +
+  "retry: {for: 10s, every: 100}, stableFor: 1s";
+const text = "{equals: a, contains: [a], matches: b, json: {path: $.a, type: string, count: 1}}";
+const one = "{command: {run: test -d .}}";
 
-const good: readonly object[] = [
-  { prompt: "p" },
-  {
-    prompt: { file: "p.md" },
-    fixtures: ["data"],
-    env: { A: "b" },
-    limits: { timeout: 5, cleanupTimeout: "1s" },
-  },
-  { prompt: ["a", { file: "p.md" }], solution: [{ "main.add": { args: {} } }, { say: "x" }] },
-  { servers: { a: { command: "x" }, b: { url: "http://x/{random.port}" }, main: null } },
-  { mcp_servers: { a: { type: "stdio", command: "x", workingDir: "." }, main: { tools: ["x"] } } },
-  { servers: { a: { transport: "stdio", command: "x" }, b: { transport: "sse", url: "http://x" } } },
-  {
-    imports: [{ package: "npm:e@1", as: "e" }],
-    setup: [
-      { "e.do.it": { any: [1], timeout: "1s" } },
-      { extension: { package: "e", action: "x", args: {} } },
-    ],
-  },
-  { requires: [{ command: "git" }, { judge: true }, { platform: "linux" }, { env: "A" }, { server: "s" }] },
-  {
-    verify: [
-      {
-        command: { run: "x", ...common, env: { A: "b" }, expect: { exitCode: 1, stdout: "x", stderr: text } },
-      },
-    ],
-  },
-  {
-    verify: [
-      {
-        http: {
-          url: "http://x",
-          ...common,
-          body: { json: null },
-          expect: { status: ["2xx", 404], body: text },
-        },
-      },
-      { http: { url: "http://x", body: "x", expect: { status: 200, headers: { a: "b", c: text } } } },
-    ],
-  },
-  {
-    verify: [
-      { file: { path: "a", ...common, expect: { exists: true, mode: "0644", ...text } } },
-      { file: { path: "a", content: "", mode: 644 } },
-      { file: { path: "a", absent: true } },
-    ],
-  },
-  {
-    verify: [
-      { llm: { rubric: "r", ...common, input: "{agent.output}" } },
-      { llm: { contains: "c", exact: "e" } },
-    ],
-  },
-  {
-    verify: [
-      { script: { file: "s.sh", ...common, args: ["a"], protocol: "json" } },
-      { script: { inline: "x" } },
-    ],
-  },
-  {
-    verify: [
-      {
-        mcp: {
-          server: "main",
-          tool: "a",
-          args: { b: 1 },
-          ...common,
-          expect: { isError: true, schema: { type: "object" } },
-        },
-      },
-      {
-        mcp: {
-          resource: "a://b",
-          expect: { text: "a", json: [{ path: "a" }, { path: "b", exists: false }] },
-        },
-      },
-      { mcp: { prompt: "p" } },
-      { "main.a": { expect: { json: { path: "$", contains: { b: 1 }, ignorePaths: ["a"] } } } },
-    ],
-  },
-  {
-    verify: [
-      { foreach: { var: "x", in: [1, null], steps: [check], ...common } },
-      { foreach: { var: "x", in: "{env.HOME}", steps: [check] } },
-      { anyOf: [check] },
-      { allOf: { steps: [check] } },
-      { not: check },
-      { not: [check] },
-      { not: { "main.a": {} } },
-      { group: { setup: [check], steps: [{ not: [{ anyOf: [check] }] }], cleanup: [] } },
-    ],
-  },
-];
+const good = parseYaml(`
+- prompt: p
+- {prompt: {file: p.md}, fixtures: [data], env: {A: b}, limits: {timeout: 5, cleanupTimeout: 1s}}
+- {prompt: [a, {file: p.md}], solution: [{main.add: {args: {}}}, {say: x}]}
+- servers: {a: {command: x}, b: {url: "http://x/{random.port}"}, main: null}
+- mcp_servers: {a: {type: stdio, command: x, workingDir: .}, main: {tools: [x]}}
+- servers: {a: {transport: stdio, command: x}, b: {transport: sse, url: http://x}}
+- imports: [{package: npm:e@1, as: e}]
+  setup: [{e.do.it: {any: [1], timeout: 1s}}, {extension: {package: e, action: x, args: {}}}]
+- requires: [{command: git}, {judge: true}, {platform: linux}, {env: A}, {server: s}]
+- verify: [{command: {run: x, ${common}, env: {A: b}, expect: {exitCode: 1, stdout: x, stderr: ${text}}}}]
+- verify:
+    - http: {url: http://x, ${common}, body: {json: null}, expect: {status: [2xx, 404], body: ${text}}}
+    - http: {url: http://x, body: x, expect: {status: 200, headers: {a: b, c: ${text}}}}
+- verify:
+    - file: {path: a, ${common}, expect: {exists: true, mode: "0644", equals: a, matches: [b], json: {path: $.a}}}
+    - file: {path: a, content: "", mode: 644}
+    - file: {path: a, absent: true}
+- verify: [{llm: {rubric: r, ${common}, input: "{agent.output}"}}, {llm: {contains: c, exact: e}}]
+- verify: [{script: {file: s.sh, ${common}, args: [a], protocol: json}}, {script: {inline: x}}]
+- verify:
+    - mcp: {server: main, tool: a, args: {b: 1}, ${common}, expect: {isError: true, schema: {type: object}}}
+    - mcp: {resource: a://b, expect: {text: a, json: [{path: a}, {path: b, exists: false}]}}
+    - mcp: {prompt: p}
+    - main.a: {expect: {json: {path: $, contains: {b: 1}, ignorePaths: [a]}}}
+- verify:
+    - foreach: {var: x, in: [1, null], steps: [${one}], ${common}}
+    - foreach: {var: x, in: "{env.HOME}", steps: [${one}]}
+    - anyOf: [${one}]
+    - allOf: {steps: [${one}]}
+    - not: ${one}
+    - not: [${one}]
+    - not: {main.a: {}}
+    - group: {setup: [${one}], steps: [{not: [{anyOf: [${one}]}]}], cleanup: []}
+`) as object[];
 
 /** Steps that neither the parser nor the schema takes. */
 const badSteps: readonly unknown[] = [
