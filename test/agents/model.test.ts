@@ -5,8 +5,8 @@ import type { ModelAgentSpec, Task } from "../../src/core/formats/model.ts";
 import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
 import type { Emit, TraceEvent } from "../../src/core/trace/events.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
-import { eventsOf, recordedContext } from "../support/agent-context.ts";
-import { type FakeProvider, startFakeProvider } from "../support/fake-provider.ts";
+import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
+import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
 
 let everything: ServerSession;
@@ -32,48 +32,42 @@ function spec(provider: Pick<FakeProvider, "url">, changes: Partial<ModelAgentSp
   };
 }
 
+/** Runs an agent; returns its context, with the events. */
+async function run(
+  agentSpec: ModelAgentSpec,
+  sessions: readonly ServerSession[] = [],
+  users: readonly string[] = ["go"],
+): Promise<RecordedContext> {
+  const context = recordedContext({ users, sessions });
+  await createModelAgent(agentSpec, { env: {}, modelMs: 10_000, retry: noWait }).run(context);
+  return context;
+}
+
 interface WireCase {
   readonly wire: string;
-  readonly passesImages: boolean;
-  readonly marksErrors: boolean;
+  /** Whether its tool results can carry images. */
+  readonly images: boolean;
   readonly spec: (url: string) => Partial<ModelAgentSpec>;
 }
 
 const wires: readonly WireCase[] = [
-  { wire: "anthropic", passesImages: true, marksErrors: true, spec: () => ({}) },
-  {
-    wire: "openai-responses",
-    passesImages: true,
-    marksErrors: false,
-    spec: (baseURL) => ({ model: "openai/gpt-5", baseURL }),
-  },
+  { wire: "anthropic", images: true, spec: () => ({}) },
+  { wire: "openai-responses", images: true, spec: (baseURL) => ({ model: "openai/gpt-5", baseURL }) },
   {
     wire: "openai-chat",
-    passesImages: false,
-    marksErrors: false,
+    images: false,
     spec: (baseURL) => ({ model: "openai/gpt-4o", baseURL, api: "chat" }),
   },
   {
     wire: "openai-chat",
-    passesImages: false,
-    marksErrors: false,
+    images: false,
     spec: (url) => ({ model: "qwen3:8b", baseURL: `${url}/v1`, apiKey: "" }),
   },
-  {
-    wire: "google",
-    passesImages: true,
-    marksErrors: false,
-    spec: (baseURL) => ({ model: "google/gemini-2.5-flash", baseURL }),
-  },
-  {
-    wire: "google",
-    passesImages: true,
-    marksErrors: false,
-    spec: (baseURL) => ({ model: "google/gemini-3-pro-preview", baseURL }),
-  },
+  { wire: "google", images: true, spec: (baseURL) => ({ model: "google/gemini-2.5-flash", baseURL }) },
+  { wire: "google", images: true, spec: (baseURL) => ({ model: "google/gemini-3-pro-preview", baseURL }) },
 ];
 
-describe.each(wires)("over $wire", ({ wire, passesImages, marksErrors, spec: specOf }) => {
+describe.each(wires)("over $wire", ({ wire, images, spec: specOf }) => {
   test("calls a real server's tools and carries the whole conversation into the next turn", async () => {
     await using provider = await startFakeProvider([
       {
@@ -87,11 +81,7 @@ describe.each(wires)("over $wire", ({ wire, passesImages, marksErrors, spec: spe
       { text: "It said hello." },
     ]);
     const model = spec(provider, specOf(provider.url));
-    const agent = createModelAgent(model, { env: {}, modelMs: 10_000, retry: noWait });
-    const context = recordedContext({ users: ["Add 2 and 3.", "Echo hello."], sessions: [everything] });
-
-    await agent.prepare();
-    await agent.run(context);
+    const context = await run(model, [everything], ["Add 2 and 3.", "Echo hello."]);
 
     expect(context.events.filter((event) => event.type !== "model.called")).toEqual([
       { type: "agent.started", agent: "fake", kind: "model", model: model.model },
@@ -104,18 +94,12 @@ describe.each(wires)("over $wire", ({ wire, passesImages, marksErrors, spec: spe
       { type: "turn.finished", turn: 1, reason: "done" },
     ]);
     const calls = eventsOf(context.events, "model.called");
-    expect(calls.map((call) => [call.purpose, call.model, call.finishReason])).toEqual([
-      ["agent", model.model, "tool-calls"],
-      ["agent", model.model, "stop"],
-      ["agent", model.model, "tool-calls"],
-      ["agent", model.model, "stop"],
-    ]);
-    expect(calls[0]?.usage).toMatchObject({
-      inputTokens: 100,
-      outputTokens: 7,
-      cacheReadTokens: 40,
-      requests: 1,
-    });
+    const calledAs = { purpose: "agent", model: model.model };
+    expect(calls).toMatchObject(
+      ["tool-calls", "stop", "tool-calls", "stop"].map((finishReason) => ({ ...calledAs, finishReason })),
+    );
+    const usage = { inputTokens: 100, outputTokens: 7, cacheReadTokens: 40, requests: 1 };
+    expect(calls[0]?.usage).toMatchObject(usage);
     expect(provider.requests.map((request) => request.wire)).toEqual([wire, wire, wire, wire]);
     const last = provider.requests.at(-1);
     expect(last?.users).toEqual(["Add 2 and 3.", "Echo hello."]);
@@ -132,47 +116,16 @@ describe.each(wires)("over $wire", ({ wire, passesImages, marksErrors, spec: spe
   });
 
   test("makes several calls of one answer and tells failures and images", async () => {
-    await using provider = await startFakeProvider([
-      {
-        tools: [
-          { tool: "echo", args: {} },
-          { tool: "get-tiny-image", args: {} },
-        ],
-      },
-      { text: "done" },
-    ]);
-    const agent = createModelAgent(spec(provider, specOf(provider.url)), { env: {}, modelMs: 10_000 });
-
-    await agent.run(recordedContext({ users: ["go"], sessions: [everything] }));
-
+    const tools = ["echo", "get-tiny-image"].map((tool) => ({ tool, args: {} }));
+    await using provider = await startFakeProvider([{ tools }, { text: "done" }]);
+    await run(spec(provider, specOf(provider.url)), [everything]);
     const [failed, image] = provider.requests[1]?.newResults ?? [];
     expect(failed?.text).toMatch(/Invalid arguments for tool echo/);
-    expect(failed?.isError).toBe(marksErrors);
+    expect(failed?.isError).toBe(wire === "anthropic");
     expect(image?.text).toMatch(/Here's the image you requested:/);
-    expect(image?.images).toBe(passesImages ? 1 : 0);
-    expect(image?.text.includes("[image image/png")).toBe(!passesImages);
-    expect(JSON.stringify(provider.requests[1]?.body).includes("iVBORw0KGgo")).toBe(passesImages);
-  });
-
-  test("tells a call of a tool that does not exist as an error and goes on", async () => {
-    await using provider = await startFakeProvider([
-      { tool: "launch_rockets", args: { count: 3 } },
-      { text: "Sorry, I cannot." },
-    ]);
-    const agent = createModelAgent(spec(provider, specOf(provider.url)), { env: {}, modelMs: 10_000 });
-    const context = recordedContext({
-      users: ["go"],
-      sessions: [stubSession({ name: "s", tools: [anyTool("echo")], call: () => textResult("unused") })],
-    });
-
-    await agent.run(context);
-
-    const reason = 'there is no tool called "launch_rockets"; the tools are: echo';
-    expect(eventsOf(context.events, "tool.rejected")).toEqual([
-      { type: "tool.rejected", tool: "launch_rockets", args: { count: 3 }, reason },
-    ]);
-    expect(provider.requests[1]?.newResults[0]?.text).toContain(reason.split('"')[0]);
-    expect(eventsOf(context.events, "agent.message").at(-1)?.text).toBe("Sorry, I cannot.");
+    expect(image?.images).toBe(images ? 1 : 0);
+    expect(image?.text.includes("[image image/png")).toBe(!images);
+    expect(JSON.stringify(provider.requests[1]?.body).includes("iVBORw0KGgo")).toBe(images);
   });
 });
 
@@ -224,6 +177,12 @@ test("everything that happened can be read back from the events", async () => {
 });
 
 describe("tools", () => {
+  const echo = (call: Parameters<typeof stubSession>[0]["call"]): ServerSession =>
+    stubSession({ name: "s", tools: [anyTool("echo")], call });
+  const unused = echo(() => {
+    throw new Error("must not be called");
+  });
+
   test("of one name on two servers go to the server that was meant", async () => {
     const received: string[] = [];
     const session = (name: string): ServerSession =>
@@ -235,168 +194,88 @@ describe("tools", () => {
           return textResult(`${name} says hi`);
         },
       });
-    await using provider = await startFakeProvider([
-      {
-        tools: [
-          { tool: "web__search", args: { q: "a" } },
-          { tool: "files__search", args: { q: "b" } },
-          { tool: "only_web", args: {} },
-        ],
-      },
-      { text: "done" },
-    ]);
-
-    await createModelAgent(spec(provider), { env: {}, modelMs: 10_000 }).run(
-      recordedContext({ users: ["go"], sessions: [session("web"), session("files")] }),
-    );
-
-    expect(provider.requests[0]?.tools.toSorted()).toEqual([
-      "files__search",
-      "only_files",
-      "only_web",
-      "web__search",
-    ]);
+    const tools = ["web__search", "files__search", "only_web"].map((tool) => ({ tool, args: { tool } }));
+    await using provider = await startFakeProvider([{ tools }, { text: "done" }]);
+    await run(spec(provider), [session("web"), session("files")]);
+    const names = ["files__search", "only_files", "only_web", "web__search"];
+    expect(provider.requests[0]?.tools.toSorted()).toEqual(names);
     expect(received.toSorted()).toEqual([
-      'files.search {"q":"b"}',
-      "web.only_web {}",
-      'web.search {"q":"a"}',
+      'files.search {"tool":"files__search"}',
+      'web.only_web {"tool":"only_web"}',
+      'web.search {"tool":"web__search"}',
     ]);
-    expect(provider.requests[1]?.newResults.map((result) => result.text)).toEqual([
-      "web says hi",
-      "files says hi",
-      "web says hi",
-    ]);
+    const texts = provider.requests[1]?.newResults.map(({ text }) => text);
+    expect(texts).toEqual(["web says hi", "files says hi", "web says hi"]);
   });
 
   test("none at all: the model is just asked", async () => {
     await using provider = await startFakeProvider([{ text: "hello" }]);
-    const context = recordedContext({ users: ["hi"] });
-    await createModelAgent(spec(provider), { env: {}, modelMs: 10_000 }).run(context);
+    const { events } = await run(spec(provider));
     expect(provider.requests[0]?.body).not.toHaveProperty("tools");
-    expect(eventsOf(context.events, "agent.message")).toEqual([
-      { type: "agent.message", turn: 0, text: "hello" },
-    ]);
+    expect(eventsOf(events, "agent.message")).toEqual([{ type: "agent.message", turn: 0, text: "hello" }]);
   });
 
-  test.each<[string, CallOutcome, string]>([
-    [
-      "a protocol error",
-      { kind: "error", message: "no such thing", code: -32602, latencyMs: 1 },
-      "MCP error -32602: no such thing",
-    ],
-    [
-      "a timeout",
-      { kind: "timeout", message: "not answered within 5 s", latencyMs: 5000 },
-      "not answered within 5 s",
-    ],
-  ])("that end with %s are told to the model as errors", async (_what, outcome, told) => {
+  test.each<[CallOutcome, string]>([
+    [{ kind: "error", message: "no", code: -32602, latencyMs: 1 }, "MCP error -32602: no"],
+    [{ kind: "timeout", message: "late", latencyMs: 5000 }, "late"],
+  ])("that end with %j are reported to the model as errors", async (outcome, text) => {
     await using provider = await startFakeProvider([{ tool: "echo", args: {} }, { text: "done" }]);
-    const session = stubSession({ name: "s", tools: [anyTool("echo")], call: () => outcome });
-    await createModelAgent(spec(provider), { env: {}, modelMs: 10_000 }).run(
-      recordedContext({ users: ["go"], sessions: [session] }),
-    );
-    expect(provider.requests[1]?.newResults).toEqual([
-      { tool: "echo", text: told, isError: true, images: 0 },
-    ]);
+    await run(spec(provider), [echo(() => outcome)]);
+    expect(provider.requests[1]?.newResults).toEqual([{ tool: "echo", text, isError: true, images: 0 }]);
   });
 
-  test.each(['{"a":', "[1]", '"text"'])("called with the arguments %s are rejected", async (rawArgs) => {
-    await using provider = await startFakeProvider([{ tool: "echo", rawArgs }, { text: "done" }]);
-    const calls: string[] = [];
-    const session = stubSession({
-      name: "s",
-      tools: [anyTool("echo")],
-      call(tool) {
-        calls.push(tool);
-        return textResult("unused");
-      },
-    });
-    const context = recordedContext({ users: ["go"], sessions: [session] });
-    await createModelAgent(spec(provider, { model: "openai/gpt-4o", api: "chat" }), {
-      env: {},
-      modelMs: 10_000,
-    }).run(context);
-    expect(calls).toEqual([]);
-    expect(eventsOf(context.events, "tool.rejected")).toMatchObject([
-      { tool: "echo", reason: "the arguments of this call are not a JSON object" },
-    ]);
-    expect(provider.requests[1]?.newResults[0]?.text).toMatch(/not a JSON object/);
-  });
-
-  test("called in an answer that was cut off are not called", async () => {
-    await using provider = await startFakeProvider([
-      { tool: "echo", args: { message: "half" }, finish: "length" },
-      { text: "done" },
-    ]);
-    const session = stubSession({
-      name: "s",
-      tools: [anyTool("echo")],
-      call: () => {
-        throw new Error("must not be called");
-      },
-    });
-    const context = recordedContext({ users: ["go"], sessions: [session] });
-    await createModelAgent(spec(provider), { env: {}, modelMs: 10_000 }).run(context);
-    expect(eventsOf(context.events, "tool.rejected")).toMatchObject([
-      {
-        tool: "echo",
-        args: { message: "half" },
-        reason: expect.stringContaining("cut off (length)") as string,
-      },
-    ]);
+  const chat = { model: "openai/gpt-4o", api: "chat" } as const;
+  const notObject = "the arguments of this call are not a JSON object";
+  test.each<[string, FakeReply, Partial<ModelAgentSpec>, string]>([
+    ["that does not exist", { tool: "fly", args: {} }, {}, 'no tool called "fly"; the tools are: echo'],
+    ["with half an object", { tool: "echo", rawArgs: '{"a":' }, chat, notObject],
+    ["with a list", { tool: "echo", rawArgs: "[1]" }, chat, notObject],
+    ["with a text", { tool: "echo", rawArgs: '"text"' }, chat, notObject],
+    ["that was cut off", { tool: "echo", args: { m: 1 }, finish: "length" }, {}, "cut off (length)"],
+  ])("are not called by a call %s, which the model is told", async (_, reply, changes, reason) => {
+    await using provider = await startFakeProvider([reply, { text: "done" }]);
+    const { events } = await run(spec(provider, changes), [unused]);
+    const [rejected] = eventsOf(events, "tool.rejected");
+    expect(rejected?.reason).toContain(reason);
+    expect(provider.requests[1]?.newResults[0]?.text).toContain(reason);
   });
 });
 
 describe("limits and settings", () => {
-  test("maxSteps ends a turn whose model still wants tools, and the next turn goes on", async () => {
+  test("maxSteps ends a turn whose model still wants tools, and the next turn follows", async () => {
     await using provider = await startFakeProvider((request) =>
       request.users.length === 2 ? { text: "enough" } : { tool: "echo", args: { message: "again" } },
     );
-    const context = recordedContext({ users: ["loop", "stop"], sessions: [everything] });
-    await createModelAgent(spec(provider, { maxSteps: 2 }), { env: {}, modelMs: 10_000 }).run(context);
-    expect(eventsOf(context.events, "turn.finished")).toEqual([
-      { type: "turn.finished", turn: 0, reason: "max-steps" },
-      { type: "turn.finished", turn: 1, reason: "done" },
-    ]);
-    expect(provider.requests).toHaveLength(3);
+    const { events } = await run(spec(provider, { maxSteps: 2 }), [everything], ["loop", "stop"]);
+    const ends = eventsOf(events, "turn.finished").map(({ reason }) => reason);
+    expect([ends, provider.requests.length]).toEqual([["max-steps", "done"], 3]);
     expect(provider.requests[2]?.toolResults).toHaveLength(2);
   });
 
   test("temperature and output limit are sent only when given, Anthropic's limit always", async () => {
     await using provider = await startFakeProvider(() => ({ text: "hi" }));
-    const ask = (changes: Partial<ModelAgentSpec>): Promise<void> =>
-      createModelAgent(spec(provider, changes), { env: {}, modelMs: 10_000 }).run(
-        recordedContext({ users: ["hi"] }),
-      );
-
-    await ask({});
-    await ask({ model: "openai/gpt-4o" });
-    await ask({ temperature: 0.5, maxOutputTokens: 99, system: "Be brief." });
-
+    await run(spec(provider));
+    await run(spec(provider, { model: "openai/gpt-4o" }));
+    await run(spec(provider, { temperature: 0.5, maxOutputTokens: 99, system: "Be brief." }));
     const [bare, openai, full] = provider.requests;
     expect(bare?.body).toMatchObject({ max_tokens: 8192 });
-    expect(bare?.body).not.toHaveProperty("temperature");
-    expect(openai?.body).not.toHaveProperty("temperature");
-    expect(openai?.body).not.toHaveProperty("max_output_tokens");
     expect(openai?.body).toMatchObject({ store: false });
     expect(full?.body).toMatchObject({ max_tokens: 99, temperature: 0.5 });
     expect(full?.system).toBe("Be brief.");
+    for (const request of [bare, openai]) expect(request?.body).not.toHaveProperty("temperature");
+    expect(openai?.body).not.toHaveProperty("max_output_tokens");
   });
 
   test("without a key, prepare says which variable is missing", async () => {
-    const agent = createModelAgent(
-      { type: "model", name: "m", model: "anthropic/claude-sonnet-4-5", maxSteps: 5 },
-      { env: {}, modelMs: 1000 },
-    );
-    await expect(agent.prepare()).rejects.toMatchObject({
-      code: "model/no-key",
-      message: expect.stringContaining("ANTHROPIC_API_KEY") as string,
-    });
+    const { apiKey: _, baseURL: __, ...keyless } = spec({ url: "" });
+    const message = expect.stringContaining("ANTHROPIC_API_KEY") as string;
+    const agent = createModelAgent(keyless, { env: {}, modelMs: 1000 });
+    await expect(agent.prepare()).rejects.toMatchObject({ code: "model/no-key", message });
   });
 });
 
 describe("endings", () => {
-  test("a lost server ends the run with its own error", async () => {
+  test("a lost server ends the run with its own error, and the other calls", async () => {
     const lost = new McpvalsError("server/exited", "the server exited with code 1");
     let otherEnded = false;
     const session = stubSession({
@@ -413,49 +292,22 @@ describe("endings", () => {
       },
     });
     await using provider = await startFakeProvider([{ tools: [{ tool: "wait" }, { tool: "die" }] }]);
-    const context = recordedContext({ users: ["go"], sessions: [session] });
-
-    await expect(createModelAgent(spec(provider), { env: {}, modelMs: 10_000 }).run(context)).rejects.toBe(
-      lost,
-    );
-
-    expect(otherEnded).toBe(true);
-    expect(provider.requests).toHaveLength(1);
-    expect(eventsOf(context.events, "turn.finished")).toEqual([]);
+    await expect(run(spec(provider), [session])).rejects.toBe(lost);
+    expect([otherEnded, provider.requests.length]).toEqual([true, 1]);
   });
 
   test("aborting during a request to the model ends at once with the reason", async () => {
     const controller = new AbortController();
     // A reason that looks like a broken connection must not be mistaken for one.
-    const reason = new McpvalsError("server/exited", "gone", {
-      cause: Object.assign(new Error("reset"), { code: "ECONNRESET" }),
-    });
+    const cause = Object.assign(new Error("reset"), { code: "ECONNRESET" });
+    const reason = new McpvalsError("server/exited", "gone", { cause });
     await using provider = await startFakeProvider([{ hang: true }]);
     const context = recordedContext({ users: ["go"], signal: controller.signal });
     const running = createModelAgent(spec(provider), { env: {}, modelMs: 60_000 }).run(context);
     await provider.received(1);
     controller.abort(reason);
     await expect(running).rejects.toBe(reason);
-    expect(provider.requests).toHaveLength(1);
-    expect(eventsOf(context.events, "model.retried")).toEqual([]);
-  });
-
-  test("aborting during a tool call ends with the reason", async () => {
-    const controller = new AbortController();
-    const session = stubSession({
-      name: "s",
-      tools: [anyTool("wait")],
-      call: (_tool, _args, { signal }) => {
-        controller.abort(new McpvalsError("trial/timeout", "too long"));
-        return Promise.reject(signal.reason as Error);
-      },
-    });
-    await using provider = await startFakeProvider([{ tool: "wait" }]);
-    const context = recordedContext({ users: ["go"], sessions: [session], signal: controller.signal });
-    await expect(
-      createModelAgent(spec(provider), { env: {}, modelMs: 60_000 }).run(context),
-    ).rejects.toMatchObject({ code: "trial/timeout" });
-    expect(provider.requests).toHaveLength(1);
+    expect([provider.requests.length, eventsOf(context.events, "model.retried")]).toEqual([1, []]);
   });
 
   test("an event that cannot be recorded is not swallowed", async () => {
@@ -466,8 +318,7 @@ describe("endings", () => {
       if (event.type === "model.called") throw full;
       return context.emit(event);
     };
-    await expect(
-      createModelAgent(spec(provider), { env: {}, modelMs: 1000 }).run({ ...context, emit }),
-    ).rejects.toBe(full);
+    const agent = createModelAgent(spec(provider), { env: {}, modelMs: 1000 });
+    await expect(agent.run({ ...context, emit })).rejects.toBe(full);
   });
 });

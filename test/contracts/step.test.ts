@@ -88,13 +88,13 @@ function prepareMcp(courses: readonly Course[]): Prepared<McpStep> {
   return { step, context: { sessions: [session] }, close: () => undefined };
 }
 
-/** A line that takes its course from a file; a shell that is not there cannot act. */
+/** A line that takes its course from a file; output that is too long cannot be checked. */
 function prepareCommand(courses: readonly Course[]): Prepared<CommandStep> {
-  const run = "case $course in good) echo 5;; bad) echo 6;; *) exec sleep 1000;; esac";
+  const run =
+    "case $course in good) echo 5;; bad) echo 6;; broken) head -c 10000001 /dev/zero;; *) exec sleep 1000;; esac";
   const step = commandStepOf(`${takeCourse}${run}`, {
     timeoutMs: 700,
     expect: { exitCode: 0, stdout: { equals: "5" } },
-    ...(courses.includes("broken") ? { shell: "/no/such/shell" } : {}),
   });
   return { step, ...trialWithCourses(courses) };
 }
@@ -271,11 +271,10 @@ describe.each(all)("a step of type %s", (type, prepare) => {
   const lacks = (course: Course): boolean => impossible[type as Tried]?.includes(course) === true;
 
   it("leaves one pair of events for each attempt, the last of them the first good one", async () => {
-    const first: Course = lacks("slow") ? "broken" : "slow";
-    const { events, attempts, report } = await play(prepare, [first, "bad", "good"], { retries: 4 });
+    const { events, attempts, report } = await play(prepare, ["broken", "bad", "good"], { retries: 4 });
     expect(report).toMatchObject({ outcome: "passed", ignored: false });
     expect(attempts).toEqual([
-      [1, first === "slow" ? "timeout" : "error"],
+      [1, "error"],
       [2, "failed"],
       [3, "passed"],
     ]);
@@ -317,8 +316,10 @@ describe.each(all)("a step of type %s", (type, prepare) => {
   });
 
   it.skipIf(lacks("slow"))("whose last attempt takes too long is a timeout, not a failure", async () => {
+    const nothingIsLeft = watchLeftovers();
     const { report } = await play(prepare, ["bad", "slow"], { retries: 1 });
     expect(report).toMatchObject({ outcome: "timeout", error: { kind: "timeout" } });
+    await nothingIsLeft();
   });
 
   it("that cannot act is an error, with the reason in its events", async () => {
@@ -363,7 +364,7 @@ describe.each(all)("a step of type %s", (type, prepare) => {
 
   it("leaves nothing behind, however it ends", async () => {
     const nothingIsLeft = watchLeftovers();
-    for (const course of (["good", "bad", "slow", "broken"] as const).filter((each) => !lacks(each))) {
+    for (const course of ["good", "bad", "broken"] as const) {
       const { signal } = new AbortController();
       await play(prepare, [course], { signal });
       expect(getEventListeners(signal, "abort"), course).toEqual([]);
