@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createAgent } from "../../src/agents/driver.ts";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import type { Json, JsonObject, ScriptedAction, SolutionAction } from "../../src/core/formats/model.ts";
-import { resolveIn, type Scope, withLocals } from "../../src/core/templates/scope.ts";
+import { resolveIn, type Scope, withLocals } from "../../src/core/templates/template.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
@@ -95,8 +95,13 @@ describe("turns", () => {
     expect(played.calls).toEqual(['s.a{"n":0}', 's.a{"n":1}', 's.a{"n":2}']);
     expect(played.context.events.map(({ type }) => type)).toEqual([
       "agent.started",
-      ...["turn.started", "agent.message", "turn.finished"],
-      ...["turn.started", "agent.message", "agent.message", "turn.finished"],
+      "turn.started",
+      "agent.message",
+      "turn.finished",
+      "turn.started",
+      "agent.message",
+      "agent.message",
+      "turn.finished",
     ]);
   });
 
