@@ -1,15 +1,60 @@
 import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { answer, type HttpFixture, startHttpFixture } from "../fixtures/servers/http-server.ts";
-import { type CliOutcome, folderOf, runCli } from "../support/cli.ts";
+import { folderOf, type HereOutcome, runCli, runHere } from "../support/cli.ts";
 import { type FakeProvider, startFakeProvider } from "../support/fake-provider.ts";
 import { fixtureServer, trialOf } from "./support.ts";
 
 const fresh = (prefix = ""): string => `${prefix}${randomBytes(12).toString("hex")}`;
+
+/** What stands for a secret on its way into a URL or into JSON. */
+const formsOf = (secret: string): readonly string[] => [
+  secret,
+  encodeURIComponent(secret),
+  JSON.stringify(secret).slice(1, -1),
+  JSON.stringify(JSON.stringify(secret)).slice(3, -3),
+  Buffer.from(secret).toString("latin1"),
+];
+
+/** Fails for the first text that has a secret, with what stands around it. */
+function expectHidden(texts: Readonly<Record<string, string>>, secrets: readonly string[]): void {
+  for (const [name, content] of Object.entries(texts))
+    for (const secret of secrets.flatMap(formsOf)) {
+      const at = content.indexOf(secret);
+      const around = at === -1 ? undefined : content.slice(Math.max(0, at - 200), at + 100);
+      expect([name, around]).toEqual([name, undefined]);
+    }
+}
+
+const outputs = (outcomes: readonly HereOutcome[]): Record<string, string> =>
+  Object.fromEntries(
+    outcomes.flatMap(({ stdout, stderr }, index) => [
+      [`stdout ${index}`, stdout],
+      [`stderr ${index}`, stderr],
+    ]),
+  );
+
+/** The content of every file of a run folder and its reports, by name. */
+function filesIn(folder: string): Record<string, string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
+  const found = Object.fromEntries(
+    files.map(({ name, parentPath }) => [name, readFileSync(join(parentPath, name), "latin1")]),
+  );
+  const expected = ["run.json", "plan.json", "journal.jsonl", "result.json", "junit.xml", "console.txt"];
+  expect(Object.keys(found)).toEqual(expect.arrayContaining(expected));
+  return found;
+}
+
+const reporters = ["-o", "out", "-r", "json", "-r", "junit=out/junit.xml", "-r", "console=out/console.txt"];
 
 /** By the way in which each is given. Some are hard to recognise once written as JSON or in a URL. */
 const secrets = {
@@ -24,15 +69,6 @@ const secrets = {
   apiKey: fresh("own-"),
   anthropicKey: fresh("sk-ant-"),
 } as const;
-
-/** What stands for a secret on its way into a URL or into JSON. */
-const writtenForms = Object.values(secrets).flatMap((secret) => [
-  secret,
-  encodeURIComponent(secret),
-  JSON.stringify(secret).slice(1, -1),
-  JSON.stringify(JSON.stringify(secret)).slice(3, -3),
-  Buffer.from(secret).toString("latin1"),
-]);
 
 const spill = Object.entries(secrets)
   .map(([name, secret]) => `${name} is ${secret}`)
@@ -98,8 +134,8 @@ describe("secrets", () => {
   let folder: ReturnType<typeof folderOf>;
   let http: HttpFixture;
   let provider: FakeProvider;
-  let run: CliOutcome;
-  const shown: CliOutcome[] = [];
+  let run: HereOutcome;
+  const shown: HereOutcome[] = [];
 
   beforeAll(async () => {
     http = await startTellTale();
@@ -112,9 +148,8 @@ describe("secrets", () => {
       OPENAI_BASE_URL: provider.url,
     };
     const given = ["--env", `GIVEN_PASSWORD=${secrets.commandLine}`];
-    const files = ["-r", "json", "-r", "junit=out/junit.xml", "-r", "console=out/console.txt"];
     const options = { cwd: folder.path, env };
-    run = await runCli(["run", "config.json", "-o", "out", "-j", "4", ...given, ...files], options);
+    run = await runHere(["run", "config.json", "-j", "4", ...given, ...reporters], options);
     const trials = (JSON.parse(run.stdout) as RunResult).trials;
     const commands = [
       ["list", "config.json", ...given],
@@ -128,12 +163,7 @@ describe("secrets", () => {
       ["run", "config.json", "-r", "json", "-r", "console", ...given],
       ["run", "config.json", "--task", "no such", ...given],
     ];
-    // Few at a time: each is a process.
-    for (let index = 0; index < commands.length; index += 3) {
-      shown.push(
-        ...(await Promise.all(commands.slice(index, index + 3).map((args) => runCli(args, options)))),
-      );
-    }
+    for (const args of commands) shown.push(await runHere(args, options));
   });
   afterAll(async () => {
     folder[Symbol.dispose]();
@@ -157,11 +187,12 @@ describe("secrets", () => {
     });
     // The model is told what the tool answered, and the tool answered its environment.
     const told = provider.requests.flatMap(({ newResults }) => newResults.map(({ text }) => text)).join();
-    for (const name of ["processEnvironment", "commandLine"] as const) expect(told).toContain(secrets[name]);
+    expect(told).toContain(secrets.processEnvironment);
+    expect(told).toContain(secrets.commandLine);
   });
 
   it("stand in everything that went wrong, so that there was something to hide", () => {
-    const { result } = { result: JSON.parse(run.stdout) as RunResult };
+    const result = JSON.parse(run.stdout) as RunResult;
     expect(run).toMatchObject({ code: 1, stderr: "" });
     expect(result.summary).toEqual({ total: 8, pass: 0, fail: 5, error: 3, timeout: 0, skip: 0 });
     expect(trialOf(result, "suite/crash").error).toMatchObject({
@@ -182,35 +213,9 @@ describe("secrets", () => {
     for (const { code, stderr } of shown.slice(-2)) expect([code, stderr === ""]).toEqual([2, false]);
   });
 
-  it("are in no output of any command", () => {
-    for (const { stdout, stderr } of [run, ...shown]) {
-      for (const secret of writtenForms) {
-        expect(stdout).not.toContain(secret);
-        expect(stderr).not.toContain(secret);
-      }
-    }
-  });
-
-  it("are in no byte of the run folder or of a report", () => {
-    const files = readdirSync(join(folder.path, "out"), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => join(entry.parentPath, entry.name));
-    const names = files.map((file) => file.replace(/^.*\//, ""));
-    for (const name of [
-      "run.json",
-      "plan.json",
-      "journal.jsonl",
-      "result.json",
-      "junit.xml",
-      "console.txt",
-    ]) {
-      expect(names).toContain(name);
-    }
-    for (const file of files) {
-      const bytes = readFileSync(file);
-      for (const secret of writtenForms)
-        expect([file, secret, bytes.includes(secret)]).toEqual([file, secret, false]);
-    }
+  it("are in no output of any command, and in no byte of the run folder or of a report", () => {
+    expectHidden(outputs([run, ...shown]), Object.values(secrets));
+    expectHidden(filesIn(join(folder.path, "out")), Object.values(secrets));
   });
 
   it("are masked in the lines that an error shows", async () => {
@@ -221,14 +226,206 @@ describe("secrets", () => {
       "throws.ts": `const openaiKey = "${secrets.openaiKey}";\nconst = ;\nexport default {};\n`,
     });
     const env = { SHELL_TOKEN: secrets.processEnvironment, GIVEN_PASSWORD: secrets.commandLine };
-    const outcomes = await Promise.all(
-      [[], ["typo.yaml"], ["syntax.yaml"], ["throws.ts"]].map((args) =>
-        runCli(["run", ...args], { cwd: broken.path, env }),
-      ),
-    );
-    for (const { code, stdout, stderr } of outcomes) {
-      expect([code, stdout]).toEqual([2, ""]);
-      for (const secret of writtenForms) expect(stderr).not.toContain(secret);
+    for (const file of ["mcp-eval.config.json", "typo.yaml", "syntax.yaml", "throws.ts"]) {
+      // Here an import would go vitest's way.
+      const outcome = await runCli(["run", file], { cwd: broken.path, env });
+      expect([file, outcome.code, outcome.stdout]).toEqual([file, 2, ""]);
+      expectHidden(outputs([outcome]), Object.values(secrets));
     }
+  });
+});
+
+/** The heart of each secret: it stands in every way of writing the secret and nowhere else. */
+const hearts = { token: fresh(), password: fresh(), key: fresh() } as const;
+
+const taskSecrets = {
+  token: `t+${hearts.token}/x`,
+  password: `it's a "pass\\word" $HOME ${hearts.password}`,
+  key: `k"e'y\\_${hearts.key}`,
+} as const;
+const shell = {
+  API_TOKEN: taskSecrets.token,
+  SERVICE_CREDENTIALS: JSON.stringify({ user: "bob", keys: [{ key: taskSecrets.key }] }),
+};
+const key = "{env.SERVICE_CREDENTIALS | json $.keys[0].key}";
+
+const leaky = `#!/usr/bin/env node
+const { DB_PASSWORD, OTHER } = process.env;
+console.error(DB_PASSWORD, OTHER);
+const checks = [{ name: "gossip " + OTHER, passed: false, message: DB_PASSWORD }];
+console.log(JSON.stringify({ passed: false, reason: DB_PASSWORD, checks, outputs: { all: process.env } }));`;
+
+/** A task that uses its secrets in every way that there is, and fails in all of them, so that they would be shown. */
+function taskFor(address: string): object {
+  const server = fixtureServer("--stderr={env.API_TOKEN} {env.DB_PASSWORD}");
+  const wrong = { stdout: "other", stderr: "other" };
+  return {
+    apiVersion: "mcp-eval/v1",
+    kind: "Task",
+    metadata: { name: "gossip" },
+    spec: {
+      env: { DB_PASSWORD: taskSecrets.password },
+      prompt: `Log in with {env.API_TOKEN}, {env.DB_PASSWORD} and ${key}.`,
+      solution: [
+        { "own.echo": { args: { message: "{env.DB_PASSWORD}", token: "{env.API_TOKEN}" } } },
+        { say: `I used {env.API_TOKEN}, {env.DB_PASSWORD} and ${key}.` },
+      ],
+      servers: {
+        own: {
+          command: server.command,
+          args: server.args,
+          env: { TOKEN: "{env.API_TOKEN}", PASS: "{env.DB_PASSWORD}", KEY: key },
+        },
+      },
+      setup: [
+        {
+          command: {
+            id: "reach",
+            run: "printf '%s\\n' {env.API_TOKEN} {env.DB_PASSWORD | sh} | tee reached",
+            outputs: { said: "{stdout}" },
+          },
+        },
+        { command: { run: `printf %s "$KEY" >> reached`, env: { KEY: key } } },
+      ],
+      verify: [
+        { command: { run: "echo {env.API_TOKEN}; echo {env.API_TOKEN} >&2; exit 1", expect: wrong } },
+        {
+          command: {
+            run: "printf %s {env.DB_PASSWORD | sh}; printf %s {env.DB_PASSWORD | sh} >&2",
+            expect: wrong,
+          },
+        },
+        {
+          command: {
+            run: `cat; printf %s "$A" >&2`,
+            stdin: "{env.DB_PASSWORD}",
+            env: { A: key },
+            expect: wrong,
+          },
+        },
+        {
+          command: {
+            run: "printf %s {steps.reach.outputs.said | sh}",
+            expect: { stdout: "{env.DB_PASSWORD}" },
+          },
+        },
+        { command: { run: "test -d .", workdir: "{env.API_TOKEN}", continueOnError: true } },
+        { script: { inline: leaky, protocol: "json" } },
+        { script: { inline: `printf '%s %s' "$1" "$2"; exit 1`, args: ["{env.DB_PASSWORD}", key] } },
+        { script: { inline: "printf %s {env.DB_PASSWORD | sh}; exit 1" } },
+        {
+          http: {
+            url: `${address}/say?token={env.API_TOKEN}`,
+            method: "POST",
+            headers: { Authorization: "Bearer {env.API_TOKEN}", "X-Password": "{env.DB_PASSWORD}" },
+            body: { json: { key, all: "{env.SERVICE_CREDENTIALS}" } },
+            expect: { headers: { "x-told": "other" }, body: { equals: "other" } },
+          },
+        },
+        { file: { path: "login", content: `password={env.DB_PASSWORD}\nkey=${key}\n` } },
+        { file: { path: "login", expect: { equals: "other {env.API_TOKEN}" } } },
+        {
+          mcp: {
+            server: "own",
+            tool: "echo",
+            args: { message: `{env.DB_PASSWORD} ${key}` },
+            expect: { text: "other" },
+          },
+        },
+        {
+          mcp: {
+            server: "own",
+            tool: "env",
+            args: {},
+            expect: { json: [{ path: "$.PASS", equals: "other" }] },
+          },
+        },
+        {
+          foreach: {
+            var: "each",
+            in: ["{env.API_TOKEN}"],
+            steps: [{ command: { run: "echo {each}; exit 1" } }],
+          },
+        },
+        { not: [{ command: { run: "test -n {env.API_TOKEN}" } }] },
+        { anyOf: [{ command: { run: "printf %s {env.DB_PASSWORD | sh}; exit 1" } }] },
+        { command: { run: "printf %s {agent.output | sh}", expect: { stdout: "other" } } },
+      ],
+      cleanup: [{ command: { run: "cat reached login; exit 1" } }],
+    },
+  };
+}
+
+describe("the secrets of a task", () => {
+  let folder: ReturnType<typeof folderOf>;
+  let run: HereOutcome;
+  const shown: HereOutcome[] = [];
+  const told: { url: string; headers: IncomingHttpHeaders; body: string }[] = [];
+  // Says all that it was told, in a header too.
+  const http = createServer((request, response) => {
+    const { url = "", headers } = request;
+    void text(request).then((body) => {
+      told.push({ url, headers, body });
+      response.setHeader("x-told", JSON.stringify(headers));
+      return response.end(JSON.stringify({ url, headers, body }));
+    });
+  });
+
+  beforeAll(async () => {
+    await new Promise<void>((done) => http.listen(0, "127.0.0.1", done));
+    const address = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+    folder = folderOf({ "task.json": taskFor(address) });
+    const options = { cwd: folder.path, env: shell };
+    run = await runHere(["run", "task.json", "--agent", "oracle", ...reporters], options);
+    const commands = [
+      ["show", "-o", "out", "-r", "console"],
+      ["show", "-o", "out", "--trial", "t1"],
+      ["show", "-o", "out", "--trial", "t1", "--json"],
+      ["list", "task.json", "--json"],
+      ["validate", "task.json", "--json"],
+    ];
+    for (const args of commands) shown.push(await runHere(args, options));
+  });
+  afterAll(() => {
+    folder[Symbol.dispose]();
+    http.close();
+  });
+
+  it("do reach what they are for", () => {
+    expect(readFileSync(join(folder.path, "reached"), "utf8")).toBe(
+      `${taskSecrets.token}\n${taskSecrets.password}\n${taskSecrets.key}`,
+    );
+    expect(readFileSync(join(folder.path, "login"), "utf8")).toBe(
+      `password=${taskSecrets.password}\nkey=${taskSecrets.key}\n`,
+    );
+    expect(told).toEqual([
+      {
+        url: `/say?token=${taskSecrets.token}`,
+        headers: expect.objectContaining({
+          authorization: `Bearer ${taskSecrets.token}`,
+          "x-password": taskSecrets.password,
+        }) as unknown,
+        body: JSON.stringify({ key: taskSecrets.key, all: shell.SERVICE_CREDENTIALS }),
+      },
+    ]);
+  });
+
+  it("stand in every step, in which something is wrong, so that there was something to hide", () => {
+    expect([run.code, run.stderr]).toEqual([1, ""]);
+    const trial = trialOf(JSON.parse(run.stdout) as RunResult, "gossip");
+    expect(trial.error).toBeUndefined();
+    const { "journal.jsonl": journal } = filesIn(join(folder.path, "out"));
+    for (const mark of ["API_TOKEN", "DB_PASSWORD", "SERVICE_CREDENTIALS"]) {
+      expect(journal?.split(`[secret:${mark}`).length).toBeGreaterThan(5);
+    }
+    expect(shown.map(({ code, stdout }) => [code, stdout === ""])).toEqual([
+      [1, false], // A run that failed is shown with its own exit code.
+      ...shown.slice(1).map(() => [0, false]),
+    ]);
+  });
+
+  it("are in no output of a command, and in no byte of the run folder or of a report", () => {
+    expectHidden(outputs([run, ...shown]), Object.values(hearts));
+    expectHidden(filesIn(join(folder.path, "out")), Object.values(hearts));
   });
 });
