@@ -1,8 +1,9 @@
-import { constants, statfsSync } from "node:fs";
-import { access, readFile } from "node:fs/promises";
+import { statfsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
+import { findProgram } from "../process/environment.ts";
 import {
   openMemoryOf,
   type ProcessInfo,
@@ -11,21 +12,20 @@ import {
   watchTree,
 } from "../process/list-processes.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
+import { type Mount, type MountPlan, planMounts } from "./mounts.ts";
 import {
   checkOnce,
+  confined,
   type ConfinedProcess,
-  ConfinedProgram,
   type Confinement,
+  killMs,
   type Sandbox,
   tryNothing,
   watchLimits,
 } from "./sandbox.ts";
-import { type Mount, type MountPlan, planMounts } from "./mounts.ts";
 
 /** Arguments and the filter of system calls come from file descriptors that `spawnProcess` opens. */
 const fromFiles = ["--args", "3", "--seccomp", "4"];
-/** Descendants that are bubblewrap itself: its init process inside. */
-const ownProcesses = 1;
 /** Node reserves half a gigabyte of data for the code of each of its threads that run JavaScript. */
 const dataRoom = 4 * 1024 ** 3;
 
@@ -51,30 +51,21 @@ async function startBubblewrap(confinement: Confinement): Promise<ConfinedProces
   const { process, spec } = confinement;
   const [program, plan] = await Promise.all([findBubblewrap(), planMounts(confinement)]);
   const inside = bubblewrapArguments(process, plan, spec);
-  if (inside.some((argument) => argument.includes("\0"))) throw nulInArgument();
+  // A NUL ends an argument: the rest of a variable would become arguments of bubblewrap.
+  if (inside.some((argument) => argument.includes("\0"))) {
+    const message = "a variable or a path of a confined program contains a NUL byte";
+    throw new McpvalsError("server/spawn-failed", message);
+  }
   const child = await spawnProcess(outside(program, [plan.command, ...process.args], spec.memoryBytes), {
     given: [inside.map((argument) => `${argument}\0`).join(""), withoutKeys()],
   });
-  const brokenLimit = watchLimits({
-    child,
-    spec,
-    own: ownProcesses,
-    countsChild: false,
-    besides: memoryFileBytes(child.pid, plan.mounts),
-  });
-  return new ConfinedProgram(child, {
-    brokenLimit,
+  const besides = memoryFileBytes(child.pid, plan.mounts);
+  return confined(child, {
+    // The only process of bubblewrap itself is its init process inside.
+    brokenLimit: watchLimits({ child, spec, own: 1, besides }),
     cleanUp: namespaceEnd(child),
     signalInside: (signal) => signalDescendants(child.pid, signal),
   });
-}
-
-/** A NUL ends an argument: the rest of a variable would become arguments of bubblewrap. */
-function nulInArgument(): McpvalsError {
-  return new McpvalsError(
-    "server/spawn-failed",
-    "a variable or a path of a confined program contains a NUL byte",
-  );
 }
 
 /**
@@ -104,40 +95,19 @@ function bubblewrapArguments(
 ): readonly string[] {
   const variables = { HOME: home, ...env };
   return [
-    "--unshare-user",
-    "--unshare-pid",
-    "--unshare-ipc",
-    "--unshare-uts",
-    "--unshare-cgroup-try",
-    ...(network === "host" ? [] : ["--unshare-net"]),
-    "--disable-userns",
-    "--cap-drop",
-    "ALL",
-    "--new-session",
-    "--die-with-parent",
-    ...mounts.flatMap(mountArguments),
+    ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
+    network === "host" ? [] : "--unshare-net",
+    ["--disable-userns", "--cap-drop", "ALL", "--new-session", "--die-with-parent"],
+    mounts.flatMap(mountArguments),
     // /proc/1/exe would be the file of bubblewrap outside, whose mode root could change.
-    "--perms",
-    "0555",
-    "--size",
-    "4096",
-    "--tmpfs",
-    "/proc/1",
-    "--remount-ro",
-    "/proc/1",
+    ["--perms", "0555", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"],
     // The folders that bubblewrap makes for mounts are in memory without a limit.
-    "--remount-ro",
-    "/dev",
-    "--remount-ro",
-    "/",
+    ["--remount-ro", "/dev", "--remount-ro", "/"],
     // Root may change settings of the system there even without capabilities.
-    "--remount-ro",
-    "/proc",
-    "--clearenv",
-    ...Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]),
-    "--chdir",
-    cwd,
-  ];
+    ["--remount-ro", "/proc", "--clearenv"],
+    Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]),
+    ["--chdir", cwd],
+  ].flat();
 }
 
 function mountArguments(mount: Mount): readonly string[] {
@@ -159,25 +129,14 @@ function mountArguments(mount: Mount): readonly string[] {
   }
 }
 
-/** Folders of system programs. The PATH of an extension must not choose what confines it. */
-const folders = ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"];
-
-/** Absolute path of bubblewrap. Throws McpvalsError `sandbox/unavailable`. */
+/** Absolute path of bubblewrap. The PATH of an extension must not choose what confines it. Throws `sandbox/unavailable`. */
 async function findBubblewrap(): Promise<string> {
-  for (const folder of folders) {
-    const path = `${folder}/bwrap`;
-    if (await isProgram(path)) return path;
-  }
+  const env = { PATH: "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin" };
+  const path = await findProgram("bwrap", { env, cwd: "/" });
+  if (path !== undefined) return path;
   throw new McpvalsError("sandbox/unavailable", "bubblewrap is not installed (no bwrap in /usr/bin)", {
     hint: "Install it: apt install bubblewrap, dnf install bubblewrap, apk add bubblewrap or pacman -S bubblewrap.",
   });
-}
-
-async function isProgram(path: string): Promise<boolean> {
-  return access(path, constants.X_OK).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** Runs a program that does nothing. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
@@ -185,42 +144,38 @@ async function checkBubblewrap(spec: SandboxSpec, signal: AbortSignal): Promise<
   const { exitCode, stderr } = await tryNothing(spec, signal, startBubblewrap);
   if (exitCode === 0) return;
   const isOld = /unknown option|requires --unshare-user/i.test(stderr);
-  const reason = stderr === "" ? "it ended without an error message" : stderr;
-  throw new McpvalsError(
-    "sandbox/unavailable",
-    `bubblewrap does not work here: ${isOld ? "it is too old: " : ""}${reason}`,
-    {
-      hint: isOld ? "Install bubblewrap 0.8 or newer." : await namespaceHint(),
-    },
-  );
+  const reason = `${isOld ? "it is too old: " : ""}${stderr || "it ended without an error message"}`;
+  throw new McpvalsError("sandbox/unavailable", `bubblewrap does not work here: ${reason}`, {
+    hint: isOld ? "Install bubblewrap 0.8 or newer." : await namespaceHint(),
+  });
 }
 
-/** Names the setting of this machine that forbids user namespaces, if it is a known one. */
+/** Settings of the kernel that forbid user namespaces, with their values then. */
+const forbidding: readonly (readonly [setting: string, value: string, hint: string])[] = [
+  [
+    "kernel/unprivileged_userns_clone",
+    "0",
+    "User namespaces are forbidden here: sysctl kernel.unprivileged_userns_clone=1 allows them.",
+  ],
+  [
+    "user/max_user_namespaces",
+    "0",
+    "User namespaces are forbidden here: sysctl user.max_user_namespaces=10000 allows them.",
+  ],
+  [
+    "kernel/apparmor_restrict_unprivileged_userns",
+    "1",
+    "AppArmor allows user namespaces only to programs with a profile that says so: install one for bwrap (package apparmor-profiles has bwrap-userns-restrict), or sysctl kernel.apparmor_restrict_unprivileged_userns=0.",
+  ],
+];
+
 async function namespaceHint(): Promise<string> {
-  if ((await setting("kernel/unprivileged_userns_clone")) === "0") {
-    return "User namespaces are forbidden here: sysctl kernel.unprivileged_userns_clone=1 allows them.";
+  for (const [name, value, hint] of forbidding) {
+    // Not every kernel has each setting.
+    const text = await readFile(`/proc/sys/${name}`, "utf8").catch(() => "");
+    if (text.trim() === value) return hint;
   }
-  if ((await setting("user/max_user_namespaces")) === "0") {
-    return "User namespaces are forbidden here: sysctl user.max_user_namespaces=10000 allows them.";
-  }
-  if ((await setting("kernel/apparmor_restrict_unprivileged_userns")) === "1") {
-    return (
-      "AppArmor allows user namespaces only to programs with a profile that says so: install one for bwrap " +
-      "(package apparmor-profiles has bwrap-userns-restrict), or sysctl kernel.apparmor_restrict_unprivileged_userns=0."
-    );
-  }
-  return (
-    "It must be allowed to make user namespaces. In a container that often takes --security-opt seccomp=unconfined " +
-    "and --security-opt systempaths=unconfined."
-  );
-}
-
-async function setting(name: string): Promise<string | undefined> {
-  try {
-    return (await readFile(`/proc/sys/${name}`, "utf8")).trim();
-  } catch {
-    return undefined; // this kernel does not have it
-  }
+  return "It must be allowed to make user namespaces. In a container that often takes --security-opt seccomp=unconfined and --security-opt systempaths=unconfined.";
 }
 
 /** Type of `tmpfs` in `statfs`. */
@@ -258,9 +213,6 @@ function usedBytes(path: string, size: number): number {
   }
 }
 
-/** Longest wait for the kernel to carry out SIGKILL, in milliseconds. */
-const killMs = 2000;
-
 /**
  * A function that waits until everything in a sandbox has ended, once the first process has: the kernel ends the rest a
  * moment later, the init process of bubblewrap last. A program that ended before the first poll is not waited for; its
@@ -274,15 +226,14 @@ function namespaceEnd(child: ManagedProcess): () => Promise<void> {
   });
   void child.exited.then(() => watch[Symbol.dispose]());
   return async () => {
-    if (init !== undefined) await untilGone(init);
+    const { pid, started } = init ?? {};
+    const end = performance.now() + killMs;
+    while (pid !== undefined && performance.now() < end) {
+      const all = await processLister().list();
+      if (!all.some((each) => each.pid === pid && each.started === started)) return;
+      await delay(2);
+    }
   };
-}
-
-async function untilGone({ pid, started }: ProcessInfo): Promise<void> {
-  const end = performance.now() + killMs;
-  const lives = async (): Promise<boolean> =>
-    (await processLister().list()).some((info) => info.pid === pid && info.started === started);
-  while ((await lives()) && performance.now() < end) await delay(2);
 }
 
 /**
@@ -326,10 +277,7 @@ const equal = (value: number, then: number, otherwise: number): Buffer =>
   instruction(0x15, value, then, otherwise);
 
 function instruction(code: number, value: number, then = 0, otherwise = 0): Buffer {
-  const bytes = Buffer.alloc(8);
-  bytes.writeUInt16LE(code, 0);
-  bytes.writeUInt8(then, 2);
-  bytes.writeUInt8(otherwise, 3);
+  const bytes = Buffer.from([code, 0, then, otherwise, 0, 0, 0, 0]);
   bytes.writeUInt32LE(value, 4);
   return bytes;
 }

@@ -1,4 +1,5 @@
-import { access, lstat, open, readlink, realpath, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { lstat, open, readlink, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, delimiter, dirname, join, resolve } from "node:path";
 import { execPath } from "node:process";
@@ -7,22 +8,14 @@ import { findProgram, interpreterOf } from "../process/environment.ts";
 import { explainSpawnError, type ProcessSpec } from "../process/spawn.ts";
 import type { Confinement } from "./sandbox.ts";
 
-/** A mount of a bubblewrap sandbox at an absolute path. Sizes are in bytes. */
-export type Mount = { readonly at: string } & (
-  | { readonly kind: "read"; readonly source: string }
-  | { readonly kind: "write"; readonly source: string }
-  | { readonly kind: "link"; readonly target: string }
-  /** A new file system in memory. */
-  | { readonly kind: "memory"; readonly size: number }
-  /** A new empty folder in the mount around it. */
-  | { readonly kind: "folder" }
-  | { readonly kind: "proc" }
-  | { readonly kind: "devices" }
-);
-
 /** Whether a path is a folder or in it. Both are absolute and without `.` and `..`. */
 export function isInside(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
+}
+
+/** The absolute path of a listed one, which may be relative to `dir` or begin with `~/`. */
+export function listedPath(path: string, dir: string, home: string): string {
+  return path === "~" || path.startsWith("~/") ? join(home, path.slice(1)) : resolve(dir, path);
 }
 
 /** A file or folder of this machine that is visible inside at an absolute path. */
@@ -42,31 +35,37 @@ export async function listedMounts(
   read: readonly string[],
   write: readonly string[],
 ): Promise<{ readonly readable: readonly ListedMount[]; readonly writable: readonly ListedMount[] }> {
-  const writable = await each("write", write);
+  const mountsOf = async (kind: ListedMount["kind"], paths: readonly string[]): Promise<ListedMount[]> => {
+    const mounts = new Map<string, ListedMount>();
+    for (const path of paths) {
+      const source = await realpath(path).catch((cause: unknown) => {
+        const message = `the sandbox cannot show ${path}: it does not exist`;
+        const hint = "Check the paths that the sandbox lists.";
+        throw new McpvalsError("server/spawn-failed", message, { hint, cause });
+      });
+      for (const at of [resolve(path), source]) mounts.set(at, { kind, at, source });
+    }
+    return [...mounts.values()];
+  };
+  const writable = await mountsOf("write", write);
   const outside = read.filter((path) => !writable.some(({ at }) => isInside(resolve(path), at)));
-  return { readable: await each("read", outside), writable };
+  return { readable: await mountsOf("read", outside), writable };
 }
 
-async function each(kind: ListedMount["kind"], paths: readonly string[]): Promise<readonly ListedMount[]> {
-  const mounts = (await Promise.all(paths.map((path) => listed(kind, path)))).flat();
-  return [...new Map(mounts.map((mount) => [mount.at, mount])).values()];
-}
-
-async function listed(kind: ListedMount["kind"], path: string): Promise<readonly ListedMount[]> {
-  try {
-    const source = await realpath(path);
-    return [...new Set([resolve(path), source])].map((at) => ({ kind, at, source }));
-  } catch (cause) {
-    throw new McpvalsError("server/spawn-failed", `the sandbox cannot show ${path}: it does not exist`, {
-      hint: "Check the paths that the sandbox lists.",
-      cause,
-    });
-  }
-}
-
-/** The absolute path of a listed one, which may be relative to `dir` or begin with `~/`. */
-export function listedPath(path: string, dir: string, home: string): string {
-  return path === "~" || path.startsWith("~/") ? join(home, path.slice(1)) : resolve(dir, path);
+/**
+ * Finds a program, and mounts what it needs besides `system`, the folders that are visible anyway: the listed paths, its
+ * installation, those of its interpreters, and Node's. Throws McpvalsError `server/spawn-failed` when one of them does not exist.
+ */
+export async function mountProgram(
+  { process: program, read, write }: Confinement,
+  system: readonly string[],
+): Promise<{ readonly command: string } & Awaited<ReturnType<typeof listedMounts>>> {
+  const visible = [...system, ...read, ...write];
+  const isVisible: IsVisible = (path) => visible.some((folder) => isInside(path, folder));
+  const programs = await findCommand(program, isVisible);
+  const needed = [...new Set([...programs, execPath])].filter((path) => !isVisible(path));
+  const folders = await Promise.all(needed.map((path) => installFolders(path, homedir())));
+  return { command: programs[0], ...(await listedMounts([...read, ...folders.flat()], write)) };
 }
 
 /**
@@ -74,48 +73,32 @@ export function listedPath(path: string, dir: string, home: string): string {
  * version managers and virtual environments. Never a home folder, a folder above one, or `~/.local`. Paths are absolute.
  */
 export async function installFolders(path: string, home: string): Promise<readonly string[]> {
-  const real = await realpath(path);
-  const found: string[] = [];
-  for (const one of new Set([path, real])) found.push((await installFolder(one, home)) ?? one);
-  return found;
-}
-
-async function installFolder(path: string, home: string): Promise<string | undefined> {
-  const folder = dirname(dirname(path));
-  if (basename(dirname(path)) !== "bin" || isPrivate(folder, home)) return undefined;
-  try {
-    await access(join(folder, "lib"));
-    return folder;
-  } catch {
-    return undefined; // not an installation of its own
-  }
-}
-
-function isPrivate(folder: string, home: string): boolean {
-  return isInside(home, folder) || folder === join(home, ".local");
-}
-
-/** A program with what is needed to run it. */
-export interface FoundCommand {
-  /** Absolute path of the program itself. */
-  readonly command: string;
-  /** Absolute paths of the program and of its interpreters. */
-  readonly programs: readonly string[];
+  return [...new Set([path, await realpath(path)])].map((one) => {
+    const folder = dirname(dirname(one));
+    const isPrivate = isInside(home, folder) || folder === join(home, ".local");
+    const isInstallation = basename(dirname(one)) === "bin" && existsSync(join(folder, "lib"));
+    return isInstallation && !isPrivate ? folder : one;
+  });
 }
 
 /** Whether a path is visible inside anyway. */
 type IsVisible = (path: string) => boolean;
 
 /**
- * Finds the program of a spec, and the interpreter of its first line. A name is searched on the spec's PATH; scripts there
- * that are not visible inside, such as the shims of version managers, are skipped, since they would not work inside. Throws
- * McpvalsError `server/spawn-failed` when there is no such program.
+ * The absolute paths of the program of a spec, and of the interpreters of its first line. A name is searched on the spec's
+ * PATH; scripts there that are not visible inside, such as the shims of version managers, are skipped, since they would not
+ * work inside. Throws McpvalsError `server/spawn-failed` when there is no such program.
  */
-export async function findCommand(spec: ProcessSpec, isVisible: IsVisible): Promise<FoundCommand> {
+async function findCommand(spec: ProcessSpec, isVisible: IsVisible): Promise<[string, ...string[]]> {
   const command = await findUsable(spec.command, spec, isVisible);
   if (command === undefined) throw await explainMissing(spec);
-  const interpreter = await findInterpreter(command, spec, isVisible);
-  return { command, programs: interpreter === undefined ? [command] : [command, ...interpreter] };
+  const interpreter = interpreterOf(await firstLine(command));
+  if (interpreter === undefined) return [command];
+  const words = interpreter.args.flatMap((text) => text.split(/\s+/));
+  // `env` starts another program.
+  const name = interpreter.command.endsWith("/env") ? words.find((word) => !/^-|=/.test(word)) : undefined;
+  const started = name === undefined ? undefined : await findUsable(name, spec, isVisible);
+  return [command, interpreter.command, ...(started === undefined ? [] : [started])];
 }
 
 async function findUsable(
@@ -131,20 +114,6 @@ async function findUsable(
   return undefined;
 }
 
-/** The interpreter of a script, with the program that `env` starts; undefined for other files. */
-async function findInterpreter(
-  path: string,
-  spec: ProcessSpec,
-  isVisible: IsVisible,
-): Promise<readonly string[] | undefined> {
-  const interpreter = interpreterOf(await firstLine(path));
-  if (interpreter === undefined) return undefined;
-  if (!interpreter.command.endsWith("/env")) return [interpreter.command];
-  const name = interpreter.args.flatMap((text) => text.split(/\s+/)).find((word) => !/^-|=/.test(word));
-  const found = name === undefined ? undefined : await findUsable(name, spec, isVisible);
-  return found === undefined ? [interpreter.command] : [interpreter.command, found];
-}
-
 /** The first line of a file, as far as the system reads it to find the interpreter. */
 async function firstLine(path: string): Promise<string> {
   try {
@@ -157,18 +126,31 @@ async function firstLine(path: string): Promise<string> {
 }
 
 async function explainMissing(spec: ProcessSpec): Promise<Error> {
-  const hidden = spec.command.includes("/") ? undefined : await findProgram(spec.command, spec);
+  const isPath = spec.command.includes("/");
+  const hidden = isPath ? undefined : await findProgram(spec.command, spec);
   if (hidden !== undefined)
     return new McpvalsError("server/spawn-failed", `the sandbox does not show the program ${hidden}`, {
       hint: "Let the sandbox read the folder that it is installed in, such as read: [../node_modules].",
     });
-  const isThere = await access(resolve(spec.cwd, spec.command)).then(
-    () => true,
-    () => false,
-  );
-  const code = spec.command.includes("/") && isThere ? "EACCES" : "ENOENT";
+  const code = isPath && existsSync(resolve(spec.cwd, spec.command)) ? "EACCES" : "ENOENT";
   return explainSpawnError(Object.assign(new Error(code), { code }), spec);
 }
+
+/** A mount of a bubblewrap sandbox at an absolute path. Sizes are in bytes. */
+export type Mount = { readonly at: string } & (
+  | { readonly kind: "read"; readonly source: string }
+  | { readonly kind: "write"; readonly source: string }
+  | { readonly kind: "link"; readonly target: string }
+  /** A new file system in memory. */
+  | { readonly kind: "memory"; readonly size: number }
+  /** A new empty folder in the mount around it. */
+  | { readonly kind: "folder" }
+  | { readonly kind: "proc" }
+  | { readonly kind: "devices" }
+);
+
+/** At one path, the first of these wins. */
+const ranks = ["proc", "devices", "write", "read", "link", "memory", "folder"];
 
 /**
  * Orders mounts so that outer ones come first, and leaves out those that the mount around them has already. At one path,
@@ -176,10 +158,11 @@ async function explainMissing(spec: ProcessSpec): Promise<Error> {
  * anything in their place.
  */
 export function orderMounts(mounts: readonly Mount[]): readonly Mount[] {
+  const rank = ({ kind }: Mount): number => ranks.indexOf(kind);
   const sorted = [...mounts].sort((a, b) => depth(a.at) - depth(b.at) || rank(a) - rank(b));
   const placed: Mount[] = [];
   for (const mount of sorted) {
-    const one = fitInto(placed, mount);
+    const one = fitInto(mountAround(placed, mount.at), mount);
     if (one !== undefined) placed.push(one);
   }
   return placed;
@@ -189,51 +172,37 @@ export function orderMounts(mounts: readonly Mount[]): readonly Mount[] {
 function mountAround(mounts: readonly Mount[], path: string): Mount | undefined {
   return mounts
     .filter(({ at }) => isInside(path, at))
-    .reduce<Mount | undefined>(
-      (inner, one) => (inner && depth(inner.at) > depth(one.at) ? inner : one),
-      undefined,
-    );
+    .toSorted((a, b) => depth(a.at) - depth(b.at))
+    .at(-1);
 }
 
-function fitInto(placed: readonly Mount[], mount: Mount): Mount | undefined {
-  const around = mountAround(placed, mount.at);
+/** The mount as it has to be inside of the one around it; undefined when it is not needed there. */
+function fitInto(around: Mount | undefined, mount: Mount): Mount | undefined {
+  const { kind, at } = mount;
+  const isSame = at === around?.at;
   switch (around?.kind) {
     case undefined:
-      return mount.kind === "folder" ? undefined : mount;
+      return kind === "folder" ? undefined : mount;
     case "write":
       return undefined;
     case "read":
     case "link":
-      return isOver(around, mount) ? mount : undefined;
+      // A read-only mount cannot get new folders; the folders at the top of a system exist.
+      if (kind === "memory") return !isSame && depth(at) === 1 ? mount : undefined;
+      return kind === "read" || kind === "link" || kind === "folder" ? undefined : mount;
     case "proc":
     case "devices":
-      return mount.kind === "memory" && mount.at !== around.at ? mount : undefined;
+      return kind === "memory" && !isSame ? mount : undefined;
     case "memory":
     case "folder":
-      return fitIntoMemory(around, mount);
+      if (isSame) return kind === "write" || kind === "read" ? mount : undefined;
+      // A file system in memory inside of another one is only a folder.
+      return kind === "memory" ? { kind: "folder", at } : mount;
   }
-}
-
-/** A read-only mount cannot get new folders; the folders at the top of a system exist. */
-function isOver(around: Mount, mount: Mount): boolean {
-  if (mount.kind === "memory") return mount.at !== around.at && depth(mount.at) === 1;
-  return mount.kind !== "read" && mount.kind !== "link" && mount.kind !== "folder";
-}
-
-/** A file system in memory inside of another one is only a folder. */
-function fitIntoMemory(around: Mount, mount: Mount): Mount | undefined {
-  if (mount.at === around.at) return mount.kind === "write" || mount.kind === "read" ? mount : undefined;
-  return mount.kind === "memory" ? { kind: "folder", at: mount.at } : mount;
 }
 
 function depth(path: string): number {
   return path.split("/").filter((part) => part !== "").length;
-}
-
-const ranks = ["proc", "devices", "write", "read", "link", "memory", "folder"];
-
-function rank({ kind }: Mount): number {
-  return ranks.indexOf(kind);
 }
 
 /** What a program sees in a bubblewrap sandbox. */
@@ -246,52 +215,36 @@ export interface MountPlan {
   readonly home: string;
 }
 
-/** HOME of a program whose environment has none. */
-const ownHome = "/tmp/home";
-
 /**
  * Plans the mounts of a program: the system, the program with its interpreter, and the listed paths. Throws McpvalsError
  * `server/spawn-failed` when one of them does not exist.
  */
-export async function planMounts({ process: program, read, write, spec }: Confinement): Promise<MountPlan> {
+export async function planMounts(confinement: Confinement): Promise<MountPlan> {
+  const { process: program, spec } = confinement;
   const system = await systemMounts();
-  const visible = [...system.map(({ at }) => at), ...read, ...write];
-  const isVisible = (path: string): boolean => visible.some((folder) => isInside(path, folder));
-  const { command, programs } = await findCommand(program, isVisible);
-  const needed = [...new Set([...programs, execPath])].filter((path) => !isVisible(path));
-  const folders = await Promise.all(needed.map((path) => installFolders(path, homedir())));
-  const home = program.env["HOME"] ?? ownHome;
-  const { readable, writable } = await listedMounts([...read, ...folders.flat()], write);
+  const { command, readable, writable } = await mountProgram(
+    confinement,
+    system.map(({ at }) => at),
+  );
+  const home = program.env["HOME"] ?? "/tmp/home";
+  const named = [home, program.env["TMPDIR"] ?? "/"].filter((path) => path.startsWith("/") && path !== "/");
+  // Each holds at most half of the memory limit, and its content counts as memory.
+  const size = Math.max(4096, Math.floor(spec.memoryBytes / 2 / 4096) * 4096);
+  const scratch = [...new Set(["/tmp", "/dev/shm", ...named])];
   const mounts = orderMounts([
     ...system,
     ...readable,
     ...writable,
-    ...scratch([home, program.env["TMPDIR"]], spec.memoryBytes),
+    ...scratch.map((at): Mount => ({ kind: "memory", at, size })),
     { kind: "proc", at: "/proc" },
     { kind: "devices", at: "/dev" },
   ]);
-  if (!isThere(mounts, program.cwd)) throw notVisible(program.cwd);
-  return { command, mounts, home };
-}
-
-/** A new file system has only the folders that lead to a mount. */
-function isThere(mounts: readonly Mount[], path: string): boolean {
-  const kind = mountAround(mounts, path)?.kind;
-  if (kind === undefined || kind === "proc") return false;
+  const kind = mountAround(mounts, program.cwd)?.kind;
+  // A new file system has only the folders that lead to a mount.
   const isNew = kind === "memory" || kind === "folder";
-  return !isNew || mounts.some(({ at }) => isInside(at, path));
-}
-
-/** Folders in memory. Each holds at most half of the memory limit, and its content counts as memory. */
-function scratch(named: readonly (string | undefined)[], memoryBytes: number): readonly Mount[] {
-  const folders = new Set(["/tmp", "/dev/shm", ...named.filter((path) => path?.startsWith("/") === true)]);
-  folders.delete("/");
-  const size = Math.max(4096, Math.floor(memoryBytes / 2 / 4096) * 4096);
-  return [...folders].flatMap((at) => (at === undefined ? [] : [{ kind: "memory", at, size }]));
-}
-
-function notVisible(cwd: string): McpvalsError {
-  return new McpvalsError("server/spawn-failed", `cwd is not visible in the sandbox: ${cwd}`, {
+  const isThere = !isNew || mounts.some(({ at }) => isInside(at, program.cwd));
+  if (kind !== undefined && kind !== "proc" && isThere) return { command, mounts, home };
+  throw new McpvalsError("server/spawn-failed", `cwd is not visible in the sandbox: ${program.cwd}`, {
     hint: "Start it in the workspace, or let the sandbox read that folder.",
   });
 }
@@ -311,67 +264,21 @@ const programFolders = [
 ];
 
 /** Files of /etc that programs need: names, time, certificates, settings of the linker and OpenSSL. No keys, no passwords. */
-const settings = [
-  "alternatives",
-  "ca-certificates",
-  "ca-certificates.conf",
-  "crypto-policies",
-  "gai.conf",
-  "group",
-  "host.conf",
-  "hosts",
-  "ld-musl-x86_64.path",
-  "ld-musl-aarch64.path",
-  "ld.so.cache",
-  "ld.so.conf",
-  "ld.so.conf.d",
-  "localtime",
-  "mime.types",
-  "nsswitch.conf",
-  "passwd",
-  "pki/ca-trust",
-  "pki/tls/cert.pem",
-  "pki/tls/certs",
-  "pki/tls/openssl.cnf",
-  "protocols",
-  "resolv.conf",
-  "services",
-  "ssl/cert.pem",
-  "ssl/certs",
-  "ssl/openssl.cnf",
-  "static/ssl/certs",
-  "timezone",
-].map((name) => `/etc/${name}`);
+const settings =
+  `alternatives ca-certificates ca-certificates.conf crypto-policies gai.conf group host.conf hosts ld-musl-x86_64.path
+  ld-musl-aarch64.path ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf passwd pki/ca-trust
+  pki/tls/cert.pem pki/tls/certs pki/tls/openssl.cnf protocols resolv.conf services ssl/cert.pem ssl/certs ssl/openssl.cnf
+  static/ssl/certs timezone`.split(/\s+/);
 
-/** Read-only mounts of the system, as far as this machine has them. */
+/** Read-only mounts of the system, as far as this machine has them. A link to a folder, as `/bin` often is, stays a link. */
 async function systemMounts(): Promise<readonly Mount[]> {
-  const [folders, files] = await Promise.all([
-    Promise.all(programFolders.map(asItIs)),
-    Promise.all(settings.map(whatItIs)),
-  ]);
-  return [...folders, ...files].filter((mount) => mount !== undefined);
-}
-
-/** A link, as `/bin` often is, stays the same link inside. */
-async function asItIs(at: string): Promise<Mount | undefined> {
-  try {
-    const isLink = (await lstat(at)).isSymbolicLink();
-    return isLink ? { kind: "link", at, target: await readlink(at) } : read(at);
-  } catch {
-    return undefined; // not on this machine
+  const mounts: Mount[] = [];
+  for (const at of programFolders) {
+    const found = await lstat(at).catch(() => undefined);
+    if (found?.isSymbolicLink() === true) mounts.push({ kind: "link", at, target: await readlink(at) });
+    else if (found !== undefined) mounts.push({ kind: "read", at, source: at });
   }
-}
-
-/** The target of a link takes its place, since it may not be visible inside. */
-async function whatItIs(at: string): Promise<Mount | undefined> {
-  try {
-    await stat(at);
-    return read(at);
-  } catch {
-    return undefined; // not on this machine, or a link to nothing
-  }
-}
-
-function read(at: string): Mount {
-  return { kind: "read", at, source: at };
+  // The target of a link in /etc takes its place, since it may not be visible inside.
+  const files = settings.map((name) => `/etc/${name}`).filter((at) => existsSync(at));
+  return [...mounts, ...files.map((at): Mount => ({ kind: "read", at, source: at }))];
 }

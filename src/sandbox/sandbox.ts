@@ -1,11 +1,10 @@
-import type { Readable, Writable } from "node:stream";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { settlesWithin, withDeadline } from "../process/deadline.ts";
 import { memoryOf, type ProcessInfo, signalDescendants, watchTree } from "../process/list-processes.ts";
 import type { StopOptions, StoppedBy, StopResult } from "../process/process-tree.ts";
 import { ProgramOutput } from "../process/program-output.ts";
-import type { ManagedProcess, ProcessExit, ProcessSpec } from "../process/spawn.ts";
+import type { ManagedProcess, ProcessSpec } from "../process/spawn.ts";
 
 /** A program to be started, and what it may access. All paths are absolute. */
 export interface Confinement {
@@ -47,87 +46,73 @@ export interface Confining {
   /** Called before it is stopped. */
   readonly onStop?: () => void;
   /** Removes what would outlive the process. May be called more than once after its end. */
-  readonly cleanUp?: () => Promise<void>;
+  readonly cleanUp: () => Promise<void>;
 }
 
 /** Longest wait for the kernel to carry out SIGKILL, in milliseconds. */
-const killMs = 2000;
+export const killMs = 2000;
 
-/** A program inside the process that confines it. */
-export class ConfinedProgram implements ConfinedProcess {
-  readonly pid: number;
-  readonly stdin: Writable;
-  readonly stdout: Readable;
-  readonly stderr: Readable;
-  readonly exited: Promise<ProcessExit>;
-  readonly #child: ManagedProcess;
-  readonly #confining: Confining;
-  #stopping: Promise<StopResult> | undefined;
-
-  constructor(child: ManagedProcess, confining: Confining) {
-    this.pid = child.pid;
-    this.stdin = child.stdin;
-    this.stdout = child.stdout;
-    this.stderr = child.stderr;
-    this.exited = child.exited;
-    this.#child = child;
-    this.#confining = confining;
-  }
-
-  get exit(): ProcessExit | undefined {
-    return this.#child.exit;
-  }
-
-  get brokenLimit(): string | undefined {
-    return this.#confining.brokenLimit();
-  }
-
-  stop(options?: StopOptions): Promise<StopResult> {
-    if (this.#stopping === undefined) {
-      this.#confining.onStop?.();
-      this.#stopping = this.#stop(options);
-    }
-    return this.#stopping;
-  }
-
-  async release(): Promise<boolean> {
-    if (this.exit === undefined || this.#stopping !== undefined) return false;
-    await this.#confining.cleanUp?.();
-    return this.#child.release();
-  }
-
-  async #stop(options: StopOptions = {}): Promise<StopResult> {
-    const started = performance.now();
-    const by = await this.#endInside(options);
-    const result = await this.#child.stop(by === "SIGKILL" ? { stdinMs: 0, termMs: 0 } : options);
-    await this.#confining.cleanUp?.();
-    return { ...result, durationMs: performance.now() - started, ...(by === undefined ? {} : { by }) };
-  }
-
+/** The program inside the process that confines it. */
+export function confined(
+  child: ManagedProcess,
+  { brokenLimit, signalInside, onStop, cleanUp }: Confining,
+): ConfinedProcess {
+  const { pid, stdin, stdout, stderr, exited } = child;
+  let stopping: Promise<StopResult> | undefined;
   /** What ended it; undefined when the whole tree can be stopped as usual, or has ended. */
-  async #endInside({ stdinMs = 1000, termMs = 1000 }: StopOptions): Promise<StoppedBy | undefined> {
-    const { signalInside } = this.#confining;
-    if (signalInside === undefined || this.exit !== undefined) return undefined;
-    this.stdin.end();
-    if (await settlesWithin(this.exited, stdinMs)) return "stdin";
+  const endInside = async ({
+    stdinMs = 1000,
+    termMs = 1000,
+  }: StopOptions): Promise<StoppedBy | undefined> => {
+    if (signalInside === undefined || child.exit !== undefined) return undefined;
+    stdin.end();
+    if (await settlesWithin(exited, stdinMs)) return "stdin";
     if (termMs > 0) {
       await signalInside("SIGTERM");
-      if (await settlesWithin(this.exited, termMs)) return "SIGTERM";
+      if (await settlesWithin(exited, termMs)) return "SIGTERM";
     }
     await signalInside("SIGKILL");
-    await settlesWithin(this.exited, killMs);
+    await settlesWithin(exited, killMs);
     return "SIGKILL";
-  }
+  };
+  const stop = async (options: StopOptions): Promise<StopResult> => {
+    const started = performance.now();
+    onStop?.();
+    const by = await endInside(options);
+    const result = await child.stop(by === "SIGKILL" ? { stdinMs: 0, termMs: 0 } : options);
+    await cleanUp();
+    return { ...result, durationMs: performance.now() - started, ...(by === undefined ? {} : { by }) };
+  };
+  return {
+    pid,
+    stdin,
+    stdout,
+    stderr,
+    exited,
+    get exit() {
+      return child.exit;
+    },
+    get brokenLimit() {
+      return brokenLimit();
+    },
+    stop(options = {}) {
+      stopping ??= stop(options);
+      return stopping;
+    },
+    async release() {
+      if (child.exit === undefined || stopping !== undefined) return false;
+      await cleanUp();
+      return child.release();
+    },
+  };
 }
 
 export interface Limited {
   /** The confining process; its descendants are limited. */
   readonly child: ManagedProcess;
   readonly spec: SandboxSpec;
-  /** How many of the descendants are processes of the sandbox itself. */
+  /** How many of the descendants are processes of the sandbox itself; -1 when the child itself is the program. */
   readonly own: number;
-  /** Whether the child itself is the program, and counts too. */
-  readonly countsChild: boolean;
   /** Memory of the program, in bytes, that belongs to none of its processes, such as files in memory. */
   readonly besides?: (descendants: readonly ProcessInfo[]) => number;
 }
@@ -150,15 +135,14 @@ export function watchLimits(limited: Limited): () => string | undefined {
 }
 
 async function findBroken(
-  limited: Limited,
+  { spec, own, child, besides }: Limited,
   descendants: readonly ProcessInfo[],
 ): Promise<string | undefined> {
-  const { spec, own, countsChild, child, besides } = limited;
-  const processes = descendants.length - own + (countsChild ? 1 : 0);
+  const processes = descendants.length - own;
   if (processes > spec.processes) return `it had ${processes} processes, and may have ${spec.processes}`;
-  const pids = descendants.map(({ pid }) => pid);
+  const pids = [...(own < 0 ? [child.pid] : []), ...descendants.map(({ pid }) => pid)];
   const extra = besides?.(descendants) ?? 0;
-  const bytes = extra + (await memoryOf(countsChild ? [child.pid, ...pids] : pids, spec.memoryBytes - extra));
+  const bytes = extra + (await memoryOf(pids, spec.memoryBytes - extra));
   if (bytes <= spec.memoryBytes) return undefined;
   return `it used ${inMegabytes(bytes)} of memory, and may use ${inMegabytes(spec.memoryBytes)}`;
 }
@@ -176,10 +160,8 @@ export function inMegabytes(bytes: number): string {
   return `${megabytes < 10 ? megabytes.toFixed(1) : Math.ceil(megabytes)} MB`;
 }
 
-type Check = (spec: SandboxSpec, signal: AbortSignal) => Promise<void>;
-
 /** Remembers for which specs a check succeeded, as far as they differ in what can be unavailable. Failures are tried again. */
-export function checkOnce(check: Check): Check {
+export function checkOnce(check: Sandbox["check"]): Sandbox["check"] {
   const passed = new Set<string>();
   return async (spec, signal) => {
     signal.throwIfAborted();
@@ -190,9 +172,6 @@ export function checkOnce(check: Check): Check {
   };
 }
 
-/** Starts a confined program. */
-export type Start = (confinement: Confinement) => Promise<ConfinedProcess>;
-
 /** The output of a program that has ended, trimmed. */
 export interface Tried {
   readonly exitCode: number | null;
@@ -200,41 +179,28 @@ export interface Tried {
   readonly stderr: string;
 }
 
-/** Longest run of a program that does nothing, in milliseconds. */
-const longest = 10_000;
-
 /** Runs a program that does nothing in a sandbox. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
-export async function tryNothing(spec: SandboxSpec, signal: AbortSignal, start: Start): Promise<Tried> {
+export async function tryNothing(
+  spec: SandboxSpec,
+  signal: AbortSignal,
+  start: Sandbox["start"],
+): Promise<Tried> {
   const process = { command: "/bin/sh", args: ["-c", "exit 0"], env: {}, cwd: "/tmp" };
-  return runToEnd(await start({ process, read: [], write: [], spec }), signal, longest);
+  return runToEnd(await start({ process, read: [], write: [], spec }), signal, 10_000);
 }
 
 /** Collects the output of a program until it ends. Throws McpvalsError `sandbox/unavailable` after `ms`, and the signal's reason. */
 export async function runToEnd(child: ManagedProcess, signal: AbortSignal, ms: number): Promise<Tried> {
   const output = new ProgramOutput();
   output.attach(child);
+  const onTimeout = (): Error =>
+    new McpvalsError("sandbox/unavailable", `trying the sandbox took more than ${ms / 1000} seconds`);
   try {
-    const { exitCode } = await withDeadline(async () => child.exited, {
-      ms,
-      signal,
-      onTimeout: () =>
-        new McpvalsError("sandbox/unavailable", `trying the sandbox took more than ${ms / 1000} seconds`),
-    });
+    const { exitCode } = await withDeadline(async () => child.exited, { ms, signal, onTimeout });
     await output.settle(100);
     return { exitCode, stdout: output.stdout.text.trim(), stderr: output.stderr.text.trim() };
   } finally {
     output.stop();
     await child.stop({ stdinMs: 0, termMs: 0 });
   }
-}
-
-/** A sandbox that this platform does not have: it refuses everything. */
-export function unavailable(kind: SandboxSpec["kind"], reason: string): Sandbox {
-  const refuse = (): Promise<never> =>
-    Promise.reject(
-      new McpvalsError("sandbox/unavailable", reason, {
-        hint: "Choose another sandbox, or none for extensions that you trust.",
-      }),
-    );
-  return { kind, check: refuse, start: refuse };
 }

@@ -1,23 +1,21 @@
 import { mkdir, rm } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { dirname } from "node:path/posix";
-import { execPath } from "node:process";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { processMarkerName, runMarkerName } from "../process/watchdog.ts";
 import { spawnProcess } from "../process/spawn.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
+import { mountProgram } from "./mounts.ts";
 import {
   checkOnce,
+  confined,
   type ConfinedProcess,
-  ConfinedProgram,
   type Confinement,
   type Sandbox,
   tryNothing,
   watchLimits,
 } from "./sandbox.ts";
-import { findCommand, installFolders, isInside, listedMounts } from "./mounts.ts";
 
 /**
  * Confines with Seatbelt of macOS: every access that the profile does not allow is refused. It was written for macOS 13 and
@@ -40,17 +38,26 @@ async function checkSeatbelt(spec: SandboxSpec, signal: AbortSignal): Promise<vo
   });
 }
 
-async function startSeatbelt({ process: program, read, write, spec }: Confinement): Promise<ConfinedProcess> {
-  const visible = ["/usr", "/bin", "/sbin", "/System", ...read, ...write];
-  const isVisible = (path: string): boolean => visible.some((folder) => isInside(path, folder));
-  const { command, programs } = await findCommand(program, isVisible);
-  const needed = [...new Set([...programs, execPath])].filter((path) => !isVisible(path));
-  const folders = await Promise.all(needed.map((path) => installFolders(path, homedir())));
-  const { readable, writable } = await listedMounts([...read, ...folders.flat()], write);
-  const own = await makeOwnFolder();
+async function startSeatbelt(confinement: Confinement): Promise<ConfinedProcess> {
+  const { process: program, spec } = confinement;
+  const { command, readable, writable } = await mountProgram(confinement, [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/System",
+  ]);
+  // A folder that it may write besides the workspace; a leftover temporary folder is not a failure.
+  const own = await makeTemporaryFolder("sandbox");
+  const cleanUp = (): Promise<void> =>
+    rm(own, { recursive: true, force: true, maxRetries: 3 }).catch((error: Error) =>
+      process.emitWarning(error),
+    );
+  const [home, temporary] = [join(own, "home"), join(own, "tmp")];
+  await mkdir(home);
+  await mkdir(temporary);
   const profile = seatbeltProfile({
     read: readable.map(({ at }) => at),
-    write: [...writable.map(({ at }) => at), own.path],
+    write: [...writable.map(({ at }) => at), own],
     network: spec.network,
   });
   // Without the variables that mark processes of mcpvals.
@@ -59,37 +66,14 @@ async function startSeatbelt({ process: program, read, write, spec }: Confinemen
     const child = await spawnProcess({
       command: "/usr/bin/sandbox-exec",
       args: ["-p", profile, ...clean, ...program.args],
-      env: { HOME: own.home, TMPDIR: own.temporary, ...program.env },
+      env: { HOME: home, TMPDIR: temporary, ...program.env },
       cwd: program.cwd,
     });
-    const brokenLimit = watchLimits({ child, spec, own: 0, countsChild: true });
-    return new ConfinedProgram(child, { brokenLimit, cleanUp: own.remove });
+    return confined(child, { brokenLimit: watchLimits({ child, spec, own: -1 }), cleanUp });
   } catch (error) {
-    await own.remove();
+    await cleanUp();
     throw error;
   }
-}
-
-interface OwnFolder {
-  readonly path: string;
-  readonly home: string;
-  readonly temporary: string;
-  readonly remove: () => Promise<void>;
-}
-
-/** A folder that it may write besides the workspace; removed when it has ended. */
-async function makeOwnFolder(): Promise<OwnFolder> {
-  const path = await makeTemporaryFolder("sandbox");
-  const [home, temporary] = [join(path, "home"), join(path, "tmp")];
-  await mkdir(home);
-  await mkdir(temporary);
-  const remove = (): Promise<void> => rm(path, { recursive: true, force: true, maxRetries: 3 }).catch(warn);
-  return { path, home, temporary, remove };
-}
-
-/** A leftover temporary folder is not a failure. */
-function warn(error: unknown): void {
-  process.emitWarning(error instanceof Error ? error : String(error));
 }
 
 /** What a program may access under Seatbelt. All paths are absolute and without links. */
