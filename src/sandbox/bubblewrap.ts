@@ -226,12 +226,11 @@ function namespaceEnd(child: ManagedProcess): () => Promise<void> {
   });
   void child.exited.then(() => watch[Symbol.dispose]());
   return async () => {
-    const { pid, started } = init ?? {};
-    const end = performance.now() + killMs;
-    while (pid !== undefined && performance.now() < end) {
+    if (init === undefined) return;
+    const { pid, started } = init;
+    for (const end = performance.now() + killMs; performance.now() < end; await delay(2)) {
       const all = await processLister().list();
       if (!all.some((each) => each.pid === pid && each.started === started)) return;
-      await delay(2);
     }
   };
 }
