@@ -12,8 +12,13 @@ import { longestExpansion, TextRoom } from "../core/templates/template.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { makeFolder } from "../files/make-folder.ts";
 import { findProgram } from "../process/environment.ts";
-import type { StopOptions, StoppedBy } from "../process/process-tree.ts";
-import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
+import {
+  type ManagedProcess,
+  type ProcessSpec,
+  spawnProcess,
+  type StopOptions,
+  type StoppedBy,
+} from "../process/spawn.ts";
 import type { AgentContext } from "./driver.ts";
 import { ProgramLines } from "./program-lines.ts";
 

@@ -1,6 +1,7 @@
 import { execFile, execFileSync } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from "node:fs";
 import { devNull } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 
 /** One living process, as far as it matters for finding a process tree. */
@@ -35,8 +36,8 @@ export function processLister(platform: NodeJS.Platform = process.platform): Pro
  * be read because too many files are open would look as if it had ended.
  */
 export const procLister: ProcessLister = {
-  list: () => Promise.resolve(listProcNow()),
-  listNow: listProcNow,
+  list: async () => withSpareFile(listProc),
+  listNow: () => withSpareFile(listProc),
   startOf(pid) {
     keepSpareFile();
     return unseen(() => readStat(String(pid), { ended: true })?.started);
@@ -64,19 +65,8 @@ function carries(pid: number, variable: string): boolean | undefined {
   }
 }
 
-function listProcNow(): ProcessInfo[] {
-  return withSpareFile(listProc);
-}
-
 function listProc(): ProcessInfo[] {
-  const processes: ProcessInfo[] = [];
-  for (const name of readdirSync("/proc")) {
-    const first = name.charCodeAt(0);
-    if (first < 0x31 || first > 0x39) continue;
-    const info = readStat(name);
-    if (info !== undefined) processes.push(info);
-  }
-  return processes;
+  return readdirSync("/proc").flatMap((name) => (/^[1-9]/.test(name) ? (readStat(name) ?? []) : []));
 }
 
 /** One `stat` line fits easily; the buffer is shared because reading is synchronous. */
@@ -130,14 +120,26 @@ function parsePs(text: string): ProcessInfo[] {
 
 /** The descendants of a process, by parent number. */
 export function descendantsOf(root: number, all: readonly ProcessInfo[]): readonly ProcessInfo[] {
+  return [
+    ...withDescendants(
+      all.filter(({ parent }) => parent === root),
+      all,
+    ).values(),
+  ];
+}
+
+/** Processes with their descendants, by number. */
+export function withDescendants(
+  roots: readonly ProcessInfo[],
+  all: readonly ProcessInfo[],
+): Map<number, ProcessInfo> {
   const children = Map.groupBy(all, ({ parent }) => parent);
-  const found = new Map<number, ProcessInfo>();
-  for (const child of children.get(root) ?? []) found.set(child.pid, child);
+  const found = new Map(roots.map((info) => [info.pid, info]));
   // A Map's iterator also visits what is added on the way.
   for (const pid of found.keys()) {
     for (const child of children.get(pid) ?? []) found.set(child.pid, child);
   }
-  return [...found.values()];
+  return found;
 }
 
 /**
@@ -153,13 +155,11 @@ export async function signalDescendants(root: number, signal: "SIGTERM" | "SIGKI
   }
 }
 
-/** Living processes; none where they cannot be listed now. */
-async function listOrNone(): Promise<readonly ProcessInfo[]> {
-  try {
-    return await processLister().list();
-  } catch {
-    return []; // no `ps`, or the machine is too busy
-  }
+/** Living processes; none where they cannot be listed now, as without `ps`. */
+function listOrNone(): Promise<readonly ProcessInfo[]> {
+  return processLister()
+    .list()
+    .catch(() => []);
 }
 
 /** A process number with a start time, which tells it from a later process with the same number. */
@@ -324,7 +324,6 @@ const share = 20;
 type OnLook = (descendants: readonly ProcessInfo[]) => Promise<void>;
 
 const watched = new Map<object, { readonly pid: number; readonly onLook: OnLook }>();
-let running = false;
 
 /**
  * Calls back with the descendants of a process until it is disposed of: every 20 milliseconds, and less often where listing is
@@ -333,31 +332,21 @@ let running = false;
 export function watchTree(pid: number, onLook: OnLook): Disposable {
   const key = {};
   watched.set(key, { pid, onLook });
-  if (!running) {
-    running = true;
-    void lookAgain();
-  }
+  if (!isWatching) void watch();
   return { [Symbol.dispose]: () => void watched.delete(key) };
 }
 
-async function lookAgain(): Promise<void> {
+let isWatching = false;
+
+async function watch(): Promise<void> {
+  isWatching = true;
   while (watched.size > 0) {
     const started = performance.now();
-    await lookOnce();
+    const all = await listOrNone();
+    for (const { pid, onLook } of watched.values()) await onLook(descendantsOf(pid, all));
     const cost = performance.now() - started;
-    await rest(Math.min(longest, Math.max(shortest, cost * share)));
+    // It does not keep this process alive.
+    await delay(Math.min(longest, Math.max(shortest, cost * share)), undefined, { ref: false });
   }
-  running = false;
-}
-
-async function lookOnce(): Promise<void> {
-  const all = await listOrNone();
-  for (const { pid, onLook } of watched.values()) await onLook(descendantsOf(pid, all));
-}
-
-/** Does not keep this process alive. */
-function rest(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms).unref();
-  });
+  isWatching = false;
 }

@@ -1,8 +1,7 @@
 import { execFile, execFileSync } from "node:child_process";
-import type { Readable, Writable } from "node:stream";
+import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import { settlesWithin } from "./deadline.ts";
-import { type ProcessInfo, type ProcessLister, processLister } from "./list-processes.ts";
+import { type ProcessInfo, type ProcessLister, processLister, withDescendants } from "./list-processes.ts";
 
 /** The first process of a tree. */
 export interface TreeRoot {
@@ -26,7 +25,7 @@ export interface ProcessTree {
 
 /** Creates the tree of a process for this platform. */
 export function createProcessTree(root: TreeRoot): ProcessTree {
-  return process.platform === "win32" ? new WindowsProcessTree(root) : new PosixProcessTree(root);
+  return process.platform === "win32" ? windowsTree(root) : new PosixProcessTree(root);
 }
 
 /** How often a kill is repeated for processes that were started while it was going on. */
@@ -74,27 +73,20 @@ export class PosixProcessTree implements ProcessTree {
 
   killNow(): void {
     this.#signalGroup("SIGKILL");
-    for (let round = 0; round < killRounds; round += 1) {
-      const members = this.#members(this.#listNow());
-      if (members.length === 0) return;
-      for (const { pid } of members) send(pid, "SIGKILL");
+    try {
+      for (let round = 0; round < killRounds; round += 1) {
+        const members = this.#members(this.#lister.listNow());
+        if (members.length === 0) return;
+        for (const { pid } of members) send(pid, "SIGKILL");
+      }
+    } catch {
+      return; // no `ps` here
     }
   }
 
-  async #list(): Promise<readonly ProcessInfo[]> {
-    try {
-      return await this.#lister.list();
-    } catch {
-      return []; // no `ps` here: the group is all that can be reached
-    }
-  }
-
-  #listNow(): readonly ProcessInfo[] {
-    try {
-      return this.#lister.listNow();
-    } catch {
-      return [];
-    }
+  /** Without `ps`, only the group can be reached. */
+  #list(): Promise<readonly ProcessInfo[]> {
+    return this.#lister.list().catch(() => []);
   }
 
   /** Signals the group in one step, which forking cannot outrun. Only while the number is certainly the root's. */
@@ -109,16 +101,13 @@ export class PosixProcessTree implements ProcessTree {
     const root = all.find(({ pid }) => pid === rootPid);
     if (!this.#root.hasExited()) this.#rootStarted ??= root?.started;
     const reused = root !== undefined && root.started !== this.#rootStarted;
-    const members = new Map<number, ProcessInfo>();
-    const strangers: ProcessInfo[] = [];
     this.#doubtful = false;
-    for (const info of all) {
+    const found = all.filter((info) => {
       const seen = this.#known.get(info.pid)?.started === info.started;
       const grouped = !reused && (info.pid === rootPid || info.group === rootPid);
-      if (seen || grouped || this.#carriesMarker(info)) members.set(info.pid, info);
-      else strangers.push(info);
-    }
-    addDescendants(members, strangers);
+      return seen || grouped || this.#carriesMarker(info);
+    });
+    const members = withDescendants(found, all);
     members.delete(process.pid);
     this.#known = members;
     return [...members.values()];
@@ -134,14 +123,6 @@ export class PosixProcessTree implements ProcessTree {
   }
 }
 
-function addDescendants(members: Map<number, ProcessInfo>, strangers: readonly ProcessInfo[]): void {
-  const children = Map.groupBy(strangers, ({ parent }) => parent);
-  // A Map's iterator also visits what is added on the way.
-  for (const pid of members.keys()) {
-    for (const child of children.get(pid) ?? []) members.set(child.pid, child);
-  }
-}
-
 function send(pid: number, signal: TreeSignal): void {
   try {
     process.kill(pid, signal);
@@ -154,37 +135,27 @@ function send(pid: number, signal: TreeSignal): void {
  * A tree as `taskkill /T` sees it: descendants by parent number, for as long as the root lives. Windows has no signal that
  * asks a console program to end, so SIGTERM does nothing and the caller goes on to SIGKILL.
  */
-class WindowsProcessTree implements ProcessTree {
-  readonly #root: TreeRoot;
-
-  constructor(root: TreeRoot) {
-    this.#root = root;
-  }
-
-  survey(): Promise<number> {
-    return Promise.resolve(this.#root.hasExited() ? 0 : 1);
-  }
-
-  async signal(signal: TreeSignal): Promise<void> {
-    if (signal !== "SIGKILL" || this.#root.hasExited()) return;
-    await new Promise<void>((resolve) => {
+function windowsTree({ pid, hasExited }: TreeRoot): ProcessTree {
+  const args = ["/PID", String(pid), "/T", "/F"];
+  const options = { windowsHide: true, timeout: 5000 };
+  return {
+    survey: () => Promise.resolve(hasExited() ? 0 : 1),
+    async signal(signal) {
+      if (signal !== "SIGKILL" || hasExited()) return;
       // An error means that the process has ended already.
-      execFile("taskkill", this.#arguments(), { windowsHide: true, timeout: 5000 }, () => resolve());
-    });
-  }
-
-  killNow(): void {
-    if (this.#root.hasExited()) return;
-    try {
-      execFileSync("taskkill", this.#arguments(), { windowsHide: true, timeout: 5000, stdio: "ignore" });
-    } catch {
-      // It has ended already.
-    }
-  }
-
-  #arguments(): string[] {
-    return ["/PID", String(this.#root.pid), "/T", "/F"];
-  }
+      await new Promise<void>((resolve) => {
+        execFile("taskkill", args, options, () => resolve());
+      });
+    },
+    killNow() {
+      if (hasExited()) return;
+      try {
+        execFileSync("taskkill", args, { ...options, stdio: "ignore" });
+      } catch {
+        // It has ended already.
+      }
+    },
+  };
 }
 
 const live = new Set<ProcessTree>();
@@ -210,71 +181,16 @@ export function killAllNow(): void {
   for (const tree of live) tree.killNow();
 }
 
-/** What ended the first process of a tree. */
-export type StoppedBy = "stdin" | "SIGTERM" | "SIGKILL" | "already-exited";
-
-export interface StopResult {
-  readonly by: StoppedBy;
-  readonly durationMs: number;
-  /** Processes of the tree that did not end by themselves when the first one had. */
-  readonly survivors: number;
-}
-
-export interface StopOptions {
-  /** How long the process may take to end after its stdin was closed, in milliseconds. Default: 1000. */
-  readonly stdinMs?: number;
-  /** How long it may take to end after SIGTERM, in milliseconds. Default: 1000. */
-  readonly termMs?: number;
-}
-
-export interface StopTarget {
-  readonly tree: ProcessTree;
-  readonly stdin: Writable;
-  readonly stdout: Readable;
-  readonly stderr: Readable;
-  readonly exited: Promise<unknown>;
-  readonly hasExited: () => boolean;
-}
-
-/** Longest wait for the kernel to carry out SIGKILL; a process in the middle of a disk access takes a while. */
-const killMs = 2000;
 /** How long descendants may take to notice that the first process has gone. */
 const settleMs = 200;
-/** How long the output written before the end may take to arrive. */
-const drainMs = 100;
+/** Longest wait for the kernel to carry out SIGKILL; a process in the middle of a disk access takes a while. */
+export const killMs = 2000;
 
 /**
- * Stops a process with everything that it started: closes its stdin, then SIGTERM, then SIGKILL, each to the whole tree,
- * and whatever outlives the first process. Closes the pipes, so that they do not keep this process alive.
- * Never throws.
+ * Ends what outlives the first process of a tree, and gives how many processes did not end by themselves: SIGTERM, then
+ * SIGKILL, which comes at once without patience.
  */
-export async function stopTree(
-  target: StopTarget,
-  { stdinMs = 1000, termMs = 1000 }: StopOptions = {},
-): Promise<StopResult> {
-  const started = performance.now();
-  const by = await endRoot(target, { stdinMs, termMs });
-  const survivors = await endSurvivors(target.tree, by === "SIGKILL" ? 0 : termMs);
-  await closePipes(target);
-  return { by, durationMs: performance.now() - started, survivors };
-}
-
-async function endRoot(target: StopTarget, waits: Required<StopOptions>): Promise<StoppedBy> {
-  const { tree, exited } = target;
-  // Some descendants can be found only while their parents live.
-  await tree.survey();
-  const gone = target.hasExited();
-  target.stdin.end();
-  if (gone) return "already-exited";
-  if (await settlesWithin(exited, waits.stdinMs)) return "stdin";
-  await tree.signal("SIGTERM");
-  if (await settlesWithin(exited, waits.termMs)) return "SIGTERM";
-  await tree.signal("SIGKILL");
-  await settlesWithin(exited, killMs);
-  return "SIGKILL";
-}
-
-async function endSurvivors(tree: ProcessTree, patienceMs: number): Promise<number> {
+export async function endSurvivors(tree: ProcessTree, patienceMs: number): Promise<number> {
   if ((await tree.survey()) === 0) return 0;
   if (patienceMs > 0 && (await isEmptyWithin(tree, Math.min(settleMs, patienceMs)))) return 0;
   const survivors = await tree.survey();
@@ -296,11 +212,6 @@ async function isEmptyWithin(tree: ProcessTree, ms: number): Promise<boolean> {
     if (left <= 0) return false;
     await delay(Math.min(pause, left));
   }
-}
-
-async function closePipes({ stdin, stdout, stderr }: StopTarget): Promise<void> {
-  await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), drainMs);
-  for (const stream of [stdin, stdout, stderr]) stream.destroy();
 }
 
 /** Settles when a stream has nothing more to give. */

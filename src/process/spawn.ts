@@ -11,15 +11,8 @@ import { devNull } from "node:os";
 import { resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { McpvalsError } from "../core/errors/error.ts";
-import {
-  createProcessTree,
-  forgetTree,
-  type ProcessTree,
-  rememberTree,
-  type StopOptions,
-  type StopResult,
-  stopTree,
-} from "./process-tree.ts";
+import { settlesWithin } from "./deadline.ts";
+import { closed, createProcessTree, endSurvivors, forgetTree, killMs, rememberTree } from "./process-tree.ts";
 import {
   createProcessMarker,
   guardGroup,
@@ -45,6 +38,23 @@ export interface ProcessExit {
   readonly signal: NodeJS.Signals | null;
 }
 
+/** What ended the first process of a tree. */
+export type StoppedBy = "stdin" | "SIGTERM" | "SIGKILL" | "already-exited";
+
+export interface StopResult {
+  readonly by: StoppedBy;
+  readonly durationMs: number;
+  /** Processes of the tree that did not end by themselves when the first one had. */
+  readonly survivors: number;
+}
+
+export interface StopOptions {
+  /** How long the process may take to end after its stdin was closed, in milliseconds. Default: 1000. */
+  readonly stdinMs?: number;
+  /** How long it may take to end after SIGTERM, in milliseconds. Default: 1000. */
+  readonly termMs?: number;
+}
+
 /** A running program that is stopped together with everything it starts. */
 export interface ManagedProcess {
   readonly pid: number;
@@ -55,7 +65,11 @@ export interface ManagedProcess {
   readonly exited: Promise<ProcessExit>;
   /** Undefined as long as the process lives. */
   readonly exit: ProcessExit | undefined;
-  /** Stops the process and its whole tree; see `stopTree`. Never throws; calling it again gives the same promise. */
+  /**
+   * Stops the process with everything that it started: closes its stdin, then SIGTERM, then SIGKILL, each to the whole tree, and
+   * whatever outlives the first process. Closes the pipes, so that they do not keep this process alive. Never throws; calling it
+   * again gives the same promise.
+   */
   stop(options?: StopOptions): Promise<StopResult>;
   /**
    * Releases a process that has ended together with its whole tree, without the waits of `stop`; closes its pipes. False, without
@@ -90,7 +104,7 @@ export async function spawnProcess(spec: ProcessSpec, { given }: SpawnExtras = {
       process.platform === "win32" ? await launchOnWindows(spec, options) : launch(spec, options, given);
     // The pid is set at once when there is a process; the event can come late in a busy process.
     if (child.pid === undefined) throw (await once(child, "error"))[0];
-    return new SpawnedProcess(child, `${processMarkerName}=${marker}`, spec.env["PATH"]);
+    return managed(child, `${processMarkerName}=${marker}`, spec.env["PATH"]);
   } catch (error) {
     throw await explainSpawnError(error, spec);
   }
@@ -149,133 +163,131 @@ async function launchOnWindows(
   return crossSpawn(command, [...args], { ...options, stdio: "pipe" }) as Child;
 }
 
-class SpawnedProcess implements ManagedProcess {
-  readonly pid: number;
-  readonly stdin: Writable;
-  readonly stdout: Readable;
-  readonly stderr: Readable;
-  readonly exited: Promise<ProcessExit>;
-  readonly #tree: ProcessTree;
-  #exit: ProcessExit | undefined;
-  #stopping: Promise<StopResult> | undefined;
+/** How long the output written before the end may take to arrive, in milliseconds. */
+const drainMs = 100;
 
-  constructor(child: Child, marker: string, path: string | undefined) {
-    this.pid = child.pid ?? 0;
-    this.stdin = child.stdin;
-    this.stdout = child.stdout;
-    this.stderr = child.stderr;
-    this.exited = this.#watch(child);
-    this.#tree = createProcessTree({ pid: this.pid, marker, hasExited: () => this.#exit !== undefined });
-    rememberTree(this.#tree);
-    guardGroup(this.pid, path);
-    // A broken pipe means that the other side has gone, which `exited` and the end of the streams report.
-    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on("error", () => undefined);
-  }
-
-  get exit(): ProcessExit | undefined {
-    return this.#exit;
-  }
-
-  stop(options?: StopOptions): Promise<StopResult> {
-    this.#stopping ??= this.#stop(options);
-    return this.#stopping;
-  }
-
-  async release(): Promise<boolean> {
-    if (this.#exit === undefined || this.#stopping !== undefined) return false;
-    if ((await this.#tree.survey()) > 0) {
-      guardStrays();
-      return false;
-    }
-    for (const stream of [this.stdin, this.stdout, this.stderr]) stream.destroy();
-    this.#forget();
-    this.#stopping ??= Promise.resolve({ by: "already-exited", durationMs: 0, survivors: 0 });
-    return true;
-  }
-
-  async #stop(options?: StopOptions): Promise<StopResult> {
-    const { stdin, stdout, stderr, exited } = this;
-    const hasExited = (): boolean => this.#exit !== undefined;
-    const result = await stopTree({ tree: this.#tree, stdin, stdout, stderr, exited, hasExited }, options);
-    this.#forget();
-    return result;
-  }
-
-  #forget(): void {
-    forgetTree(this.#tree);
-    releaseGroup(this.pid);
-  }
-
-  #watch(child: Child): Promise<ProcessExit> {
-    return new Promise((resolve) => {
-      const end = (exitCode: number | null, signal: NodeJS.Signals | null): void => {
-        this.#exit ??= { exitCode, signal };
-        releaseEmptyGroup(this.pid);
-        resolve(this.#exit);
-      };
-      child.once("exit", end);
-      // cross-spawn reports a command that the Windows shell did not find instead of the shell's exit.
-      child.on("error", () => {
-        if (child.exitCode !== null) end(child.exitCode, null);
-      });
+function managed(child: Child, marker: string, path: string | undefined): ManagedProcess {
+  const { pid = 0, stdin, stdout, stderr } = child;
+  const streams = [stdin, stdout, stderr];
+  let exit: ProcessExit | undefined;
+  let stopping: Promise<StopResult> | undefined;
+  const exited = new Promise<ProcessExit>((resolve) => {
+    const end = (exitCode: number | null, signal: NodeJS.Signals | null): void => {
+      exit ??= { exitCode, signal };
+      releaseEmptyGroup(pid);
+      resolve(exit);
+    };
+    child.once("exit", end);
+    // cross-spawn reports a command that the Windows shell did not find instead of the shell's exit.
+    child.on("error", () => {
+      if (child.exitCode !== null) end(child.exitCode, null);
     });
-  }
+  });
+  const tree = createProcessTree({ pid, marker, hasExited: () => exit !== undefined });
+  rememberTree(tree);
+  guardGroup(pid, path);
+  // A broken pipe means that the other side has gone, which `exited` and the end of the streams report.
+  for (const stream of streams) stream.on("error", () => undefined);
+  const forget = (): void => {
+    for (const stream of streams) stream.destroy();
+    forgetTree(tree);
+    releaseGroup(pid);
+  };
+  const endRoot = async (stdinMs: number, termMs: number): Promise<StoppedBy> => {
+    // Some descendants can be found only while their parents live.
+    await tree.survey();
+    const gone = exit !== undefined;
+    stdin.end();
+    if (gone) return "already-exited";
+    if (await settlesWithin(exited, stdinMs)) return "stdin";
+    await tree.signal("SIGTERM");
+    if (await settlesWithin(exited, termMs)) return "SIGTERM";
+    await tree.signal("SIGKILL");
+    await settlesWithin(exited, killMs);
+    return "SIGKILL";
+  };
+  const stop = async ({ stdinMs = 1000, termMs = 1000 }: StopOptions): Promise<StopResult> => {
+    const started = performance.now();
+    const by = await endRoot(stdinMs, termMs);
+    const survivors = await endSurvivors(tree, by === "SIGKILL" ? 0 : termMs);
+    await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), drainMs);
+    forget();
+    return { by, durationMs: performance.now() - started, survivors };
+  };
+  return {
+    pid,
+    stdin,
+    stdout,
+    stderr,
+    exited,
+    get exit() {
+      return exit;
+    },
+    stop(options = {}) {
+      stopping ??= stop(options);
+      return stopping;
+    },
+    async release() {
+      if (exit === undefined || stopping !== undefined) return false;
+      if ((await tree.survey()) > 0) {
+        guardStrays();
+        return false;
+      }
+      forget();
+      stopping ??= Promise.resolve({ by: "already-exited", durationMs: 0, survivors: 0 });
+      return true;
+    },
+  };
 }
 
-export interface Attempt {
-  readonly command: string;
-  readonly cwd: string;
-}
-
-interface Explanation {
-  readonly message: string;
-  readonly hint: string;
-}
+type Attempt = Pick<ProcessSpec, "command" | "cwd">;
+type Explanation = readonly [message: string, hint: string];
 
 /** The error for a program that could not be started: the system does not distinguish a missing command from a missing folder. */
 export async function explainSpawnError(error: unknown, attempt: Attempt): Promise<McpvalsError> {
-  const { message, hint } = (await explainFolder(attempt.cwd)) ?? (await explainCommand(error, attempt));
+  const [message, hint] = (await explainFolder(attempt.cwd)) ?? (await explainCommand(error, attempt));
   return new McpvalsError("server/spawn-failed", message, { hint, cause: error });
 }
 
 async function explainFolder(cwd: string): Promise<Explanation | undefined> {
   const hint = "Give a folder that exists and may be entered as cwd.";
   try {
-    if (!(await stat(cwd)).isDirectory()) return { message: `cwd is not a folder: ${cwd}`, hint };
+    if (!(await stat(cwd)).isDirectory()) return [`cwd is not a folder: ${cwd}`, hint];
     await access(cwd, constants.X_OK);
     return undefined;
   } catch (error) {
     const reason = codeOf(error) === "ENOENT" ? "does not exist" : "may not be entered";
-    return { message: `cwd ${reason}: ${cwd}`, hint };
+    return [`cwd ${reason}: ${cwd}`, hint];
   }
 }
 
 async function explainCommand(error: unknown, { command, cwd }: Attempt): Promise<Explanation> {
-  switch (codeOf(error)) {
+  const code = codeOf(error);
+  const start = `cannot start ${command}`;
+  switch (code) {
     case "ENOENT":
       return explainMissing(command, cwd);
     case "EACCES":
     case "EPERM":
-      return {
-        message: `not executable: ${command}`,
-        hint: "Name a program, make the file executable (chmod +x), or pass it to its interpreter as an argument.",
-      };
+      return [
+        `not executable: ${command}`,
+        "Name a program, make the file executable (chmod +x), or pass it to its interpreter as an argument.",
+      ];
     case "EMFILE":
     case "ENFILE":
-      return {
-        message: `cannot start ${command}: too many files are open (${codeOf(error)})`,
-        hint: "Run fewer trials at once (concurrency), or raise the limit (ulimit -n).",
-      };
+      return [
+        `${start}: too many files are open (${code})`,
+        "Run fewer trials at once (concurrency), or raise the limit (ulimit -n).",
+      ];
     case "EAGAIN":
-      return {
-        message: `cannot start ${command}: too many processes are running (EAGAIN)`,
-        hint: "Run fewer trials at once (concurrency), or raise the limit (ulimit -u).",
-      };
-    default:
-      return {
-        message: `cannot start ${command}: ${error instanceof Error ? error.message : String(error)}`,
-        hint: "Run the same command in a terminal.",
-      };
+      return [
+        `${start}: too many processes are running (EAGAIN)`,
+        "Run fewer trials at once (concurrency), or raise the limit (ulimit -u).",
+      ];
+    default: {
+      const reason = error instanceof Error ? error.message : String(error);
+      return [`${start}: ${reason}`, "Run the same command in a terminal."];
+    }
   }
 }
 
@@ -285,18 +297,18 @@ async function explainMissing(command: string, cwd: string): Promise<Explanation
   const split = "command is one program without arguments: put what follows its name into args.";
   if (!/[/\\]/.test(command)) {
     const hint = "Install it, or give its full path; PATH has no such program.";
-    return { message, hint: hasArguments ? split : hint };
+    return [message, hasArguments ? split : hint];
   }
   try {
     await access(resolve(cwd, command));
   } catch {
     const hint = `Check the path; it was looked for from ${cwd}.`;
-    return { message, hint: hasArguments ? `${split} Else: ${hint}` : hint };
+    return [message, hasArguments ? `${split} Else: ${hint}` : hint];
   }
-  return {
-    message: `the interpreter of ${command} was not found`,
-    hint: "Check the first line of that file, or pass it to its interpreter as an argument.",
-  };
+  return [
+    `the interpreter of ${command} was not found`,
+    "Check the first line of that file, or pass it to its interpreter as an argument.",
+  ];
 }
 
 function codeOf(error: unknown): string {
@@ -313,16 +325,13 @@ let found: readonly number[] | undefined;
  * own. Determined once; none without /proc.
  */
 function inheritedFiles(): readonly number[] {
-  found ??= look();
-  return found;
-}
-
-function look(): readonly number[] {
+  if (found !== undefined) return found;
   try {
-    return readdirSync("/proc/self/fd").map(Number).filter(isInherited);
+    found = readdirSync("/proc/self/fd").map(Number).filter(isInherited);
   } catch {
-    return []; // no /proc here
+    found = []; // no /proc here
   }
+  return found;
 }
 
 function isInherited(number: number): boolean {

@@ -11,6 +11,7 @@ import {
   signalDescendants,
   watchTree,
 } from "../process/list-processes.ts";
+import { killMs } from "../process/process-tree.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
 import { type Mount, type MountPlan, planMounts } from "./mounts.ts";
 import {
@@ -18,7 +19,6 @@ import {
   confined,
   type ConfinedProcess,
   type Confinement,
-  killMs,
   type Sandbox,
   tryNothing,
   watchLimits,

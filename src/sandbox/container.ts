@@ -67,15 +67,20 @@ async function runtimeOf(spec: SandboxSpec, signal: AbortSignal): Promise<Contai
   return runtime;
 }
 
-async function startContainer({ process, read, write, spec }: Confinement): Promise<ConfinedProcess> {
+async function startContainer({
+  process: program,
+  read,
+  write,
+  spec,
+}: Confinement): Promise<ConfinedProcess> {
   const image = imageOf(spec);
   const runtime = await runtimeOf(spec, AbortSignal.timeout(findMs));
   const { readable, writable } = await listedMounts(read, write);
   const mounts = [...readable, ...writable];
-  const { file, passed } = containerEnvironment(process.env, mounts);
+  const { file, passed } = containerEnvironment(program.env, mounts);
   const name = `mcpvals-${randomUUID()}`;
   // Inside, Node is that of the image. Any other program is visible inside, or is in the image.
-  const isNode = [execPath, await realpath(execPath)].includes(process.command);
+  const isNode = [execPath, await realpath(execPath)].includes(program.command);
   // Only this user may read the file; it is removed with the container, or when mcpvals ends.
   const folder = await makeTemporaryFolder("container");
   const environmentFile = join(folder, "env");
@@ -88,8 +93,18 @@ async function startContainer({ process, read, write, spec }: Confinement): Prom
     guard.release();
   };
   const passedVariables = Object.keys(passed);
-  const command = isNode ? "node" : process.command;
-  const plan = { runtime, spec, image, name, command, process, mounts, environmentFile, passedVariables };
+  const command = isNode ? "node" : program.command;
+  const plan = {
+    runtime,
+    spec,
+    image,
+    name,
+    command,
+    process: program,
+    mounts,
+    environmentFile,
+    passedVariables,
+  };
   try {
     await writeFile(environmentFile, file, { mode: 0o600 });
     const child = await spawnRuntime(runtime.command, containerArguments(plan), passed);

@@ -2,9 +2,9 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { settlesWithin, withDeadline } from "../process/deadline.ts";
 import { memoryOf, type ProcessInfo, signalDescendants, watchTree } from "../process/list-processes.ts";
-import type { StopOptions, StoppedBy, StopResult } from "../process/process-tree.ts";
+import { killMs } from "../process/process-tree.ts";
 import { ProgramOutput } from "../process/program-output.ts";
-import type { ManagedProcess, ProcessSpec } from "../process/spawn.ts";
+import type { ManagedProcess, ProcessSpec, StopOptions, StoppedBy, StopResult } from "../process/spawn.ts";
 
 /** A program to be started, and what it may access. All paths are absolute. */
 export interface Confinement {
@@ -48,9 +48,6 @@ export interface Confining {
   /** Removes what would outlive the process. May be called more than once after its end. */
   readonly cleanUp: () => Promise<void>;
 }
-
-/** Longest wait for the kernel to carry out SIGKILL, in milliseconds. */
-export const killMs = 2000;
 
 /** The program inside the process that confines it. */
 export function confined(
