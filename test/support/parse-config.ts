@@ -4,7 +4,7 @@ import {
   type ParsedEval,
 } from "../../src/core/formats/config/parse-config.ts";
 import { formatKeyPath } from "../../src/core/formats/json.ts";
-import type { Eval, Json } from "../../src/core/formats/model.ts";
+import type { Eval } from "../../src/core/formats/model.ts";
 
 export const stdio = { transport: "stdio", command: "node" } as const;
 
@@ -13,7 +13,7 @@ export function parse(config: object, options: Partial<ParseConfigOptions> = {})
   const hasServers = "servers" in config || "mcp_servers" in config;
   const usual = { toolHealthSuites: [{ name: "suite", tests: [{ name: "add" }] }] };
   const whole = { ...(hasServers ? {} : { server: stdio }), ...usual, ...config };
-  return parseConfig(whole as Json, {
+  return parseConfig(whole, {
     defaultName: "folder",
     completeStdio: ({ cwd, env, inheritEnv }) => ({
       cwd: cwd ?? "/dir",

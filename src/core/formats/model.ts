@@ -29,7 +29,6 @@ export type {
   StdioServerSpec,
 } from "./config/server.ts";
 export type * from "./json.ts";
-export type { ModelProxySpec } from "./presets/preset.ts";
 export * from "./presets/presets.ts";
 export * from "./sandbox.ts";
 

@@ -119,7 +119,7 @@ const answer = { message: "name", server: "default", action: "accept", content: 
 const flow = { name: "flow", steps: [{ user: "hi", expectedState: "hello" }] };
 const flows = (...parts: object[]): JsonObject => ({
   toolHealthSuites: [],
-  workflows: parts.map((part) => ({ ...flow, ...part }) as JsonObject),
+  workflows: parts.map((part) => ({ ...flow, ...part })),
 });
 const turnRow = (field: string, value: Json): Row => [
   `WorkflowStep.${field}`,
@@ -127,7 +127,7 @@ const turnRow = (field: string, value: Json): Row => [
   tasks({ turns: [{ [field]: value }] }),
 ];
 const suite = (part: object): JsonObject => ({
-  toolHealthSuites: [{ name: "suite", tests: [{ name: "add" }], ...part } as JsonObject],
+  toolHealthSuites: [{ name: "suite", tests: [{ name: "add" }], ...part }],
 });
 const testRow = (field: string, value: Json, spec: object): Row => [
   `ToolTest.${field}`,

@@ -170,4 +170,3 @@ export const wazaTaskSchema = closedObject({
 
 export type ParsedWazaEval = z.output<typeof wazaEvalSchema>;
 export type ParsedWazaTask = z.output<typeof wazaTaskSchema>;
-export type ParsedGrader = ParsedWazaTask["graders"][number];
