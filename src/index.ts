@@ -12,8 +12,15 @@ export {
 export type { ErrorCode, ErrorKind } from "./core/errors/catalogue.ts";
 export type { Grade, Verdict } from "./core/grade/grader.ts";
 export type { AgentSummary } from "./core/plan/plan.ts";
-export type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "./core/report/result.ts";
+export type {
+  RunEnvironment,
+  RunResult,
+  RunSummary,
+  RunVerdict,
+  ServerDigest,
+  ToolDigest,
+  TrialResult,
+} from "./core/report/result.ts";
 export type { Usage } from "./core/trace/events.ts";
-export type { ServerDigest, ToolDigest } from "./core/trace/tool-events.ts";
 export { exitCode } from "./core/report/trial-result.ts";
 export { version } from "./core/version.ts";

@@ -1,5 +1,5 @@
 import type { ReporterName } from "../core/formats/reporters.ts";
-import { jsonPieces } from "../core/report/json-pieces.ts";
+import { jsonPieces } from "../core/report/result.ts";
 import type { Reporter, ReporterOutput } from "../core/report/reporter.ts";
 import { consoleReporter } from "./console.ts";
 import { junitReporter } from "./junit.ts";

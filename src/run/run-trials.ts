@@ -4,7 +4,7 @@ import type { Task } from "../core/formats/model.ts";
 import type { Grade } from "../core/grade/grader.ts";
 import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
-import { brokenTrial, notRun, skippedTrial, trialResult } from "../core/report/trial-result.ts";
+import { notRun, trialResult, ungradedTrial } from "../core/report/trial-result.ts";
 import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
 import type { Redact } from "../core/trace/redact.ts";
@@ -56,7 +56,7 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
   });
   for (const trial of rest) {
     const error = notRun({ interrupted: context.signal.aborted });
-    const result = skippedTrial(trial, taskOf(trial, tasks), error);
+    const result = ungradedTrial(trial, taskOf(trial, tasks), { verdict: "skip", error, durationMs: 0 });
     results.set(trial.id, result);
     await context.settle(result, []);
     await context.onTrialEnd(result);
@@ -104,7 +104,7 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
     const error = withoutSecrets(serializeError(cause), redact);
     const durationMs = performance.now() - started;
     emit({ type: "trial.finished", outcome: "error", durationMs, error });
-    result = brokenTrial(trial, gradedTask, { error, durationMs });
+    result = ungradedTrial(trial, gradedTask, { verdict: "error", error, durationMs });
   }
   await context.onTrialEnd(result);
   return result;

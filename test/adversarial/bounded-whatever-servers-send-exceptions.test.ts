@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Plan } from "../../src/core/plan/plan.ts";
-import { replayRun } from "../../src/core/report/replay.ts";
+import { replayRun } from "../../src/core/report/trial-result.ts";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
 import { createRecorder } from "../../src/core/trace/recorder.ts";

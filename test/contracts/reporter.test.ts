@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { load } from "../../src/load/load.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { replayRun } from "../../src/core/report/replay.ts";
+import { replayRun } from "../../src/core/report/trial-result.ts";
 import type { Reporter, RunEnd, RunStart } from "../../src/core/report/reporter.ts";
 import type { RunVerdict } from "../../src/core/report/result.ts";
 import { reporters } from "../../src/reporters/index.ts";

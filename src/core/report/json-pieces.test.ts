@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { visibleJson } from "../text/visible-text.ts";
-import { jsonPieces } from "./json-pieces.ts";
+import { jsonPieces } from "./result.ts";
 
 function whole(document: object): string {
   return [...jsonPieces(document)].join("");

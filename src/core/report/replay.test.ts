@@ -5,7 +5,7 @@ import type { Grade } from "../grade/grader.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import { collectEvidence } from "./collect-evidence.ts";
-import { type RecordedRun, replayRun } from "./replay.ts";
+import { type RecordedRun, replayRun } from "./trial-result.ts";
 
 const startedAt = "2026-11-21T22:45:59.000Z";
 const environment = { mcpvals: "0.1.0", node: "24.0.0", platform: "any", agents: [], servers: {} };

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { errorCatalogue, type ErrorCode, type ErrorKind } from "../errors/catalogue.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
 import type { Verdict } from "../grade/grader.ts";
+import { visibleJson } from "../text/visible-text.ts";
 
 const errorCodes = Object.keys(errorCatalogue) as ErrorCode[];
 const errorKinds = [
@@ -214,6 +215,8 @@ export type RunSummary = RunResult["summary"];
 export type RunEnvironment = RunResult["environment"];
 export type ExtensionSummary = ReadonlyDeep<z.output<typeof extensionSchema>>;
 export type TrialResult = ReadonlyDeep<z.output<typeof trialSchema>>;
+export type ServerDigest = ReadonlyDeep<z.output<typeof serverDigestSchema>>;
+export type ToolDigest = ReadonlyDeep<z.output<typeof digestSchema>>;
 /** What a program reported about itself and its models; null: nothing. */
 export type ProgramRun = ReadonlyDeep<z.output<typeof ranSchema>>;
 
@@ -221,4 +224,34 @@ export type ProgramRun = ReadonlyDeep<z.output<typeof ranSchema>>;
 export function resultJsonSchema(): JsonObject {
   const { $schema, ...rest } = z.toJSONSchema(resultSchema, { target: "draft-2020-12" });
   return { $schema: $schema ?? "", $id: "urn:mcpvals:result", ...(rest as JsonObject) };
+}
+
+/**
+ * What `JSON.stringify(document, null, 2)` gives, with a final line break and safe to print, but in pieces: the items of
+ * lists one by one, since a large run's document would not fit one string.
+ */
+export function* jsonPieces(document: object): Generator<string> {
+  let before = "{\n";
+  for (const [key, value] of Object.entries(document) as [string, unknown][]) {
+    if (value === undefined) continue;
+    yield `${before}  ${visibleJson(JSON.stringify(key))}: `;
+    if (Array.isArray(value)) yield* listPieces(value);
+    else yield indented(value, "  ");
+    before = ",\n";
+  }
+  yield before === "{\n" ? "{}\n" : "\n}\n";
+}
+
+function* listPieces(items: readonly unknown[]): Generator<string> {
+  let before = "[\n";
+  for (const item of items) {
+    yield `${before}    ${indented(item, "    ")}`;
+    before = ",\n";
+  }
+  yield items.length === 0 ? "[]" : "\n  ]";
+}
+
+/** Pretty JSON for a deeper place; line breaks inside strings are escaped, so every one found is layout. */
+function indented(value: unknown, indent: string): string {
+  return visibleJson(JSON.stringify(value, null, 2)).replaceAll("\n", `\n${indent}`);
 }

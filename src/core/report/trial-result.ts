@@ -1,94 +1,79 @@
-import type { SerializedError } from "../errors/error.ts";
-import { isJsonObject } from "../formats/json.ts";
+import { type SerializedError, serializeError } from "../errors/error.ts";
+import { isJsonObject, withoutUndefined } from "../formats/json.ts";
 import type { Task } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grader.ts";
-import type { Trial } from "../plan/plan.ts";
-import { addUsage, type Trajectory } from "../trace/trajectory.ts";
-import type { EventOf, TraceEvent, TrialOutcome, Usage } from "../trace/events.ts";
+import { type Plan, taskInVariant, type Trial } from "../plan/plan.ts";
+import { eventsOf, type TraceEvent, type TrialOutcome, type Usage } from "../trace/events.ts";
+import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts";
+import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
-import { type ToolDigest, toolDigest, toMicroseconds, toolEvents } from "../trace/tool-events.ts";
-import type { ProgramRun, RunSummary, RunVerdict, TrialResult } from "./result.ts";
-
-/**
- * Joins how a trial went and what its graders said into its row of the result. A completed trial that was given no
- * grades is one whose graders were interrupted.
- */
-export function trialResult(trajectory: Trajectory, given: readonly Grade[] | undefined): TrialResult {
-  const { trial, task, events, usage } = trajectory;
-  const finished = events.findLast((event) => event.type === "trial.finished");
-  const isUngraded = finished?.outcome === "completed" && given === undefined;
-  const outcome: TrialOutcome = isUngraded ? "interrupted" : (finished?.outcome ?? "interrupted");
-  const grades = given ?? [];
-  const verdict = trialVerdict(outcome, grades);
-  const warnings = [...warningsOf(trajectory), ...(verdict === "pass" ? nullAgentWarnings(events) : [])];
-  return {
-    ...identity(trial, task),
-    verdict,
-    score: averageScore(grades),
-    durationMs: toMicroseconds(finished?.durationMs ?? 0),
-    grades,
-    ...optional("error", finished === undefined ? cutOff : isUngraded ? ungraded : finished.error),
-    ...optional("usage", usage),
-    ...optional("judgeUsage", judgeUsage(events)),
-    ...optional("ran", programRun(events)),
-    ...optional("tools", usesOfTools(trajectory)),
-    ...optional("mocks", mocksIn(events)),
-    ...(warnings.length === 0 ? {} : { warnings }),
-  };
-}
+import { collectEvidence } from "./collect-evidence.ts";
+import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
 /** Said of a pass of the agent `null`. */
 export const nullAgentWarning =
   "it passes with an agent that does nothing, so its checks show nothing of what an agent does";
 
-function nullAgentWarnings(events: readonly TraceEvent[]): string[] {
-  const isNull = events.some((event) => event.type === "agent.started" && event.kind === "null");
-  return isNull ? [nullAgentWarning] : [];
+/**
+ * The row of a trial in the result. `given` are its grades; a completed trial without them is one whose graders were
+ * interrupted.
+ */
+export function trialResult(trajectory: Trajectory, given: readonly Grade[] | undefined): TrialResult {
+  const { trial, task, events, usage } = trajectory;
+  const finished = events.findLast((event) => event.type === "trial.finished");
+  const isUngraded = finished?.outcome === "completed" && given === undefined;
+  const outcome = isUngraded ? "interrupted" : (finished?.outcome ?? "interrupted");
+  const grades = given ?? [];
+  const verdict = trialVerdict(outcome, grades);
+  const isNullAgent = eventsOf(events, "agent.started").some(({ kind }) => kind === "null");
+  const warnings = [
+    ...warningsOf(trajectory),
+    ...(verdict === "pass" && isNullAgent ? [nullAgentWarning] : []),
+  ];
+  const judged = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "judge");
+  const started = eventsOf(events, "server.started").filter(({ transport }) => transport === "mock");
+  const mocks = [...new Set(started.map(({ server }) => server))].toSorted();
+  return withoutUndefined({
+    ...rowOf(trial, task, { verdict, durationMs: finished?.durationMs ?? 0 }),
+    score: averageScore(grades),
+    grades,
+    error:
+      finished === undefined
+        ? interruption("the trial was cut off before it ended")
+        : isUngraded
+          ? interruption("the run was interrupted before this trial was graded")
+          : finished.error,
+    usage,
+    judgeUsage: judged.reduce<Usage | undefined>((sum, event) => addUsage(sum, event.usage), undefined),
+    ran: programRun(events),
+    tools: usesOfTools(trajectory),
+    mocks: mocks.length === 0 ? undefined : mocks,
+    warnings: warnings.length === 0 ? undefined : warnings,
+  });
 }
 
-/** Steps and graders ask the judge; what the graders ask comes after the trial itself. */
-function judgeUsage(events: readonly TraceEvent[]): Usage | undefined {
-  return events.reduce<Usage | undefined>(
-    (sum, event) =>
-      event.type === "model.called" && event.purpose === "judge" ? addUsage(sum, event.usage) : sum,
-    undefined,
-  );
-}
-
+/** What a program reports of itself, also when it connects to a server through the gateway. */
 function programRun(events: readonly TraceEvent[]): ProgramRun | undefined {
   const started = events.find((event) => event.type === "agent.started");
   if (started?.kind !== "acp" && started?.kind !== "command") return undefined;
-  const told = events.filter((event) => event.type === "agent.told");
+  const told = eventsOf(events, "agent.told");
+  const clients = eventsOf(events, "mcp.message").flatMap(({ client, direction, message }) => {
+    const isHello =
+      isJsonObject(message) && message["method"] === "initialize" && isJsonObject(message["params"]);
+    if (client === undefined || direction !== "client-to-server" || !isHello) return [];
+    const info = (message["params"] as { readonly clientInfo?: unknown }).clientInfo;
+    const { name, version } = (info ?? {}) as { readonly name?: unknown; readonly version?: unknown };
+    if (typeof name !== "string") return [];
+    return [typeof version === "string" ? `${name} ${version}` : name];
+  });
   return {
-    programs: namesOrNull([
-      ...[started, ...told].flatMap(({ program }) => program ?? []),
-      ...events.flatMap(clientIn),
-    ]),
+    programs: namesOrNull([...[started, ...told].flatMap(({ program }) => program ?? []), ...clients]),
     models: namesOrNull(told.flatMap(({ model }) => model ?? [])),
   };
 }
 
-/** What a program says of itself when it connects to a server through the gateway. */
-function clientIn(event: TraceEvent): readonly string[] {
-  if (event.type !== "mcp.message" || event.client === undefined) return [];
-  const { message, direction } = event;
-  if (direction !== "client-to-server" || !isJsonObject(message) || message["method"] !== "initialize")
-    return [];
-  const { params } = message;
-  const info = isJsonObject(params) ? params["clientInfo"] : undefined;
-  if (!isJsonObject(info) || typeof info["name"] !== "string") return [];
-  return [typeof info["version"] === "string" ? `${info["name"]} ${info["version"]}` : info["name"]];
-}
-
 function namesOrNull(names: readonly string[]): readonly string[] | null {
   return names.length === 0 ? null : [...new Set(names)];
-}
-
-function mocksIn(events: readonly TraceEvent[]): readonly string[] | undefined {
-  const mocks = events.flatMap((event) =>
-    event.type === "server.started" && event.transport === "mock" ? [event.server] : [],
-  );
-  return mocks.length === 0 ? undefined : [...new Set(mocks)].toSorted();
 }
 
 /** Nothing where there was nothing to use, so that a run of very many trials stays small. */
@@ -96,89 +81,58 @@ function usesOfTools(trajectory: Trajectory): ToolDigest | undefined {
   const { trial, task, events } = trajectory;
   if (trial.agent === null || events.length === 0) return undefined;
   const uses = toolEvents(trajectory);
-  const servers = startedServers(task, events);
+  // A trial may go on without a server that it does not require.
+  const failed = new Set(eventsOf(events, "server.failed").map(({ server }) => server));
+  const servers = task.servers.filter((name) => !failed.has(name));
   return uses.length + servers.length === 0 ? undefined : toolDigest(uses, servers);
 }
 
-/** A trial may go on without a server that it does not require. */
-function startedServers({ servers }: Task, events: readonly TraceEvent[]): readonly string[] {
-  const failed = events.flatMap((event) => (event.type === "server.failed" ? [event.server] : []));
-  return servers.filter((name) => !failed.includes(name));
-}
-
-/** The row of a trial that never started. */
-export function skippedTrial(trial: Trial, task: Task, error: SerializedError): TrialResult {
-  const verdict: Verdict = "skip";
-  return { ...identity(trial, task), verdict, score: null, durationMs: 0, grades: [], error };
-}
-
-/** The row of a trial that ended in a way that nobody expected. */
-export function brokenTrial(
+/** The row of a trial without grades: one that never started, or that ended with an unexpected error. */
+export function ungradedTrial(
   trial: Trial,
   task: Task,
-  { error, durationMs }: { readonly error: SerializedError; readonly durationMs: number },
+  outcome: {
+    readonly verdict: "skip" | "error";
+    readonly error: SerializedError;
+    readonly durationMs: number;
+  },
 ): TrialResult {
-  const verdict: Verdict = "error";
-  return {
-    ...identity(trial, task),
+  return { ...rowOf(trial, task, outcome), error: outcome.error };
+}
+
+function interruption(message: string): SerializedError {
+  return { code: "run/interrupted", kind: "interrupted", message };
+}
+
+/** The error of a trial that never started: the run was interrupted, or it was told to stop early. */
+export function notRun({ interrupted }: { readonly interrupted: boolean }): SerializedError {
+  return interrupted
+    ? interruption("the run was interrupted before this trial started")
+    : { code: "run/bailed", kind: "interrupted", message: "not run, because an earlier trial did not pass" };
+}
+
+function rowOf(
+  { id, task: name, agent, variant, attempt }: Trial,
+  { form, suite, portable }: Task,
+  { verdict, durationMs }: { readonly verdict: Verdict; readonly durationMs: number },
+): TrialResult {
+  const { difficulty, tags = [], labels = {} } = portable ?? {};
+  return withoutUndefined({
+    id,
+    task: name,
+    form,
+    suite,
+    difficulty,
+    tags: tags.length === 0 ? undefined : tags,
+    labels: Object.keys(labels).length === 0 ? undefined : labels,
+    agent,
+    variant,
+    attempt,
     verdict,
     score: null,
     durationMs: toMicroseconds(durationMs),
     grades: [],
-    error,
-  };
-}
-
-/** The grades that a trial was given, read back from its events; undefined when it was not graded. */
-export function gradesOf(events: readonly TraceEvent[]): readonly Grade[] | undefined {
-  const graded = events.findLast((event): event is EventOf<"trial.graded"> => event.type === "trial.graded");
-  return graded?.grades;
-}
-
-/** The error of a trial whose process was killed under it. */
-const cutOff: SerializedError = {
-  code: "run/interrupted",
-  kind: "interrupted",
-  message: "the trial was cut off before it ended",
-};
-
-/** The error of a trial that never started, because the run was interrupted or else because it was told to stop early. */
-export function notRun({ interrupted }: { readonly interrupted: boolean }): SerializedError {
-  return interrupted
-    ? { ...cutOff, message: "the run was interrupted before this trial started" }
-    : { code: "run/bailed", kind: "interrupted", message: "not run, because an earlier trial did not pass" };
-}
-
-const ungraded: SerializedError = {
-  code: "run/interrupted",
-  kind: "interrupted",
-  message: "the run was interrupted before this trial was graded",
-};
-
-function identity(
-  trial: Trial,
-  task: Task,
-): Pick<
-  TrialResult,
-  "id" | "task" | "form" | "suite" | "difficulty" | "tags" | "labels" | "agent" | "variant" | "attempt"
-> {
-  const { difficulty, tags = [], labels = {} } = task.portable ?? {};
-  return {
-    id: trial.id,
-    task: trial.task,
-    form: task.form,
-    ...optional("suite", task.suite),
-    ...optional("difficulty", difficulty),
-    ...(tags.length === 0 ? {} : { tags }),
-    ...(Object.keys(labels).length === 0 ? {} : { labels }),
-    agent: trial.agent,
-    ...optional("variant", trial.variant),
-    attempt: trial.attempt,
-  };
-}
-
-function optional<K extends string, V>(key: K, value: V | undefined): { readonly [P in K]?: V } {
-  return value === undefined ? {} : ({ [key]: value } as { readonly [P in K]: V });
+  });
 }
 
 /** Counts trials by verdict. */
@@ -239,20 +193,67 @@ export function averageScore(grades: readonly Grade[]): number | null {
  * a verdict makes it `error`, else it passes when at least one grade did.
  */
 export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): Verdict {
-  switch (outcome) {
-    case "completed":
-      return gradedVerdict(grades);
-    case "error":
-    case "timeout":
-      return outcome;
-    case "interrupted":
-    case "not-started":
-    case "skipped":
-      return "skip";
-  }
+  if (outcome === "error" || outcome === "timeout") return outcome;
+  const verdicts = outcome === "completed" ? grades.map((grade) => grade.verdict) : [];
+  return (["fail", "error", "pass"] as const).find((verdict) => verdicts.includes(verdict)) ?? "skip";
 }
 
-function gradedVerdict(grades: readonly Grade[]): Verdict {
-  const verdicts = new Set(grades.map((grade) => grade.verdict));
-  return (["fail", "error", "pass"] as const).find((verdict) => verdicts.has(verdict)) ?? "skip";
+/** A run as its folder tells it. */
+export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment"> {
+  readonly plan: Plan;
+  readonly events: readonly TraceEvent[];
+  /** Milliseconds; absent when it did not come to its end. */
+  readonly durationMs?: number;
+  /** Whether it was interrupted in order; absent when it was cut off before it ended. */
+  readonly interrupted?: boolean;
+}
+
+/** A run's result, and the evidence of the trials that did not pass. */
+export interface ReplayedRun {
+  readonly result: RunResult;
+  readonly evidence: ReadonlyMap<string, readonly TraceEvent[]>;
+}
+
+/**
+ * Computes a run's result again from its plan and its events alone. A run that was cut off is `interrupted`, unless all of
+ * its trials had been graded.
+ */
+export function replayRun(run: RecordedRun): ReplayedRun {
+  const { plan, id, startedAt, environment, durationMs } = run;
+  const byTrial = Map.groupBy(run.events, (event) => event.trial);
+  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  const evidence = new Map<string, readonly TraceEvent[]>();
+  const trials = plan.trials.map((trial): TrialResult => {
+    const events = byTrial.get(trial.id) ?? [];
+    const planned: Task | undefined = tasks.get(trial.task);
+    if (planned === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
+    const task = taskInVariant(plan, planned, trial);
+    if (events.length === 0) {
+      const error = notRun({ interrupted: run.interrupted === true || durationMs === undefined });
+      return ungradedTrial(trial, task, { verdict: "skip", error, durationMs: 0 });
+    }
+    try {
+      const grades = eventsOf(events, "trial.graded").at(-1)?.grades;
+      const result = trialResult(buildTrajectory(trial, task, events), grades);
+      if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
+      return result;
+    } catch (cause) {
+      return ungradedTrial(trial, task, { verdict: "error", error: serializeError(cause), durationMs: 0 });
+    }
+  });
+  const interrupted =
+    run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
+  const start = Date.parse(startedAt);
+  const result: RunResult = {
+    schema: "mcpvals.result/1",
+    id,
+    name: plan.name,
+    verdict: runVerdict(trials, { interrupted }),
+    startedAt,
+    durationMs: durationMs ?? Math.max(0, (run.events.at(-1)?.at ?? start) - start),
+    summary: summarize(trials),
+    trials,
+    environment,
+  };
+  return { result, evidence };
 }

@@ -1,5 +1,6 @@
 import { equalJson } from "../checks/json-difference.ts";
 import { isJsonObject, type Json, withoutUndefined } from "../formats/json.ts";
+import type { ServerDigest, ToolDigest } from "../report/result.ts";
 import { eventsOf, type EventOf, type TraceEvent } from "./events.ts";
 import type { ToolCall, Trajectory } from "./trajectory.ts";
 
@@ -165,29 +166,7 @@ function ofAgent({ source, tool, status, startedAt, endedAt, seq: _seq, ...told 
   });
 }
 
-/** What an agent did with tools in one trial, in numbers. */
-export interface ToolDigest {
-  /** Uses of tools of any kind. */
-  readonly toolCalls: number;
-  /** Recorded calls of servers' tools, successful or not. */
-  readonly mcpToolCalls: number;
-  /** Names of the servers that were called, in the order of the task. */
-  readonly serversUsed: readonly string[];
-  /** Names of those that the trial had and the agent never called. */
-  readonly serversUnused: readonly string[];
-  readonly servers: Readonly<Record<string, ServerDigest>>;
-}
-
-/** The calls of one server. Times in milliseconds, of the calls that were answered. */
-export interface ServerDigest {
-  readonly calls: number;
-  readonly errors: number;
-  readonly distinctTools: number;
-  readonly p50Ms?: number;
-  readonly p95Ms?: number;
-}
-
-/** Counts the uses of tools of one trial; `servers` are the names of all that the trial had. */
+/** What an agent did with tools in one trial, in numbers; `servers` are the names of all that the trial had. */
 export function toolDigest(events: readonly ToolEvent[], servers: readonly string[]): ToolDigest {
   const recorded = events.filter((event) => event.server !== undefined && event.unrecorded === undefined);
   const byServer = Map.groupBy(recorded, (event) => event.server ?? "");
