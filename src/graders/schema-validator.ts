@@ -14,6 +14,14 @@ const memoryMb = 384;
  */
 const mostParts = 20_000;
 
+/** Calls back after so many milliseconds, unless the returned function is called before. */
+type StartTimer = (callback: () => void, milliseconds: number) => () => void;
+
+function startRealTimer(callback: () => void, milliseconds: number): () => void {
+  const timer = setTimeout(callback, milliseconds);
+  return () => clearTimeout(timer);
+}
+
 interface Job extends SchemaRequest {
   readonly resolve: (check: SchemaCheck) => void;
 }
@@ -25,17 +33,19 @@ interface Job extends SchemaRequest {
  */
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
+  readonly #startTimer: StartTimer;
   readonly #waiting: Job[] = [];
   /** Schemas, as JSON, that once took too long: trying them again for every call would stop the run. */
   readonly #hanging = new Set<string>();
   #worker: Worker | undefined;
   #isReady = false;
   #current: Job | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #stopTimer: (() => void) | undefined;
 
   /** @param timeoutMs Longest that one validation may take, in milliseconds. */
-  constructor(timeoutMs: number = defaultTimeoutMs) {
+  constructor(timeoutMs: number = defaultTimeoutMs, startTimer: StartTimer = startRealTimer) {
     this.#timeoutMs = timeoutMs;
+    this.#startTimer = startTimer;
   }
 
   /** Gives the outcome; a schema that cannot be used, or takes longer than the limit, is `unusable`. Never rejects. */
@@ -94,11 +104,11 @@ export class SchemaValidator implements AsyncDisposable {
   }
 
   #limit(milliseconds: number): void {
-    clearTimeout(this.#timer);
+    this.#stopTimer?.();
     const { schema } = this.#current ?? {};
     const worker = this.#worker;
     if (schema === undefined || worker === undefined) return;
-    this.#timer = setTimeout(() => {
+    this.#stopTimer = this.#startTimer(() => {
       this.#hanging.add(JSON.stringify(schema));
       this.#giveUp(worker, this.#tooLong());
     }, milliseconds);
@@ -116,7 +126,7 @@ export class SchemaValidator implements AsyncDisposable {
   }
 
   #finish(check: SchemaCheck): void {
-    clearTimeout(this.#timer);
+    this.#stopTimer?.();
     const job = this.#current;
     this.#current = undefined;
     job?.resolve(check);

@@ -1,21 +1,45 @@
-import { fdatasync, openSync, closeSync, writeSync } from "node:fs";
+import { createHash } from "node:crypto";
+import {
+  closeSync,
+  createReadStream,
+  fdatasync,
+  openSync,
+  renameSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { getHeapStatistics } from "node:v8";
 import { crc32 } from "node:zlib";
+import { McpvalsError, type SourceLocation } from "../core/errors/error.ts";
+import { isJsonObject, type Json } from "../core/formats/json.ts";
+import { JsonMeter } from "../core/formats/read-json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
-import { Attachments } from "./attachments.ts";
+import { makeFolder } from "../files/make-folder.ts";
+import { readRegularFile } from "../files/read-file.ts";
 
 const dataSync = promisify(fdatasync);
 const flushBytes = 64 * 1024;
 const flushMs = 100;
+/** The message of an event whose JSON is longer than this goes to a file of its own. */
+const longestEvent = 256 * 1024;
+const attachmentsFolder = "attachments";
+/** Of a line and of an attachment, in bytes; what one trial may record is less. */
+const largestPart = 256 * 1024 * 1024;
 
 /**
  * The append-only record of a run: JSON Lines, each `{"crc":"<CRC-32 of the event's text>","event":{…}}`. Large messages
- * are kept apart, see {@link Attachments}. Read it with `readJournal`.
+ * are kept once each in files named after their SHA-256 in the folder `attachments`; in the journal
+ * `{"$attachment": "<SHA-256>"}` replaces the message. Read it with {@link readJournal}.
  */
 export class Journal implements AsyncDisposable {
   readonly #file: number;
-  readonly #attachments: Attachments;
+  readonly #attachments: string;
+  readonly #written = new Set<string>();
+  /** Attachments that are not synced to disk yet. */
+  #unsynced: string[] = [];
   #pending: string[] = [];
   #pendingBytes = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -30,7 +54,7 @@ export class Journal implements AsyncDisposable {
   /** Opens `journal.jsonl` in an existing folder. Throws what the file system throws. */
   constructor(folder: string) {
     this.#file = openSync(join(folder, "journal.jsonl"), "a");
-    this.#attachments = new Attachments(folder);
+    this.#attachments = join(folder, attachmentsFolder);
   }
 
   /**
@@ -41,7 +65,7 @@ export class Journal implements AsyncDisposable {
   append(event: TraceEvent, json: string): void {
     if (this.#closed || this.#failure !== undefined) return;
     try {
-      this.#add(this.#attachments.detach(event, json));
+      this.#add(this.#detach(event, json));
     } catch (error) {
       this.flush();
       this.#failure ??= { error };
@@ -95,7 +119,7 @@ export class Journal implements AsyncDisposable {
   async #sync(): Promise<void> {
     try {
       if (this.#failure !== undefined) throw this.#failure.error;
-      await Promise.all([this.#attachments.sync(), dataSync(this.#file)]);
+      await Promise.all([this.#syncAttachments(), dataSync(this.#file)]);
     } catch (error) {
       this.#failureTold = true;
       throw error;
@@ -108,5 +132,169 @@ export class Journal implements AsyncDisposable {
     this.#pendingBytes += text.length;
     if (this.#pendingBytes >= flushBytes) this.flush();
     else this.#timer ??= setTimeout(() => this.flush(), flushMs).unref();
+  }
+
+  async #syncAttachments(): Promise<void> {
+    for (const path of this.#unsynced.splice(0)) {
+      await using file = await open(path, "r+");
+      await file.datasync();
+    }
+  }
+
+  /**
+   * Gives the JSON of an event as it goes into the journal, after its large message has been written, so that a journal
+   * never refers to a file that is not there. A message that looks like a reference is always stored in a file, so that
+   * references cannot be forged.
+   */
+  #detach(event: TraceEvent, json: string): string {
+    if (event.type !== "mcp.message") return json;
+    if (json.length <= longestEvent && referenceOf(event.message) === undefined) return json;
+    const { message, raw, ...rest } = event;
+    const content = JSON.stringify(raw === undefined ? { message } : { message, raw });
+    const sha256 = hash(content);
+    if (!this.#written.has(sha256)) {
+      makeFolder(this.#attachments);
+      const path = join(this.#attachments, `${sha256}.json`);
+      // Under another name first: a killed process must not leave half a file under a whole one's name.
+      writeFileSync(`${path}.part`, content);
+      renameSync(`${path}.part`, path);
+      this.#written.add(sha256);
+      this.#unsynced.push(path);
+    }
+    return JSON.stringify({ ...rest, message: { $attachment: sha256 } });
+  }
+}
+
+function referenceOf(message: Json): string | undefined {
+  const sha256 = isJsonObject(message) ? message["$attachment"] : undefined;
+  return typeof sha256 === "string" && /^[0-9a-f]{64}$/.test(sha256) ? sha256 : undefined;
+}
+
+function hash(content: string | Buffer): string {
+  return createHash("sha256").update(content).digest("hex");
+}
+
+/** A journal as read back. */
+export interface JournalContent {
+  readonly events: readonly TraceEvent[];
+  /** True when the last line was cut off, as a killed process leaves it. */
+  readonly torn: boolean;
+}
+
+/**
+ * Reads a run folder's journal and checks every line. Throws `store/corrupt` for a journal that is missing or has a line
+ * that does not match its checksum, unless that is the last one and cut off.
+ */
+export async function readJournal(folder: string, budget = new ReadBudget()): Promise<JournalContent> {
+  const file = join(folder, "journal.jsonl");
+  const events: TraceEvent[] = [];
+  let rest: Buffer[] = [];
+  let restBytes = 0;
+  let line = 0;
+  for await (const chunk of chunksOf(file)) {
+    const [first = chunk, ...lines] = linesOf(chunk);
+    rest.push(first);
+    restBytes += first.length;
+    if (restBytes > largestPart) throw corrupt({ file, line: line + 1 });
+    if (lines.length === 0) continue;
+    const whole = [Buffer.concat(rest), ...lines];
+    rest = [whole.pop() ?? first];
+    restBytes = rest[0]?.length ?? 0;
+    for (const bytes of whole) {
+      line += 1;
+      events.push(attach(folder, readLine(bytes, { file, line }, budget), budget));
+    }
+  }
+  return { events, torn: restBytes > 0 };
+}
+
+/** Not readline, which also breaks lines at characters that JSON may hold; not one string, which has a largest size. */
+async function* chunksOf(file: string): AsyncGenerator<Buffer> {
+  try {
+    // Reading a pipe could wait without end.
+    if (!(await stat(file)).isFile()) throw new Error("it is not a regular file");
+    yield* createReadStream(file, { highWaterMark: 1024 * 1024 }) as AsyncIterable<Buffer>;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("store/corrupt", `the journal of the run cannot be read: ${reason}`, { cause });
+  }
+}
+
+/** The lines of a piece of text; the last one is what follows the last line break. */
+function linesOf(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  let start = 0;
+  for (let end = bytes.indexOf("\n"); end !== -1; end = bytes.indexOf("\n", start)) {
+    lines.push(bytes.subarray(start, end));
+    start = end + 1;
+  }
+  return [...lines, bytes.subarray(start)];
+}
+
+const linePrefix = /^\{"crc":"([0-9a-f]{8})","event":$/;
+const prefixBytes = '{"crc":"00000000","event":'.length;
+
+function readLine(bytes: Buffer, place: SourceLocation, budget: ReadBudget): TraceEvent {
+  const crc = linePrefix.exec(bytes.toString("latin1", 0, prefixBytes))?.[1];
+  const event = bytes.subarray(prefixBytes, -1);
+  if (crc === undefined || bytes.at(-1) !== 0x7d || crc32(event) !== Number.parseInt(crc, 16)) {
+    throw corrupt(place);
+  }
+  const parsed = budget.parse(event);
+  const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
+  if (!isEvent) throw corrupt(place);
+  // The rest of what was written with a checksum is taken as it is.
+  return parsed as TraceEvent;
+}
+
+/** Restores an event's large message. Throws `store/corrupt` when its file is missing or was changed. */
+function attach(folder: string, event: TraceEvent, budget: ReadBudget): TraceEvent {
+  const sha256 = event.type === "mcp.message" ? referenceOf(event.message) : undefined;
+  if (event.type !== "mcp.message" || sha256 === undefined) return event;
+  const path = join(folder, attachmentsFolder, `${sha256}.json`);
+  let content: Buffer;
+  try {
+    content = readRegularFile(path, largestPart);
+  } catch (cause) {
+    throw new McpvalsError("store/corrupt", `the journal's attachment ${path} cannot be read`, { cause });
+  }
+  if (hash(content) !== sha256)
+    throw new McpvalsError("store/corrupt", `the journal's attachment ${path} does not match its name`);
+  return { ...event, ...(budget.parse(content) as Pick<typeof event, "message" | "raw">) };
+}
+
+function corrupt(place: SourceLocation): McpvalsError {
+  return new McpvalsError("store/corrupt", `line ${place.line} of the journal does not match its checksum`, {
+    location: place,
+    hint: "The file was changed or damaged after it was written; its totals would be wrong.",
+  });
+}
+
+/** Maximum nesting of one record: that of the deepest message, and of the event around it. */
+const mostLevels = 500;
+
+/**
+ * What is left of the memory for a run that is read back. A run's folder can come from anywhere, and one of a few megabytes can
+ * have values that take a hundred times as much.
+ */
+export class ReadBudget {
+  #left = getHeapStatistics().heap_size_limit / 2;
+
+  /** Reads JSON. Throws `store/corrupt` for text over the remaining budget or nested too deeply, and an Error for invalid JSON. */
+  parse(json: Uint8Array): unknown {
+    const { deepest, weight } = new JsonMeter().push(json);
+    this.#left -= weight;
+    if (this.#left < 0) {
+      throw new McpvalsError("store/corrupt", "the run is too large to read into memory", {
+        hint: "Give Node more: NODE_OPTIONS=--max-old-space-size=MEGABYTES.",
+      });
+    }
+    if (deepest > mostLevels) {
+      throw new McpvalsError(
+        "store/corrupt",
+        `a record of the run is nested more than ${mostLevels} levels deep`,
+      );
+    }
+    return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString("utf8"));
   }
 }

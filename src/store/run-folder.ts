@@ -4,9 +4,9 @@ import { basename, dirname, join, resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Plan } from "../core/plan/plan.ts";
 import { jsonPieces, type RunResult } from "../core/report/result.ts";
+import type { RecordedRun } from "../core/report/trial-result.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
-import { Journal } from "./journal.ts";
-import { ReadBudget, readJournal } from "./read-journal.ts";
+import { Journal, type JournalContent, ReadBudget, readJournal } from "./journal.ts";
 import { isForeign, isLink, ownerOf } from "../files/ownership.ts";
 import { readRegularFile } from "../files/read-file.ts";
 import { makeFolder } from "../files/make-folder.ts";
@@ -14,7 +14,6 @@ import { makeFolder } from "../files/make-folder.ts";
 /** Default folder of runs, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
 
-const blockCharacters = 64 * 1024;
 /** In bytes; more is no text that could be read at once. */
 const largestDocument = 500 * 1024 * 1024;
 
@@ -73,8 +72,7 @@ export async function createRunFolder(runs: string, start: RunHead, plan: Plan):
     await writeJson(path, "plan.json", plan);
     return new RunFolder(path, new Journal(path));
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError("store/unwritable", `the run cannot be written to ${path}: ${reason}`, {
+    throw new McpvalsError("store/unwritable", `the run cannot be written to ${path}: ${messageOf(cause)}`, {
       hint: "Choose a folder that can be written, with --output DIR.",
       cause,
     });
@@ -117,7 +115,7 @@ function* blocks(pieces: Iterable<string>): Generator<string> {
   let block = "";
   for (const piece of pieces) {
     block += piece;
-    if (block.length < blockCharacters) continue;
+    if (block.length < 64 * 1024) continue;
     yield block;
     block = "";
   }
@@ -125,16 +123,8 @@ function* blocks(pieces: Iterable<string>): Generator<string> {
 }
 
 /** A run as read back from its folder. */
-export interface StoredRun extends RunHead {
+export interface StoredRun extends RecordedRun, JournalContent {
   readonly folder: string;
-  readonly plan: Plan;
-  readonly events: readonly TraceEvent[];
-  /** Whether the journal's last line was cut off. */
-  readonly torn: boolean;
-  /** Milliseconds; absent when the run was cut off before it ended. */
-  readonly durationMs?: number;
-  /** Whether it was interrupted in order; absent when it was cut off before it ended. */
-  readonly interrupted?: boolean;
 }
 
 /**
@@ -171,22 +161,19 @@ function readDocument<T extends object>(
 ): T {
   try {
     const document = budget.parse(readRegularFile(join(folder, name), largestDocument));
-    if (hasMembers<T>(document, members)) return document;
+    const isObject = typeof document === "object" && document !== null;
+    if (isObject && members.every((key) => Object.hasOwn(document, key))) return document as T;
     throw new Error("it is not a document of a run");
   } catch (cause) {
     if (cause instanceof McpvalsError) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${reason}`, { cause });
+    throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${messageOf(cause)}`, {
+      cause,
+    });
   }
 }
 
-function hasMembers<T extends object>(
-  document: unknown,
-  members: readonly (string & keyof T)[],
-): document is T {
-  return (
-    typeof document === "object" && document !== null && members.every((key) => Object.hasOwn(document, key))
-  );
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function hasFile(folder: string, name: string): Promise<boolean> {
@@ -219,8 +206,9 @@ function notFound(runs: string, name: string, ids: readonly string[]): McpvalsEr
 async function listRuns(runs: string): Promise<string[]> {
   const names = await readdir(runs).catch((cause: unknown) => {
     if (hasCode(cause, "ENOENT")) return [];
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError("store/not-found", `the runs in ${runs} cannot be listed: ${reason}`, { cause });
+    throw new McpvalsError("store/not-found", `the runs in ${runs} cannot be listed: ${messageOf(cause)}`, {
+      cause,
+    });
   });
   const ids = names.filter((name) => /^\d{8}-\d{6}-/.test(name)).toSorted();
   const begun = await Promise.all(ids.map((id) => isRunFolder(join(runs, id))));

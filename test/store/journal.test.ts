@@ -5,8 +5,7 @@ import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Json } from "../../src/core/formats/model.ts";
 import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
-import { Journal } from "../../src/store/journal.ts";
-import { readJournal } from "../../src/store/read-journal.ts";
+import { Journal, readJournal } from "../../src/store/journal.ts";
 import { TrialEvents } from "../support/trial-events.ts";
 
 let folder: string;

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Plan } from "../../src/core/plan/plan.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { readJournal } from "../../src/store/read-journal.ts";
+import { readJournal } from "../../src/store/journal.ts";
 import { createRunFolder, readRun, type RunHead } from "../../src/store/run-folder.ts";
 import { TrialEvents, toolTestTask } from "../support/trial-events.ts";
 
