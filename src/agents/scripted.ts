@@ -10,7 +10,7 @@ import type {
   SolutionAction,
 } from "../core/formats/model.ts";
 import type { McpRequest } from "../core/formats/step.ts";
-import { expanderOf, expandJson, loopItems } from "../core/templates/expand.ts";
+import { expanderOf, loopItems } from "../core/templates/expand.ts";
 import { type Scope, withLocals } from "../core/templates/template.ts";
 import { type CallOutcome, type ClientSide, sendRequest } from "../servers/client/session.ts";
 import type { AgentContext, AgentDriver, ClientSideContext } from "./driver.ts";
@@ -102,7 +102,7 @@ function* playSolution(
     else if (action.kind === "foreach") {
       const isTemplate = typeof action.in === "string";
       for (const item of loopItems(isTemplate ? json(action.in) : action.in, action.in)) {
-        const value = isTemplate ? item : expandJson(item, scope);
+        const value = isTemplate ? item : expanderOf(scope).json(item);
         yield* playSolution(action.actions, withLocals(scope, { [action.variable]: value }), allOutputs);
       }
     } else {

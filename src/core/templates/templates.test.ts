@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
-import { envRoot, expandJson, expandText } from "./expand.ts";
+import { envRoot, expanderOf, expandText } from "./expand.ts";
 import {
   escapeTemplate,
   parseTemplate,
@@ -85,7 +85,7 @@ describe("what expands", () => {
       plain: "{steps.list.outputs.id}",
       "{env.NAME}": ["{env.NAME}", 1, null, true],
     };
-    expect(expandJson(value, scope)).toEqual({
+    expect(expanderOf(scope).json(value)).toEqual({
       whole: 2,
       part: "n=2",
       plain: "7",
