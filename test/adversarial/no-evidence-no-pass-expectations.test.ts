@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { checkExpectedResult } from "../../src/core/checks/expected-result.ts";
 import { checkJson, checkText } from "../../src/core/checks/expectations.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import { leavesNothing } from "../../src/core/formats/cannot-fail.ts";
+import { leavesNothing } from "../../src/core/formats/weak-expectations.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import { readRpcMessage } from "../../src/extensions/host/json-rpc.ts";

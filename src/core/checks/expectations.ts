@@ -1,5 +1,5 @@
 import { McpvalsError } from "../errors/error.ts";
-import { leavesNothing, withoutPaths } from "../formats/cannot-fail.ts";
+import { leavesNothing, withoutPaths } from "../formats/weak-expectations.ts";
 import { didYouMean } from "../formats/did-you-mean.ts";
 import { formatKeyPath, isJsonObject } from "../formats/json.ts";
 import type { Json } from "../formats/model.ts";

@@ -38,7 +38,6 @@ export type ControlStep = Extract<Step, { readonly steps: readonly Step[] }>;
 /** A step that acts itself. */
 export type ActionStep = Exclude<Step, ControlStep>;
 
-export type CommandExpectation = CommandStep["expect"];
 export type HttpExpectation = HttpStep["expect"];
 export type FileExpectation = Omit<Extract<FileStep["action"], { kind: "check" }>, "kind">;
 export type McpExpectation = McpStep["expect"];

@@ -4,7 +4,7 @@ import { type FindPlace, inIgnoredPath, inJsonPath, inPattern, nowhere } from ".
 import { selectJson } from "../../templates/select-json.ts";
 import { asObject, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
 import { answerValues, type HasNames, innerLists, type TextRole } from "../step-kinds.ts";
-import { leavesNothing } from "../cannot-fail.ts";
+import { leavesNothing } from "../weak-expectations.ts";
 import { emptyObjectProblem, isContainedEverywhere, schemaProblems } from "../weak-expectations.ts";
 import {
   checkOutput,

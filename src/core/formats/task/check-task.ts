@@ -17,7 +17,7 @@ import {
   serverNames,
   type TaskSource,
 } from "./read-task.ts";
-import { isGivenByEval, isWord } from "./task-extensions.ts";
+import { isWord } from "./task-extensions.ts";
 import { Findings, type ParseTaskOptions, type TaskFiles } from "./task-options.ts";
 
 /** Checks everything that must hold between the parts of a task whose file fits the schema. */
@@ -185,7 +185,7 @@ function checkExtensions(source: TaskSource, options: ExtensionOptions, found: F
   for (const entry of source.imports) {
     const { package: written, as, path } = entry;
     const at = [...path, "package"];
-    const isGiven = isGivenByEval(entry, options);
+    const isGiven = source.extensions.isGiven(entry);
     if (!isWord(written)) found.add(packageProblems(written, at, { ...options, isGiven }));
     // Where the eval is not known, it may have an extension of that name.
     else if (!isGiven && options.extensions !== undefined) {

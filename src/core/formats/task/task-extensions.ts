@@ -1,12 +1,7 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import { type Expression, parseTemplate } from "../../templates/template.ts";
 import { inVariable } from "../../templates/places.ts";
-import {
-  type DeclaredExtension,
-  type EvalExtensions,
-  noExtensions,
-  packageName,
-} from "../extension/extension-table-schema.ts";
+import { type DeclaredExtension, noExtensions, packageName } from "../extension/extension-table-schema.ts";
 import { parsePackageRef } from "../extension/package-ref.ts";
 import type { ExtensionSpec, PortableTask } from "../model.ts";
 import { type Json, type KeyPath, withoutUndefined } from "../json.ts";
@@ -29,6 +24,8 @@ export interface JoinedExtensions {
   readonly entryOf: (
     name: string,
   ) => { readonly name: string; readonly declared: DeclaredExtension } | undefined;
+  /** Whether the eval says where an import comes from, so that its own package does not matter. */
+  readonly isGiven: (entry: TaskImport) => boolean;
   /** How long an operation may take whose step says nothing, in milliseconds. */
   readonly operationMs: (name: string) => number;
   /** Of imports whose package is replaced by that of the eval. */
@@ -42,91 +39,69 @@ type Options = Pick<ParseTaskOptions, "dir" | "locate" | "resolvePath" | "extens
  * eval for the same package says how it is started and confined; else the task's extension is started without
  * settings and confined as the eval says of all.
  */
-export function joinExtensions(imports: readonly TaskImport[], options: Options): JoinedExtensions {
-  const { extensions = noExtensions } = options;
+export function joinExtensions(
+  imports: readonly TaskImport[],
+  { dir, locate, extensions = noExtensions, inheritEnv: names, resolvePath = (path) => path }: Options,
+): JoinedExtensions {
+  const { declared: entries } = extensions;
+  const isDeclared = (name: string): boolean => Object.hasOwn(entries, name);
+  const nameOf = (written: string): string => packageName(written, resolvePath);
+  const meaningOf = (name: string): Meaning | undefined => {
+    if (isDeclared(name)) return { entry: name };
+    const imported = imports.find(({ as }) => as === name);
+    const written = imported?.package ?? name;
+    if (isWord(written)) return isDeclared(written) ? { entry: written } : undefined;
+    if (!parsePackageRef(written).ok) return undefined;
+    // The eval's entry for the same package; none where several would do.
+    const [same, ...others] = Object.keys(entries).filter((key) => entries[key]?.name === nameOf(written));
+    return { entry: others.length === 0 ? same : undefined, own: { package: written, path: imported?.path } };
+  };
   const entryOf: JoinedExtensions["entryOf"] = (alias) => {
-    const name = meaningOf(alias, imports, options)?.entry;
-    const declared = name === undefined ? undefined : extensions.declared[name];
+    const name = meaningOf(alias)?.entry;
+    const declared = name === undefined ? undefined : entries[name];
     return name === undefined || declared === undefined ? undefined : { name, declared };
   };
   return {
-    specOf: (name) => {
-      const meaning = meaningOf(name, imports, options);
-      return meaning === undefined ? undefined : specOf(name, meaning, options);
+    specOf: (alias) => {
+      const own = meaningOf(alias)?.own;
+      const entry = entryOf(alias)?.declared;
+      const { config = {}, env = {}, sandbox = extensions.sandbox } = entry ?? {};
+      const inheritEnv = names === true || names.length > 0 ? names : undefined;
+      const start = { alias, config, env, inheritEnv, sandbox };
+      if (own !== undefined) {
+        const location = own.path === undefined ? undefined : locate({ path: own.path, at: "value" });
+        return withoutUndefined({ ...start, package: own.package, dir, location });
+      }
+      if (entry === undefined) return undefined;
+      const { package: from, dir: folder, location } = entry;
+      return withoutUndefined({ ...start, package: from, dir: folder, location });
     },
     entryOf,
+    isGiven: ({ as, package: written }) => isDeclared(as) || (isWord(written) && isDeclared(written)),
     operationMs: (name) => entryOf(name)?.declared.timeoutMs ?? extensions.timeoutMs,
-    notes: imports.flatMap((each) => overridden(each, options)),
+    notes: imports.flatMap(({ as, package: written, path }) => {
+      const entry = isDeclared(as) && !isWord(written) ? entries[as] : undefined;
+      if (entry === undefined) return [];
+      const [own, other] = [parsePackageRef(written), parsePackageRef(entry.package)];
+      const isSame =
+        own.ok && other.ok
+          ? versionOf(own.ref) === versionOf(other.ref) && nameOf(written) === entry.name
+          : written === entry.package;
+      const message = `the import ${JSON.stringify(as)} is ${entry.package}, as the eval says, not ${written}`;
+      return isSame ? [] : [{ message, path: [...path, "package"] }];
+    }),
   };
-}
-
-/** Whether the eval says where an import comes from, so that its own package does not matter. */
-export function isGivenByEval(
-  { as, package: written }: TaskImport,
-  { extensions }: Pick<Options, "extensions">,
-): boolean {
-  return [as, ...(isWord(written) ? [written] : [])].some((name) => declares(extensions, name));
 }
 
 interface Meaning {
   /** Name of the eval's entry that says how it is started. */
   readonly entry?: string | undefined;
   /** The task's own package; absent: that of the entry. */
-  readonly own?: { readonly package: string; readonly path?: KeyPath };
+  readonly own?: { readonly package: string; readonly path: KeyPath | undefined };
 }
 
-function meaningOf(name: string, imports: readonly TaskImport[], options: Options): Meaning | undefined {
-  const { extensions } = options;
-  const imported = imports.find(({ as }) => as === name);
-  if (declares(extensions, name)) return { entry: name };
-  const written = imported?.package ?? name;
-  if (isWord(written)) return declares(extensions, written) ? { entry: written } : undefined;
-  if (!parsePackageRef(written).ok) return undefined;
-  const path = imported === undefined ? {} : { path: imported.path };
-  return { entry: entryOfPackage(written, options), own: { package: written, ...path } };
-}
-
-/** The eval's entry for a package; none where several would do. */
-function entryOfPackage(written: string, options: Options): string | undefined {
-  const name = absoluteName(written, options);
-  const { declared } = options.extensions ?? noExtensions;
-  const same = Object.entries(declared).filter(([, entry]) => entry.name === name);
-  return same.length === 1 ? same[0]?.[0] : undefined;
-}
-
-function absoluteName(written: string, { resolvePath }: Options): string {
-  return packageName(written, resolvePath ?? ((path) => path));
-}
-
-function specOf(alias: string, { entry, own }: Meaning, options: Options): ExtensionSpec | undefined {
-  const { dir, locate, extensions = noExtensions, inheritEnv: names } = options;
-  const declared = entry === undefined ? undefined : extensions.declared[entry];
-  const { config = {}, env = {}, sandbox = extensions.sandbox } = declared ?? {};
-  const inheritEnv = names === true || names.length > 0 ? names : undefined;
-  const start = { config, env, inheritEnv, sandbox };
-  if (own !== undefined) {
-    const location = own.path === undefined ? undefined : locate({ path: own.path, at: "value" });
-    return withoutUndefined({ alias, package: own.package, dir, ...start, location });
-  }
-  if (declared === undefined) return undefined;
-  const { package: from, location } = declared;
-  return withoutUndefined({ alias, package: from, dir: declared.dir, ...start, location });
-}
-
-function overridden({ as, package: written, path }: TaskImport, options: Options): PlacedNote[] {
-  const entry = options.extensions?.declared[as];
-  if (entry === undefined || !declares(options.extensions, as) || isWord(written)) return [];
-  if (isSame(written, entry, options)) return [];
-  const message = `the import ${JSON.stringify(as)} is ${entry.package}, as the eval says, not ${written}`;
-  return [{ message, path: [...path, "package"] }];
-}
-
-/** Whether a package is that of an entry of the eval, its version included. */
-function isSame(written: string, entry: DeclaredExtension, options: Options): boolean {
-  const [first, second] = [parsePackageRef(written), parsePackageRef(entry.package)];
-  if (!first.ok || !second.ok) return written === entry.package;
-  const [version, declared] = [first, second].map(({ ref }) => ("version" in ref ? ref.version : ""));
-  return version === declared && absoluteName(written, options) === entry.name;
+function versionOf(ref: object): unknown {
+  return "version" in ref ? ref.version : undefined;
 }
 
 /** A plain word is not a valid package, but may be the name of an extension of the eval, as in the older forms. */
@@ -134,17 +109,12 @@ export function isWord(text: string): boolean {
   return /^[\w-]+$/.test(text);
 }
 
-function declares(extensions: EvalExtensions | undefined, name: string): boolean {
-  return extensions !== undefined && Object.hasOwn(extensions.declared, name);
-}
-
 /** The extensions that steps use, by what they name them by; undefined without any. */
 export function usedExtensions(
   uses: readonly ExtensionUse[],
   { specOf: find }: Pick<JoinedExtensions, "specOf">,
 ): Readonly<Record<string, ExtensionSpec>> | undefined {
-  const names = [...new Set(uses.map(({ extension }) => extension))];
-  const specs = names.flatMap((name) => {
+  const specs = [...new Set(uses.map(({ extension }) => extension))].flatMap((name) => {
     const spec = find(name);
     return spec === undefined ? [] : [[name, spec] as const];
   });
