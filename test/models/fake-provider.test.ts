@@ -8,100 +8,50 @@ async function post(url: string, body: unknown, headers: Record<string, string>)
 
 const anthropic = { "x-api-key": "k", "anthropic-version": "2023-06-01" };
 const hi = { role: "user", content: "hi" };
+const limited = (...messages: object[]): object => ({ model: "m", max_tokens: 1, messages });
+const messages = "/v1/messages";
+const responses = "/v1/responses";
+const unansweredCall = [
+  hi,
+  { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "x", input: {} }] },
+  { role: "user", content: "well?" },
+];
+const resultOfNoCall = {
+  role: "user",
+  content: [{ type: "tool_result", tool_use_id: "t1", content: "x" }],
+};
+const illegalTool = [{ name: "a b", input_schema: { type: "string" } }];
+const stored = { model: "m", input: [hi, { type: "item_reference", id: "msg_1" }] };
+const chat = { model: "m", messages: [hi, { role: "tool", tool_call_id: "c1", content: "x" }] };
+const google = {
+  contents: [{ role: "user", parts: [{ functionResponse: { name: "x", response: {} } }] }],
+};
 
 describe("the fake provider refuses what the real ones refuse", () => {
-  test.each<[string, string, unknown, Record<string, string>, number, RegExp]>([
+  test.each<[string, unknown, Record<string, string>, number, RegExp]>([
+    [messages, limited(hi), { "anthropic-version": "x" }, 401, /x-api-key/],
+    [messages, { model: "m", messages: [hi] }, anthropic, 400, /max_tokens/],
+    [messages, limited(hi, hi), anthropic, 400, /do not alternate/],
+    [messages, limited(resultOfNoCall), anthropic, 400, /refers to the call t1/],
+    [messages, limited(...unansweredCall), anthropic, 400, /calls t1 are unanswered/],
     [
-      "Anthropic without a key",
-      "/v1/messages",
-      { model: "m", max_tokens: 1, messages: [hi] },
-      { "anthropic-version": "x" },
-      401,
-      /x-api-key/,
-    ],
-    [
-      "Anthropic without a limit",
-      "/v1/messages",
-      { model: "m", messages: [hi] },
-      anthropic,
-      400,
-      /max_tokens/,
-    ],
-    [
-      "Anthropic, two users in a row",
-      "/v1/messages",
-      { model: "m", max_tokens: 1, messages: [hi, hi] },
-      anthropic,
-      400,
-      /do not alternate/,
-    ],
-    [
-      "Anthropic, a result without a call",
-      "/v1/messages",
-      {
-        model: "m",
-        max_tokens: 1,
-        messages: [{ role: "user", content: [{ type: "tool_result", tool_use_id: "t1", content: "x" }] }],
-      },
-      anthropic,
-      400,
-      /refers to the call t1/,
-    ],
-    [
-      "Anthropic, a call without a result",
-      "/v1/messages",
-      {
-        model: "m",
-        max_tokens: 1,
-        messages: [
-          hi,
-          { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "x", input: {} }] },
-          { role: "user", content: "well?" },
-        ],
-      },
-      anthropic,
-      400,
-      /calls t1 are unanswered/,
-    ],
-    [
-      "Anthropic, an illegal tool",
-      "/v1/messages",
-      {
-        model: "m",
-        max_tokens: 1,
-        messages: [hi],
-        tools: [{ name: "a b", input_schema: { type: "string" } }],
-      },
+      messages,
+      { ...limited(hi), tools: illegalTool },
       anthropic,
       400,
       /illegal tool name "a b"; .*not of type object/,
     ],
-    ["OpenAI without a key", "/v1/responses", { model: "m", input: [hi] }, {}, 401, /Authorization/],
+    [responses, { model: "m", input: [hi] }, {}, 401, /Authorization/],
+    [responses, stored, { authorization: "Bearer k" }, 400, /item_reference/],
+    ["/v1/chat/completions", chat, {}, 400, /refers to the call c1/],
     [
-      "OpenAI, a reference to what was not stored",
-      "/v1/responses",
-      { model: "m", input: [hi, { type: "item_reference", id: "msg_1" }] },
-      { authorization: "Bearer k" },
-      400,
-      /item_reference/,
-    ],
-    [
-      "OpenAI chat, a result without a call",
-      "/v1/chat/completions",
-      { model: "m", messages: [hi, { role: "tool", tool_call_id: "c1", content: "x" }] },
-      {},
-      400,
-      /refers to the call c1/,
-    ],
-    [
-      "Google, a response for no call",
       "/v1beta/models/m:generateContent",
-      { contents: [{ role: "user", parts: [{ functionResponse: { name: "x", response: {} } }] }] },
+      google,
       { "x-goog-api-key": "k" },
       400,
       /1 functionResponse parts for 0 functionCall parts/,
     ],
-  ])("%s", async (_what, path, body, headers, status, message) => {
+  ])("%s: %j", async (path, body, headers, status, message) => {
     await using provider = await startFakeProvider([{ text: "never" }]);
     const [answered, error] = await post(`${provider.url}${path}`, body, headers);
     expect(answered).toBe(status);

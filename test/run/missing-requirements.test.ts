@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import type { Eval, Requirement, ServerSpec, Task } from "../../src/core/formats/model.ts";
 import { missingRequirements } from "../../src/run/missing-requirements.ts";
 import { preparedExtension } from "../support/extensions.ts";
@@ -14,32 +14,21 @@ const server: ServerSpec = {
   maxMessageBytes: 1,
 };
 
-function evalOf(parts: Partial<Eval> = {}): Eval {
-  return {
-    name: "e",
-    servers: {},
-    agents: [],
-    tasks: [],
-    trials: 1,
-    limits: { trialMs: 1, callMs: 1, modelMs: 1 },
-    reporters: [],
-    ...parts,
-  };
-}
+const limits = { trialMs: 1, callMs: 1, modelMs: 1 };
+const emptyEval: Eval = { name: "e", servers: {}, agents: [], tasks: [], trials: 1, limits, reporters: [] };
 
 interface Given {
   readonly spec?: Partial<Eval>;
   readonly env?: Readonly<Record<string, string>>;
-  readonly dir?: string;
+  readonly task?: NonNullable<Parameters<typeof portableTask>[0]>;
+  readonly variant?: string;
 }
 
-async function missing(
-  requires: readonly Requirement[],
-  { spec = {}, env = {}, dir }: Given = {},
-): Promise<unknown> {
-  const task = portableTask({ requires, ...(dir === undefined ? {} : { dir }) });
-  const found = await missingRequirements({ eval: evalOf(spec), env }, [task]);
-  return found({ task: task.name, variant: undefined });
+async function missing(requirement: Requirement, given: Given = {}): Promise<readonly string[]> {
+  const { spec = {}, env = {}, task: parts = {}, variant } = given;
+  const task = portableTask({ requires: [requirement], ...parts });
+  const found = await missingRequirements({ eval: { ...emptyEval, ...spec }, env }, [task]);
+  return found({ task: task.name, variant });
 }
 
 const platformNames: Partial<Record<NodeJS.Platform, string>> = {
@@ -49,120 +38,90 @@ const platformNames: Partial<Record<NodeJS.Platform, string>> = {
 };
 const here = platformNames[process.platform] ?? process.platform;
 const elsewhere = here === "linux" ? "macos" : "linux";
+const platform = (name: string): [Requirement, Given, string] => [
+  { kind: "platform", name },
+  {},
+  `the platform "${name}", and this is ${here}`,
+];
 
-describe("what a task requires", () => {
-  it("is told whole, by the names of the tasks that lack something", async () => {
-    const judge = { kind: "judge" } as const;
-    const tasks = [
-      portableTask(
-        { requires: [{ kind: "command", name: "kubectl" }, { kind: "env", name: "TOKEN" }, judge, judge] },
-        { name: "first" },
-      ),
-      portableTask({}, { name: "second" }),
-      portableTask({ requires: [judge] }, { name: "third" }),
-    ];
-    const provided = { eval: evalOf(), env: {} };
-    const plain = { ...portableTask(), name: "plain" };
-    const { portable: _, ...workflow } = plain;
-    const found = await missingRequirements(provided, [...tasks, workflow]);
-    const names = ["first", "second", "third", "plain"];
-    expect(Object.fromEntries(names.map((task) => [task, found({ task, variant: undefined })]))).toEqual({
-      first: [
-        'the command "kubectl", which is not on PATH',
-        "the variable TOKEN, which is not set",
-        "a judge, and none is configured",
-      ],
-      second: [],
-      third: ["a judge, and none is configured"],
-      plain: [],
-    });
-  });
+const env = { TOKEN: "x", EMPTY: "" };
+const spec = { servers: { db: server }, taskServers: { "a task": { web: server }, other: { mail: server } } };
+const variants = [
+  { name: "both", servers: { "a task": { db: server, web: server } } },
+  { name: "none", servers: { "a task": { web: server } } },
+];
+const { spec: k8s } = preparedExtension("go-like.mjs");
+const notConfigured = 'the extension "k8s", which is not configured';
 
-  it("may be a program on PATH, or one of the task's own", async () => {
-    using folder = taskFolder();
-    mkdirSync(join(folder.path, "bin"));
-    writeFileSync(join(folder.path, "bin/my-tool"), "", { mode: 0o755 });
-    const env = { PATH: join(folder.path, "bin") };
-    const given = { env, dir: folder.path };
-    expect(await missing([{ kind: "command", name: "my-tool" }], given)).toEqual([]);
-    expect(await missing([{ kind: "command", name: "./bin/my-tool" }], given)).toEqual([]);
-    expect(await missing([{ kind: "command", name: "my-other" }], given)).toEqual([
-      'the command "my-other", which is not on PATH',
-    ]);
-    expect(await missing([{ kind: "command", name: "./my-tool" }], given)).toEqual([
-      'the command "./my-tool", which is not an executable file',
-    ]);
-  });
+it.each<[Requirement, Given, string | undefined]>([
+  [{ kind: "env", name: "TOKEN" }, { env }, undefined],
+  [{ kind: "env", name: "EMPTY" }, { env }, "the variable EMPTY, which is empty"],
+  [{ kind: "env", name: "toString" }, { env }, "the variable toString, which is not set"],
+  [{ kind: "server", name: "db" }, { spec }, undefined],
+  [{ kind: "server", name: "web" }, { spec }, undefined],
+  [
+    { kind: "server", name: "mail" },
+    { spec },
+    'the server "mail", which is not configured (there are db, web)',
+  ],
+  [
+    { kind: "server", name: "db" },
+    {},
+    'the server "db", which is not configured (no servers are configured)',
+  ],
+  [{ kind: "server", name: "db" }, { spec: { ...spec, variants }, variant: "both" }, undefined],
+  [
+    { kind: "server", name: "db" },
+    { spec: { ...spec, variants }, variant: "none" },
+    'the server "db", which the variant "none" does not have (there are web)',
+  ],
+  [{ kind: "platform", name: process.platform }, {}, undefined],
+  [{ kind: "platform", name: here.toUpperCase() }, {}, undefined],
+  platform(elsewhere),
+  platform("plan9"),
+  platform("constructor"),
+  [{ kind: "judge" }, {}, "a judge, and none is configured"],
+  [{ kind: "judge" }, { spec: { judge: { model: "a/b", passThreshold: 0.5 } } }, undefined],
+  [{ kind: "extension", name: "k8s" }, {}, `${notConfigured} (there are none)`],
+  [{ kind: "extension", name: "k8s" }, { task: { extensions: { k8s } } }, undefined],
+  [
+    { kind: "extension", name: "k8s" },
+    { task: { extensions: { csv: k8s, sql: k8s } } },
+    `${notConfigured} (there are csv, sql)`,
+  ],
+])("%j with %j", async (requirement, given, problem) => {
+  expect(await missing(requirement, given)).toEqual(problem === undefined ? [] : [problem]);
+});
 
-  it("may be a variable, which is not empty", async () => {
-    const env = { TOKEN: "x", EMPTY: "" };
-    expect(await missing([{ kind: "env", name: "TOKEN" }], { env })).toEqual([]);
-    expect(await missing([{ kind: "env", name: "EMPTY" }], { env })).toEqual([
-      "the variable EMPTY, which is empty",
-    ]);
-    expect(await missing([{ kind: "env", name: "toString" }], { env })).toEqual([
-      "the variable toString, which is not set",
-    ]);
-  });
+it.each([
+  ["my-tool", undefined],
+  ["./bin/my-tool", undefined],
+  ["my-other", 'the command "my-other", which is not on PATH'],
+  ["./my-tool", 'the command "./my-tool", which is not an executable file'],
+])("the command %s is on PATH, or a file of the task: %s", async (name, problem) => {
+  using folder = taskFolder();
+  const bin = join(folder.path, "bin");
+  mkdirSync(bin);
+  writeFileSync(join(bin, "my-tool"), "", { mode: 0o755 });
+  const given = { env: { PATH: bin }, task: { dir: folder.path } };
+  expect(await missing({ kind: "command", name }, given)).toEqual(problem === undefined ? [] : [problem]);
+});
 
-  it("may be a server of the eval or of the task itself, not of another task", async () => {
-    const spec = {
-      servers: { db: server },
-      taskServers: { "a task": { web: server }, other: { mail: server } },
-    };
-    for (const name of ["db", "web"]) expect(await missing([{ kind: "server", name }], { spec })).toEqual([]);
-    expect(await missing([{ kind: "server", name: "mail" }], { spec })).toEqual([
-      'the server "mail", which is not configured (there are db, web)',
-    ]);
-    expect(await missing([{ kind: "server", name: "db" }])).toEqual([
-      'the server "db", which is not configured (no servers are configured)',
-    ]);
-  });
-
-  it("may be a server that only some variants have", async () => {
-    const { servers, taskServers } = { servers: { db: server }, taskServers: { "a task": { web: server } } };
-    const variants = [
-      { name: "both", servers: { "a task": { db: server, web: server } } },
-      { name: "none", servers: { "a task": { web: server } } },
-    ];
-    const spec = evalOf({ servers, taskServers, variants });
-    const task = portableTask({ requires: [{ kind: "server", name: "db" }] });
-    const found = await missingRequirements({ eval: spec, env: {} }, [task]);
-    expect(variants.map(({ name }) => found({ task: task.name, variant: name }))).toEqual([
-      [],
-      ['the server "db", which the variant "none" does not have (there are web)'],
-    ]);
-  });
-
-  it("may be a platform, by any of its names", async () => {
-    const names = [process.platform, here, here.toUpperCase()];
-    for (const name of names) expect(await missing([{ kind: "platform", name }])).toEqual([]);
-    for (const name of [elsewhere, "plan9", "constructor"]) {
-      expect(await missing([{ kind: "platform", name }])).toEqual([
-        `the platform "${name}", and this is ${here}`,
-      ]);
-    }
-  });
-
-  it("may be a judge", async () => {
-    const judge = { model: "a/b", passThreshold: 0.5 };
-    expect(await missing([{ kind: "judge" }], { spec: { judge } })).toEqual([]);
-  });
-
-  it("may be an extension, which the task has when the eval declares it", async () => {
-    const requires = [{ kind: "extension", name: "k8s" }] as const;
-    expect(await missing(requires)).toEqual([
-      'the extension "k8s", which is not configured (there are none)',
-    ]);
-    const { spec: k8s } = preparedExtension("go-like.mjs");
-    const task = (extensions: Record<string, typeof k8s>): Task => portableTask({ requires, extensions });
-    const found = async (given: Task): Promise<readonly string[]> => {
-      const look = await missingRequirements({ eval: evalOf(), env: {} }, [given]);
-      return look({ task: given.name, variant: undefined });
-    };
-    expect(await found(task({ k8s }))).toEqual([]);
-    expect(await found(task({ csv: k8s, sql: k8s }))).toEqual([
-      'the extension "k8s", which is not configured (there are csv, sql)',
-    ]);
-  });
+it("all requirements of all tasks are checked, each once", async () => {
+  const judge = { kind: "judge" } as const;
+  const { portable: _, ...workflow }: Task = portableTask({}, { name: "workflow" });
+  const tasks = [
+    portableTask({ requires: [{ kind: "env", name: "TOKEN" }, judge, judge] }, { name: "first" }),
+    portableTask({}, { name: "second" }),
+    portableTask({ requires: [judge] }, { name: "third" }),
+    workflow,
+  ];
+  const found = await missingRequirements({ eval: emptyEval, env: {} }, tasks);
+  const noJudge = "a judge, and none is configured";
+  expect(tasks.map(({ name }) => found({ task: name, variant: undefined }))).toEqual([
+    ["the variable TOKEN, which is not set", noJudge],
+    [],
+    [noJudge],
+    [],
+  ]);
 });

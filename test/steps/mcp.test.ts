@@ -1,14 +1,13 @@
 import { afterAll, describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
-import type { McpExpectation, McpRequest, McpStep } from "../../src/core/formats/step.ts";
-import type { Check } from "../../src/core/trace/events.ts";
+import type { McpExpectation, McpRequest, McpStep, Step } from "../../src/core/formats/step.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
 import { anyTool, startEverything, stubSession } from "../support/sessions.ts";
 import { plainTrial, scopeOf, stepContext, type TestContext } from "../support/step-context.ts";
-import { errorResult, structuredResult, textResult } from "../support/trial-events.ts";
+import { errorResult, mcpStep, structuredResult, textResult } from "../support/trial-events.ts";
 
 const validator = new SchemaValidator();
 afterAll(() => validator[Symbol.asyncDispose]());
@@ -17,7 +16,7 @@ const add: McpRequest = { kind: "tool", tool: "add", args: {} };
 const page: McpRequest = { kind: "resource", uri: "a:page" };
 const greeting: McpRequest = { kind: "prompt", prompt: "greet", args: {} };
 
-/** What a server was asked, in order. */
+/** A server, and what it was asked, in order. */
 interface Server {
   readonly session: ServerSession;
   readonly asked: string[];
@@ -40,33 +39,27 @@ function server(name: string, reply: CallOutcome, tools: readonly string[] = ["a
   return { session, asked };
 }
 
-function result(value: JsonObject): CallOutcome {
-  return { kind: "result", result: value, latencyMs: 3 };
+function result(value: JsonObject, latencyMs = 3): CallOutcome {
+  return { kind: "result", result: value, latencyMs };
 }
 
-const refusal: CallOutcome = {
-  kind: "error",
-  code: -32602,
-  message: "no such thing",
-  data: { id: 7 },
-  latencyMs: 3,
-};
-const unusable: CallOutcome = {
-  kind: "error",
-  message: "content is not an array",
-  unusable: true,
-  latencyMs: 3,
-};
+function failure(message: string, code?: number): CallOutcome {
+  return { kind: "error", message, latencyMs: 3, ...(code === undefined ? {} : { code }) };
+}
+
+const refusal: CallOutcome = { ...failure("no such thing", -32602), data: { id: 7 } } as CallOutcome;
+const unusable: CallOutcome = { ...failure("content is not an array"), unusable: true } as CallOutcome;
+const late: CallOutcome = { kind: "timeout", message: "late", latencyMs: 1000 };
+const fine = result({ content: [], contents: [], messages: [] });
 
 /** A context of a task from a file of its own: with templates. */
 function taskContext(
   sessions: readonly ServerSession[],
   roots: Readonly<Record<string, Json>> = {},
 ): TestContext {
-  const trial = {
-    ...plainTrial("a task"),
-    validateSchema: (schema: Json, value: Json) => validator.validate(schema, value),
-  };
+  const validateSchema = (schema: Json, value: Json): ReturnType<typeof validator.validate> =>
+    validator.validate(schema, value);
+  const trial = { ...plainTrial("a task"), validateSchema };
   return stepContext({ sessions, trial, scope: scopeOf(roots) });
 }
 
@@ -74,19 +67,28 @@ function stepOf(request: McpRequest, expectation: McpExpectation, parts: Partial
   return { type: "mcp", id: "it", request, expect: expectation, timeoutMs: 1000, ...parts };
 }
 
-/** Name, whether it holds and message of each check. */
-function told(checks: readonly Check[]): unknown[] {
-  return checks.map(({ name, passed, message }) => [name, passed, message]);
+/** Outcome, and name, whether it holds and message of each check. */
+function summary({ outcome, checks }: StepReport): readonly [string, unknown[]] {
+  return [outcome, checks.map(({ name, passed, message }) => [name, passed, message])];
 }
 
+/** How a step of a task ends. */
 async function outcomeOf(
   request: McpRequest,
   reply: CallOutcome,
   expectation: McpExpectation,
 ): Promise<readonly [string, unknown[]]> {
   const { session } = server("s", reply);
-  const { outcome, checks } = await runStep(stepOf(request, expectation), taskContext([session]));
-  return [outcome, told(checks)];
+  return summary(await runStep(stepOf(request, expectation), taskContext([session])));
+}
+
+/** How a tool test ends, which is a step without templates. */
+async function testOutcome(
+  expectation: McpExpectation,
+  reply: CallOutcome,
+): Promise<readonly [string, unknown[]]> {
+  const sessions = [server("calc", reply).session];
+  return summary(await runStep({ ...mcpStep(), expect: expectation }, stepContext({ sessions })));
 }
 
 describe("a request", () => {
@@ -99,60 +101,36 @@ describe("a request", () => {
       { prompt: "greet", args: { who: "me" } },
     ],
   ])("reaches the server with its time limit, and is shown: %j", async (request, question, input) => {
-    const { session, asked } = server("s", result({ content: [], contents: [], messages: [] }));
+    const { session, asked } = server("s", fine);
     const context = taskContext([session]);
     const { outcome } = await runStep(stepOf(request, {}, { server: "s" }), context);
     expect([outcome, asked]).toEqual(["passed", [question]]);
     expect(context.events[0]).toMatchObject({ stepType: "mcp", input: { ...input, server: "s" } });
   });
 
-  it.each<[McpRequest, JsonObject, string]>([
-    [add, textResult("one\ntwo"), "one\ntwo"],
-    [
-      page,
-      {
-        contents: [
-          { uri: "a:1", text: "one" },
-          { uri: "a:2", text: "two" },
-        ],
-      },
-      "one\ntwo",
-    ],
-    [
-      greeting,
-      {
-        messages: [
-          { role: "user", content: { type: "text", text: "one" } },
-          { role: "assistant", content: { type: "text", text: "two" } },
-        ],
-      },
-      "one\ntwo",
-    ],
-  ])("gives its raw result and its text to outputs: %j", async (request, value, text) => {
-    const { session } = server("s", result({ ...value, extension: { kept: [1] } }));
+  const message = (role: string, text: string): JsonObject => ({ role, content: { type: "text", text } });
+  it.each<[McpRequest, JsonObject]>([
+    [add, textResult("one\ntwo")],
+    [page, { contents: ["one", "two"].map((text) => ({ uri: `a:${text}`, text })) }],
+    [greeting, { messages: [message("user", "one"), message("assistant", "two")] }],
+  ])("gives its raw result and its text to outputs: %j", async (request, value) => {
+    const whole = { ...value, extension: { kept: [1] } };
+    const { session } = server("s", result(whole));
     const outputs = { text: "{text}", kept: "{result | json $.extension.kept[0]}", all: "{result}" };
     const report = await runStep(stepOf(request, {}, { outputs }), taskContext([session]));
-    expect(report.outputs).toEqual({
-      text,
-      kept: "1",
-      all: JSON.stringify({ ...value, extension: { kept: [1] } }),
-    });
+    expect(report.outputs).toEqual({ text: "one\ntwo", kept: "1", all: JSON.stringify(whole) });
   });
 
   it("that is refused as expected gives the error to outputs", async () => {
-    const { session } = server("s", refusal);
     const outputs = { text: "{text}", code: "{result.error.code}", id: "{result.error.data.id}" };
-    const report = await runStep(stepOf(page, { isError: true }, { outputs }), taskContext([session]));
-    expect(report).toMatchObject({
-      outcome: "passed",
-      outputs: { text: "no such thing", code: "-32602", id: "7" },
-    });
+    const step = stepOf(page, { isError: true }, { outputs });
+    const report = await runStep(step, taskContext([server("s", refusal).session]));
+    const given = { text: "no such thing", code: "-32602", id: "7" };
+    expect(report).toMatchObject({ outcome: "passed", outputs: given });
   });
 
   it.each([add, page, greeting])("that is not answered in time is a timeout: %j", async (request) => {
-    const reply: CallOutcome = { kind: "timeout", message: "late", latencyMs: 1000 };
-    const { session } = server("s", reply);
-    const report = await runStep(stepOf(request, {}), taskContext([session]));
+    const report = await runStep(stepOf(request, {}), taskContext([server("s", late).session]));
     expect(report).toMatchObject({ outcome: "timeout", error: { message: "late" } });
   });
 });
@@ -164,12 +142,12 @@ describe("templates are replaced", () => {
     request: McpRequest,
     expectation: McpExpectation,
     reply: JsonObject,
-  ): Promise<[StepReport, string[]]> {
+  ): Promise<[string, string[]]> {
     const one = server("one", result(textResult("wrong server")));
     const two = server("two", result(reply));
     const step = stepOf(request, expectation, { server: "{env.SERVER}" });
-    const report = await runStep(step, taskContext([one.session, two.session], roots));
-    return [report, [...one.asked, ...two.asked]];
+    const { outcome } = await runStep(step, taskContext([one.session, two.session], roots));
+    return [outcome, [...one.asked, ...two.asked]];
   }
 
   it.each<[McpRequest, string]>([
@@ -191,275 +169,395 @@ describe("templates are replaced", () => {
     [{ result: { n: "{env.N | json}" } }, structuredResult({ n: 5 })],
     [{ error: "n={env.N}" }, errorResult("n=5")],
   ])("in what is expected: %j", async (expectation, reply) => {
-    const [passing] = await run(add, expectation, reply);
-    expect(passing.outcome).toBe("passed");
     const other = JSON.parse(JSON.stringify(reply).replaceAll("5", "6")) as JsonObject;
-    const [failing] = await run(add, expectation, other);
-    expect(failing.outcome).toBe("failed");
+    const outcomes = [await run(add, expectation, reply), await run(add, expectation, other)];
+    expect(outcomes.map(([outcome]) => outcome)).toEqual(["passed", "failed"]);
   });
 });
 
 describe("isError", () => {
-  const fine = result(textResult("5"));
+  const five = result(textResult("5"));
   const failed = result(errorResult("division by zero"));
   const good = ["call", true, "it succeeded"];
+  const asExpected = ["call", true, "failed as expected"];
+  const bad = (message: string): unknown[] => ["call", false, message];
 
   it.each<[string, McpExpectation, CallOutcome, string, unknown[]]>([
-    ["absent, a result", {}, fine, "passed", [good]],
-    ["absent, an error", {}, failed, "failed", [["call", false, "no result: division by zero"]]],
-    ["absent, a protocol error", {}, refusal, "failed", [["call", false, "no result: no such thing"]]],
+    ["absent, a result", {}, five, "passed", [good]],
+    ["absent, an error", {}, failed, "failed", [bad("no result: division by zero")]],
+    ["absent, a protocol error", {}, refusal, "failed", [bad("no result: no such thing")]],
     ["absent, no result", {}, unusable, "error", []],
     [
-      "absent, a wordless error",
+      "absent, no text",
       {},
       result({ content: [], isError: true }),
       "failed",
-      [["call", false, "it failed without a word"]],
+      [bad("it failed without a word")],
     ],
-    ["false, a result", { isError: false }, fine, "passed", [good]],
-    [
-      "false, an error",
-      { isError: false },
-      failed,
-      "failed",
-      [["call", false, "no result: division by zero"]],
-    ],
-    [
-      "true, a result",
-      { isError: true },
-      fine,
-      "failed",
-      [["call", false, "expected an error, it succeeded"]],
-    ],
-    ["true, an error", { isError: true }, failed, "passed", [["call", true, "failed as expected"]]],
-    ["true, a protocol error", { isError: true }, refusal, "passed", [["call", true, "failed as expected"]]],
+    ["false, a result", { isError: false }, five, "passed", [good]],
+    ["false, an error", { isError: false }, failed, "failed", [bad("no result: division by zero")]],
+    ["true, a result", { isError: true }, five, "failed", [bad("expected an error, it succeeded")]],
+    ["true, an error", { isError: true }, failed, "passed", [asExpected]],
+    ["true, a protocol error", { isError: true }, refusal, "passed", [asExpected]],
     ["true, no result", { isError: true }, unusable, "error", []],
+    ["absent, nothing that can be checked", { json: [], text: {} }, five, "passed", [good]],
   ])("%s", async (_, expectation, reply, outcome, checks) => {
     expect(await outcomeOf(add, reply, expectation)).toEqual([outcome, checks]);
   });
 
-  it("has the server's words as evidence", async () => {
-    const { session } = server("s", failed);
-    const { checks } = await runStep(stepOf(add, {}), taskContext([session]));
+  it("has the server's message as evidence, and is of tools only", async () => {
+    const { checks } = await runStep(stepOf(add, {}), taskContext([server("s", failed).session]));
     expect(checks).toMatchObject([{ expected: "a result", actual: "division by zero" }]);
-  });
-
-  it("is of tools only: a resource may have a field of that name", async () => {
     const reply = result({ contents: [], isError: true });
     expect(await outcomeOf(page, reply, {})).toEqual(["passed", [good]]);
   });
 
-  it("lets nothing be looked for in a result that ended otherwise", async () => {
+  it("lets nothing be checked in a result that ended otherwise", async () => {
     const expectation = { text: { contains: ["zero"] }, json: [{ path: "$" }], schema: {} };
-    expect(await outcomeOf(add, failed, expectation)).toEqual([
-      "failed",
-      [["call", false, "no result: division by zero"]],
-    ]);
-    expect(await outcomeOf(add, fine, { ...expectation, isError: true })).toEqual([
-      "failed",
-      [["call", false, "expected an error, it succeeded"]],
-    ]);
+    const noResult = ["failed", [bad("no result: division by zero")]];
+    const noError = ["failed", [bad("expected an error, it succeeded")]];
+    expect(await outcomeOf(add, failed, expectation)).toEqual(noResult);
+    expect(await outcomeOf(add, five, { ...expectation, isError: true })).toEqual(noError);
   });
 
-  it("true lets the words of the failure be looked at", async () => {
-    const text = (wanted: string): McpExpectation => ({ isError: true, text: { contains: [wanted] } });
-    expect((await outcomeOf(add, failed, text("by zero")))[0]).toBe("passed");
-    expect((await outcomeOf(add, failed, text("overflow")))[0]).toBe("failed");
-    expect((await outcomeOf(page, refusal, text("no such")))[0]).toBe("passed");
-    expect((await outcomeOf(page, refusal, text("overflow")))[0]).toBe("failed");
-  });
-
-  it("true lets the JSON of a failure be looked at, where it has some", async () => {
-    const expectation = { isError: true, json: [{ path: "$.code", equals: 5 }] };
-    expect((await outcomeOf(add, result(errorResult('{"code":5}')), expectation))[0]).toBe("passed");
-    expect((await outcomeOf(add, result(errorResult('{"code":6}')), expectation))[0]).toBe("failed");
-    expect(await outcomeOf(page, refusal, expectation)).toEqual([
-      "failed",
-      [
-        ["call", true, "failed as expected"],
-        ["json", false, "there is no result"],
-      ],
-    ]);
+  it.each<[McpRequest, CallOutcome, McpExpectation, string]>([
+    [add, failed, { text: { contains: ["by zero"] } }, "passed"],
+    [add, failed, { text: { contains: ["overflow"] } }, "failed"],
+    [page, refusal, { text: { contains: ["no such"] } }, "passed"],
+    [page, refusal, { text: { contains: ["overflow"] } }, "failed"],
+    [add, result(errorResult('{"code":5}')), { json: [{ path: "$.code", equals: 5 }] }, "passed"],
+    [add, result(errorResult('{"code":6}')), { json: [{ path: "$.code", equals: 5 }] }, "failed"],
+    [page, refusal, { json: [{ path: "$.code", equals: 5 }] }, "failed"],
+  ])("true lets the text and JSON of a failure be checked: %j, %j, %j is %s", async (...row) => {
+    const [request, reply, expectation, outcome] = row;
+    expect((await outcomeOf(request, reply, { isError: true, ...expectation }))[0]).toBe(outcome);
   });
 });
 
-it("a step that expects nothing that can be looked at still says that the call succeeded", async () => {
-  expect(await outcomeOf(add, result(textResult("5")), { json: [], text: {} })).toEqual([
-    "passed",
-    [["call", true, "it succeeded"]],
-  ]);
-});
-
-it.each<[McpRequest, JsonObject]>([
-  [add, textResult("the sum is 5")],
-  [page, { contents: [{ uri: "a:page", text: "the sum is 5" }] }],
-  [greeting, { messages: [{ role: "user", content: { type: "text", text: "the sum is 5" } }] }],
-])("text is that of %j", async (request, value) => {
-  const text = (wanted: string): McpExpectation => ({ text: { contains: [wanted] } });
-  expect(await outcomeOf(request, result(value), text("sum is 5"))).toEqual([
-    "passed",
-    [["text contains", true, 'it contains "sum is 5"']],
-  ]);
-  expect((await outcomeOf(request, result(value), text("sum is 6")))[0]).toBe("failed");
-});
-
-describe("json and schema", () => {
+describe("text, json and schema", () => {
   const five = (path: string): McpExpectation => ({ json: [{ path, equals: 5 }] });
-  const schemaFor = (key: string, constant: number): McpExpectation => ({
-    schema: { type: "object", required: [key], properties: { [key]: { const: constant } } },
+  const schemaFor = (constant: number): McpExpectation => ({
+    schema: { type: "object", required: ["n"], properties: { n: { const: constant } } },
   });
 
-  it.each<[string, McpRequest, JsonObject, string]>([
-    ["the structured content", add, structuredResult({ n: 5 }, "other text"), "n"],
-    ["the text where there is no structured content", add, textResult('{"n":5}'), "n"],
-    [
-      "the text where the structured content is null",
-      add,
-      { ...textResult('{"n":5}'), structuredContent: null },
-      "n",
-    ],
-    ["the whole result of a resource", page, { contents: [], n: 5 }, "n"],
-    ["the whole result of a prompt", greeting, { messages: [], n: 5 }, "n"],
-  ])("look at %s", async (_, request, value, key) => {
-    expect(await outcomeOf(request, result(value), five(`$.${key}`))).toMatchObject([
-      "passed",
-      [["json $.n equals", true, expect.any(String)]],
-    ]);
-    expect((await outcomeOf(request, result(value), five("$.m")))[0]).toBe("failed");
-    expect(await outcomeOf(request, result(value), schemaFor(key, 5))).toEqual([
-      "passed",
-      [["schema", true, "it fits the schema"]],
-    ]);
-    const [outcome, checks] = await outcomeOf(request, result(value), schemaFor(key, 6));
-    expect([outcome, checks]).toEqual([
-      "failed",
-      [["schema", false, expect.stringMatching(/^it does not fit the schema: .*\/n/) as string]],
-    ]);
+  it.each<[McpRequest, JsonObject]>([
+    [add, textResult("the sum is 5")],
+    [page, { contents: [{ uri: "a:page", text: "the sum is 5" }] }],
+    [greeting, { messages: [{ role: "user", content: { type: "text", text: "the sum is 5" } }] }],
+  ])("text is that of %j", async (request, value) => {
+    const text = (wanted: string): McpExpectation => ({ text: { contains: [wanted] } });
+    const check = ["text contains", true, 'it contains "sum is 5"'];
+    expect(await outcomeOf(request, result(value), text("sum is 5"))).toEqual(["passed", [check]]);
+    expect((await outcomeOf(request, result(value), text("sum is 6")))[0]).toBe("failed");
   });
 
-  it("find nothing in a text that is no JSON", async () => {
+  it.each<[string, McpRequest, JsonObject]>([
+    ["the structured content", add, structuredResult({ n: 5 }, "other text")],
+    ["the text without structured content", add, textResult('{"n":5}')],
+    ["the text with null", add, { ...textResult('{"n":5}'), structuredContent: null }],
+    ["the whole result of a resource", page, { contents: [], n: 5 }],
+    ["the whole result of a prompt", greeting, { messages: [], n: 5 }],
+  ])("check %s", async (_, request, value) => {
+    const end = (expectation: McpExpectation): ReturnType<typeof outcomeOf> =>
+      outcomeOf(request, result(value), expectation);
+    expect(await end(five("$.n"))).toMatchObject(["passed", [["json $.n equals", true, expect.any(String)]]]);
+    expect((await end(five("$.m")))[0]).toBe("failed");
+    expect(await end(schemaFor(5))).toEqual(["passed", [["schema", true, "it fits the schema"]]]);
+    const misfit = expect.stringMatching(/^it does not fit the schema: .*\/n/) as string;
+    expect(await end(schemaFor(6))).toEqual(["failed", [["schema", false, misfit]]]);
+  });
+
+  it("find nothing in a text that is not JSON", async () => {
     const message = "the result has no structured content and its text is not JSON: Unexpected token 'i'";
-    expect(await outcomeOf(add, result(textResult("five")), { json: [{ path: "$" }], schema: {} })).toEqual([
-      "failed",
-      [
-        ["json", false, message],
-        ["schema", false, message],
-      ],
-    ]);
+    const ended = await outcomeOf(add, result(textResult("five")), { json: [{ path: "$" }], schema: {} });
+    expect(ended).toEqual(["failed", ["json", "schema"].map((name) => [name, false, message])]);
   });
 
-  it("fail together with the others, each by itself", async () => {
-    const expectation = { ...five("$.m"), ...schemaFor("n", 5), text: { contains: ["6"] } };
+  it("fail each by itself", async () => {
+    const expectation = { ...five("$.m"), ...schemaFor(5), text: { contains: ["6"] } };
     const [outcome, checks] = await outcomeOf(add, result(structuredResult({ n: 5 })), expectation);
-    expect([outcome, checks.map((check) => (check as unknown[]).slice(0, 2))]).toEqual([
-      "failed",
-      [
-        ["text contains", false],
-        ["json $.m equals", false],
-        ["schema", true],
-      ],
-    ]);
+    const names = checks.map((check) => (check as unknown[]).slice(0, 2).join(": "));
+    expect(outcome).toBe("failed");
+    expect(names).toEqual(["text contains: false", "json $.m equals: false", "schema: true"]);
   });
 
   it("a schema that cannot be used is an error of the step, not of the server", async () => {
     const { session } = server("s", result(structuredResult({ n: 5 })));
     const report = await runStep(stepOf(add, { schema: { type: 5 } }), taskContext([session]));
-    expect(report).toMatchObject({
-      outcome: "error",
-      error: {
-        code: "step/cannot-run",
-        message: expect.stringMatching(/^step it: its schema cannot be used: /) as string,
-      },
-    });
+    const message = expect.stringMatching(/^step it: its schema cannot be used: /) as string;
+    expect(report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run", message } });
   });
 });
 
-it("latency counts for every kind of request", async () => {
-  expect(await outcomeOf(page, result({ contents: [] }), { maxLatencyMs: 2 })).toEqual([
-    "failed",
-    [["latency", false, "3 ms, 2 ms allowed"]],
-  ]);
-  expect(await outcomeOf(page, result({ contents: [] }), { maxLatencyMs: 3 })).toMatchObject(["passed", {}]);
+describe("latency", () => {
+  it.each<[number, number, string, string]>([
+    [3, 2, "failed", "3 ms, 2 ms allowed"],
+    [3, 3, "passed", "3 ms, 3 ms allowed"],
+    [100.04, 100, "passed", "100 ms, 100 ms allowed"],
+    [100.06, 100, "failed", "100.1 ms, 100 ms allowed"],
+  ])("of %d ms with a limit of %d ms has %s", async (latencyMs, maxLatencyMs, outcome, message) => {
+    const reply = result({ contents: [] }, latencyMs);
+    const expected = [outcome, [["latency", outcome === "passed", message]]];
+    expect(await outcomeOf(page, reply, { maxLatencyMs })).toEqual(expected);
+  });
+
+  it.each<[McpExpectation, string]>([
+    [{ maxLatencyMs: 1000 }, "failed"],
+    [{ result: 5, error: "x", maxLatencyMs: 10 }, "failed"],
+    [{}, "timeout"],
+    [{ maxLatencyMs: 1001 }, "timeout"],
+  ])("a missing answer with %j is %s", async (expectation, outcome) => {
+    const { maxLatencyMs: limit } = expectation;
+    const message = `no answer within 1000 ms, ${limit} ms allowed`;
+    const checks = outcome === "failed" ? [["latency", false, message]] : [];
+    expect(await testOutcome(expectation, late)).toEqual([outcome, checks]);
+  });
 });
 
 describe("the server", () => {
-  const fine = result({ content: [], contents: [], messages: [] });
+  const hint = "Name the server with `server:` in the step.";
+  const run = (
+    request: McpRequest,
+    servers: readonly Server[],
+    { absent = [], ...parts }: Partial<McpStep> & { readonly absent?: readonly string[] } = {},
+  ): Promise<StepReport> =>
+    runStep(stepOf(request, {}, parts), { ...taskContext(servers.map(({ session }) => session)), absent });
+  const one = (): Server => server("one", fine);
+  const two = (): Server => server("two", fine);
 
-  it("is the only one that offers the tool", async () => {
-    const [one, two] = [server("one", fine, ["sub"]), server("two", fine, ["add"])];
-    await runStep(stepOf(add, {}), taskContext([one.session, two.session]));
-    expect([one.asked.length, two.asked.length]).toEqual([0, 1]);
+  it("is the one that is named, the only one that offers the tool, or the only one", async () => {
+    const servers = [server("one", fine, ["sub"]), two()];
+    await run(add, servers);
+    await run(add, servers, { server: "two" });
+    await run(add, servers.slice(1));
+    await run(page, servers.slice(1));
+    await run(greeting, servers.slice(1));
+    await run(add, servers.slice(1), { absent: ["three"] });
+    expect(servers.map(({ asked }) => asked.length)).toEqual([0, 6]);
   });
 
-  it("that offers the tool is none: a failed check", async () => {
-    const [one, two] = [server("one", fine, ["sub"]), server("two", fine, [])];
-    const report = await runStep(stepOf(add, {}), taskContext([one.session, two.session]));
-    expect([report.outcome, told(report.checks)]).toEqual([
-      "failed",
-      [["tool", false, 'no server lists the tool "add" (servers: one, two)']],
+  const several = "several servers";
+  const unknown = "is not among those of the task: one";
+  const needs = "which did not start";
+  it.each<[McpRequest, readonly Server[], object, string, string]>([
+    [add, [one(), two()], {}, "config/unknown-reference", `${several} offer the tool "add": one, two`],
+    [
+      page,
+      [one(), two()],
+      {},
+      "config/unknown-reference",
+      `${several} could be asked for the resource "a:page": one, two`,
+    ],
+    [
+      greeting,
+      [one(), two()],
+      {},
+      "config/unknown-reference",
+      `${several} could be asked for the prompt "greet": one, two`,
+    ],
+    [
+      add,
+      [one()],
+      { server: "three" },
+      "config/unknown-reference",
+      `the server "three" of tool "add" ${unknown}`,
+    ],
+    [
+      page,
+      [one()],
+      { server: "three" },
+      "config/unknown-reference",
+      `the server "three" of resource "a:page" ${unknown}`,
+    ],
+    [page, [], {}, "config/unknown-reference", 'the task has no server to ask for the resource "a:page"'],
+    [
+      add,
+      [server("one", fine, [])],
+      { server: "two", absent: ["two"] },
+      "server/missing",
+      `the tool "add" needs server "two", ${needs}`,
+    ],
+    [
+      add,
+      [server("one", fine, [])],
+      { absent: ["two"] },
+      "server/missing",
+      `the tool "add" needs server "two", ${needs}`,
+    ],
+    [
+      page,
+      [one()],
+      { absent: ["two", "three"] },
+      "server/missing",
+      `the resource "a:page" needs one of the servers "two", "three", ${needs}`,
+    ],
+  ])("has to be clear and running: %j of %j with %j", async (request, servers, parts, code, message) => {
+    const report = await run(request, servers, parts);
+    const details = message.startsWith(several) ? { details: { hint } } : {};
+    expect(report).toMatchObject({ outcome: "error", error: { code, message, ...details } });
+    expect(servers.flatMap(({ asked }) => asked)).toEqual([]);
+  });
+
+  it.each<[string, readonly Server[], string | undefined, readonly string[]]>([
+    [
+      "none of several offers",
+      [server("one", fine, ["sub"]), server("two", fine, [])],
+      undefined,
+      ["tool", 'no server lists the tool "add" (servers: one, two)'],
+    ],
+    [
+      "the only one does not list",
+      [server("two", fine, ["adds"])],
+      undefined,
+      ["call", 'the server "two" does not list the tool "add"; listed: adds; did you mean "adds"?'],
+    ],
+    [
+      "the named one does not list",
+      [one(), server("two", fine, [])],
+      "two",
+      ["call", 'the server "two" does not list the tool "add"; it lists none'],
+    ],
+    [
+      "the only one lists twice",
+      [server("two", fine, ["add", "add"])],
+      undefined,
+      ["call", 'the server "two" lists the tool "add" 2 times, so it is not clear which of them is called'],
+    ],
+  ])("is at fault for a tool that %s", async (_, servers, named, [name, message]) => {
+    const step = named === undefined ? {} : { server: named };
+    const report = await run(add, servers, step);
+    expect(summary(report)).toEqual(["failed", [[name, false, message]]]);
+    // Whatever the server answers: neither a not nor an expected error passes.
+    const not: Step = { type: "not", id: "not", steps: [stepOf(add, {}, step)], timeoutMs: 1000 };
+    const context = taskContext(servers.map(({ session }) => session));
+    expect((await runStep(not, context)).outcome).toBe("failed");
+    expect((await runStep(stepOf(add, { isError: true }, step), context)).outcome).toBe("failed");
+  });
+
+  it("may offer the tool and fail, which a not denies", async () => {
+    const steps = [stepOf(add, {})];
+    const { session } = server("s", result(errorResult("no")));
+    const report = await runStep({ type: "not", id: "not", steps, timeoutMs: 1000 }, taskContext([session]));
+    expect(report.outcome).toBe("passed");
+  });
+
+  it("has to be named in a tool test where two offer the tool", async () => {
+    const sessions = [one().session, two().session];
+    const { error } = await runStep(mcpStep(), stepContext({ sessions }));
+    expect(error).toMatchObject({
+      code: "config/unknown-reference",
+      details: { hint: "Name the server with `server:` in the tool test." },
+    });
+  });
+});
+
+describe("a tool test", () => {
+  it("leaves its start and its end, with every check", async () => {
+    const context = stepContext({ sessions: [server("calc", result(textResult("5"), 3.14)).session] });
+    const request = { kind: "tool", tool: "add", args: { a: 2, b: 3 } } as const;
+    const expectation = { result: 5, maxLatencyMs: 10 };
+    await runStep({ ...mcpStep(), request, server: "calc", expect: expectation }, context);
+    const place = { phase: "verify", step: "call", attempt: 1 };
+    const input = { tool: "add", args: { a: 2, b: 3 }, server: "calc" };
+    const passed = true;
+    const checks = [
+      { name: "result", passed, expected: 5, actual: 5, message: "the number found is 5, expected 5" },
+      { name: "latency", passed, expected: 10, actual: 3.1, message: "3.1 ms, 10 ms allowed" },
+    ];
+    expect(context.events).toEqual([
+      { type: "step.started", ...place, stepType: "mcp", input },
+      { type: "step.finished", ...place, outcome: "passed", checks, durationMs: expect.any(Number) },
     ]);
   });
 
-  it.each([add, page, greeting])("is the only one there is: %j", async (request) => {
-    const { session, asked } = server("one", fine);
-    await runStep(stepOf(request, {}), taskContext([session]));
-    expect(asked).toHaveLength(1);
-  });
-
-  it.each<[McpRequest, string]>([
-    [add, 'several servers offer the tool "add": one, two'],
-    [page, 'several servers could be asked for the resource "a:page": one, two'],
-    [greeting, 'several servers could be asked for the prompt "greet": one, two'],
-  ])("has to be named where several could be meant: %j", async (request, message) => {
-    const sessions = [server("one", fine), server("two", fine)].map(({ session }) => session);
-    const report = await runStep(stepOf(request, {}), taskContext(sessions));
-    expect(report).toMatchObject({
-      outcome: "error",
-      error: {
-        code: "config/unknown-reference",
-        message,
-        details: { hint: "Name the server with `server:` in the step." },
-      },
-    });
-  });
-
-  it.each<[McpRequest, string]>([
-    [add, 'the server "three" of tool "add" is not among those of the task: one'],
-    [page, 'the server "three" of resource "a:page" is not among those of the task: one'],
-  ])("that is named has to be there: %j", async (request, message) => {
-    const { session } = server("one", fine);
-    const report = await runStep(stepOf(request, {}, { server: "three" }), taskContext([session]));
-    expect(report).toMatchObject({ outcome: "error", error: { code: "config/unknown-reference", message } });
-  });
-
-  it.each<[McpRequest, { server?: string }, string[], string]>([
-    [add, { server: "two" }, ["two"], 'the tool "add" needs server "two", which did not start'],
-    [add, {}, ["two"], 'the tool "add" needs server "two", which did not start'],
+  const invalid = "content.0.text: Invalid input";
+  const none = `no result: ${invalid}`;
+  const answered = "Invalid result for tools/call: content is not an array";
+  const byZero = 'expected an error containing "By Zero"';
+  it.each<[McpExpectation, CallOutcome, string, unknown[]]>([
+    [{}, result(textResult("5")), "passed", []],
+    [{}, result(errorResult("no")), "failed", []],
+    [{}, failure("Unknown tool", -32602), "failed", []],
+    // An answer that is not a result never passes, whatever the events show of it.
+    [{}, failure(invalid), "failed", [["call", false, none]]],
     [
-      page,
-      {},
-      ["two", "three"],
-      'the resource "a:page" needs one of the servers "two", "three", which did not start',
+      { maxLatencyMs: 10 },
+      failure(invalid),
+      "failed",
+      [
+        ["call", false, none],
+        ["latency", true, "3 ms, 10 ms allowed"],
+      ],
     ],
-  ])("that may be meant has to have started: %j of %j", async (request, named, absent, message) => {
-    const { session, asked } = server("one", fine, []);
-    const report = await runStep(stepOf(request, {}, named), { ...taskContext([session]), absent });
-    expect(report).toMatchObject({ outcome: "error", error: { code: "server/missing", message } });
-    expect(asked).toEqual([]);
+    [{ result: 5 }, failure(invalid), "failed", [["result", false, none]]],
+    [
+      { result: 5, maxLatencyMs: 2 },
+      result(textResult("6")),
+      "failed",
+      [
+        ["result", false, "the number found is 6, expected 5"],
+        ["latency", false, "3 ms, 2 ms allowed"],
+      ],
+    ],
+    [
+      { error: "By Zero" },
+      result(errorResult("division by zero")),
+      "passed",
+      [["error", true, "failed as expected"]],
+    ],
+    [
+      { error: "By Zero" },
+      failure("Division by zero", -32603),
+      "passed",
+      [["error", true, "failed as expected"]],
+    ],
+    [
+      { error: "By Zero" },
+      failure("HTTP 400: division by zero"),
+      "passed",
+      [["error", true, "failed as expected"]],
+    ],
+    [
+      { error: "By Zero" },
+      result(errorResult("overflow")),
+      "failed",
+      [["error", false, `${byZero}, it says "overflow"`]],
+    ],
+    [
+      { error: "By Zero" },
+      result(textResult("by zero")),
+      "failed",
+      [["error", false, `${byZero}, the call succeeded`]],
+    ],
+    [
+      { error: "invalid" },
+      { kind: "error", message: answered, unusable: true, latencyMs: 3 },
+      "failed",
+      [["error", false, `expected an error containing "invalid", the answer is unusable: ${answered}`]],
+    ],
+  ])("that expects %j of %j has %s", async (expectation, reply, outcome, checks) => {
+    expect(await testOutcome(expectation, reply)).toEqual([outcome, checks]);
   });
 
-  it("is found though another one did not start", async () => {
-    const { session, asked } = server("one", fine);
-    await runStep(stepOf(add, {}), { ...taskContext([session]), absent: ["two"] });
-    expect(asked).toHaveLength(1);
+  it("does not take the right text in an error for the result", async () => {
+    expect((await testOutcome({ result: "5" }, result(errorResult("5"))))[0]).toBe("failed");
   });
 
-  it("is missing altogether", async () => {
-    const report = await runStep(stepOf(page, {}), taskContext([]));
-    expect(report).toMatchObject({
-      outcome: "error",
-      error: { message: 'the task has no server to ask for the resource "a:page"' },
-    });
+  it("survives a result that is nested very deep", async () => {
+    let deep: JsonObject = {};
+    for (let level = 0; level < 100_000; level += 1) deep = { deep };
+    const expected = { result: { deep: { deep: {} } } };
+    expect((await testOutcome(expected, result(structuredResult(deep, "5"))))[0]).toBe("passed");
+    const withoutText = result({ content: [], structuredContent: deep });
+    expect((await testOutcome({ result: "x" }, withoutText))[0]).toBe("failed");
+  });
+
+  it("retries after an error, after isError, and after a wrong result", async () => {
+    const replies = [failure("busy", -1), result(errorResult("busy")), result(textResult("6"))];
+    const call = (): CallOutcome => replies.shift() ?? result(textResult("5"));
+    const context = stepContext({ sessions: [stubSession({ name: "calc", tools: [anyTool("add")], call })] });
+    const { outcome } = await runStep({ ...mcpStep(), retries: 5, expect: { result: 5 } }, context);
+    expect([context.events.length, outcome]).toEqual([8, "passed"]);
   });
 });
 
@@ -467,24 +565,30 @@ it("works on a real server", async () => {
   await using session = await startEverything();
   const context = taskContext([session]);
   const uri = "demo://resource/static/document/features.md";
-  const steps = [
-    stepOf(
-      { kind: "tool", tool: "get-structured-content", args: { location: "New York" } },
+  const structured = {
+    kind: "tool",
+    tool: "get-structured-content",
+    args: { location: "New York" },
+  } as const;
+  const prompt = { kind: "prompt", prompt: "args-prompt", args: { city: "Rome" } } as const;
+  const steps: [McpRequest, McpExpectation][] = [
+    [
+      structured,
       {
         json: [{ path: "$.temperature", type: "number" }],
         schema: { type: "object", required: ["temperature", "conditions", "humidity"] },
       },
-    ),
-    stepOf(
+    ],
+    [
       { kind: "resource", uri },
       { json: [{ path: "$.contents[0].uri", equals: uri }], text: { contains: ["#"] } },
-    ),
-    stepOf(
-      { kind: "prompt", prompt: "args-prompt", args: { city: "Rome" } },
-      { text: { equals: "What's weather in Rome?" }, json: [{ path: "$.messages", count: 1 }] },
-    ),
-    stepOf({ kind: "resource", uri: "demo://nothing" }, { isError: true }),
-    stepOf({ kind: "prompt", prompt: "args-prompt", args: {} }, { isError: true }),
-  ].map((step) => ({ ...step, timeoutMs: 20_000 }));
-  for (const step of steps) expect(await runStep(step, context)).toMatchObject({ outcome: "passed" });
+    ],
+    [prompt, { text: { equals: "What's weather in Rome?" }, json: [{ path: "$.messages", count: 1 }] }],
+    [{ kind: "resource", uri: "demo://nothing" }, { isError: true }],
+    [{ ...prompt, args: {} }, { isError: true }],
+  ];
+  for (const [request, expectation] of steps) {
+    const step = stepOf(request, expectation, { timeoutMs: 20_000 });
+    expect(await runStep(step, context)).toMatchObject({ outcome: "passed" });
+  }
 });
