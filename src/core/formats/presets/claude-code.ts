@@ -7,12 +7,14 @@ import {
   type WireObject,
   chunkText,
   noteOf,
-  countOf,
   listOf,
   optional,
   usageOf,
   objectOf,
   textOf,
+  messageEvent,
+  sessionEvent,
+  tokensOf,
   typedHttp,
   typedProgram,
   doubleUnderscore,
@@ -85,13 +87,11 @@ function createReader(): OutputReader {
       switch (line["type"]) {
         case "system": {
           if (line["subtype"] === "api_retry") return readRetry(line);
-          const id = textOf(line["session_id"]);
-          if (id === undefined || line["subtype"] !== "init") return [];
+          const session = line["subtype"] === "init" ? sessionEvent(line["session_id"]) : [];
           const { program } = claudeProgram(line);
-          return [
-            { kind: "session", id },
-            ...(program === undefined ? [] : [{ kind: "ran", program } as const]),
-          ];
+          return session.length === 0 || program === undefined
+            ? session
+            : [...session, { kind: "ran", program }];
         }
         case "assistant": {
           const id = textOf(objectOf(line["message"])["id"]);
@@ -103,7 +103,12 @@ function createReader(): OutputReader {
         case "result": {
           const count = requests.size;
           requests.clear();
-          return [...readModels(line), ...readEnd(line, count), { kind: "complete" }];
+          const models = Object.keys(objectOf(line["modelUsage"]));
+          return [
+            ...models.map((model) => ({ kind: "ran", model }) as const),
+            ...readEnd(line, count),
+            { kind: "complete" },
+          ];
         }
         default:
           return [];
@@ -115,10 +120,6 @@ function createReader(): OutputReader {
 function readRetry(line: WireObject): readonly OutputEvent[] {
   const text = apiRetry(line);
   return [{ kind: "note", text }, ...(isRefusal(line) ? [{ kind: "refused", message: text } as const] : [])];
-}
-
-function readModels(line: WireObject): readonly OutputEvent[] {
-  return Object.keys(objectOf(line["modelUsage"])).map((model) => ({ kind: "ran", model }));
 }
 
 function readBlocks(line: WireObject, names: Map<string, string>): readonly OutputEvent[] {
@@ -146,11 +147,9 @@ function readBlock(
 ): readonly OutputEvent[] {
   const parentCallId = parent === undefined ? {} : { parentCallId: parent };
   switch (block["type"]) {
-    case "text": {
-      const text = textOf(block["text"]);
+    case "text":
       // Messages of subagents are not messages of the agent.
-      return text === undefined || parent !== undefined ? [] : [{ kind: "message", text }];
-    }
+      return parent === undefined ? messageEvent(block["text"]) : [];
     case "tool_use": {
       const callId = textOf(block["id"]) ?? "";
       const name = textOf(block["name"]) ?? "";
@@ -171,11 +170,13 @@ function readBlock(
 }
 
 function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
-  const usage = objectOf(line["usage"]);
-  const cacheRead = countOf(usage["cache_read_input_tokens"]);
-  const cacheWrite = countOf(usage["cache_creation_input_tokens"]);
-  const input = countOf(usage["input_tokens"]) + cacheRead + cacheWrite;
-  const tokens = { input, output: countOf(usage["output_tokens"]), cacheRead, cacheWrite };
+  const { input, ...others } = tokensOf(objectOf(line["usage"]), {
+    input: "input_tokens",
+    output: "output_tokens",
+    cacheRead: "cache_read_input_tokens",
+    cacheWrite: "cache_creation_input_tokens",
+  });
+  const tokens = { ...others, input: input + others.cacheRead + others.cacheWrite };
   const reason = ends[textOf(line["stop_reason"]) ?? ""];
   const events: OutputEvent[] = [
     { kind: "usage", usage: usageOf(tokens, requests) },

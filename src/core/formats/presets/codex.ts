@@ -8,11 +8,13 @@ import {
   type WireObject,
   chunkText,
   noteOf,
-  countOf,
   optional,
   usageOf,
   objectOf,
   textOf,
+  messageEvent,
+  sessionEvent,
+  tokensOf,
   program,
   doubleUnderscore,
   plainName,
@@ -82,15 +84,18 @@ function createReader(): OutputReader {
     finish: () => [],
     read(line) {
       switch (line["type"]) {
-        case "thread.started": {
-          const id = textOf(line["thread_id"]);
-          return id === undefined ? [] : [{ kind: "session", id }];
-        }
+        case "thread.started":
+          return sessionEvent(line["thread_id"]);
         case "item.started":
         case "item.completed":
           return readItem(objectOf(line["item"]), line["type"] === "item.started");
         case "turn.completed": {
-          const total = tokensOf(objectOf(line["usage"]));
+          const total = tokensOf(objectOf(line["usage"]), {
+            input: "input_tokens",
+            output: "output_tokens",
+            cacheRead: "cached_input_tokens",
+            cacheWrite: "cache_write_input_tokens",
+          });
           const usage = usageOf(since(before, total));
           before = total;
           return [{ kind: "usage", usage }, { kind: "complete" }];
@@ -109,10 +114,7 @@ function createReader(): OutputReader {
 function readItem(item: WireObject, started: boolean): readonly OutputEvent[] {
   const type = textOf(item["type"]) ?? "";
   const callId = textOf(item["id"]) ?? "";
-  if (type === "agent_message") {
-    const text = textOf(item["text"]);
-    return text === undefined || started ? [] : [{ kind: "message", text }];
-  }
+  if (type === "agent_message") return started ? [] : messageEvent(item["text"]);
   const ended = item["status"] === "failed" || item["status"] === "declined" ? "failed" : "completed";
   const status = started ? "started" : ended;
   if (type === "mcp_tool_call") return [{ kind: "tool", callId, status, ...serverTool(item) }];
@@ -132,25 +134,9 @@ function serverTool(item: WireObject): Pick<ToolUse, "name" | "args" | "result" 
 
 /** For built-in tools, arguments and result are in one object; the result is there at the end. */
 function ownTool(item: WireObject, started: boolean): Pick<ToolUse, "args" | "result"> {
-  const {
-    id: _id,
-    type: _type,
-    status: _status,
-    aggregated_output: output,
-    exit_code: exitCode,
-    ...args
-  } = item;
-  const hasResult = !started && output !== undefined;
-  return { ...optional("args", args), ...(hasResult ? optional("result", { output, exitCode }) : {}) };
-}
-
-function tokensOf(usage: WireObject): Tokens {
-  return {
-    input: countOf(usage["input_tokens"]),
-    output: countOf(usage["output_tokens"]),
-    cacheRead: countOf(usage["cached_input_tokens"]),
-    cacheWrite: countOf(usage["cache_write_input_tokens"]),
-  };
+  const { id: _, type: __, status: ___, aggregated_output: output, exit_code: exitCode, ...args } = item;
+  const result = started || output === undefined ? undefined : { output, exitCode };
+  return { ...optional("args", args), ...optional("result", result) };
 }
 
 /** It reports the tokens of the whole session; these are those of the last turn. */

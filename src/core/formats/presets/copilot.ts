@@ -6,11 +6,13 @@ import {
   type ToolUse,
   type WireObject,
   chunkText,
-  countOf,
   optional,
   usageOf,
   objectOf,
   textOf,
+  messageEvent,
+  sessionEvent,
+  tokensOf,
   plainName,
   modelFlag,
   typedHttp,
@@ -88,15 +90,11 @@ function createReader(): OutputReader {
     read(line) {
       const data = objectOf(line["data"]);
       switch (line["type"]) {
-        case "assistant.message": {
-          const text = textOf(data["content"]);
+        case "assistant.message":
           // Messages of subagents are not messages of the agent.
-          return text === undefined || data["parentToolCallId"] !== undefined
-            ? []
-            : [{ kind: "message", text }];
-        }
+          return data["parentToolCallId"] === undefined ? messageEvent(data["content"]) : [];
         case "assistant.usage":
-          return [readUsage(data)];
+          return [{ kind: "usage", usage: usageOf(tokensOf(data, tokenNames), 1) }];
         case "model.call_final_result": {
           const model = textOf(data["model"]);
           return model === undefined || data["result"] !== "success" ? [] : [{ kind: "ran", model }];
@@ -114,7 +112,11 @@ function createReader(): OutputReader {
           trouble = textOf(data["message"]);
           return [];
         case "result":
-          return [...readEnd(line, trouble), { kind: "complete" }];
+          return [
+            ...sessionEvent(line["sessionId"]),
+            ...(line["exitCode"] === 0 ? [] : [{ kind: "failed", message: trouble ?? "it failed" } as const]),
+            { kind: "complete" },
+          ];
         default:
           return [];
       }
@@ -145,23 +147,12 @@ function readResult(data: WireObject, names: ReadonlyMap<string, Named>): Output
   };
 }
 
-function readUsage(data: WireObject): OutputEvent {
-  const tokens = {
-    input: countOf(data["inputTokens"]),
-    output: countOf(data["outputTokens"]),
-    cacheRead: countOf(data["cacheReadTokens"]),
-    cacheWrite: countOf(data["cacheWriteTokens"]),
-  };
-  return { kind: "usage", usage: usageOf(tokens, 1) };
-}
-
-function readEnd(line: WireObject, trouble: string | undefined): readonly OutputEvent[] {
-  const id = textOf(line["sessionId"]);
-  return [
-    ...(id === undefined ? [] : [{ kind: "session", id } as const]),
-    ...(line["exitCode"] === 0 ? [] : [{ kind: "failed", message: trouble ?? "it failed" } as const]),
-  ];
-}
+const tokenNames = {
+  input: "inputTokens",
+  output: "outputTokens",
+  cacheRead: "cacheReadTokens",
+  cacheWrite: "cacheWriteTokens",
+};
 
 /** Its own notices begin with `Info:` or `Error:`, and come in one piece. */
 function readNotice(update: WireObject): AgentNotice {

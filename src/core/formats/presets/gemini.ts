@@ -3,11 +3,13 @@ import {
   type OutputEvent,
   type OutputReader,
   type WireObject,
-  countOf,
   optional,
   usageOf,
   objectOf,
   textOf,
+  messageEvent,
+  sessionEvent,
+  tokensOf,
   program,
   doubleUnderscore,
   plainName,
@@ -68,19 +70,17 @@ function createReader(): OutputReader {
   const names = new Map<string, string>();
   let said = "";
   const finish = (): readonly OutputEvent[] => {
-    const text = said;
+    const events = messageEvent(said);
     said = "";
-    return text === "" ? [] : [{ kind: "message", text }];
+    return events;
   };
   return {
     lastEvent: "result",
     finish,
     read(line) {
       switch (line["type"]) {
-        case "init": {
-          const id = textOf(line["session_id"]);
-          return id === undefined ? [] : [{ kind: "session", id }];
-        }
+        case "init":
+          return sessionEvent(line["session_id"]);
         case "message": {
           if (line["role"] !== "assistant") return [];
           // Pieces of one message follow each other.
@@ -95,8 +95,12 @@ function createReader(): OutputReader {
           const args = optional("args", line["parameters"]);
           return [...finish(), { kind: "tool", callId, name, status: "started", ...args }];
         }
-        case "tool_result":
-          return [...finish(), readResult(line, names)];
+        case "tool_result": {
+          const callId = textOf(line["tool_id"]) ?? "";
+          const status = line["status"] === "error" ? "failed" : "completed";
+          const result = optional("result", line["output"] ?? objectOf(line["error"])["message"]);
+          return [...finish(), { kind: "tool", callId, name: names.get(callId) ?? "", status, ...result }];
+        }
         case "result":
           return [...finish(), ...readEnd(line), { kind: "complete" }];
         default:
@@ -106,21 +110,11 @@ function createReader(): OutputReader {
   };
 }
 
-function readResult(line: WireObject, names: ReadonlyMap<string, string>): OutputEvent {
-  const callId = textOf(line["tool_id"]) ?? "";
-  const status = line["status"] === "error" ? "failed" : "completed";
-  const result = optional("result", line["output"] ?? objectOf(line["error"])["message"]);
-  return { kind: "tool", callId, name: names.get(callId) ?? "", status, ...result };
-}
-
 function readEnd(line: WireObject): readonly OutputEvent[] {
   const stats = objectOf(line["stats"]);
-  const usage = usageOf({
-    input: countOf(stats["input_tokens"]),
-    output: countOf(stats["output_tokens"]),
-    cacheRead: countOf(stats["cached"]),
-    cacheWrite: 0,
-  });
+  const usage = usageOf(
+    tokensOf(stats, { input: "input_tokens", output: "output_tokens", cacheRead: "cached" }),
+  );
   const models = Object.keys(objectOf(stats["models"]));
   const ran = models.map((model) => ({ kind: "ran", model }) as const);
   const events: OutputEvent[] = line["stats"] === undefined ? [] : [...ran, { kind: "usage", usage }];

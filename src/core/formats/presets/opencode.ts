@@ -9,6 +9,8 @@ import {
   usageOf,
   objectOf,
   textOf,
+  messageEvent,
+  sessionEvent,
   plainName,
   modelFlag,
 } from "./preset.ts";
@@ -66,10 +68,9 @@ function createReader(): OutputReader {
     lastEvent: "step_finish with the reason stop",
     finish: () => [],
     read(line) {
-      const id = textOf(line["sessionID"]);
-      const isNew = id !== undefined && id !== session;
-      session = id ?? session;
-      return [...(isNew ? [{ kind: "session", id } as const] : []), ...readPart(line)];
+      const earlier = session;
+      session = textOf(line["sessionID"]) ?? session;
+      return [...(session === earlier ? [] : sessionEvent(session)), ...readPart(line)];
     },
   };
 }
@@ -77,12 +78,21 @@ function createReader(): OutputReader {
 function readPart(line: WireObject): readonly OutputEvent[] {
   const part = objectOf(line["part"]);
   switch (line["type"]) {
-    case "text": {
-      const text = textOf(part["text"]);
-      return text === undefined ? [] : [{ kind: "message", text }];
+    case "text":
+      return messageEvent(part["text"]);
+    case "tool_use": {
+      const state = objectOf(part["state"]);
+      return [
+        {
+          kind: "tool",
+          callId: textOf(part["callID"]) ?? "",
+          name: textOf(part["tool"]) ?? "",
+          status: state["status"] === "completed" ? "completed" : "failed",
+          ...optional("args", state["input"]),
+          ...optional("result", state["output"] ?? state["error"]),
+        },
+      ];
     }
-    case "tool_use":
-      return [readTool(part)];
     case "step_finish":
       return readStep(part);
     case "error": {
@@ -93,18 +103,6 @@ function readPart(line: WireObject): readonly OutputEvent[] {
     default:
       return [];
   }
-}
-
-function readTool(part: WireObject): OutputEvent {
-  const state = objectOf(part["state"]);
-  return {
-    kind: "tool",
-    callId: textOf(part["callID"]) ?? "",
-    name: textOf(part["tool"]) ?? "",
-    status: state["status"] === "completed" ? "completed" : "failed",
-    ...optional("args", state["input"]),
-    ...optional("result", state["output"] ?? state["error"]),
-  };
 }
 
 /** The last one counts: a program may continue after a response that was cut off. */

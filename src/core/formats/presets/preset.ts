@@ -193,11 +193,32 @@ export function optional<K extends string>(key: K, value: unknown): { readonly [
   return json === undefined ? {} : ({ [key]: json } as { readonly [key in K]: Json });
 }
 
-export interface Tokens {
-  readonly input: number;
-  readonly output: number;
-  readonly cacheRead: number;
-  readonly cacheWrite: number;
+export type Tokens = Readonly<Record<"input" | "output" | "cacheRead" | "cacheWrite", number>>;
+
+/** Numbers of tokens from the wire, by the names that a program has for them. */
+export function tokensOf(
+  source: WireObject,
+  { input, output, cacheRead, cacheWrite }: Partial<Record<keyof Tokens, string>>,
+): Tokens {
+  const count = (name = ""): number => countOf(source[name]);
+  return {
+    input: count(input),
+    output: count(output),
+    cacheRead: count(cacheRead),
+    cacheWrite: count(cacheWrite),
+  };
+}
+
+/** The session with an id from the wire; nothing without one. */
+export function sessionEvent(id: unknown): readonly OutputEvent[] {
+  const text = textOf(id);
+  return text === undefined ? [] : [{ kind: "session", id: text }];
+}
+
+/** A message from the wire; nothing without one. */
+export function messageEvent(value: unknown): readonly OutputEvent[] {
+  const text = textOf(value);
+  return text === undefined ? [] : [{ kind: "message", text }];
 }
 
 /** Tokens as in the trace. `input` includes those of the cache; without `requests` their number is unknown. */
