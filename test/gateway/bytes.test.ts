@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
+import { openMockHost } from "../../src/servers/mock/mock-host.ts";
 import { root } from "../support/cli.ts";
 import { addressHost, openGateway, type Opened, programHost } from "./support.ts";
 
@@ -125,5 +126,20 @@ describe("bytes of messages, both ways,", () => {
     expect(await bridge.ask(`{"jsonrpc":"2.0","id":3,"method":"stream"}`)).toBe(
       `{"method":"a/b", "jsonrpc":"2.0"}`,
     );
+  });
+});
+
+it("a mock's answer that is no message is passed on byte for byte, and recorded beside an error", async () => {
+  const responses = [{ answer: { kind: "malformed", text: "<{id}> is no JSON" } as const }];
+  const mock = { tools: { garbled: { inputSchema: {}, responses } }, resources: [], prompts: [], state: {} };
+  const spec = { transport: "mock", startupTimeoutMs: 5000, maxMessageBytes: 1000, mock } as const;
+  const validateSchema = (): Promise<never> => Promise.reject(new Error("no schema here"));
+  const { endpoint, record } = await openGateway(openMockHost("s", spec, { validateSchema }));
+  const body = '{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"garbled"}}';
+  expect(await (await post(endpoint.url, body)).text()).toContain('<"x"> is no JSON');
+  expect(record.of("mcp.message").at(-1)).toMatchObject({
+    direction: "server-to-client",
+    message: { id: "x", error: { code: -32700 } },
+    raw: '<"x"> is no JSON',
   });
 });

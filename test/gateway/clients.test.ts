@@ -1,23 +1,18 @@
-import { createServer } from "node:http";
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { createRecord } from "../servers/support.ts";
 import { addressHost, openGateway, type Opened, typesIn } from "./support.ts";
 
-/** Opens a server with an address that answers every request; with sessions, where it is told how they are named. */
-async function openServer(session?: string): Promise<Opened> {
-  const server = createServer((request, response) => {
-    request.resume();
-    request.on("end", () => {
-      const named = session === undefined ? {} : { "mcp-session-id": session };
-      response.writeHead(200, { "content-type": "application/json", ...named });
-      response.end(request.method === "DELETE" ? "" : '{"jsonrpc":"2.0","id":1,"result":{}}');
-    });
-  }).listen(0, "127.0.0.1");
-  onTestFinished(() => void server.close());
-  await once(server, "listening");
-  return openGateway(await addressHost(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`));
+/** Opens a server with an address; with sessions or without. */
+async function openServer(hasSessions: boolean): Promise<Opened> {
+  const server = await startHttpFixture(({ response, message }) => {
+    if (hasSessions || message.method === undefined) return false;
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(`{"jsonrpc":"2.0","id":${message.id},"result":{}}`);
+    return true;
+  });
+  onTestFinished(() => server.close());
+  return openGateway(await addressHost(server.url));
 }
 
 async function post(
@@ -35,7 +30,7 @@ async function post(
 
 describe("agents that reach a server with an address", () => {
   it("are one client where a server has no sessions, from the handshake on", async () => {
-    const opened = await openServer();
+    const opened = await openServer(false);
     await post(opened, "initialize");
     await post(opened, "tools/list");
     expect(opened.record.of("gateway.connected")).toHaveLength(1);
@@ -43,8 +38,8 @@ describe("agents that reach a server with an address", () => {
   });
 
   it("disconnect with the end of their session, and are a new client afterwards", async () => {
-    const opened = await openServer("s1");
-    const named = { "mcp-session-id": "s1" };
+    const opened = await openServer(true);
+    const named = { "mcp-session-id": "session-1" };
     await post(opened, "initialize");
     await post(opened, "tools/list", named);
     expect(typesIn(opened.record).filter((type) => type.startsWith("gateway."))).toEqual([
@@ -57,7 +52,7 @@ describe("agents that reach a server with an address", () => {
   });
 
   it("are recorded in each trial with the server, as reused from the second on", async () => {
-    const { host, record } = await openServer();
+    const { host, record } = await openServer(false);
     const later = createRecord();
     host.watch(record.emit)();
     host.watch(later.emit);

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { spawn } from "node:child_process";
 import { request } from "node:http";
+import type { Client } from "@modelcontextprotocol/client";
 import { describe, expect, it, vi } from "vitest";
 import { fixtureServer, livingProcesses } from "../process/support.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
@@ -22,9 +23,15 @@ async function statusOf(url: string, headers: Record<string, string>): Promise<n
   return response.statusCode;
 }
 
+const open = async (): ReturnType<typeof openGateway> => openGateway(await programHost([fixtureServer]));
+const echo = { name: "echo", arguments: { message: "on" } };
+const hanging = (client: Client): Promise<unknown> =>
+  client.callTool({ name: "slow", arguments: { ms: 60_000 } }).catch((error: unknown) => error);
+const ways = ["http", "bridge"] as const;
+
 describe("the gateway", () => {
   it("answers 404 to requests without the secret", async () => {
-    const { endpoint, record, gateway, host } = await openGateway(await programHost([fixtureServer]));
+    const { endpoint, record, gateway, host } = await open();
     const url = new URL(endpoint.url);
     expect(url.hostname).toBe("127.0.0.1");
     expect(url.pathname).toMatch(/^\/[\w-]{32}\/mcp$/);
@@ -44,50 +51,53 @@ describe("the gateway", () => {
     expect(record.events).toEqual([]);
   });
 
-  it("refuses foreign hosts and origins", async () => {
-    const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
-    expect(await statusOf(endpoint.url, { host: "evil.example" })).toBe(403);
-    expect(await statusOf(endpoint.url, { host: "127.0.0.1.evil.example:80" })).toBe(403);
-    expect(await statusOf(endpoint.url, { origin: "https://evil.example" })).toBe(403);
-    expect(await statusOf(endpoint.url, { origin: "null" })).toBe(403);
-    expect(record.events).toEqual([]);
-    expect(await statusOf(endpoint.url, { host: "localhost", origin: "http://localhost:5173" })).toBe(200);
-  });
-
-  it("refuses foreign hosts and origins of bridges too, and other upgrades", async () => {
-    const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
+  it("refuses foreign hosts and origins, also of bridges, and other upgrades", async () => {
+    const { endpoint, record } = await open();
     const bridge = endpoint.bridge.env["MCPVALS_BRIDGE_URL"] ?? "";
     const upgrade = { connection: "Upgrade", upgrade: "mcpvals-bridge" };
-    expect(await statusOf(bridge, { ...upgrade, host: "evil.example" })).toBe(404);
-    expect(await statusOf(bridge, { ...upgrade, origin: "https://evil.example" })).toBe(404);
-    expect(await statusOf(endpoint.url, upgrade)).toBe(404);
+    for (const [url, headers, status] of [
+      [endpoint.url, { host: "evil.example" }, 403],
+      [endpoint.url, { host: "127.0.0.1.evil.example:80" }, 403],
+      [endpoint.url, { origin: "https://evil.example" }, 403],
+      [endpoint.url, { origin: "null" }, 403],
+      [bridge, { ...upgrade, host: "evil.example" }, 404],
+      [bridge, { ...upgrade, origin: "https://evil.example" }, 404],
+      [endpoint.url, upgrade, 404],
+    ] as const)
+      expect([headers, await statusOf(url, headers)]).toEqual([headers, status]);
     expect(record.events).toEqual([]);
   });
 
-  it("answers a client that offers HTTP/2", async () => {
-    const { endpoint } = await openGateway(await programHost([fixtureServer]));
-    const h2c = {
-      connection: "Upgrade, HTTP2-Settings",
-      upgrade: "h2c",
-      "http2-settings": "AAMAAABkAAQAAP__",
-    };
-    expect(await statusOf(endpoint.url, h2c)).toBe(200);
+  it.each([
+    ["from localhost", { host: "localhost", origin: "http://localhost:5173" }],
+    [
+      "that offers HTTP/2",
+      { connection: "Upgrade, HTTP2-Settings", upgrade: "h2c", "http2-settings": "AAMAAABkAAQAAP__" },
+    ],
+  ])("answers a client %s", async (_, headers) => {
+    expect(await statusOf((await open()).endpoint.url, headers)).toBe(200);
   });
 
   it("answers invalid messages, sessions and methods as servers over HTTP do", async () => {
-    const { endpoint } = await openGateway(await programHost([fixtureServer]));
+    const { endpoint } = await open();
     const post = (body: string, headers: Record<string, string> = {}): Promise<Response> =>
       fetch(endpoint.url, {
         method: "POST",
         body,
         headers: { "content-type": "application/json", ...headers },
       });
-    expect((await post("{")).status).toBe(400);
-    expect((await post(ping, { "mcp-session-id": "none" })).status).toBe(404);
-    expect((await fetch(endpoint.url, { headers: { "mcp-session-id": "none" } })).status).toBe(404);
-    expect((await fetch(endpoint.url)).status).toBe(405);
-    expect((await fetch(endpoint.url, { method: "PUT", body: ping })).status).toBe(405);
-    expect((await post(`{"jsonrpc":"2.0","method":"notifications/x"}`)).status).toBe(202);
+    const none = { "mcp-session-id": "none" };
+    const put = fetch(endpoint.url, { method: "PUT", body: ping });
+    const note = `{"jsonrpc":"2.0","method":"notifications/x"}`;
+    const asked = [
+      post("{"),
+      post(ping, none),
+      fetch(endpoint.url, { headers: none }),
+      fetch(endpoint.url),
+      put,
+      post(note),
+    ];
+    expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([400, 404, 404, 405, 405, 202]);
     const batch = await post(`[${ping},{"jsonrpc":"2.0","id":"two","method":"nothing"}]`);
     expect(await batch.json()).toMatchObject([
       { id: 1, result: {} },
@@ -102,8 +112,8 @@ describe("the gateway", () => {
     expect((await post(ping, { "mcp-session-id": session })).status).toBe(404);
   });
 
-  it.each(["http", "bridge"] as const)("keeps two clients with the same ids apart over %s", async (way) => {
-    const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
+  it.each(ways)("keeps two clients with the same ids apart over %s", async (way) => {
+    const { endpoint, record } = await open();
     const clients = await Promise.all([0, 1].map(() => connectClient(transportTo(endpoint, way))));
     await Promise.all(
       clients.flatMap((client, owner) =>
@@ -131,7 +141,7 @@ describe("the gateway", () => {
   });
 
   it("tells clients without sessions apart by the ids of their pending requests", async () => {
-    const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
+    const { endpoint, record } = await open();
     const ask = async (message: string): Promise<unknown> => {
       const params = { name: "echo", arguments: { message } };
       const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
@@ -144,37 +154,28 @@ describe("the gateway", () => {
     expect(record.of("gateway.connected").length).toBeLessThanOrEqual(20);
   });
 
-  it.each(["http", "bridge"] as const)(
-    "survives a client that disconnects in a call over %s",
-    async (way) => {
-      const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
-      const client = await connectClient(transportTo(endpoint, way));
-      const calling = client
-        .callTool({ name: "slow", arguments: { ms: 60_000 } })
-        .catch((error: unknown) => error);
-      await vi.waitFor(() => expect(JSON.stringify(record.events)).toContain("slow"));
-      await client.close();
-      expect(await calling).toBeInstanceOf(Error);
-      const again = await connectClient(transportTo(endpoint, way));
-      const result = await again.callTool({ name: "echo", arguments: { message: "on" } });
-      expect(result.content).toEqual([{ type: "text", text: "on" }]);
-      if (way === "bridge") expect(typesIn(record)).toContain("gateway.disconnected");
-      expect(record.of("gateway.connected").map(({ client: name }) => name)).toEqual(["1", "2"]);
-    },
-  );
+  it.each(ways)("survives a client that disconnects in a call over %s", async (way) => {
+    const { endpoint, record } = await open();
+    const client = await connectClient(transportTo(endpoint, way));
+    const calling = hanging(client);
+    await vi.waitFor(() => expect(JSON.stringify(record.events)).toContain("slow"));
+    await client.close();
+    expect(await calling).toBeInstanceOf(Error);
+    const again = await connectClient(transportTo(endpoint, way));
+    expect((await again.callTool(echo)).content).toEqual([{ type: "text", text: "on" }]);
+    if (way === "bridge") expect(typesIn(record)).toContain("gateway.disconnected");
+    expect(record.of("gateway.connected").map(({ client: name }) => name)).toEqual(["1", "2"]);
+  });
 
-  it.each(["http", "bridge"] as const)(
-    "tells a client over %s at once that the server died in a call",
-    async (way) => {
-      const { endpoint, host, record } = await openGateway(await programHost([fixtureServer]));
-      const client = await connectClient(transportTo(endpoint, way));
-      const crash = client.callTool({ name: "crash", arguments: { code: 7 } });
-      await expect(crash).rejects.toThrow(way === "http" ? "has ended the exchange" : "Connection closed");
-      expect(host.lost.aborted).toBe(true);
-      expect(typesIn(record).at(-1)).toBe("gateway.disconnected");
-      await expect(client.callTool({ name: "echo", arguments: {} })).rejects.toThrow();
-    },
-  );
+  it.each(ways)("tells a client over %s at once that the server died in a call", async (way) => {
+    const { endpoint, host, record } = await open();
+    const client = await connectClient(transportTo(endpoint, way));
+    const crash = client.callTool({ name: "crash", arguments: { code: 7 } });
+    await expect(crash).rejects.toThrow(way === "http" ? "has ended the exchange" : "Connection closed");
+    expect(host.lost.aborted).toBe(true);
+    expect(typesIn(record).at(-1)).toBe("gateway.disconnected");
+    await expect(client.callTool(echo)).rejects.toThrow();
+  });
 
   it("reports at once that a server with an address is gone, to the client and to the trial", async () => {
     const server = await startHttpFixture();
@@ -188,46 +189,39 @@ describe("the gateway", () => {
     expect(record.of("http.response").at(-1)).toMatchObject({ client: "1", method: "POST", status: 502 });
   });
 
-  it.each(["http", "bridge"] as const)(
-    "closing an endpoint cuts its calls over %s and no others",
-    async (way) => {
-      const { endpoint, record, gateway, host } = await openGateway(await programHost([fixtureServer]));
-      const other = await gateway.open({ host, emit: () => 0, filters: () => [] });
-      const [cut, kept] = await Promise.all([
-        connectClient(transportTo(endpoint, way)),
-        connectClient(transportTo(other, way)),
-      ]);
-      const calling = cut
-        .callTool({ name: "slow", arguments: { ms: 60_000 } })
-        .catch((error: unknown) => error);
-      const going = kept.callTool({ name: "slow", arguments: { ms: 300 } });
-      await vi.waitFor(() => expect(JSON.stringify(record.events)).toContain("slow"));
-      await endpoint.close();
-      expect(await calling).toBeInstanceOf(Error);
-      expect((await going).content).toEqual([{ type: "text", text: "at last" }]);
-      const count = record.events.length;
-      expect(typesIn(record).at(-1)).toBe("gateway.disconnected");
-      await expect(cut.callTool({ name: "echo", arguments: {} })).rejects.toThrow();
-      expect((await fetch(endpoint.url, { method: "POST", body: ping })).status).toBe(404);
-      expect(record.events).toHaveLength(count);
-    },
-  );
+  it.each(ways)("closing an endpoint cuts its calls over %s and no others", async (way) => {
+    const { endpoint, record, gateway, host } = await open();
+    const other = await gateway.open({ host, emit: () => 0, filters: () => [] });
+    const [cut, kept] = await Promise.all([
+      connectClient(transportTo(endpoint, way)),
+      connectClient(transportTo(other, way)),
+    ]);
+    const calling = hanging(cut);
+    const going = kept.callTool({ name: "slow", arguments: { ms: 300 } });
+    await vi.waitFor(() => expect(JSON.stringify(record.events)).toContain("slow"));
+    await endpoint.close();
+    expect(await calling).toBeInstanceOf(Error);
+    expect((await going).content).toEqual([{ type: "text", text: "at last" }]);
+    const count = record.events.length;
+    expect(typesIn(record).at(-1)).toBe("gateway.disconnected");
+    await expect(cut.callTool(echo)).rejects.toThrow();
+    expect((await fetch(endpoint.url, { method: "POST", body: ping })).status).toBe(404);
+    expect(record.events).toHaveLength(count);
+  });
 
   it("leaves no socket and no process", async () => {
-    const warm = await openGateway(await programHost([fixtureServer]));
+    const warm = await open();
     const warmClient = await connectClient(transportTo(warm.endpoint, "http"));
     await warmClient.close();
     await warm.gateway.close();
     await warm.host.stop();
     const nothingIsLeft = watchLeftovers();
-    const { endpoint, gateway, host } = await openGateway(await programHost([fixtureServer]));
+    const { endpoint, gateway, host } = await open();
     const clients = await Promise.all([
       connectClient(transportTo(endpoint, "http")),
       connectClient(transportTo(endpoint, "bridge")),
     ]);
-    const calls = clients.map((client) =>
-      client.callTool({ name: "slow", arguments: { ms: 60_000 } }).catch((error: unknown) => error),
-    );
+    const calls = clients.map(hanging);
     // Somebody who connects and says nothing.
     const idle = connect(Number(new URL(endpoint.url).port), "127.0.0.1");
     await once(idle, "connect");
@@ -257,7 +251,7 @@ describe("mcpvals bridge", () => {
   };
 
   it("says in one sentence why it cannot work", async () => {
-    const { endpoint, gateway } = await openGateway(await programHost([fixtureServer]));
+    const { endpoint, gateway } = await open();
     const { bridge } = endpoint;
     const address = bridge.env["MCPVALS_BRIDGE_URL"] ?? "";
     expect(bridge.args.join(" ")).not.toContain(address);
@@ -284,7 +278,7 @@ describe("mcpvals bridge", () => {
   });
 
   it("gives the answers to requests before the end of its input", async () => {
-    const { endpoint } = await openGateway(await programHost([fixtureServer]));
+    const { endpoint } = await open();
     const { command, args, env } = endpoint.bridge;
     const child = spawn(command, args, { env: { ...env }, stdio: ["pipe", "pipe", "inherit"] });
     let stdout = "";

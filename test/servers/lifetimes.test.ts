@@ -1,13 +1,12 @@
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { fixtureServer, processTag, type ServerConfig } from "../e2e/support.ts";
+import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { livingProcesses } from "../process/support.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 
@@ -127,16 +126,17 @@ describe.runIf(linux)("nothing is left of servers that many trials share", () =>
 
 describe.runIf(linux)("24 trials at once, with three servers each", () => {
   it("leave no process, port or descriptor", async () => {
-    const url = await startWebServer();
+    const web = await startHttpFixture();
+    onTestFinished(() => web.close());
     const servers: Config["servers"] = {
       own: counter,
       shared: { ...counter, args: [...(counter.args ?? []), "shared"], lifetime: "per_run" },
-      web: { transport: "shttp", url },
+      web: { transport: "shttp", url: web.url },
     };
     const plan = [
       { call: "count", server: "own", args: {} },
       { call: "count", server: "shared", args: {} },
-      { call: "hello", server: "web", args: {} },
+      { call: "echo", server: "web", args: { message: "hi" } },
       { say: "Done" },
     ];
     const config: Config = {
@@ -187,34 +187,6 @@ describe.runIf(linux)("24 trials at once, with three servers each", () => {
     };
   }
 });
-
-/** Starts an MCP server over HTTP that knows no sessions and ends with the test; gives its address. */
-async function startWebServer(): Promise<string> {
-  const results: Readonly<Record<string, object>> = {
-    initialize: {
-      protocolVersion: "2025-11-25",
-      capabilities: { tools: {} },
-      serverInfo: { name: "web", version: "1" },
-    },
-    "tools/list": { tools: [{ name: "hello", inputSchema: { type: "object" } }] },
-    "tools/call": { content: [{ type: "text", text: "hello" }] },
-  };
-  const server = createServer((request, response) => {
-    response.setHeader("connection", "close");
-    if (request.method !== "POST") return void response.writeHead(405).end();
-    let body = "";
-    request.on("data", (chunk: Buffer) => (body += chunk.toString("utf8")));
-    request.on("end", () => {
-      const { id, method } = JSON.parse(body) as { id?: number; method: string };
-      if (id === undefined) return void response.writeHead(202).end();
-      response.setHeader("content-type", "application/json");
-      response.end(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] ?? {} }));
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
-}
 
 /** The number of the socket that a descriptor stands for. */
 function inodeOf(fd: string): string | undefined {

@@ -83,29 +83,34 @@ it("knows the versions that the SDK knows", () => {
 });
 
 it.each(["legacy", "modern"] as const)("is a server to our client in the %s era", async (protocol) => {
+  const greet = {
+    description: "says hello",
+    inputSchema: { type: "object", properties: { name: { type: "string" } } },
+    outputSchema: { type: "object" },
+  };
+  const [first, second] = [
+    { uri: "mock:a", name: "a", description: "the first", mimeType: "text/plain" },
+    { uri: "mock:b", name: "b" },
+  ];
+  const ask = {
+    name: "ask",
+    description: "asks",
+    arguments: [
+      { name: "city", required: true, description: "where" },
+      { name: "why", required: false },
+    ],
+  };
   const { host, session, record } = await start(
     {
       instructions: "be nice",
-      tools: {
-        greet: {
-          description: "says hello",
-          inputSchema: { type: "object", properties: { name: { type: "string" } } },
-          outputSchema: { type: "object" },
-          responses: [{ answer: says("hello") }],
-        },
-      },
+      tools: { greet: { ...greet, responses: [{ answer: says("hello") }] } },
       resources: [
-        { uri: "mock:a", name: "a", description: "the first", mimeType: "text/plain", text: "A" },
-        { uri: "mock:b", name: "b", text: "B" },
-      ],
+        { ...first, text: "A" },
+        { ...second, text: "B" },
+      ] as MockDefinition["resources"],
       prompts: [
         {
-          name: "ask",
-          description: "asks",
-          arguments: [
-            { name: "city", required: true, description: "where" },
-            { name: "why", required: false },
-          ],
+          ...ask,
           messages: [
             { role: "user", text: "Weather in {city}{why}? {literal} {" },
             { role: "assistant", text: "Sunny in {city}" },
@@ -115,71 +120,46 @@ it.each(["legacy", "modern"] as const)("is a server to our client in the %s era"
     },
     { protocol },
   );
-  expect(session.tools).toEqual([
-    {
-      name: "greet",
-      description: "says hello",
-      inputSchema: { type: "object", properties: { name: { type: "string" } } },
-      outputSchema: { type: "object" },
-    },
-  ]);
+  expect(session.tools).toEqual([{ name: "greet", ...greet }]);
   expect(session.abilities).toEqual({ tools: true, resources: true, prompts: true });
-  const [started, ready] = [record.of("server.started"), record.of("server.ready")];
-  expect(started).toEqual([
+  expect(record.of("server.started")).toEqual([
     { type: "server.started", server: "m", transport: "mock", target: "written answers" },
   ]);
-  expect(ready).toMatchObject([
-    {
-      name: "m",
-      version: "mock",
-      protocolVersion: protocol === "modern" ? "2026-07-28" : "2025-11-25",
-      tools: 1,
-    },
+  const protocolVersion = protocol === "modern" ? "2026-07-28" : "2025-11-25";
+  expect(record.of("server.ready")).toMatchObject([
+    { name: "m", version: "mock", protocolVersion, tools: 1 },
   ]);
-  const call = await session.callTool("greet", {}, callOptions());
-  expect(call).toMatchObject({ kind: "result", result: text("hello") });
-  expect(await session.list("resources", callOptions())).toMatchObject({
-    result: {
-      resources: [
-        { uri: "mock:a", name: "a", description: "the first", mimeType: "text/plain" },
-        { uri: "mock:b", name: "b" },
-      ],
-    },
-  });
-  expect(await session.list("resourceTemplates", callOptions())).toMatchObject({
-    result: { resourceTemplates: [] },
-  });
-  expect(await session.readResource("mock:a", callOptions())).toMatchObject({
-    result: { contents: [{ uri: "mock:a", mimeType: "text/plain", text: "A" }] },
-  });
-  expect(await session.readResource("mock:c", callOptions())).toMatchObject({
-    kind: "error",
+  const options = callOptions();
+  const notFound = {
     code: protocol === "modern" ? -32602 : -32002,
     message: "Resource not found: mock:c",
     data: { uri: "mock:c" },
-  });
-  expect(await session.list("prompts", callOptions())).toMatchObject({
-    result: {
-      prompts: [{ name: "ask", description: "asks", arguments: [{ name: "city" }, { name: "why" }] }],
-    },
-  });
-  expect(await session.getPrompt("ask", { city: "{why}" }, callOptions())).toMatchObject({
-    result: {
-      description: "asks",
-      messages: [
-        { role: "user", content: { type: "text", text: "Weather in {why}? {literal} {" } },
-        { role: "assistant", content: { type: "text", text: "Sunny in {why}" } },
-      ],
-    },
-  });
-  expect(await session.getPrompt("ask", {}, callOptions())).toMatchObject({
-    kind: "error",
-    code: -32602,
-    message: "Missing argument: city",
-  });
-  expect(await session.getPrompt("none", {}, callOptions())).toMatchObject({
-    message: "Unknown prompt: none",
-  });
+  };
+  const prompt = {
+    description: "asks",
+    messages: [
+      { role: "user", content: { type: "text", text: "Weather in {why}? {literal} {" } },
+      { role: "assistant", content: { type: "text", text: "Sunny in {why}" } },
+    ],
+  };
+  for (const [outcome, expected] of [
+    [await session.callTool("greet", {}, options), { result: text("hello") }],
+    [await session.list("resources", options), { result: { resources: [first, second] } }],
+    [await session.list("resourceTemplates", options), { result: { resourceTemplates: [] } }],
+    [await session.list("prompts", options), { result: { prompts: [ask] } }],
+    [
+      await session.readResource("mock:a", options),
+      { result: { contents: [{ uri: "mock:a", mimeType: "text/plain", text: "A" }] } },
+    ],
+    [await session.readResource("mock:c", options), { kind: "error", ...notFound }],
+    [await session.getPrompt("ask", { city: "{why}" }, options), { result: prompt }],
+    [
+      await session.getPrompt("ask", {}, options),
+      { kind: "error", code: -32602, message: "Missing argument: city" },
+    ],
+    [await session.getPrompt("none", {}, options), { kind: "error", message: "Unknown prompt: none" }],
+  ] as const)
+    expect(outcome).toMatchObject(expected);
   await session.stop();
   await host.stop();
   expect(record.events.at(-1)).toEqual({
@@ -259,16 +239,15 @@ it("answers with the first response that fits", async () => {
       ),
     },
   });
-  const said = async (args: JsonObject): Promise<unknown> => {
-    const outcome = await session.callTool("search", args, callOptions());
-    return outcome.kind === "result" ? (outcome.result["content"] as { text: string }[])[0]?.text : outcome;
-  };
-  expect(await said({ n: [1, { b: null }], q: "a" })).toBe("exact");
-  expect(await said({ n: [1, { b: null }], q: "a", more: 1 })).toBe("anything");
-  expect(await said({ q: "ROME" })).toBe("pattern");
-  expect(await said({ n: 42 })).toBe("pattern of a number");
-  expect(await said({ deep: 5 })).toBe("schema");
-  expect(await said({ deep: "5" })).toBe("anything");
+  for (const [args, said] of [
+    [{ n: [1, { b: null }], q: "a" }, "exact"],
+    [{ n: [1, { b: null }], q: "a", more: 1 }, "anything"],
+    [{ q: "ROME" }, "pattern"],
+    [{ n: 42 }, "pattern of a number"],
+    [{ deep: 5 }, "schema"],
+    [{ deep: "5" }, "anything"],
+  ] as const)
+    expect(await session.callTool("search", args, callOptions())).toMatchObject({ result: text(said) });
 });
 
 it("has nothing that every object has: neither tools nor arguments", async () => {
@@ -335,18 +314,13 @@ it("gives each kind of answer", async () => {
   });
   const call = (name: string, timeoutMs = 5000): Promise<unknown> =>
     session.callTool(name, {}, callOptions({ timeoutMs }));
-  expect(await call("object")).toEqual({
-    kind: "result",
-    result: { ...text('{"a":1}'), structuredContent: { a: 1 } },
-    latencyMs,
-  });
-  expect(await call("list")).toEqual({ kind: "result", result: text("[1,2]"), latencyMs });
-  expect(await call("whole")).toEqual({ kind: "result", result: whole, latencyMs });
-  expect(await call("fail")).toEqual({
-    kind: "result",
-    result: { ...text("it broke"), isError: true },
-    latencyMs,
-  });
+  for (const [name, result] of [
+    ["object", { ...text('{"a":1}'), structuredContent: { a: 1 } }],
+    ["list", text("[1,2]")],
+    ["whole", whole],
+    ["fail", { ...text("it broke"), isError: true }],
+  ] as const)
+    expect(await call(name)).toEqual({ kind: "result", result, latencyMs });
   expect(await call("refuse")).toEqual({ kind: "error", code: -32001, message: "no", latencyMs });
   expect(await call("shapeless")).toMatchObject({ kind: "error", unusable: true });
   expect(await call("silent", 30)).toMatchObject({ kind: "timeout" });
