@@ -2,7 +2,7 @@ import * as z from "zod";
 import { inputJsonSchema, withServerOverlays } from "./server-json-schema.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../src/core/formats/json.ts";
 import { referencePage } from "./reference-page.ts";
-import { commonFields, kindOf, stepTypes } from "../../src/core/formats/step-kinds.ts";
+import { commonFields, kindOf, stepTypes } from "../../src/core/formats/step.ts";
 import { solutionSchemas, taskSchema } from "../../src/core/formats/task/task-schema.ts";
 
 /** The reference page of the task format, in Markdown, made from the schemas that validate it. */

@@ -1,7 +1,12 @@
 import { expandJsonExpectations, expandTextExpectation } from "../core/checks/expectations.ts";
 import type { Json } from "../core/formats/model.ts";
-import type { JsonExpectation, Step, TextExpectation } from "../core/formats/step.ts";
-import { kindOf, type StepType } from "../core/formats/step-kinds.ts";
+import {
+  type JsonExpectation,
+  kindOf,
+  type Step,
+  type StepType,
+  type TextExpectation,
+} from "../core/formats/step.ts";
 import { type Expander, loopItems, refuseEmptySearch } from "../core/templates/expand.ts";
 import {
   type FindPlace,

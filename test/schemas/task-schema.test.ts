@@ -12,7 +12,7 @@ import {
 } from "../support/task-file.ts";
 import { isJsonObject } from "../../src/core/formats/json.ts";
 import type { JsonObject } from "../../src/core/formats/model.ts";
-import { stepTypes } from "../../src/core/formats/step-kinds.ts";
+import { stepTypes } from "../../src/core/formats/step.ts";
 import { taskJsonSchema, taskReference } from "../../scripts/schemas/task-reference.ts";
 
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(

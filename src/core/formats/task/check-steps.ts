@@ -3,7 +3,7 @@ import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
 import { type FindPlace, inIgnoredPath, inJsonPath, inPattern, nowhere } from "../../templates/places.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { asObject, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
-import { answerValues, type HasNames, innerLists, type TextRole } from "../step-kinds.ts";
+import { answerValues, type HasNames, innerLists, type TextRole } from "../step.ts";
 import { leavesNothing } from "../weak-expectations.ts";
 import { emptyObjectProblem, isContainedEverywhere, schemaProblems } from "../weak-expectations.ts";
 import {

@@ -15,7 +15,7 @@ import { placeInShell } from "../../templates/shell.ts";
 import { didYouMean, isOneEditFrom, suggestion } from "../did-you-mean.ts";
 import type { Json, KeyPath } from "../json.ts";
 import { type Problem, problemAt } from "../problem.ts";
-import type { HasNames } from "../step-kinds.ts";
+import type { HasNames } from "../step.ts";
 import type { Findings, TaskFiles } from "./task-options.ts";
 
 /** Outputs that a step declares; `any` when only the step knows them. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import { extensionsNamed, filesOf, portableOf, stepOf, taskOf } from "../../../../test/support/task-file.ts";
-import { parseFileMode } from "../step-kinds.ts";
+import { parseFileMode } from "../step.ts";
 
 /** Pairs of a step as written and its model, in YAML: a line with the step, then one with the model. */
 function pairs(text: string): [step: string, model: string][] {

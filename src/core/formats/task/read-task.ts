@@ -18,11 +18,11 @@ import {
   innerLists,
   kindOf,
   mcpRequest,
+  type Step,
   type StepForm,
   type StepKind,
   stepTypes,
-} from "../step-kinds.ts";
-import type { Step } from "../step.ts";
+} from "../step.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import { joinExtensions, type JoinedExtensions, type TaskImport } from "./task-extensions.ts";
 import type { ParseTaskOptions } from "./task-options.ts";

@@ -7,13 +7,13 @@ import {
   jsonObject,
   kindOf,
   milliseconds,
+  type Step,
   stepModel,
   type StepType,
   stepTypes,
   text,
   texts,
-} from "../step-kinds.ts";
-import type { Step } from "../step.ts";
+} from "../step.ts";
 
 /** A step as it is exported: the model's, with everything explicit and templates as they were written. */
 const stepExportSchema: z.ZodType<JsonObject> = z

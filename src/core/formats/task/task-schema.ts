@@ -12,7 +12,7 @@ import {
   stepList,
   templateName,
   variables,
-} from "../step-kinds.ts";
+} from "../step.ts";
 
 /** An action inside a schema; what is in it is read by itself. */
 const actionItem = z.custom<unknown>().meta({ $ref: "#/$defs/SolutionAction" });
