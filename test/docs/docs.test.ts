@@ -16,11 +16,11 @@ import { renderError } from "../../src/core/errors/render.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { load } from "../../src/load/load.ts";
 import { checkExtensions } from "../../src/run/extensions.ts";
-import { folderOf, root } from "../support/cli.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
 import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "../support/doc-blocks.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { startReleaseMirror } from "../support/release-mirror.ts";
-import { linkPackage, runShell, type ShellOutcome } from "../support/shell.ts";
+import { linkPackage, runShell } from "../support/shell.ts";
 
 const pages = ["README.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root })].toSorted();
 const read = (file: string): string => readFileSync(join(root, file), "utf8");
@@ -133,7 +133,7 @@ class PageRunner {
   async #runProgram(block: DocBlock): Promise<void> {
     const file = this.#write(block, `block-${block.line}.ts`);
     const isConfig = block.text.includes("export default");
-    if (isConfig) await this.#mustPass(block, `npx --no-install mcpvals validate ${file}`);
+    if (isConfig) await this.#mustPass(block, `${viaNpx}validate ${file}`);
     else await this.#runWithModels(block, `node ${file}`);
   }
 
@@ -159,8 +159,20 @@ class PageRunner {
   }
 
   async #mustPass(block: DocBlock, line: string, env: Readonly<Record<string, string>> = {}): Promise<void> {
-    const outcome = await runShell(line.replaceAll(viaNpx, viaPath), { cwd: this.#cwd, env });
-    if (outcome.code !== 0) throw this.#problem(block, describeOutcome(line, outcome));
+    const cwd = this.#cwd;
+    // In this process an import of a config would go vitest's way.
+    const isProgram = [line, ...readdirSync(cwd)].some((text) =>
+      /(?:^|\/)[\w.-]*\.(?:config\.[cm]?[jt]s|ts)\b/.test(text),
+    );
+    const args = isProgram
+      ? undefined
+      : /^npx --no-install mcpvals ([\w@./=:, -]+)$/.exec(line)?.[1]?.trim().split(/ +/);
+    const outcome =
+      args === undefined
+        ? await runShell(line.replaceAll(viaNpx, viaPath), { cwd, env })
+        : await runHere(args, { cwd, env });
+    const { code, stdout, stderr } = outcome;
+    if (code !== 0) throw this.#problem(block, `${line}\nexit ${code}\n${stdout}${stderr}`);
   }
 
   #write({ attributes, text }: DocBlock, otherwise: string): string {
@@ -184,10 +196,6 @@ spec:
   servers: { notes: { command: notes } }
   prompt: Do it.
 `;
-}
-
-function describeOutcome(line: string, { code, stdout, stderr }: ShellOutcome): string {
-  return `${line}\nexit ${code}\n${stdout}${stderr}`;
 }
 
 /** `npm ci`, `npm test` and the scripts are run by CI and below; here they must only exist. */

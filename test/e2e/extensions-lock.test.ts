@@ -2,7 +2,7 @@ import { existsSync, readFileSync, readdirSync, statSync, utimesSync, writeFileS
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { type CliOutcome, folderOf, runCli } from "../support/cli.ts";
+import { type HereOutcome, folderOf, runHere } from "../support/cli.ts";
 import { type ReleaseMirror, startReleaseMirror } from "../support/release-mirror.ts";
 import { shopRelease } from "../support/shop-extension.ts";
 
@@ -26,10 +26,10 @@ async function startProject(...versions: readonly string[]): Promise<AsyncDispos
   return {
     path: folder.path,
     mirror,
-    cli: (...args) => runCli(args, { cwd: folder.path, env }),
+    cli: (...args) => runHere(args, { cwd: folder.path, env }),
     async run(...flags) {
       const args = ["run", "tasks/buy.json", "--agent", "null", "--reporter", "json", "--output", "runs"];
-      return runCli([...args, ...flags], { cwd: folder.path, env });
+      return runHere([...args, ...flags], { cwd: folder.path, env });
     },
     started() {
       const file = join(folder.path, "started");
@@ -46,14 +46,14 @@ async function startProject(...versions: readonly string[]): Promise<AsyncDispos
 interface Project {
   readonly path: string;
   readonly mirror: ReleaseMirror;
-  cli(...args: readonly string[]): Promise<CliOutcome>;
-  run(...flags: readonly string[]): Promise<CliOutcome>;
+  cli(...args: readonly string[]): Promise<HereOutcome>;
+  run(...flags: readonly string[]): Promise<HereOutcome>;
   /** Versions of the extension that were started, in order. */
   started(): readonly string[];
   lock(): string;
 }
 
-function messageOf({ stdout }: CliOutcome): string | undefined {
+function messageOf({ stdout }: HereOutcome): string | undefined {
   return (JSON.parse(stdout) as RunResult).trials[0]?.grades.find(({ grader }) => grader === "verify-steps")
     ?.reason;
 }

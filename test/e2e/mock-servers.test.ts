@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
-import { folderOf, runCli } from "../support/cli.ts";
+import { folderOf, runHere } from "../support/cli.ts";
 import { configFile } from "./support.ts";
 
 /** A config with one mock and an agent that calls its tools in order, then says what it was told. */
@@ -26,7 +26,7 @@ async function traces(
   config: Config,
 ): Promise<{ code: number | null; trials: TraceEvent[][]; stdout: string }> {
   using folder = folderOf(configFile(config));
-  const { code, stdout, stderr } = await runCli(["run", "--output", "runs"], { cwd: folder.path });
+  const { code, stdout, stderr } = await runHere(["run", "--output", "runs"], { cwd: folder.path });
   if (code === 2) throw new Error(stdout + stderr);
   const [run = ""] = readdirSync(join(folder.path, "runs"));
   const journal = readFileSync(join(folder.path, "runs", run, "journal.jsonl"), "utf8");

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { type CliOutcome, folderOf, root, runCli } from "../support/cli.ts";
+import { type HereOutcome, folderOf, root, runHere } from "../support/cli.ts";
 import { type KubeApiServer, startKubeApi } from "../support/kube-api.ts";
 import { startReleaseMirror, zipOf } from "../support/release-mirror.ts";
 import { executable, platform } from "../extensions/resolve/resolving.ts";
@@ -125,7 +125,7 @@ describe.skipIf(process.platform === "win32")(
 async function runTask(
   api: KubeApiServer,
   task: string,
-): Promise<CliOutcome & { readonly result: RunResult }> {
+): Promise<HereOutcome & { readonly result: RunResult }> {
   using folder = folderOf({
     "eval.yaml": evaluation,
     "tasks/task.yaml": task,
@@ -137,7 +137,7 @@ async function runTask(
   await using mirror = await startReleaseMirror({
     "mcpchecker/kubernetes-extension": [{ tag: "v0.0.2", files: { [`${name}.zip`]: archive } }],
   });
-  const outcome = await runCli(["run", "eval.yaml", "--agent", "null", "--reporter", "json"], {
+  const outcome = await runHere(["run", "eval.yaml", "--agent", "null", "--reporter", "json"], {
     cwd: folder.path,
     env: {
       KUBE_FILE: join(folder.path, "kube/config"),

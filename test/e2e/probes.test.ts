@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { folderOf, runCli, runInline } from "../support/cli.ts";
+import { folderOf, runHere, runInline } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { closedAddress, configFile, fixtureServer, gradesOf, toolTest, trialOf } from "./support.ts";
 
@@ -16,7 +16,7 @@ function calls(tool: string): Config {
 /** The problems, one line each, for which a config is refused before anything starts. */
 async function refuse(config: unknown): Promise<string[]> {
   using folder = folderOf({ "mcp-eval.config.json": config });
-  const { code, stdout, stderr } = await runCli(["run", "--reporter", "json"], { cwd: folder.path });
+  const { code, stdout, stderr } = await runHere(["run", "--reporter", "json"], { cwd: folder.path });
   expect([code, stdout]).toEqual([2, ""]);
   return stderr.split("\n").filter((line) => line.startsWith("mcp-eval.config.json:"));
 }

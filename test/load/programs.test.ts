@@ -4,249 +4,203 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { folderOf, root } from "../support/cli.ts";
 import type { LoadJob } from "./support/load-in-node.ts";
 
-interface Outcome {
-  readonly name?: string;
-  readonly tasks?: readonly string[];
-  readonly code?: string;
-  readonly message?: string;
-  readonly hint?: string;
-  readonly cause?: string;
-  readonly location?: { readonly file: string; readonly line?: number; readonly column?: number };
-  readonly diagnostics?: readonly {
-    readonly message: string;
-    readonly location: object;
-    readonly frame?: string;
-  }[];
-}
-
 type Files = Readonly<Record<string, string>>;
 
-/** Loads one config of each set of files with the real Node, as the CLI would, all in one process. */
-function runAll(
-  jobs: readonly (readonly [files: Files, source: string])[],
-  timeoutMs = 20_000,
-): { readonly outcomes: readonly Outcome[]; readonly stderr: string } {
-  using stack = new DisposableStack();
-  const list = jobs.map(([files, source]): LoadJob => {
-    const { path: cwd } = stack.use(folderOf(files));
-    return { cwd, source, timeoutMs };
-  });
-  const args = [join(root, "test/load/support/load-in-node.ts"), JSON.stringify(list)];
-  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8", timeout: 25_000 });
-  if (stdout === "") throw new Error(stderr);
-  return { outcomes: JSON.parse(stdout) as Outcome[], stderr };
-}
-
-function run(files: Files, source: string, timeoutMs?: number): Outcome {
-  const [outcome = {}] = runAll([[files, source]], timeoutMs).outcomes;
-  return outcome;
-}
-
 const body = `server: { transport: "stdio", command: "node" }, toolHealthSuites: [{ name: "s", tests: [{ name: "t" }] }]`;
-const helpers = {
-  "helper.ts": `export const name: string = "typed";`,
-  "data.json": `{"name": "typed"}`,
-};
-const asValue = `export default { ${body}, name: "typed" };`;
-const typed = `export default { ${body}, name: "typed" as string };`;
+const named = (name: string): string => `export default { ${body}, name: ${name} };`;
+const value = named(`"typed"`);
+const typed = named(`"typed" as string`);
+const data = { "data.json": `{"name": "typed"}` };
+const helper = { "helper.ts": `export const name: string = "typed";` };
+const untyped = { "package.json": "{}" };
+const commonjs = { "package.json": '{"type": "commonjs"}' };
 
-const programs: readonly (readonly [files: Files, source: string])[] = [
-  [{ "config.ts": `const name: string = "typed";\nexport default { ${body}, name };` }, "config.ts"],
-  [{ "config.mts": `export default { ${body}, name: "typed" satisfies string };` }, "config.mts"],
-  [{ "config.js": asValue }, "config.js"],
-  [{ "config.mjs": `export const config = { ${body}, name: "typed" };` }, "config.mjs"],
-  [{ "config.js": `module.exports = { ${body}, name: "typed" };` }, "config.js"],
-  [{ "config.ts": `export default () => ({ ${body}, name: "typed" });` }, "config.ts"],
-  [
-    { "config.ts": `export default async () => ({ ${body}, name: await Promise.resolve("typed") });` },
-    "config.ts",
-  ],
-  [{ "config.ts": `enum Name { One = "typed" }\nexport default { ${body}, name: Name.One };` }, "config.ts"],
-  [
-    { ...helpers, "config.ts": `import { name } from "./helper";\nexport default { ${body}, name };` },
-    "config.ts",
-  ],
-  [
-    { ...helpers, "config.ts": `import { name } from "./helper.ts";\nexport default { ${body}, name };` },
-    "config.ts",
-  ],
-  [
-    {
-      ...helpers,
-      "config.ts": `import data from "./data.json" with { type: "json" };\nexport default { ${body}, name: data.name };`,
-    },
-    "config.ts",
-  ],
-  [
-    {
-      ...helpers,
-      "config.ts": `import data from "./data.json";\nexport default { ${body}, name: data.name };`,
-    },
-    "config.ts",
-  ],
-  [
-    { "config.ts": `export default { ${body}, name: "typed", openaiKey: process.env.NOT_SET_ANYWHERE };` },
-    "config.ts",
-  ],
-  [{ "package.json": "{}", "config.ts": typed }, "config.ts"],
-  [{ "package.json": "{}", "config.js": asValue }, "config.js"],
-  [{ "package.json": '{"type": "commonjs"}', "config.ts": typed }, "config.ts"],
-  [{ "package.json": '{"type": "commonjs"}', "config.js": asValue }, "config.js"],
-  [{ "package.json": '{"type": "module"}', "config.ts": typed }, "config.ts"],
-  [{ "mcp-eval.config.mts": typed }, "."],
+const configs: readonly (readonly [source: string, text: string, others?: Files])[] = [
+  ["config.ts", `const name: string = "typed";\n${named("name")}`],
+  ["config.mts", named(`"typed" satisfies string`)],
+  ["config.js", value],
+  ["config.mjs", `export const config = { ${body}, name: "typed" };`],
+  ["config.js", `module.exports = { ${body}, name: "typed" };`],
+  ["config.ts", `export default () => ({ ${body}, name: "typed" });`],
+  ["config.ts", `export default async () => ({ ${body}, name: await Promise.resolve("typed") });`],
+  ["config.ts", `enum Name { One = "typed" }\n${named("Name.One")}`],
+  ["config.ts", `import { name } from "./helper";\n${named("name")}`, helper],
+  ["config.ts", `import { name } from "./helper.ts";\n${named("name")}`, helper],
+  ["config.ts", `import data from "./data.json" with { type: "json" };\n${named("data.name")}`, data],
+  ["config.ts", `import data from "./data.json";\n${named("data.name")}`, data],
+  ["config.ts", named(`"typed", openaiKey: process.env.NOT_SET_ANYWHERE`)],
+  ["config.ts", typed, untyped],
+  ["config.js", value, untyped],
+  ["config.ts", typed, commonjs],
+  ["config.js", value, commonjs],
+  ["config.ts", typed, { "package.json": '{"type": "module"}' }],
+  ["mcp-eval.config.mts", typed],
 ];
 
-describe("what a config may be", () => {
-  let ran: ReturnType<typeof runAll>;
-  beforeAll(() => {
-    ran = runAll(programs);
-  });
-
-  it.each(programs.map(([files, source], index) => ({ files, source, index })))(
-    "$source: $files",
-    ({ index }) => {
-      expect(ran.outcomes[index]).toEqual({ name: "typed", tasks: ["s/t"] });
-    },
-  );
-
-  it("prints no warning, whatever the package.json says", () => {
-    expect(ran.stderr).toBe("");
-  });
+const wrong = "export default {\n  a: 1,\n  b: ;\n};\n";
+const frame = "  2 |   a: 1,\n> 3 |   b: ;\n    |      ^\n  4 | };";
+const uninstalled = `import { defineConfig } from "mcpvals";\nexport default defineConfig({ ${body} });`;
+const noConfig = {
+  code: "config/unreadable",
+  message: "config.mjs exports no config",
+  hint: "Give it a default export: export default defineConfig({ … }).",
+};
+const thrown = (words: string, line: number, column: number): object => ({
+  code: "config/unreadable",
+  message: `config.ts threw ${words}`,
+  location: { file: "config.ts", line, column },
+  cause: words.split(":")[0],
 });
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
-describe("what is wrong with it", () => {
-  it("is told by key paths", () => {
-    const text = `export default { server: { transport: "stdio", command: "x" },
-      workflows: [{ name: "a", steps: [{ user: "u", expectedState: "s" }, { user: 5 }] }] };`;
-    expect(run({ "config.ts": text }, "config.ts")).toMatchObject({
+const failures: readonly (readonly [
+  what: string,
+  source: string,
+  text: string,
+  outcome: object,
+  others?: Files,
+])[] = [
+  [
+    "by key paths",
+    "config.ts",
+    `export default { server: { transport: "stdio", command: "x" },
+      workflows: [{ name: "a", steps: [{ user: "u", expectedState: "s" }, { user: 5 }] }] };`,
+    {
       code: "config/invalid-value",
       message: "config.ts: workflows[0].steps[1].user must be a string, not a number",
       diagnostics: [{ location: { file: "config.ts", path: "workflows[0].steps[1].user" } }],
-    });
-  });
-
-  it("is told with its place for a syntax error", () => {
-    const text = "export default {\n  a: 1,\n  b: ;\n};\n";
-    const names = ["config.ts", "config.mts", "config.js", "config.mjs"];
-    const { outcomes } = runAll(names.map((file) => [{ [file]: text }, file]));
-    expect(outcomes).toMatchObject(
-      names.map((file) => ({
-        code: "config/syntax",
-        message: `${file}:3:6: Unexpected token`,
-        diagnostics: [
-          {
-            location: { file, line: 3, column: 6 },
-            frame: "  2 |   a: 1,\n> 3 |   b: ;\n    |      ^\n  4 | };",
-          },
-        ],
-      })),
-    );
-  });
-
-  it("is told with the file of an import that has the syntax error", () => {
-    const outcome = run(
-      { "config.ts": 'import "./other.ts";\nexport default {};', "other.ts": "let = ;" },
-      "config.ts",
-    );
-    expect(outcome.code).toBe("config/syntax");
-    expect(outcome.location?.file).toMatch(/other\.ts$/);
-    expect(outcome.location).toMatchObject({ line: 1 });
-  });
-
-  it.each([
-    [
-      "const a = {};\nexport default {\n  x: a.b.c,\n};",
-      3,
-      10,
-      "TypeError: Cannot read properties of undefined (reading 'c')",
-      "TypeError",
-    ],
-    ["export default () => {\n  throw new Error('boom');\n};", 2, 9, "Error: boom", "Error"],
-    [
-      "export default async () => {\n  await null;\n  throw new RangeError('late');\n};",
-      3,
-      9,
-      "RangeError: late",
-      "RangeError",
-    ],
-  ])("is told with the place for what it throws: %s", (text, line, column, words, cause) => {
-    expect(run({ "config.ts": text }, "config.ts")).toMatchObject({
-      code: "config/unreadable",
-      message: `config.ts threw ${words}`,
-      location: { file: "config.ts", line, column },
-      cause,
-    });
-  });
-
-  it("is told when it throws what is no error", () => {
-    expect(run({ "config.mjs": `throw "nothing";` }, "config.mjs")).toMatchObject({
-      code: "config/unreadable",
-      message: 'config.mjs threw "nothing"',
-    });
-  });
-
-  it.each(["export const other = 1;", "export default undefined;", ""])(
-    "is told when it exports no config: %j",
-    (text) => {
-      expect(run({ "config.mjs": text }, "config.mjs")).toMatchObject({
-        code: "config/unreadable",
-        message: "config.mjs exports no config",
-        hint: "Give it a default export: export default defineConfig({ … }).",
-      });
     },
-  );
-
-  it("says what to do when mcpvals is not installed beside it", () => {
-    const text = `import { defineConfig } from "mcpvals";\nexport default defineConfig({ ${body} });`;
-    for (const file of ["config.ts", "config.mjs"]) {
-      expect(run({ [file]: text }, file)).toMatchObject({
-        code: "config/unreadable",
-        message: `${file} imports "mcpvals", which was not found`,
-        hint: expect.stringContaining("npm install --save-dev mcpvals"),
-      });
-    }
-  });
-
-  it("names any other package or file that is missing", () => {
-    expect(
-      run({ "config.ts": `import "no-such-package"; export default { ${body} };` }, "config.ts"),
-    ).toMatchObject({ message: 'config.ts imports "no-such-package", which was not found' });
-    expect(
-      run({ "config.ts": `import "./gone.ts"; export default { ${body} };` }, "config.ts").message,
-    ).toMatch(/^config\.ts imports ".*gone\.ts", which was not found$/);
-  });
-
-  it("names an export that is missing", () => {
-    const files = {
-      "config.ts": `import { b } from "./other.ts"; export default b;`,
-      "other.ts": "export const a = 1;",
-    };
-    expect(run(files, "config.ts").message).toBe(
-      "config.ts threw SyntaxError: The requested module './other.ts' does not provide an export named 'b'",
-    );
-  });
-
-  it.each([
+  ],
+  ...["config.ts", "config.mts", "config.js", "config.mjs"].map((file) => {
+    const diagnostic = { location: { file, line: 3, column: 6 }, frame };
+    const message = `${file}:3:6: Unexpected token`;
+    const outcome = { code: "config/syntax", message, diagnostics: [diagnostic] };
+    return ["the place of a syntax error", file, wrong, outcome] as const;
+  }),
+  [
+    "the file of an import that has the syntax error",
+    "config.ts",
+    'import "./other.ts";\nexport default {};',
+    { code: "config/syntax", location: { file: matching(/other\.ts$/), line: 1 } },
+    { "other.ts": "let = ;" },
+  ],
+  [
+    "the place of what it throws",
+    "config.ts",
+    "const a = {};\nexport default {\n  x: a.b.c,\n};",
+    thrown("TypeError: Cannot read properties of undefined (reading 'c')", 3, 10),
+  ],
+  [
+    "the place of what its function throws",
+    "config.ts",
+    "export default () => {\n  throw new Error('boom');\n};",
+    thrown("Error: boom", 2, 9),
+  ],
+  [
+    "the place of what is thrown later",
+    "config.ts",
+    "export default async () => {\n  await null;\n  throw new RangeError('late');\n};",
+    thrown("RangeError: late", 3, 9),
+  ],
+  [
+    "what is thrown and is no error",
+    "config.mjs",
+    `throw "nothing";`,
+    { code: "config/unreadable", message: 'config.mjs threw "nothing"' },
+  ],
+  ["that another name is exported", "config.mjs", "export const other = 1;", noConfig],
+  ["that undefined is exported", "config.mjs", "export default undefined;", noConfig],
+  ["that nothing is exported", "config.mjs", "", noConfig],
+  ...["config.ts", "config.mjs"].map((file) => {
+    const message = `${file} imports "mcpvals", which was not found`;
+    const hint = matching(/npm install --save-dev mcpvals/);
+    const outcome = { code: "config/unreadable", message, hint };
+    return ["what to do when mcpvals is not installed beside it", file, uninstalled, outcome] as const;
+  }),
+  [
+    "a package that is missing",
+    "config.ts",
+    `import "no-such-package"; ${value}`,
+    { message: 'config.ts imports "no-such-package", which was not found' },
+  ],
+  [
+    "a file that is missing",
+    "config.ts",
+    `import "./gone.ts"; ${value}`,
+    { message: matching(/^config\.ts imports ".*gone\.ts", which was not found$/) },
+  ],
+  [
+    "an export that is missing",
+    "config.ts",
+    `import { b } from "./other.ts"; export default b;`,
+    {
+      message:
+        "config.ts threw SyntaxError: The requested module './other.ts' does not provide an export named 'b'",
+    },
+    { "other.ts": "export const a = 1;" },
+  ],
+  ...[
     "await new Promise(() => {});\nexport default {};",
     "export default () => new Promise(() => {});",
     "setInterval(() => {}, 1000).unref();\nexport default () => new Promise(() => {});",
-  ])("is told when it never ends: %s", (text) => {
-    expect(run({ "config.mjs": text }, "config.mjs", 300)).toMatchObject({
-      code: "config/unreadable",
-      message: "config.mjs did not give its config within 0.3 s",
-    });
-  });
+  ].map((text) => {
+    const message = "config.mjs did not give its config within 0.3 s";
+    return ["that it never ends", "config.mjs", text, { code: "config/unreadable", message }] as const;
+  }),
+  [
+    "what is not JSON",
+    "config.mjs",
+    `const loop = {}; loop.loop = loop;
+      export default { ${body}, name: () => "x", workflows: [new Date(0)], agents: { a: loop } };`,
+    {
+      diagnostics: [
+        { message: "name: a value of type function is not JSON" },
+        { message: "workflows[0]: a Date is not JSON" },
+        { message: matching(/^agents\.a\.loop\.loop\..*…: nested deeper than 200 levels$/) },
+        {},
+        {},
+      ],
+    },
+  ],
+];
 
-  it("is told when it holds what is not JSON", () => {
-    const text = `const loop = {}; loop.loop = loop;
-      export default { ${body}, name: () => "x", workflows: [new Date(0)], agents: { a: loop } };`;
-    const { diagnostics = [] } = run({ "config.mjs": text }, "config.mjs");
-    expect(diagnostics.map((each) => each.message)).toEqual([
-      "name: a value of type function is not JSON",
-      "workflows[0]: a Date is not JSON",
-      expect.stringMatching(/^agents\.a\.loop\.loop\..*…: nested deeper than 200 levels$/),
-      expect.stringMatching(/./),
-      expect.stringMatching(/./),
-    ]);
+let outcomes: readonly unknown[] = [];
+let printed = "";
+
+/** Loads all of them with the real Node, as the CLI would, in one process. */
+beforeAll(() => {
+  using stack = new DisposableStack();
+  const all = [
+    ...configs.map(([source, text, others = {}]) => [source, { [source]: text, ...others }] as const),
+    ...failures.map(([, source, text, , others = {}]) => [source, { [source]: text, ...others }] as const),
+  ];
+  const jobs = all.map(([source, files]): LoadJob => {
+    const timeoutMs = files[source]?.includes("new Promise(() => {})") === true ? 300 : 20_000;
+    return { cwd: stack.use(folderOf(files)).path, source, timeoutMs };
   });
+  const args = [join(root, "test/load/support/load-in-node.ts"), JSON.stringify(jobs)];
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8", timeout: 50_000 });
+  if (stdout === "") throw new Error(stderr);
+  outcomes = JSON.parse(stdout) as unknown[];
+  printed = stderr;
+});
+
+it.each(configs.map(([source, text], index) => ({ source, text, index })))(
+  "a config may be $source: $text",
+  ({ index }) => {
+    expect(outcomes[index]).toEqual({ name: "typed", tasks: ["s/t"] });
+  },
+);
+
+describe("an error tells", () => {
+  it.each(failures.map(([what, source, , outcome], index) => ({ what, source, outcome, index })))(
+    "$what, in $source",
+    ({ outcome, index }) => {
+      expect(outcomes[configs.length + index]).toMatchObject(outcome);
+    },
+  );
+});
+
+it("no warning is printed, whatever the package.json says", () => {
+  expect(printed).toBe("");
 });

@@ -362,208 +362,149 @@ mcp_servers:
   });
 });
 
-const at = (line: number, column: number, file = "eval.yaml"): string => `${file}:${line}:${column}`;
-const inTask = (line: number, column: number): string => at(line, column, "tasks/a.yaml");
+/**
+ * Parts of the files, a line each, and after `!` what is wrong with them: LINE:COLUMN of the eval, or of the task after `task:`.
+ */
+const refused = String.raw`
+root hoks: {}
+! 9:1 config/unknown-key unknown key "hoks"
+
+config executor: copilot-sdk
+config trials: 2
+! 4:3 config/unknown-key unknown key "trials" in config
+
+root hooks: { before_run: [{ command: x }] }
+! 9:1 config/invalid-value hooks is not known yet
+
+root tasks_from: x.csv
+root range: [1, 2]
+! 9:1 config/invalid-value tasks_from is not known yet
+! 10:1 config/invalid-value range is not known yet
+
+root baseline: true
+! 9:1 config/invalid-value baseline is not known yet: it takes away skills, which this version gives no agent
+
+root metrics: [{ name: trigger_accuracy, threshold: 0.9 }]
+! 9:19 config/invalid-value the metric trigger_accuracy is not known yet
+
+config executor: copilot-sdk
+config required_skills: [x]
+config skill_directories: []
+config max_attempts: 2
+! 4:3 config/invalid-value required_skills is not known yet
+! 6:17 config/invalid-value max_attempts over 1 is refused: trying again until it passes hides flakiness
+
+config executor: mock
+! 3:13 config/invalid-value the executor mock calls no tools, so its trials say nothing of a server
+
+config trials_per_task: 1
+! 2:1 config/missing-key missing key "executor" in config: no agent plays the tasks
+
+config executor: copilot-sdk
+config workers: 1
+config max_workers: 2
+! 5:16 config/invalid-value workers and max_workers are the same setting, with two values
+
+servers main: { comand: node }
+! 5:5 config/missing-key missing key "command" or "url" in config.mcp_servers.main
+! 5:13 config/unknown-key unknown key "comand" in config.mcp_servers.main
+
+servers main: { url: '${"$"}{NOWHERE}' }
+! 5:19 config/unset-variable config.mcp_servers.main.url: the variable NOWHERE is not set
+
+root mcp_mocks: [{ name: w, tool: {} }]
+! 9:13 config/invalid-value mcp_mocks[0] must have tools or fixtures
+! 9:24 config/unknown-key unknown key "tool" in mcp_mocks[0]
+
+root variants: { none: { mcp_servers: { mian: null } } }
+! 9:42 config/unknown-reference no server is named "mian"
+
+task graders:
+task   - { type: file, name: f, config: { must_exist: [x] } }
+task   - { type: fiel, name: g }
+! task:6:13 config/invalid-value graders of type file are not known yet
+! task:7:13 config/invalid-value "fiel" is not a type of grader
+
+task graders:
+task   - { type: behavior, name: f, config: { max_tokens: 5, max_tool_calls: 1 }, rubric: x }
+task   - { type: tool_constraint, config: { expect_tools: [{ tool: x, args: { a: 1 } }, { tool: "(" }] } }
+task   - { type: tool_constraint, config: { reject_tools: [{ tool: x, source: buildin }, { tool: y, source: "mcp:z" }] } }
+! task:6:42 config/invalid-value max_tokens is not known yet
+! task:6:78 config/invalid-value rubric is not known yet
+! task:7:66 config/invalid-value args is not known yet
+! task:7:92 config/invalid-value graders[1].config.expect_tools[1].tool is not a valid RE2 pattern
+! task:8:74 config/invalid-value graders[2].config.reject_tools[0].source must be mcp:SERVER, builtin or skill
+
+task graders: [{ type: tool_constraint, config: { reject_tools: [{ tool: y, source: 'mcp:nowhere' }] } }]
+! task:5:85 config/unknown-reference no server is named "nowhere"
+
+task expected:
+task   output_contains: [x]
+task   behavior: { max_tokens: 5, max_tool_call: 1 }
+! task:7:30 config/unknown-key unknown key "max_tool_call" in expected.behavior
+
+task expected:
+task   output_contains: [x]
+task   should_trigger: false
+task   outcomes: []
+task   behavior: { max_iterations: 5 }
+! task:6:3 config/invalid-value output_contains is not known yet
+! task:7:3 config/invalid-value should_trigger is not known yet
+! task:9:15 config/invalid-value max_iterations is not known yet
+
+grader { type: behavior, name: one, config: { max_tool_calls: 1 } }
+task graders: [{ type: behavior, name: one, config: { max_tool_calls: 2 } }]
+! task:5:35 config/duplicate-name graders[0].name: another grader has this name
+
+grader { type: behavior, name: one }
+! 8:5 config/checks-nothing the grader graders[0] checks nothing, so it could not fail
+
+grader
+! task:1:5 config/checks-nothing the task "a" checks nothing, so it could not fail
+
+task   files: [{ path: ../x, content: a }, { path: /x, content: a }, { path: C:/x, content: a }]
+! task:5:19 config/invalid-value inputs.files[0].path must stay inside the workspace: relative, and without ..
+! task:5:47 config/invalid-value inputs.files[1].path must stay inside the workspace: relative, and without ..
+! task:5:73 config/invalid-value inputs.files[2].path must stay inside the workspace: relative, and without ..
+
+task   files: [{ path: x, content: a }, { path: ./x, content: b }]
+! task:5:44 config/invalid-value inputs.files[1].path is a duplicate
+
+task mcp_servers: { main: { args: x }, gone: null, part: { args: [] } }
+! task:5:30 config/invalid-value mcp_servers.main.args must be a list, not a string
+! task:5:41 config/unknown-reference no server is named "gone"
+! task:5:47 config/unknown-reference no server is named "part"
+
+root variants: { other: { mcp_servers: { main: { env: { A: b } } } } }
+task mcp_servers: { main: { type: http, command: null, args: null, url: 'http://x/mcp' } }
+! 9:45 config/unknown-key with the servers of the task "a": unknown key "env" in variants.other.mcp_servers.main
+
+config
+root agents: { one: { type: scripted, plan: { b: [{ say: x }] } } }
+! 8:34 agent/no-plan agents.one.plan has no plan for the task "a"
+! 8:42 config/unknown-reference no workflow or task is named "b"
+`;
+
+const indents: Readonly<Record<string, string>> = { config: "  ", servers: "    " };
 
 describe("an eval of waza is refused, by name and with the place", () => {
-  it.each<[string, Parameters<typeof filesOf>[0], string[]]>([
-    ["an unknown key", { root: "hoks: {}\n" }, [`${at(9, 1)} config/unknown-key unknown key "hoks"`]],
-    [
-      "an unknown key of config",
-      { config: "  executor: copilot-sdk\n  trials: 2\n" },
-      [`${at(4, 3)} config/unknown-key unknown key "trials" in config`],
-    ],
-    [
-      "hooks",
-      { root: "hooks: { before_run: [{ command: x }] }\n" },
-      [`${at(9, 1)} config/invalid-value hooks is not known yet`],
-    ],
-    [
-      "tasks_from and range",
-      { root: "tasks_from: x.csv\nrange: [1, 2]\n" },
-      [
-        `${at(9, 1)} config/invalid-value tasks_from is not known yet`,
-        `${at(10, 1)} config/invalid-value range is not known yet`,
-      ],
-    ],
-    [
-      "baseline",
-      { root: "baseline: true\n" },
-      [
-        `${at(9, 1)} config/invalid-value baseline is not known yet: it takes away skills, which this version gives no agent`,
-      ],
-    ],
-    [
-      "trigger_accuracy",
-      { root: "metrics: [{ name: trigger_accuracy, threshold: 0.9 }]\n" },
-      [`${at(9, 19)} config/invalid-value the metric trigger_accuracy is not known yet`],
-    ],
-    [
-      "skills and retries",
-      {
-        config:
-          "  executor: copilot-sdk\n  required_skills: [x]\n  skill_directories: []\n  max_attempts: 2\n",
-      },
-      [
-        `${at(4, 3)} config/invalid-value required_skills is not known yet`,
-        `${at(6, 17)} config/invalid-value max_attempts over 1 is refused: trying again until it passes hides flakiness`,
-      ],
-    ],
-    [
-      "the mock executor",
-      { config: "  executor: mock\n" },
-      [
-        `${at(3, 13)} config/invalid-value the executor mock calls no tools, so its trials say nothing of a server`,
-      ],
-    ],
-    [
-      "nobody to play",
-      { config: "  trials_per_task: 1\n" },
-      [`${at(2, 1)} config/missing-key missing key "executor" in config: no agent plays the tasks`],
-    ],
-    [
-      "two values of one setting",
-      { config: "  executor: copilot-sdk\n  workers: 1\n  max_workers: 2\n" },
-      [`${at(5, 16)} config/invalid-value workers and max_workers are the same setting, with two values`],
-    ],
-    [
-      "a server that is wrong",
-      { servers: "    main: { comand: node }\n" },
-      [
-        `${at(5, 5)} config/missing-key missing key "command" or "url" in config.mcp_servers.main`,
-        `${at(5, 13)} config/unknown-key unknown key "comand" in config.mcp_servers.main`,
-      ],
-    ],
-    [
-      "an unset variable",
-      { servers: "    main: { url: '${NOWHERE}' }\n" },
-      [`${at(5, 19)} config/unset-variable config.mcp_servers.main.url: the variable NOWHERE is not set`],
-    ],
-    [
-      "a mock that is wrong",
-      { root: "mcp_mocks: [{ name: w, tool: {} }]\n" },
-      [
-        `${at(9, 13)} config/invalid-value mcp_mocks[0] must have tools or fixtures`,
-        `${at(9, 24)} config/unknown-key unknown key "tool" in mcp_mocks[0]`,
-      ],
-    ],
-    [
-      "a variant of nothing",
-      { root: "variants: { none: { mcp_servers: { mian: null } } }\n" },
-      [`${at(9, 42)} config/unknown-reference no server is named "mian"`],
-    ],
-    [
-      "graders that are not known",
-      {
-        task: "graders:\n  - { type: file, name: f, config: { must_exist: [x] } }\n  - { type: fiel, name: g }\n",
-      },
-      [
-        `${inTask(6, 13)} config/invalid-value graders of type file are not known yet`,
-        `${inTask(7, 13)} config/invalid-value "fiel" is not a type of grader`,
-      ],
-    ],
-    [
-      "parts of graders that are not known",
-      {
-        task: `graders:
-  - { type: behavior, name: f, config: { max_tokens: 5, max_tool_calls: 1 }, rubric: x }
-  - { type: tool_constraint, config: { expect_tools: [{ tool: x, args: { a: 1 } }, { tool: "(" }] } }
-  - { type: tool_constraint, config: { reject_tools: [{ tool: x, source: buildin }, { tool: y, source: "mcp:nowhere" }] } }
-`,
-      },
-      [
-        `${inTask(6, 42)} config/invalid-value max_tokens is not known yet`,
-        `${inTask(6, 78)} config/invalid-value rubric is not known yet`,
-        `${inTask(7, 66)} config/invalid-value args is not known yet`,
-        `${inTask(7, 92)} config/invalid-value graders[1].config.expect_tools[1].tool is not a valid RE2 pattern`,
-        `${inTask(8, 74)} config/invalid-value graders[2].config.reject_tools[0].source must be mcp:SERVER, builtin or skill`,
-      ],
-    ],
-    [
-      "a server that a grader names and that is none",
-      {
-        task: "graders: [{ type: tool_constraint, config: { reject_tools: [{ tool: y, source: 'mcp:nowhere' }] } }]\n",
-      },
-      [`${inTask(5, 85)} config/unknown-reference no server is named "nowhere"`],
-    ],
-    [
-      "expectations that are not known",
-      {
-        task: `expected:
-  output_contains: [x]
-  should_trigger: false
-  behavior: { max_tokens: 5, max_tool_call: 1 }
-`,
-      },
-      [`${inTask(8, 30)} config/unknown-key unknown key "max_tool_call" in expected.behavior`],
-    ],
-    [
-      "more expectations that are not known",
-      {
-        task: "expected:\n  output_contains: [x]\n  should_trigger: false\n  outcomes: []\n  behavior: { max_iterations: 5 }\n",
-      },
-      [
-        `${inTask(6, 3)} config/invalid-value output_contains is not known yet`,
-        `${inTask(7, 3)} config/invalid-value should_trigger is not known yet`,
-        `${inTask(9, 15)} config/invalid-value max_iterations is not known yet`,
-      ],
-    ],
-    [
-      "graders of one name",
-      {
-        grader: "{ type: behavior, name: one, config: { max_tool_calls: 1 } }",
-        task: "graders: [{ type: behavior, name: one, config: { max_tool_calls: 2 } }]\n",
-      },
-      [`${inTask(5, 35)} config/duplicate-name graders[0].name: another grader has this name`],
-    ],
-    [
-      "a grader that checks nothing",
-      { grader: "{ type: behavior, name: one }" },
-      [`${at(8, 5)} config/checks-nothing the grader graders[0] checks nothing, so it could not fail`],
-    ],
-    [
-      "a task that checks nothing",
-      { grader: "" },
-      [`${inTask(1, 5)} config/checks-nothing the task "a" checks nothing, so it could not fail`],
-    ],
-    [
-      "files that leave the workspace",
-      {
-        task: "  files: [{ path: ../x, content: a }, { path: /x, content: a }, { path: C:/x, content: a }]\n",
-      },
-      [
-        `${inTask(5, 19)} config/invalid-value inputs.files[0].path must stay inside the workspace: relative, and without ..`,
-        `${inTask(5, 47)} config/invalid-value inputs.files[1].path must stay inside the workspace: relative, and without ..`,
-        `${inTask(5, 73)} config/invalid-value inputs.files[2].path must stay inside the workspace: relative, and without ..`,
-      ],
-    ],
-    [
-      "a file that comes twice",
-      { task: "  files: [{ path: x, content: a }, { path: ./x, content: b }]\n" },
-      [`${inTask(5, 44)} config/invalid-value inputs.files[1].path is a duplicate`],
-    ],
-    [
-      "a server of a task that is wrong",
-      { task: "mcp_servers: { main: { args: x }, gone: null, part: { args: [] } }\n" },
-      [
-        `${inTask(5, 30)} config/invalid-value mcp_servers.main.args must be a list, not a string`,
-        `${inTask(5, 41)} config/unknown-reference no server is named "gone"`,
-        `${inTask(5, 47)} config/unknown-reference no server is named "part"`,
-      ],
-    ],
-  ])("%s", async (_, parts, expected) => {
+  it.each(refused.trim().split("\n\n"))("%s", async (text) => {
+    const parts: Record<string, string> = {};
+    const expected: string[] = [];
+    for (const [, part = "", rest = ""] of text.matchAll(/^(\S+) ?(.*)$/gm)) {
+      const [, place = "", message = ""] = /^(?:task:)?(\S+) (.*)$/.exec(rest) ?? [];
+      if (part === "!")
+        expected.push(`${rest.startsWith("task:") ? "tasks/a" : "eval"}.yaml:${place} ${message}`);
+      else if (part === "grader" || rest === "") parts[part] = rest;
+      else parts[part] = `${parts[part] ?? ""}${indents[part] ?? ""}${rest}\n`;
+    }
     expect((await refusals(parts)).toSorted()).toEqual(expected.toSorted());
   });
 
-  it("a plan without its task, a task without its plan, two tasks of one name", async () => {
-    const agents = "agents: { one: { type: scripted, plan: { b: [{ say: x }] } } }\n";
-    expect(await refusals({ config: "", root: agents })).toEqual([
-      `${at(8, 34)} agent/no-plan agents.one.plan has no plan for the task "a"`,
-      `${at(8, 42)} config/unknown-reference no workflow or task is named "b"`,
-    ]);
+  it("two tasks of one name", async () => {
     using folder = folderOf({ ...filesOf({}), "tasks/b.yaml": "id: a\ninputs: { prompt: x }\n" });
     expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
-      `${at(1, 5, "tasks/b.yaml")} config/duplicate-name two tasks are named "a"`,
+      'tasks/b.yaml:1:5 config/duplicate-name two tasks are named "a"',
     ]);
   });
 
@@ -575,7 +516,7 @@ describe("an eval of waza is refused, by name and with the place", () => {
     });
     symlinkSync(join(folder.path, "secret.txt"), join(folder.path, "fixtures/link.txt"));
     expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
-      `${inTask(5, 19)} config/invalid-value inputs.files[0].path leads out of its folder, through a link`,
+      "tasks/a.yaml:5:19 config/invalid-value inputs.files[0].path leads out of its folder, through a link",
     ]);
     const { eval: spec } = await load(folder.path, { source: "eval.yaml", allowOutside: true });
     expect(spec.tasks[0]?.portable?.fixtures).toEqual(["link.txt"]);
@@ -589,13 +530,13 @@ describe("an eval of waza is refused, by name and with the place", () => {
     });
     const found = await problems(folder.path, { source: "eval.yaml" });
     expect(found.map((problem) => problem.split(" ").slice(0, 2).join(" "))).toEqual([
-      `${at(9, 1)} config/invalid-value`,
-      `${at(3, 1, "tasks/b.yaml")} config/syntax`,
-      `${at(2, 38, "tasks/a.yaml")} config/not-found`,
+      "eval.yaml:9:1 config/invalid-value",
+      "tasks/b.yaml:3:1 config/syntax",
+      "tasks/a.yaml:2:38 config/not-found",
     ]);
     using none = folderOf({ "eval.yaml": "config: { executor: copilot-sdk }\ntasks: [nowhere/*.yaml]\n" });
     expect(await problems(none.path, { source: "eval.yaml" })).toEqual([
-      `${at(2, 9)} config/not-found tasks: there is no task file at "nowhere/*.yaml"`,
+      'eval.yaml:2:9 config/not-found tasks: there is no task file at "nowhere/*.yaml"',
     ]);
   });
 
@@ -608,16 +549,6 @@ describe("an eval of waza is refused, by name and with the place", () => {
     const found = await problems(folder.path, { source: "eval.json" });
     expect(found).toHaveLength(1000);
     expect(found[0]).toMatch(/config\/missing-key missing key "type" in graders\[0\]/);
-  });
-
-  it("a variant that goes with no task's servers", async () => {
-    const found = await refusals({
-      root: "variants: { other: { mcp_servers: { main: { env: { A: b } } } } }\n",
-      task: "mcp_servers: { main: { type: http, command: null, args: null, url: 'http://x/mcp' } }\n",
-    });
-    expect(found).toEqual([
-      `${at(9, 45)} config/unknown-key with the servers of the task "a": unknown key "env" in variants.other.mcp_servers.main`,
-    ]);
   });
 });
 

@@ -1,8 +1,10 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, runCli } from "../support/cli.ts";
+import { folderOf, runHere, runIn } from "../support/cli.ts";
+import { startReleaseMirror } from "../support/release-mirror.ts";
+import { shopRelease } from "../support/shop-extension.ts";
 
 const operations = {
   greet: {
@@ -86,11 +88,11 @@ function errorsIn(stderr: string): string[] {
   return stderr.split("\n").filter((line) => /^\S+: error /.test(line));
 }
 
-describe.concurrent("a task whose steps use an extension", { timeout: 120_000 }, () => {
+describe("a task whose steps use an extension", () => {
   it("runs, with arguments completed", async () => {
     using folder = folderOf({ "greeter.mjs": program, "hello.json": good });
     const args = ["run", "hello.json", "--agent", "null", "--reporter", "json"];
-    const { code, stdout, stderr } = await runCli(args, { cwd: folder.path });
+    const { code, stdout, stderr } = await runHere(args, { cwd: folder.path });
     const { trials } = JSON.parse(stdout) as RunResult;
     expect([code, stderr, trials.map(({ verdict, error }) => [verdict, error])]).toEqual([
       0,
@@ -109,7 +111,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
       ["run", "bad.yaml", "--agent", "null"],
       ["validate", "--run", "bad.yaml"],
     ]) {
-      const { code, stdout, stderr } = await runCli(args, { cwd: folder.path });
+      const { code, stdout, stderr } = await runHere(args, { cwd: folder.path });
       expect([code, stdout, errorsIn(stderr)]).toEqual([2, "", problems]);
       expect(stderr).toContain('hint: Did you mean "greet"? Known operations: greet, clean.');
       expect(stderr).toContain("hint: It takes name, times. It needs name, times.");
@@ -124,7 +126,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
   it("is refused before anything starts where a program that the extension needs is not here", async () => {
     const needs = { ...manifest, requires: [{ command: "node" }, { command: "no-such-program" }] };
     using folder = folderOf({ "greeter.mjs": program, "extension.yaml": needs, "hello.json": good });
-    const { code, stdout, stderr } = await runCli(["run", "hello.json", "--agent", "null"], {
+    const { code, stdout, stderr } = await runHere(["run", "hello.json", "--agent", "null"], {
       cwd: folder.path,
     });
     expect([code, stdout]).toEqual([2, ""]);
@@ -134,7 +136,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
     expect(stderr).not.toContain('program "node"');
     expect(existsSync(join(folder.path, "started"))).toBe(false);
     // A file can be checked on a machine that it will not run on.
-    expect((await runCli(["validate", "hello.json"], { cwd: folder.path })).code).toBe(0);
+    expect((await runHere(["validate", "hello.json"], { cwd: folder.path })).code).toBe(0);
   });
 
   it("gives durations as texts, which are looked at before anything starts", async () => {
@@ -152,7 +154,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
       "bad.json": task({ verify: [step("5 minutes")] }),
     });
     const run = (file: string) =>
-      runCli(["run", file, "--agent", "null", "-r", "json"], { cwd: folder.path });
+      runHere(["run", file, "--agent", "null", "-r", "json"], { cwd: folder.path });
     expect((await run("bad.json")).stderr).toContain(
       'greeter.greet: within must be a duration, such as 90s or 1m30s, is "5 minutes" (task/extension)',
     );
@@ -163,18 +165,18 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
 
   it("is refused by a run that has to ask the extension first", async () => {
     using folder = folderOf({ "greeter.mjs": program, "bad.yaml": bad });
-    const { code, stderr } = await runCli(["run", "bad.yaml", "--agent", "null"], { cwd: folder.path });
+    const { code, stderr } = await runHere(["run", "bad.yaml", "--agent", "null"], { cwd: folder.path });
     expect([code, errorsIn(stderr)]).toEqual([2, problems]);
     expect(readFileSync(join(folder.path, "started"), "utf8")).toBe("x");
   });
 
   it("is validated without starting anything, and what was not checked is said", async () => {
     using folder = folderOf({ "greeter.mjs": program, "bad.yaml": bad });
-    const text = await runCli(["validate", "bad.yaml"], { cwd: folder.path });
+    const text = await runHere(["validate", "bad.yaml"], { cwd: folder.path });
     const note =
       "not checked: steps of the extension greeter: it has no extension.yaml, so it would have to be started";
     expect([text.code, text.stderr]).toEqual([0, `note: ${note}\n`]);
-    const json = await runCli(["validate", "bad.yaml", "--json"], { cwd: folder.path });
+    const json = await runHere(["validate", "bad.yaml", "--json"], { cwd: folder.path });
     expect(JSON.parse(json.stdout)).toMatchObject({ valid: true, notes: [note] });
     expect(existsSync(join(folder.path, "started"))).toBe(false);
   });
@@ -184,9 +186,9 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
       JSON.stringify(good).replace("./greeter.mjs", "npm:@acme/greeter@1"),
     ) as object;
     using folder = folderOf({ "hello.json": fetched });
-    const list = await runCli(["list", "hello.json"], { cwd: folder.path });
+    const list = await runHere(["list", "hello.json"], { cwd: folder.path });
     expect([list.code, list.stderr]).toEqual([0, ""]);
-    const { code, stderr } = await runCli(["validate", "hello.json"], { cwd: folder.path });
+    const { code, stderr } = await runHere(["validate", "hello.json"], { cwd: folder.path });
     expect([code, stderr.split("\n")]).toEqual([
       0,
       [
@@ -202,7 +204,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
   it("is refused when its extension is no program", async () => {
     using folder = folderOf({ "greeter.mjs/x": "", "hello.json": good });
     for (const command of ["validate", "run"]) {
-      const { code, stderr } = await runCli([command, "hello.json"], { cwd: folder.path });
+      const { code, stderr } = await runHere([command, "hello.json"], { cwd: folder.path });
       expect([code, stderr]).toEqual([
         2,
         expect.stringMatching(/(?:^|\n)hello\.json:9:7: error .*\(extension\/not-found\)/),
@@ -214,7 +216,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
     const skipped = task({ requires: [{ command: "no-such-program" }], verify: [{ "greeter.greet": {} }] });
     using folder = folderOf({ "greeter.mjs": program, "skipped.json": skipped });
     const args = ["run", "skipped.json", "--agent", "null", "--reporter", "json"];
-    const { code, stdout } = await runCli(args, { cwd: folder.path });
+    const { code, stdout } = await runHere(args, { cwd: folder.path });
     expect([code, (JSON.parse(stdout) as RunResult).trials.map(({ verdict }) => verdict)]).toEqual([
       3,
       ["skip"],
@@ -229,13 +231,13 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
       "other.json": task({ verify: [{ command: { run: "test -d ." } }] }, "other"),
     });
     const args = ["run", ".", "--task", "other", "--agent", "null", "--reporter", "json"];
-    const { code, stdout } = await runCli(args, { cwd: folder.path });
+    const { code, stdout } = await runHere(args, { cwd: folder.path });
     expect([code, (JSON.parse(stdout) as RunResult).summary.pass]).toEqual([0, 1]);
     expect(existsSync(join(folder.path, "started"))).toBe(false);
   });
 });
 
-describe.concurrent("what an eval says of extensions", { timeout: 120_000 }, () => {
+describe("what an eval says of extensions", () => {
   const evalFile = (extensions: object): object => ({
     kind: "Eval",
     metadata: { name: "e" },
@@ -253,7 +255,7 @@ describe.concurrent("what an eval says of extensions", { timeout: 120_000 }, () 
       "eval.json": evalFile({ allowedSources: ["npm:*", "github.com/acme/*"] }),
     });
     for (const command of ["validate", "run"]) {
-      const { code, stderr } = await runCli([command, "eval.json"], { cwd: folder.path });
+      const { code, stderr } = await runHere([command, "eval.json"], { cwd: folder.path });
       expect([code, stderr]).toEqual([2, expect.stringContaining("(extension/source-not-allowed)")]);
       expect(stderr).toContain("hint: allowedSources has npm:*, github.com/acme/*.");
     }
@@ -266,14 +268,14 @@ describe.concurrent("what an eval says of extensions", { timeout: 120_000 }, () 
       "hello.json": good,
       "eval.json": evalFile({ greeter: { package: "./greeter.mjs", sandbox } }),
     });
-    const { code, stdout, stderr } = await runCli(["run", "eval.json", "--agent", "null"], {
+    const { code, stdout, stderr } = await runHere(["run", "eval.json", "--agent", "null"], {
       cwd: folder.path,
     });
     expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(/\(sandbox\/unavailable\)/)]);
     expect(stderr).toMatch(/^eval\.json:\d+:\d+: error /);
     expect(existsSync(join(folder.path, "started"))).toBe(false);
     // Nothing is started to validate it, so that a file can be checked where the sandbox is not.
-    expect((await runCli(["validate", "eval.json"], { cwd: folder.path })).code).toBe(0);
+    expect((await runHere(["validate", "eval.json"], { cwd: folder.path })).code).toBe(0);
   });
 
   it("leaves steps to the trial when an extension cannot be asked yet", async () => {
@@ -283,7 +285,7 @@ describe.concurrent("what an eval says of extensions", { timeout: 120_000 }, () 
       "eval.json": evalFile({ greeter: { package: "./greeter.mjs", config: { at: "{workspace}" } } }),
     });
     const args = ["run", "eval.json", "--agent", "null", "--reporter", "json"];
-    const { code, stderr } = await runCli(args, { cwd: folder.path });
+    const { code, stderr } = await runHere(args, { cwd: folder.path });
     expect([code, stderr]).toEqual([
       0,
       "note: not checked: steps of the extension greeter: its settings have templates that only a trial can replace\n",
@@ -301,14 +303,122 @@ describe.concurrent("what an eval says of extensions", { timeout: 120_000 }, () 
         later: { package: "./greeter.mjs", config: { at: "{workspace}" } },
       }),
     });
-    const { code, stderr } = await runCli(["run", "eval.json", "--agent", "null"], { cwd: folder.path });
+    const { code, stderr } = await runHere(["run", "eval.json", "--agent", "null"], { cwd: folder.path });
     expect([code, stderr]).toEqual([
       2,
       expect.stringMatching(/verify\[0\].* no operation "great"[^]*verify\[1\].* no operation "great"/),
     ]);
-    const looked = await runCli(["validate", "eval.json"], { cwd: folder.path });
+    const looked = await runHere(["validate", "eval.json"], { cwd: folder.path });
     expect(looked.stderr).toContain(
       "not checked: steps of the extensions plain, later: it has no extension.yaml",
     );
   });
+});
+
+const shopTask = (name: string, version: string): object => ({
+  kind: "Task",
+  apiVersion: "mcp-eval/v1",
+  metadata: { name },
+  spec: {
+    imports: [{ package: `github.com/acme/shop@${version}`, as: "shop" }],
+    prompt: "Look.",
+    verify: [{ "shop.look": {} }],
+  },
+});
+
+/** What the steps of each task say. */
+const reasons = ({ trials }: RunResult): unknown =>
+  Object.fromEntries(
+    trials.map(({ task: name, grades }) => [
+      name,
+      grades.find(({ grader }) => grader === "verify-steps")?.reason,
+    ]),
+  );
+
+it("settings of extensions are those of the eval: where from, where to, and the versions of one package for each task", async () => {
+  await using mirror = await startReleaseMirror({ "acme/shop": ["2.0.0", "1.1.0"].map(shopRelease) });
+  const evalFile = (who: string, shop: object): object => ({
+    kind: "Eval",
+    metadata: { name: who },
+    config: {
+      taskSets: [{ glob: "../tasks/*.json" }],
+      extensions: { releasesUrl: mirror.url, cacheDir: "../kept", ...shop },
+    },
+  });
+  using folder = folderOf({
+    ".git/HEAD": "",
+    "tasks/old.json": shopTask("old", "v1"),
+    "tasks/new.json": shopTask("new", "v2"),
+    "evals/own.json": evalFile("own", {}),
+    "evals/one.json": evalFile("one", {
+      shop: { package: "github.com/acme/shop@v1.1.0", config: { task: "{task.name}" } },
+    }),
+  });
+  const run = async (file: string): Promise<RunResult> => {
+    const args = ["run", file, "--agent", "null", "--reporter", "json"];
+    const { stdout, stderr } = await runHere(args, { cwd: folder.path });
+    if (stdout === "") throw new Error(stderr);
+    return JSON.parse(stdout) as RunResult;
+  };
+  const own = await run("evals/own.json");
+  expect(reasons(own)).toEqual({
+    new: expect.stringContaining("this is 2.0.0 with"),
+    old: expect.stringContaining("this is 1.1.0 with"),
+  });
+  expect(own.environment.extensions?.map(({ version }) => version)).toEqual(["v2.0.0", "v1.1.0"]);
+  expect(reasons(await run("evals/one.json"))).toEqual({
+    new: expect.stringContaining('this is 1.1.0 with {"task":"new"}'),
+    old: expect.stringContaining('this is 1.1.0 with {"task":"old"}'),
+  });
+  expect(readdirSync(join(folder.path, "kept", "github.com", "acme", "shop")).toSorted()).toEqual([
+    "v1.1.0",
+    "v2.0.0",
+  ]);
+  expect(readdirSync(folder.path)).toContain("mcp-eval.lock");
+});
+
+it("mcpvals extensions test tells once why the rest was not tried", async () => {
+  using folder = folderOf({ "gone.mjs": 'console.error("no DATABASE_URL");\nprocess.exit(3);\n' });
+  const { code, stdout, stderr } = await runHere(["extensions", "test", "gone.mjs"], { cwd: folder.path });
+  expect([code, stderr, stdout]).toEqual([
+    1,
+    "",
+    `gone.mjs  json-rpc
+  fail  initialize  extension "gone.mjs" ended with exit code 3 before it had answered initialize; its output ends with: no DATABASE_URL
+  skip  11 more     initialize was not answered with a result
+  skip  6 more      the program never answered
+0 passed, 1 failed, 17 skipped
+`,
+  ]);
+});
+
+it("mcpvals extensions test asks of a program that keeps silent whether it holds back what it writes", async () => {
+  using folder = folderOf({ "mute.mjs": "process.stdin.resume();\n" });
+  const { code, stdout } = await runHere(["extensions", "test", "./mute.mjs", "--timeout", "500ms"], {
+    cwd: folder.path,
+  });
+  expect([code, stdout.split("\n")[1]]).toEqual([
+    1,
+    '  fail  initialize  extension "mute.mjs" did not answer initialize within 500 ms; does the program flush its stdout after each line?',
+  ]);
+});
+
+it("an operation that there is not is told with the package, where the task's name for it says little", async () => {
+  const task = {
+    kind: "Task",
+    apiVersion: "mcp-eval/v1",
+    metadata: { name: "t" },
+    spec: {
+      imports: [{ package: "mcpvals:csv", as: "table" }],
+      prompt: "Do it.",
+      verify: [{ "table.cuont": { path: "a.csv" } }],
+    },
+  };
+  const { code, stderr } = await runIn({ "task.json": task }, ["validate", "task.json"]);
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringMatching(
+      /the extension table, which is mcpvals:csv, has no operation "cuont" [^]*Did you mean "count"\?/,
+    ),
+  ]);
 });
