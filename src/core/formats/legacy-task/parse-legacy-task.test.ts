@@ -66,6 +66,13 @@ function steps(spec: string, metadata = "name: t"): string {
   return `kind: Task\napiVersion: mcpchecker/v1alpha2\nmetadata: {${metadata}}\nspec:\n  prompt: {inline: Do it.}\n${indented}\n`;
 }
 
+const soft = { failure: "soft", timeoutMs: 300_000 };
+
+function scriptStep(id: string, source: object, workdir = "task"): object {
+  const common = { type: "script", failure: "hard", timeoutMs: 300_000, args: [], env: {} };
+  return { ...common, id, source, protocol: "exit-code", workdir };
+}
+
 const scriptForm = `
 kind: Task
 metadata:
@@ -94,19 +101,7 @@ describe("the script form", () => {
         servers: ["k8s"],
         turns: [{ user: "Create a pod {{env.X}}." }],
         expectTools: [],
-        verify: [
-          {
-            id: "verify_0",
-            type: "script",
-            failure: "hard",
-            timeoutMs: 300_000,
-            source: { inline: "kubectl get pod ${{NAME}} -o '{{.status}}'" },
-            args: [],
-            env: {},
-            protocol: "exit-code",
-            workdir: "task",
-          },
-        ],
+        verify: [scriptStep("verify_0", { inline: "kubectl get pod ${{NAME}} -o '{{.status}}'" })],
         parallel: true,
         location: { file: "task.yaml", path: "metadata.name" },
         portable: {
@@ -114,32 +109,8 @@ describe("the script form", () => {
           file: "/tasks/pods/task.yaml",
           dir: "/tasks/pods",
           env: {},
-          setup: [
-            {
-              id: "setup_0",
-              type: "script",
-              failure: "hard",
-              timeoutMs: 300_000,
-              source: { file: "setup.sh" },
-              args: [],
-              env: {},
-              protocol: "exit-code",
-              workdir: "script",
-            },
-          ],
-          cleanup: [
-            {
-              id: "cleanup_0",
-              type: "script",
-              failure: "hard",
-              timeoutMs: 300_000,
-              source: { inline: "kubectl delete pod web" },
-              args: [],
-              env: {},
-              protocol: "exit-code",
-              workdir: "task",
-            },
-          ],
+          setup: [scriptStep("setup_0", { file: "setup.sh" }, "script")],
+          cleanup: [scriptStep("cleanup_0", { inline: "kubectl delete pod web" })],
           fixtures: [],
           requires: [],
           difficulty: "easy",
@@ -279,55 +250,54 @@ spec:
   });
 
   it.each([
-    ["kind: Tusk\nsteps: {prompt: {inline: a}}", 'config/invalid-value at kind: kind must be "Task"'],
+    ["kind: Tusk\nsteps: {prompt: {inline: a}}", 'invalid-value at kind: kind must be "Task"'],
     [
       "kind: Task\napiVersion: mcpchecker/v2\nsteps: {prompt: {inline: a}}",
-      "config/invalid-value at apiVersion: the apiVersion is not known",
-    ],
-    [
-      steps("verify:\n- script: {}"),
-      "config/missing-key at spec.verify[0].script: a script needs either file or inline",
-    ],
-    [
-      steps("verify:\n- {script: {inline: a}, http: {url: b}}"),
-      "config/invalid-value at spec.verify[0]: a step has one key that says its type, and may have an id; it has script, http",
-    ],
-    [
-      steps("verify:\n- id: a"),
-      "config/invalid-value at spec.verify[0]: a step has one key that says its type, and may have an id; it has none",
-    ],
-    [
-      steps("verify:\n- command: {run: a}"),
-      'config/unknown-key at spec.verify[0].command: "command" is not a type of step here',
-    ],
-    [
-      steps("verify:\n- helm.list:"),
-      'config/unknown-key at spec.verify[0]["helm.list"]: "helm.list" is not a type of step here',
-    ],
-    [
-      steps("setup:\n- llmJudge: {contains: a}"),
-      "config/invalid-value at spec.setup[0].llmJudge: llmJudge is used in setup, before the agent has run",
-    ],
-    [
-      steps("setup:\n- script: {inline: a, env: {A: '{agent.output}'}}"),
-      "config/invalid-value at spec.setup[0].script.env.A: {agent.output} is used in setup, before the agent has run",
-    ],
-    [
-      steps("verify:\n- http: {url: a, expect: {body: {match: '(?=a)'}}}"),
-      expect.stringMatching(
-        /^config\/invalid-value at spec.verify\[0\].http.expect.body.match: .* is not a valid RE2 pattern: /,
-      ),
-    ],
-    [
-      steps("verify:\n- http: {url: a, expect: {body: {fields: [{path: 'a[*]', exists: true}]}}}"),
-      'config/invalid-value at spec.verify[0].http.expect.body.fields[0].path: "a[*]" is not a valid path',
-    ],
-    [
-      steps("requires:\n- {extension: k8s}\n- {mcpServer: other, as: k8s}\n- {extension: a, mcpServer: b}\n"),
-      'config/duplicate-name at spec.requires[1]: two requirements go by the name "k8s"',
+      "invalid-value at apiVersion: the apiVersion is not known",
     ],
   ])("refuses %j", (yaml, problem) => {
-    expect(problemsOf(yaml)[0]).toEqual(problem);
+    expect(problemsOf(yaml)[0]).toBe(`config/${problem}`);
+  });
+
+  const refused = `
+verify: [script: {}]
+  missing-key at spec.verify[0].script: a script needs either file or inline
+verify: [{script: {inline: a}, http: {url: b}}]
+  invalid-value at spec.verify[0]: a step has one key that says its type, and may have an id; it has script, http
+verify: [id: a]
+  invalid-value at spec.verify[0]: a step has one key that says its type, and may have an id; it has none
+verify: [command: {run: a}]
+  unknown-key at spec.verify[0].command: "command" is not a type of step here
+verify: [helm.list: ]
+  unknown-key at spec.verify[0]["helm.list"]: "helm.list" is not a type of step here
+setup: [llmJudge: {contains: a}]
+  invalid-value at spec.setup[0].llmJudge: llmJudge is used in setup, before the agent has run
+setup: [script: {inline: a, env: {A: '{agent.output}'}}]
+  invalid-value at spec.setup[0].script.env.A: {agent.output} is used in setup, before the agent has run
+verify: [http: {url: a, expect: {body: {match: '(?=a)'}}}]
+  invalid-value at spec.verify[0].http.expect.body.match: spec.verify[0].http.expect.body.match is not a valid RE2 pattern: …
+verify: [http: {url: a, body: {raw: a, json: {}}}]
+  invalid-value at spec.verify[0].http.body: a body has raw or json, not both
+verify: [http: {url: a, expect: {body: {fields: [{path: 'a[*]', exists: true}]}}}]
+  invalid-value at spec.verify[0].http.expect.body.fields[0].path: "a[*]" is not a valid path
+requires: [{extension: k8s}, {mcpServer: other, as: k8s}, {extension: a, mcpServer: b}]
+  duplicate-name at spec.requires[1]: two requirements go by the name "k8s"
+requires: [{extension: a, mcpServer: b}]
+  invalid-value at spec.requires[0]: a requirement has extension or mcpServer, not both
+requires: [{extension: a, as: b.c}]
+  invalid-value at spec.requires[0]: the alias "b.c" must have no dots
+`;
+
+  it.each(
+    refused
+      .trim()
+      .split(/\n(?! )/)
+      .map((text) => text.split("\n  ")),
+  )("refuses %s: %s", (spec = "", problem = "") => {
+    const [found = ""] = problemsOf(steps(spec));
+    const wanted = `config/${problem}`;
+    if (wanted.endsWith("…")) expect(found.startsWith(wanted.slice(0, -1))).toBe(true);
+    else expect(found).toBe(wanted);
   });
 
   it("says where steps of the newer format belong", () => {
@@ -386,7 +356,7 @@ verify:
       {
         id: "verify_0",
         type: "http",
-        failure: "soft",
+        ...soft,
         timeoutMs: 3000,
         url: "http://127.0.0.1:{random.port}/{env.WHO}",
         method: "GET",
@@ -407,8 +377,7 @@ verify:
       {
         id: "verify_1",
         type: "http",
-        failure: "soft",
-        timeoutMs: 300_000,
+        ...soft,
         url: "http://x/{{steps.http.body}}",
         method: "GET",
         headers: {},
@@ -438,8 +407,7 @@ verify:
       {
         id: "setup_0",
         type: "extension",
-        failure: "soft",
-        timeoutMs: 300_000,
+        ...soft,
         extension: "kubernetes",
         operation: "create",
         args: { apiVersion: "v1", kind: "Pod", metadata: { name: "{{env.X}}" } },
@@ -447,8 +415,7 @@ verify:
       {
         id: "setup_1",
         type: "extension",
-        failure: "soft",
-        timeoutMs: 300_000,
+        ...soft,
         extension: "kubernetes",
         operation: "helm.list",
         args: {},
@@ -458,8 +425,7 @@ verify:
       {
         id: "verify_0",
         type: "mcp",
-        failure: "soft",
-        timeoutMs: 300_000,
+        ...soft,
         server: "docs",
         request: { kind: "tool", tool: "read.page", args: { page: "{{1}}" } },
         expect: {
@@ -470,8 +436,7 @@ verify:
       {
         id: "verify_1",
         type: "mcp",
-        failure: "soft",
-        timeoutMs: 300_000,
+        ...soft,
         server: "docs",
         request: { kind: "tool", tool: "index", args: {} },
         expect: {},
