@@ -88,16 +88,16 @@ export async function removeFolder(path: string): Promise<void> {
   }
 }
 
-/** Makes all folders below one accessible, and moves deep ones up. */
+/** Makes all folders below one accessible, and moves deep ones up. What fails has been removed meanwhile, or fails again later. */
 async function makeReachable(root: string): Promise<void> {
   const folders = [root];
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-    await chmod(folder, 0o700);
-    for (const entry of await readdir(folder, { withFileTypes: true })) {
+    await chmod(folder, 0o700).catch(() => undefined);
+    for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
       if (!entry.isDirectory()) continue;
       const path = join(folder, entry.name);
       const near = path.length <= longestPath ? path : join(root, randomUUID());
-      if (near !== path) await rename(path, near);
+      if (near !== path) await rename(path, near).catch(() => undefined);
       folders.push(near);
     }
   }
