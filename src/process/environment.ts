@@ -21,35 +21,21 @@ export function releasePlatform(
   platform: string = process.platform,
   arch: string = process.arch,
 ): ReleasePlatform {
-  return { os: releaseSystems[platform] ?? platform, arch: releaseProcessors[arch] ?? arch };
+  return {
+    os: platform === "win32" ? "windows" : platform,
+    arch: arch === "x64" ? "amd64" : arch === "ia32" ? "386" : arch,
+  };
 }
-
-const releaseSystems: Readonly<Record<string, string>> = { win32: "windows" };
-const releaseProcessors: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386" };
 
 /** Variables by name; a variable that is not set is absent or undefined. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 type PathRules = Pick<PlatformPath, "delimiter" | "dirname" | "join">;
 
-const posixNames = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
-const windowsNames = [
-  "APPDATA",
-  "COMSPEC",
-  "HOMEDRIVE",
-  "HOMEPATH",
-  "LOCALAPPDATA",
-  "PATH",
-  "PATHEXT",
-  "PROGRAMDATA",
-  "PROGRAMFILES",
-  "SYSTEMDRIVE",
-  "SYSTEMROOT",
-  "TEMP",
-  "TMP",
-  "USERNAME",
-  "USERPROFILE",
-];
+const posixNames = "HOME LANG LOGNAME PATH SHELL TERM TMPDIR USER".split(" ");
+const windowsNames =
+  `APPDATA COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT TEMP TMP
+  USERNAME USERPROFILE`.split(/\s+/);
 
 /**
  * Picks the variables that programs need and that hold no secrets. On Windows, where names ignore case, the result has upper-case
@@ -76,12 +62,8 @@ export function inheritedEnvironment(
   env: Environment,
   names: readonly string[] | true,
 ): Record<string, string> {
-  const named = names === true ? env : Object.fromEntries(names.map((name) => [name, valueOf(name, env)]));
-  return mergeEnvironments([baseEnvironment(env), named]);
-}
-
-function valueOf(name: string, env: Environment): string | undefined {
-  return Object.hasOwn(env, name) ? env[name] : undefined;
+  const named = Object.entries(env).filter(([name]) => names === true || names.includes(name));
+  return mergeEnvironments([baseEnvironment(env), Object.fromEntries(named)]);
 }
 
 /** Joins environments, later ones winning; on Windows `Path` replaces `PATH`, since names ignore case there. */
@@ -129,7 +111,7 @@ export async function findProgram(
   const windows = platform === "win32";
   const rules = windows ? win32 : posix;
   const variable = (wanted: string): string | undefined =>
-    windows ? valueIgnoringCase(env, wanted) : env[wanted];
+    Object.entries(env).find(([name]) => (windows ? name.toUpperCase() : name) === wanted)?.[1];
   const isPath = windows ? /[/\\]/.test(name) : name.includes("/");
   const folders = isPath ? [""] : (variable("PATH") ?? "").split(rules.delimiter);
   const endings = windows ? windowsEndings(name, variable("PATHEXT")) : [""];
@@ -147,10 +129,6 @@ function windowsEndings(name: string, pathExt = ".COM;.EXE;.BAT;.CMD"): readonly
   const endings = pathExt.split(";").filter((ending) => ending !== "");
   const hasOne = endings.some((ending) => name.toLowerCase().endsWith(ending.toLowerCase()));
   return hasOne ? ["", ...endings] : endings;
-}
-
-function valueIgnoringCase(env: Environment, wanted: string): string | undefined {
-  return Object.entries(env).find(([name]) => name.toUpperCase() === wanted)?.[1];
 }
 
 async function isProgram(path: string): Promise<boolean> {
@@ -179,11 +157,7 @@ export function interpreterOf(
   const [, command, rest = ""] = /^#![ \t]*(\S+)[ \t]*(.*)/.exec(script) ?? [];
   if (command === undefined) return undefined;
   const argument = rest.trim();
-  if (platform === "win32") return windowsInterpreter(command, argument);
-  return { command, args: argument === "" ? [] : [argument] };
-}
-
-function windowsInterpreter(command: string, argument: string): Interpreter {
+  if (platform !== "win32") return { command, args: argument === "" ? [] : [argument] };
   const words = argument.split(/\s+/).filter((word) => word !== "");
   const name = win32.basename(command);
   if (name !== "env") return { command: name, args: words };

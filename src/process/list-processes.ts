@@ -231,48 +231,38 @@ function isOutOfFiles(error: unknown): boolean {
  * cheap; only when that is more than `enough` bytes, they are counted once. On other systems than Linux they are always counted
  * for each process. Processes that have ended count nothing.
  */
-export async function memoryOf(
-  pids: readonly number[],
-  enough: number,
-  platform: NodeJS.Platform = process.platform,
-): Promise<number> {
-  if (platform !== "linux") return residentByPs(pids);
+export async function memoryOf(pids: readonly number[], enough: number): Promise<number> {
+  if (process.platform !== "linux") return residentByPs(pids);
   const roughly = sum(pids.map(residentOf));
-  return roughly <= enough ? roughly : sum(pids.map((pid) => shareOf(pid) ?? residentOf(pid)));
+  if (roughly <= enough) return roughly;
+  return sum(pids.map((pid) => shareOf(pid) ?? residentOf(pid)));
 }
 
 /** Memory of one process, shared pages included. */
 function residentOf(pid: number): number {
-  const text = readProc(pid, "status") ?? "";
-  return field(text, "RssAnon") + field(text, "RssShmem");
+  return memoryFields(pid, "status", "RssAnon", "RssShmem") ?? 0;
 }
 
 /** Memory of one process, with its share of shared pages; undefined when it is not readable. */
 function shareOf(pid: number): number | undefined {
-  const text = readProc(pid, "smaps_rollup");
-  if (text === undefined || text === "") return undefined;
-  return text.includes("\nPss_Anon:")
-    ? field(text, "Pss_Anon") + field(text, "Pss_Shmem")
-    : field(text, "Pss");
+  const file = "smaps_rollup";
+  return memoryFields(pid, file, "Pss_Anon", "Pss_Shmem") ?? memoryFields(pid, file, "Pss");
 }
 
-function readProc(pid: number, name: string): string | undefined {
-  return attempt(() => withSpareFile(() => readFileSync(`/proc/${pid}/${name}`, "latin1")));
-}
-
-/** A line such as `RssAnon:    1234 kB`, in bytes. */
-function field(text: string, name: string): number {
-  const [, kilobytes = "0"] = new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text) ?? [];
-  return Number(kilobytes) * 1024;
+/** The sum of lines such as `RssAnon:    1234 kB` in bytes; undefined when there are none, or the file is not readable. */
+function memoryFields(pid: number, file: string, ...names: readonly string[]): number | undefined {
+  const text = attempt(() => withSpareFile(() => readFileSync(`/proc/${pid}/${file}`, "latin1"))) ?? "";
+  const lines = text.matchAll(/^(\w+):\s+(\d+) kB$/gm);
+  const found = [...lines].flatMap(([, name = "", kilobytes]) =>
+    names.includes(name) ? Number(kilobytes) : [],
+  );
+  return found.length === 0 ? undefined : sum(found) * 1024;
 }
 
 async function residentByPs(pids: readonly number[]): Promise<number> {
-  const args = ["-o", "rss=", "-p", pids.join(",")];
   try {
-    const { stdout } = await promisify(execFile)("ps", args, {
-      env: { PATH: "/bin:/usr/bin" },
-      timeout: 2000,
-    });
+    const args = ["-o", "rss=", "-p", pids.join(",")];
+    const { stdout } = await promisify(execFile)("ps", args, psOptions);
     return sum(stdout.trim().split(/\s+/).map(Number)) * 1024;
   } catch {
     return 0; // none of them lives any more
@@ -288,22 +278,19 @@ function sum(numbers: readonly number[]): number {
  * which {@link memoryOf} counts. Linux only.
  */
 export function openMemoryOf(pids: readonly number[]): number {
+  /** By device and inode. */
   const sizes = new Map<string, number>();
-  for (const pid of pids) for (const [file, bytes] of openMemory(pid)) sizes.set(file, bytes);
+  for (const pid of pids) {
+    for (const name of attempt(() => readdirSync(`/proc/${pid}/fd`)) ?? []) {
+      const path = `/proc/${pid}/fd/${name}`;
+      if (attempt(() => readlinkSync(path))?.startsWith("/memfd:") !== true) continue;
+      const file = attempt(() => statSync(path));
+      if (file !== undefined) sizes.set(`${file.dev}:${file.ino}`, file.blocks * 512);
+    }
+  }
   if (sizes.size === 0) return 0;
-  const open = sum([...sizes.values()]);
-  return Math.max(0, open - sum(pids.map((pid) => field(readProc(pid, "status") ?? "", "RssShmem"))));
-}
-
-/** By device and inode. */
-function openMemory(pid: number): (readonly [string, number])[] {
-  const folder = `/proc/${pid}/fd`;
-  return (attempt(() => readdirSync(folder)) ?? []).flatMap((name) => {
-    const path = `${folder}/${name}`;
-    if (attempt(() => readlinkSync(path))?.startsWith("/memfd:") !== true) return [];
-    const file = attempt(() => statSync(path));
-    return file === undefined ? [] : [[`${file.dev}:${file.ino}`, file.blocks * 512] as const];
-  });
+  const mapped = pids.map((pid) => memoryFields(pid, "status", "RssShmem") ?? 0);
+  return Math.max(0, sum([...sizes.values()]) - sum(mapped));
 }
 
 /** Undefined when the process has ended or is not readable. */

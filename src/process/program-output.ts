@@ -81,16 +81,14 @@ export class ProgramOutput {
   }
 
   #listen(from: StreamName, stream: Readable): void {
-    const take = (chunk: Buffer): void => this.#take(from, chunk);
+    const take = (chunk: Buffer): void => {
+      const room = Math.max(0, this.#limit - this.#counts[from]);
+      this.#counts[from] += chunk.length;
+      if (room > 0) this.#keep(from, this.#decoders[from].write(chunk.subarray(0, room)));
+    };
     stream.on("data", take);
     // A stream goes on flowing without a listener.
     this.#detach.push(() => stream.off("data", take));
-  }
-
-  #take(from: StreamName, chunk: Buffer): void {
-    const room = Math.max(0, this.#limit - this.#counts[from]);
-    this.#counts[from] += chunk.length;
-    if (room > 0) this.#keep(from, this.#decoders[from].write(chunk.subarray(0, room)));
   }
 
   #keep(from: StreamName, text: string): void {
@@ -119,9 +117,9 @@ export class TextTail {
    * empty.
    */
   get text(): string | undefined {
-    const text = this.#bytes.toString("utf8").trimEnd();
-    const whole = (this.#isCut ? withoutFirstPart(text) : text).trim();
-    return whole === "" ? undefined : whole;
+    let text = this.#bytes.toString("utf8").trimEnd();
+    if (this.#isCut) text = text.includes("\n") ? text.replace(/^.*\n/, "") : text.replace(/^\S*/, "…");
+    return text.trim() || undefined;
   }
 
   push(chunk: Buffer): void {
@@ -129,11 +127,6 @@ export class TextTail {
     const last = chunk.subarray(-tailLength);
     this.#bytes = Buffer.concat([this.#bytes.subarray(last.length - tailLength), last]).subarray(-tailLength);
   }
-}
-
-function withoutFirstPart(text: string): string {
-  const line = text.indexOf("\n");
-  return line === -1 ? text.replace(/^\S*/, "…") : text.slice(line + 1);
 }
 
 /** Recorded of one stream, in bytes. */
@@ -158,8 +151,14 @@ export class WholeLines {
     const taken = chunk.subarray(0, recordedLimit - this.#taken);
     this.#taken += taken.length;
     this.#omitted += chunk.length - taken.length;
-    if (taken.length > 0) this.#take(taken);
-    if (taken.length < chunk.length) this.#dropUnfinished();
+    const end = taken.lastIndexOf(newline) + 1;
+    this.#unfinished.push(taken.subarray(0, end));
+    if (end > 0) this.flush();
+    this.#unfinished.push(taken.subarray(end));
+    if (taken.length === chunk.length) return;
+    // The line that the limit has cut in two is left out as a whole.
+    this.#omitted += this.#unfinished.length;
+    this.#unfinished.clear();
   }
 
   /** Gives an unfinished line. */
@@ -173,19 +172,6 @@ export class WholeLines {
     const omitted = this.#omitted;
     this.#omitted = 0;
     return omitted;
-  }
-
-  #take(bytes: Buffer): void {
-    const end = bytes.lastIndexOf(newline) + 1;
-    this.#unfinished.push(bytes.subarray(0, end));
-    if (end > 0) this.flush();
-    this.#unfinished.push(bytes.subarray(end));
-  }
-
-  /** The line that the limit has cut in two is left out as a whole. */
-  #dropUnfinished(): void {
-    this.#omitted += this.#unfinished.length;
-    this.#unfinished.clear();
   }
 }
 

@@ -91,13 +91,12 @@ export function guardUndo(steps: readonly UndoStep[]): { release(): void } {
   };
 }
 
-/** At exit an error cannot be reported; the watchdog tries again. */
 function undoAll(): void {
   for (const steps of undos.values()) {
     try {
       undo(steps);
     } catch {
-      continue;
+      continue; // an error cannot be reported at exit; the watchdog tries again
     }
   }
 }
@@ -143,49 +142,37 @@ export type UndoStep =
 
 /** Undoes changes in order. Throws what the file system throws. */
 export function undo(steps: readonly UndoStep[]): void {
-  for (const step of steps) undoStep(step);
-}
-
-function undoStep(step: UndoStep): void {
-  switch (step.kind) {
-    case "move-back":
-      return unless(["ENOENT"], () => renameSync(step.from, step.to));
-    case "remove-file":
-      return unless(["ENOENT", "ENOTDIR"], () => rmSync(step.path));
-    case "remove-folder":
-      return unless(["ENOENT", "ENOTEMPTY", "EEXIST", "ENOTDIR"], () => rmdirSync(step.path));
+  for (const step of steps) {
+    try {
+      if (step.kind === "move-back") renameSync(step.from, step.to);
+      else if (step.kind === "remove-file") rmSync(step.path);
+      else rmdirSync(step.path);
+    } catch (error) {
+      const code = error instanceof Error && "code" in error ? String(error.code) : "";
+      if (!undone[step.kind].includes(code)) throw error;
+    }
   }
 }
 
-function unless(codes: readonly string[], change: () => void): void {
-  try {
-    change();
-  } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "";
-    if (!codes.includes(code)) throw error;
-  }
-}
+/** Errors which say that there is nothing to undo. */
+const undone: Readonly<Record<UndoStep["kind"], readonly string[]>> = {
+  "move-back": ["ENOENT"],
+  "remove-file": ["ENOENT", "ENOTDIR"],
+  "remove-folder": ["ENOENT", "ENOTEMPTY", "EEXIST", "ENOTDIR"],
+};
 
 /** The same for a POSIX shell; undefined when a path has a line break. */
 export function undoScript(steps: readonly UndoStep[]): string | undefined {
-  const script = steps.map(stepScript).join("; ");
+  const lines = steps.map((step) => {
+    if (step.kind === "remove-file") return `rm -f ${quote(step.path)}`;
+    if (step.kind === "remove-folder") return `rmdir ${quote(step.path)}`;
+    const [from, to] = [quote(step.from), quote(step.to)];
+    // mv would move it into a folder.
+    const clear = `[ ! -L ${to} ] || rm -f ${to}`;
+    return `if [ -e ${from} ] || [ -L ${from} ]; then ${clear}; [ -d ${to} ] || mv -f ${from} ${to}; fi`;
+  });
+  const script = lines.join("; ");
   return /[\n\r\0]/.test(script) ? undefined : script;
-}
-
-function stepScript(step: UndoStep): string {
-  switch (step.kind) {
-    case "move-back": {
-      const from = quote(step.from);
-      const to = quote(step.to);
-      // mv would move it into a folder.
-      const clear = `[ ! -L ${to} ] || rm -f ${to}`;
-      return `if [ -e ${from} ] || [ -L ${from} ]; then ${clear}; [ -d ${to} ] || mv -f ${from} ${to}; fi`;
-    }
-    case "remove-file":
-      return `rm -f ${quote(step.path)}`;
-    case "remove-folder":
-      return `rmdir ${quote(step.path)}`;
-  }
 }
 
 function quote(text: string): string {
