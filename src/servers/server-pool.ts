@@ -5,7 +5,7 @@ import { lifetimeOf, type Trial } from "../core/plan/plan.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { openSession, type StartOptions } from "./client/open-session.ts";
 import type { ServerHost } from "./connections/host.ts";
-import { createFilters, hasFilters, RateLimiter } from "./filters/filters.ts";
+import type { RateLimiter, TrialFilters } from "./filters/filters.ts";
 import type { Gateway } from "./gateway/endpoint.ts";
 import { type HostOptions, openHost } from "./start-server.ts";
 import { serveTrial, type TrialServer } from "./trial-server.ts";
@@ -40,7 +40,7 @@ interface Entry {
   /** Rejects when it cannot be opened. */
   readonly opening: Promise<ServerHost>;
   /** Counts the requests of all agents that the host serves; absent: each trial has its own count. */
-  readonly limiter: RateLimiter | undefined;
+  limiter?: RateLimiter;
   users: number;
   /** It is given to nobody any more, and stopped with its last use. */
   isDropped: boolean;
@@ -152,6 +152,7 @@ export class ServerPool implements AsyncDisposable {
       throw error;
     });
     const seeds = JSON.stringify([seed, trial.task, trial.agent, trial.variant, trial.attempt]);
+    const filters = await createFiltersOf(spec, seeds, entry);
     const lease = { host, shared: entry.key !== undefined, end };
     return serveTrial(lease, {
       ...start,
@@ -159,7 +160,7 @@ export class ServerPool implements AsyncDisposable {
       spec,
       started,
       gateway: () => (this.#gateway ??= this.#options.createGateway()),
-      ...(hasFilters(spec) ? { filters: createFilters(spec, { seed: seeds, limiter: entry.limiter }) } : {}),
+      ...(filters === undefined ? {} : { filters }),
     });
   }
 
@@ -177,12 +178,10 @@ export class ServerPool implements AsyncDisposable {
       known.users += 1;
       return known;
     }
-    const isLimited = key !== undefined && spec.rateLimit !== undefined;
     const entry: Entry = {
       key,
       group,
       opening: this.#open(request),
-      limiter: isLimited ? new RateLimiter(spec.rateLimit) : undefined,
       users: 1,
       isDropped: key === undefined,
     };
@@ -216,6 +215,19 @@ export class ServerPool implements AsyncDisposable {
     if (opened.status === "fulfilled") await opened.value.stop();
     this.#entries.delete(entry);
   }
+}
+
+/** The filters of a trial's server, which are loaded only when they are used; undefined: none. */
+async function createFiltersOf(
+  spec: ServerSpec,
+  seed: string,
+  entry: Entry,
+): Promise<TrialFilters | undefined> {
+  const { tools, faults = [], rateLimit } = spec;
+  if (tools === undefined && faults.length === 0 && rateLimit === undefined) return undefined;
+  const { createFilters, RateLimiter: Limiter } = await import("./filters/filters.ts");
+  if (entry.key !== undefined && rateLimit !== undefined) entry.limiter ??= new Limiter(rateLimit);
+  return createFilters(spec, { seed, limiter: entry.limiter });
 }
 
 /** Trials that differ in their number only. */

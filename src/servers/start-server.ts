@@ -3,7 +3,6 @@ import type { ServerSpec } from "../core/formats/model.ts";
 import { openSession, type StartOptions } from "./client/open-session.ts";
 import type { ServerSession } from "./client/session.ts";
 import type { ServerHost } from "./connections/host.ts";
-import { openHttpHost } from "./http/http-host.ts";
 import { openStdioHost } from "./stdio/stdio-host.ts";
 
 export interface HostOptions {
@@ -36,17 +35,19 @@ export async function openHost(
   spec: ServerSpec,
   { validateSchema = noValidator }: HostOptions = {},
 ): Promise<ServerHost> {
+  // The others are loaded only when they are used.
   switch (spec.transport) {
     case "stdio":
       return openStdioHost(name, spec);
     case "mock": {
-      // Loaded only when it is used.
       const { openMockHost } = await import("./mock/mock-host.ts");
       return openMockHost(name, spec, { validateSchema });
     }
     case "shttp":
-    case "sse":
+    case "sse": {
+      const { openHttpHost } = await import("./http/http-host.ts");
       return openHttpHost(name, spec);
+    }
   }
 }
 

@@ -3,7 +3,6 @@ import type { ServerSpec } from "../core/formats/model.ts";
 import type { ServerSession } from "./client/session.ts";
 import { openSession, type StartOptions } from "./client/open-session.ts";
 import type { ServerHost } from "./connections/host.ts";
-import { FilterChain } from "./filters/filter-chain.ts";
 import type { TrialFilters } from "./filters/filters.ts";
 import type { Gateway, GatewayEndpoint } from "./gateway/endpoint.ts";
 
@@ -104,11 +103,13 @@ class ServedServer implements TrialServer {
   async agentSession({ signal }: { readonly signal: AbortSignal }): Promise<ServerSession> {
     const { emit, filters, spec } = this.#options;
     if (filters === undefined) return this.session;
-    this.#agentSession ??= openSession(this.#host, spec, {
-      ...this.#options,
-      signal,
-      connect: { agent: true, filters: new FilterChain(filters.of({ server: this.#host.name, emit })) },
-    });
+    this.#agentSession ??= import("./filters/filter-chain.ts").then(({ FilterChain }) =>
+      openSession(this.#host, spec, {
+        ...this.#options,
+        signal,
+        connect: { agent: true, filters: new FilterChain(filters.of({ server: this.#host.name, emit })) },
+      }),
+    );
     return this.#agentSession;
   }
 

@@ -8,7 +8,6 @@ import { FilterChain } from "./filter-chain.ts";
 import {
   createFilters,
   type FiltersOptions,
-  hasFilters,
   nameMatcher,
   randomSequence,
   RateLimiter,
@@ -76,14 +75,6 @@ function connect(make: ReturnType<typeof createFilters>, client?: string) {
 
 const filtered = (rules: Rules, options: Partial<FiltersOptions> = {}) =>
   connect(createFilters(specOf(rules), { seed: "0", ...options }));
-
-it("knows whether a server has filters", () => {
-  expect(hasFilters(specOf({}))).toBe(false);
-  expect(hasFilters(specOf({ faults: [] }))).toBe(false);
-  expect(hasFilters(specOf({ tools: [] }))).toBe(true);
-  expect(hasFilters(specOf({ rateLimit: { requests: 1, perMs: 1 } }))).toBe(true);
-  expect(hasFilters(specOf({ faults: [{ kind: "drop", probability: 1 }] }))).toBe(true);
-});
 
 it("hides tools in answers of tools/list only, and keeps the rest of the answer", async () => {
   const { say, hear, toClient, events } = filtered({ tools: ["read*"] });

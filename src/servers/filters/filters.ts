@@ -32,11 +32,6 @@ export interface TrialFilters {
   unmetFaults(): readonly Fault[];
 }
 
-/** Whether a server has filters. */
-export function hasFilters({ tools, faults = [], rateLimit }: ServerSpec): boolean {
-  return tools !== undefined || faults.length > 0 || rateLimit !== undefined;
-}
-
 /**
  * Creates the filters of one trial and server, in order from the client to the server: allow-list, faults, rate limit. The
  * connections of a trial share what is counted.
