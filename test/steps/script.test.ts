@@ -35,7 +35,7 @@ afterAll(() => {
   rmSync(temporary, { recursive: true, force: true });
 });
 
-/** Names of the folders for texts of scripts that are there now. */
+/** Names of the folders for texts of scripts that exist now. */
 function leftFolders(): string[] {
   return readdirSync(tmpdir()).filter((name) => name.startsWith("mcpvals-script-"));
 }
@@ -44,109 +44,91 @@ function inline(text: string, parts: Partial<ScriptStep> = {}): ScriptStep {
   return script({ inline: text }, { outputs, ...parts });
 }
 
+function file(path: string, parts: Partial<ScriptStep> = {}): ScriptStep {
+  return script({ file: path }, { outputs, ...parts });
+}
+
 describe("a script's file", () => {
   it("is started itself when it is executable", async () => {
     const trial = testTrial();
-    const path = writeTaskFile(
-      trial,
-      "bin/check.js",
-      "#!/usr/bin/env node\nconsole.log(process.argv[1])",
-      0o755,
-    );
-    const { outcome, outputs: given } = await playStep(script({ file: "bin/check.js" }, { outputs }), {
-      trial,
-    });
+    const text = "#!/usr/bin/env node\nconsole.log(process.argv[1])";
+    const path = writeTaskFile(trial, "bin/check.js", text, 0o755);
+    const { outcome, outputs: given } = await playStep(file("bin/check.js"), { trial });
     expect([outcome, given]).toEqual(["passed", { out: realpathSync(path), err: "", code: "0" }]);
   });
 
   it("may be a program that no interpreter runs", async () => {
     const trial = testTrial();
     copyFileSync("/bin/echo", join(trial.dir, "say"));
-    const { outputs: given } = await playStep(script({ file: "say" }, { args: ["hello"], outputs }), {
-      trial,
-    });
-    expect(given).toMatchObject({ out: "hello" });
+    expect((await playStep(file("say", { args: ["hello"] }), { trial })).text("out")).toBe("hello");
   });
 
   it.each([
     ["python3", '#!/usr/bin/env python3\nprint("py", 2 ** 3)', "py 8"],
     ["node", "#!/usr/bin/env node\nconsole.log(`js ${2 ** 3}`)", "js 8"],
     ["an interpreter with an argument", "#!/bin/sh -u\necho $-", "u"],
-    [
-      "an interpreter with several arguments",
-      "#!/usr/bin/env -S sh -u -f\necho $- && set +u && echo $-",
-      "f",
-    ],
-    ["the shell, without a first line for it", 'echo "sh $0"', "sh "],
-  ])("that is not executable is run by %s, and keeps its mode", async (_, text, said) => {
+    ["one with several arguments", "#!/usr/bin/env -S sh -u -f\necho $- && set +u && echo $-", "f"],
+    ["the shell, without a first line", 'echo "sh $0"', "sh "],
+  ])("that is not executable is run by %s, and keeps its mode", async (_, text, printed) => {
     const trial = testTrial();
     const path = writeTaskFile(trial, "check", text, 0o640);
-    const { outcome, outputs: given } = await playStep(script({ file: "check" }, { outputs }), { trial });
-    expect(outcome).toBe("passed");
-    expect(given).toMatchObject({ out: expect.stringContaining(said) as unknown });
+    const played = await playStep(file("check"), { trial });
+    expect(played.outcome).toBe("passed");
+    expect(played.text("out")).toContain(printed);
     expect(statSync(path).mode & 0o777).toBe(0o640);
   });
 
-  it("that is executable but says not by what is run by the shell of the task", async () => {
+  it("that is executable but has no first line is run by the shell of the task", async () => {
     const trial = testTrial();
     const shell = writeTaskFile(trial, "shell", '#!/bin/sh\necho "mine $#"\n', 0o755);
     writeTaskFile(trial, "check", "echo no\n", 0o755);
-    const { outputs: given } = await playStep(script({ file: "check" }, { env: { SHELL: shell }, outputs }), {
-      trial,
-    });
-    expect(given).toMatchObject({ out: "mine 1" });
+    const played = await playStep(file("check", { env: { SHELL: shell } }), { trial });
+    expect(played.text("out")).toBe("mine 1");
   });
 
   it("runs in the task's folder, or in its own", async () => {
     const trial = testTrial({ "sub/check.sh": "pwd" });
     const folder = realpathSync(trial.dir);
-    const file = { file: "sub/check.sh" };
-    const task = await playStep(script(file, { outputs }), { trial });
-    const own = await playStep(script(file, { workdir: "script", outputs }), { trial });
-    expect([task.outputs?.["out"], own.outputs?.["out"]]).toEqual([folder, join(folder, "sub")]);
+    const run = async (workdir: ScriptStep["workdir"]): Promise<string> =>
+      (await playStep(file("sub/check.sh", { workdir }), { trial })).text("out");
+    expect([await run("task"), await run("script")]).toEqual([folder, join(folder, "sub")]);
   });
 
-  it("has to be inside the task's folder, and to be there", async () => {
-    const outside = await playStep(script({ file: "../check.sh" }));
-    expect(outside.report).toMatchObject({ outcome: "error", error: { code: "task/outside" } });
-    const missing = await playStep(script({ file: "check.sh" }));
-    expect(missing.report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
-    expect(missing.report.error).toMatchObject({ message: expect.stringContaining("check.sh") as unknown });
+  it.each([
+    ["../check.sh", "task/outside", /leads to/],
+    ["check.sh", "step/cannot-run", /check\.sh/],
+    ["folder", "step/cannot-run", /regular file/],
+    ["pipe", "step/cannot-run", /regular file/],
+  ])("has to be a file in the task's folder: %s", async (path, code, message) => {
     const trial = testTrial();
     mkdirSync(join(trial.dir, "folder"));
-    const folder = await playStep(script({ file: "folder" }), { trial });
-    expect(folder.report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
     execFileSync("mkfifo", [join(trial.dir, "pipe")]);
-    const pipe = await playStep(script({ file: "pipe" }), { trial });
-    expect(pipe.report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
+    const { report } = await playStep(file(path), { trial });
+    expect(report).toMatchObject({ outcome: "error", error: { code } });
+    expect((report.error as McpvalsError).message).toMatch(message);
   });
 
   it.each([0o644, 0o755])("whose interpreter is missing makes an error (%o)", async (mode) => {
     const trial = testTrial();
     writeTaskFile(trial, "check", "#!/no/such/interpreter\n", mode);
-    const { report } = await playStep(script({ file: "check" }), { trial });
-    expect(report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
-    expect(report.error).toMatchObject({
-      message: expect.stringMatching(/^the script cannot be started: .*\/no\/such\/interpreter|\/check/),
-      details: { hint: expect.stringContaining("first line") as unknown },
-    });
+    const { report } = await playStep(file("check"), { trial });
+    const message = expect.stringMatching(
+      /^the script cannot be started: .*\/no\/such\/interpreter|\/check/,
+    ) as string;
+    const details = { hint: expect.stringContaining("first line") as string };
+    expect(report.error).toMatchObject({ code: "step/cannot-run", message, details });
   });
 });
 
 describe("a script's text", () => {
-  it("is run by the shell in the task's folder, from a file outside of it that goes afterwards", async () => {
+  it("is run by the shell in the task's folder, from a file outside of it that is removed", async () => {
     const trial = testTrial();
     const before = leftFolders();
     const { text } = await playStep(inline('pwd; ls -A; echo "$0"; cat'), { trial });
-    const [folder, file, ...rest] = text("out").split("\n");
+    const [folder, path, ...rest] = text("out").split("\n");
     expect([folder, rest]).toEqual([realpathSync(trial.dir), []]);
-    expect(file).toMatch(/mcpvals-script-[\w-]+.script$/);
-    expect(file).not.toContain(trial.dir);
-    expect(leftFolders()).toEqual(before);
-  });
-
-  it("goes too when its time is up, and when it cannot be started", async () => {
-    const before = leftFolders();
+    expect(path).toMatch(/mcpvals-script-[\w-]+.script$/);
+    expect(path).not.toContain(trial.dir);
     const late = await playStep(inline("exec sleep 1000", { timeoutMs: 300 }));
     const broken = await playStep(inline("#!/no/such/interpreter"));
     expect([late.outcome, broken.outcome]).toEqual(["timeout", "error"]);
@@ -163,7 +145,7 @@ describe("a script's text", () => {
     expect(text("out").replaceAll(/['"]/g, "")).toMatch(/^\[a b, ?\$HOME\]( True)?$/);
   });
 
-  it("is told to the ports' keeper with everything else that it starts with", async () => {
+  it("releases the ports in everything that it starts with", async () => {
     const trial = testTrial();
     await playStep(inline(": 1001", { args: ["1002"], env: { P: "1003" } }), { trial });
     expect(trial.released).toEqual(expect.arrayContaining([": 1001", "1002", "1003"]));
@@ -174,61 +156,67 @@ describe("a script", () => {
   it("gets the task's environment and the step's on top", async () => {
     const trial = testTrial();
     const env = { ...trial.env, A: "world", B: "world" };
-    const { outputs: given } = await playStep(inline('echo "$A $B"', { env: { B: "step" } }), {
+    const played = await playStep(inline('echo "$A $B"', { env: { B: "step" } }), {
       trial: { ...trial, env },
     });
-    expect(given).toMatchObject({ out: "world step" });
+    expect(played.text("out")).toBe("world step");
   });
 
   it("has templates in all its texts", async () => {
     const trial = testTrial({ "check.sh": "exit 7" });
     const scope = trustedScope({ v: "x y", name: "check" });
-    const text = await playStep(inline('echo {v | sh} "$1" "$A"', { args: ["1 {v}"], env: { A: "2 {v}" } }), {
-      trial,
-      scope,
-    });
-    expect(text.outputs).toMatchObject({ out: "x y 1 x y 2 x y" });
-    expect(text.input).toEqual({
-      inline: `echo 'x y' "$1" "$A"`,
-      args: ["1 x y"],
-      env: { A: "2 x y" },
-      protocol: "exit-code",
-    });
-    const file = await playStep(script({ file: "{name}.sh" }), { trial, scope });
-    expect([file.outcome, file.input]).toEqual(["failed", { file: "check.sh", protocol: "exit-code" }]);
+    const step = inline('echo {v | sh} "$1" "$A"', { args: ["1 {v}"], env: { A: "2 {v}" } });
+    const played = await playStep(step, { trial, scope });
+    expect(played.text("out")).toBe("x y 1 x y 2 x y");
+    const given = { inline: `echo 'x y' "$1" "$A"`, args: ["1 x y"], env: { A: "2 x y" } };
+    expect(played.input).toEqual({ ...given, protocol: "exit-code" });
+    const named = await playStep(file("{name}.sh"), { trial, scope });
+    expect([named.outcome, named.input]).toEqual(["failed", { file: "check.sh", protocol: "exit-code" }]);
   });
 
-  it("passes with exit code 0 only; what it wrote is kept either way", async () => {
+  it("passes with exit code 0 only; its output is kept either way", async () => {
     const passed = await playStep(inline("echo fine; echo really >&2"));
-    expect(passed.report.checks).toMatchObject([
-      { name: "exit code", passed: true, expected: 0, message: "it exited with 0" },
-    ]);
-    expect(passed.report.checks[0]?.actual).toMatchObject({ exitCode: 0 });
+    const check = { name: "exit code", passed: true, expected: 0, message: "it exited with 0" };
+    expect(passed.report.checks).toMatchObject([{ ...check, actual: { exitCode: 0 } }]);
     const failed = await playStep(inline("echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three; exit 9"));
-    expect(failed.outcome).toBe("failed");
-    expect(failed.report.checks).toEqual([
-      {
-        name: "exit code",
-        passed: false,
-        expected: 0,
-        actual: { exitCode: 9, output: "one\ntwo\nthree" },
-        message: "it exited with 9, expected 0: two",
-        untried: true,
-      },
+    const actual = { exitCode: 9, output: "one\ntwo\nthree" };
+    const message = "it exited with 9, expected 0: two";
+    expect(failed.report.checks).toEqual([{ ...check, passed: false, actual, message, untried: true }]);
+  });
+
+  it.each([
+    ["kill -9 $$", "failed", "it was ended by SIGKILL, expected 0"],
+    [
+      "head -c 10000003 /dev/zero | tr '\\0' x",
+      "passed",
+      "it exited with 0 (3 bytes of its output were dropped)",
+    ],
+  ])("that does %s has %s: %s", async (text, outcome, message) => {
+    const played = await playStep(inline(text, { outputs: {} }));
+    expect([played.outcome, played.checks]).toEqual([
+      outcome,
+      [["exit code", outcome === "passed", message]],
     ]);
   });
 
-  it("fails when a signal ended it, and tells what was dropped of its output", async () => {
-    const killed = await playStep(inline("kill -9 $$"));
-    expect([killed.outcome, killed.checks]).toEqual([
-      "failed",
-      [["exit code", false, "it was ended by SIGKILL, expected 0"]],
-    ]);
-    const long = await playStep(inline("head -c 10000003 /dev/zero | tr '\\0' x", { outputs: {} }));
-    expect(long.checks).toEqual([
-      ["exit code", true, "it exited with 0 (3 bytes of its output were dropped)"],
-    ]);
-  });
+  it.each([
+    ["check.py", "echo no; exit 3", true],
+    ["check.sh", "echo no; exit 3", false],
+    ["good.py", "#!/bin/sh\necho no; exit 3", false],
+  ])(
+    "in %s without a first line gets a remark when it fails or is broken",
+    async (path, text, isRemarked) => {
+      const remark =
+        "The file has no #! line, so the shell ran it; begin it with #!/usr/bin/env python3, say.";
+      const trial = testTrial({ [path]: text });
+      const failed = await playStep(file(path), { trial });
+      const message = `it exited with 3, expected 0: no${isRemarked ? `. ${remark}` : ""}`;
+      expect(failed.checks).toEqual([["exit code", false, message]]);
+      const broken = await playStep(file(path, { protocol: "json" }), { trial });
+      const { hint } = (broken.report.error as McpvalsError).details;
+      expect(hint).toMatch(isRemarked ? remark : /^With protocol: json/);
+    },
+  );
 });
 
 const json: Partial<ScriptStep> = { protocol: "json", outputs: {} };
@@ -239,7 +227,8 @@ function answering(answer: unknown, options: PlayStepOptions = {}): Promise<Play
 }
 
 describe("a script with the JSON protocol", () => {
-  it("reads what there is to know from its stdin", async () => {
+  it("reads the trial from its stdin", async () => {
+    const agent = { output: "It is 5.", exitCode: 0 };
     const toolCall = {
       serverName: "calc",
       toolName: "add",
@@ -247,32 +236,23 @@ describe("a script with the JSON protocol", () => {
       result: { content: [] },
       timestamp: "2026-01-01T00:00:00.000Z",
     };
-    const trial = testTrial(
-      {},
-      {
-        task: "sums",
-        prompt: "Add 🦊.",
-        agent: { output: "It is 5.", exitCode: 0 },
-        outputs: new Map([["make", { id: "7" }]]),
-        history: () => ({ toolCalls: [toolCall], resourceReads: [], promptGets: [] }),
-      },
-    );
+    const callHistory = { toolCalls: [toolCall], resourceReads: [], promptGets: [] };
+    const parts = { task: "sums", prompt: "Add 🦊.", agent, history: () => callHistory };
+    const trial = testTrial({}, { ...parts, outputs: new Map([["make", { id: "7" }]]) });
     await answering({ passed: true }, { trial });
-    expect(JSON.parse(readFileSync(join(trial.dir, "input.json"), "utf8"))).toEqual({
+    const read = (dir: string): JsonObject =>
+      JSON.parse(readFileSync(join(dir, "input.json"), "utf8")) as JsonObject;
+    expect(read(trial.dir)).toEqual({
       task: { name: "sums", prompt: "Add 🦊." },
-      agent: { output: "It is 5.", exitCode: 0 },
-      mcp: { callHistory: { toolCalls: [toolCall], resourceReads: [], promptGets: [] } },
+      agent,
+      mcp: { callHistory },
       env: trial.env,
       steps: { make: { outputs: { id: "7" } } },
       workspace: trial.workspace,
     });
-  });
-
-  it("sees no agent before there was one", async () => {
-    const trial = testTrial();
-    await answering({ passed: true }, { trial });
-    const input = JSON.parse(readFileSync(join(trial.dir, "input.json"), "utf8")) as JsonObject;
-    expect([input["agent"], input["steps"]]).toEqual([null, {}]);
+    const early = testTrial();
+    await answering({ passed: true }, { trial: early });
+    expect(read(early.dir)).toMatchObject({ agent: null, steps: {} });
   });
 
   it.each([
@@ -294,73 +274,71 @@ console.log(JSON.stringify({ passed: given.task.name === "sums", reason: "saw " 
     ],
   ])("works in %s", async (_, text) => {
     const agent = { output: "It is 5 🦊.", exitCode: 0 };
-    const play = (task: string): Promise<PlayedStep> =>
-      playStep(inline(text, json), { trial: testTrial({}, { task, agent }) });
-    const [passed, failed] = [await play("sums"), await play("other")];
-    expect([passed.outcome, passed.checks]).toEqual(["passed", [["passed", true, "saw It is 5 🦊."]]]);
-    expect([failed.outcome, failed.checks]).toEqual(["failed", [["passed", false, "saw It is 5 🦊."]]]);
+    for (const [task, passed] of [["sums", true] as const, ["other", false] as const]) {
+      const { outcome, checks } = await playStep(inline(text, json), {
+        trial: testTrial({}, { task, agent }),
+      });
+      expect(outcome).toBe(passed ? "passed" : "failed");
+      expect(checks).toEqual([["passed", passed, "saw It is 5 🦊."]]);
+    }
   });
 
-  it("gives its checks and outputs", async () => {
-    const played = await answering({
-      passed: true,
-      reason: "all there",
-      checks: [
-        { name: "pod exists", passed: true, message: "found" },
-        { name: "pod runs", passed: true },
-      ],
-      outputs: { uid: "a-1", labels: { app: ["web", 1, null] } },
-    });
-    expect(played.report).toMatchObject({
+  it("gives its checks and outputs, and further outputs of the step", async () => {
+    const given = { uid: "a-1", labels: { app: ["web", 1, null] } };
+    const checks = [
+      { name: "pod exists", passed: true, message: "found" },
+      { name: "pod runs", passed: true },
+    ];
+    const { report } = await answering({ passed: true, reason: "all there", checks, outputs: given });
+    const whole = { expected: true, actual: true };
+    expect(report).toMatchObject({
       outcome: "passed",
       checks: [
-        { name: "passed", passed: true, expected: true, actual: true, message: "all there" },
-        { name: "pod exists", passed: true, expected: true, actual: true, message: "found" },
-        { name: "pod runs", passed: true, message: "it holds" },
+        { name: "passed", passed: true, ...whole, message: "all there" },
+        { ...checks[0], ...whole },
+        { ...checks[1], message: "it holds" },
       ],
-      outputs: { uid: "a-1", labels: { app: ["web", 1, null] } },
+      outputs: given,
     });
-  });
-
-  it("may take further outputs from its own, and from what it wrote", async () => {
     const text = `echo log >&2; echo '{"passed": true, "outputs": {"uid": "a-1"}}'`;
-    const named = {
-      protocol: "json",
-      outputs: { id: "id {outputs.uid}", err: "{stderr} {exitCode}" },
-    } as const;
-    const { outputs: given } = await playStep(inline(text, named));
-    expect(given).toEqual({ uid: "a-1", id: "id a-1", err: "log 0" });
+    const named = { id: "id {outputs.uid}", err: "{stderr} {exitCode}" };
+    const played = await playStep(inline(text, { protocol: "json", outputs: named }));
+    expect(played.outputs).toEqual({ uid: "a-1", id: "id a-1", err: "log 0" });
   });
 
-  it("fails when it says so, and when one of its checks failed", async () => {
-    const said = await answering({ passed: false, checks: [{ name: "a", passed: true }] });
-    expect([said.outcome, said.checks]).toEqual([
+  it.each<[object, string, unknown[]]>([
+    [
+      { passed: false, checks: [{ name: "a", passed: true }] },
       "failed",
       [
         ["passed", false, "the script says that it failed"],
         ["a", true, "it holds"],
       ],
-    ]);
-    const contradicts = await answering({
-      passed: true,
-      checks: [{ name: "a", passed: false, message: "not" }],
-    });
-    expect([contradicts.outcome, contradicts.checks]).toEqual([
+    ],
+    [
+      { passed: true, checks: [{ name: "a", passed: false, message: "not" }] },
       "failed",
       [
         ["passed", true, "the script says that it passed"],
         ["a", false, "not"],
       ],
-    ]);
-  });
-
-  it("may write null for what it does not give, and more than is asked", async () => {
-    const nothing = { reason: null, checks: null, outputs: null };
-    const played = await answering({ passed: true, ...nothing, score: 3 });
-    expect([played.outcome, played.report.outputs]).toEqual(["passed", undefined]);
-    expect(
-      (await answering({ passed: true, checks: [{ name: "a", passed: true, message: null }] })).outcome,
-    ).toBe("passed");
+    ],
+    [
+      { passed: true, reason: null, checks: null, outputs: null, score: 3 },
+      "passed",
+      [["passed", true, "the script says that it passed"]],
+    ],
+    [
+      { passed: true, reason: " ", checks: [{ name: "a", passed: false, message: null }] },
+      "failed",
+      [
+        ["passed", true, "the script says that it passed"],
+        ["a", false, "it does not hold"],
+      ],
+    ],
+  ])("that answers %j has %s", async (answer, outcome, checks) => {
+    const played = await answering(answer);
+    expect([played.outcome, played.checks, played.report.outputs]).toEqual([outcome, checks, undefined]);
   });
 
   it.each<[unknown, string]>([
@@ -381,35 +359,26 @@ console.log(JSON.stringify({ passed: given.task.name === "sums", reason: "saw " 
       { passed: true, checks: [{ name: "a", passed: true, message: 1 }] },
       'checks[0] has "message" as a number, not a text',
     ],
-  ])("is broken, which is an error and no failure, when it answers %j", async (answer, problem) => {
+  ])("is broken, which is an error and not a failure, when it answers %j", async (answer, problem) => {
     const { report } = await answering(answer);
-    expect(report).toMatchObject({ outcome: "error", checks: [], error: { code: "step/broken-script" } });
-    expect(report.error).toMatchObject({ message: `the script is broken: ${problem}` });
+    const error = { code: "step/broken-script", message: `the script is broken: ${problem}` };
+    expect(report).toMatchObject({ outcome: "error", checks: [], error });
     expect(report.outputs).toBeUndefined();
   });
 
+  const notOne = "what it wrote on stdout is not one JSON object";
+  const passed = '{"passed": true}';
+  const twice = String.raw`{"passed": false, "p\u0061ssed": true}`;
   it.each([
     ["echo why >&2; exit 1", "it exited with 1", "stderr:\nwhy"],
-    [`echo '{"passed": true}'; exit 3`, "it exited with 3", 'stdout:\n{"passed": true}'],
+    [`echo '${passed}'; exit 3`, "it exited with 3", `stdout:\n${passed}`],
     [`echo '{"passed": false}'; exit 1`, "it exited with 1", 'stdout:\n{"passed": false}'],
     ["kill -9 $$", "it was ended by SIGKILL", undefined],
     ["true", "it wrote nothing on stdout", undefined],
-    ["echo hello", "what it wrote on stdout is not one JSON object", "stdout:\nhello"],
-    [
-      `echo log; echo '{"passed": true}'`,
-      "what it wrote on stdout is not one JSON object",
-      'stdout:\nlog\n{"passed": true}',
-    ],
-    [
-      `echo '{"passed": false, "p\\u0061ssed": true}'`,
-      'what it wrote on stdout is not one JSON object: duplicate key "passed"',
-      'stdout:\n{"passed": false, "p\\u0061ssed": true}',
-    ],
-    [
-      `echo '{"passed": true}'; echo '{"passed": true}'`,
-      "what it wrote on stdout is not one JSON object",
-      'stdout:\n{"passed": true}\n{"passed": true}',
-    ],
+    ["echo hello", notOne, "stdout:\nhello"],
+    [`echo log; echo '${passed}'`, notOne, `stdout:\nlog\n${passed}`],
+    [`echo '${twice}'`, `${notOne}: duplicate key "passed"`, `stdout:\n${twice}`],
+    [`echo '${passed}'; echo '${passed}'`, notOne, `stdout:\n${passed}\n${passed}`],
   ])("is broken when it does %s", async (text, problem, detail) => {
     const { report } = await playStep(inline(text, json));
     expect(report).toMatchObject({ outcome: "error", error: { code: "step/broken-script" } });
@@ -420,30 +389,7 @@ console.log(JSON.stringify({ passed: given.task.name === "sums", reason: "saw " 
 
   it("is broken when its answer was too long to be kept, even if the rest is blank", async () => {
     const text = `printf '{"passed": true}'; head -c 10000000 /dev/zero | tr '\\0' ' '`;
-    const { report } = await playStep(inline(text, json));
-    expect(report).toMatchObject({ outcome: "error", error: { code: "step/broken-script" } });
-    expect(report.error).toMatchObject({
-      message: "the script is broken: its answer is too long and was cut",
-    });
-  });
-});
-
-describe("a script without a first line that the shell ran", () => {
-  const remark = "The file has no #! line, so the shell ran it; begin it with #!/usr/bin/env python3, say.";
-
-  it("is told so when it fails", async () => {
-    const trial = testTrial({ "check.py": "echo no; exit 3", "check.sh": "echo no; exit 3" });
-    const failed = await playStep(script({ file: "check.py" }), { trial });
-    expect(failed.checks).toEqual([["exit code", false, `it exited with 3, expected 0: no. ${remark}`]]);
-    const named = await playStep(script({ file: "check.sh" }), { trial });
-    expect(named.checks).toEqual([["exit code", false, "it exited with 3, expected 0: no"]]);
-  });
-
-  it("is told so when it is broken", async () => {
-    const trial = testTrial({ "check.py": "exit 3", "good.py": "#!/bin/sh\nexit 3" });
-    const broken = await playStep(script({ file: "check.py" }, { protocol: "json" }), { trial });
-    expect((broken.report.error as McpvalsError).details.hint).toBe(remark);
-    const good = await playStep(script({ file: "good.py" }, { protocol: "json" }), { trial });
-    expect((good.report.error as McpvalsError).details.hint).toMatch(/^With protocol: json/);
+    const message = "the script is broken: its answer is too long and was cut";
+    expect((await playStep(inline(text, json))).report.error).toMatchObject({ message });
   });
 });
