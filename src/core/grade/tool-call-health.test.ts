@@ -9,9 +9,11 @@ import {
   TrialEvents,
   workflowTask,
 } from "../../../test/support/trial-events.ts";
-import type { Json, JsonObject, Task } from "../formats/model.ts";
+import type { Json, Task } from "../formats/model.ts";
 import type { Grade, GradeContext } from "./grader.ts";
 import { toolCallHealth } from "./tool-calls.ts";
+
+type Play = (trial: TrialEvents) => number | void;
 
 async function grade(
   trial: TrialEvents,
@@ -21,49 +23,42 @@ async function grade(
   return toolCallHealth.grade(trial.trajectory(task), context ?? gradeContext());
 }
 
-/** A trial with one call in one turn. */
-function answered(result: Json, outputSchema?: Json): { trial: TrialEvents; response: number } {
+/** A trial with one call of `add` in one turn, and the number of its response. */
+function answered(result: Json, outputSchema?: Json): readonly [TrialEvents, number] {
   const tool = { name: "add", ...(outputSchema === undefined ? {} : { outputSchema }) };
   const trial = new TrialEvents().server("calc", [tool]);
   let response = 0;
-  trial.turn("Do.", () => {
-    response = trial.call("add", {}, result).response;
-  });
-  return { trial, response };
+  trial.turn("Do.", () => (response = trial.call("add", {}, result).response));
+  return [trial, response];
 }
 
-const expectingNotFound = workflowTask({ turns: [{ user: "Do.", expectedError: "not found" }] });
+/** A call with an HTTP status; the number of its request, or of its response where it was refused with a text. */
+const withStatus =
+  (status: number, refusal?: string): Play =>
+  (trial) => {
+    const call = trial.request("add", {});
+    trial.status(call, status);
+    return refusal === undefined ? call.seq : trial.refuse(call, -32603, refusal);
+  };
 
 describe("a healthy call", () => {
-  it("has a result that is no error", async () => {
-    const { trial, response } = answered(textResult("5"));
-    expect(await grade(trial)).toEqual({
-      grader: "tool-call-health",
-      verdict: "pass",
-      score: 1,
-      reason: "1 call healthy",
-      evidence: [response],
-    });
-  });
-
-  it.each<[string, JsonObject]>([
+  it.each<[string, Json, Json?]>([
+    ["text", textResult("5")],
     ["empty content", { content: [] }],
     ["isError: false", { content: [], isError: false }],
     ["structured content alone", { structuredContent: {} }],
-    ["members that nobody knows", { content: [], more: 1, _meta: {} }],
-  ])("may have %s", async (_, result) => {
-    expect(await grade(answered(result).trial)).toMatchObject({ verdict: "pass" });
-  });
-
-  it("has structured content that its tool's outputSchema allows", async () => {
+    ["unknown members", { content: [], more: 1, _meta: {} }],
+    ["a value that fits the outputSchema", structuredResult({ sum: 5 }), { type: "object" }],
+  ])("may have %s", async (_, result, outputSchema) => {
     const asked: Json[] = [];
-    const { trial } = answered(structuredResult({ sum: 5 }), { type: "object" });
+    const [trial, response] = answered(result, outputSchema);
     const context = gradeContext((schema, value) => {
       asked.push([schema, value]);
       return { status: "valid" };
     });
-    expect(await grade(trial, workflowTask(), context)).toMatchObject({ verdict: "pass" });
-    expect(asked).toEqual([[{ type: "object" }, { sum: 5 }]]);
+    const healthy = { verdict: "pass", score: 1, reason: "1 call healthy", evidence: [response] };
+    expect(await grade(trial, workflowTask(), context)).toEqual({ grader: "tool-call-health", ...healthy });
+    expect(asked).toEqual(outputSchema === undefined ? [] : [[outputSchema, { sum: 5 }]]);
   });
 
   it.each([200, 202, 299])("may have HTTP status %d", async (status) => {
@@ -76,135 +71,81 @@ describe("a healthy call", () => {
 });
 
 describe("an unhealthy call", () => {
-  it.each<[string, Json, string]>([
-    ["isError", errorResult("disk full"), "add answered isError: disk full"],
-    ["isError without text", { content: [], isError: true }, "add answered isError"],
-    ["no content", { more: 1 }, 'add answered without content: {"more":1}'],
+  const answers =
+    (result: Json): Play =>
+    (trial) =>
+      trial.call("add", {}, result).response;
+  const neither = "the response has neither a result object nor an error";
+  it.each<[string, Play, string]>([
+    ["isError", answers(errorResult("disk full")), "answered isError: disk full"],
+    ["isError without text", answers({ content: [], isError: true }), "answered isError"],
+    ["no content", answers({ more: 1 }), 'answered without content: {"more":1}'],
     [
       "content that is no list",
-      { content: "5" },
-      "add answered with unusable content: content is not a list",
+      answers({ content: "5" }),
+      "answered with unusable content: content is not a list",
     ],
-    ["no result object", 5, "add gave no result: the response has neither a result object nor an error"],
-    ["a long error", errorResult("x".repeat(400)), `add answered isError: ${"x".repeat(300)}…`],
-  ])("answers with %s", async (_, result, reason) => {
-    const { trial, response } = answered(result);
-    expect(await grade(trial)).toEqual({
-      grader: "tool-call-health",
-      verdict: "fail",
-      score: 0,
-      reason,
-      evidence: [response],
-    });
-  });
-
-  it("gets a JSON-RPC error", async () => {
+    ["no result object", answers(5), `gave no result: ${neither}`],
+    ["a long error", answers(errorResult("x".repeat(400))), `answered isError: ${"x".repeat(300)}…`],
+    [
+      "a JSON-RPC error",
+      (trial) => trial.refuse(trial.request("add", {}), -32602, "Unknown tool"),
+      "answered with an error: Unknown tool (code -32602)",
+    ],
+    ["no answer", (trial) => trial.request("add", {}).seq, "gave no result: never answered"],
+    ["no server", (trial) => trial.reject("add"), "cannot be called: no server offers it"],
+    ["HTTP 199", withStatus(199), "answered HTTP 199"],
+    ["HTTP 300", withStatus(300), "answered HTTP 300"],
+    ["HTTP 500", withStatus(500), "answered HTTP 500"],
+    ["HTTP 500 and an error", withStatus(500, "boom"), "answered HTTP 500: boom (code -32603)"],
+  ])("has %s", async (_, play, reason) => {
     const trial = new TrialEvents();
-    const response = trial.refuse(trial.request("add", {}), -32602, "Unknown tool");
-    expect(await grade(trial)).toMatchObject({
-      verdict: "fail",
-      reason: "add answered with an error: Unknown tool (code -32602)",
-      evidence: [response],
-    });
-  });
-
-  it("is never answered", async () => {
-    const trial = new TrialEvents();
-    const { seq } = trial.request("add", {});
-    expect(await grade(trial)).toMatchObject({
-      verdict: "fail",
-      reason: "add gave no result: never answered",
-      evidence: [seq],
-    });
-  });
-
-  it("asks for a tool that nobody offers", async () => {
-    const trial = new TrialEvents();
-    const seq = trial.reject("ad", "no server offers it");
-    expect(await grade(trial)).toMatchObject({
-      verdict: "fail",
-      reason: "ad cannot be called: no server offers it",
-      evidence: [seq],
-    });
+    const evidence = [play(trial)];
+    const failed = { verdict: "fail", score: 0, reason: `add ${reason}`, evidence };
+    expect(await grade(trial)).toEqual({ grader: "tool-call-health", ...failed });
   });
 
   it("is of a tool that its server does not offer", async () => {
-    const trial = new TrialEvents().server("shop", [{ name: "total" }]).server(
-      "many",
-      [..."abcdefghijkl"].map((letter) => ({ name: `tool-${letter.repeat(9)}` })),
-    );
+    const names = [..."abcdefghijkl"].map((letter) => `tool-${letter.repeat(9)}`);
+    const many = names.map((name) => ({ name }));
+    const trial = new TrialEvents().server("shop", [{ name: "total" }]).server("many", many);
     trial.call("totall", {}, errorResult("Tool totall not found"));
     trial.refuse(trial.request("total", {}, { server: "many" }), -32602, "Unknown tool");
     trial.reject("totla");
-    const offered = [..."abcdefghij"].map((letter) => `tool-${letter.repeat(9)}`).join(", ");
+    trial.call("totalx", {}, textResult("5"));
+    const offered = names.slice(0, 10).join(", ");
     const reasons = [
       'totall answered isError: Tool totall not found (the server offers no such tool; did you mean "total"?)',
       `total answered with an error: Unknown tool (code -32602) (the server offers no such tool; offered: ${offered} and 2 more)`,
       'totla cannot be called: no server offers it (did you mean "total"?)',
+      'totalx was answered (the server offers no such tool; did you mean "total"?)',
     ];
-    expect((await grade(trial)).reason).toBe(`3 of 3 calls unhealthy: ${reasons.join("; ")}`);
+    expect((await grade(trial)).reason).toBe(`4 of 4 calls unhealthy: ${reasons.join("; ")}`);
   });
 
-  it.each([199, 300, 404, 500])("gets HTTP status %d", async (status) => {
-    const trial = new TrialEvents();
-    const call = trial.request("add", {});
-    trial.status(call, status);
-    expect(await grade(trial)).toMatchObject({
-      verdict: "fail",
-      reason: `add answered HTTP ${status}`,
-      evidence: [call.seq],
-    });
-  });
-
-  it("gets an HTTP status that says otherwise than its answer", async () => {
-    const trial = new TrialEvents();
-    const call = trial.request("add", {});
-    trial.status(call, 500);
-    const response = trial.refuse(call, -32603, "boom");
-    expect(await grade(trial)).toMatchObject({
-      reason: "add answered HTTP 500: boom (code -32603)",
-      evidence: [response],
-    });
-  });
-
-  it("violates its tool's outputSchema", async () => {
-    const { trial, response } = answered(structuredResult({ sum: "5" }), { type: "object" });
-    const error = {
-      instancePath: "/sum",
-      keyword: "type",
-      params: { type: "number" },
-      message: "must be number",
-    };
-    const context = gradeContext(() => ({
-      status: "invalid",
-      errors: [
-        { ...error, actual: '"5"' },
-        { ...error, instancePath: "" },
-      ],
-    }));
-    expect(await grade(trial, workflowTask(), context)).toMatchObject({
-      verdict: "fail",
-      score: 0,
-      reason: 'add violates its outputSchema: /sum must be number, is "5", the value must be number',
-      evidence: [response],
-    });
-  });
-
-  it("gives no structured content where an outputSchema is declared", async () => {
-    expect(await grade(answered(textResult("5"), { type: "object" }).trial)).toMatchObject({
-      verdict: "fail",
-      reason: "add declares an outputSchema but gave no structuredContent",
-    });
-  });
-
-  it("has an outputSchema that cannot be used", async () => {
-    const context = gradeContext(() => ({ status: "unusable", reason: "it refers to itself without end" }));
-    expect(
-      await grade(answered(structuredResult({}), { $ref: "#" }).trial, workflowTask(), context),
-    ).toMatchObject({
-      verdict: "fail",
-      reason: "add has an outputSchema that cannot be used: it refers to itself without end",
-    });
+  const error = { instancePath: "/sum", keyword: "type", params: {}, message: "must be number" };
+  it.each<[Json, Parameters<typeof gradeContext>[0], string]>([
+    [
+      structuredResult({ sum: "5" }),
+      () => ({
+        status: "invalid",
+        errors: [
+          { ...error, actual: '"5"' },
+          { ...error, instancePath: "" },
+        ],
+      }),
+      'add violates its outputSchema: /sum must be number, is "5", the value must be number',
+    ],
+    [textResult("5"), undefined, "add declares an outputSchema but gave no structuredContent"],
+    [
+      structuredResult({}),
+      () => ({ status: "unusable", reason: "it refers to itself without end" }),
+      "add has an outputSchema that cannot be used: it refers to itself without end",
+    ],
+  ])("does not fit its outputSchema: %j", async (result, checkSchema, reason) => {
+    const [trial, response] = answered(result, { type: "object" });
+    const graded = await grade(trial, workflowTask(), gradeContext(checkSchema));
+    expect(graded).toMatchObject({ verdict: "fail", score: 0, reason, evidence: [response] });
   });
 
   it("is measured by the schema of its own server, as declared last", async () => {
@@ -213,199 +154,147 @@ describe("an unhealthy call", () => {
       .server("two", [{ name: "add", outputSchema: "other" }]);
     trial.list([{ name: "add", outputSchema: "new" }], { server: "one" });
     trial.call("add", {}, structuredResult({}), { server: "one" });
+    const errorOf = (message: string) => ({ ...error, instancePath: "", message });
     const context = gradeContext((schema) => ({
       status: "invalid",
-      errors: [{ instancePath: "", keyword: "", params: {}, message: JSON.stringify(schema) }],
+      errors: [errorOf(JSON.stringify(schema))],
     }));
-    expect(await grade(trial, workflowTask(), context)).toMatchObject({
-      reason: 'add violates its outputSchema: the value "new"',
-    });
+    const reason = 'add violates its outputSchema: the value "new"';
+    expect(await grade(trial, workflowTask(), context)).toMatchObject({ reason });
+  });
+
+  it("is of a tool that its server lists twice", async () => {
+    const trial = new TrialEvents().server("calc", [{ name: "add" }, { name: "add" }]);
+    trial.call("add", {}, textResult("5"));
+    const reason = "add is listed 2 times by its server";
+    expect(await grade(trial)).toMatchObject({ verdict: "fail", reason });
   });
 });
 
 describe("several calls", () => {
-  it("are scored by the share that is healthy, and the others are told", async () => {
+  it("are scored by the share that is healthy, and the others are named, up to five", async () => {
     const trial = new TrialEvents();
-    const sick: number[] = [];
-    trial.call("add", {}, textResult("5"));
-    sick.push(trial.call("div", {}, errorResult("by zero")).response);
-    trial.call("add", {}, textResult("5"));
-    sick.push(trial.call("mod", {}, errorResult("by zero")).response);
-    expect(await grade(trial)).toEqual({
-      grader: "tool-call-health",
-      verdict: "fail",
-      score: 0.5,
-      reason: "2 of 4 calls unhealthy: div answered isError: by zero; mod answered isError: by zero",
-      evidence: sick,
-    });
-  });
-
-  it("are told up to five", async () => {
-    const trial = new TrialEvents();
-    for (let index = 1; index <= 7; index += 1) trial.call(`t${index}`, {}, errorResult("no"));
-    const { reason, evidence } = await grade(trial);
+    const evidence: number[] = [];
+    for (let index = 1; index <= 7; index += 1)
+      evidence.push(trial.call(`t${index}`, {}, errorResult("no")).response);
+    for (let index = 1; index <= 7; index += 1) trial.call("add", {}, textResult("5"));
     const told = [1, 2, 3, 4, 5].map((index) => `t${index} answered isError: no`).join("; ");
-    expect(reason).toBe(`7 of 7 calls unhealthy: ${told}; and 2 more`);
-    expect(evidence).toHaveLength(7);
+    const reason = `7 of 14 calls unhealthy: ${told}; and 2 more`;
+    expect(await grade(trial)).toMatchObject({ verdict: "fail", score: 0.5, reason, evidence });
   });
 
   it("count with those of verify steps, but without those that were tried again", async () => {
     const trial = new TrialEvents();
-    trial.step("call", { attempt: 1, checks: [check("result", false)] }, () =>
-      trial.call("add", {}, errorResult("busy")),
-    );
-    trial.step("call", { attempt: 2, checks: [check("result", true)] }, () =>
-      trial.call("add", {}, textResult("5")),
-    );
-    expect(await grade(trial, toolTestTask({ result: 5 }))).toMatchObject({
-      verdict: "pass",
-      score: 1,
-      reason: "1 call healthy",
-    });
+    const attempt = (number: number, passed: boolean, result: Json): number =>
+      trial.step("call", { attempt: number, checks: [check("result", passed)] }, () =>
+        trial.call("add", {}, result),
+      );
+    attempt(1, false, errorResult("busy"));
+    attempt(2, true, textResult("5"));
+    const healthy = { verdict: "pass", score: 1, reason: "1 call healthy" };
+    expect(await grade(trial, toolTestTask({ result: 5 }))).toMatchObject(healthy);
   });
 
-  it("that were had a fault injected have nothing to be judged by", async () => {
-    const trial = new TrialEvents();
-    const { id, server } = trial.request("add", {});
-    trial.emit({ type: "fault.injected", server, fault: "error", method: "tools/call", tool: "add", id });
-    expect(await grade(trial)).toMatchObject({
-      verdict: "skip",
-      reason: "every tool call had a fault injected",
-    });
-  });
-
-  it("that are none have nothing to be judged by", async () => {
+  it("are skipped when there are none, or only such that had a fault injected", async () => {
     const trial = new TrialEvents().server("calc", [{ name: "add" }]);
     trial.turn("Do.", () => trial.say("I will not."));
-    expect(await grade(trial)).toEqual({
-      grader: "tool-call-health",
-      verdict: "skip",
-      score: null,
-      reason: "no tool was called",
-      evidence: [],
-    });
+    const skip = { grader: "tool-call-health", verdict: "skip", score: null, evidence: [] };
+    expect(await grade(trial)).toEqual({ ...skip, reason: "no tool was called" });
+    const { id, server } = trial.request("add", {});
+    trial.emit({ type: "fault.injected", server, fault: "error", method: "tools/call", tool: "add", id });
+    expect(await grade(trial)).toEqual({ ...skip, reason: "every tool call had a fault injected" });
   });
 });
 
 describe("a turn that expects an error", () => {
-  it.each<[string, (trial: TrialEvents) => void]>([
-    ["isError", (trial) => trial.call("get", {}, errorResult("Page NOT FOUND."))],
-    ["a JSON-RPC error", (trial) => trial.refuse(trial.request("get", {}), 404, "Not found")],
-  ])("is healthy with %s of that text", async (_, play) => {
+  const missing = 'turn 1 expected a tool error containing "not found", there was none';
+  const get =
+    (result: Json): Play =>
+    (trial) =>
+      void trial.call("get", {}, result);
+  it.each<[string, Play, string, Partial<Grade>]>([
+    [
+      "isError of that text",
+      get(errorResult("Page NOT FOUND.")),
+      "not found",
+      { verdict: "pass", score: 1, reason: "1 call healthy, 1 of them failed as expected" },
+    ],
+    [
+      "a JSON-RPC error of that text",
+      (trial) => trial.refuse(trial.request("get", {}), 404, "Not found"),
+      "not found",
+      { verdict: "pass" },
+    ],
+    [
+      "that HTTP status",
+      (trial) => trial.status(trial.request("get", {}), 404),
+      "http 404",
+      { verdict: "pass" },
+    ],
+    [
+      "another text of an HTTP status",
+      (trial) => trial.status(trial.request("get", {}), 404),
+      "not found",
+      { score: 0 },
+    ],
+    [
+      "another error",
+      get(errorResult("disk full")),
+      "not found",
+      { score: 0, reason: `2 of 2 calls unhealthy: get answered isError: disk full; ${missing}` },
+    ],
+    ["our text on unusable content", get({ content: [{ text: "x" }] }), "no type", { score: 0 }],
+    ["our text on no content", get({}), "{}", { score: 0 }],
+    ["our text on no answer", (trial) => void trial.request("get", {}), "never answered", { score: 0 }],
+    ["our text on a rejected call", (trial) => trial.reject("get"), "no server", { score: 0 }],
+    [
+      "only calls that succeed",
+      get(textResult("not found is what I would say")),
+      "not found",
+      { verdict: "fail", score: 0.5, reason: `1 of 2 calls unhealthy: ${missing}` },
+    ],
+    ["no call at all", () => undefined, "not found", { score: 0, reason: missing, evidence: [] }],
+  ])("and gets %s", async (_, play, expectedError, expected) => {
     const trial = new TrialEvents().server("calc", [{ name: "get" }]);
-    trial.turn("Do.", () => play(trial));
-    expect(await grade(trial, expectingNotFound)).toMatchObject({
-      verdict: "pass",
-      score: 1,
-      reason: "1 call healthy, 1 of them failed as expected",
-    });
-  });
-
-  it("knows HTTP errors by their status", async () => {
-    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
-    trial.turn("Do.", () => trial.status(trial.request("get", {}), 404));
-    const task = workflowTask({ turns: [{ user: "Do.", expectedError: "http 404" }] });
-    expect(await grade(trial, task)).toMatchObject({ verdict: "pass" });
-    expect(await grade(trial, expectingNotFound)).toMatchObject({ verdict: "fail", score: 0 });
-  });
-
-  it("is unhealthy with another error, and without the expected one", async () => {
-    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
-    let response = 0;
-    trial.turn("Do.", () => {
-      response = trial.call("get", {}, errorResult("disk full")).response;
-    });
-    expect(await grade(trial, expectingNotFound)).toEqual({
-      grader: "tool-call-health",
-      verdict: "fail",
-      score: 0,
-      reason:
-        '2 of 2 calls unhealthy: get answered isError: disk full; turn 1 expected a tool error containing "not found", there was none',
-      evidence: [response],
-    });
-  });
-
-  it.each<[string, string, (trial: TrialEvents) => void]>([
-    ["unusable content", "no type", (trial) => void trial.call("get", {}, { content: [{ text: "x" }] })],
-    ["no content", "{}", (trial) => void trial.call("get", {}, {})],
-    ["no answer", "never answered", (trial) => void trial.request("get", {})],
-    ["a rejected call", "no server", (trial) => void trial.reject("get", "no server offers it")],
-  ])("is not found in what we say of %s", async (_, expectedError, act) => {
-    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
-    trial.turn("Do.", () => act(trial));
+    trial.turn("Do.", () => void play(trial));
     const task = workflowTask({ turns: [{ user: "Do.", expectedError }] });
-    expect(await grade(trial, task)).toMatchObject({ verdict: "fail", score: 0 });
+    expect(await grade(trial, task)).toMatchObject(expected);
   });
 
-  it("is unhealthy when all calls succeed", async () => {
-    const { trial, response } = answered(textResult("not found is what I would say"));
-    expect(await grade(trial, expectingNotFound)).toEqual({
-      grader: "tool-call-health",
-      verdict: "fail",
-      score: 0.5,
-      reason: '1 of 2 calls unhealthy: turn 1 expected a tool error containing "not found", there was none',
-      evidence: [response],
-    });
-  });
-
-  it("is unhealthy when no tool is called at all", async () => {
-    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
-    trial.turn("Do.");
-    expect(await grade(trial, expectingNotFound)).toEqual({
-      grader: "tool-call-health",
-      verdict: "fail",
-      score: 0,
-      reason: 'turn 1 expected a tool error containing "not found", there was none',
-      evidence: [],
-    });
-  });
-
-  it("does not lend its expectation to other turns", async () => {
+  it("does not lend its expectation to other turns, nor to calls outside of all turns", async () => {
+    const turns = [{ user: "One.", expectedError: "not found" }, { user: "Two." }];
     const trial = new TrialEvents().server("calc", [{ name: "get" }]);
     trial.turn("One.", () => trial.call("get", {}, errorResult("not found")));
     trial.turn("Two.", () => trial.call("get", {}, errorResult("not found")));
-    const turns = [{ user: "One.", expectedError: "not found" }, { user: "Two." }];
+    const reason = "1 of 2 calls unhealthy: get answered isError: not found";
     expect(await grade(trial, workflowTask({ turns }))).toMatchObject({
       verdict: "fail",
       score: 0.5,
-      reason: "1 of 2 calls unhealthy: get answered isError: not found",
+      reason,
     });
-  });
-
-  it("says nothing about calls outside of all turns", async () => {
-    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
-    trial.call("get", {}, errorResult("not found"));
-    expect(await grade(trial, expectingNotFound)).toMatchObject({ verdict: "fail", score: 0 });
+    const outside = new TrialEvents().server("calc", [{ name: "get" }]);
+    outside.call("get", {}, errorResult("not found"));
+    expect(await grade(outside, workflowTask({ turns }))).toMatchObject({ verdict: "fail", score: 0 });
   });
 });
 
-describe("a step that expects an error", () => {
-  const task = toolTestTask({ error: "not found" });
-
-  it("is healthy when its check has found it, also where the events do not have the text", async () => {
-    const trial = new TrialEvents();
-    trial.step("call", { checks: [check("error", true)] }, () => trial.status(trial.request("add", {}), 404));
-    expect(await grade(trial, task)).toMatchObject({
-      verdict: "pass",
-      reason: "1 call healthy, 1 of them failed as expected",
-    });
-  });
-
-  it("is unhealthy when the error was another one", async () => {
-    const trial = new TrialEvents();
-    trial.step("call", { checks: [check("error", false)] }, () =>
-      trial.call("add", {}, errorResult("disk full")),
-    );
-    expect(await grade(trial, task)).toMatchObject({
-      verdict: "fail",
-      score: 0,
-      reason: "add answered isError: disk full",
-    });
-  });
-
-  it("leaves it to verify-steps to say that there was none", async () => {
-    const trial = new TrialEvents();
-    trial.step("call", { checks: [check("error", false)] }, () => trial.call("add", {}, textResult("5")));
-    expect(await grade(trial, task)).toMatchObject({ verdict: "pass" });
-  });
+// That there was no error is said by verify-steps.
+it.each<[string, boolean, Play, Partial<Grade>]>([
+  [
+    "the error, also where its text is not recorded",
+    true,
+    withStatus(404),
+    { verdict: "pass", reason: "1 call healthy, 1 of them failed as expected" },
+  ],
+  [
+    "another error",
+    false,
+    (trial) => trial.call("add", {}, errorResult("disk full")).seq,
+    { score: 0, reason: "add answered isError: disk full" },
+  ],
+  ["no error", false, (trial) => trial.call("add", {}, textResult("5")).seq, { verdict: "pass" }],
+])("a step that expects an error and found %s", async (_, found, play, expected) => {
+  const trial = new TrialEvents();
+  trial.step("call", { checks: [check("error", found)] }, () => void play(trial));
+  expect(await grade(trial, toolTestTask({ error: "not found" }))).toMatchObject(expected);
 });
