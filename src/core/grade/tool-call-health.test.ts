@@ -289,10 +289,10 @@ it.each<[string, boolean, Play, Partial<Grade>]>([
   [
     "another error",
     false,
-    (trial) => trial.call("add", {}, errorResult("disk full")).seq,
+    (trial) => trial.call("add", {}, errorResult("disk full")).request,
     { score: 0, reason: "add answered isError: disk full" },
   ],
-  ["no error", false, (trial) => trial.call("add", {}, textResult("5")).seq, { verdict: "pass" }],
+  ["no error", false, (trial) => trial.call("add", {}, textResult("5")).request, { verdict: "pass" }],
 ])("a step that expects an error and found %s", async (_, found, play, expected) => {
   const trial = new TrialEvents();
   trial.step("call", { checks: [check("error", found)] }, () => void play(trial));

@@ -118,7 +118,11 @@ export type ServerTable = Readonly<Record<string, ServerSpec>>;
 
 /** The servers that a trial of a task starts in a variant. Throws when the plan names what the eval lacks, a bug of ours. */
 export function effectiveServers(spec: Eval, task: Task, variant: string | undefined): ServerTable {
-  if (variant !== undefined) return variantServers(spec, task, variant);
+  if (variant !== undefined) {
+    const servers = spec.variants?.find(({ name }) => name === variant)?.servers[task.name];
+    if (servers === undefined) throw new Error(`the plan names a variant that the eval lacks: ${variant}`);
+    return servers;
+  }
   const own = spec.taskServers?.[task.name];
   return Object.fromEntries(
     task.servers.map((name) => {
@@ -127,12 +131,6 @@ export function effectiveServers(spec: Eval, task: Task, variant: string | undef
       return [name, server];
     }),
   );
-}
-
-function variantServers({ variants = [] }: Eval, task: Task, name: string): ServerTable {
-  const servers = variants.find((variant) => variant.name === name)?.servers[task.name];
-  if (servers === undefined) throw new Error(`the plan names a variant that the eval lacks: ${name}`);
-  return servers;
 }
 
 /** What the lifetime of a server is unless it says. */
@@ -155,59 +153,43 @@ export interface Overrides {
 
 /** The eval with the overrides applied. */
 export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
-  const { variants, ...others } = overrides;
-  if (variants !== undefined) return applyOverrides(onlyVariants(spec, variants), others);
-  const { trials, concurrency, timeoutMs, selects } = others;
-  const chosen = selects === undefined ? spec.tasks : spec.tasks.filter(selects);
-  const selected = trials === undefined ? chosen : chosen.map(withoutRuns);
-  return {
+  const { trials = spec.trials, concurrency = spec.concurrency, timeoutMs, selects, variants } = overrides;
+  const tasks = spec.tasks.filter((task) => selects?.(task) !== false);
+  const kept = spec.variants?.filter(({ name }) => variants?.includes(name) !== false);
+  const changed: Eval = {
     ...spec,
-    ...(trials === undefined ? {} : { trials }),
+    trials,
     ...(concurrency === undefined ? {} : { concurrency }),
-    ...(timeoutMs === undefined ? { tasks: selected } : limitTimes(spec, selected, timeoutMs)),
+    tasks: overrides.trials === undefined ? tasks : tasks.map(withoutRuns),
+    ...(kept === undefined ? {} : { variants: kept }),
   };
+  return timeoutMs === undefined ? changed : limitTimes(changed, timeoutMs);
 }
 
-function onlyVariants(spec: Eval, names: readonly string[]): Eval {
-  const { variants = [] } = spec;
-  return { ...spec, variants: variants.filter(({ name }) => names.includes(name)) };
-}
-
-function limitTimes(
-  spec: Eval,
-  tasks: readonly Task[],
-  most: number,
-): Pick<Eval, "tasks" | "servers" | "limits" | "taskServers" | "variants"> {
+function limitTimes(spec: Eval, most: number): Eval {
   const { callMs, modelMs } = spec.limits;
   const { taskServers, variants } = spec;
-  const limited = (tables: TaskTables): TaskTables =>
-    mapValues(tables, (servers) => limitStarts(servers, most));
+  const limitStarts = (servers: ServerTable): ServerTable =>
+    mapValues(servers, (server) => ({
+      ...server,
+      startupTimeoutMs: Math.min(server.startupTimeoutMs, most),
+    }));
+  const limited = variants?.map(({ name, servers }) => ({ name, servers: mapValues(servers, limitStarts) }));
   return {
-    tasks: tasks.map((task) => limitSteps(task, most)),
-    servers: limitStarts(spec.servers, most),
-    ...(taskServers === undefined ? {} : { taskServers: limited(taskServers) }),
-    ...(variants === undefined
-      ? {}
-      : { variants: variants.map(({ name, servers }) => ({ name, servers: limited(servers) })) }),
+    ...spec,
+    tasks: spec.tasks.map((task) => limitSteps(task, most)),
+    servers: limitStarts(spec.servers),
+    ...(taskServers === undefined ? {} : { taskServers: mapValues(taskServers, limitStarts) }),
+    ...(limited === undefined ? {} : { variants: limited }),
     limits: { trialMs: most, callMs: Math.min(callMs, most), modelMs: Math.min(modelMs, most) },
   };
-}
-
-type Servers = Readonly<Record<string, ServerSpec>>;
-type TaskTables = Readonly<Record<string, Servers>>;
-
-function limitStarts(servers: Servers, most: number): Servers {
-  return mapValues(servers, (server) => ({
-    ...server,
-    startupTimeoutMs: Math.min(server.startupTimeoutMs, most),
-  }));
 }
 
 function mapValues<T>(record: Readonly<Record<string, T>>, change: (value: T) => T): Record<string, T> {
   return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
 }
 
-/** A number of attempts that was asked for wins over those of tasks. */
+/** A requested number of attempts wins over those of tasks. */
 function withoutRuns(task: Task): Task {
   if (task.portable?.runs === undefined) return task;
   const { runs: _, ...portable } = task.portable;
@@ -217,8 +199,6 @@ function withoutRuns(task: Task): Task {
 function limitSteps(task: Task, most: number): Task {
   // The steps of a task from a file of its own end with the trial anyway.
   if (task.portable !== undefined) return { ...task, portable: { ...task.portable, timeoutMs: most } };
-  return {
-    ...task,
-    verify: task.verify.map((step) => ({ ...step, timeoutMs: Math.min(step.timeoutMs, most) })),
-  };
+  const verify = task.verify.map((step) => ({ ...step, timeoutMs: Math.min(step.timeoutMs, most) }));
+  return { ...task, verify };
 }

@@ -12,32 +12,19 @@ import type { TrialResult } from "./result.ts";
  * grades broke: of such a one, the same for the steps that did not pass.
  */
 export function collectEvidence(events: readonly TraceEvent[], grades: readonly Grade[]): TraceEvent[] {
-  const wanted = new Set(grades.flatMap((grade) => grade.evidence));
-  for (const { run, attempt } of citedSteps(events, grades)) addAttempt(run, attempt, wanted);
-  const exchanges = new Set<string>();
-  for (const event of events) {
-    if (wanted.has(event.seq)) for (const key of exchangesOf(event)) exchanges.add(key);
-  }
+  const cited = new Set(grades.flatMap((grade) => grade.evidence));
+  const wanted = new Set(cited);
+  const runs = stepRuns(events);
+  if (grades.length === 0) {
+    for (const run of runs) {
+      const last = run.attempts.at(-1);
+      if (last !== undefined && isBroken(last)) addAttempt(run, last, wanted);
+    }
+  } else addCited(runs, cited, wanted);
+  const exchanges = new Set(events.flatMap((event) => (wanted.has(event.seq) ? exchangesOf(event) : [])));
   return events.filter(
     (event) => wanted.has(event.seq) || exchangesOf(event).some((key) => exchanges.has(key)),
   );
-}
-
-interface Cited {
-  readonly run: StepRun;
-  readonly attempt: StepAttempt;
-}
-
-function citedSteps(events: readonly TraceEvent[], grades: readonly Grade[]): readonly Cited[] {
-  const runs = stepRuns(events);
-  if (grades.length === 0) {
-    return runs.flatMap((run) => {
-      const attempt = run.attempts.at(-1);
-      return attempt !== undefined && isBroken(attempt) ? [{ run, attempt }] : [];
-    });
-  }
-  const cited = new Set(grades.flatMap((grade) => grade.evidence));
-  return [...attemptsIn(runs)].filter(({ attempt: { finished } }) => cited.has(finished?.seq ?? 0));
 }
 
 function isBroken({ started, finished }: StepAttempt): boolean {
@@ -46,22 +33,20 @@ function isBroken({ started, finished }: StepAttempt): boolean {
   return outcome !== "passed" && outcome !== "skipped" && finished?.ignored !== true;
 }
 
-function* attemptsIn(runs: readonly StepRun[]): Generator<Cited> {
+function addCited(runs: readonly StepRun[], cited: ReadonlySet<number>, wanted: Set<number>): void {
   for (const run of runs) {
     for (const attempt of run.attempts) {
-      yield { run, attempt };
-      yield* attemptsIn(attempt.children);
+      if (cited.has(attempt.finished?.seq ?? 0)) addAttempt(run, attempt, wanted);
+      addCited(attempt.children, cited, wanted);
     }
   }
 }
 
 function addAttempt(run: StepRun, attempt: StepAttempt, wanted: Set<number>): void {
   const [first = attempt] = run.attempts;
-  const own = [first, attempt].flatMap(({ started, finished }) => [
-    started.seq,
-    finished?.seq ?? started.seq,
-  ]);
-  for (const seq of [...own, ...attempt.messages]) wanted.add(seq);
+  for (const { started, finished } of [first, attempt])
+    wanted.add(started.seq).add(finished?.seq ?? started.seq);
+  for (const seq of attempt.messages) wanted.add(seq);
   for (const child of attempt.children) {
     const last = child.attempts.at(-1);
     if (last !== undefined) addAttempt(child, last, wanted);

@@ -22,75 +22,75 @@ export function renderTrace(events: readonly TraceEvent[]): string[] {
   });
 }
 
-type PathOf = ReturnType<typeof stepPaths>;
-
-function describe(event: TraceEvent, pathOf: PathOf): string {
+function describe(event: TraceEvent, pathOf: (step: string) => string): string {
   switch (event.type) {
     case "mcp.message":
       return describeMessage(event);
     case "server.stderr":
+      return `${event.server} stderr: ${shorten(event.text)}`;
     case "server.invalid_output":
-      return `${event.server} ${event.type === "server.stderr" ? "stderr" : "stdout, not MCP"}: ${shorten(event.text)}`;
-    case "extension.started":
-      return describeExtension(event);
+      return `${event.server} stdout, not MCP: ${shorten(event.text)}`;
+    case "extension.started": {
+      const { extension, package: from, version, protocol, sandbox, pid } = event;
+      const named = version === undefined ? from : `${from} (${version})`;
+      return `${extension} started: ${named}, ${protocol}, sandbox ${sandbox}, pid ${pid}`;
+    }
     case "extension.log":
       return `${event.extension} ${event.level}: ${shorten([event.message, preview(event.data)].join(" ").trim())}`;
     case "extension.stderr":
+      return `${event.extension} stderr: ${shorten(event.text)}`;
     case "extension.invalid_output":
-      return `${event.extension} ${event.type === "extension.stderr" ? "stderr" : "stdout, no message"}: ${shorten(event.text)}`;
+      return `${event.extension} stdout, no message: ${shorten(event.text)}`;
     case "agent.output":
       return `agent ${event.stream}: ${shorten(event.text)}`;
-    case "agent.tool":
-      return describeTool(event);
+    case "agent.tool": {
+      const { name, source, status, callId } = event;
+      const told = [event.args, event.result].flatMap((value) =>
+        value === undefined ? [] : [preview(value)],
+      );
+      return withDetails(`agent's tool ${name} (${source}, ${callId}) ${status}`, told.join(" → "));
+    }
     case "agent.message":
       return `assistant: ${shorten(event.text)}`;
     case "turn.started":
       return `user: ${shorten(event.user)}`;
-    case "trial.graded":
-      return describeGrades(event);
-    case "step.started":
-      return describeStart(event, pathOf);
+    case "trial.graded": {
+      const told = event.grades.map(({ grader, verdict, reason }) => `${grader} ${verdict}: ${reason}`);
+      return withDetails(`graded ${event.verdict}`, shorten(told.join("; ")));
+    }
+    case "step.started": {
+      const { phase, step, stepType, attempt, input } = event;
+      const again = attempt > 1 ? `, attempt ${attempt}` : "";
+      const line = shorten(describeInput(stepType, input));
+      return withDetails(`${phase}: ${pathOf(step)} begins (${stepType}${again})`, line);
+    }
     case "step.finished":
       return describeEnd(event, pathOf);
-    default:
-      return describeRest(event);
+    default: {
+      const { seq: _seq, at: _at, trial: _trial, type, ...rest } = event;
+      const fields = Object.entries(rest).map(([key, value]) => `${key}=${preview(value as Json)}`);
+      return [type, ...fields].join(" ");
+    }
   }
 }
 
-function describeMessage(event: EventOf<"mcp.message">): string {
-  const who = event.client === undefined ? event.server : `${event.server} (agent ${event.client})`;
-  const arrow = event.direction === "client-to-server" ? `→ ${who}` : `← ${who}`;
-  const { message } = event;
+function withDetails(what: string, details: string): string {
+  return details === "" ? what : `${what}: ${details}`;
+}
+
+function describeMessage({ client, server, direction, message }: EventOf<"mcp.message">): string {
+  const who = client === undefined ? server : `${server} (agent ${client})`;
+  const arrow = direction === "client-to-server" ? `→ ${who}` : `← ${who}`;
   if (!isJsonObject(message)) return `${arrow} ${preview(message)}`;
-  const id = message["id"] === undefined ? "" : ` #${preview(message["id"])}`;
-  if (typeof message["method"] === "string")
-    return `${arrow}${id} ${message["method"]} ${preview(message["params"])}`;
-  return message["error"] === undefined
-    ? `${arrow}${id} result ${preview(message["result"])}`
-    : `${arrow}${id} error ${preview(message["error"])}`;
+  const { id, method, params, error, result } = message;
+  const numbered = id === undefined ? arrow : `${arrow} #${preview(id)}`;
+  if (typeof method === "string") return `${numbered} ${method} ${preview(params)}`;
+  return error === undefined
+    ? `${numbered} result ${preview(result)}`
+    : `${numbered} error ${preview(error)}`;
 }
 
-function describeExtension(event: EventOf<"extension.started">): string {
-  const { extension, package: from, version, protocol, sandbox, pid } = event;
-  const named = version === undefined ? from : `${from} (${version})`;
-  return `${extension} started: ${named}, ${protocol}, sandbox ${sandbox}, pid ${pid}`;
-}
-
-function describeTool({ name, source, status, args, result, callId }: EventOf<"agent.tool">): string {
-  const told = [args, result].flatMap((value) => (value === undefined ? [] : [preview(value)]));
-  return `agent's tool ${name} (${source}, ${callId}) ${status}${told.length === 0 ? "" : `: ${told.join(" → ")}`}`;
-}
-
-function describeStart(
-  { phase, step, stepType, attempt, input }: EventOf<"step.started">,
-  pathOf: PathOf,
-): string {
-  const again = attempt > 1 ? `, attempt ${attempt}` : "";
-  const line = describeInput(stepType, input);
-  return `${phase}: ${pathOf(step)} begins (${stepType}${again})${line === "" ? "" : `: ${shorten(line)}`}`;
-}
-
-function describeEnd(event: EventOf<"step.finished">, pathOf: PathOf): string {
+function describeEnd(event: EventOf<"step.finished">, pathOf: (step: string) => string): string {
   const { phase, step, attempt, outcome, checks, outputs, durationMs, error, ignored } = event;
   const notes = [
     `${roundOff(durationMs)} ms`,
@@ -102,18 +102,7 @@ function describeEnd(event: EventOf<"step.finished">, pathOf: PathOf): string {
     ...(error === undefined ? [] : [`${error.code}: ${error.message}`]),
     ...Object.entries(outputs ?? {}).map(([name, value]) => `${name} = ${preview(value)}`),
   ];
-  const told = said.length === 0 ? "" : `: ${shorten(said.join("; "))}`;
-  return `${phase}: ${pathOf(step)} ${outcome} (${notes.join(", ")})${told}`;
-}
-
-function describeGrades({ verdict, grades }: EventOf<"trial.graded">): string {
-  const told = grades.map((grade) => `${grade.grader} ${grade.verdict}: ${grade.reason}`);
-  return `graded ${verdict}${told.length === 0 ? "" : `: ${shorten(told.join("; "))}`}`;
-}
-
-function describeRest({ seq: _seq, at: _at, trial: _trial, type, ...rest }: TraceEvent): string {
-  const fields = Object.entries(rest).map(([key, value]) => `${key}=${preview(value as Json)}`);
-  return [type, ...fields].join(" ");
+  return withDetails(`${phase}: ${pathOf(step)} ${outcome} (${notes.join(", ")})`, shorten(said.join("; ")));
 }
 
 function preview(value: Json | undefined): string {
@@ -136,7 +125,8 @@ const shownInput = 200;
 
 /** What a step works with, in one line: `GET http://…`, `$ command`; empty when there is nothing to say. */
 export function describeInput(stepType: string, input: JsonObject): string {
-  const line = describeValue(stepType, input) ?? restOf(input);
+  const members = Object.entries(input).map(([key, value]) => `${key} ${valueOf(value)}`);
+  const line = describeValue(stepType, input) ?? members.join(", ");
   return line.replaceAll(/\s*\n\s*/g, " ⏎ ").trim();
 }
 
@@ -147,10 +137,18 @@ function describeValue(stepType: string, input: JsonObject): string | undefined 
       return "run" in input ? `$ ${shellTextOf(input["run"], input)}` : undefined;
     case "http":
       return "url" in input ? `${textOf(input["method"] ?? "GET")} ${textOf(input["url"])}` : undefined;
-    case "file":
-      return describeFile(input);
-    case "script":
-      return describeScript(input);
+    case "file": {
+      const { path, action } = input;
+      const kind = isJsonObject(action) ? action["kind"] : action;
+      if (path === undefined) return undefined;
+      return typeof kind === "string" ? `${kind} ${textOf(path)}` : textOf(path);
+    }
+    case "script": {
+      const { file, inline } = isJsonObject(input["source"]) ? input["source"] : input;
+      const args = Array.isArray(input["args"]) ? (input["args"] as Json[]) : [];
+      if (file !== undefined) return [file, ...args].map(textOf).join(" ");
+      return inline === undefined ? undefined : shellTextOf(inline, input);
+    }
     case "mcp":
       return describeCall(input);
     case "extension":
@@ -167,20 +165,6 @@ function describeValue(stepType: string, input: JsonObject): string | undefined 
   }
 }
 
-function describeFile(input: JsonObject): string | undefined {
-  const { path, action } = input;
-  if (path === undefined) return undefined;
-  const kind = isJsonObject(action) ? action["kind"] : action;
-  return typeof kind === "string" ? `${kind} ${textOf(path)}` : textOf(path);
-}
-
-function describeScript(input: JsonObject): string | undefined {
-  const source = isJsonObject(input["source"]) ? input["source"] : input;
-  const { file, inline } = source;
-  if (file !== undefined) return [file, ...listOf(input["args"])].map(textOf).join(" ");
-  return inline === undefined ? undefined : shellTextOf(inline, input);
-}
-
 function shellTextOf(text: Json | undefined, { env }: JsonObject): string {
   return shownShellText(textOf(text), isJsonObject(env) ? env : {});
 }
@@ -192,17 +176,6 @@ function describeCall(input: JsonObject): string | undefined {
   const read = uri ?? resource;
   if (read !== undefined) return `${where}read ${textOf(read)}`;
   return prompt === undefined ? undefined : `${where}prompt ${textOf(prompt)} ${valueOf(args ?? {})}`;
-}
-
-/** The members in a row: `contains "ready"`. */
-function restOf(input: JsonObject): string {
-  return Object.entries(input)
-    .map(([key, value]) => `${key} ${valueOf(value)}`)
-    .join(", ");
-}
-
-function listOf(value: Json | undefined): readonly Json[] {
-  return Array.isArray(value) ? value : [];
 }
 
 function textOf(value: Json | undefined): string {

@@ -206,55 +206,58 @@ const shapeHints =
 export function createRedactor(secrets: readonly Secret[]): Redact {
   const names = new Map<string, string>();
   const labels = new Labels();
-  let search: Search | undefined;
+  let replace: Replace | undefined;
+  const current = (): Replace => (replace ??= replaceAll(names, labels));
   const add = ({ name, value }: Secret): void => {
     const label = labels.of(name, value);
     for (const form of writtenForms(value)) names.set(form, label);
     for (const whole of new Set([value, value.trim()]))
-      for (const { text, encoding } of encodedForms(whole))
+      for (const [text, encoding] of encodedForms(whole))
         if (!names.has(text) && !isTraceWord(text)) names.set(text, `${label} ${encoding}`);
-    search = undefined;
+    replace = undefined;
   };
   for (const secret of secrets) add(secret);
-  const current = (): Search => (search ??= searchFor(names, labels));
   const isClean = (json: string): boolean =>
     !current().finder.mayBeIn(json) && !shapeHints.test(json) && !markHints.test(json);
-  const change = <T>(value: T, replace: () => Replace): T => {
+  const change = <T>(value: T, redactText: (text: string) => string): T => {
     const json = writeJson(value);
-    return json !== undefined && isClean(json) ? value : (redactValue(value, replace()) as T);
+    return json !== undefined && isClean(json)
+      ? value
+      : (redactValue(value, { ...current(), redactText }) as T);
   };
-  const redact = <T>(value: T): T => change(value, current);
+  const redact = <T>(value: T): T => change(value, current().redactText);
   const fromOutside = <T>(value: T): T =>
-    change(value, () => ({
-      ...current(),
-      redactText: (text) => current().redactText(text.replaceAll(marks, inRoundBrackets)),
-    }));
+    change(value, (text) => current().redactText(text.replaceAll(marks, (mark) => `(${mark.slice(1, -1)})`)));
   return Object.assign(redact, { fromOutside, isClean, add });
 }
 
-/** Everything that follows from the secrets known so far. */
-function searchFor(names: ReadonlyMap<string, string>, labels: Labels): Search {
+/** Replaces the secrets that are known so far. */
+interface Replace {
+  readonly finder: SecretFinder;
+  readonly redactText: (text: string) => string;
+  readonly redactNumber: (value: number) => unknown;
+}
+
+function replaceAll(names: ReadonlyMap<string, string>, labels: Labels): Replace {
   const forms = [...names.keys()];
   const finder = new SecretFinder(forms);
-  const marks = new Map<string, string>();
-  const mark = (what: string): string => {
-    const known = marks.get(what) ?? markFor(what, forms);
-    if (marks.size < mostLabels) marks.set(what, known);
-    return known;
+  const known = new Map<string, string>();
+  const markOf = ({ form, whole }: Finding): string => {
+    const what = `${whole ? "" : "part of "}secret:${names.get(form) ?? labels.of("key", form)}`;
+    const mark = known.get(what) ?? markFor(what, forms);
+    if (known.size < mostLabels) known.set(what, mark);
+    return mark;
   };
-  const nameOf = (form: string): string => `secret:${names.get(form) ?? labels.of("key", form)}`;
   const redactText = (text: string): string => {
     const findings = finder.findIn(text);
     for (const { 0: key, index: start } of text.matchAll(knownShape))
       findings.push({ start, end: start + key.length, form: key, whole: true });
-    return replaced(text, findings, ({ form, whole }) =>
-      mark(whole ? nameOf(form) : `part of ${nameOf(form)}`),
-    );
+    return replaced(text, findings, markOf);
   };
   return {
     finder,
     redactText,
-    redactNumber: (value) => {
+    redactNumber(value) {
       const text = String(value);
       return secretNumber.test(text) && names.has(text) ? redactText(text) : value;
     },
@@ -317,10 +320,6 @@ const lastMark = "‹***›";
 const marks = /[[‹](?:\*\*\*|(?:part of )?secret:[^\]]{1,200})[\]›]/g;
 const markHints = /[[‹](?:\*\*\*|part of secret:|secret:)/;
 
-function inRoundBrackets(mark: string): string {
-  return `(${mark.slice(1, -1)})`;
-}
-
 /** What stands in the place of a secret: never a text that is, or with its neighbours becomes, a secret again. */
 function markFor(what: string, forms: readonly string[]): string {
   const marks = [`[${what}]`, "[***]"];
@@ -333,38 +332,24 @@ function overlap(form: string, mark: string): boolean {
   return cuts.some((cut) => form.endsWith(mark.slice(0, cut)) || form.startsWith(mark.slice(cut)));
 }
 
-interface Search extends Replace {
-  readonly finder: SecretFinder;
-}
-
-interface Replace {
-  readonly redactText: (text: string) => string;
-  readonly redactNumber: (value: number) => unknown;
-}
-
+/** The value without secrets; itself when there are none. */
 function redactValue(value: unknown, replace: Replace, depth = 0): unknown {
   if (typeof value === "string") return replace.redactText(value);
   if (typeof value === "number") return replace.redactNumber(value);
   if (typeof value !== "object" || value === null) return value;
   if (depth > deepestNesting) return "[nested too deeply to record]";
-  if (Array.isArray(value)) return redactArray(value, replace, depth);
-  return redactObject(value as Record<string, unknown>, replace, depth);
-}
-
-function redactArray(items: readonly unknown[], replace: Replace, depth: number): readonly unknown[] {
-  const changed = items.map((item) => redactValue(item, replace, depth + 1));
-  return changed.every((item, index) => Object.is(item, items[index])) ? items : changed;
-}
-
-function redactObject(object: Record<string, unknown>, replace: Replace, depth: number): object {
-  let same = true;
-  const entries = Object.entries(object).map(([key, item]) => {
-    const newKey = replace.redactText(key);
-    const newItem = redactValue(item, replace, depth + 1);
-    if (newKey !== key || !Object.is(newItem, item)) same = false;
+  const redactItem = (item: unknown): unknown => redactValue(item, replace, depth + 1);
+  if (Array.isArray(value)) {
+    const changed = value.map(redactItem);
+    return changed.every((item, index) => Object.is(item, value[index])) ? value : changed;
+  }
+  let isSame = true;
+  const entries = Object.entries(value).map(([key, item]) => {
+    const [newKey, newItem] = [replace.redactText(key), redactItem(item)];
+    if (newKey !== key || !Object.is(newItem, item)) isSame = false;
     return [newKey, newItem] as const;
   });
-  return same ? object : Object.fromEntries(withDistinctKeys(entries));
+  return isSame ? value : Object.fromEntries(withDistinctKeys(entries));
 }
 
 /** Two secrets as keys of one object must not become one key. */
@@ -378,37 +363,34 @@ function withDistinctKeys<T>(entries: readonly (readonly [string, T])[]): (reado
   });
 }
 
-/** A secret in another encoding than text, and the name of that encoding. */
-export interface EncodedForm {
-  readonly text: string;
-  readonly encoding: string;
-}
-
-/** Shorter ones are found by chance in what servers send. */
+/** Shorter encoded forms are found by chance in what servers send. */
 const shortestEncoded = 8;
 
 /**
- * What common encodings make of a secret: Base64 (RFC 4648, both alphabets, with and without padding, wherever in the
- * encoded bytes it stands, as in `Basic`), hexadecimals of its UTF-8, percent signs for every byte, HTML, and the other case.
+ * Common encodings of a secret, each with its name: Base64 (RFC 4648, both alphabets, with and without padding, at any place
+ * in the encoded bytes, as in `Basic`), hexadecimals of its UTF-8, percent signs for every byte, HTML, and the other case.
  */
-function encodedForms(value: string): readonly EncodedForm[] {
+function encodedForms(value: string): readonly (readonly [text: string, encoding: string])[] {
   const bytes = utf8(value);
   const hex = bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const percent = hex.replaceAll(/../g, "%$&");
+  const markup = Array.from(value, (character) => entities[character] ?? character).join("");
   const forms: Readonly<Record<string, readonly string[]>> = {
     base64: base64Forms(bytes).flatMap((text) => [text, ...jsonForms(text), ...urlForms(text)]),
     hex: [hex, hex.toUpperCase()],
     percent: [percent, percent.replaceAll(/[a-f]/g, (digit) => digit.toUpperCase())],
-    html: ["&#39;", "&#x27;", "&apos;"].map((apostrophe) => html(value, apostrophe)),
+    html: ["&#39;", "&#x27;", "&apos;"].map((apostrophe) => markup.replaceAll("'", apostrophe)),
     "upper case": [value.toUpperCase()],
     "lower case": [value.toLowerCase()],
   };
   return Object.entries(forms).flatMap(([encoding, texts]) =>
     [...new Set(texts)]
       .filter((text) => text.length >= shortestEncoded && text !== value)
-      .map((text) => ({ text, encoding })),
+      .map((text) => [text, encoding] as const),
   );
 }
+
+const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
 function utf8(text: string): number[] {
   return [...encodeURIComponent(text.toWellFormed()).matchAll(/%(..)|[^%]/gs)].map(([unit, hex]) =>
@@ -416,15 +398,14 @@ function utf8(text: string): number[] {
   );
 }
 
-/** The whole encoding, and for each place in a group of three bytes the characters that say nothing of other bytes. */
+/** The whole encoding, and for each place in a group of three bytes the characters that do not depend on other bytes. */
 function base64Forms(bytes: readonly number[]): string[] {
   const inside = [0, 1, 2].map((before) => {
     const encoded = base64([...Array.from({ length: before }, () => 0), ...bytes]);
     return encoded.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
   });
   const whole = base64(bytes);
-  const padded = whole.padEnd(Math.ceil(whole.length / 4) * 4, "=");
-  const standard = [padded, whole, ...inside];
+  const standard = [whole.padEnd(Math.ceil(whole.length / 4) * 4, "="), whole, ...inside];
   return [...standard, ...standard.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"))];
 }
 
@@ -442,38 +423,24 @@ function base64(bytes: readonly number[]): string {
   return text;
 }
 
-function html(text: string, apostrophe: string): string {
-  return text
-    .replaceAll("&", "&amp;")
-    .replaceAll("<", "&lt;")
-    .replaceAll(">", "&gt;")
-    .replaceAll('"', "&quot;")
-    .replaceAll("'", apostrophe);
-}
-
 /** Shorter values are too common to be told from other text. */
 const shortestSecret = 4;
 /** Shorter lines of a value of several lines are braces and the like. */
 const shortestLine = 8;
 
 /**
- * The ways in which a secret may stand in a text: as it is, trimmed, line by line, quoted for a shell, and each of these as
- * JSON and URLs write it. Empty for a value under four characters; no form is shorter than that.
+ * The ways in which a secret may stand in a text: as it is, trimmed, line by line, quoted for a shell once or twice, and each
+ * of these as JSON and URLs write it. Empty for a value under four characters; no form is shorter than that.
  */
 export function writtenForms(value: string): readonly string[] {
   if (value.length < shortestSecret) return [];
   const lines = value.split(/\r\n|\n|\r/).map((line) => line.trim());
   const plain = [value, value.trim(), ...lines.filter((line) => line.length >= shortestLine)];
-  const parts = [
-    ...new Set(plain.flatMap((part) => [part, insideQuotes(part), insideQuotes(insideQuotes(part))])),
-  ];
+  const quoted = plain.map((part) => part.replaceAll("'", String.raw`'\''`));
+  const twice = quoted.map((part) => part.replaceAll("'", String.raw`'\''`));
+  const parts = [...new Set([...plain, ...quoted, ...twice])];
   const forms = parts.flatMap((part) => [part, ...jsonForms(part), ...urlForms(part)]);
   return [...new Set(forms)].filter((form) => form.length >= shortestSecret);
-}
-
-/** Between the quotes of one word for a POSIX shell. */
-function insideQuotes(text: string): string {
-  return text.replaceAll("'", String.raw`'\''`);
 }
 
 /** Inside a JSON string, and inside a JSON string that is itself written inside one. */
@@ -485,16 +452,11 @@ function jsonForms(text: string): string[] {
 /** The inside of a JSON string, as JavaScript, Python and PHP write it by default. */
 function jsonStrings(text: string): string[] {
   const plain = JSON.stringify(text).slice(1, -1);
-  const forms = [plain, asciiOnly(plain)];
-  return [...forms, ...forms.map((form) => form.replaceAll("/", String.raw`\/`))];
-}
-
-function asciiOnly(text: string): string {
-  return text.replaceAll(/[^ -~]/g, escapeUnit);
-}
-
-function escapeUnit(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  const ascii = plain.replaceAll(
+    /[^ -~]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  return [plain, ascii].flatMap((form) => [form, form.replaceAll("/", String.raw`\/`)]);
 }
 
 /** In a URL as encodeURIComponent, encodeURI, RFC 3986 and HTML forms write it, with capital or small hexadecimals. */
@@ -503,10 +465,10 @@ function urlForms(text: string): string[] {
   const component = encodeURIComponent(whole);
   const form = component.replaceAll(/[!'()~]/g, percent).replaceAll("%20", "+");
   const forms = [component, encodeURI(whole), component.replaceAll(/[!'()*]/g, percent), form];
-  return [
-    ...forms,
-    ...forms.map((written) => written.replaceAll(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase())),
-  ];
+  return forms.flatMap((written) => [
+    written,
+    written.replaceAll(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase()),
+  ]);
 }
 
 function percent(character: string): string {
