@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { ExecAnswer, ExecCall } from "../../support/kube-exec.ts";
-import type { Answered } from "./extension-process.ts";
+import { type Answered, fails, isError, passes } from "./extension-process.ts";
 import { type Served, serveExtension } from "./served.ts";
 
 const running = { state: { running: { startedAt: "2026-01-01T00:00:00Z" } }, ready: true, restartCount: 0 };
@@ -64,12 +64,8 @@ describe("exec", () => {
 
   it("says what was expected and what is there", async () => {
     const expected = { exitCode: 0, stdout: { equals: "a", matches: "^b$" }, stderr: { contains: "c" } };
-    expect(
-      await exec(
-        { container: "side", command: "false", expect: expected },
-        { stdout: "d", stderr: "e", exitCode: 7 },
-      ),
-    ).toEqual({
+    const answer = { stdout: "d", stderr: "e", exitCode: 7 };
+    expect(await exec({ container: "side", command: "false", expect: expected }, answer)).toEqual({
       success: false,
       message: [
         `Pod shop/web, container side, "false":`,
@@ -83,72 +79,63 @@ describe("exec", () => {
       outputs: { stdout: "d", stderr: "e", exitCode: "7" },
     });
     expect(calls[0]).toMatchObject({ container: "side", command: ["sh", "-c", "false"] });
-    expect(await exec({ command: "false", expect: { exitCode: 7 } }, { exitCode: 7 })).toMatchObject({
-      success: true,
-    });
+    await passes(exec({ command: "false", expect: { exitCode: 7 } }, { exitCode: 7 }));
   });
 
   it("finds a pod by its labels", async () => {
     const args = { pod: undefined, labelSelector: "app=web", command: ["true"] };
-    expect(await exec(args, {})).toMatchObject({ success: true });
-    expect(await exec({ ...args, labelSelector: "app=none" }, {})).toEqual({
-      success: false,
-      message: "there is no pod with app=none",
-    });
-    expect(await exec({ container: "other", command: ["true"] }, {})).toEqual({
-      success: false,
-      message: "Pod shop/web has no container other, only main, side",
-    });
+    await passes(exec(args, {}));
+    await fails(exec({ ...args, labelSelector: "app=none" }, {}), "there is no pod with app=none");
+    await fails(
+      exec({ container: "other", command: ["true"] }, {}),
+      "Pod shop/web has no container other, only main, side",
+    );
   });
 
   it("writes to standard input and ends it", async () => {
     const stdin = "x".repeat(200_000);
-    expect(await exec({ command: ["wc", "-c"], stdin }, { stdout: "200000" })).toMatchObject({
-      success: true,
-    });
+    await passes(exec({ command: ["wc", "-c"], stdin }, { stdout: "200000" }));
     expect(calls[0]).toMatchObject({ stdin, ended: true });
   });
 
   it("tells when an older server cannot end standard input", async () => {
     served.api.speak(["v4.channel.k8s.io"]);
-    expect(await exec({ command: ["head", "-1"], stdin: "a\n" }, { stdout: "a" })).toMatchObject({
-      success: true,
-    });
+    await passes(exec({ command: ["head", "-1"], stdin: "a\n" }, { stdout: "a" }));
     expect(calls[0]).toMatchObject({ stdin: "a\n", ended: false });
     expect(served.extension.logs.at(-1)).toContain("cannot end a program's standard input");
   });
 
   it("takes a program that is not there for a finding, and a broken connection for none", async () => {
     const failure = `exec failed: unable to start container process: exec: "nope": executable file not found in $PATH`;
-    expect(await exec({ command: ["nope"] }, { failure })).toEqual({
-      success: false,
-      message: `Pod shop/web, container main, ["nope"] could not be run: ${failure}`,
-    });
-    expect(await exec({ command: ["x"] }, { failure: "error dialing backend: no route" })).toMatchObject({
-      code: -32000,
-      message: "the program could not be run: error dialing backend: no route",
-    });
-    expect(await exec({ command: ["x"] }, { drop: true })).toMatchObject({
-      code: -32000,
-      message: expect.stringContaining("the connection ended before the program's end was known"),
-    });
-    expect(await exec({ command: ["x"] }, { stdout: "y".repeat(5_000_000) })).toMatchObject({
-      code: -32000,
-      message: expect.stringContaining("wrote more than 4194304 bytes to stdout"),
-    });
+    await fails(
+      exec({ command: ["nope"] }, { failure }),
+      `Pod shop/web, container main, ["nope"] could not be run: ${failure}`,
+    );
+    await isError(
+      exec({ command: ["x"] }, { failure: "error dialing backend: no route" }),
+      "the program could not be run: error dialing backend: no route",
+    );
+    await isError(
+      exec({ command: ["x"] }, { drop: true }),
+      expect.stringContaining("the connection ended before the program's end was known"),
+    );
+    await isError(
+      exec({ command: ["x"] }, { stdout: "y".repeat(5_000_000) }),
+      expect.stringContaining("wrote more than 4194304 bytes to stdout"),
+    );
     served.api.fault(/exec/, { kind: "status", status: 403, message: "no exec", reason: "Forbidden" });
-    expect(await exec({ command: ["x"] }, {})).toMatchObject({
-      code: -32000,
-      message: expect.stringMatching(/may not do this at http\S+: exec answered 403: no exec$/),
-    });
+    await isError(
+      exec({ command: ["x"] }, {}),
+      expect.stringMatching(/may not do this at http\S+: exec answered 403: no exec$/),
+    );
     served.api.fault(/./, undefined);
   });
 
   it("ends with the step's time", async () => {
-    expect(await exec({ command: ["sleep", "9"] }, { hang: true }, "300ms")).toEqual({
-      code: -32000,
-      message: "the operation did not end within 300ms",
-    });
-    expect(await exec({ command: ["true"] }, {})).toMatchObject({ success: true });
+    await isError(
+      exec({ command: ["sleep", "9"] }, { hang: true }, "300ms"),
+      "the operation did not end within 300ms",
+    );
+    await passes(exec({ command: ["true"] }, {}));
   });
 });

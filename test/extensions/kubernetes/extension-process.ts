@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { resolve } from "node:path";
+import { expect } from "vitest";
 
 /** The built program, which starts several times as fast as its source. */
 const program =
@@ -90,4 +91,23 @@ async function end(child: ChildProcess): Promise<void> {
   const closed = new Promise((done) => child.once("close", done));
   child.stdin?.end();
   await closed;
+}
+
+/** Expects success. */
+export async function passes(answer: Promise<Answered>): Promise<void> {
+  expect(await answer).toMatchObject({ success: true });
+}
+
+/** Expects a finding, with nothing but this message if one is given. */
+export async function fails(answer: Promise<Answered>, message?: unknown): Promise<void> {
+  if (message === undefined) expect(await answer).toMatchObject({ success: false });
+  else expect(await answer).toEqual({ success: false, message });
+}
+
+/** Expects an error of JSON-RPC: it cannot be known whether what was asked holds. */
+export async function isError(
+  answer: Promise<Answered>,
+  message: unknown = expect.any(String),
+): Promise<void> {
+  expect(await answer).toEqual({ code: -32000, message });
 }

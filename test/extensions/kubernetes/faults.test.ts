@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { fails, isError, passes } from "./extension-process.ts";
 import { until, type Served, serveExtension } from "./served.ts";
 
 const target = { kind: "ConfigMap", name: "one" };
@@ -44,23 +45,20 @@ describe("an API server that does not work", () => {
       ["delete", { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "one" }, ignoreNotFound: true }],
     ];
     for (const [operation, args] of calls) {
-      expect(await served.extension.run(operation, args, verify)).toEqual({
-        code: -32000,
-        message: expect.stringMatching(message),
-      });
+      await isError(served.extension.run(operation, args, verify), expect.stringMatching(message));
     }
     served.api.fault(/./, undefined);
-    expect(await served.extension.run("resource-exists", target, verify)).toMatchObject({ success: true });
+    await passes(served.extension.run("resource-exists", target, verify));
   });
 
   it("is asked no longer than the step may take", async () => {
     served.api.fault(/configmaps/, { kind: "silent" });
-    expect(await served.extension.run("resource-exists", target, { ...verify, timeout: "300ms" })).toEqual({
-      code: -32000,
-      message: "the operation did not end within 300ms",
-    });
+    await isError(
+      served.extension.run("resource-exists", target, { ...verify, timeout: "300ms" }),
+      "the operation did not end within 300ms",
+    );
     served.api.fault(/./, undefined);
-    expect(await served.extension.run("resource-exists", target, verify)).toMatchObject({ success: true });
+    await passes(served.extension.run("resource-exists", target, verify));
   });
 
   it("is asked no more when the time is up while it polls", async () => {
@@ -117,12 +115,12 @@ describe("a cluster that changes while it is looked at", () => {
   it("keeps what cannot be deleted, and says why", async () => {
     served.api.store.held = true;
     await served.extension.run("create-namespace", { name: "stuck" });
-    expect(await served.extension.run("delete-namespace", { name: "stuck", timeout: "300ms" })).toEqual({
-      success: false,
-      message: expect.stringMatching(
+    await fails(
+      served.extension.run("delete-namespace", { name: "stuck", timeout: "300ms" }),
+      expect.stringMatching(
         /^Namespace stuck is not gone within 300ms\nphase: Terminating\nit is being deleted since \S+; its finalizers: foregroundDeletion, kubernetes\n/,
       ),
-    });
+    );
     expect(
       await served.extension.run(
         "resource-exists",
@@ -136,6 +134,6 @@ describe("a cluster that changes while it is looked at", () => {
       ),
     });
     const late = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "late", namespace: "stuck" } };
-    expect(await served.extension.run("create", late)).toMatchObject({ code: -32000 });
+    await isError(served.extension.run("create", late));
   });
 });

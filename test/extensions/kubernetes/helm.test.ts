@@ -2,6 +2,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { fails, isError } from "./extension-process.ts";
 import { type Served, serveExtension } from "./served.ts";
 
 /** Notes its arguments, its folder and KUBECONFIG, and ends as the file `answer` beside it says. */
@@ -101,7 +102,7 @@ describe.skipIf(process.platform === "win32")("helm (a program that stands for i
       message: `db not among them: ${told}`,
     });
     answer({ stdout: "WARNING" });
-    expect(await served.extension.run("helmList", {})).toMatchObject({ code: -32000 });
+    await isError(served.extension.run("helmList", {}));
   });
 
   it("uninstalls; what is not there is gone already", async () => {
@@ -120,31 +121,29 @@ describe.skipIf(process.platform === "win32")("helm (a program that stands for i
 
   it("tells its errors apart from those of the cluster", async () => {
     answer({ code: 1, stderr: "Error: chart not found\n", stdout: "more\n" });
-    expect(await served.extension.run("helmInstall", { chart: "c", name: "n" })).toEqual({
-      success: false,
-      message: "helm install n c ended with exit code 1:\nError: chart not found\nmore",
-    });
+    await fails(
+      served.extension.run("helmInstall", { chart: "c", name: "n" }),
+      "helm install n c ended with exit code 1:\nError: chart not found\nmore",
+    );
     answer({ code: 1, stderr: "Error: Kubernetes cluster unreachable: dial tcp: connection refused\n" });
     for (const [operation, args] of [
       ["helmInstall", { chart: "c" }],
       ["helmList", {}],
       ["helmUninstall", { name: "web" }],
     ] as const) {
-      expect(await served.extension.run(operation, args)).toMatchObject({
-        code: -32000,
-        message: expect.stringContaining(
-          "could not work with the cluster: Error: Kubernetes cluster unreachable",
-        ),
-      });
+      await isError(
+        served.extension.run(operation, args),
+        expect.stringContaining("could not work with the cluster: Error: Kubernetes cluster unreachable"),
+      );
     }
   });
 
   it("must be installed", async () => {
     await using without = await serveExtension({ PATH: join(bin, "empty") });
-    expect(await without.extension.run("helmList", {})).toMatchObject({
-      code: -32000,
-      message: expect.stringContaining("the program helm is not on PATH; install it (Helm 3)"),
-    });
+    await isError(
+      without.extension.run("helmList", {}),
+      expect.stringContaining("the program helm is not on PATH; install it (Helm 3)"),
+    );
   });
 });
 

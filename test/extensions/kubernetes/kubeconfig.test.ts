@@ -4,7 +4,7 @@ import { delimiter, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { kubeconfigOf } from "../../support/kube-api.ts";
-import { startExtension } from "./extension-process.ts";
+import { startExtension, fails, isError } from "./extension-process.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "mcpvals-kubeconfig-"));
 /** Nothing answers there, and nothing is asked. */
@@ -126,18 +126,16 @@ describe("the kubeconfig", () => {
   it("leads to an error of the environment when nothing answers", async () => {
     const kubeconfig = write("dead", kubeconfigOf("https://127.0.0.1:9"));
     await using extension = await startExtension({ config: { kubeconfig }, workdir: folder });
-    expect(
-      await extension.run("resource-exists", { kind: "Pod", name: "x", exists: false }, { phase: "verify" }),
-    ).toMatchObject({
-      code: -32000,
-      message: expect.stringContaining("the Kubernetes API at https://127.0.0.1:9 cannot be reached"),
-    });
+    await isError(
+      extension.run("resource-exists", { kind: "Pod", name: "x", exists: false }, { phase: "verify" }),
+      expect.stringContaining("the Kubernetes API at https://127.0.0.1:9 cannot be reached"),
+    );
     const empty = write("empty", { kind: "Config" });
     await using none = await startExtension({ config: { kubeconfig: empty }, workdir: folder });
-    expect(await none.run("getCurrentContext")).toMatchObject({ success: false });
-    expect(await none.run("resource-exists", { kind: "Pod", name: "x" }, { phase: "verify" })).toMatchObject({
-      code: -32000,
-      message: expect.stringContaining("has no current context"),
-    });
+    await fails(none.run("getCurrentContext"));
+    await isError(
+      none.run("resource-exists", { kind: "Pod", name: "x" }, { phase: "verify" }),
+      expect.stringContaining("has no current context"),
+    );
   });
 });

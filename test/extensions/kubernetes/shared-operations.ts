@@ -1,7 +1,14 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Answered, type ExtensionProcess, startExtension } from "./extension-process.ts";
+import {
+  type Answered,
+  type ExtensionProcess,
+  startExtension,
+  fails,
+  isError,
+  passes,
+} from "./extension-process.ts";
 
 /** A cluster that the operations are tried on. */
 export interface TestCluster {
@@ -86,12 +93,9 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         message: "Namespace shop is created",
         outputs: { name: "shop", namespace: "shop" },
       });
-      expect(await run("create-namespace", { name: "shop" })).toEqual({
-        success: false,
-        message: `namespaces "shop" already exists`,
-      });
+      await fails(run("create-namespace", { name: "shop" }), `namespaces "shop" already exists`);
       const labels = { kind: "Namespace", name: "shop", path: "metadata.labels.team", value: "a" };
-      expect(await look("field-equals", labels)).toMatchObject({ success: true });
+      await passes(look("field-equals", labels));
     });
 
     it("generates names, and deletes what it generated, with a fresh process too", async () => {
@@ -111,12 +115,8 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         success: true,
         message: `being deleted: ${name}`,
       });
-      expect(
-        await run("delete-namespace", { name, ignoreNotFound: true }, { phase: "cleanup" }),
-      ).toMatchObject({ success: true });
-      expect(await look("resource-exists", { kind: "Namespace", name, exists: false })).toMatchObject({
-        success: true,
-      });
+      await passes(run("delete-namespace", { name, ignoreNotFound: true }, { phase: "cleanup" }));
+      await passes(look("resource-exists", { kind: "Namespace", name, exists: false }));
     });
   });
 
@@ -144,24 +144,21 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       const wrong = await run("create", configMap("Not_Valid"));
       expect(wrong.success).toBe(false);
       expect(wrong.message).toContain(`ConfigMap "Not_Valid" is invalid: metadata.name`);
-      expect(
-        await run("create", { ...configMap("x"), metadata: { name: "x", namespace: "nowhere" } }),
-      ).toEqual({
-        success: false,
-        message: `namespaces "nowhere" not found`,
-      });
+      await fails(
+        run("create", { ...configMap("x"), metadata: { name: "x", namespace: "nowhere" } }),
+        `namespaces "nowhere" not found`,
+      );
     });
 
     it("names a kind that the server does not have", async () => {
-      expect(await run("create", { ...configMap("x"), kind: "Configmap" })).toEqual({
-        success: false,
-        message: "the server has no kind Configmap in v1; did you mean ConfigMap?",
-      });
-      expect(await run("create", { ...configMap("x"), apiVersion: "nope.io/v1" })).toEqual({
-        success: false,
-        message:
-          "the server has no API nope.io/v1, so no ConfigMap; check apiVersion, or install what brings it",
-      });
+      await fails(
+        run("create", { ...configMap("x"), kind: "Configmap" }),
+        "the server has no kind Configmap in v1; did you mean ConfigMap?",
+      );
+      await fails(
+        run("create", { ...configMap("x"), apiVersion: "nope.io/v1" }),
+        "the server has no API nope.io/v1, so no ConfigMap; check apiVersion, or install what brings it",
+      );
     });
 
     it("deletes without waiting, or waits until it is gone", async () => {
@@ -171,13 +168,8 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         success: true,
         message: "ConfigMap default/one is being deleted",
       });
-      expect(await run("delete", { ...target, wait: true, ignoreNotFound: true })).toMatchObject({
-        success: true,
-      });
-      expect(await run("delete", target)).toEqual({
-        success: false,
-        message: "ConfigMap default/one does not exist",
-      });
+      await passes(run("delete", { ...target, wait: true, ignoreNotFound: true }));
+      await fails(run("delete", target), "ConfigMap default/one does not exist");
       expect(await run("delete", { ...target, ignoreNotFound: true })).toEqual({
         success: true,
         message: "ConfigMap default/one does not exist",
@@ -190,13 +182,13 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       const first = await run("apply", { manifest: configMap("owned") });
       expect(first).toMatchObject({ success: true, outputs: { name: "owned", count: "1" } });
       const second = { manifest: configMap("owned", { a: "2" }) };
-      expect(await run("apply", second)).toMatchObject({ success: true });
+      await passes(run("apply", second));
       const other = { manifest: configMap("owned", { a: "3" }), fieldManager: "other" };
-      expect(await run("apply", other)).toEqual({
-        success: false,
-        message: `ConfigMap owned: Apply failed with 1 conflict: conflict with "mcpvals": .data.a; force: true takes these fields over`,
-      });
-      expect(await run("apply", { ...other, force: true })).toMatchObject({ success: true });
+      await fails(
+        run("apply", other),
+        `ConfigMap owned: Apply failed with 1 conflict: conflict with "mcpvals": .data.a; force: true takes these fields over`,
+      );
+      await passes(run("apply", { ...other, force: true }));
     });
 
     it("applies a file of the task's folder, kinds that it defines included", async () => {
@@ -219,34 +211,27 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         success: true,
         message: "applied: ConfigMap shop/l1, ConfigMap shop/l2",
       });
-      expect(
-        await run("apply", { manifests: [configMap("l1", { a: "9" })], namespace: "shop" }),
-      ).toMatchObject({
-        success: true,
-      });
-      expect(await run("apply", { file: "../outside.yaml" })).toMatchObject({ code: -32000 });
-      expect(await run("apply", { yaml: "kind: Pod" })).toEqual({
-        code: -32000,
-        message: "yaml, document 1 lacks apiVersion, metadata.name",
-      });
+      await passes(run("apply", { manifests: [configMap("l1", { a: "9" })], namespace: "shop" }));
+      await isError(run("apply", { file: "../outside.yaml" }));
+      await isError(run("apply", { yaml: "kind: Pod" }), "yaml, document 1 lacks apiVersion, metadata.name");
     });
   });
 
   describe("conditions", () => {
     it("say what is there instead", async () => {
-      expect(await look("condition", { ...webTarget, condition: "Available" })).toEqual({
-        success: false,
-        message: [
+      await fails(
+        look("condition", { ...webTarget, condition: "Available" }),
+        [
           "Deployment shop/web: expected Available=True, but it has no condition Available",
           "it has no conditions",
           "replicas: 2 wanted, 0 there, 0 ready, 0 available",
           "it has no pods",
         ].join("\n"),
-      });
-      expect(await look("condition", { ...webTarget, name: "gone", condition: "Available" })).toEqual({
-        success: false,
-        message: "Deployment shop/gone does not exist",
-      });
+      );
+      await fails(
+        look("condition", { ...webTarget, name: "gone", condition: "Available" }),
+        "Deployment shop/gone does not exist",
+      );
     });
 
     it("are waited for, and may come while it waits", async () => {
@@ -273,12 +258,8 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         success: true,
         message: "Deployment shop/web has Available=True (MinimumReplicasAvailable)",
       });
-      expect(await look("condition", { ...webTarget, condition: "Available" })).toMatchObject({
-        success: true,
-      });
-      expect(
-        await look("condition", { ...webTarget, condition: "Available", status: "False" }),
-      ).toMatchObject({ success: false });
+      await passes(look("condition", { ...webTarget, condition: "Available" }));
+      await fails(look("condition", { ...webTarget, condition: "Available", status: "False" }));
     });
 
     it("end with the step's own time when that is shorter", async () => {
@@ -292,19 +273,17 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
 
     it("must be newer than the object's last change", async () => {
       const changed = { ...web, spec: { ...web.spec, replicas: 3 } };
-      expect(await run("apply", { manifest: changed, force: true })).toMatchObject({ success: true });
+      await passes(run("apply", { manifest: changed, force: true }));
       const stale = await look("condition", { ...webTarget, condition: "Available" });
       expect(stale.success).toBe(false);
       expect(stale.message).toContain("from before the object's last change (generation 1 of 2)");
       await cluster.setStatus(webPath, { observedGeneration: 2 });
-      expect(await look("condition", { ...webTarget, condition: "Available" })).toMatchObject({
-        success: true,
-      });
+      await passes(look("condition", { ...webTarget, condition: "Available" }));
     });
 
     it("are seen to be stable, or to change meanwhile", async () => {
       const stable = { ...webTarget, condition: "Available", for: "300ms", every: "50ms" };
-      expect(await look("condition-stable", stable)).toMatchObject({ success: true });
+      await passes(look("condition-stable", stable));
       const flipping = look("condition-stable", { ...stable, for: "15s" });
       const conditions = [{ type: "Available", status: "False", reason: "Crashed" }];
       await cluster.setStatus(webPath, { conditions });
@@ -349,25 +328,25 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       const states =
         "container main: waiting (ImagePullBackOff: no such image), not ready, 4 restarts, ended before with OOMKilled";
       const pod = { kind: "Pod", name: "web-1", namespace: "shop", condition: "Ready" };
-      expect(await look("condition", pod)).toEqual({
-        success: false,
-        message: [
+      await fails(
+        look("condition", pod),
+        [
           "Pod shop/web-1: expected Ready=True, but Ready=False (ContainersNotReady)",
           "phase: Pending",
           "conditions: Ready=False (ContainersNotReady)",
           states,
         ].join("\n"),
-      });
+      );
       const deployment = await look("condition", { ...webTarget, condition: "Available" });
       expect(deployment.message).toContain(`pod web-1: Pending\n  ${states}`);
       expect(await run("exec", { pod: "web-1", namespace: "shop", command: ["true"] })).toMatchObject({
         success: false,
         message: expect.stringContaining("the container main is not running"),
       });
-      expect(await run("exec", { pod: "gone", namespace: "shop", command: ["true"] })).toEqual({
-        success: false,
-        message: "Pod shop/gone does not exist",
-      });
+      await fails(
+        run("exec", { pod: "gone", namespace: "shop", command: ["true"] }),
+        "Pod shop/gone does not exist",
+      );
     });
   });
 
@@ -401,12 +380,11 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
 
     it("never takes an unknown kind for something that is gone", async () => {
       const wrong = { kind: "Pods", name: "x" };
-      expect(await look("resource-exists", wrong)).toMatchObject({ success: false });
-      expect(await look("resource-exists", { ...wrong, exists: false })).toEqual({
-        code: -32000,
-        message:
-          "it cannot be told whether objects of that kind are gone: the server has no kind Pods in v1; did you mean Pod?",
-      });
+      await fails(look("resource-exists", wrong));
+      await isError(
+        look("resource-exists", { ...wrong, exists: false }),
+        "it cannot be told whether objects of that kind are gone: the server has no kind Pods in v1; did you mean Pod?",
+      );
     });
 
     it("compares with a partial manifest", async () => {
@@ -422,36 +400,36 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         template: { spec: { containers: [{ name: "main", image: "nginx:2" }, { name: "side" }] } },
         selector: { matchLabels: { app: "web", tier: "front" } },
       });
-      expect(await look("resource-matches", bad)).toEqual({
-        success: false,
-        message: [
+      await fails(
+        look("resource-matches", bad),
+        [
           "Deployment shop/web is not as the manifest says:",
           ".spec.replicas is 3, expected 2",
           `.spec.template.spec.containers[name=main].image is "nginx:1", expected "nginx:2"`,
           ".spec.template.spec.containers has no entry named side, it has main",
           `.spec.selector.matchLabels.tier is missing, expected "front"`,
         ].join("\n"),
-      });
+      );
     });
 
     it("looks at one field", async () => {
       const field = (path: string, expected: object): Promise<Answered> =>
         look("field-equals", { ...webTarget, path, ...expected });
-      expect(await field("spec.replicas", { value: 3 })).toMatchObject({ success: true });
-      expect(await field("{.spec.replicas}", { oneOf: [1, 2] })).toEqual({
-        success: false,
-        message: "Deployment shop/web: {.spec.replicas} is 3, expected one of [1,2]",
-      });
-      expect(await field("$..image", { matches: "^nginx:[0-9]+$" })).toMatchObject({ success: true });
-      expect(await field("$..image", { matches: "^redis" })).toMatchObject({ success: false });
-      expect(await field("spec.nothing", { value: 1 })).toEqual({
-        success: false,
-        message: "Deployment shop/web: spec.nothing is not there, expected 1",
-      });
-      expect(await field("spec.nothing", { exists: false })).toMatchObject({ success: true });
-      expect(await field("spec.replicas", { exists: false })).toMatchObject({ success: false });
-      expect(await field("spec.replicas", {})).toMatchObject({ code: -32000 });
-      expect(await field("spec[", { value: 1 })).toMatchObject({ code: -32000 });
+      await passes(field("spec.replicas", { value: 3 }));
+      await fails(
+        field("{.spec.replicas}", { oneOf: [1, 2] }),
+        "Deployment shop/web: {.spec.replicas} is 3, expected one of [1,2]",
+      );
+      await passes(field("$..image", { matches: "^nginx:[0-9]+$" }));
+      await fails(field("$..image", { matches: "^redis" }));
+      await fails(
+        field("spec.nothing", { value: 1 }),
+        "Deployment shop/web: spec.nothing is not there, expected 1",
+      );
+      await passes(field("spec.nothing", { exists: false }));
+      await fails(field("spec.replicas", { exists: false }));
+      await isError(field("spec.replicas", {}));
+      await isError(field("spec[", { value: 1 }));
     });
   });
 
@@ -463,9 +441,7 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         message: "get pods in the whole cluster as alice is not allowed",
         outputs: { allowed: "false", reason: "" },
       });
-      expect(await look("authCanI", { ...question, expect: { allowed: false } })).toMatchObject({
-        success: true,
-      });
+      await passes(look("authCanI", { ...question, expect: { allowed: false } }));
       expect(await look("authCanI", { ...question, expect: { allowed: true } })).toMatchObject({
         success: false,
         message: "get pods in the whole cluster as alice is not allowed; expected it to be allowed",
@@ -481,20 +457,20 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         workdir: cluster.folder,
       });
       const target = { kind: "ConfigMap", name: "owned" };
-      expect(await nobody.run("resource-exists", target, { phase: "verify" })).toMatchObject({
-        code: -32000,
-        message: expect.stringMatching(
+      await isError(
+        nobody.run("resource-exists", target, { phase: "verify" }),
+        expect.stringMatching(
           /^the kubeconfig's user may not do this at http\S+: GET \S+ answered 403: .*forbidden: User "nobody"/,
         ),
-      });
+      );
       await using stranger = await startExtension({
         config: { kubeconfig: cluster.kubeconfig, context: "stranger" },
         workdir: cluster.folder,
       });
-      expect(await stranger.run("resource-exists", target, { phase: "verify" })).toMatchObject({
-        code: -32000,
-        message: expect.stringContaining("is not known to"),
-      });
+      await isError(
+        stranger.run("resource-exists", target, { phase: "verify" }),
+        expect.stringContaining("is not known to"),
+      );
     });
   });
 
@@ -503,10 +479,10 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       success: true,
       message: "Namespace shop is deleted",
     });
-    expect(await run("delete-namespace", { name: "shop" }, { phase: "cleanup" })).toEqual({
-      success: false,
-      message: "Namespace shop does not exist",
-    });
-    expect(await look("resource-exists", { ...webTarget, exists: false })).toMatchObject({ success: true });
+    await fails(
+      run("delete-namespace", { name: "shop" }, { phase: "cleanup" }),
+      "Namespace shop does not exist",
+    );
+    await passes(look("resource-exists", { ...webTarget, exists: false }));
   });
 }
