@@ -3,7 +3,7 @@ import type { AgentSpec, ModelSpec } from "./config/agent.ts";
 import type { ServerSpec } from "./config/server.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { SandboxSpec } from "./sandbox.ts";
-import type { Step } from "./step.ts";
+import type { McpRequest, Step } from "./step.ts";
 
 export type {
   AcpAgentSpec,
@@ -163,38 +163,18 @@ export interface PortableTask {
 
 /** Something that must be there before a task can run. */
 export type Requirement =
-  | { readonly kind: "command"; readonly name: string }
-  | { readonly kind: "env"; readonly name: string }
-  | { readonly kind: "server"; readonly name: string }
-  | { readonly kind: "platform"; readonly name: string }
-  | { readonly kind: "extension"; readonly name: string }
+  | { readonly kind: "command" | "env" | "server" | "platform" | "extension"; readonly name: string }
   | { readonly kind: "judge" };
+
+interface SolutionRequest {
+  readonly id?: string;
+  readonly server?: string;
+  readonly outputs?: Readonly<Record<string, string>>;
+}
 
 /** What the oracle does to solve a task. Strings may have templates. */
 export type SolutionAction =
-  | {
-      readonly kind: "tool";
-      readonly id?: string;
-      readonly server?: string;
-      readonly tool: string;
-      readonly args: JsonObject;
-      readonly outputs?: Readonly<Record<string, string>>;
-    }
-  | {
-      readonly kind: "resource";
-      readonly id?: string;
-      readonly server?: string;
-      readonly uri: string;
-      readonly outputs?: Readonly<Record<string, string>>;
-    }
-  | {
-      readonly kind: "prompt";
-      readonly id?: string;
-      readonly server?: string;
-      readonly prompt: string;
-      readonly args: JsonObject;
-      readonly outputs?: Readonly<Record<string, string>>;
-    }
+  | (SolutionRequest & McpRequest)
   /** Ends the turn. */
   | { readonly kind: "say"; readonly text: string }
   | {

@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { parse as parseYaml } from "yaml";
 import { hintsIn, taskDocument, valid, wrongIn } from "../../../../test/support/task-file.ts";
 import { type Locals, nearTemplates } from "./check-texts.ts";
+
+/** Rows of a table in YAML. */
+const rows = <T extends unknown[]>(text: string): T[] => parseYaml(text) as T[];
 
 const shell = (run: string, more: object = {}): object => ({ command: { run, ...more } });
 
@@ -40,26 +44,18 @@ describe("what is taken as text", () => {
 });
 
 describe("a word in braces that is a name but for one slip is refused", () => {
-  it.each<[object, string, string]>([
-    [{ prompt: "Look into {workspce}." }, "spec.prompt: {workspce} is not a template", "{workspace}?"],
-    [{ env: { A: "{Workspace}/x" } }, "spec.env.A: {Workspace} is not a template", "{workspace}?"],
-    [{ verify: [shell("{evn.HOME}")] }, "{evn.HOME} is not a template", "{env.HOME}?"],
-    [
-      { verify: [shell("{step.a.outputs.b}")] },
-      "{step.a.outputs.b} is not a template",
-      "{steps.a.outputs.b}?",
-    ],
-    [
-      { verify: [{ foreach: { var: "pod", in: ["a"], steps: [shell("{pods}")] } }] },
-      "{pods} is not a template: nothing is named pods here",
-      "{pod}?",
-    ],
-    [
-      { solution: [{ "main.a": { args: { path: "{worksapce}/x" } } }], prompt: "p" },
-      "{worksapce} is no",
-      "{workspace}?",
-    ],
-  ])("%j", (spec, message, hint) => {
+  it.each(
+    rows<[object, string, string]>(`
+- [{prompt: "Look into {workspce}."}, "spec.prompt: {workspce} is not a template", "{workspace}?"]
+- [{env: {A: "{Workspace}/x"}}, "spec.env.A: {Workspace} is not a template", "{workspace}?"]
+- [{verify: [{command: {run: "{evn.HOME}"}}]}, "{evn.HOME} is not a template", "{env.HOME}?"]
+- [{verify: [{command: {run: "{step.a.outputs.b}"}}]}, "{step.a.outputs.b} is not a template",
+    "{steps.a.outputs.b}?"]
+- [{verify: [{foreach: {var: pod, in: [a], steps: [{command: {run: "{pods}"}}]}}]},
+    "{pods} is not a template: nothing is named pods here", "{pod}?"]
+- [{solution: [{main.a: {args: {path: "{worksapce}/x"}}}], prompt: p}, "{worksapce} is no", "{workspace}?"]
+`),
+  )("%j", (spec, message, hint) => {
     expect(wrong(spec)).toEqual([expect.stringContaining(message)]);
     expect(hintsIn(spec)).toEqual([
       expect.stringContaining(`Did you mean ${hint} For the text itself write {{`),
@@ -81,18 +77,16 @@ describe("a word in braces that is a name but for one slip is refused", () => {
 describe("a word in braces in a path is a template, or refused", () => {
   const file = (path: string): object => ({ file: { path, expect: { exists: true } } });
 
-  it.each<[object, string]>([
-    [
-      file("{folder}/note.txt"),
-      "spec.verify[0].file.path: {folder} is not a template: nothing is named folder",
-    ],
-    [file("{workspce}/note.txt"), "spec.verify[0].file.path: {workspce} is not a template"],
-    [
-      { command: { run: "test -s a.txt", workdir: "{tmp.dir}" } },
-      "spec.verify[0].command.workdir: {tmp.dir} is no",
-    ],
-    [{ script: { file: "{x}.sh" } }, "spec.verify[0].script.file: {x} is not a template"],
-  ])("%j", (step, message) => {
+  it.each(
+    rows<[object, string]>(`
+- [{file: {path: "{folder}/note.txt", expect: {exists: true}}},
+    "spec.verify[0].file.path: {folder} is not a template: nothing is named folder"]
+- [{file: {path: "{workspce}/note.txt", expect: {exists: true}}},
+    "spec.verify[0].file.path: {workspce} is not a template"]
+- [{command: {run: test -s a.txt, workdir: "{tmp.dir}"}}, "spec.verify[0].command.workdir: {tmp.dir} is no"]
+- [{script: {file: "{x}.sh"}}, "spec.verify[0].script.file: {x} is not a template"]
+`),
+  )("%j", (step, message) => {
     expect(wrong({ verify: [step] })).toEqual([expect.stringContaining(message)]);
   });
 

@@ -10,6 +10,9 @@ import {
   wrongIn,
 } from "../../../../test/support/task-file.ts";
 
+/** Rows of a table in YAML. */
+const rows = <T extends unknown[]>(text: string): T[] => parseYaml(text) as T[];
+
 const run = { run: "test -d ." };
 
 /** Tests of specs, each in YAML, followed by a line `! PROBLEM` for everything that is wrong with it. */
@@ -295,38 +298,24 @@ describe("patterns and JSON paths", () => {
 });
 
 describe("hints", () => {
-  it.each<[object, string]>([
-    [{ verify: [{ command: { run: { workspace: null } } }] }, 'Write it in quotes: "{workspace}"'],
-    [
-      { verify: [{ script: { inline: "x", args: [{ "env.A | sh": null }] } }] },
-      'Write it in quotes: "{env.A | sh}"',
-    ],
-    [
-      { verify: [{ command: { run: "x", expect: { stdout: { "steps.a.outputs.b": null } } } }] },
-      'Write it in quotes: "{steps.a.outputs.b}"',
-    ],
-    [
-      { verify: [{ foreach: { var: "x", in: { "steps.a.outputs.b": null }, steps: [check] } }] },
-      'Write it in quotes: "{steps.a.outputs.b}"',
-    ],
-    [
-      { verify: [{ file: { path: "a", expect: "x" } }] },
-      "Its keys are exists, equals, contains, matches, json, mode.",
-    ],
-    [
-      { verify: [{ command: "ls" }] },
-      "Its keys are run, shell, workdir, env, stdin, expect, timeout, id, name, if, continueOnError, outputs, retry, stableFor.",
-    ],
-    [
-      { verify: [{ command: run, http: { url: "http://x" } }] },
-      'command and http are two steps: begin a new item with "-" before http.',
-    ],
-    [
-      { imports: [{ package: "mcpvals:csv", as: "csv" }], verify: [{ "csv.count": "a.csv" }] },
-      "Its keys are the arguments of the operation, and timeout, id, if, continueOnError, outputs, retry, stableFor. Without any it is written {}.",
-    ],
-    [{ verify: [{ command: run, retry: "1s" }] }, "Indent the other keys under command."],
-  ])("%j", (spec, hint) => {
+  it.each(
+    rows<[object, string]>(`
+- [{verify: [{command: {run: {workspace: null}}}]}, 'Write it in quotes: "{workspace}"']
+- [{verify: [{script: {inline: x, args: [{env.A | sh: null}]}}]}, 'Write it in quotes: "{env.A | sh}"']
+- [{verify: [{command: {run: x, expect: {stdout: {steps.a.outputs.b: null}}}}]},
+    'Write it in quotes: "{steps.a.outputs.b}"']
+- [{verify: [{foreach: {var: x, in: {steps.a.outputs.b: null}, steps: [{command: {run: test -d .}}]}}]},
+    'Write it in quotes: "{steps.a.outputs.b}"']
+- [{verify: [{file: {path: a, expect: x}}]}, "Its keys are exists, equals, contains, matches, json, mode."]
+- [{verify: [{command: ls}]},
+    "Its keys are run, shell, workdir, env, stdin, expect, timeout, id, name, if, continueOnError, outputs, retry, stableFor."]
+- [{verify: [{command: {run: test -d .}, http: {url: http://x}}]},
+    'command and http are two steps: begin a new item with "-" before http.']
+- [{imports: [{package: mcpvals:csv, as: csv}], verify: [{csv.count: a.csv}]},
+    "Its keys are the arguments of the operation, and timeout, id, if, continueOnError, outputs, retry, stableFor. Without any it is written {}."]
+- [{verify: [{command: {run: test -d .}, retry: 1s}]}, Indent the other keys under command.]
+`),
+  )("%j", (spec, hint) => {
     expect(hintsIn(spec)).toEqual([hint]);
   });
 });

@@ -1,8 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { check, filesOf, hintsIn, parse, taskDocument, wrongIn } from "../../../../test/support/task-file.ts";
+import { parse as parseYaml } from "yaml";
+import { filesOf, hintsIn, parse, taskDocument, wrongIn } from "../../../../test/support/task-file.ts";
+
+/** Rows of a table in YAML. */
+const rows = <T extends unknown[]>(text: string): T[] => parseYaml(text) as T[];
 
 const shell = (run: string, more: object = {}): object => ({ command: { run, ...more } });
-const setup = [shell("x", { id: "first", outputs: { out: "{stdout}" } })];
+const setup = '[{command: {run: x, id: first, outputs: {out: "{stdout}"}}}]';
 
 /** What is wrong with templates: what the message says after the place and the expression. */
 function wrong(spec: object): string[] {
@@ -13,60 +17,51 @@ describe("a template in any text", () => {
   const bad = "{env.NOPE}";
   const unset = (path: string): string => `${path}: ${path}: {env.NOPE} is a variable that is not set`;
 
-  it.each<[object, string]>([
-    [{ env: { A: bad } }, "spec.env.A"],
-    [{ prompt: bad }, "spec.prompt"],
-    [{ prompt: ["a", bad] }, "spec.prompt[1]"],
-    [{ servers: { s: { url: `http://x/${bad}` } } }, "spec.servers.s.url"],
-    [{ servers: { s: { command: "x", args: [bad] } } }, "spec.servers.s.args[0]"],
-    [{ servers: { s: { command: "x", env: { A: bad } } } }, "spec.servers.s.env.A"],
-    [{ setup: [shell(bad)] }, "spec.setup[0].command.run"],
-    [{ setup: [shell("x", { if: bad })] }, "spec.setup[0].command.if"],
-    [{ setup: [shell("x", { env: { A: bad } })] }, "spec.setup[0].command.env.A"],
-    [{ setup: [shell("x", { stdin: bad })] }, "spec.setup[0].command.stdin"],
-    [{ setup: [shell("x", { workdir: bad })] }, "spec.setup[0].command.workdir"],
-    [{ setup: [shell("x", { outputs: { a: bad } })] }, "spec.setup[0].command.outputs.a"],
-    [{ setup: [shell("x", { expect: { stdout: bad } })] }, "spec.setup[0].command.expect.stdout"],
-    [
-      { setup: [shell("x", { expect: { stdout: { matches: ["a", bad] } } })] },
-      "spec.setup[0].command.expect.stdout.matches[1]",
-    ],
-    [
-      { setup: [{ http: { url: "http://x", body: { json: [{ a: bad }] } } }] },
-      "spec.setup[0].http.body.json[0].a",
-    ],
-    [{ setup: [{ http: { url: bad } }] }, "spec.setup[0].http.url"],
-    [{ setup: [{ file: { path: bad, content: "" } }] }, "spec.setup[0].file.path"],
-    [{ setup: [{ file: { path: "a", content: bad } }] }, "spec.setup[0].file.content"],
-    [{ verify: [{ llm: { rubric: bad } }] }, "spec.verify[0].llm.rubric"],
-    [{ verify: [{ script: { inline: bad } }] }, "spec.verify[0].script.inline"],
-    [{ verify: [{ script: { inline: "x", args: [bad] } }] }, "spec.verify[0].script.args[0]"],
-    [{ verify: [{ mcp: { tool: "a", args: { b: [bad] } } }] }, "spec.verify[0].mcp.args.b[0]"],
-    [{ verify: [{ "main.a": { args: { b: bad } } }] }, 'spec.verify[0]["main.a"].args.b'],
-    [
-      { verify: [{ extension: { package: "npm:e", action: "a", args: { id: bad } } }] },
-      "spec.verify[0].extension.args.id",
-    ],
-    [
-      { imports: [{ package: "npm:e@1", as: "e" }], verify: [{ "e.do": { name: bad } }] },
-      'spec.verify[0]["e.do"].name',
-    ],
-    [{ verify: [{ foreach: { var: "x", in: bad, steps: [check] } }] }, "spec.verify[0].foreach.in"],
-    [{ verify: [{ foreach: { var: "x", in: [bad], steps: [check] } }] }, "spec.verify[0].foreach.in[0]"],
-    [{ verify: [{ allOf: { if: bad, steps: [check] } }] }, "spec.verify[0].allOf.if"],
-    [{ verify: [{ not: { command: { run: bad } } }] }, "spec.verify[0].not.command.run"],
-    [
-      { verify: [{ group: { steps: [check], cleanup: [shell(bad)] } }] },
-      "spec.verify[0].group.cleanup[0].command.run",
-    ],
-    [{ cleanup: [shell(bad)] }, "spec.cleanup[0].command.run"],
-    [{ prompt: "p", solution: [{ say: bad }] }, "spec.solution[0].say"],
-    [{ prompt: "p", solution: [{ "main.a": { args: { b: bad } } }] }, 'spec.solution[0]["main.a"].args.b'],
-    [
-      { prompt: "p", solution: [{ foreach: { var: "x", in: bad, steps: [{ say: "" }] } }] },
-      "spec.solution[0].foreach.in",
-    ],
-  ])("%j", (spec, path) => {
+  it.each(
+    rows<[object, string]>(`
+- [{env: {A: "{env.NOPE}"}}, spec.env.A]
+- [{prompt: "{env.NOPE}"}, spec.prompt]
+- [{prompt: [a, "{env.NOPE}"]}, "spec.prompt[1]"]
+- [{servers: {s: {url: "http://x/{env.NOPE}"}}}, spec.servers.s.url]
+- [{servers: {s: {command: x, args: ["{env.NOPE}"]}}}, "spec.servers.s.args[0]"]
+- [{servers: {s: {command: x, env: {A: "{env.NOPE}"}}}}, spec.servers.s.env.A]
+- [{setup: [{command: {run: "{env.NOPE}"}}]}, "spec.setup[0].command.run"]
+- [{setup: [{command: {run: x, if: "{env.NOPE}"}}]}, "spec.setup[0].command.if"]
+- [{setup: [{command: {run: x, env: {A: "{env.NOPE}"}}}]}, "spec.setup[0].command.env.A"]
+- [{setup: [{command: {run: x, stdin: "{env.NOPE}"}}]}, "spec.setup[0].command.stdin"]
+- [{setup: [{command: {run: x, workdir: "{env.NOPE}"}}]}, "spec.setup[0].command.workdir"]
+- [{setup: [{command: {run: x, outputs: {a: "{env.NOPE}"}}}]}, "spec.setup[0].command.outputs.a"]
+- [{setup: [{command: {run: x, expect: {stdout: "{env.NOPE}"}}}]}, "spec.setup[0].command.expect.stdout"]
+- [{setup: [{command: {run: x, expect: {stdout: {matches: [a, "{env.NOPE}"]}}}}]},
+    "spec.setup[0].command.expect.stdout.matches[1]"]
+- [{setup: [{http: {url: http://x, body: {json: [{a: "{env.NOPE}"}]}}}]}, "spec.setup[0].http.body.json[0].a"]
+- [{setup: [{http: {url: "{env.NOPE}"}}]}, "spec.setup[0].http.url"]
+- [{setup: [{file: {path: "{env.NOPE}", content: ""}}]}, "spec.setup[0].file.path"]
+- [{setup: [{file: {path: a, content: "{env.NOPE}"}}]}, "spec.setup[0].file.content"]
+- [{verify: [{llm: {rubric: "{env.NOPE}"}}]}, "spec.verify[0].llm.rubric"]
+- [{verify: [{script: {inline: "{env.NOPE}"}}]}, "spec.verify[0].script.inline"]
+- [{verify: [{script: {inline: x, args: ["{env.NOPE}"]}}]}, "spec.verify[0].script.args[0]"]
+- [{verify: [{mcp: {tool: a, args: {b: ["{env.NOPE}"]}}}]}, "spec.verify[0].mcp.args.b[0]"]
+- [{verify: [{main.a: {args: {b: "{env.NOPE}"}}}]}, 'spec.verify[0]["main.a"].args.b']
+- [{verify: [{extension: {package: npm:e, action: a, args: {id: "{env.NOPE}"}}}]},
+    "spec.verify[0].extension.args.id"]
+- [{imports: [{package: npm:e@1, as: e}], verify: [{e.do: {name: "{env.NOPE}"}}]},
+    'spec.verify[0]["e.do"].name']
+- [{verify: [{foreach: {var: x, in: "{env.NOPE}", steps: [{command: {run: test -d .}}]}}]},
+    "spec.verify[0].foreach.in"]
+- [{verify: [{foreach: {var: x, in: ["{env.NOPE}"], steps: [{command: {run: test -d .}}]}}]},
+    "spec.verify[0].foreach.in[0]"]
+- [{verify: [{allOf: {if: "{env.NOPE}", steps: [{command: {run: test -d .}}]}}]}, "spec.verify[0].allOf.if"]
+- [{verify: [{not: {command: {run: "{env.NOPE}"}}}]}, "spec.verify[0].not.command.run"]
+- [{verify: [{group: {steps: [{command: {run: test -d .}}], cleanup: [{command: {run: "{env.NOPE}"}}]}}]},
+    "spec.verify[0].group.cleanup[0].command.run"]
+- [{cleanup: [{command: {run: "{env.NOPE}"}}]}, "spec.cleanup[0].command.run"]
+- [{prompt: p, solution: [{say: "{env.NOPE}"}]}, "spec.solution[0].say"]
+- [{prompt: p, solution: [{main.a: {args: {b: "{env.NOPE}"}}}]}, 'spec.solution[0]["main.a"].args.b']
+- [{prompt: p, solution: [{foreach: {var: x, in: "{env.NOPE}", steps: [{say: ""}]}}]},
+    "spec.solution[0].foreach.in"]
+`),
+  )("%j", (spec, path) => {
     expect(wrong(spec)).toEqual([unset(path)]);
   });
 
@@ -90,159 +85,104 @@ describe("a template in any text", () => {
 });
 
 describe("what is there", () => {
-  it.each<[object]>([
-    [{ setup: [shell("{env.HOME} {env.A}")], env: { A: "a {env.HOME | sh}" } }],
-    [{ requires: [{ env: "TOKEN" }], prompt: "{env.TOKEN}" }],
-    [{ env: { A: "{env.B}", B: "{env.C}", C: "{random.id}", HOME: "{env.HOME}/x" } }],
-    [{ prompt: "{random.id} {random.id:a} {random.port} {random.port:b} {task.name} {workspace}" }],
-    [{ prompt: "{servers.main.url}" }],
-    [{ prompt: "{servers.s.url}", servers: { s: { url: "http://x" } } }],
-    [{ prompt: "{servers.other.url}", requires: [{ server: "other" }] }],
-    [{ prompt: '{"a": 1} ${x} ${env.NOPE} {env} {steps} {{env.NOPE}} {other.x}' }],
-    [{ setup, prompt: "{steps.first.outputs.out | json $.a[0]} {steps.first.outputs}" }],
-    [{ setup, verify: [shell("test {steps.first.outputs.out} {agent.output}")] }],
-    [{ setup, cleanup: [shell("test {steps.first.outputs.out} {agent.output}")] }],
-    [{ verify: [{ allOf: setup }, shell("test {steps.first.outputs.out}")] }],
-    [{ verify: [{ anyOf: setup }, shell("test {steps.first.outputs.out}")] }],
-    [{ cleanup: [shell("test {steps.first.outputs.out}"), ...setup] }],
-    [{ verify: [{ group: { setup, steps: [shell("test {steps.first.outputs.out}")] } }] }],
-    [{ verify: [{ allOf: { steps: setup, id: "all", outputs: { a: "{steps.first.outputs.out}" } } }] }],
-    [
-      {
-        setup: [{ script: { id: "s", inline: "x", protocol: "json" } }],
-        prompt: "{steps.s.outputs.any.deep}",
-      },
-    ],
-    [{ setup: [{ extension: { id: "e", package: "npm:e", action: "a" } }], prompt: "{steps.e.outputs.any}" }],
-    [{ setup: [shell("x", { outputs: { a: "{stdout} {stderr | sh} {exitCode}" } })] }],
-    [
-      {
-        setup: [
-          {
-            http: {
-              url: "{env.HOME}",
-              outputs: { a: "{response.body | json a}{response.status}{response.headers.x-a}{response}" },
-            },
-          },
-        ],
-      },
-    ],
-    [{ setup: [{ file: { path: "a", content: "", outputs: { a: "{content}" } } }] }],
-    [{ verify: [{ llm: { contains: "x", outputs: { a: "{score}{reason}" } } }] }],
-    [{ verify: [{ script: { inline: "x", protocol: "json", outputs: { a: "{outputs.b}{stdout}" } } }] }],
-    [{ verify: [{ "main.a": { outputs: { a: "{result.content}{text}" } } }] }],
-    [{ verify: [{ foreach: { var: "x", in: [{ a: 1 }, { a: [2] }], steps: [shell("{x} {x.a}")] } }] }],
-    [{ verify: [{ foreach: { var: "x", in: "{env.HOME}", steps: [shell("{x.any.thing}")] } }] }],
-    [
-      {
-        verify: [
-          {
-            foreach: {
-              var: "x",
-              in: [1],
-              steps: [{ foreach: { var: "y", in: ["{x}"], steps: [shell("{x}{y}")] } }],
-            },
-          },
-        ],
-      },
-    ],
-    [{ setup: [shell("x {y}", { name: "{env.NOPE}" })] }],
-    [{ verify: [shell("x", { expect: { stdout: { matches: "a{2}{b}[{]" } } })] }],
-  ])("%j", (spec) => {
+  it.each(
+    rows<[object]>(`
+- [{setup: [{command: {run: "{env.HOME} {env.A}"}}], env: {A: "a {env.HOME | sh}"}}]
+- [{requires: [{env: TOKEN}], prompt: "{env.TOKEN}"}]
+- [{env: {A: "{env.B}", B: "{env.C}", C: "{random.id}", HOME: "{env.HOME}/x"}}]
+- [{prompt: "{random.id} {random.id:a} {random.port} {random.port:b} {task.name} {workspace}"}]
+- [{prompt: "{servers.main.url}"}]
+- [{prompt: "{servers.s.url}", servers: {s: {url: http://x}}}]
+- [{prompt: "{servers.other.url}", requires: [{server: other}]}]
+- [{prompt: '{"a": 1} \${x} \${env.NOPE} {env} {steps} {{env.NOPE}} {other.x}'}]
+- [{setup: ${setup}, prompt: "{steps.first.outputs.out | json $.a[0]} {steps.first.outputs}"}]
+- [{setup: ${setup}, verify: [{command: {run: "test {steps.first.outputs.out} {agent.output}"}}]}]
+- [{setup: ${setup}, cleanup: [{command: {run: "test {steps.first.outputs.out} {agent.output}"}}]}]
+- [{verify: [{allOf: ${setup}}, {command: {run: "test {steps.first.outputs.out}"}}]}]
+- [{verify: [{anyOf: ${setup}}, {command: {run: "test {steps.first.outputs.out}"}}]}]
+- [{cleanup: [{command: {run: "test {steps.first.outputs.out}"}}, {command: {run: x, id: first,
+    outputs: {out: "{stdout}"}}}]}]
+- [{verify: [{group: {setup: ${setup}, steps: [{command: {run: "test {steps.first.outputs.out}"}}]}}]}]
+- [{verify: [{allOf: {steps: ${setup}, id: all, outputs: {a: "{steps.first.outputs.out}"}}}]}]
+- [{setup: [{script: {id: s, inline: x, protocol: json}}], prompt: "{steps.s.outputs.any.deep}"}]
+- [{setup: [{extension: {id: e, package: npm:e, action: a}}], prompt: "{steps.e.outputs.any}"}]
+- [{setup: [{command: {run: x, outputs: {a: "{stdout} {stderr | sh} {exitCode}"}}}]}]
+- [{setup: [{http: {url: "{env.HOME}",
+    outputs: {a: "{response.body | json a}{response.status}{response.headers.x-a}{response}"}}}]}]
+- [{setup: [{file: {path: a, content: "", outputs: {a: "{content}"}}}]}]
+- [{verify: [{llm: {contains: x, outputs: {a: "{score}{reason}"}}}]}]
+- [{verify: [{script: {inline: x, protocol: json, outputs: {a: "{outputs.b}{stdout}"}}}]}]
+- [{verify: [{main.a: {outputs: {a: "{result.content}{text}"}}}]}]
+- [{verify: [{foreach: {var: x, in: [{a: 1}, {a: [2]}], steps: [{command: {run: "{x} {x.a}"}}]}}]}]
+- [{verify: [{foreach: {var: x, in: "{env.HOME}", steps: [{command: {run: "{x.any.thing}"}}]}}]}]
+- [{verify: [{foreach: {var: x, in: [1], steps: [{foreach: {var: y, in: ["{x}"],
+    steps: [{command: {run: "{x}{y}"}}]}}]}}]}]
+- [{setup: [{command: {run: "x {y}", name: "{env.NOPE}"}}]}]
+- [{verify: [{command: {run: x, expect: {stdout: {matches: "a{2}{b}[{]"}}}}]}]
+`),
+  )("%j", (spec) => {
     const files = { look: () => "file" as const, read: () => "text", leaves: () => false };
     expect(wrongIn(spec, { files })).toEqual([]);
   });
 });
 
 describe("what is not there", () => {
-  it.each<[object, ...string[]]>([
-    [{ prompt: "{env.A.b}" }, "{env.A.b} refers to nothing"],
-    [{ prompt: "{env.HOME:x}" }, '{env.HOME:x} cannot have a name after ":"'],
-    [{ prompt: "{random.uuid}" }, "{random.uuid} refers to nothing"],
-    [{ prompt: "{random.id.x}" }, "{random.id.x} refers to nothing"],
-    [{ prompt: "{random:x}" }, "{random:x} refers to nothing"],
-    [{ prompt: "{task.id}" }, "{task.id} refers to nothing"],
-    [{ prompt: "{workspace.x}" }, "{workspace.x} refers to nothing"],
-    [{ prompt: "{servers.mian.url}" }, "{servers.mian.url} names no server"],
-    [{ prompt: "{servers.main.port}" }, "{servers.main.port} refers to nothing"],
-    [
-      { prompt: "{servers.s.url}", servers: { s: { command: "x" } } },
-      "{servers.s.url} has no address: that server is a local program",
-    ],
-    [{ prompt: "{servers.main.url}", servers: { main: null } }, "{servers.main.url} names no server"],
-    [{ prompt: "{env.HOME | upper}" }, '{env.HOME | upper} has no known filter: "upper"'],
-    [{ prompt: "{agent.output}" }, "{agent.output} exists only in verify and cleanup, after the agent"],
-    [
-      { setup: [shell("{agent.output}")] },
-      "{agent.output} exists only in verify and cleanup, after the agent",
-    ],
-    [{ verify: [shell("{agent.prompt}")] }, "{agent.prompt} refers to nothing"],
-    [
-      { setup, env: { A: "{steps.first.outputs.out}" } },
-      "{steps.first.outputs.out} cannot be used here: no step has run yet",
-    ],
-    [
-      { setup, servers: { s: { command: "x", args: ["{steps.first.outputs.out}"] } } },
-      "{steps.first.outputs.out} cannot be used here: no step has run yet",
-    ],
-    [
-      { servers: { s: { url: "http://x/{servers.main.url}" } } },
-      "{servers.main.url} cannot be part of an address",
-    ],
-    [{ setup, verify: [shell("{steps.frist.outputs.out}")] }, "{steps.frist.outputs.out} names no step"],
-    [{ setup, verify: [shell("{steps.first.out}")] }, "{steps.first.out} refers to nothing"],
-    [
-      { setup, verify: [shell("{steps.first.outputs.up}")] },
-      "{steps.first.outputs.up} names no output of the step first",
-    ],
-    [
-      { setup, verify: [shell("{steps.first.outputs.out.x}")] },
-      "{steps.first.outputs.out.x} refers to nothing",
-    ],
-    [
-      { setup: [shell("{steps.first.outputs.out}"), ...setup] },
-      "{steps.first.outputs.out} names the step first, which has not run yet",
-    ],
-    [
-      { setup: [shell("{steps.me.outputs.a}", { id: "me", outputs: { a: "" } })] },
-      "{steps.me.outputs.a} names the step me, which has not run yet",
-    ],
-    [
-      { prompt: "{steps.first.outputs.out}", verify: setup },
-      "{steps.first.outputs.out} names the step first, which has not run yet",
-    ],
-    [
-      { cleanup: [...setup, shell("{steps.first.outputs.out}")] },
-      "{steps.first.outputs.out} names the step first, which has not run yet",
-    ],
-    [
-      { verify: [{ anyOf: [...setup, shell("{steps.first.outputs.out}")] }] },
-      "{steps.first.outputs.out} names the step first, which has not run yet",
-    ],
-    [
-      {
-        prompt: "p",
-        solution: [{ "main.a": { id: "s", outputs: { a: "{text}" } } }],
-        verify: [shell("{steps.s.outputs.a}")],
-      },
-      '{steps.s.outputs.a} names an action of the solution, which only the agent "oracle" plays',
-    ],
-    [{ setup: [shell("x", { outputs: { a: "{stdout.x}" } })] }, "{stdout.x} refers to nothing"],
-    [{ setup: [shell("x", { outputs: { a: "{outputs.x}" } })] }, "{outputs.x} refers to nothing"],
-    [{ setup: [shell("x", { outputs: { a: "{stdout:x}" } })] }, '{stdout:x} cannot have a name after ":"'],
-    [
-      { setup: [{ http: { url: "http://x", outputs: { a: "{response.code}" } } }] },
-      "{response.code} refers to nothing",
-    ],
-    [
-      { setup: [{ http: { url: "http://x", outputs: { a: "{response.body.x}" } } }] },
-      "{response.body.x} refers to nothing",
-    ],
-    [
-      { verify: [{ foreach: { var: "x", in: [{ a: 1 }, {}], steps: [shell("{x.a}")] } }] },
-      "{x.a} refers to nothing",
-    ],
-  ])("%j", (spec, ...ends) => {
+  it.each(
+    rows<[object, ...string[]]>(`
+- [{prompt: "{env.A.b}"}, "{env.A.b} refers to nothing"]
+- [{prompt: "{env.HOME:x}"}, '{env.HOME:x} cannot have a name after ":"']
+- [{prompt: "{random.uuid}"}, "{random.uuid} refers to nothing"]
+- [{prompt: "{random.id.x}"}, "{random.id.x} refers to nothing"]
+- [{prompt: "{random:x}"}, "{random:x} refers to nothing"]
+- [{prompt: "{task.id}"}, "{task.id} refers to nothing"]
+- [{prompt: "{workspace.x}"}, "{workspace.x} refers to nothing"]
+- [{prompt: "{servers.mian.url}"}, "{servers.mian.url} names no server"]
+- [{prompt: "{servers.main.port}"}, "{servers.main.port} refers to nothing"]
+- [{prompt: "{servers.s.url}", servers: {s: {command: x}}},
+    "{servers.s.url} has no address: that server is a local program"]
+- [{prompt: "{servers.main.url}", servers: {main: null}}, "{servers.main.url} names no server"]
+- [{prompt: "{env.HOME | upper}"}, '{env.HOME | upper} has no known filter: "upper"']
+- [{prompt: "{agent.output}"}, "{agent.output} exists only in verify and cleanup, after the agent"]
+- [{setup: [{command: {run: "{agent.output}"}}]},
+    "{agent.output} exists only in verify and cleanup, after the agent"]
+- [{verify: [{command: {run: "{agent.prompt}"}}]}, "{agent.prompt} refers to nothing"]
+- [{setup: ${setup}, env: {A: "{steps.first.outputs.out}"}},
+    "{steps.first.outputs.out} cannot be used here: no step has run yet"]
+- [{setup: ${setup}, servers: {s: {command: x, args: ["{steps.first.outputs.out}"]}}},
+    "{steps.first.outputs.out} cannot be used here: no step has run yet"]
+- [{servers: {s: {url: "http://x/{servers.main.url}"}}}, "{servers.main.url} cannot be part of an address"]
+- [{setup: ${setup}, verify: [{command: {run: "{steps.frist.outputs.out}"}}]},
+    "{steps.frist.outputs.out} names no step"]
+- [{setup: ${setup}, verify: [{command: {run: "{steps.first.out}"}}]}, "{steps.first.out} refers to nothing"]
+- [{setup: ${setup}, verify: [{command: {run: "{steps.first.outputs.up}"}}]},
+    "{steps.first.outputs.up} names no output of the step first"]
+- [{setup: ${setup}, verify: [{command: {run: "{steps.first.outputs.out.x}"}}]},
+    "{steps.first.outputs.out.x} refers to nothing"]
+- [{setup: [{command: {run: "{steps.first.outputs.out}"}}, {command: {run: x, id: first,
+    outputs: {out: "{stdout}"}}}]}, "{steps.first.outputs.out} names the step first, which has not run yet"]
+- [{setup: [{command: {run: "{steps.me.outputs.a}", id: me, outputs: {a: ""}}}]},
+    "{steps.me.outputs.a} names the step me, which has not run yet"]
+- [{prompt: "{steps.first.outputs.out}", verify: ${setup}},
+    "{steps.first.outputs.out} names the step first, which has not run yet"]
+- [{cleanup: [{command: {run: x, id: first, outputs: {out: "{stdout}"}}},
+    {command: {run: "{steps.first.outputs.out}"}}]},
+    "{steps.first.outputs.out} names the step first, which has not run yet"]
+- [{verify: [{anyOf: [{command: {run: x, id: first, outputs: {out: "{stdout}"}}},
+    {command: {run: "{steps.first.outputs.out}"}}]}]},
+    "{steps.first.outputs.out} names the step first, which has not run yet"]
+- [{prompt: p, solution: [{main.a: {id: s, outputs: {a: "{text}"}}}],
+    verify: [{command: {run: "{steps.s.outputs.a}"}}]},
+    '{steps.s.outputs.a} names an action of the solution, which only the agent "oracle" plays']
+- [{setup: [{command: {run: x, outputs: {a: "{stdout.x}"}}}]}, "{stdout.x} refers to nothing"]
+- [{setup: [{command: {run: x, outputs: {a: "{outputs.x}"}}}]}, "{outputs.x} refers to nothing"]
+- [{setup: [{command: {run: x, outputs: {a: "{stdout:x}"}}}]}, '{stdout:x} cannot have a name after ":"']
+- [{setup: [{http: {url: http://x, outputs: {a: "{response.code}"}}}]}, "{response.code} refers to nothing"]
+- [{setup: [{http: {url: http://x, outputs: {a: "{response.body.x}"}}}]},
+    "{response.body.x} refers to nothing"]
+- [{verify: [{foreach: {var: x, in: [{a: 1}, {}], steps: [{command: {run: "{x.a}"}}]}}]},
+    "{x.a} refers to nothing"]
+`),
+  )("%j", (spec, ...ends) => {
     const messages = wrong(spec).map((each) => each.slice(each.indexOf("{")));
     expect(messages).toEqual(ends);
   });
@@ -250,7 +190,7 @@ describe("what is not there", () => {
   it("has a hint that says what there is", () => {
     const spec = {
       env: { TOKEN: "x" },
-      setup,
+      setup: parseYaml(setup) as unknown,
       prompt: "{env.TOKN} {steps.frist.outputs.a} {steps.first.outputs.otu} {random.prt} {env.HOME | x}",
     };
     expect(hintsIn(spec)).toEqual([
