@@ -2,9 +2,10 @@ import { McpvalsError } from "./core/errors/error.ts";
 import type { Config } from "./core/formats/config/config-schema.ts";
 import { suggestion } from "./core/formats/did-you-mean.ts";
 import { parseDuration } from "./core/formats/duration.ts";
+import { withoutUndefined } from "./core/formats/json.ts";
 import type { RunResult } from "./core/report/result.ts";
 import { load } from "./load/load.ts";
-import { prepare, type Selection } from "./run/prepare.ts";
+import { prepare } from "./run/prepare.ts";
 import { run } from "./run/run.ts";
 
 /**
@@ -20,50 +21,39 @@ export async function evaluate(
 ): Promise<RunResult> {
   checkSources(sources);
   checkEvaluateOptions(options);
-  const cwd = options.cwd ?? process.cwd();
+  const { cwd = process.cwd(), env = {}, agents = [], llm, judge, mcpConfig, allowOutside = false } = options;
+  const { strict = false, bail = false, frozen = false, releasesUrl, output, signal } = options;
   const loaded = await load({
     sources: typeof sources === "string" ? [sources] : sources,
     cwd,
-    env: options.env ?? {},
-    agents: options.agents ?? [],
-    ...(options.llm === true ? { judge: true } : {}),
-    judgeModel: options.judge,
-    mcpConfig: options.mcpConfig,
-    allowOutside: options.allowOutside ?? false,
+    env,
+    agents,
+    judge: llm === true ? true : undefined,
+    judgeModel: judge,
+    mcpConfig,
+    allowOutside,
   });
-  const { result, failures } = await run(prepare(loaded, selectionOf(options)), {
+  const { result, failures } = await run(prepare(loaded, options), {
     cwd,
-    strict: options.strict ?? false,
-    allowOutside: options.allowOutside ?? false,
-    bail: options.bail ?? false,
-    frozen: options.frozen ?? false,
-    ...(options.releasesUrl === undefined ? {} : { releasesUrl: options.releasesUrl }),
-    ...(options.output === undefined ? {} : { output: options.output }),
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    strict,
+    allowOutside,
+    bail,
+    frozen,
+    ...withoutUndefined({ releasesUrl, output, signal }),
   });
   const [failure] = failures;
   if (failure !== undefined) throw failure.error;
   return result;
 }
 
-function selectionOf(options: EvaluateOptions): Selection {
-  const { tasks, tags, labels, difficulties, variants, trials, concurrency, timeoutMs } = options;
-  return { tasks, tags, labels, difficulties, variants, trials, concurrency, timeoutMs };
-}
-
 /** Without this, a config that is undefined by mistake would be the nearest file. */
 function checkSources(sources: unknown): void {
-  if (
-    Array.isArray(sources) &&
-    (sources.length === 0 || !sources.every((each) => typeof each === "string"))
-  ) {
+  const isList = Array.isArray(sources);
+  if (isList && (sources.length === 0 || !sources.every(isText)))
     throw new McpvalsError("usage/invalid-option", "evaluate takes a list of one or more paths");
-  }
-  if (typeof sources === "string" || typeof sources === "object") return;
-  throw new McpvalsError(
-    "usage/invalid-option",
-    `evaluate takes a config or the path of one, not a value of type ${typeof sources}`,
-  );
+  if (isText(sources) || typeof sources === "object") return;
+  const message = `evaluate takes a config or the path of one, not a value of type ${typeof sources}`;
+  throw new McpvalsError("usage/invalid-option", message);
 }
 
 /** What a caller of `evaluate` may ask for; the same as the flags of `mcpvals run`. */

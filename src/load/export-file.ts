@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { readdirSync, statSync } from "node:fs";
 import { dirname, isAbsolute, posix, resolve } from "node:path";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { parsePackageRef } from "../core/formats/extension/package-ref.ts";
 import type { Task } from "../core/formats/model.ts";
 import { walkSteps } from "../core/formats/step.ts";
@@ -13,7 +13,7 @@ import { readRegularFile } from "../files/read-file.ts";
 import { shownFrom } from "./environment.ts";
 import { rootMembers } from "./read/document.ts";
 import { readDataText } from "./read/read-document.ts";
-import { parseTaskText, type TaskOptions } from "./tasks.ts";
+import { parseTaskText, type TaskAlone, type TaskOptions } from "./tasks.ts";
 
 /** Makes one document of the task in a file, with the files that it names. Throws McpvalsError of kind `usage`. */
 export async function exportFile(
@@ -24,26 +24,17 @@ export async function exportFile(
   const dir = dirname(path);
   const source = readDataText(path, shownFrom(options.cwd, path));
   const { task, servers, document, files, notes } = await parseTaskText(source, path, options);
-  const collected = collectArtifacts({ task, document, dir, files });
-  return {
-    document: exportTask(task, { servers, artifacts: collected.artifacts }),
-    notes: [...notes, ...collected.notes],
-  };
+  const scripts = scriptFiles(task);
+  const artifacts = collectArtifacts({ task, document, dir, files }, scripts.literal);
+  const unknown = scripts.unknown.map(
+    (name) => `the script ${name} is named by a template, and not collected`,
+  );
+  return { document: exportTask(task, { servers, artifacts }), notes: [...notes, ...unknown] };
 }
 
-export interface ArtifactSources {
-  readonly task: Task;
-  /** Of the task's file. */
-  readonly document: unknown;
+interface ArtifactSources extends Pick<TaskAlone, "task" | "document" | "files"> {
   /** Absolute path of the task's folder. */
   readonly dir: string;
-  readonly files: TaskFiles;
-}
-
-export interface CollectedArtifacts {
-  readonly artifacts: readonly Artifact[];
-  /** What could not be collected: one sentence each. */
-  readonly notes: readonly string[];
 }
 
 type Role = Artifact["role"];
@@ -55,31 +46,29 @@ const largest = 64 * 1024 * 1024;
  * Reads every file that a task names: its fixtures, the scripts of its steps, its prompt, extensions in its folder. Throws McpvalsError `task/outside`
  * for one outside of its folder and `config/unreadable` for one that cannot be read.
  */
-function collectArtifacts(sources: ArtifactSources): CollectedArtifacts {
-  const { task } = sources;
-  const scripts = scriptFiles(task);
-  const roles = new Map<string, Role>();
-  const add = (paths: Iterable<string>, role: Role): void => {
-    for (const path of paths) if (!roles.has(path)) roles.set(path, role);
-  };
-  add(promptFiles(sources.document), "prompt");
-  add(scripts.paths, "script");
-  for (const fixture of task.portable?.fixtures ?? []) add(filesUnder(normal(fixture), sources), "fixture");
-  for (const path of extensionPaths(task)) add(filesUnder(path, sources), "extension");
+function collectArtifacts(sources: ArtifactSources, scripts: readonly string[]): readonly Artifact[] {
+  const { task, document } = sources;
+  const fixtures = (task.portable?.fixtures ?? []).map(normal);
+  const named: [path: string, role: Role][] = [
+    ...promptFiles(document).map((path): [string, Role] => [path, "prompt"]),
+    ...scripts.map((path): [string, Role] => [path, "script"]),
+    ...fixtures.flatMap((path) => filesUnder(path, sources)).map((path): [string, Role] => [path, "fixture"]),
+    ...extensionPaths(task)
+      .flatMap((path) => filesUnder(path, sources))
+      .map((path): [string, Role] => [path, "extension"]),
+  ];
+  // The first role of a file counts.
+  const roles = new Map(named.toReversed());
   let total = 0;
-  const artifacts = [...roles].map(([path, role]) => {
-    const artifact = read(path, role, sources);
+  return [...new Set(named.map(([path]) => path))].map((path) => {
+    const artifact = read(path, roles.get(path) ?? "fixture", sources);
     total += artifact.bytes;
-    if (total > largest) throw tooLarge(task.name);
+    if (total > largest) {
+      const most = `${largest / 1024 / 1024} MiB together, too much for one document`;
+      throw new McpvalsError("config/unreadable", `the files of ${task.name} are more than ${most}`);
+    }
     return artifact;
   });
-  const notes = scripts.unknown.map((file) => `the script ${file} is named by a template, and not collected`);
-  return { artifacts, notes };
-}
-
-function tooLarge(name: string): McpvalsError {
-  const message = `the files of ${name} are more than ${largest / 1024 / 1024} MiB together, too much for one document`;
-  return new McpvalsError("config/unreadable", message);
 }
 
 function promptFiles(document: unknown): string[] {
@@ -95,16 +84,21 @@ function promptFiles(document: unknown): string[] {
     });
 }
 
-function scriptFiles({ verify, portable }: Task): { readonly paths: string[]; readonly unknown: string[] } {
+/** The paths of scripts, and the names that only a trial can turn into paths. */
+function scriptFiles({ verify, portable }: Task): { readonly literal: string[]; readonly unknown: string[] } {
   const { setup = [], cleanup = [] } = portable ?? {};
   const named = [...walkSteps([...setup, ...verify, ...cleanup])].flatMap((step) =>
     step.type === "script" && "file" in step.source ? [step.source.file] : [],
   );
-  const literal = named.map((file) => ({ file, path: literalOf(file) }));
-  return {
-    paths: literal.flatMap(({ path }) => (path === undefined ? [] : [normal(path)])),
-    unknown: literal.flatMap(({ file, path }) => (path === undefined ? [file] : [])),
-  };
+  const literal: string[] = [];
+  const unknown: string[] = [];
+  for (const file of named) {
+    const parts = parseTemplate(file, (root) => taskRoots.some((each) => each === root));
+    const texts = parts.filter((part) => typeof part === "string");
+    if (texts.length === parts.length) literal.push(normal(texts.join("")));
+    else unknown.push(file);
+  }
+  return { literal, unknown };
 }
 
 /** Extensions that are files or folders beside the task. */
@@ -115,13 +109,6 @@ function extensionPaths({ portable }: Task): string[] {
     const { path } = parsed.ref;
     return path.startsWith("~") || isAbsolute(path) ? [] : [normal(path)];
   });
-}
-
-/** The text that a template without expressions gives. */
-function literalOf(template: string): string | undefined {
-  const parts = parseTemplate(template, (root) => taskRoots.some((each) => each === root));
-  const texts = parts.filter((part) => typeof part === "string");
-  return texts.length === parts.length ? texts.join("") : undefined;
 }
 
 function normal(path: string): string {
@@ -158,7 +145,6 @@ function read(path: string, role: Role, sources: ArtifactSources): Artifact {
       ...(isText ? { text: content.toString("utf8") } : { base64: content.toString("base64") }),
     };
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError("config/unreadable", `${path} cannot be read: ${reason}`, { cause });
+    throw new McpvalsError("config/unreadable", `${path} cannot be read: ${messageOf(cause)}`, { cause });
   }
 }

@@ -21,11 +21,13 @@ type Matches = (task: Task) => boolean;
  */
 export function taskFilter(filters: TaskFilters, tasks: readonly Task[]): Matches | undefined {
   const { tasks: patterns = [], tags = [], labels = [], difficulties = [] } = filters;
+  // Labels of one key are alternatives, those of different keys must all fit.
+  const byKey = Map.groupBy(labels, (label) => label.slice(0, label.indexOf("=")));
   const all = [
     ...(patterns.length === 0 ? [] : [taskSelector(patterns, tasks)]),
-    ...(tags.length === 0 ? [] : [valueSelector("tag", tags, tasks, tagsOf)]),
-    ...labelSelectors(labels, tasks),
-    ...(difficulties.length === 0 ? [] : [valueSelector("difficulty", difficulties, tasks, difficultyOf)]),
+    ...(tags.length === 0 ? [] : [valueSelector("tag", tags, tasks)]),
+    ...[...byKey.values()].map((values) => valueSelector("label", values, tasks)),
+    ...(difficulties.length === 0 ? [] : [valueSelector("difficulty", difficulties, tasks)]),
   ];
   if (all.length === 0) return undefined;
   const matches: Matches = (task) => all.every((each) => each(task));
@@ -43,68 +45,51 @@ export function taskFilter(filters: TaskFilters, tasks: readonly Task[]): Matche
  * without `/` also names a whole suite or a test's own title. Throws `usage/no-match` for a pattern that matches no task.
  */
 export function taskSelector(patterns: readonly string[], tasks: readonly Task[]): Matches {
-  const matchers = patterns.map((pattern) => {
-    const matches = matcher(pattern);
-    if (!tasks.some(matches)) throw noMatch(pattern, tasks);
-    return matches;
+  const matchers = patterns.map((pattern): Matches => {
+    // The same on every system: a backslash is never a separator.
+    const options = { dot: true, nonegate: true, windows: false };
+    const isMatch = pattern === "" ? () => false : picomatch(pattern, options);
+    const matches: Matches = (task) => namesOf(task).some((name) => name === pattern || isMatch(name));
+    if (tasks.some(matches)) return matches;
+    const names = tasks.map((task) => task.name);
+    const hint = suggestion(pattern, names, "tasks");
+    throw new McpvalsError("usage/no-match", `no task matches "${pattern}"`, { hint });
   });
   return (task) => matchers.some((matches) => matches(task));
 }
 
-function matcher(pattern: string): Matches {
-  // The same on every system: a backslash is never a separator.
-  const isMatch =
-    pattern === "" ? () => false : picomatch(pattern, { dot: true, nonegate: true, windows: false });
-  return (task) => namesOf(task).some((name) => name === pattern || isMatch(name));
-}
-
-function namesOf({ name, suite }: Task): readonly string[] {
-  if (suite === undefined) return [name, withoutSlashes(name)];
-  const title = name.slice(suite.length + 1);
-  const plain = [withoutSlashes(suite), withoutSlashes(title)];
-  return [name, suite, title, ...plain, plain.join("/")];
-}
-
 /** A name that a glob reads as one part of a path. */
-function withoutSlashes(name: string): string {
+function plain(name: string): string {
   return name.replaceAll("/", "\u2215");
 }
 
-function noMatch(pattern: string, tasks: readonly Task[]): McpvalsError {
-  const names = tasks.map((task) => task.name);
-  return new McpvalsError("usage/no-match", `no task matches "${pattern}"`, {
-    hint: suggestion(pattern, names, "tasks"),
-  });
+function namesOf({ name, suite }: Task): readonly string[] {
+  if (suite === undefined) return [name, plain(name)];
+  const title = name.slice(suite.length + 1);
+  return [name, suite, title, plain(suite), plain(title), `${plain(suite)}/${plain(title)}`];
 }
 
-const tagsOf = (task: Task): readonly string[] => task.portable?.tags ?? [];
-
-const labelsOf = (task: Task): readonly string[] =>
-  Object.entries(task.portable?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
-
-function difficultyOf({ portable }: Task): readonly string[] {
-  return portable?.difficulty === undefined ? [] : [portable.difficulty];
-}
-
-/** Labels of one key are alternatives, those of different keys must all fit. */
-function labelSelectors(labels: readonly string[], tasks: readonly Task[]): Matches[] {
-  const byKey = Map.groupBy(labels, (label) => label.slice(0, label.indexOf("=")));
-  return [...byKey.values()].map((values) => valueSelector("label", values, tasks, labelsOf));
-}
+/** What filters by value look at, and how hints call several of them. */
+const values = {
+  tag: { plural: "tags", of: ({ portable }: Task) => portable?.tags ?? [] },
+  label: {
+    plural: "labels",
+    of: ({ portable }: Task) =>
+      Object.entries(portable?.labels ?? {}).map(([key, value]) => `${key}=${value}`),
+  },
+  difficulty: { plural: "difficulties", of: ({ portable }: Task) => portable?.difficulty ?? [] },
+};
 
 function valueSelector(
-  what: string,
+  what: keyof typeof values,
   wanted: readonly string[],
   tasks: readonly Task[],
-  valuesOf: (task: Task) => readonly string[],
 ): Matches {
+  const { plural, of } = values[what];
+  const valuesOf = (task: Task): readonly string[] => [of(task)].flat();
   const known = new Set(tasks.flatMap(valuesOf));
-  for (const value of wanted) {
-    if (known.has(value)) continue;
-    const plural = what === "difficulty" ? "difficulties" : `${what}s`;
-    throw new McpvalsError("usage/no-match", `no task has the ${what} "${value}"`, {
-      hint: suggestion(value, [...known], plural),
-    });
-  }
-  return (task) => valuesOf(task).some((value) => wanted.includes(value));
+  const unknown = wanted.find((value) => !known.has(value));
+  if (unknown === undefined) return (task) => valuesOf(task).some((value) => wanted.includes(value));
+  const hint = suggestion(unknown, [...known], plural);
+  throw new McpvalsError("usage/no-match", `no task has the ${what} "${unknown}"`, { hint });
 }

@@ -1,6 +1,6 @@
 import { readdirSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { nameKey } from "../core/formats/config/config-fields.ts";
 import type { Fixtures } from "../core/formats/config/mock.ts";
 import { noServers as noTable, type ServerTable } from "../core/formats/config/server-tables.ts";
@@ -217,7 +217,7 @@ function parsedFile(file: string): Json {
   try {
     return JSON.parse(readRegularFile(file, largestFile).toString("utf8")) as Json;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new Error(`${basename(file)}: ${reason}`, { cause });
   }
 }

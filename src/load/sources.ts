@@ -1,7 +1,7 @@
 import { type Dirent, existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import picomatch from "picomatch";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { isForeign, ownUser } from "../files/ownership.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 
@@ -140,7 +140,7 @@ export function pathKind(path: string): "file" | "folder" | undefined {
 }
 
 function unreadable(what: string, cause: unknown): McpvalsError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = messageOf(cause);
   return new McpvalsError("config/unreadable", `${what} cannot be read: ${reason}`, { cause });
 }
 

@@ -202,9 +202,11 @@ describe("a task whose steps use an extension", () => {
   });
 
   it("is refused when its extension is no program", async () => {
-    using folder = folderOf({ "greeter.mjs/x": "", "hello.json": good });
     for (const command of ["validate", "run"]) {
-      const { code, stderr } = await runHere([command, "hello.json"], { cwd: folder.path });
+      const { code, stderr } = await runIn({ "greeter.mjs/x": "", "hello.json": good }, [
+        command,
+        "hello.json",
+      ]);
       expect([code, stderr]).toEqual([
         2,
         expect.stringMatching(/(?:^|\n)hello\.json:9:7: error .*\(extension\/not-found\)/),
@@ -378,8 +380,10 @@ it("settings of extensions are those of the eval: where from, where to, and the 
 });
 
 it("mcpvals extensions test tells once why the rest was not tried", async () => {
-  using folder = folderOf({ "gone.mjs": 'console.error("no DATABASE_URL");\nprocess.exit(3);\n' });
-  const { code, stdout, stderr } = await runHere(["extensions", "test", "gone.mjs"], { cwd: folder.path });
+  const { code, stdout, stderr } = await runIn(
+    { "gone.mjs": 'console.error("no DATABASE_URL");\nprocess.exit(3);\n' },
+    ["extensions", "test", "gone.mjs"],
+  );
   expect([code, stderr, stdout]).toEqual([
     1,
     "",
@@ -393,10 +397,13 @@ it("mcpvals extensions test tells once why the rest was not tried", async () => 
 });
 
 it("mcpvals extensions test asks of a program that keeps silent whether it holds back what it writes", async () => {
-  using folder = folderOf({ "mute.mjs": "process.stdin.resume();\n" });
-  const { code, stdout } = await runHere(["extensions", "test", "./mute.mjs", "--timeout", "500ms"], {
-    cwd: folder.path,
-  });
+  const { code, stdout } = await runIn({ "mute.mjs": "process.stdin.resume();\n" }, [
+    "extensions",
+    "test",
+    "./mute.mjs",
+    "--timeout",
+    "500ms",
+  ]);
   expect([code, stdout.split("\n")[1]]).toEqual([
     1,
     '  fail  initialize  extension "mute.mjs" did not answer initialize within 500 ms; does the program flush its stdout after each line?',

@@ -9,7 +9,7 @@ import { load } from "../../src/load/load.ts";
 import { migrateTask } from "../../src/load/migrate/migrate-task.ts";
 import { SourceText } from "../../src/load/problems.ts";
 import { parseData } from "../../src/load/read/read-document.ts";
-import { folderOf, runHere } from "../support/cli.ts";
+import { folderOf, runHere, runIn } from "../support/cli.ts";
 import {
   files,
   judgeForm,
@@ -181,8 +181,7 @@ spec:
 
 describe("mcpvals migrate", () => {
   it("prints the task, and what could not be kept on stderr", async () => {
-    using folder = folderOf({ "judge.yaml": judgeForm, ...files });
-    const outcome = await runHere(["migrate", "judge.yaml"], { cwd: folder.path });
+    const outcome = await runIn({ "judge.yaml": judgeForm, ...files }, ["migrate", "judge.yaml"]);
     expect(outcome).toEqual({
       code: 0,
       stdout: migrated(judgeForm),

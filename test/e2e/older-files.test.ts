@@ -5,7 +5,7 @@ import { copySkills } from "../../src/agents/agent-program.ts";
 import { exportFile } from "../../src/load/export-file.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { failure, load } from "../load/support/load.ts";
-import { folderOf, runHere } from "../support/cli.ts";
+import { folderOf, runHere, runIn } from "../support/cli.ts";
 
 /** A task of the script form, whose scripts stand in a folder that other tasks share. */
 const sharing = `kind: Task
@@ -169,8 +169,10 @@ describe("a judge that cannot be asked is of interest only to tasks that ask one
   });
 
   it("validate warns where no judge is configured", async () => {
-    using folder = folderOf({ ...files, "eval.yaml": files["eval.yaml"].replace(/ {2}llmJudge.*\n/, "") });
-    const { code, stderr } = await runHere(["validate", "eval.yaml"], { cwd: folder.path });
+    const { code, stderr } = await runIn(
+      { ...files, "eval.yaml": files["eval.yaml"].replace(/ {2}llmJudge.*\n/, "") },
+      ["validate", "eval.yaml"],
+    );
     expect([code, stderr]).toEqual([
       0,
       'note: no judge is configured: the tasks that ask a judge cannot run without --judge MODEL: "one"\n',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { folderOf, runHere, runInline } from "../support/cli.ts";
+import { runIn, runInline } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { closedAddress, configFile, fixtureServer, gradesOf, toolTest, trialOf } from "./support.ts";
 
@@ -13,16 +13,7 @@ function calls(tool: string): Config {
   };
 }
 
-/** The problems, one line each, for which a config is refused before anything starts. */
-async function refuse(config: unknown): Promise<string[]> {
-  using folder = folderOf({ "mcp-eval.config.json": config });
-  const { code, stdout, stderr } = await runHere(["run", "--reporter", "json"], { cwd: folder.path });
-  expect([code, stdout]).toEqual([2, ""]);
-  return stderr.split("\n").filter((line) => line.startsWith("mcp-eval.config.json:"));
-}
-
-// At once, since many of them only wait.
-describe.concurrent("a tool that answers isError when nothing is expected", () => {
+describe("a tool that answers isError when nothing is expected", () => {
   it("makes a tool test red", async () => {
     const { code, result } = await runInline(configFile(toolTest("fail")));
     expect([code, result.verdict]).toEqual([1, "fail"]);
@@ -48,7 +39,7 @@ describe.concurrent("a tool that answers isError when nothing is expected", () =
   });
 });
 
-describe.concurrent("a result that violates the tool's outputSchema", () => {
+describe("a result that violates the tool's outputSchema", () => {
   it("makes a tool test and a workflow red", async () => {
     const { toolHealthSuites } = toolTest("bad-output");
     const config = { ...calls("bad-output"), ...(toolHealthSuites && { toolHealthSuites }) };
@@ -62,7 +53,7 @@ describe.concurrent("a result that violates the tool's outputSchema", () => {
   });
 });
 
-describe.concurrent("a model that cannot be asked", () => {
+describe("a model that cannot be asked", () => {
   const workflows: Config["workflows"] = [
     { name: "expects nothing", steps: [{ user: "Say anything." }] },
     { name: "expects a failure", steps: [{ user: "Divide by zero.", expectedError: "zero" }] },
@@ -128,97 +119,62 @@ describe.concurrent("a model that cannot be asked", () => {
   });
 });
 
-describe.concurrent("a config that could not fail", () => {
-  it("is refused when there is nothing in it", async () => {
-    const server = fixtureServer();
-    expect(await refuse({ server })).toEqual([
-      expect.stringMatching(
-        /^mcp-eval\.config\.json:1:1: error there is nothing to run.*config\/nothing-to-run/,
-      ),
-    ]);
-    expect(await refuse({ server, workflows: [], toolHealthSuites: [] })).toEqual([
-      expect.stringMatching(/there is nothing to run/),
-    ]);
-  });
+describe("a config that could not fail is refused", () => {
+  const server = fixtureServer();
+  const hello = { user: "Hello" };
 
-  it("is refused when a suite is empty or a workflow has no steps", async () => {
-    const found = await refuse({
-      server: fixtureServer(),
-      workflows: [{ name: "no steps", steps: [] }],
-      toolHealthSuites: [{ name: "empty", tests: [] }],
-    });
-    expect(found).toEqual([
-      expect.stringMatching(/ error .*steps.*config\/invalid-value/),
-      expect.stringMatching(/ error .*tests.*config\/invalid-value/),
-    ]);
-  });
-
-  it("is refused when a workflow expects nothing", async () => {
-    const found = await refuse({
-      server: fixtureServer(),
-      workflows: [
-        { name: "expects nothing", steps: [{ user: "Hello" }, { user: "Bye" }] },
-        { name: "expects no tools", steps: [{ user: "Hello", expectTools: [] }], expectTools: [] },
-      ],
-    });
-    expect(found).toEqual([
-      expect.stringMatching(/ error .*"expects nothing".*config\/checks-nothing/),
-      expect.stringMatching(/ error .*"expects no tools".*config\/checks-nothing/),
-    ]);
-  });
-});
-
-describe.concurrent("expected failures", () => {
-  it("are green, and so is the healthy call after eight of them", async () => {
-    const failing = ["fail", "refuse", "fail", "refuse", "fail", "refuse", "fail", "refuse"];
-    const { code, result } = await runInline(
-      configFile({
-        server: fixtureServer(),
-        toolHealthSuites: [
-          {
-            name: "suite",
-            tests: [
-              ...failing.map((name) => ({
-                name,
-                expectedError: name === "fail" ? "WENT WRONG" : "not today",
-              })),
-              { name: "add", args: { a: 2, b: 3 }, expectedResult: 5 },
-            ],
-          },
+  it.each([
+    ["nothing in it", {}, [/:1:1: error there is nothing to run.*config\/nothing-to-run/]],
+    ["empty lists", { workflows: [], toolHealthSuites: [] }, [/there is nothing to run/]],
+    [
+      "an empty suite and a workflow without steps",
+      { workflows: [{ name: "w", steps: [] }], toolHealthSuites: [{ name: "s", tests: [] }] },
+      [/ error .*steps.*config\/invalid-value/, / error .*tests.*config\/invalid-value/],
+    ],
+    [
+      "workflows that expect nothing",
+      {
+        workflows: [
+          { name: "expects nothing", steps: [hello, { user: "Bye" }] },
+          { name: "expects no tools", steps: [{ ...hello, expectTools: [] }], expectTools: [] },
         ],
-      }),
-    );
-    expect(result.trials.map((trial) => trial.verdict)).toEqual(Array(9).fill("pass"));
-    expect(code).toBe(0);
+      },
+      [/"expects nothing".*config\/checks-nothing/, /"expects no tools".*config\/checks-nothing/],
+    ],
+  ])("with %s", async (_, config, messages) => {
+    const files = { "mcp-eval.config.json": { server, ...config } };
+    const { code, stdout, stderr } = await runIn(files, ["run", "--reporter", "json"]);
+    expect([code, stdout]).toEqual([2, ""]);
+    const lines = stderr.split("\n").filter((line) => line.startsWith("mcp-eval.config.json:"));
+    expect(lines).toEqual(messages.map((message) => expect.stringMatching(message) as string));
   });
 });
 
-describe.concurrent("twenty model runs in a row", () => {
-  it("are all green", async () => {
-    await using provider = await startFakeProvider((request) =>
-      request.newResults.length > 0
-        ? { text: `The sum is ${request.newResults[0]?.text}.` }
-        : { tool: "add", args: { a: 2, b: 3 } },
-    );
-    const { code, result } = await runInline(
-      configFile({
-        server: fixtureServer(),
-        workflows: [{ name: "add", steps: [{ user: "2 + 3?", expectedState: "sum is 5" }] }],
-      }),
-      ["--trials", "20"],
-      provider.env,
-    );
-    expect(result.summary).toEqual({ total: 20, pass: 20, fail: 0, error: 0, timeout: 0, skip: 0 });
-    expect(code).toBe(0);
-    expect(provider.requests).toHaveLength(40);
-  });
+it("expected failures are green, and so is the healthy call after eight of them", async () => {
+  const failing = ["fail", "refuse", "fail", "refuse", "fail", "refuse", "fail", "refuse"];
+  const tests = failing.map((name) => ({
+    name,
+    expectedError: name === "fail" ? "WENT WRONG" : "not today",
+  }));
+  const add = { name: "add", args: { a: 2, b: 3 }, expectedResult: 5 };
+  const toolHealthSuites = [{ name: "suite", tests: [...tests, add] }];
+  const { code, result } = await runInline(configFile({ server: fixtureServer(), toolHealthSuites }));
+  expect(result.trials.map((trial) => trial.verdict)).toEqual(Array(9).fill("pass"));
+  expect(code).toBe(0);
 });
 
-describe.concurrent("time", () => {
-  it("is not spent after a success: a limit of ten minutes is no wait", async () => {
-    const { code } = await runInline(
-      configFile({ timeout: 600_000, ...toolTest("add", { args: { a: 2, b: 3 }, expectedResult: 5 }) }),
-    );
-    expect(code).toBe(0);
-  });
+it("twenty model runs in a row are all green", async () => {
+  await using provider = await startFakeProvider(({ newResults: [result] }) =>
+    result === undefined ? { tool: "add", args: { a: 2, b: 3 } } : { text: `The sum is ${result.text}.` },
+  );
+  const workflows = [{ name: "add", steps: [{ user: "2 + 3?", expectedState: "sum is 5" }] }];
+  const config = configFile({ server: fixtureServer(), workflows });
+  const { code, result } = await runInline(config, ["--trials", "20"], provider.env);
+  expect(result.summary).toEqual({ total: 20, pass: 20, fail: 0, error: 0, timeout: 0, skip: 0 });
+  expect([code, provider.requests.length]).toEqual([0, 40]);
+});
+
+it("time is not spent after a success: a limit of ten minutes is no wait", async () => {
+  const add = toolTest("add", { args: { a: 2, b: 3 }, expectedResult: 5 });
+  expect((await runInline(configFile({ timeout: 600_000, ...add }))).code).toBe(0);
 });

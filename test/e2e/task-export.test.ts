@@ -5,7 +5,7 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { exportFile } from "../../src/load/export-file.ts";
 import type { TaskExport } from "../../src/core/formats/task/task-export.ts";
-import { folderOf, root, runHere } from "../support/cli.ts";
+import { folderOf, root, runHere, runIn } from "../support/cli.ts";
 
 const schema = JSON.parse(readFileSync(join(root, "schemas/task-export.schema.json"), "utf8")) as object;
 const validate: ValidateFunction = new Ajv2020({
@@ -224,8 +224,7 @@ steps:
     ],
     ["an Eval", "kind: Eval\nmetadata: { name: e }\n", "is not a task"],
   ])("refuses %s", async (_, text, message) => {
-    using folder = folderOf({ ...files, "task.yaml": text });
-    const outcome = await runHere(["task", "export", "task.yaml"], { cwd: folder.path });
+    const outcome = await runIn({ ...files, "task.yaml": text }, ["task", "export", "task.yaml"]);
     expect(outcome).toMatchObject({ code: 2, stdout: "" });
     expect(outcome.stderr).toContain(message);
   });

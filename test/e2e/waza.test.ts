@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
-import { folderOf, runHere } from "../support/cli.ts";
+import { folderOf, runHere, runIn, runInline } from "../support/cli.ts";
 
 const person = "{ name: Ada, entityType: person, observations: [likes tea] }";
 
@@ -105,26 +105,16 @@ describe("an eval.yaml of waza", () => {
 
   it("runs them in each variant: without its server a task cannot pass", async () => {
     const variants = "variants:\n  with: {}\n  without: { mcp_servers: { memory: null } }\n";
-    using folder = folderOf({ "eval.yaml": evalFile + variants, ...tasks });
-    const { code, stdout } = await runHere(["run", "eval.yaml", "--reporter", "json"], {
-      cwd: folder.path,
-    });
-    const result = JSON.parse(stdout) as RunResult;
-    expect(verdicts(result)).toEqual([
-      "recall with 1 pass",
-      "recall with 2 pass",
-      "recall without 1 fail",
-      "recall without 2 fail",
-      "remember with 1 pass",
-      "remember with 2 pass",
-      "remember without 1 fail",
-      "remember without 2 fail",
-    ]);
-    expect(code).toBe(1);
+    const { code, result } = await runInline({ "eval.yaml": evalFile + variants, ...tasks }, ["eval.yaml"]);
+    const outcomes = ["with 1 pass", "with 2 pass", "without 1 fail", "without 2 fail"];
+    const expected = ["recall", "remember"].flatMap((task) =>
+      outcomes.map((outcome) => `${task} ${outcome}`),
+    );
+    expect([code, verdicts(result)]).toEqual([1, expected]);
   });
 
   it("runs on a mock in the place of a server, and ends a trial when its time is up", async () => {
-    using folder = folderOf({
+    const files = {
       "eval.yaml": `config:
   timeout_seconds: 3
   mcp_servers: { weather: { command: no-such-program } }
@@ -146,29 +136,23 @@ agent:
           { match: { city: "Rome" }, silence: true },
         ],
       },
-    });
-    const { code, stdout } = await runHere(["run", "eval.yaml", "--reporter", "json"], {
-      cwd: folder.path,
-    });
-    expect(verdicts(JSON.parse(stdout) as RunResult)).toEqual(["quick 1 pass", "slow 1 timeout"]);
-    expect(code).toBe(3);
+    };
+    const { code, result } = await runInline(files, ["eval.yaml"]);
+    expect([code, verdicts(result)]).toEqual([3, ["quick 1 pass", "slow 1 timeout"]]);
   });
 
   it("is validated, and refused with everything that is wrong", async () => {
-    using folder = folderOf({ "eval.yaml": evalFile, ...tasks });
-    const valid = await runHere(["validate", "eval.yaml"], { cwd: folder.path });
-    expect(valid).toMatchObject({
-      code: 0,
-      stdout: expect.stringContaining("is valid: 2 tasks, servers memory") as string,
-    });
-    using wrong = folderOf({
+    const valid = await runIn({ "eval.yaml": evalFile, ...tasks }, ["validate", "eval.yaml"]);
+    const summary = expect.stringContaining("is valid: 2 tasks, servers memory") as string;
+    expect(valid).toMatchObject({ code: 0, stdout: summary });
+    const wrong = {
       "eval.yaml": `${evalFile}hooks: { before_run: [{ command: x }] }\n`,
       ...tasks,
       "tasks/recall.yaml": "id: recall\ninputs: { prompt: x }\ngraders: [{ type: text, name: t }]\n",
-    });
-    const refused = await runHere(["run", "eval.yaml"], { cwd: wrong.path });
-    expect(refused.code).toBe(2);
-    expect(refused.stderr).toContain("hooks is not known yet");
-    expect(refused.stderr).toContain("graders of type text are not known yet");
+    };
+    const { code, stderr } = await runIn(wrong, ["run", "eval.yaml"]);
+    expect(code).toBe(2);
+    expect(stderr).toContain("hooks is not known yet");
+    expect(stderr).toContain("graders of type text are not known yet");
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { folderOf } from "../support/cli.ts";
-import { failure, load, problems } from "./support/load.ts";
+import { failure, load, loadIn, problems } from "./support/load.ts";
 
 const task = `apiVersion: mcp-eval/v1
 kind: Task
@@ -29,8 +29,7 @@ ${more}`,
 describe("what agents that are programs are told", () => {
   it("may have the address of every server that some trial has, in variables", async () => {
     const env = ["db", "new", "own"].map((name) => `${name}: "{servers.${name}.url}"`).join(", ");
-    using folder = folderOf(config('["{prompt}"]', `    env: { ${env} }\n`));
-    expect((await load(folder.path)).notes).toEqual([]);
+    expect((await loadIn(config('["{prompt}"]', `    env: { ${env} }\n`))).notes).toEqual([]);
   });
 
   it("has no other address, and no name in another spelling", async () => {

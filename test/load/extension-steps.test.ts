@@ -5,7 +5,7 @@ import { defaultSandbox, type ExtensionSpec } from "../../src/core/formats/model
 import type { LoadedConfig } from "../../src/load/assemble-eval.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
-import { load } from "./support/load.ts";
+import { load, loadIn } from "./support/load.ts";
 
 /** A task of so many lines that mistakes in it can be told apart. */
 function task(name: string, { spec = "" } = {}): string {
@@ -192,10 +192,7 @@ config:
       "b.yaml": task("b", { spec: "" }).replace('command: { run: "test -d ." }', "k8s.get: { id: made }"),
       "old.yaml": old,
     };
-    using folder = folderOf(files);
-    const problems = await problemsOf(
-      load(folder.path, { source: "eval.yaml", environment: { HERE: "here" } }),
-    );
+    const problems = await problemsOf(loadIn(files, { source: "eval.yaml", environment: { HERE: "here" } }));
     const k8s = {
       location: { file: "eval.yaml", line: 5 },
       frame: expect.stringContaining("> 5 |     k8s:"),
@@ -267,8 +264,7 @@ config:
 
   it("of the older forms may require an extension that they do not use", async () => {
     const unused = old.replace(/ {4}- \{ id: mine.*\n/, "");
-    using folder = folderOf({ "old.yaml": unused });
-    const loaded = await load(folder.path, { source: "old.yaml" });
+    const loaded = await loadIn({ "old.yaml": unused }, { source: "old.yaml" });
     expect(loaded.eval.tasks[0]?.portable?.requires).toEqual([{ kind: "extension", name: "kubernetes" }]);
   });
 });

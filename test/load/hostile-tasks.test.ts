@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { renderError } from "../../src/core/errors/render.ts";
 import { folderOf } from "../support/cli.ts";
-import { failure, load } from "./support/load.ts";
+import { failure, failureIn, load, loadIn } from "./support/load.ts";
 
 const head = "apiVersion: mcp-eval/v1\nkind: Task\n";
 const spec = "spec:\n  prompt: p\n  verify:\n    - command: {run: 'test -d .'}\n";
@@ -118,8 +118,7 @@ describe("a hostile file beside tasks is refused soon, in words", () => {
     ["deep servers", { "eval.yaml": withServers, "mcp.yaml": servers + deep }, /nested deeper than 200/],
     ["servers of 10 MB", { "eval.yaml": withServers, "mcp.yaml": "#".repeat(10_000_000) }, /larger than 512/],
   ])("%s", async (_, files, message) => {
-    using folder = folderOf({ "t.yaml": valid, ...files });
-    const error = await failure(folder.path, { source: "eval.yaml" });
+    const error = await failureIn({ "t.yaml": valid, ...files }, { source: "eval.yaml" });
     expect([error.kind, renderError(error)]).toEqual(["usage", expect.stringMatching(message)]);
   });
 });
@@ -132,8 +131,7 @@ describe("what is only unusual is read", () => {
     ["an older form with a byte order mark", `\uFEFF${older}`],
     ["an older form with line ends of Windows", older.replaceAll("\n", "\r\n")],
   ])("%s", async (_, text) => {
-    using folder = folderOf({ "t.yaml": text });
-    const { eval: spec, notes } = await load(folder.path, { source: "t.yaml" });
+    const { eval: spec, notes } = await loadIn({ "t.yaml": text }, { source: "t.yaml" });
     expect(spec.tasks.map((task) => task.name)).toEqual(["t"]);
     expect(notes).toEqual([]);
   });
@@ -142,8 +140,8 @@ describe("what is only unusual is read", () => {
 describe("the older forms", () => {
   it("are read as YAML 1.1, but for its times and dates", async () => {
     const metadata = "metadata: {name: 12:30, parallel: yes, labels: {day: 2024-01-02}}";
-    using folder = folderOf({ "t.yaml": older.replace(/metadata.*/, metadata) });
-    const [task] = (await load(folder.path, { source: "t.yaml" })).eval.tasks;
+    const [task] = (await loadIn({ "t.yaml": older.replace(/metadata.*/, metadata) }, { source: "t.yaml" }))
+      .eval.tasks;
     expect(task).toMatchObject({
       name: "12:30",
       parallel: true,
@@ -152,8 +150,10 @@ describe("the older forms", () => {
   });
 
   it("take the last of two keys and the first of several documents, and say so", async () => {
-    using folder = folderOf({ "t.yaml": `${older}metadata: {name: last}\n---\nkind: Task\n` });
-    const { eval: spec, notes } = await load(folder.path, { source: "t.yaml" });
+    const { eval: spec, notes } = await loadIn(
+      { "t.yaml": `${older}metadata: {name: last}\n---\nkind: Task\n` },
+      { source: "t.yaml" },
+    );
     expect(spec.tasks[0]?.name).toBe("last");
     expect(spec.tasks[0]?.location).toMatchObject({ line: 6 });
     expect(notes).toEqual([

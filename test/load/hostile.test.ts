@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { renderError } from "../../src/core/errors/render.ts";
 import { folderOf } from "../support/cli.ts";
-import { failure, load } from "./support/load.ts";
+import { failure, failureIn, loadIn } from "./support/load.ts";
 
 const head = "server: {transport: stdio, command: x}\n";
 const jsonHead = '{"server": {"transport": "stdio", "command": "x"}, ';
@@ -70,8 +70,7 @@ it.each<readonly [name: string, ending: string, text: string, code: string]>([
   ["an alias of what is around it", "yaml", "a: &a [*a]", "config/unknown-key"],
   ["nothing but NUL", "yaml", "\0".repeat(1000), "config/invalid-value"],
 ])("%s (%s) is refused before the test times out, in words", async (_, ending, text, code) => {
-  using folder = folderOf({ [`mcp-eval.config.${ending}`]: text });
-  const error = await failure(folder.path);
+  const error = await failureIn({ [`mcp-eval.config.${ending}`]: text });
   const rendered = renderError(error);
   expect([error.kind, error.code]).toEqual(["usage", code]);
   expect(rendered.length).toBeLessThan(100_000);
@@ -93,8 +92,7 @@ it("loads a large config that is right", async () => {
     steps: [{ user: "u", expectedState: "s" }],
   }));
   const config = { server: { transport: "stdio", command: "x" }, workflows };
-  using folder = folderOf({ "mcp-eval.config.json": config });
-  expect((await load(folder.path)).eval.tasks).toHaveLength(5000);
+  expect((await loadIn({ "mcp-eval.config.json": config })).eval.tasks).toHaveLength(5000);
 });
 
 it("uses an anchor as often as a config needs", async () => {
@@ -102,8 +100,7 @@ it("uses an anchor as often as a config needs", async () => {
     "\n",
   );
   const text = `${head}toolHealthSuites:\n  - name: s\n    tests:\n      - {name: first, args: &args {a: 1}}\n${tests}\n`;
-  using folder = folderOf({ "mcp-eval.config.yaml": text });
-  const { tasks } = (await load(folder.path)).eval;
+  const { tasks } = (await loadIn({ "mcp-eval.config.yaml": text })).eval;
   expect(tasks).toHaveLength(301);
   expect(tasks.every((task) => JSON.stringify(argsOf(task.verify[0])) === '{"a":1}')).toBe(true);
 });

@@ -6,7 +6,7 @@ import { environment } from "../../src/load/environment.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { ServerSpec } from "../../src/core/formats/model.ts";
 import { folderOf } from "../support/cli.ts";
-import { failure, load, problems } from "./support/load.ts";
+import { failure, failureIn, load, loadIn, problems } from "./support/load.ts";
 
 const valid = {
   server: { transport: "stdio", command: "node" },
@@ -29,8 +29,7 @@ describe("finding the file", () => {
   });
 
   it.each(["json", "yaml", "yml"])("knows the ending .%s", async (ending) => {
-    using folder = folderOf({ [`mcp-eval.config.${ending}`]: valid });
-    expect((await load(folder.path)).eval.tasks).toHaveLength(1);
+    expect((await loadIn({ [`mcp-eval.config.${ending}`]: valid })).eval.tasks).toHaveLength(1);
   });
 
   it("prefers the nearest", async () => {
@@ -92,8 +91,10 @@ describe("finding the file", () => {
     ["long".repeat(5000), "config/not-found"],
     ["nul\0byte.json", "config/unreadable"],
   ])("refuses %s", async (source, code) => {
-    using folder = folderOf({ "mcp-eval.config.json": valid, "config.toml": "x", noending: "x" });
-    expect((await failure(folder.path, { source })).code).toBe(code);
+    expect(
+      (await failureIn({ "mcp-eval.config.json": valid, "config.toml": "x", noending: "x" }, { source }))
+        .code,
+    ).toBe(code);
   });
 
   it("tells of a file that is no text", async () => {

@@ -5,7 +5,7 @@ import type { AgentSpec } from "../../src/core/formats/model.ts";
 import { createPlan } from "../../src/core/plan/plan.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
-import { failure, load, problems } from "./support/load.ts";
+import { failure, failureIn, load, loadIn, problems, problemsIn } from "./support/load.ts";
 
 const agent = "  agent: { type: builtin.llm-agent, model: 'openai:gpt-5' }\n";
 
@@ -92,10 +92,14 @@ describe("the servers of MCP_ variables", () => {
     [{ MCP_PORT: "8080" }, { default: { url: "http://localhost:8080/mcp" } }],
     [{ MCP_HOST: "h", MCP_PORT: "1", MCP_PATH: "p" }, { default: { url: "http://h:1/p" } }],
   ])("%j", async (environment, servers) => {
-    using folder = folderOf({ "eval.yaml": evalOf(all), "tasks/a.yaml": script("a") });
-    expect((await load(folder.path, { source: "eval.yaml", environment })).eval.servers).toMatchObject(
-      servers,
-    );
+    expect(
+      (
+        await loadIn(
+          { "eval.yaml": evalOf(all), "tasks/a.yaml": script("a") },
+          { source: "eval.yaml", environment },
+        )
+      ).eval.servers,
+    ).toMatchObject(servers);
   });
 
   it("are not looked at when a file says which", async () => {
@@ -110,11 +114,13 @@ describe("the servers of MCP_ variables", () => {
   });
 
   it("are refused when they are not what they should be", async () => {
-    using folder = folderOf({ "eval.yaml": evalOf(all), "tasks/a.yaml": script("a") });
     const environment = { MCP_COMMAND: "node", MCP_ENV: "{" };
-    expect(await problems(folder.path, { source: "eval.yaml", environment })).toEqual([
-      "nowhere config/invalid-value the variable MCP_ENV must hold JSON",
-    ]);
+    expect(
+      await problemsIn(
+        { "eval.yaml": evalOf(all), "tasks/a.yaml": script("a") },
+        { source: "eval.yaml", environment },
+      ),
+    ).toEqual(["nowhere config/invalid-value the variable MCP_ENV must hold JSON"]);
   });
 });
 
@@ -136,8 +142,7 @@ describe("task sets", () => {
   };
 
   it("choose by label, and give their assertions to each task that they reach, once", async () => {
-    using folder = folderOf(files);
-    const { eval: spec } = await load(folder.path, { source: "eval.yaml" });
+    const { eval: spec } = await loadIn(files, { source: "eval.yaml" });
     expect(spec.tasks.map(({ name, portable }) => [name, portable?.assertions])).toEqual([
       ["a", [{ minToolCalls: 1 }, { toolsUsed: [{ server: "main", name: "t" }] }]],
       ["c", [{ minToolCalls: 1 }]],
@@ -200,8 +205,7 @@ describe("task sets", () => {
   });
 
   it("must reach a task", async () => {
-    using folder = folderOf({ "eval.yaml": evalOf(all) });
-    const error = await failure(folder.path, { source: "eval.yaml" });
+    const error = await failureIn({ "eval.yaml": evalOf(all) }, { source: "eval.yaml" });
     expect(error.code).toBe("config/not-found");
   });
 });
@@ -415,9 +419,11 @@ describe("the judge", () => {
   const byVariables = `  llmJudge: { env: { baseUrlKey: B, apiKeyKey: K, modelNameKey: M } }\n${all}`;
 
   it("may be named by variables, whose key is hidden", async () => {
-    using folder = folderOf({ "eval.yaml": evalOf(byVariables), "tasks/a.yaml": script("a") });
     const environment = { B: "http://x:1/v1", K: "key-of-judge", M: "my-model" };
-    const loaded = await load(folder.path, { source: "eval.yaml", environment });
+    const loaded = await loadIn(
+      { "eval.yaml": evalOf(byVariables), "tasks/a.yaml": script("a") },
+      { source: "eval.yaml", environment },
+    );
     expect(loaded.eval.judge).toEqual({
       model: "openai/my-model",
       baseURL: "http://x:1/v1",
@@ -429,8 +435,10 @@ describe("the judge", () => {
 
   it("that cannot be run is noted: a step that asks for it is an error then, and no other", async () => {
     const text = evalOf(`  llmJudge: { ref: { type: builtin.claude-code } }\n${all}`);
-    using folder = folderOf({ "eval.yaml": text, "tasks/a.yaml": script("a") });
-    const loaded = await load(folder.path, { source: "eval.yaml", agents: ["null"] });
+    const loaded = await loadIn(
+      { "eval.yaml": text, "tasks/a.yaml": script("a") },
+      { source: "eval.yaml", agents: ["null"] },
+    );
     expect(loaded.eval.judge).toBeUndefined();
     expect(loaded.notes).toContainEqual(
       expect.stringMatching(

@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { folderOf } from "../support/cli.ts";
-import { failure, load, problems } from "./support/load.ts";
+import { failure, failureIn, load, loadIn, problems, problemsIn } from "./support/load.ts";
 
 /** A task of so many lines that mistakes in it can be told apart. */
 function task(name: string, { metadata = "", spec = "" } = {}): string {
@@ -88,9 +88,10 @@ describe("one task file", () => {
   });
 
   it("refuses an agent of an unknown name, and an MCP config that is wrong", async () => {
-    using folder = folderOf({ "one.yaml": task("one"), "mcp.json": { mcpServers: { a: {} } } });
     const options = { source: "one.yaml", agents: ["orcale"], mcpConfig: "mcp.json" };
-    expect(await problems(folder.path, options)).toEqual([
+    expect(
+      await problemsIn({ "one.yaml": task("one"), "mcp.json": { mcpServers: { a: {} } } }, options),
+    ).toEqual([
       'mcp.json:3:5 config/missing-key the server "a" needs command or url',
       'nowhere config/unknown-reference no agent is named "orcale"',
     ]);
@@ -118,9 +119,11 @@ describe("one task file", () => {
 
   it("hides the variables that it names, and what else looks secret", async () => {
     const env = `  env: { DB_PASSWORD: "swordfish" }\n  setup:\n    - command: { run: "login {env.MY_TOKEN}" }\n`;
-    using folder = folderOf({ "one.yaml": task("one", { spec: env }) });
     const environment = { MY_TOKEN: "token-of-mine", OTHER_TOKEN: "not-used-here" };
-    const { secrets } = await load(folder.path, { source: "one.yaml", environment });
+    const { secrets } = await loadIn(
+      { "one.yaml": task("one", { spec: env }) },
+      { source: "one.yaml", environment },
+    );
     expect(secrets.map(({ value }) => value).toSorted()).toEqual(["swordfish", "token-of-mine"]);
   });
 });
@@ -137,8 +140,7 @@ it("hides what looks secret in steps, at any depth", async () => {
               url: http://127.0.0.1:1/?token=in-address
               headers: { x-api-key: in-header, authorization: "Bearer {env.WORD}", accept: text/html }
 `;
-  using folder = folderOf({ "one.yaml": task("one", { spec }) });
-  const { secrets } = await load(folder.path, { source: "one.yaml" });
+  const { secrets } = await loadIn({ "one.yaml": task("one", { spec }) }, { source: "one.yaml" });
   expect(secrets.map(({ value }) => value).toSorted()).toEqual([
     "in-address",
     "in-command",
@@ -239,8 +241,7 @@ describe("folders, globs and lists", () => {
     ],
     ["a name of nothing", "nothing.yaml", /^there is no file or folder .*nothing\.yaml$/],
   ])("refuses %s", async (_, source, message) => {
-    using folder = folderOf({ "empty/x.yaml": "a: 1", "empty/x.txt": "a" });
-    const error = await failure(folder.path, { source });
+    const error = await failureIn({ "empty/x.yaml": "a: 1", "empty/x.txt": "a" }, { source });
     expect(error.code).toBe("config/not-found");
     expect(error.message).toMatch(message);
   });
@@ -315,8 +316,7 @@ describe("everything that is wrong", () => {
 
   it("shows no secret", async () => {
     const wrong = "  servers: { s: { command: node, env: { API_TOKEN: hunter22 }, wrong: 1 } }\n";
-    using folder = folderOf({ "a.yaml": task("a", { spec: wrong }) });
-    const error = await failure(folder.path, { source: "a.yaml" });
+    const error = await failureIn({ "a.yaml": task("a", { spec: wrong }) }, { source: "a.yaml" });
     expect(error.details.diagnostics?.[0]?.frame).toContain("API_TOKEN: ********");
   });
 
@@ -386,8 +386,10 @@ describe("tasks of a config", () => {
   });
 
   it("leave no place for --mcp-config where the config has servers", async () => {
-    using folder = folderOf({ "mcp-eval.config.json": config, "tasks/a.yaml": task("a") });
-    const { code, message } = await failure(folder.path, { mcpConfig: "x.json" });
+    const { code, message } = await failureIn(
+      { "mcp-eval.config.json": config, "tasks/a.yaml": task("a") },
+      { mcpConfig: "x.json" },
+    );
     expect([code, message]).toEqual([
       "usage/invalid-option",
       "mcp-eval.config.json has servers of its own, which --mcp-config does not replace",
@@ -395,8 +397,10 @@ describe("tasks of a config", () => {
   });
 
   it("need no server in the config", async () => {
-    using folder = folderOf({ "mcp-eval.config.json": { tasks: ["a.yaml"] }, "a.yaml": task("a") });
-    const { eval: spec } = await load(folder.path);
+    const { eval: spec } = await loadIn({
+      "mcp-eval.config.json": { tasks: ["a.yaml"] },
+      "a.yaml": task("a"),
+    });
     expect([spec.servers, spec.tasks.map(({ name, servers }) => [name, servers])]).toEqual([{}, [["a", []]]]);
   });
 
@@ -480,7 +484,8 @@ describe("Streamable HTTP is shttp, and http as other tools call it", () => {
 
   it("but type and transport together are one too many", async () => {
     const server = { type: "http", transport: "shttp", url };
-    using folder = folderOf({ "mcp-eval.config.json": { server, tasks: ["a.yaml"] }, "a.yaml": task("a") });
-    expect(await problems(folder.path)).toEqual([expect.stringContaining('unknown key "type" in server')]);
+    expect(
+      await problemsIn({ "mcp-eval.config.json": { server, tasks: ["a.yaml"] }, "a.yaml": task("a") }),
+    ).toEqual([expect.stringContaining('unknown key "type" in server')]);
   });
 });

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { folderOf } from "../support/cli.ts";
-import { failure, load, problems } from "./support/load.ts";
+import { failure, failureIn, load, loadIn, problems, problemsIn } from "./support/load.ts";
 
 /** A task of so many lines that mistakes in it can be told apart. */
 function task(name: string, { spec = "" } = {}): string {
@@ -61,8 +61,10 @@ describe("files that are not quite tasks", () => {
   });
 
   it("are named where there is no task", async () => {
-    using folder = folderOf({ "t/x.yaml": withoutKind, "t/y.yaml": "kind: Eval\n" });
-    const { details } = await failure(folder.path, { source: "t" });
+    const { details } = await failureIn(
+      { "t/x.yaml": withoutKind, "t/y.yaml": "kind: Eval\n" },
+      { source: "t" },
+    );
     expect(details.diagnostics?.[0]?.hint).toMatch(
       /^t.x\.yaml has no kind, .*; t.y\.yaml is an Eval; run it by itself\. A task is a \.yaml/,
     );
@@ -74,23 +76,26 @@ describe("files that are not quite tasks", () => {
     ["a kind that is none, in our version", "apiVersion: mcp-eval/v1\nkind: Workflow\n", "2:7"],
     ["a kind of another type, in our version", "apiVersion: mcp-eval/v1\nkind: [Task]\n", "2:7"],
   ])("are refused with %s", async (_, text, place) => {
-    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": text });
     const file = join("t", "b.yaml");
-    expect(await problems(folder.path, { source: "t" })).toEqual([
+    expect(await problemsIn({ "t/a.yaml": task("a"), "t/b.yaml": text }, { source: "t" })).toEqual([
       `${file}:${place} config/invalid-value ${file} is of a kind that is not known`,
     ]);
   });
 
   it("are refused when they are broken and say that they are ours", async () => {
-    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": "apiVersion: mcp-eval/v1\nspec: {\n" });
-    expect(await problems(folder.path, { source: "t" })).toEqual([
-      expect.stringContaining("b.yaml:3:1 config/syntax"),
-    ]);
+    expect(
+      await problemsIn(
+        { "t/a.yaml": task("a"), "t/b.yaml": "apiVersion: mcp-eval/v1\nspec: {\n" },
+        { source: "t" },
+      ),
+    ).toEqual([expect.stringContaining("b.yaml:3:1 config/syntax")]);
   });
 
   it("are refused when they are exported tasks", async () => {
-    using folder = folderOf({ "t.json": { schema: "mcpvals.task/1", name: "a" } });
-    const error = await failure(folder.path, { source: "t.json" });
+    const error = await failureIn(
+      { "t.json": { schema: "mcpvals.task/1", name: "a" } },
+      { source: "t.json" },
+    );
     expect([error.code, error.message, error.details.hint]).toEqual([
       "config/invalid-value",
       "t.json is an exported task, made for other tools to read",
@@ -122,8 +127,7 @@ describe("slips of YAML", () => {
     "command: { run: {steps.x.outputs.y} | cat }",
     "http: { url: http://x, headers: { a: {env.X} b } }",
   ])("%s", async (step) => {
-    using folder = folderOf({ "a.yaml": `${task("a")}    - ${step}\n` });
-    const { details } = await failure(folder.path, { source: "a.yaml" });
+    const { details } = await failureIn({ "a.yaml": `${task("a")}    - ${step}\n` }, { source: "a.yaml" });
     expect(details.diagnostics?.map(({ code, hint }) => [code, hint])).toEqual([
       ["config/syntax", "A value that begins with { has to be in quotes."],
     ]);
@@ -137,8 +141,7 @@ describe("slips of YAML", () => {
   solution:
     - foreach: { var: x, in: [1], steps: [{ mcp: { tool: t, args: { a, b: 1 } } }] }
 `;
-    using folder = folderOf({ "a.yaml": task("a", { spec }) });
-    const { notes } = await load(folder.path, { source: "a.yaml" });
+    const { notes } = await loadIn({ "a.yaml": task("a", { spec }) }, { source: "a.yaml" });
     const why = "is null: a text with a comma, or with braces, has to be in quotes";
     expect(notes).toEqual([
       `a.yaml:9: spec.verify[1].mcp.args.name ${why}`,
@@ -154,16 +157,14 @@ describe("slips of YAML", () => {
       metadata: { name: "j" },
       spec: { verify: [{ mcp: { tool: "t", args: { a: null } } }] },
     };
-    using folder = folderOf({ "j.json": document });
-    expect((await load(folder.path, { source: "j.json" })).notes).toEqual([]);
+    expect((await loadIn({ "j.json": document }, { source: "j.json" })).notes).toEqual([]);
   });
 });
 
 describe("notes of tasks", () => {
   it("have the line of the text that they are about", async () => {
     const spec = "  cleanup:\n    - command:\n        run: |\n          echo a\n          echo {wrksapc}\n";
-    using folder = folderOf({ "t/a.yaml": task("a", { spec }) });
-    const { notes } = await load(folder.path, { source: "t" });
+    const { notes } = await loadIn({ "t/a.yaml": task("a", { spec }) }, { source: "t" });
     expect(notes).toEqual([
       `${join("t", "a.yaml")}:13: spec.cleanup[0].command.run: {wrksapc} is taken as text: nothing is named wrksapc here; did you mean {workspace}?`,
     ]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { renderError } from "../../src/core/errors/render.ts";
 import { folderOf } from "../support/cli.ts";
-import { failure, problems } from "./support/load.ts";
+import { failure, problems, problemsIn } from "./support/load.ts";
 
 interface Case {
   /** Code and message. */
@@ -127,8 +127,7 @@ describe("points at the line and column", () => {
   it.each(texts)("of $problem in $ending: $marked", async ({ problem, ending, marked }) => {
     const { text, place } = unmark(marked);
     const file = `mcp-eval.config.${ending}`;
-    using folder = folderOf({ [file]: text });
-    expect(await problems(folder.path)).toEqual([`${file}:${place} ${problem}`]);
+    expect(await problemsIn({ [file]: text })).toEqual([`${file}:${place} ${problem}`]);
   });
 
   it.each(texts.filter(({ marked }) => !marked.includes("\r")))(
@@ -136,8 +135,9 @@ describe("points at the line and column", () => {
     async ({ problem, ending, marked }) => {
       const { text, place } = unmark(marked);
       const file = `mcp-eval.config.${ending}`;
-      using folder = folderOf({ [file]: `\uFEFF${text.replaceAll("\n", "\r\n")}` });
-      expect(await problems(folder.path)).toEqual([`${file}:${place} ${problem}`]);
+      expect(await problemsIn({ [file]: `\uFEFF${text.replaceAll("\n", "\r\n")}` })).toEqual([
+        `${file}:${place} ${problem}`,
+      ]);
     },
   );
 });
@@ -235,8 +235,7 @@ mcp-eval.config.yaml:10:9: error trials must be at least 1 (config/invalid-value
 });
 
 it("tells every YAML mistake, once a line", async () => {
-  using folder = folderOf({ "mcp-eval.config.yaml": 'a: "x\nb: [1, 2\nc: }\n' });
-  const found = await problems(folder.path);
+  const found = await problemsIn({ "mcp-eval.config.yaml": 'a: "x\nb: [1, 2\nc: }\n' });
   expect(found.length).toBeGreaterThan(0);
   expect(found.every((each) => /^mcp-eval\.config\.yaml:\d+:\d+ config\/syntax /.test(each))).toBe(true);
   const lines = found.map((each) => each.split(":")[1]);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { StdioServerSpec } from "../../src/core/formats/model.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
-import { failure, load, problems } from "./support/load.ts";
+import { failureIn, load, loadIn, problems } from "./support/load.ts";
 
 const task = (name: string, spec: string): string => `apiVersion: mcp-eval/v1
 kind: Task
@@ -28,8 +28,7 @@ workflows:
 
 /** What a trial of each task starts, by variant and task: command and arguments, or the address. */
 async function tables(files: Readonly<Record<string, string>>): Promise<unknown> {
-  using folder = folderOf(files);
-  const { eval: spec } = await load(folder.path);
+  const { eval: spec } = await loadIn(files);
   const variants = (spec.variants ?? []).map(({ name, servers }) => {
     const byTask = Object.entries(servers).map(([each, table]) => {
       const started = Object.entries(table).map(([server, made]) => {
@@ -170,8 +169,7 @@ workflows: [{ name: w, steps: [{ user: hi, expectedState: x }] }]
   });
 
   it("are chosen by name", async () => {
-    using folder = folderOf({ "mcp-eval.config.yaml": config, "tasks/a.yaml": task("a", "") });
-    const loaded = await load(folder.path);
+    const loaded = await loadIn({ "mcp-eval.config.yaml": config, "tasks/a.yaml": task("a", "") });
     const names = (variants: readonly string[]): unknown =>
       prepare(loaded, { variants }).eval.variants?.map(({ name }) => name);
     expect(names(["bad", "good"])).toEqual(["good", "bad"]);
@@ -251,8 +249,7 @@ describe("mocks of other tools", () => {
     [{ "answers/a.json": "{" }, "answers: a.json: "],
     [{ "answers/a.txt": "" }, "no JSON file there has a tool"],
   ])("are refused: %j", async (files, reason) => {
-    using folder = folderOf({ "mcp-eval.config.yaml": mocked, ...files });
-    const { details } = await failure(folder.path);
+    const { details } = await failureIn({ "mcp-eval.config.yaml": mocked, ...files });
     expect(details.diagnostics?.[0]?.message).toContain(`mcp_mocks[0].fixtures: ${reason}`);
   });
 });

@@ -2,7 +2,7 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { folderOf } from "../support/cli.ts";
-import { load, problems } from "./support/load.ts";
+import { load, loadIn, problems, problemsIn } from "./support/load.ts";
 
 /** An eval with one server and a grader, and one task. */
 function filesOf(parts: {
@@ -28,16 +28,14 @@ function filesOf(parts: {
 }
 
 async function loaded(parts: Parameters<typeof filesOf>[0], options: Parameters<typeof load>[1] = {}) {
-  using folder = folderOf(filesOf(parts));
-  return await load(folder.path, { source: "eval.yaml", ...options });
+  return await loadIn(filesOf(parts), { source: "eval.yaml", ...options });
 }
 
 async function refusals(
   parts: Parameters<typeof filesOf>[0],
   options: Parameters<typeof load>[1] = {},
 ): Promise<string[]> {
-  using folder = folderOf(filesOf(parts));
-  return await problems(folder.path, { source: "eval.yaml", ...options });
+  return await problemsIn(filesOf(parts), { source: "eval.yaml", ...options });
 }
 
 describe("an eval of waza", () => {
@@ -502,10 +500,12 @@ describe("an eval of waza is refused, by name and with the place", () => {
   });
 
   it("two tasks of one name", async () => {
-    using folder = folderOf({ ...filesOf({}), "tasks/b.yaml": "id: a\ninputs: { prompt: x }\n" });
-    expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
-      'tasks/b.yaml:1:5 config/duplicate-name two tasks are named "a"',
-    ]);
+    expect(
+      await problemsIn(
+        { ...filesOf({}), "tasks/b.yaml": "id: a\ninputs: { prompt: x }\n" },
+        { source: "eval.yaml" },
+      ),
+    ).toEqual(['tasks/b.yaml:1:5 config/duplicate-name two tasks are named "a"']);
   });
 
   it("a file that a link leads to, out of its folder", async () => {
@@ -569,7 +569,6 @@ describe("a document is an eval of waza", () => {
     ["but not with what a config has too", "mcp_servers: {}\ntasks: [x.yaml]\n", /no file of kind Task/],
     ["but not with an Eval's config", "config: { taskSets: [] }\n", /unknown key "config"/],
   ])("%s", async (_, text, expected) => {
-    using folder = folderOf({ "eval.yaml": text });
-    expect((await problems(folder.path, { source: "eval.yaml" })).join("\n")).toMatch(expected);
+    expect((await problemsIn({ "eval.yaml": text }, { source: "eval.yaml" })).join("\n")).toMatch(expected);
   });
 });

@@ -1,5 +1,5 @@
 import { extname } from "node:path";
-import { McpvalsError } from "../../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { FileTooLargeError, readRegularFile } from "../../files/read-file.ts";
 import { SourceText, SyntaxProblems } from "../problems.ts";
 import { configExtensions } from "../sources.ts";
@@ -87,7 +87,7 @@ function readBytes(file: string, shown: string, limit: number): Uint8Array {
   try {
     return readRegularFile(file, limit);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     const hint = "Split it, or make it with a program in a .ts or .js file; JSON may be larger than YAML.";
     throw new McpvalsError("config/unreadable", `${shown} cannot be read: ${reason}`, {
       location: { file: shown },

@@ -2,6 +2,7 @@ import { McpvalsError, type Diagnostic } from "../../../src/core/errors/error.ts
 import { load as loadSources, type LoadOptions } from "../../../src/load/load.ts";
 import type { LoadedConfig } from "../../../src/load/assemble-eval.ts";
 import type { Config } from "../../../src/core/formats/config/config-schema.ts";
+import { folderOf } from "../../support/cli.ts";
 
 export interface TestOptions extends Partial<LoadOptions> {
   /** The only source. */
@@ -35,3 +36,16 @@ function describeDiagnostic({ code, message, location }: Diagnostic): string {
   const { file, line, column } = location ?? { file: "nowhere" };
   return `${[file, line, column].filter((part) => part !== undefined).join(":")} ${code} ${message}`;
 }
+
+/** Does the same in a folder of the given files. */
+async function within<T>(files: Files, work: (cwd: string) => Promise<T>): Promise<T> {
+  using folder = folderOf(files);
+  return await work(folder.path);
+}
+type Files = Readonly<Record<string, unknown>>;
+export const loadIn = (files: Files, options?: TestOptions): Promise<LoadedConfig> =>
+  within(files, (cwd) => load(cwd, options));
+export const failureIn = (files: Files, options?: TestOptions): Promise<McpvalsError> =>
+  within(files, (cwd) => failure(cwd, options));
+export const problemsIn = (files: Files, options?: TestOptions): Promise<string[]> =>
+  within(files, (cwd) => problems(cwd, options));
