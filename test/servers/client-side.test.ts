@@ -6,12 +6,6 @@ import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { askingServer, startAskingServer } from "../fixtures/servers/asking-server.ts";
 import { callOptions, createRecord, failToStart, httpSpec, type Record, stdioSpec } from "./support.ts";
 
-interface Era {
-  readonly name: string;
-  readonly version: string;
-  readonly spec: () => Promise<ServerSpec>;
-}
-
 async function overHttp(
   legacy: "stateless" | "reject",
   changes: Partial<ServerSpec> = {},
@@ -24,24 +18,6 @@ async function overHttp(
 function overStdio(eras: string, changes: Partial<ServerSpec> = {}): Promise<ServerSpec> {
   return Promise.resolve({ ...stdioSpec(process.execPath, [askingServer, eras]), ...changes } as ServerSpec);
 }
-
-const legacyStdio: Era = {
-  name: "2025-11-25 over stdio",
-  version: "2025-11-25",
-  spec: () => overStdio("legacy"),
-};
-const modernEras: readonly Era[] = [
-  {
-    name: "2026-07-28 over stdio",
-    version: "2026-07-28",
-    spec: () => overStdio("both", { protocol: "modern" }),
-  },
-  {
-    name: "2026-07-28 over HTTP",
-    version: "2026-07-28",
-    spec: () => overHttp("stateless", { protocol: "modern" }),
-  },
-];
 
 async function start(
   spec: ServerSpec,
@@ -80,23 +56,27 @@ const answers: Required<ClientSide> = {
   roots: [{ uri: "file:///a/folder", name: "here" }],
 };
 
-describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
-  it("answers what it declares", async () => {
+/** Whether a call has failed, with an error or as the tool says. */
+const hasFailed = (outcome: CallOutcome): boolean =>
+  outcome.kind === "error" || (outcome.kind === "result" && outcome.result["isError"] === true);
+
+describe.each([
+  ["2025-11-25", "stdio", () => overStdio("legacy")],
+  ["2026-07-28", "stdio", () => overStdio("both", { protocol: "modern" })],
+  ["2026-07-28", "HTTP", () => overHttp("stateless", { protocol: "modern" })],
+] as const)("%s over %s", (protocolVersion, transport, spec) => {
+  it("answers what it declares, and refuses elicitation by url", async () => {
     const { session, record } = await start(await spec(), answers);
-    expect(record.of("server.ready")[0]).toMatchObject({
-      name: "asking",
-      version: "1.2.3",
-      protocolVersion: version,
-    });
-    expect(JSON.parse(textOf(await session.callTool("ask-user", {}, callOptions())))).toEqual({
-      it: { action: "accept", content: { colour: 'asking: "Which colour do you want?"' } },
-    });
-    expect(JSON.parse(textOf(await session.callTool("ask-roots", {}, callOptions())))).toEqual({
-      it: { roots: answers.roots },
-    });
-    expect(JSON.parse(textOf(await session.callTool("ask-model", {}, callOptions())))).toMatchObject({
-      it: { role: "assistant", content: { text: "asked for 10 tokens" }, model: "fake" },
-    });
+    expect(record.of("server.ready")[0]).toMatchObject({ name: "asking", version: "1.2.3", protocolVersion });
+    for (const [tool, it] of [
+      ["ask-user", { action: "accept", content: { colour: 'asking: "Which colour do you want?"' } }],
+      ["ask-roots", { roots: answers.roots }],
+      ["ask-model", { role: "assistant", content: { text: "asked for 10 tokens" }, model: "fake" }],
+    ] as const)
+      expect(JSON.parse(textOf(await session.callTool(tool, {}, callOptions())))).toMatchObject({ it });
+    const outcome = await session.callTool("ask-address", {}, callOptions());
+    expect(JSON.stringify(outcome)).not.toContain("accept");
+    expect(hasFailed(outcome)).toBe(true);
   });
 
   it("declares nothing that it does not answer", async () => {
@@ -105,54 +85,51 @@ describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
     const { params = {} } = (first?.message ?? {}) as { params?: JsonObject };
     const meta = params["_meta"] as JsonObject | undefined;
     expect(params["capabilities"] ?? meta?.["io.modelcontextprotocol/clientCapabilities"]).toEqual({});
-    for (const tool of ["ask-user", "ask-roots", "ask-model"]) {
-      const outcome = await session.callTool(tool, {}, callOptions());
-      expect(outcome.kind === "error" || (outcome.kind === "result" && outcome.result["isError"])).toBe(true);
-    }
-  });
-
-  it("refuses elicitation by url", async () => {
-    const { session } = await start(await spec(), answers);
-    const outcome = await session.callTool("ask-address", {}, callOptions());
-    expect(JSON.stringify(outcome)).not.toContain("accept");
-    expect(outcome.kind === "error" || (outcome.kind === "result" && outcome.result["isError"])).toBe(true);
+    for (const tool of ["ask-user", "ask-roots", "ask-model"])
+      expect(hasFailed(await session.callTool(tool, {}, callOptions()))).toBe(true);
   });
 
   it("ends a call with the reason when a handler fails", async () => {
     const sampling = (): Promise<never> => Promise.reject(new Error("not now"));
     const { session } = await start(await spec(), { sampling });
     const outcome = await session.callTool("ask-model", {}, callOptions());
-    expect(outcome.kind === "error" || (outcome.kind === "result" && outcome.result["isError"])).toBe(true);
+    expect(hasFailed(outcome)).toBe(true);
     expect(JSON.stringify(outcome)).toContain("not now");
   });
 
-  it("reads resources, and reports failing tools", async () => {
+  it("limits a call that waits for the client", async () => {
+    const sampling = (_params: JsonObject, signal: AbortSignal): Promise<never> =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
+      });
+    const { session } = await start(await spec(), { sampling });
+    const outcome = await session.callTool("ask-model", {}, callOptions({ timeoutMs: 200 }));
+    expect(outcome).toMatchObject({ kind: "timeout" });
+  });
+
+  it("reads resources, reports failing tools, and sends headers for proxies over HTTP", async () => {
     const { session } = await start(await spec());
     expect(session.abilities).toEqual({ tools: true, resources: true, prompts: false });
-    expect(await session.readResource("note://one", callOptions())).toMatchObject({
-      kind: "result",
-      result: { contents: [{ uri: "note://one", text: "a note" }] },
-    });
-    expect(await session.list("resources", callOptions())).toMatchObject({
-      kind: "result",
-      result: { resources: [{ uri: "note://one", name: "note" }] },
-    });
-    expect(await session.callTool("refuse", {}, callOptions())).toMatchObject({
-      kind: "result",
-      result: { isError: true, content: [{ type: "text", text: "I do not want to" }] },
-    });
+    const value = transport === "HTTP" ? "=?base64?esO8cmljaA==?=" : "unrouted";
+    const refusal = { isError: true, content: [{ type: "text", text: "I do not want to" }] };
+    const note = { uri: "note://one", name: "note" };
+    for (const [outcome, result] of [
+      [
+        await session.readResource(note.uri, callOptions()),
+        { contents: [{ uri: note.uri, text: "a note" }] },
+      ],
+      [await session.list("resources", callOptions()), { resources: [note] }],
+      [await session.callTool("refuse", {}, callOptions()), refusal],
+      [
+        await session.callTool("routed", { region: "zürich" }, callOptions()),
+        { content: [{ text: `zürich ${value}` }] },
+      ],
+    ] as const)
+      expect(outcome).toMatchObject({ kind: "result", result });
     expect(await session.readResource("note://none", callOptions())).toMatchObject({
       kind: "error",
       code: expect.any(Number) as number,
     });
-  });
-
-  it("sends the headers for proxies over HTTP since 2026-07-28", async () => {
-    const { session, record } = await start(await spec());
-    const overAddress = record.of("http.response").length > 0;
-    expect(textOf(await session.callTool("routed", { region: "zürich" }, callOptions()))).toBe(
-      `zürich ${overAddress ? "=?base64?esO8cmljaA==?=" : "unrouted"}`,
-    );
   });
 
   it("requests progress, and cancels a call that takes too long", async () => {
@@ -163,17 +140,7 @@ describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
     expect(methods).toContain("notifications/progress");
     expect(session.lost.aborted).toBe(false);
     expect(await session.callTool("refuse", {}, callOptions())).toMatchObject({ kind: "result" });
-    expect(methods.includes("notifications/cancelled")).toBe(record.of("http.response").length === 0);
-  });
-
-  it("limits a call that waits for the client", async () => {
-    const sampling = (_params: JsonObject, signal: AbortSignal): Promise<never> =>
-      new Promise((_resolve, reject) => {
-        signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
-      });
-    const { session } = await start(await spec(), { sampling });
-    const outcome = await session.callTool("ask-model", {}, callOptions({ timeoutMs: 300 }));
-    expect(outcome).toMatchObject({ kind: "timeout" });
+    expect(methods.includes("notifications/cancelled")).toBe(transport === "stdio");
   });
 });
 
@@ -195,25 +162,25 @@ describe("without a protocol", () => {
   });
 });
 
-test("a server that speaks only newer versions, greeted in the older way", async () => {
-  const { error } = await failToStart(await overStdio("modern", { protocol: "legacy" }));
-  expect(error).toMatchObject({
-    code: "server/protocol-error",
-    message: expect.stringMatching(
-      /^server "s" answered initialize with an error: .* \(code -32022\)$/,
-    ) as string,
-    details: { hint: expect.stringContaining("protocol: modern") as string },
-  });
-});
-
-test("a server that speaks only older versions, greeted in the newer way", async () => {
-  const { error } = await failToStart(await overStdio("legacy", { protocol: "modern" }));
-  expect(error).toMatchObject({
-    code: "server/protocol-error",
-    message: expect.stringMatching(/^server "s" does not speak MCP 2026-07-28: /) as string,
-    details: { hint: expect.stringContaining("initialize") as string },
-  });
-});
+test.each([
+  [
+    "modern",
+    "legacy",
+    /^server "s" answered initialize with an error: .* \(code -32022\)$/,
+    "protocol: modern",
+  ],
+  ["legacy", "modern", /^server "s" does not speak MCP 2026-07-28: /, "initialize"],
+] as const)(
+  "a server that speaks only %s versions, greeted in a %s one",
+  async (era, protocol, message, hint) => {
+    const { error } = await failToStart(await overStdio(era, { protocol }));
+    expect(error).toMatchObject({
+      code: "server/protocol-error",
+      message: expect.stringMatching(message) as string,
+      details: { hint: expect.stringContaining(hint) as string },
+    });
+  },
+);
 
 test("a server that speaks only older versions, greeted in the newer way over HTTP", async () => {
   const server = await startHttpFixture(({ response, message }) => {
