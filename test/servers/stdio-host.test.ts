@@ -79,15 +79,28 @@ async function eraOf(client: Outsider, id: number, params: object = {}): Promise
   return result?.content?.[0]?.text.split(" ") ?? [];
 }
 
-async function living(): Promise<number> {
-  return process.platform === "linux" ? (await livingProcesses()).length : 0;
+async function expectLiving(count: number): Promise<void> {
+  if (process.platform === "linux") expect(await livingProcesses()).toHaveLength(count);
 }
+
+/** A program whose code gets each message, as `id` and `method`, and answers with `say`. */
+function program(code: string): StdioServerSpec {
+  const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+    const { id, method } = JSON.parse(line);
+    const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
+    ${code}
+  })`;
+  return stdioSpec(process.execPath, ["-e", script]);
+}
+
+const discover = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "server/discover", params: envelope });
+const options = { emit: createRecord().emit, signal, version: "1" };
 
 describe("a host of a program", () => {
   it("serves clients of ours and others at once, each with its own handshake and ids", async () => {
     const host = await openHost(fixtureSpec());
     const record = createRecord();
-    const session = await openSession(host, fixtureSpec(), { emit: record.emit, signal, version: "1" });
+    const session = await openSession(host, fixtureSpec(), { ...options, emit: record.emit });
     const outsiders = [join(host), join(host)];
     const welcomes = await Promise.all(outsiders.map((each) => each.ask(0, "initialize", hello)));
     expect(welcomes.map(({ result }) => result?.["protocolVersion"])).toEqual(["2025-11-25", "2025-11-25"]);
@@ -100,22 +113,18 @@ describe("a host of a program", () => {
     expect(JSON.stringify(ours)).toContain('"ours"');
     expect(theirs.map(({ result }) => result?.content?.[0]?.text)).toEqual(["theirs 0", "theirs 1"]);
     expect(record.of("mcp.message")).toHaveLength(count + 2);
-    expect(await living()).toBe(process.platform === "linux" ? 1 : 0);
+    await expectLiving(1);
   });
 
   it("tells our session nothing that is meant for all while an agent hears it", async () => {
-    const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
-      const { id, method } = JSON.parse(line);
-      if (id === undefined) return;
-      if (method === "ping") console.log(JSON.stringify({ jsonrpc: "2.0", method: "notifications/x" }));
+    const spec = program(`if (id === undefined) return;
+      if (method === "ping") say({ method: "notifications/x" });
       const serverInfo = { name: "n", version: "1" };
-      const result = method === "initialize" ? { protocolVersion: "2025-11-25", capabilities: {}, serverInfo } : {};
-      console.log(JSON.stringify({ jsonrpc: "2.0", id, result }));
-    })`;
-    const spec = stdioSpec(process.execPath, ["-e", script]);
+      const hello = { protocolVersion: "2025-11-25", capabilities: {}, serverInfo };
+      say({ id, result: method === "initialize" ? hello : {} });`);
     const host = await openHost(spec);
     const record = createRecord();
-    await openSession(host, spec, { emit: record.emit, signal, version: "1" });
+    await openSession(host, spec, { ...options, emit: record.emit });
     const agent = join(host);
     await agent.ask(0, "initialize", hello);
     await agent.ask(1, "ping");
@@ -144,16 +153,12 @@ describe("a host of a program", () => {
     for (const { emit } of records) host.watch(emit);
     const [one, two] = [join(host), join(host)];
     await one.ask(0, "initialize", hello);
-    const crash = {
-      jsonrpc: "2.0",
-      id: 1,
-      method: "tools/call",
-      params: { name: "crash", arguments: { code: 7 } },
-    };
-    await two.send(JSON.stringify(crash));
+    const params = { name: "crash", arguments: { code: 7 } };
+    const crash = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+    await two.send(crash);
     await vi.waitFor(() => expect([one.closed(), two.closed()]).toEqual([true, true]), { timeout: 10_000 });
     expect(host.lost.reason).toMatchObject({ code: "server/exited" });
-    await expect(one.send(JSON.stringify(crash))).rejects.toBe(host.lost.reason);
+    await expect(one.send(crash)).rejects.toBe(host.lost.reason);
     const late = join(host);
     await vi.waitFor(() => expect(late.closed()).toBe(true));
     await host.stop();
@@ -194,7 +199,7 @@ describe("a program that speaks both eras, one a process", () => {
     await host.stop();
     expect(record.of("server.stopped")).toHaveLength(2);
     expect([legacy, modern, pinned].map((each) => each.closed())).toEqual([true, true, true]);
-    expect(await living()).toBe(0);
+    await expectLiving(0);
   });
 
   it("is on record twice for who comes when it was started again", async () => {
@@ -226,17 +231,11 @@ describe("a program that speaks both eras, one a process", () => {
 
   it("serves a session of ours and a modern one of an agent's in one trial", async () => {
     const host = await openHost(spec);
-    const session = await openSession(host, spec, { emit: createRecord().emit, signal, version: "1" });
-    const modern = await openSession(
-      host,
-      { ...spec, protocol: "modern" },
-      { emit: createRecord().emit, signal, version: "1", connect: { agent: true } },
-    );
-    const eras = await Promise.all([session, modern].map((each) => each.callTool("era", {}, callOptions())));
-    expect(eras.map((outcome) => /legacy|modern/.exec(JSON.stringify(outcome))?.[0])).toEqual([
-      "legacy",
-      "modern",
-    ]);
+    const connect = { agent: true };
+    const session = await openSession(host, spec, options);
+    const modern = await openSession(host, { ...spec, protocol: "modern" }, { ...options, connect });
+    for (const [each, era] of [[session, "legacy"] as const, [modern, "modern"] as const])
+      expect(JSON.stringify(await each.callTool("era", {}, callOptions()))).toContain(era);
   });
 });
 
@@ -258,7 +257,7 @@ describe("a program that speaks one era only", () => {
     expect(record.of("server.started")).toHaveLength(2);
     expect(record.of("server.exited").map(({ expected }) => expected)).toEqual([true]);
     expect(host.lost.aborted).toBe(false);
-    expect(await living()).toBe(process.platform === "linux" ? 1 : 0);
+    await expectLiving(1);
   });
 
   it("may say nothing when it is asked for the other: that is a refusal, once its time to start is over", async () => {
@@ -267,16 +266,13 @@ describe("a program that speaks one era only", () => {
     await client.send(JSON.stringify({ jsonrpc: "2.0", id: 0, method: "initialize", params: hello }));
     expect((await client.ask(1, "server/discover", envelope)).error?.code).toBe(-32601);
     expect(host.lost.aborted).toBe(false);
-    expect(await living()).toBe(process.platform === "linux" ? 1 : 0);
+    await expectLiving(1);
   });
 
   it("may end when it is asked for the other: that is a refusal, too", async () => {
-    const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
-      const { id, method } = JSON.parse(line);
-      if (method === "server/discover") process.exit(9);
-      process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result: {} }) + "\\n");
-    })`;
-    const host = await openHost(stdioSpec(process.execPath, ["-e", script]));
+    const host = await openHost(
+      program('if (method === "server/discover") process.exit(9); say({ id, result: {} });'),
+    );
     const client = join(host);
     await client.ask(0, "initialize", hello);
     expect((await client.ask(1, "server/discover", envelope)).error?.code).toBe(-32601);
@@ -284,40 +280,30 @@ describe("a program that speaks one era only", () => {
     expect(host.lost.aborted).toBe(false);
   });
 
-  it.runIf(process.platform === "linux")(
-    "has not stopped before the one has that was asked for the other",
-    async () => {
-      const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
-      const { id, method } = JSON.parse(line);
-      const answer = method === "initialize" ? { result: {} } : { error: { code: -32601, message: "no" } };
-      process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, ...answer }) + "\\n");
+  it("has not stopped before the one has that was asked for the other", async () => {
+    const host = await openHost(
+      program(`say({ id, ...(method === "initialize" ? { result: {} } : { error: { code: -32601, message: "no" } }) });
       if (method === "initialize") return;
       process.on("SIGTERM", () => {});
       process.stderr.write("refused\\n");
-      setInterval(() => {}, 1e6);
-    })`;
-      const host = await openHost(stdioSpec(process.execPath, ["-e", script]));
-      const record = createRecord();
-      host.watch(record.emit);
-      const client = join(host);
-      await client.ask(0, "initialize", hello);
-      const discover = { jsonrpc: "2.0", id: 1, method: "server/discover", params: envelope };
-      await client.send(JSON.stringify(discover));
-      await vi.waitFor(
-        () => expect(record.events.filter(({ type }) => type === "server.stderr")).toHaveLength(1),
-        { timeout: 10_000, interval: 5 },
-      );
-      await host.stop();
-      expect(await living()).toBe(0);
-    },
-  );
+      setInterval(() => {}, 1e6);`),
+    );
+    const record = createRecord();
+    host.watch(record.emit);
+    const client = join(host);
+    await client.ask(0, "initialize", hello);
+    await client.send(discover);
+    const stderr = (): unknown[] => record.of("server.stderr");
+    await vi.waitFor(() => expect(stderr()).toHaveLength(1), { timeout: 10_000, interval: 5 });
+    await host.stop();
+    await expectLiving(0);
+  });
 
   it("does not hold up a client that gives up waiting for the other", async () => {
     const host = await openHost(fixtureSpec(["--mute=server/discover"]));
     const client = join(host);
     await client.ask(0, "initialize", hello);
-    const discover = { jsonrpc: "2.0", id: 1, method: "server/discover", params: envelope };
-    await client.send(JSON.stringify(discover));
+    await client.send(discover);
     expect((await client.ask(2, "initialize", hello)).result).toBeDefined();
   });
 });

@@ -29,7 +29,11 @@ async function connect() {
       listener = given;
       return {
         send: ({ text }) => Promise.resolve(void sent.push(text)),
-        close: () => Promise.resolve(void (closed += 1)),
+        async close() {
+          closed += 1;
+          await Promise.resolve();
+          listener?.onResponse?.({ method: "DELETE", status: 200, requestIds: [] });
+        },
       };
     },
   });
@@ -159,6 +163,19 @@ it.each([
     await bench.connection.stop();
     expect(bench.closed()).toBeGreaterThan(0);
   }
+});
+
+it("records until the channel is closed, and nothing afterwards", async () => {
+  const { connection, events, closed, end } = await connect();
+  await connection.stop();
+  expect(closed()).toBe(1);
+  expect(events).toEqual([
+    { type: "http.response", server: "s", method: "DELETE", status: 200, requestIds: [] },
+  ]);
+  end(request(1), noAnswer(200));
+  await connection.stop();
+  expect(events).toHaveLength(1);
+  expect(connection.lost.aborted).toBe(false);
 });
 
 describe("limits", () => {
