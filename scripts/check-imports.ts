@@ -63,7 +63,8 @@ const reserved: readonly {
 ];
 
 const root = resolve(import.meta.dirname, "..", "src");
-const problems = sourceFiles(root).flatMap(checkFile);
+const files = sourceFiles(root);
+const problems = [...files.flatMap(checkFile), ...cycles(files)];
 for (const problem of problems) console.error(problem);
 console.log(problems.length === 0 ? "imports: all allowed" : `imports: ${problems.length} problems`);
 process.exitCode = problems.length === 0 ? 0 : 1;
@@ -115,6 +116,36 @@ function checkInner(
   const [from, to] = [folderOf(file), folderOf(path)];
   const isAllowed = rankOf(from) >= rankOf(to) || (home === "core" && typesOnly.test(statement));
   return isAllowed ? [] : [`${relative(root, file)}: ${home}/${from} must not import ${home}/${to}`];
+}
+
+/** Files that import each other in a cycle, by value, by type or when they are used, each cycle once. */
+function cycles(all: readonly string[]): string[] {
+  const imports = new Map(all.map((file) => [file, importedFiles(file)]));
+  const reachable = new Map(all.map((file) => [file, reachableFrom(file, imports)]));
+  const groups = all.map((file) => all.filter((other) => reaches(file, other) && reaches(other, file)));
+  const texts = groups.map((group) => group.map((file) => relative(root, file)).join(", "));
+  return [...new Set(texts)].filter((text) => text !== "").map((text) => `import cycle: ${text}`);
+
+  function reaches(from: string, to: string): boolean {
+    return reachable.get(from)?.has(to) === true;
+  }
+}
+
+function importedFiles(file: string): string[] {
+  return importsOf(withoutComments(readFileSync(file, "utf8")))
+    .filter(({ target }) => target.startsWith("."))
+    .map(({ target }) => resolve(dirname(file), target));
+}
+
+function reachableFrom(file: string, imports: ReadonlyMap<string, readonly string[]>): ReadonlySet<string> {
+  const found = new Set<string>();
+  const open = [...(imports.get(file) ?? [])];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (found.has(next)) continue;
+    found.add(next);
+    open.push(...(imports.get(next) ?? []));
+  }
+  return found;
 }
 
 function checkReserved(name: string, code: string, home: string): string[] {

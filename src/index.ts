@@ -10,7 +10,7 @@ export {
   type SourceLocation,
 } from "./core/errors/error.ts";
 export type { ErrorCode, ErrorKind } from "./core/errors/catalogue.ts";
-export type { Grade, Verdict } from "./core/grade/grader.ts";
+export type { Grade, Verdict } from "./core/trace/events.ts";
 export type { AgentSummary } from "./core/plan/plan.ts";
 export type {
   RunEnvironment,

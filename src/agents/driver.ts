@@ -1,10 +1,4 @@
-import type {
-  AgentSpec,
-  ElicitationAnswer,
-  JsonObject,
-  SolutionAction,
-  Turn,
-} from "../core/formats/model.ts";
+import type { ElicitationAnswer, JsonObject, SolutionAction, Turn } from "../core/formats/model.ts";
 import type { Scope } from "../core/templates/template.ts";
 import type { Emit } from "../core/trace/events.ts";
 import type { ClientSide, ServerSession } from "../servers/client/session.ts";
@@ -69,20 +63,4 @@ export interface AgentOptions {
   readonly modelMs: number;
   /** Version of mcpvals, for agent programs. */
   readonly version: string;
-}
-
-/** Creates the driver of an agent, whose code is loaded now. */
-export async function createAgent(spec: AgentSpec, options: AgentOptions): Promise<AgentDriver> {
-  switch (spec.type) {
-    case "model":
-      return (await import("./model.ts")).createModelAgent(spec, options);
-    case "scripted":
-    case "oracle":
-    case "null":
-      return (await import("./scripted.ts")).createWrittenAgent(spec);
-    case "acp":
-      return (await import("./acp.ts")).createAcpAgent(spec, options);
-    case "command":
-      return (await import("./command.ts")).createCommandAgent(spec);
-  }
 }

@@ -1,5 +1,5 @@
 import { basename, dirname, extname, join, resolve } from "node:path";
-import { assertedServers } from "../core/formats/model.ts";
+import { type AgentSpec, assertedServers, type ServerSpec, type Task } from "../core/formats/model.ts";
 import {
   mergeServerTables,
   type ServerOverlay,
@@ -8,7 +8,6 @@ import {
 import { buildServers } from "../core/formats/config/server.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
-import type { AgentSpec, ServerSpec, Task } from "../core/formats/model.ts";
 import { placeProblems, type Problem } from "../core/formats/problem.ts";
 import { parseWazaEval, type WazaEval } from "../core/formats/waza/parse-waza-eval.ts";
 import { parseWazaTask, type WazaTask } from "../core/formats/waza/parse-waza-task.ts";

@@ -1,11 +1,10 @@
 import { realpathSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import { taskChecksNothing } from "../core/formats/model.ts";
+import { type ServerSpec, type Task, taskChecksNothing, type Variant } from "../core/formats/model.ts";
 import type { ProvidedServers } from "../core/formats/config/server-tables.ts";
 import type { EvalExtensions } from "../core/formats/extension/extension-table-schema.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
-import type { ServerSpec, Task, Variant } from "../core/formats/model.ts";
 import { parseTask, type ParseTaskOptions, type TaskFiles } from "../core/formats/task/parse-task.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import { readRegularFile } from "../files/read-file.ts";

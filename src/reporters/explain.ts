@@ -5,12 +5,11 @@ import type { SerializedError } from "../core/errors/error.ts";
 import { isJsonObject, type Json } from "../core/formats/json.ts";
 import type { Task } from "../core/formats/model.ts";
 import { readJsonText } from "../core/formats/read-json.ts";
-import type { Grade } from "../core/grade/grader.ts";
+import type { Check, EventOf, Grade, TraceEvent } from "../core/trace/events.ts";
 import { describeInput } from "../core/report/render-trace.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { commonSequence } from "../core/text/common-sequence.ts";
 import { quoteBar } from "../core/text/visible-text.ts";
-import type { Check, EventOf, TraceEvent } from "../core/trace/events.ts";
 import { type StepAttempt, stepPaths, type StepRun, stepRuns } from "../core/trace/step-runs.ts";
 import { buildTrajectory, type ToolCall } from "../core/trace/trajectory.ts";
 import {

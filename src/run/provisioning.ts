@@ -11,7 +11,7 @@ import { expandServer, textsOf } from "../servers/expand-server.ts";
 import { ServerPool } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
-import type { TaskOfTrial } from "./trial-state.ts";
+import type { TaskOfTrial } from "./trial-run.ts";
 
 interface ServerStart {
   readonly emit: Emit;

@@ -1,11 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type SerializedError, serializeError } from "../core/errors/error.ts";
 import type { Task } from "../core/formats/model.ts";
-import type { Grade } from "../core/grade/grader.ts";
+import type { Emit, Grade, TraceEvent } from "../core/trace/events.ts";
 import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { notRun, trialResult, ungradedTrial } from "../core/report/trial-result.ts";
-import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
 import type { Redact } from "../core/trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";

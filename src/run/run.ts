@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
-import { createAgent } from "../agents/driver.ts";
+import { createAgent } from "../agents/create-agent.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { usesJudge } from "../core/formats/step.ts";
-import type { Grade, GradeContext } from "../core/grade/grader.ts";
+import type { GradeContext } from "../core/grade/grader.ts";
+import type { Grade } from "../core/trace/events.ts";
 import { gradersOf } from "../core/grade/graders.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
 import { KeptEvidence } from "../core/report/collect-evidence.ts";

@@ -10,8 +10,7 @@ import { ignoredByGit } from "../process/folders.ts";
 import { runStep } from "../steps/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
 import { orAbsent } from "../steps/task-path.ts";
-import { runPhase } from "./trial.ts";
-import type { TrialRun } from "./trial-state.ts";
+import { runPhase, type TrialRun } from "./trial-run.ts";
 
 /** One thing of a state: a file, a folder, an output of a step. */
 interface Entry {

@@ -9,7 +9,8 @@ import type { TrialServer } from "../servers/trial-server.ts";
 import { runCleanup, runSequence, setupFailed } from "../steps/run-sequence.ts";
 import { runStep } from "../steps/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
-import { type TrialRun, type TrialServices, TrialState } from "./trial-state.ts";
+import { runPhase, type TrialRun } from "./trial-run.ts";
+import { type TrialServices, TrialState } from "./trial-state.ts";
 import { createWorkspace } from "./workspace.ts";
 
 /**
@@ -39,17 +40,6 @@ export async function executeTrial(run: TrialRun, services: TrialServices): Prom
       ? { outcome: "completed" }
       : { outcome: outcomeOf(failure.error), error: serializeError(failure.error) }),
   });
-}
-
-/** Runs a phase between the phase's events. */
-export async function runPhase<T>(phase: Phase, emit: Emit, work: () => Promise<T>): Promise<T> {
-  const started = performance.now();
-  emit({ type: "phase.started", phase });
-  try {
-    return await work();
-  } finally {
-    emit({ type: "phase.finished", phase, durationMs: performance.now() - started });
-  }
 }
 
 /** Ends a trial whose task's requirements are not met; the message says which. */

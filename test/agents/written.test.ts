@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createAgent } from "../../src/agents/driver.ts";
+import { createAgent } from "../../src/agents/create-agent.ts";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import type { Json, JsonObject, ScriptedAction, SolutionAction } from "../../src/core/formats/model.ts";
 import { resolveIn, type Scope, withLocals } from "../../src/core/templates/template.ts";

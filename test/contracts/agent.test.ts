@@ -1,6 +1,7 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type AgentContext, createAgent, type TaskSolution } from "../../src/agents/driver.ts";
+import { createAgent } from "../../src/agents/create-agent.ts";
+import type { AgentContext, TaskSolution } from "../../src/agents/driver.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { AgentSpec, JsonObject, ModelAgentSpec, SolutionAction } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";

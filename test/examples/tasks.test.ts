@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Verdict } from "../../src/core/grade/grader.ts";
+import type { Verdict } from "../../src/core/trace/events.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { procLister } from "../../src/process/list-processes.ts";
 import { type CliOutcome, folderOf, root, runCli } from "../support/cli.ts";

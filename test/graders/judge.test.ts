@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { JudgeSpec, Task } from "../../src/core/formats/model.ts";
-import type { Grade, GradeContext } from "../../src/core/grade/grader.ts";
+import type { GradeContext } from "../../src/core/grade/grader.ts";
+import type { EventBody, Grade } from "../../src/core/trace/events.ts";
 import { buildTrajectory, type Trajectory } from "../../src/core/trace/trajectory.ts";
-import type { EventBody } from "../../src/core/trace/events.ts";
 import { createJudge, type JudgeOptions } from "../../src/graders/judge.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 

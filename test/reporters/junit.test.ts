@@ -3,7 +3,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { validateXML } from "xmllint-wasm";
-import type { Verdict } from "../../src/core/grade/grader.ts";
+import type { Verdict } from "../../src/core/trace/events.ts";
 import { junitReporter, xmlAttributes, xmlText } from "../../src/reporters/junit.ts";
 import { brokenRun, emptyRun, failingRun, interruptedRun, passingRun, variedRun } from "./runs.ts";
 import {

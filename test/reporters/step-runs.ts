@@ -1,11 +1,10 @@
 import type { Json, JsonObject, PortableTask, Task } from "../../src/core/formats/model.ts";
 import type { CommandStep, Step } from "../../src/core/formats/step.ts";
-import type { Check, EventBody, Phase, StepOutcome } from "../../src/core/trace/events.ts";
+import type { Check, EventBody, Grade, Phase, StepOutcome } from "../../src/core/trace/events.ts";
 import { verifySteps } from "../../src/core/grade/verify-steps.ts";
 import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
 import { warningsOf } from "../../src/core/trace/warnings.ts";
 import { gradeContext } from "../support/trial-events.ts";
-import type { Grade } from "../../src/core/grade/grader.ts";
 import { type SampleTrial, trialOf, type TrialOptions } from "./samples.ts";
 
 /** A task from a file of its own; its verify steps have these ids. */

@@ -5,7 +5,10 @@ import semver from "semver";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
 import type { LockedExtension, LockFile } from "../../core/formats/extension/lock-file.ts";
-import { visibleText } from "../../core/text/visible-text.ts";
+import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
+import type { JsonObject } from "../../core/formats/json.ts";
+import { quoteBar, visibleText } from "../../core/text/visible-text.ts";
+import type { ContractReport, ContractVerdict } from "../../extensions/contract/run-contract.ts";
 import type { CachedVersion } from "../../extensions/resolve/cache.ts";
 import { readLock, writeLock } from "../../extensions/resolve/files.ts";
 import {
@@ -14,10 +17,17 @@ import {
   type ExtensionResolver,
 } from "../../extensions/resolve/resolver.ts";
 import { environment } from "../../load/environment.ts";
-import { countOf, displayWidth, padToWidth } from "../../reporters/text.ts";
+import { baseEnvironment } from "../../process/environment.ts";
+import { countOf, createStyle, displayWidth, padToWidth, type Tone, wrapText } from "../../reporters/text.ts";
 import { age, duration, jsonObject, type SetExitCode, sha256, subcommand } from "../flags.ts";
-import { workingFolder, writeError, writeJson, writeOut } from "../terminal.ts";
-import type { ContractFlags } from "./extensions-test.ts";
+import {
+  abortOnInterrupt,
+  stdoutOutput,
+  workingFolder,
+  writeError,
+  writeJson,
+  writeOut,
+} from "../terminal.ts";
 
 /** `mcpvals extensions`: the extensions that the lock of this folder names, and the cache. */
 export function define(command: Command, setExitCode: SetExitCode): void {
@@ -58,7 +68,6 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--config <json>", "settings of the extension, a JSON object", jsonObject)
     .option("--timeout <duration>", "time limit of one answer (default: 10s)", duration)
     .action(async (program: string, flags: ContractFlags) => {
-      const { testExtension } = await import("./extensions-test.ts");
       setExitCode(await testExtension(program, flags));
     });
 }
@@ -91,7 +100,7 @@ interface OpenExtensions {
 }
 
 /** Opens the cache and reads the lock. Throws `extension/invalid-lock`. */
-export async function openExtensions({ cacheDir, releasesUrl }: ExtensionFlags): Promise<OpenExtensions> {
+async function openExtensions({ cacheDir, releasesUrl }: ExtensionFlags): Promise<OpenExtensions> {
   const cwd = workingFolder();
   const folder = cacheDir === undefined ? undefined : resolve(cwd, cacheDir);
   const places = extensionPlaces({ options: { cacheDir: folder, releasesUrl }, env: environment() });
@@ -150,13 +159,13 @@ interface Answer {
 }
 
 /** Writes an answer to stdout, as JSON when that was asked for. */
-export function writeAnswer({ json, lines }: Answer, flags: { readonly json?: boolean }): void {
+function writeAnswer({ json, lines }: Answer, flags: { readonly json?: boolean }): void {
   if (flags.json === true) writeJson(json, 2);
   else if (lines.length > 0) writeOut(lines.join("\n"));
 }
 
 /** Rows as lines that are safe to print, their cells in columns. */
-export function columns(written: readonly (readonly string[])[]): string[] {
+function columns(written: readonly (readonly string[])[]): string[] {
   const rows = written.map((row) => row.map((cell) => visibleText(cell)));
   const width = (index: number): number =>
     rows.reduce((widest, row) => Math.max(widest, displayWidth(row[index] ?? "")), 0);
@@ -391,4 +400,85 @@ async function prune(flags: PruneFlags): Promise<number> {
   const lines = cached.length === 0 ? ["Nothing is cached."] : [...columns(rows), summary];
   writeAnswer({ json, lines }, flags);
   return 0;
+}
+
+/** The flags of `extensions test` as commander gives them. */
+interface ContractFlags {
+  readonly json?: boolean;
+  readonly config?: JsonObject;
+  /** Milliseconds. */
+  readonly timeout?: number;
+}
+
+/**
+ * `mcpvals extensions test`; returns the exit code: 0 when the program does all that an extension must, else
+ * 1. Throws McpvalsError `extension/not-found` and `extension/invalid-manifest`.
+ */
+async function testExtension(program: string, flags: ContractFlags): Promise<number> {
+  using interrupt = abortOnInterrupt();
+  const { contractHolds, runContract } = await import("../../extensions/contract/run-contract.ts");
+  const { launchOf } = await import("../../extensions/host/extension-process.ts");
+  const { cwd, resolver } = await openExtensions({});
+  const written = parsePackageRef(program).ok ? program : `./${program}`;
+  const how = { frozen: false, offline: true };
+  const { extension } = await resolver.resolve({ package: written, dir: cwd }, undefined, how);
+  const report = await runContract({
+    ...launchOf(extension),
+    cwd,
+    env: baseEnvironment(environment()),
+    signal: interrupt.signal,
+    ...(extension.manifest === undefined ? {} : { manifest: extension.manifest }),
+    ...(flags.config === undefined ? {} : { config: flags.config }),
+    ...(flags.timeout === undefined ? {} : { timeoutMs: flags.timeout }),
+  });
+  const counts = countsOf(report);
+  writeAnswer({ json: { ...report, counts }, lines: reportLines(program, report) }, flags);
+  return contractHolds(report) ? 0 : 1;
+}
+
+type Outcome = ContractVerdict["outcome"];
+
+const tones: Readonly<Record<Outcome, Tone>> = { pass: "good", fail: "bad", warn: "warn", skip: "dim" };
+
+function countsOf({ verdicts }: ContractReport): Readonly<Record<Outcome, number>> {
+  const count = (outcome: Outcome): number =>
+    verdicts.filter((verdict) => verdict.outcome === outcome).length;
+  return { pass: count("pass"), fail: count("fail"), warn: count("warn"), skip: count("skip") };
+}
+
+function reportLines(program: string, report: ContractReport): string[] {
+  const { colors, isTerminal, columns: width } = stdoutOutput();
+  const style = createStyle(colors);
+  const shown = withoutRepeats(report.verdicts);
+  const names = columns(shown.map(({ name }) => [name, "|"])).map((row) => row.slice(0, -1));
+  const painted = shown.flatMap(({ outcome, message }, index) => {
+    const head = `  ${outcome}  ${names[index] ?? ""}`;
+    const [first = "", ...others] = message.split("\n").map((line) => visibleText(line));
+    const room = isTerminal ? width() - head.length : Infinity;
+    const [line = "", ...rest] = wrapText(first, room);
+    return [
+      `  ${style[tones[outcome]](outcome)}${head.slice(2 + outcome.length)}${line}`,
+      ...rest.map((text) => " ".repeat(head.length) + text),
+      ...(outcome === "pass" ? [] : others).map((text) => `        ${quoteBar}${text}`),
+    ];
+  });
+  const { pass, fail, warn, skip } = countsOf(report);
+  const others = Object.entries({ failed: fail, "with a warning": warn, skipped: skip }).filter(
+    ([, count]) => count > 0,
+  );
+  const summary = [`${pass} passed`, ...others.map(([what, count]) => `${count} ${what}`)].join(", ");
+  return [visibleText(`${program}  ${report.protocols.join(", ")}`), ...painted, summary];
+}
+
+/** What was skipped for one reason, in one line. */
+function withoutRepeats(verdicts: readonly ContractVerdict[]): readonly ContractVerdict[] {
+  const shown = new Set<string>();
+  return verdicts.flatMap((verdict) => {
+    const { outcome, message } = verdict;
+    const same = verdicts.filter((each) => each.outcome === outcome && each.message === message);
+    if (outcome !== "skip" || same.length < 3) return [verdict];
+    if (shown.has(message)) return [];
+    shown.add(message);
+    return [{ ...verdict, name: `${same.length} more` }];
+  });
 }

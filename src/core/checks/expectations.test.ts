@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Json, JsonObject } from "../formats/model.ts";
+import type { Json, JsonObject } from "../formats/json.ts";
 import type { JsonExpectation, TextExpectation } from "../formats/step.ts";
 import { expanderOf } from "../templates/expand.ts";
 import { resolveIn, type Scope } from "../templates/template.ts";

@@ -1,8 +1,7 @@
 import { McpvalsError } from "../errors/error.ts";
 import { leavesNothing, withoutPaths } from "../formats/weak-expectations.ts";
 import { didYouMean } from "../formats/did-you-mean.ts";
-import { formatKeyPath, isJsonObject } from "../formats/json.ts";
-import type { Json } from "../formats/model.ts";
+import { formatKeyPath, isJsonObject, type Json } from "../formats/json.ts";
 import { previewJson, readJsonText } from "../formats/read-json.ts";
 import type { JsonExpectation, TextExpectation } from "../formats/step.ts";
 import type { Expander } from "../templates/expand.ts";

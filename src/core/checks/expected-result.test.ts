@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { structuredResult as structured, textResult as text } from "../../../test/support/trial-events.ts";
-import type { Json, JsonObject } from "../formats/model.ts";
+import type { Json, JsonObject } from "../formats/json.ts";
 import { checkExpectedResult, numbersInText } from "./expected-result.ts";
 
 /** An image, an error and a picture of a result that states nothing. */

@@ -1,6 +1,5 @@
 import { containsText, statesText } from "../formats/contains-text.ts";
-import { isJsonObject } from "../formats/json.ts";
-import type { Json, JsonObject } from "../formats/model.ts";
+import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { previewJson, readJsonText } from "../formats/read-json.ts";
 import { dashes, plainText, shortened } from "../text/visible-text.ts";
 import type { Check } from "../trace/events.ts";

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Json } from "../formats/model.ts";
+import type { Json } from "../formats/json.ts";
 import { containsJson, equalJson, jsonDifference, type MatchMode } from "./json-difference.ts";
 
 function told(actual: Json, expected: Json, mode: MatchMode = "contain"): readonly unknown[] | undefined {

@@ -1,5 +1,4 @@
-import { isJsonObject } from "../formats/json.ts";
-import type { Json, JsonObject } from "../formats/model.ts";
+import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { previewJson } from "../formats/read-json.ts";
 
 const longestKey = 80;

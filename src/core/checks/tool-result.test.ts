@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Json, JsonObject } from "../formats/model.ts";
+import type { Json, JsonObject } from "../formats/json.ts";
 import { answerText, contentProblem, resultProblem, resultText, searchableText } from "./tool-result.ts";
 
 const text = { type: "text", text: "plain" };

@@ -1,6 +1,7 @@
 import type { SourceLocation } from "../errors/error.ts";
 import type { AgentSpec, ModelSpec } from "./config/agent.ts";
 import type { ServerSpec } from "./config/server.ts";
+import type { ExtensionSettings } from "./extension/extension-table-schema.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { SandboxSpec } from "./sandbox.ts";
 import type { McpRequest, Step } from "./step.ts";
@@ -28,6 +29,7 @@ export type {
   ServerSpec,
   StdioServerSpec,
 } from "./config/server.ts";
+export type { ExtensionSettings } from "./extension/extension-table-schema.ts";
 export type * from "./json.ts";
 export * from "./presets/presets.ts";
 export * from "./sandbox.ts";
@@ -286,14 +288,4 @@ export interface ExtensionSpec {
   readonly sandbox: SandboxSpec;
   /** Where the file says so. */
   readonly location?: SourceLocation;
-}
-
-/** How the extensions of an eval are fetched. */
-export interface ExtensionSettings {
-  /** Absolute folder; absent: `~/.mcpvals/extensions`. */
-  readonly cacheDir?: string;
-  /** Globs of packages without their version, of which one must fit; absent: any source. */
-  readonly allowedSources?: readonly string[];
-  /** Base address of the API that lists releases; absent: GitHub's. */
-  readonly releasesUrl?: string;
 }

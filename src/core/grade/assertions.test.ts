@@ -9,9 +9,8 @@ import {
   TrialEvents,
 } from "../../../test/support/trial-events.ts";
 import type { AssertionSet, Task } from "../formats/model.ts";
-import type { EventBody, EventOf } from "../trace/events.ts";
+import type { EventBody, EventOf, Grade } from "../trace/events.ts";
 import { assertionsGrader } from "./assertions.ts";
-import type { Grade } from "./grader.ts";
 import { gradersOf } from "./graders.ts";
 
 /** A task with servers and, unless they are left out, steps that check something. */

@@ -1,6 +1,12 @@
-import { type AssertionKind, assertionKinds } from "../formats/model.ts";
+import {
+  type AssertionKind,
+  assertionKinds,
+  type AssertionSet,
+  type CallPattern,
+  type SkillPattern,
+  type Task,
+} from "../formats/model.ts";
 import type { Json } from "../formats/json.ts";
-import type { AssertionSet, CallPattern, SkillPattern, Task } from "../formats/model.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type AgentTool, agentTools } from "../trace/tool-events.ts";

@@ -9,7 +9,7 @@ import {
 } from "../../../test/support/trial-events.ts";
 import type { Turn } from "../formats/model.ts";
 import { endToEndSuccess } from "./turns.ts";
-import type { Grade } from "./grader.ts";
+import type { Grade } from "../trace/events.ts";
 
 function expecting(...states: readonly (string | undefined)[]): readonly Turn[] {
   return states.map((expectedState) => ({

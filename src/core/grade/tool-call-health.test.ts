@@ -10,7 +10,8 @@ import {
   workflowTask,
 } from "../../../test/support/trial-events.ts";
 import type { Json, Task } from "../formats/model.ts";
-import type { Grade, GradeContext } from "./grader.ts";
+import type { Grade } from "../trace/events.ts";
+import type { GradeContext } from "./grader.ts";
 import { toolCallHealth } from "./tool-calls.ts";
 
 type Play = (trial: TrialEvents) => number | void;

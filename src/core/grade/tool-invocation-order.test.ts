@@ -7,7 +7,7 @@ import {
   TrialEvents,
   workflowTask,
 } from "../../../test/support/trial-events.ts";
-import type { Grade } from "./grader.ts";
+import type { Grade } from "../trace/events.ts";
 import { toolInvocationOrder } from "./tool-calls.ts";
 
 interface Played {

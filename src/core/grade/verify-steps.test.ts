@@ -7,7 +7,7 @@ import {
   TrialEvents,
 } from "../../../test/support/trial-events.ts";
 import type { Task } from "../formats/model.ts";
-import type { Grade } from "./grader.ts";
+import type { Grade } from "../trace/events.ts";
 import { verifySteps } from "./verify-steps.ts";
 
 async function grade(trial: TrialEvents): Promise<Grade> {

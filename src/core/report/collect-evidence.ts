@@ -1,6 +1,5 @@
 import { isJsonObject } from "../formats/json.ts";
-import type { Grade } from "../grade/grader.ts";
-import type { TraceEvent } from "../trace/events.ts";
+import type { Grade, TraceEvent } from "../trace/events.ts";
 import { clipped, weightOf } from "../trace/recorder.ts";
 import { type StepAttempt, type StepRun, stepRuns } from "../trace/step-runs.ts";
 import type { TrialResult } from "./result.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { portableTask } from "../../../test/reporters/step-runs.ts";
-import type { Verdict } from "../grade/grader.ts";
+import type { Verdict } from "../trace/events.ts";
 import { proofExitCode, type ProofTrial, proveTask, type TaskProof } from "./proof.ts";
 import type { TrialResult } from "./result.ts";
 

@@ -1,6 +1,5 @@
 import type { Task } from "../formats/model.ts";
-import type { Grade } from "../grade/grader.ts";
-import type { TraceEvent } from "../trace/events.ts";
+import type { Grade, TraceEvent } from "../trace/events.ts";
 import type { TrialResult } from "./result.ts";
 
 /** A trial that is to prove something of its task. */

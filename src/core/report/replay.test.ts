@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { check, textResult, toolTestTask, TrialEvents } from "../../../test/support/trial-events.ts";
 import type { Task } from "../formats/model.ts";
-import type { Grade } from "../grade/grader.ts";
+import type { Grade, TraceEvent } from "../trace/events.ts";
 import type { Plan } from "../plan/plan.ts";
-import type { TraceEvent } from "../trace/events.ts";
 import { collectEvidence } from "./collect-evidence.ts";
 import { type RecordedRun, replayRun } from "./trial-result.ts";
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { errorCatalogue, type ErrorCode, type ErrorKind } from "../errors/catalogue.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
-import type { Verdict } from "../grade/grader.ts";
+import type { Verdict } from "../trace/events.ts";
 import { visibleJson } from "../text/visible-text.ts";
 
 const errorCodes = Object.keys(errorCatalogue) as ErrorCode[];

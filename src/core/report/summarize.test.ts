@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SerializedError } from "../errors/error.ts";
-import type { Grade, Verdict } from "../grade/grader.ts";
+import type { Grade, Verdict } from "../trace/events.ts";
 import type { TrialResult } from "./result.ts";
 import { averageScore, exitCode, runVerdict, summarize, trialVerdict } from "./trial-result.ts";
 

@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/reporters/step-runs.ts";
 import { toolTestTask, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Task } from "../formats/model.ts";
-import type { Grade } from "../grade/grader.ts";
-import type { EventBody } from "../trace/events.ts";
+import type { EventBody, Grade } from "../trace/events.ts";
 import type { TrialResult } from "./result.ts";
 import { notRun, nullAgentWarning, trialResult, ungradedTrial } from "./trial-result.ts";
 

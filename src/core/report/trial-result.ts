@@ -1,9 +1,15 @@
 import { type SerializedError, serializeError } from "../errors/error.ts";
 import { isJsonObject, withoutUndefined } from "../formats/json.ts";
 import type { Task } from "../formats/model.ts";
-import type { Grade, Verdict } from "../grade/grader.ts";
+import {
+  eventsOf,
+  type Grade,
+  type TraceEvent,
+  type TrialOutcome,
+  type Usage,
+  type Verdict,
+} from "../trace/events.ts";
 import { type Plan, taskInVariant, type Trial } from "../plan/plan.ts";
-import { eventsOf, type TraceEvent, type TrialOutcome, type Usage } from "../trace/events.ts";
 import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts";
 import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../errors/error.ts";
-import type { Json } from "../formats/model.ts";
+import type { Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type FindPlace, inText, inWantedText } from "./places.ts";
 import { selectJson } from "./select-json.ts";

@@ -7,8 +7,7 @@ import {
   type JSONPathQuery,
 } from "json-p3";
 import { McpvalsError } from "../errors/error.ts";
-import type { KeyPath } from "../formats/json.ts";
-import type { Json } from "../formats/model.ts";
+import type { Json, KeyPath } from "../formats/json.ts";
 import { compilePattern } from "./pattern.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */

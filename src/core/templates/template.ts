@@ -1,4 +1,4 @@
-import type { Json } from "../formats/model.ts";
+import type { Json } from "../formats/json.ts";
 
 /** What is done with an expression's value before it goes into the text. */
 export type Filter =

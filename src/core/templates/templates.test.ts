@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../errors/error.ts";
-import type { Json } from "../formats/model.ts";
+import type { Json } from "../formats/json.ts";
 import { envRoot, expanderOf, expandText } from "./expand.ts";
 import {
   escapeTemplate,

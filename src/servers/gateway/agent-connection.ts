@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { McpvalsError } from "../../core/errors/error.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import { repeatedKey } from "../../core/formats/read-json.ts";
@@ -27,7 +28,15 @@ import {
   type WireMessage,
 } from "../messages/json-rpc.ts";
 import { decodedHeader, namedMember } from "../messages/mcp-headers.ts";
-import type { HttpExchange } from "./endpoint.ts";
+
+/** One HTTP request of an agent, with its body. */
+export interface HttpExchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly body: Buffer;
+  /** Aborts when the agent leaves before the response is complete. */
+  readonly signal: AbortSignal;
+}
 
 export interface AgentConnectionOptions {
   readonly server: string;

@@ -1,9 +1,9 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import type { ServerHost } from "../connections/host.ts";
 import type { Filter, FilterContext } from "../filters/filter-chain.ts";
-import type { AgentConnection } from "./agent-connection.ts";
+import type { AgentConnection, HttpExchange } from "./agent-connection.ts";
 
 /** The outer side of the recording gateway: what agents outside this process can reach. */
 export interface Gateway {
@@ -41,15 +41,6 @@ export interface BridgeCommand {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-}
-
-/** One HTTP request of an agent, with its body. */
-export interface HttpExchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly body: Buffer;
-  /** Aborts when the agent leaves before the response is complete. */
-  readonly signal: AbortSignal;
 }
 
 /** The session that a request names. */

@@ -15,14 +15,8 @@ import {
   type WireMessage,
   wiresOf,
 } from "../messages/json-rpc.ts";
-import { type AgentConnection, pickClient, requestProblem } from "./agent-connection.ts";
-import {
-  answerError,
-  type EndpointContext,
-  type HttpExchange,
-  type RequestHandler,
-  sessionOf,
-} from "./endpoint.ts";
+import { type AgentConnection, type HttpExchange, pickClient, requestProblem } from "./agent-connection.ts";
+import { answerError, type EndpointContext, type RequestHandler, sessionOf } from "./endpoint.ts";
 
 /** Methods that `fetch` can forward. */
 const forwarded = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];

@@ -14,14 +14,8 @@ import {
   wireMessage,
   wiresOf,
 } from "../messages/json-rpc.ts";
-import { type AgentConnection, pickClient, requestProblem } from "./agent-connection.ts";
-import {
-  answerError,
-  type EndpointContext,
-  type HttpExchange,
-  type RequestHandler,
-  sessionOf,
-} from "./endpoint.ts";
+import { type AgentConnection, type HttpExchange, pickClient, requestProblem } from "./agent-connection.ts";
+import { answerError, type EndpointContext, type RequestHandler, sessionOf } from "./endpoint.ts";
 
 /**
  * Serves Streamable HTTP to an agent, in front of a server that is reached over a channel. A session begins with `initialize`

@@ -1,5 +1,14 @@
 import type { Diagnostic, SourceLocation } from "../../errors/error.ts";
-import { assertedServers, assertionKinds } from "../model.ts";
+import {
+  assertedServers,
+  assertionKinds,
+  type AssertionSet,
+  type CallPattern,
+  type Json,
+  type JsonObject,
+  type ServerLifetime,
+  type SkillPattern,
+} from "../model.ts";
 import type { ParsedAgent } from "../config/agent.ts";
 import { withUsualTransports } from "../config/server-tables.ts";
 import { suggestion } from "../did-you-mean.ts";
@@ -10,7 +19,6 @@ import {
 } from "../extension/extension-table-schema.ts";
 import { asObject, formatKeyPath, type KeyPath, memberOf, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import type { AssertionSet, CallPattern, Json, JsonObject, ServerLifetime, SkillPattern } from "../model.ts";
 import { type Locate, placeProblem } from "../problem.ts";
 import {
   evalSchema,

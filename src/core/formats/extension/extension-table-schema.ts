@@ -3,7 +3,6 @@ import type { ErrorCode } from "../../errors/catalogue.ts";
 import type { SourceLocation } from "../../errors/error.ts";
 import { anyObject, closedObject, duration, filledText, httpUrl, texts } from "../config/config-fields.ts";
 import { asObject, formatKeyPath, type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
-import type { ExtensionSettings } from "../model.ts";
 import type { Locate, Problem } from "../problem.ts";
 import {
   defaultSandbox,
@@ -20,6 +19,16 @@ import {
   unconfined,
 } from "../sandbox.ts";
 import { parsePackageRef } from "./package-ref.ts";
+
+/** How the extensions of an eval are fetched. */
+export interface ExtensionSettings {
+  /** Absolute folder; absent: `~/.mcpvals/extensions`. */
+  readonly cacheDir?: string;
+  /** Globs of packages without their version, of which one must fit; absent: any source. */
+  readonly allowedSources?: readonly string[];
+  /** Base address of the API that lists releases; absent: GitHub's. */
+  readonly releasesUrl?: string;
+}
 
 /** What an eval says of extensions, and so gives to its tasks. */
 export interface EvalExtensions {

@@ -1,13 +1,14 @@
-import { type Idleness, idlenessOf } from "../weak-expectations.ts";
-import { asObject, asText, isJsonObject, type Json, type KeyPath, valueAt } from "../json.ts";
-import type { Locate } from "../problem.ts";
 import {
   echoedArguments,
+  type Idleness,
+  idlenessOf,
   inexactNumbers,
   looseSchemas,
   shortTexts,
   strayKeys,
 } from "../weak-expectations.ts";
+import { asObject, asText, isJsonObject, type Json, type KeyPath, valueAt } from "../json.ts";
+import type { Locate } from "../problem.ts";
 import { allActions, allSteps, type PlacedStep, type TaskSource, walkPlaced } from "./read-task.ts";
 import { Findings, type PlacedNote, type TaskFiles } from "./task-options.ts";
 

@@ -1,10 +1,9 @@
 import * as z from "zod";
 import { compilePattern } from "../../templates/pattern.ts";
-import { assertionKinds } from "../model.ts";
+import { assertionKinds, type AssertionSet, type CallPattern } from "../model.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { asList, asObject, formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
 import type { LenientReader } from "../lenient-reader.ts";
-import type { AssertionSet, CallPattern } from "../model.ts";
 import { behaviorSchema, type ParsedWazaTask, toolCallsSchema, toolConstraintSchema } from "./waza-schema.ts";
 
 /** What a grader or an expectation asserts, and where it stands. */
