@@ -1,10 +1,10 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { folderOf, root } from "../../support/cli.ts";
+import { folderOf } from "../../support/cli.ts";
 import { isGone } from "../../support/extensions.ts";
 import type { ContractOptions } from "../../../src/extensions/contract/run-contract.ts";
-import { told, tryProgram } from "./try-program.ts";
+import { told, tryProgram, tryVariant } from "./try-program.ts";
 
 const shortMs = 300;
 
@@ -14,7 +14,7 @@ const once = "one-shot unknown operation: an unknown operation: extension";
 /** All that fails of each, as texts or patterns, in the order of the checks. */
 const broken: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   "wrong-id": [
-    /^json-rpc initialize: extension "wrong-id.mjs" sent an answer with the id 7, which was not requested/,
+    /^json-rpc initialize: extension "speak.mjs" sent an answer with the id 7, which was not requested/,
     /^json-rpc stdout: unexpected output: "{/,
   ],
   "log-storm": [
@@ -35,21 +35,21 @@ const broken: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     /^one-shot stdout: unexpected output: "{/,
   ],
   "no-answer": [
-    `${json} "no-answer.mjs" did not answer execute within ${shortMs} ms`,
-    `${once} "no-answer.mjs" did not end within ${shortMs} ms`,
+    `${json} "speak.mjs" did not answer execute within ${shortMs} ms`,
+    `${once} "speak.mjs" did not end within ${shortMs} ms`,
   ],
   crash: [
-    `${json} "crash.mjs" ended with exit code 3 before it had answered execute; its output ends with: panic: nil map`,
-    `${once} "crash.mjs" ended with exit code 3 before it had answered an unknown operation; its output ends with: panic: nil map`,
+    `${json} "speak.mjs" ended with exit code 3 before it had answered execute; its output ends with: panic: nil map`,
+    `${once} "speak.mjs" ended with exit code 3 before it had answered an unknown operation; its output ends with: panic: nil map`,
   ],
   "exit-0-without-answer": [
-    `${json} "exit-0-without-answer.mjs" ended with exit code 0 before it had answered execute`,
-    `${once} "exit-0-without-answer.mjs" broke the protocol in an unknown operation: its stdout is empty`,
+    `${json} "speak.mjs" ended with exit code 0 before it had answered execute`,
+    `${once} "speak.mjs" broke the protocol in an unknown operation: its stdout is empty`,
   ],
   "answer-of-100-mb": [
-    `${json} "answer-of-100-mb.mjs" wrote a line of more than 10 MiB in answer to execute`,
+    `${json} "speak.mjs" wrote a line of more than 10 MiB in answer to execute`,
     /^json-rpc answer size: .*wrote a line of more than 10 MiB/,
-    `${once} "answer-of-100-mb.mjs" wrote more than 10 MiB on stdout`,
+    `${once} "speak.mjs" wrote more than 10 MiB on stdout`,
     /^one-shot answer size: .*wrote more than 10 MiB/,
   ],
   "grandchild-holds-pipe": [
@@ -85,23 +85,17 @@ const waits: Readonly<Record<string, Partial<ContractOptions>>> = {
   "drops-second": { timeoutMs: 1500 },
 };
 
-test("every broken extension of the fixtures is here", () => {
-  const files = readdirSync(join(root, "test/fixtures/extensions/broken"));
-  expect(files.map((name) => name.replace(/\.mjs$/, "")).sort()).toEqual(Object.keys(broken).sort());
-});
-
 describe("what is broken is found and named", () => {
   test.concurrent.each(Object.entries(broken))("%s", async (name, expected) => {
-    const program = `test/fixtures/extensions/broken/${name}.mjs`;
     const wait = { startupMs: 20_000, timeoutMs: 20_000, ...waits[name] };
     // Its one-shot answer comes at once, its other one never.
     const verdicts =
       name === "partial-line"
         ? [
-            ...(await tryProgram(program, { ...wait, timeoutMs: shortMs, protocols: ["json-rpc"] })),
-            ...(await tryProgram(program, { ...wait, protocols: ["one-shot"] })),
+            ...(await tryVariant(name, { ...wait, timeoutMs: shortMs, protocols: ["json-rpc"] })),
+            ...(await tryVariant(name, { ...wait, protocols: ["one-shot"] })),
           ]
-        : await tryProgram(program, wait);
+        : await tryVariant(name, wait);
     expect(told(verdicts, "fail")).toEqual(
       expected.map((each): unknown => (typeof each === "string" ? each : expect.stringMatching(each))),
     );
@@ -109,7 +103,7 @@ describe("what is broken is found and named", () => {
 });
 
 test("a flood of lines that are not messages ends the program", async () => {
-  const verdicts = await tryProgram("test/fixtures/extensions/flood.mjs", { timeoutMs: 60_000 });
+  const verdicts = await tryVariant("flood", { timeoutMs: 60_000 });
   expect(told(verdicts, "fail")).toEqual([
     expect.stringMatching(/^json-rpc initialize: .*floods its stdout/),
     expect.stringMatching(/^json-rpc stdout: unexpected output: "yyy/),
@@ -119,7 +113,7 @@ test("a flood of lines that are not messages ends the program", async () => {
 });
 
 test("what a program could not be asked is skipped with the reason, never passed", async () => {
-  const verdicts = await tryProgram("test/fixtures/extensions/broken/wrong-id.mjs", {
+  const verdicts = await tryVariant("wrong-id", {
     protocols: ["json-rpc"],
   });
   expect(told(verdicts, "pass")).toEqual([]);
@@ -130,7 +124,7 @@ test("what a program could not be asked is skipped with the reason, never passed
 });
 
 test("execute is not tried again and again when it is not answered", async () => {
-  const verdicts = await tryProgram("test/fixtures/extensions/broken/crash.mjs", { protocols: ["json-rpc"] });
+  const verdicts = await tryVariant("crash", { protocols: ["json-rpc"] });
   expect(told(verdicts, "skip")).toEqual([
     "json-rpc manifest file: there is no extension.yaml beside the program",
     ...["arguments", "requests in a row", "long line"].map(

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { checkManifest } from "../../../src/extensions/contract/manifest-checks.ts";
 import { contractHolds } from "../../../src/extensions/contract/run-contract.ts";
-import { manifestBeside, told, tryProgram } from "./try-program.ts";
+import { correct, manifestBeside, told, tryProgram, tryVariant } from "./try-program.ts";
 
 const kubeconfig = {
   apiVersion: "v1",
@@ -13,7 +13,7 @@ const kubeconfig = {
 };
 
 test("a correct extension passes everything that there is", async () => {
-  const verdicts = await tryProgram("test/fixtures/extensions/good.mjs");
+  const verdicts = await tryProgram(correct);
   expect(verdicts.map(({ protocol, name, outcome }) => `${protocol} ${name}: ${outcome}`)).toEqual([
     "json-rpc initialize: pass",
     "json-rpc protocol version: pass",
@@ -45,7 +45,7 @@ test("a correct extension passes everything that there is", async () => {
 });
 
 test("an extension.yaml that says something else is told of, difference by difference", async () => {
-  const program = "test/fixtures/extensions/good.mjs";
+  const program = correct;
   const params = { type: "object", properties: { text: { type: "number" } }, required: ["text"] };
   const verdicts = await tryProgram(program, {
     protocols: ["json-rpc"],
@@ -84,7 +84,7 @@ test.each([
 });
 
 test("a program for one version only, and with short lines, is told of as such", async () => {
-  const any = await tryProgram("test/fixtures/extensions/any-version.mjs", { protocols: ["json-rpc"] });
+  const any = await tryVariant("any-version", { protocols: ["json-rpc"] });
   expect(told(any, "warn")).toEqual([
     "json-rpc other version: protocolVersion 999.0.0 should be refused with an error: it was answered with a result",
   ]);
@@ -114,7 +114,7 @@ test.each(["kubernetes", "sql", "csv"])(
 );
 
 test("what other hosts take for something else is a warning", async () => {
-  const verdicts = await tryProgram("test/fixtures/extensions/lenient.mjs");
+  const verdicts = await tryVariant("lenient");
   expect(told(verdicts, "fail")).toEqual([]);
   expect(told(verdicts, "warn")).toEqual([
     "json-rpc arguments: echo without its required arguments should be answered with the error -32602, not with success: false",
@@ -125,12 +125,11 @@ test("what other hosts take for something else is a warning", async () => {
 });
 
 test("an extension that needs a config is told so, and passes with it", async () => {
-  const program = "test/fixtures/extensions/needs-config.mjs";
   const protocols = ["json-rpc"] as const;
-  const without = await tryProgram(program, { protocols });
+  const without = await tryVariant("needs-config", { protocols });
   expect(told(without, "fail")).toEqual([
     "json-rpc initialize: answered with the error -32602: url is missing; it got no config, which it may need",
   ]);
   const config = { url: "http://127.0.0.1:1" };
-  expect(told(await tryProgram(program, { protocols, config }), "fail")).toEqual([]);
+  expect(told(await tryVariant("needs-config", { protocols, config }), "fail")).toEqual([]);
 });

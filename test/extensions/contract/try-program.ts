@@ -9,6 +9,16 @@ import {
 } from "../../../src/extensions/contract/run-contract.ts";
 import { folderOf, root } from "../../support/cli.ts";
 
+export const correct = "test/fixtures/extensions/speak.mjs";
+
+/** Tries a variant of the correct extension. */
+export function tryVariant(
+  name: string,
+  options: Partial<ContractOptions> = {},
+): Promise<ContractReport["verdicts"]> {
+  return tryProgram(correct, { env: { PATH: process.env["PATH"] ?? "", VARIANT: name }, ...options });
+}
+
 /** Tries a program of this checkout in both protocols, or in one, in a folder of its own that has `files`. */
 export async function tryProgram(
   program: string,
