@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { parse as parseYaml } from "yaml";
 import {
   check,
   filesOf,
@@ -7,75 +8,31 @@ import {
   taskOf,
   valid,
 } from "../../../../test/support/task-file.ts";
-import type { PortableTask, Task } from "../model.ts";
 
 const prompt = "do it";
 
-function withMetadata(metadata: object): Task & { readonly portable: PortableTask } {
-  const { task } = valid(taskDocument({}, metadata));
-  if (task.portable === undefined) throw new Error("the task has no portable part");
-  return { ...task, portable: task.portable };
-}
-
 it("fills in everything that a task needs", () => {
   const { notes, servers, task } = valid(taskDocument());
-  expect({ notes, servers, task }).toEqual({
-    notes: [],
-    servers: {},
-    task: {
-      name: "a task",
-      form: "task",
-      servers: ["main"],
-      turns: [],
-      expectTools: [],
-      verify: [
-        {
-          type: "command",
-          id: "verify[0]",
-          timeoutMs: 60_000,
-          run: "test -d .",
-          env: {},
-          expect: { exitCode: 0 },
-        },
-      ],
-      parallel: false,
-      location: { file: "task.yaml", path: "value metadata.name" },
-      portable: {
-        format: "mcp-eval/v1",
-        file: "/task/task.yaml",
-        dir: "/task",
-        env: {},
-        setup: [],
-        cleanup: [],
-        fixtures: [],
-        requires: [],
-        tags: [],
-        labels: {},
-        cleanupTimeoutMs: 60_000,
-        stateProbe: [],
-        randomPorts: [],
-        assertions: [],
-        inheritEnv: [],
-      },
-    },
-  });
+  const step =
+    '{type: command, id: "verify[0]", timeoutMs: 60000, run: test -d ., env: {}, expect: {exitCode: 0}}';
+  const expected: unknown = parseYaml(`
+notes: []
+servers: {}
+task:
+  {name: a task, form: task, servers: [main], turns: [], expectTools: [], verify: [${step}], parallel: false,
+  location: {file: task.yaml, path: value metadata.name},
+  portable: {format: mcp-eval/v1, file: /task/task.yaml, dir: /task, env: {}, setup: [], cleanup: [], fixtures: [],
+  requires: [], tags: [], labels: {}, cleanupTimeoutMs: 60000, stateProbe: [], randomPorts: [], assertions: [],
+  inheritEnv: []}}`);
+  expect({ notes, servers, task }).toEqual(expected);
 });
 
 describe("metadata", () => {
   it("takes over what is said of the task", () => {
-    const metadata = {
-      name: "other",
-      description: "what it is",
-      difficulty: "hard",
-      tags: ["a", "b"],
-      labels: { team: "x" },
-      timeout: "90s",
-    };
-    expect(withMetadata(metadata)).toMatchObject({
-      name: "other",
-      description: "what it is",
-      portable: { difficulty: "hard", tags: ["a", "b"], labels: { team: "x" }, timeoutMs: 90_000 },
-    });
+    const said = { difficulty: "hard", tags: ["a", "b"], labels: { team: "x" } };
+    const own = { name: "other", description: "what it is" };
+    const { task } = valid(taskDocument({}, { ...own, ...said, timeout: "90s" }));
+    expect(task).toMatchObject({ ...own, portable: { ...said, timeoutMs: 90_000 } });
   });
 
   it("takes over the state that must come back", () => {
@@ -100,41 +57,28 @@ describe("spec", () => {
   });
 
   it("takes steps in all phases, in the order of the file", () => {
-    const steps = (run: string): object[] => [
-      { command: { run: `${run} 1` } },
-      { command: { run: `${run} 2` } },
-    ];
+    const steps = (phase: string): object[] =>
+      [1, 2].map((each) => ({ command: { run: `${phase} ${each}` } }));
     const spec = { setup: steps("setup"), verify: steps("verify"), cleanup: steps("cleanup") };
     const { verify, portable } = taskOf(spec);
-    const shown = [portable?.setup, verify, portable?.cleanup].flatMap((list) =>
-      (list ?? []).map((step) => [step.id, step.type === "command" ? step.run : ""]),
+    const runs = [portable?.setup, verify, portable?.cleanup].map((list) =>
+      list?.map((step) => `${step.id}: ${step.type === "command" ? step.run : ""}`),
     );
-    expect(shown).toEqual([
-      ["setup[0]", "setup 1"],
-      ["setup[1]", "setup 2"],
-      ["verify[0]", "verify 1"],
-      ["verify[1]", "verify 2"],
-      ["cleanup[0]", "cleanup 1"],
-      ["cleanup[1]", "cleanup 2"],
+    expect(runs).toEqual([
+      ["setup[0]: setup 1", "setup[1]: setup 2"],
+      ["verify[0]: verify 1", "verify[1]: verify 2"],
+      ["cleanup[0]: cleanup 1", "cleanup[1]: cleanup 2"],
     ]);
   });
 
   it("takes variables, fixtures and requirements", () => {
-    const spec = {
-      env: { A: "{env.B}", B: "{random.id}", HOME: "{env.HOME}/x" },
-      fixtures: ["data/a.json", "folder/"],
-      requires: [
-        { command: "git" },
-        { env: "TOKEN" },
-        { server: "x" },
-        { platform: "linux" },
-        { judge: true },
-      ],
-    };
+    const spec = parseYaml(`
+env: {A: "{env.B}", B: "{random.id}", HOME: "{env.HOME}/x"}
+fixtures: [data/a.json, folder/]
+requires: [{command: git}, {env: TOKEN}, {server: x}, {platform: linux}, {judge: true}]`) as object;
     const portable = portableOf(spec, { files: filesOf({ "data/a.json": "{}", "folder/": null }) });
     expect(portable).toMatchObject({
-      env: spec.env,
-      fixtures: spec.fixtures,
+      ...spec,
       requires: [
         { kind: "command", name: "git" },
         { kind: "env", name: "TOKEN" },
@@ -181,34 +125,16 @@ describe("servers", () => {
   });
 
   it("have the transport that a command or a url tells", () => {
-    const url = "http://127.0.0.1:{random.port}/mcp";
-    const { servers } = valid(
-      taskDocument({
-        servers: {
-          a: { ...own, env: { A: "{env.HOME}" }, cwd: "sub" },
-          b: { url, headers: { A: "{random.id}" } },
-          c: { transport: "sse", url: "{env.HOME}", startupTimeout: "5s" },
-        },
-      }),
-    );
-    const maxMessageBytes = 10_485_760;
+    const spec = parseYaml(`
+a: {command: node, args: [x], env: {A: "{env.HOME}"}, cwd: sub}
+b: {url: "http://127.0.0.1:{random.port}/mcp", headers: {A: "{random.id}"}}
+c: {transport: sse, url: "{env.HOME}", startupTimeout: 5s}`) as Record<"a" | "b" | "c", object>;
+    const { servers } = valid(taskDocument({ servers: spec }));
+    const limits = { startupTimeoutMs: 30_000, maxMessageBytes: 10_485_760 };
     expect(servers).toEqual({
-      a: {
-        transport: "stdio",
-        ...own,
-        env: { A: "{env.HOME}" },
-        cwd: "sub",
-        startupTimeoutMs: 30_000,
-        maxMessageBytes,
-      },
-      b: {
-        transport: "shttp",
-        url,
-        headers: { A: "{random.id}" },
-        startupTimeoutMs: 30_000,
-        maxMessageBytes,
-      },
-      c: { transport: "sse", url: "{env.HOME}", headers: {}, startupTimeoutMs: 5000, maxMessageBytes },
+      a: { transport: "stdio", ...spec.a, ...limits },
+      b: { transport: "shttp", ...spec.b, ...limits },
+      c: { transport: "sse", url: "{env.HOME}", headers: {}, ...limits, startupTimeoutMs: 5000 },
     });
   });
 });
@@ -227,34 +153,21 @@ it("finds random ports wherever they stand, each name once", () => {
 
 describe("solution", () => {
   it("takes calls, words and loops", () => {
-    const solution = [
-      { mcp: { server: "main", tool: "add", args: { a: 1 }, id: "sum", outputs: { n: "{text}" } } },
-      { mcp: { resource: "a://{steps.sum.outputs.n}" } },
-      { mcp: { prompt: "p", args: { a: "b" } } },
-      { "main.mul": { args: { a: 2 }, id: "product", outputs: { n: "{result.content}" } } },
-      { foreach: { var: "x", in: ["a"], steps: [{ "main.mul": { args: { a: "{x}" } } }] } },
-      { say: "{steps.product.outputs.n}" },
-    ];
-    expect(portableOf({ prompt, solution }).solution).toEqual([
-      { kind: "tool", server: "main", tool: "add", args: { a: 1 }, id: "sum", outputs: { n: "{text}" } },
-      { kind: "resource", uri: "a://{steps.sum.outputs.n}" },
-      { kind: "prompt", prompt: "p", args: { a: "b" } },
-      {
-        kind: "tool",
-        server: "main",
-        tool: "mul",
-        args: { a: 2 },
-        id: "product",
-        outputs: { n: "{result.content}" },
-      },
-      {
-        kind: "foreach",
-        variable: "x",
-        in: ["a"],
-        actions: [{ kind: "tool", server: "main", tool: "mul", args: { a: "{x}" } }],
-      },
-      { kind: "say", text: "{steps.product.outputs.n}" },
-    ]);
+    const solution = parseYaml(`
+- mcp: {server: main, tool: add, args: {a: 1}, id: sum, outputs: {n: "{text}"}}
+- mcp: {resource: "a://{steps.sum.outputs.n}"}
+- mcp: {prompt: p, args: {a: b}}
+- main.mul: {args: {a: 2}, id: product, outputs: {n: "{result.content}"}}
+- foreach: {var: x, in: [a], steps: [{main.mul: {args: {a: "{x}"}}}]}
+- say: "{steps.product.outputs.n}"`) as unknown;
+    const expected: unknown = parseYaml(`
+- {kind: tool, server: main, tool: add, args: {a: 1}, id: sum, outputs: {n: "{text}"}}
+- {kind: resource, uri: "a://{steps.sum.outputs.n}"}
+- {kind: prompt, prompt: p, args: {a: b}}
+- {kind: tool, server: main, tool: mul, args: {a: 2}, id: product, outputs: {n: "{result.content}"}}
+- {kind: foreach, variable: x, in: [a], actions: [{kind: tool, server: main, tool: mul, args: {a: "{x}"}}]}
+- {kind: say, text: "{steps.product.outputs.n}"}`);
+    expect(portableOf({ prompt, solution }).solution).toEqual(expected);
   });
 
   it("may have as many turns as the prompt", () => {
