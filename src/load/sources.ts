@@ -145,7 +145,7 @@ function unreadable(what: string, cause: unknown): McpvalsError {
 }
 
 /** Whether a file's name has an ending of files of data. */
-export function isDataFile(path: string): boolean {
+function isDataFile(path: string): boolean {
   return /\.(?:ya?ml|json)$/i.test(path);
 }
 
