@@ -7,6 +7,7 @@ import {
   localBinPath,
   mergeEnvironments,
 } from "./environment.ts";
+import { descendantsOf } from "./list-processes.ts";
 
 describe("baseEnvironment", () => {
   it("picks the variables that programs need, on POSIX by exact name", () => {
@@ -98,5 +99,15 @@ describe("defaultShell", () => {
     [{}, "win32", "sh"],
   ])("of %j on %s is %s", (env, platform, shell) => {
     expect(defaultShell(env, platform)).toBe(shell);
+  });
+});
+
+describe("descendantsOf", () => {
+  const info = (pid: number, parent: number) => ({ pid, parent, group: pid, started: 1 });
+
+  it("finds all descendants in any order, and no other process", () => {
+    const all = [info(5, 4), info(4, 2), info(2, 1), info(3, 1), info(6, 2), info(7, 3)];
+    expect(descendantsOf(2, all).map(({ pid }) => pid)).toEqual([4, 6, 5]);
+    expect(descendantsOf(9, [info(2, 1)])).toEqual([]);
   });
 });
