@@ -13,7 +13,7 @@ import { eventsOf } from "../support/agent-context.ts";
 import { acpAgent, type PlayedProgram, playProgram } from "../support/agent-programs.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { startFakeProvider, type FakeReply } from "../support/fake-provider.ts";
-import { lyingServer, lyingServerOverHttp } from "../support/lying.ts";
+import { lyingServer, lyingServerOverHttp } from "../support/hostile.ts";
 
 const programs = join(root, "test/fixtures/agents");
 

@@ -9,7 +9,7 @@ import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { startSession, stdioSpec } from "../servers/support.ts";
 import { folderOf } from "../support/cli.ts";
-import { lyingServer, lyingServerOverHttp } from "../support/lying.ts";
+import { lyingServer, lyingServerOverHttp } from "../support/hostile.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 import { command, taskOf } from "./task-verdicts.ts";
 

@@ -8,14 +8,8 @@ import { folderOf, root, runCli } from "../support/cli.ts";
 type Action = Readonly<Record<string, unknown>>;
 type Change = (solution: readonly Action[]) => readonly Action[];
 
-/** What another agent might do in an example: whether that is right, and the check that says it is not. */
-interface Other {
-  readonly task: string;
-  readonly does: string;
-  readonly change: Change;
-  /** Absent: it is right too. */
-  readonly refusedBy?: string;
-}
+/** The task, what another agent might do in it, and the check that fails then; without one it is right too. */
+type Other = readonly [task: string, does: string, change: Change, refusedBy?: string];
 
 function call(tool: string, args: Readonly<Record<string, unknown>>): Action {
   return { [tool]: { args } };
@@ -42,214 +36,172 @@ const byHand = [25, 50, 75].map((v2) =>
 );
 const allToV2 = call("platform.set_traffic", { ...shop, weights: { v2: 100 } });
 
+const anew =
+  '{"changedAt":"2026-02-03T04:05:06Z","limits":{"retries":2,"timeoutMs":5e3},"name":"{env.NAME}","greeting":"welcome to {{task.name}}","upstream":"${HOST}:8080","routes":[{"to":"web","path":"/"},{"path":"/api","to":"api"}]}';
+const write = (path: string, content: string): Action => call("files.write_file", { path, content });
+const schema = (query: string): Action => call("db.execute_schema_query", { query });
+const scale = (version: object, replicas: number): Action =>
+  call("platform.scale_version", { ...version, replicas });
+const quota = (namespace: string, instances: number): Action =>
+  call("platform.set_quota", { namespace, quota: { instances } });
+const orders = { namespace: "{env.NAMESPACE}", service: "orders", version: "stable" };
+const observation = { entityName: "Grace", contents: ["room 4.02"] };
+const production = { LOG: "info", STAGE: "production" };
+const half = call("platform.set_traffic", { ...shop, weights: { blue: 50, green: 50 } });
+const blue = { ...shop, version: "blue" };
+
 const others: readonly Other[] = [
-  {
-    task: "config-edit",
-    does: "writes the file anew, in another layout",
-    change: () => [
-      call("files.write_file", {
-        path: "{env.FILE}",
-        content:
-          '{"changedAt":"2026-02-03T04:05:06Z","limits":{"retries":2,"timeoutMs":5e3},"name":"{env.NAME}","greeting":"welcome to {{task.name}}","upstream":"${HOST}:8080","routes":[{"to":"web","path":"/"},{"path":"/api","to":"api"}]}',
-      }),
-    ],
-  },
-  {
-    task: "config-edit",
-    does: "writes the number as a text",
-    change: instead("5000", String.raw`\"5000\"`),
-    refusedBy: "the timeout is 5 seconds",
-  },
-  {
-    task: "database-audit",
-    does: "changes the database",
-    change: and(call("db.execute_write_query", { query: "DELETE FROM customers WHERE id > 4" })),
-    refusedBy: "only read",
-  },
-  {
-    task: "database-fix",
-    does: "loses the primary key",
-    change: and(
-      call("db.execute_schema_query", { query: "CREATE TABLE copy AS SELECT * FROM orders" }),
+  ["config-edit", "writes the file anew, in another layout", () => [write("{env.FILE}", anew)]],
+  [
+    "config-edit",
+    "writes the number as a text",
+    instead("5000", String.raw`\"5000\"`),
+    "the timeout is 5 seconds",
+  ],
+  [
+    "database-audit",
+    "changes the database",
+    and(call("db.execute_write_query", { query: "DELETE FROM customers WHERE id > 4" })),
+    "only read",
+  ],
+  [
+    "database-fix",
+    "loses the primary key",
+    and(
+      schema("CREATE TABLE copy AS SELECT * FROM orders"),
       call("db.drop_table", { table: "orders" }),
-      call("db.execute_schema_query", { query: "ALTER TABLE copy RENAME TO orders" }),
+      schema("ALTER TABLE copy RENAME TO orders"),
     ),
-    refusedBy: "and there can be one only once",
-  },
-  {
-    task: "deploy-and-wait",
-    does: "names another database",
-    change: instead("{env.DATABASE}", "postgres://elsewhere"),
-    refusedBy: "the database is known inside the instance",
-  },
-  {
-    task: "deploy-and-wait",
-    does: "leaves one instance, which is not enough",
-    change: and(
-      call("platform.scale_version", {
-        namespace: "{env.NAMESPACE}",
-        service: "orders",
-        version: "stable",
-        replicas: 1,
-      }),
-    ),
-    refusedBy: "requests are answered, and go on being answered",
-  },
-  {
-    task: "guided-tour",
-    does: "guesses the temperature",
-    change: instead("{steps.asked.outputs.celsius}", "5"),
-    refusedBy: "the answer has both numbers",
-  },
-  {
-    task: "handover",
-    does: "has the lead lead the deputy",
-    change: instead(`"from":"Grace","to":"{env.TEAM}"`, `"from":"Grace","to":"{env.DEPUTY}"`),
-  },
-  {
-    task: "handover",
-    does: "remembers the room",
-    change: and(
-      call("memory.add_observations", { observations: [{ entityName: "Grace", contents: ["room 4.02"] }] }),
-    ),
-    refusedBy: "the room was nobody's business",
-  },
-  {
-    task: "hard-blue-green-switch",
-    does: "keeps blue as it was",
-    change: without(4),
-  },
-  {
-    task: "hard-blue-green-switch",
-    does: "does not wait",
-    change: without(2),
-    refusedBy: "no customer ever saw an error",
-  },
-  {
-    task: "hard-blue-green-switch",
-    does: "removes blue",
-    change: (solution) => [
-      ...solution.slice(0, 4),
-      call("platform.remove_version", { ...shop, version: "blue" }),
-    ],
-    refusedBy: "blue is kept",
-  },
-  {
-    task: "hard-blue-green-switch",
-    does: "starts a third instance",
-    change: and(call("platform.scale_version", { ...green, replicas: 3 })),
-    refusedBy: "green has all the traffic and is ready",
-  },
-  {
-    task: "hard-blue-green-switch",
-    does: "switches in two steps",
-    change: (solution) => [
-      ...solution.slice(0, 3),
-      call("platform.set_traffic", { ...shop, weights: { blue: 50, green: 50 } }),
-      ...solution.slice(3),
-    ],
-    refusedBy: "it was one switch",
-  },
-  {
-    task: "hard-blue-green-switch",
-    does: "stops the other service",
-    change: and(call("platform.scale_version", { ...shop, service: "search", version: "blue", replicas: 0 })),
-    refusedBy: "the other service is as it was",
-  },
-  {
-    task: "hard-healthy-rollout",
-    does: "moves the traffic by hand",
-    change: (solution) => [...solution.slice(0, 2), ...byHand, allToV2, ...solution.slice(4)],
-  },
-  {
-    task: "hard-healthy-rollout",
-    does: "moves all the traffic at once",
-    change: (solution) => [...solution.slice(0, 2), allToV2, ...solution.slice(4)],
-    refusedBy: "it was a rollout of the platform",
-  },
-  {
-    task: "hard-healthy-rollout",
-    does: "moves traffic before v2 is ready",
-    change: ([deploy = {}, wait = {}, , , ...rest]) => [deploy, ...byHand, allToV2, wait, ...rest],
-    refusedBy: "not one request failed, from the first to the last",
-  },
-  {
-    task: "hard-healthy-rollout",
-    does: "takes the image that leaks",
-    change: instead("shop:1.1", "shop:1.3"),
-    refusedBy: "it stays healthy",
-  },
-  {
-    task: "hard-tenant-onboarding",
-    does: "gives a lead another role",
-    change: and(call("platform.set_member", { namespace: "blue-prod", user: "bo", role: "admin" })),
-    refusedBy: "members are those of the template and the lead",
-  },
-  {
-    task: "hard-tenant-onboarding",
-    does: "changes the template",
-    change: and(call("platform.set_quota", { namespace: "template", quota: { instances: 9 } })),
-    refusedBy: "the template is as it was",
-  },
-  {
-    task: "hard-tenant-onboarding",
-    does: "makes one namespace too many",
-    change: and(call("platform.create_namespace", { name: "red-test" })),
-    refusedBy: "there is nothing else",
-  },
-  {
-    task: "incident-rollback",
-    does: "replaces the bad version",
-    change: (solution) => [
+    "and there can be one only once",
+  ],
+  [
+    "deploy-and-wait",
+    "names another database",
+    instead("{env.DATABASE}", "postgres://elsewhere"),
+    "the database is known inside the instance",
+  ],
+  [
+    "deploy-and-wait",
+    "leaves one instance",
+    and(scale(orders, 1)),
+    "requests are answered, and go on being answered",
+  ],
+  [
+    "guided-tour",
+    "guesses the temperature",
+    instead("{steps.asked.outputs.celsius}", "5"),
+    "the answer has both numbers",
+  ],
+  [
+    "handover",
+    "has the lead lead the deputy",
+    instead(`"from":"Grace","to":"{env.TEAM}"`, `"from":"Grace","to":"{env.DEPUTY}"`),
+  ],
+  [
+    "handover",
+    "remembers the room",
+    and(call("memory.add_observations", { observations: [observation] })),
+    "the room was nobody's business",
+  ],
+  ["hard-blue-green-switch", "keeps blue as it was", without(4)],
+  ["hard-blue-green-switch", "does not wait", without(2), "no customer ever saw an error"],
+  [
+    "hard-blue-green-switch",
+    "removes blue",
+    (solution) => [...solution.slice(0, 4), call("platform.remove_version", blue)],
+    "blue is kept",
+  ],
+  [
+    "hard-blue-green-switch",
+    "starts a third instance",
+    and(scale(green, 3)),
+    "green has all the traffic and is ready",
+  ],
+  [
+    "hard-blue-green-switch",
+    "switches in two steps",
+    (solution) => [...solution.slice(0, 3), half, ...solution.slice(3)],
+    "it was one switch",
+  ],
+  [
+    "hard-blue-green-switch",
+    "stops the other service",
+    and(scale({ ...blue, service: "search" }, 0)),
+    "the other service is as it was",
+  ],
+  [
+    "hard-healthy-rollout",
+    "moves the traffic by hand",
+    (solution) => [...solution.slice(0, 2), ...byHand, allToV2, ...solution.slice(4)],
+  ],
+  [
+    "hard-healthy-rollout",
+    "moves all the traffic at once",
+    (solution) => [...solution.slice(0, 2), allToV2, ...solution.slice(4)],
+    "it was a rollout of the platform",
+  ],
+  [
+    "hard-healthy-rollout",
+    "moves traffic before v2 is ready",
+    ([deploy = {}, wait = {}, , , ...rest]) => [deploy, ...byHand, allToV2, wait, ...rest],
+    "not one request failed, from the first to the last",
+  ],
+  ["hard-healthy-rollout", "takes the image that leaks", instead("shop:1.1", "shop:1.3"), "it stays healthy"],
+  [
+    "hard-tenant-onboarding",
+    "gives a lead another role",
+    and(call("platform.set_member", { namespace: "blue-prod", user: "bo", role: "admin" })),
+    "members are those of the template and the lead",
+  ],
+  ["hard-tenant-onboarding", "changes the template", and(quota("template", 9)), "the template is as it was"],
+  [
+    "hard-tenant-onboarding",
+    "makes one namespace too many",
+    and(call("platform.create_namespace", { name: "red-test" })),
+    "there is nothing else",
+  ],
+  [
+    "incident-rollback",
+    "replaces the bad version",
+    (solution) => [
       ...solution.slice(0, 2),
       call("platform.remove_version", { ...store, version: "v2" }),
       call("platform.deploy_version", { ...store, version: "v2", image: "shop:1.1", replicas: 2 }),
       call("platform.wait_until_ready", { ...store, version: "v2" }),
       call("platform.set_traffic", { ...store, weights: { v1: 50, v2: 50 } }),
     ],
-  },
-  {
-    task: "incident-rollback",
-    does: "deletes the service",
-    change: and(call("platform.delete_service", store)),
-    refusedBy: "what step shop gives",
-  },
-  {
-    task: "knowledge-graph",
-    does: "forgets what was known",
-    change: and(call("memory.delete_entities", { entityNames: ["Charles Babbage"] })),
-    refusedBy: "what was known is still known, and once",
-  },
-  {
-    task: "log-report",
-    does: "miscounts",
-    change: instead("errors: 3", "errors: 4"),
-    refusedBy: "the number of errors is that of the log",
-  },
-  {
-    task: "namespace-copy",
-    does: "changes the original too",
-    change: and(
-      call("platform.put_config", {
-        namespace: "{env.FROM}",
-        name: "web",
-        data: { LOG: "info", STAGE: "production" },
-      }),
-    ),
-    refusedBy: "the original still is staging",
-  },
-  {
-    task: "notes-summary",
-    does: "empties a note",
-    change: and(call("files.write_file", { path: "{workspace}/notes/monday.md", content: "" })),
-    refusedBy: "the notes are as they were",
-  },
-  {
-    task: "quota-raise",
-    does: "raises the neighbour's quota too",
-    change: and(call("platform.set_quota", { namespace: "{env.NEIGHBOUR}", quota: { instances: 8 } })),
-    refusedBy: "the neighbour has what it had",
-  },
+  ],
+  [
+    "incident-rollback",
+    "deletes the service",
+    and(call("platform.delete_service", store)),
+    "what step shop gives",
+  ],
+  [
+    "knowledge-graph",
+    "forgets what was known",
+    and(call("memory.delete_entities", { entityNames: ["Charles Babbage"] })),
+    "what was known is still known, and once",
+  ],
+  ["log-report", "miscounts", instead("errors: 3", "errors: 4"), "the number of errors is that of the log"],
+  [
+    "namespace-copy",
+    "changes the original too",
+    and(call("platform.put_config", { namespace: "{env.FROM}", name: "web", data: production })),
+    "the original still is staging",
+  ],
+  [
+    "notes-summary",
+    "empties a note",
+    and(write("{workspace}/notes/monday.md", "")),
+    "the notes are as they were",
+  ],
+  [
+    "quota-raise",
+    "raises the neighbour's quota too",
+    and(quota("{env.NEIGHBOUR}", 8)),
+    "the neighbour has what it had",
+  ],
 ];
 
 interface TaskDocument {
@@ -275,7 +227,7 @@ function writeOthers(folder: string): void {
   cpSync(examples, folder, { recursive: true });
   symlinkSync(join(root, "node_modules"), join(temp.path, "node_modules"), "junction");
   for (const file of readdirSync(folder).filter((name) => name.endsWith(".yaml"))) rmSync(join(folder, file));
-  for (const [index, { task, change }] of others.entries()) {
+  for (const [index, [task, , change]] of others.entries()) {
     const { metadata, spec, ...rest } = parse(
       readFileSync(join(examples, `${task}.yaml`), "utf8"),
     ) as TaskDocument;
@@ -293,7 +245,8 @@ function nameOf(index: number): string {
 }
 
 describe("an agent that does something else than the solution", () => {
-  it.each(others.map((other, index) => ({ ...other, index })))("$task: $does", ({ index, refusedBy }) => {
+  const rows = others.map(([task, does, , refusedBy], index) => [task, does, refusedBy, index] as const);
+  it.each(rows)("%s: %s", (_task, _does, refusedBy, index) => {
     const [trial] = trials.filter((each) => each.task === nameOf(index));
     const reasons = trial?.grades.map((grade) => grade.reason).join("\n") ?? "";
     expect({ verdict: trial?.verdict, error: trial?.error, reasons }).toMatchObject({

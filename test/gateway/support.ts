@@ -10,7 +10,7 @@ import { createGateway } from "../../src/servers/gateway/gateway.ts";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { openHttpHost } from "../../src/servers/http/http-host.ts";
 import { openStdioHost } from "../../src/servers/stdio/stdio-host.ts";
-import { root } from "../support/cli.ts";
+import { builtMain, root } from "../support/cli.ts";
 import { createRecord, httpSpec, type Record, stdioSpec } from "../servers/support.ts";
 
 export interface Opened {
@@ -27,7 +27,7 @@ export async function openGateway(
   host: ServerHost,
   { filters = [] }: { filters?: readonly Filter[] } = {},
 ): Promise<Opened> {
-  const gateway = createGateway();
+  const gateway = createGateway({ main: builtMain });
   onTestFinished(async () => {
     await gateway.close();
     await host.stop();

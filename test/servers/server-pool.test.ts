@@ -1,3 +1,4 @@
+import { builtMain } from "../support/cli.ts";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -38,7 +39,7 @@ function poolFor(trials: readonly Trial[]): ServerPool {
   const pool = new ServerPool({
     version: "9.9.9",
     trials,
-    createGateway: () => Promise.resolve(createGateway()),
+    createGateway: () => Promise.resolve(createGateway({ main: builtMain })),
   });
   onTestFinished(() => pool[Symbol.asyncDispose]());
   return pool;

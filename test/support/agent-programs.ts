@@ -9,6 +9,7 @@ import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
 import { openStdioHost } from "../../src/servers/stdio/stdio-host.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
+import { builtMain } from "./cli.ts";
 import { recordedContext } from "./agent-context.ts";
 
 /** The agent that does what its prompt says. */
@@ -47,7 +48,7 @@ export async function openGatewayEndpoint(
     startupTimeoutMs: 20_000,
     maxMessageBytes: 10_000_000,
   });
-  const gateway = createGateway();
+  const gateway = createGateway({ main: builtMain });
   const close = async (): Promise<void> => {
     await gateway.close();
     await host.stop();

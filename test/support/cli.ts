@@ -7,7 +7,7 @@ import type { RunResult } from "../../src/core/report/result.ts";
 /** The checkout. */
 export const root: string = resolve(import.meta.dirname, "../..");
 /** The built CLI, or another build of it. */
-const main = process.env["MCPVALS_TEST_MAIN"] ?? join(root, "dist/main.js");
+export const builtMain: string = process.env["MCPVALS_TEST_MAIN"] ?? join(root, "dist/main.js");
 
 /** The cache folder of all CLIs that tests start, so that the code is compiled once. */
 export const testCache: string = join(root, "node_modules/.cache");
@@ -50,7 +50,7 @@ export interface RunningCli {
 /** Starts the built CLI, in a process group of its own, with nothing in its environment but PATH, an empty HOME and a cache. */
 export function startCli(args: readonly string[], { cwd, env = {} }: CliOptions): RunningCli {
   const started = performance.now();
-  const child = spawn(process.execPath, [main, ...args], {
+  const child = spawn(process.execPath, [builtMain, ...args], {
     cwd,
     env: {
       PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`,
