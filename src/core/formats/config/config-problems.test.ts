@@ -536,6 +536,8 @@ variant {servers: {db: node}}
 variant {server: {}}
   unknown-key key variants.v.server: unknown key "server" in variants.v
   | Did you mean "servers"? Known keys: servers, mcp_servers.
+none {toolHealthSuites: [{name: s, server: x, tests: *tests}], servers: *two, variants: {v: {}}}
+  unknown-reference value toolHealthSuites[0].server: no server is named "x"
 none {toolHealthSuites: [{name: s, server: db, tests: *tests}], servers: *two, variants: {v: {servers: {db: null}}}}
   unknown-reference key variants.v: variants.v has no server "db", which tool tests call
   | Keep it in "v", or put those tests into a config of their own.

@@ -71,6 +71,8 @@ it("reads the servers of VS Code, with their places", () => {
       { name: "b", server: { ...program, command: "b" } },
     ],
   });
+  const both = { mcpServers: { m: servers.b }, servers };
+  expect(parseMcpConfigFile(both, { locate })).toMatchObject({ servers: [{ name: "m" }] });
   expect(parseMcpConfigFile({ servers: { a: {} } }, { locate })).toMatchObject({
     ok: false,
     diagnostics: [{ message: 'the server "a" needs command or url', location: { path: "servers.a" } }],

@@ -62,6 +62,21 @@ describe("a second turn", () => {
       { kind: "usage", usage: { inputTokens: 100, outputTokens: 20, cacheReadTokens: 10 } },
     ]);
   });
+
+  it("of codex that counts anew has the tokens that it reports", () => {
+    const reader = presets.codex.createReader();
+    const tokens = [
+      { input_tokens: 100, output_tokens: 50 },
+      { input_tokens: 90, output_tokens: 60 },
+      { input_tokens: 95, output_tokens: 10 },
+    ];
+    const counts = tokens.flatMap((usage) => reader.read({ type: "turn.completed", usage }));
+    expect(counts.flatMap((event) => (event.kind === "usage" ? event.usage : []))).toMatchObject([
+      { inputTokens: 100, outputTokens: 50 },
+      { inputTokens: 90, outputTokens: 60 },
+      { inputTokens: 95, outputTokens: 10 },
+    ]);
+  });
 });
 
 it("takes an end for want of turns for the agent's, not for a failure", () => {
