@@ -175,11 +175,13 @@ describe("an agent that speaks ACP", () => {
     expect([lines.length, lines.at(-1)]).toEqual([4097, "[37952 more bytes were left out]"]);
   });
 
-  it("may write a few lines on stdout that are not messages", async () => {
-    const { events, thrown } = await play({ prompt: "noise loading…\nsay hello", flags: ["--banner=3"] });
+  it("may write a few lines on stdout that are not messages, or answer no request", async () => {
+    const answer = '{"jsonrpc":"2.0","id":"none","result":{}}';
+    const prompt = `noise loading…\nnoise ${answer}\nsay hello`;
+    const { events, thrown } = await play({ prompt, flags: ["--banner=2"] });
     expect(thrown).toBeUndefined();
     const text = eventsOf(events, "agent.output").map((event) => event.text);
-    expect(text).toEqual(["welcome 0\n", "welcome 1\n", "welcome 2\n", "loading…\n"]);
+    expect(text).toEqual(["welcome 0\n", "welcome 1\n", "loading…\n", `${answer}\n`]);
     expect(eventsOf(events, "agent.message")[0]?.text).toBe("hello");
   });
 
