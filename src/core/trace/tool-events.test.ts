@@ -1,116 +1,93 @@
 import { describe, expect, it } from "vitest";
 import { TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Json } from "../formats/model.ts";
-import type { EventBody } from "./events.ts";
-import { warningsOf } from "./warnings.ts";
+import type { EventOf } from "./events.ts";
 import { matchAgentTools, toolDigest, type ToolEvent, toolEvents } from "./tool-events.ts";
 
 const text = (value: string): Json => ({ content: [{ type: "text", text: value }] });
+const badName = { error: { code: -32602, message: "no" } };
 
-/** A trial of a program: each line of traffic is one event. */
-class ProgramTrial {
-  readonly trial = new TrialEvents();
-
+/** A trial of a program, with messages between it and the server `calc`. */
+class ProgramTrial extends TrialEvents {
   constructor() {
-    this.trial.begin("workflow", "agent");
-    this.trial.emit({ type: "phase.started", phase: "agent" });
-    this.trial.emit({ type: "turn.started", turn: 0, user: "Do it." });
+    super();
+    this.begin("workflow", "agent");
+    this.emit({ type: "phase.started", phase: "agent" });
+    this.emit({ type: "turn.started", turn: 0, user: "Do it." });
   }
 
   asks(client: string, id: number, tool: string, args: Json = {}): number {
-    return this.#passes(client, "client-to-server", {
+    return this.#pass(client, "client-to-server", {
       id,
       method: "tools/call",
       params: { name: tool, arguments: args },
     });
   }
 
-  gets(client: string, id: number, answer: { readonly result: Json } | { readonly error: Json }): number {
-    return this.#passes(client, "server-to-client", { id, ...answer });
+  gets(client: string, id: number, answer: object): number {
+    return this.#pass(client, "server-to-client", { id, ...answer });
   }
 
-  cancels(client: string, requestId: number, reason?: string): void {
-    const params = { requestId, ...(reason === undefined ? {} : { reason }) };
-    this.#passes(client, "client-to-server", { method: "notifications/cancelled", params });
-  }
-
-  tells(
-    event: Partial<Extract<EventBody, { type: "agent.tool" }>> & {
-      readonly callId: string;
-      readonly name: string;
-    },
-  ): void {
-    this.trial.emit({ type: "agent.tool", turn: 0, source: "builtin", status: "completed", ...event });
-  }
-
-  #passes(client: string, direction: "client-to-server" | "server-to-client", message: object): number {
-    return this.trial.emit({
-      type: "mcp.message",
-      server: "calc",
-      client,
-      direction,
-      message: { jsonrpc: "2.0", ...message } as Json,
+  cancels(client: string, requestId: number, reason = "too slow"): void {
+    this.#pass(client, "client-to-server", {
+      method: "notifications/cancelled",
+      params: { requestId, reason },
     });
+  }
+
+  /** The agent reports a use of a tool. */
+  reports(callId: string, name: string, rest: Partial<EventOf<"agent.tool">> = {}): this {
+    this.emit({ type: "agent.tool", turn: 0, source: "builtin", status: "completed", callId, name, ...rest });
+    return this;
+  }
+
+  uses(): readonly ToolEvent[] {
+    return toolEvents(this.trajectory(workflowTask()));
+  }
+
+  #pass(client: string, direction: "client-to-server" | "server-to-client", content: object): number {
+    const message = { jsonrpc: "2.0", ...content } as Json;
+    return this.emit({ type: "mcp.message", server: "calc", client, direction, message });
   }
 }
 
+const calcAdd = { source: "mcp:calc", tool: "add" };
+
 describe("events of tools", () => {
-  it("join the record of the gateway with what the agent tells", () => {
+  it("join the record of the gateway with the agent's reports", () => {
     const run = new ProgramTrial();
-    run.trial.list([{ name: "add" }], { server: "calc" });
-    run.tells({ callId: "b1", name: "bash", status: "started", args: { command: "ls" } });
-    run.tells({ callId: "b1", name: "bash", status: "failed", args: {}, result: "no" });
-    run.tells({
+    run.list([{ name: "add" }], { server: "calc" });
+    run.reports("b1", "bash", { status: "started", args: { command: "ls" } });
+    run.reports("b1", "bash", { status: "failed", args: {}, result: "no" });
+    run.reports("m1", "calc-add", { ...calcAdd, status: "started", args: { a: 1 } });
+    run.asks("1", 7, "add", { a: 1 });
+    run.gets("1", 7, { result: text("1") });
+    run.reports("m1", "calc-add", { ...calcAdd, parentCallId: "p" });
+    run.asks("2", 7, "add", { a: 2 });
+    run.gets("2", 7, { result: { ...(text("bad") as object), isError: true } });
+    run.asks("2", 8, "sub");
+    run.gets("2", 8, badName);
+    run.asks("2", 9, "slow");
+    run.cancels("2", 9);
+    const events = run.uses();
+    const bash = { sequence: 1, callId: "b1", name: "bash", source: "builtin", args: { command: "ls" } };
+    const add = {
+      sequence: 2,
       callId: "m1",
       name: "calc-add",
       source: "mcp:calc",
-      tool: "add",
-      status: "started",
-      args: { a: 1 },
-    });
-    run.asks("1", 7, "add", { a: 1 });
-    run.gets("1", 7, { result: text("1") });
-    run.tells({ callId: "m1", name: "calc-add", source: "mcp:calc", tool: "add", parentCallId: "p" });
-    run.asks("2", 7, "add", { a: 2 });
-    run.gets("2", 7, { result: { ...(text("bad") as object), isError: true } as Json });
-    run.asks("2", 8, "sub");
-    run.gets("2", 8, { error: { code: -32602, message: "no" } });
-    run.asks("2", 9, "slow");
-    run.cancels("2", 9);
-    const trajectory = run.trial.trajectory(workflowTask());
-    const events = toolEvents(trajectory);
+      server: "calc",
+      serverTool: "add",
+    };
+    const common = { turn: 0, durationMs: 1 };
     expect(events.map(({ startedAt: _startedAt, ...event }) => event)).toEqual([
-      {
-        sequence: 1,
-        turn: 0,
-        callId: "b1",
-        name: "bash",
-        source: "builtin",
-        args: { command: "ls" },
-        result: "no",
-        isError: true,
-        errorKind: "tool",
-        durationMs: 1,
-      },
-      {
-        sequence: 2,
-        turn: 0,
-        callId: "m1",
-        name: "calc-add",
-        source: "mcp:calc",
-        server: "calc",
-        serverTool: "add",
-        args: { a: 1 },
-        result: text("1"),
-        isError: false,
-        durationMs: 1,
-        parentCallId: "p",
-      },
+      { ...common, ...bash, result: "no", isError: true, errorKind: "tool" },
+      { ...common, ...add, args: { a: 1 }, result: text("1"), isError: false, parentCallId: "p" },
       expect.objectContaining({ sequence: 3, args: { a: 2 }, isError: true, errorKind: "tool" }),
       expect.objectContaining({ sequence: 4, serverTool: "sub", isError: true, errorKind: "schema" }),
       expect.objectContaining({ sequence: 5, serverTool: "slow", isError: true, errorKind: "timeout" }),
     ]);
-    expect(new Date(events[0]?.startedAt ?? "").getTime()).toBe(trajectory.events[5]?.at);
+    expect(new Date(events[0]?.startedAt ?? "").getTime()).toBe(run.events[5]?.at);
     expect(toolDigest(events, ["other", "calc"])).toEqual({
       toolCalls: 5,
       mcpToolCalls: 4,
@@ -118,142 +95,123 @@ describe("events of tools", () => {
       serversUnused: ["other"],
       servers: { calc: { calls: 4, errors: 3, distinctTools: 3, p50Ms: 1, p95Ms: 1 } },
     });
-    expect(warningsOf(trajectory)).toEqual([
+    expect(run.warnings()).toEqual([
       "the agent's own log lacks calls that the gateway recorded: calc.add, calc.sub, calc.slow",
     ]);
   });
 
-  it("have the reason where no answer has, the turn of each, and nobody's name for a tool that nobody has", () => {
+  it("have the reason where there is no result, the turn of each, and an unknown source for an unknown tool", () => {
     const run = new ProgramTrial();
-    run.trial.emit({ type: "turn.finished", turn: 0, reason: "done" });
-    run.trial.emit({ type: "turn.started", turn: 1, user: "Go on." });
-    run.trial.emit({ type: "tool.rejected", tool: "none", args: { a: 1 }, reason: "no server offers it" });
+    run.emit({ type: "turn.finished", turn: 0, reason: "done" });
+    run.emit({ type: "turn.started", turn: 1, user: "Go on." });
+    run.reject("none");
     run.asks("1", 1, "sub");
-    run.gets("1", 1, { error: { code: -32602, message: "no such tool" } });
-    const events = toolEvents(run.trial.trajectory(workflowTask()));
-    expect(events.map(({ startedAt: _startedAt, ...event }) => event)).toEqual([
-      {
-        sequence: 1,
-        turn: 1,
-        callId: "event-6",
-        name: "none",
-        source: "unknown",
-        args: { a: 1 },
-        result: { error: "no server offers it" },
-        isError: true,
-        errorKind: "schema",
-      },
-      {
-        sequence: 2,
-        turn: 1,
-        callId: "event-7",
-        name: "sub",
-        source: "mcp:calc",
-        server: "calc",
-        serverTool: "sub",
-        args: {},
-        result: { error: "no such tool (code -32602)" },
-        isError: true,
-        errorKind: "schema",
-        durationMs: 1,
-      },
-    ]);
-  });
-
-  it("tell what kind of failure it was", () => {
-    const run = new ProgramTrial();
-    run.asks("1", 1, "add");
-    run.gets("1", 1, { error: { code: -32603, message: "broken" } });
-    run.asks("1", 2, "add");
-    run.gets("1", 2, {} as { result: Json });
-    run.asks("1", 3, "add");
-    run.cancels("2", 3);
-    run.trial.emit({ type: "tool.rejected", tool: "none", args: {}, reason: "no server offers it" });
-    const kinds = (): unknown =>
-      toolEvents(run.trial.trajectory(workflowTask())).map(({ errorKind }) => errorKind);
-    // Of a call without an answer nobody knows, unless it was taken back or there was no time left.
-    expect(kinds()).toEqual(["protocol", "protocol", "protocol", "schema"]);
-    run.cancels("1", 3);
-    expect(kinds()).toEqual(["protocol", "protocol", "timeout", "schema"]);
-  });
-
-  it("of a call that ended with what broke the trial is no timeout", () => {
-    const run = new ProgramTrial();
-    run.asks("1", 1, "add");
-    const message = "the server sent a message of more than 10 bytes";
-    run.cancels("1", 1, `McpvalsError: ${message}`);
-    const error = { code: "server/message-too-large", kind: "environment", message } as const;
-    run.trial.emit({ type: "trial.finished", outcome: "error", durationMs: 5, error });
-    expect(toolEvents(run.trial.trajectory(workflowTask()))).toMatchObject([{ errorKind: "protocol" }]);
-  });
-
-  it("of calls without an answer are timeouts when the trial's time is over", () => {
-    const run = new ProgramTrial();
-    run.asks("1", 1, "add");
-    run.trial.emit({ type: "trial.finished", outcome: "timeout", durationMs: 5 });
-    expect(toolEvents(run.trial.trajectory(workflowTask()))).toMatchObject([{ errorKind: "timeout" }]);
-  });
-
-  it("tell of uses that never reached a server, which are no calls", () => {
-    const run = new ProgramTrial();
-    const parentCallId = "p";
-    run.tells({
-      callId: "m1",
-      name: "calc-add",
-      source: "mcp:calc",
-      tool: "add",
-      args: { a: 1 },
-      parentCallId,
+    run.gets("1", 1, badName);
+    const failed = { turn: 1, args: {}, isError: true, errorKind: "schema" };
+    const [rejected, refused] = run.uses();
+    const reason = { error: "no server offers it" };
+    expect(rejected).toMatchObject({
+      ...failed,
+      callId: "event-6",
+      name: "none",
+      source: "unknown",
+      result: reason,
     });
-    run.tells({ callId: "m2", name: "calc-add", source: "mcp:calc", tool: "add", status: "failed" });
-    const trajectory = run.trial.trajectory(workflowTask());
-    expect(toolEvents(trajectory)).toMatchObject([
-      { unrecorded: true, server: "calc", serverTool: "add", parentCallId },
+    expect(rejected).not.toHaveProperty("server");
+    expect(refused).toMatchObject({ ...failed, callId: "event-7", source: "mcp:calc", durationMs: 1 });
+    expect(refused?.result).toEqual({ error: "no (code -32602)" });
+  });
+
+  const broke = { code: "server/message-too-large", kind: "environment", message: "over 10 bytes" } as const;
+  it.each<[string, (run: ProgramTrial) => void, ToolEvent["errorKind"]]>([
+    [
+      "another JSON-RPC error",
+      (run) => run.gets("1", 1, { error: { code: -32603, message: "broken" } }),
+      "protocol",
+    ],
+    ["no result and no error", (run) => run.gets("1", 1, {}), "protocol"],
+    ["no answer", () => undefined, "protocol"],
+    ["a cancellation", (run) => run.cancels("1", 1), "timeout"],
+    ["another client's cancellation", (run) => run.cancels("2", 1), "protocol"],
+    ["no answer before the trial's end", (run) => run.end("timeout"), "timeout"],
+    [
+      "what broke the trial",
+      (run) => {
+        run.cancels("1", 1, `McpvalsError: ${broke.message}`);
+        run.end("error", broke);
+      },
+      "protocol",
+    ],
+    [
+      "a cancellation in a trial that broke later",
+      (run) => {
+        run.cancels("1", 1);
+        run.end("error", broke);
+      },
+      "timeout",
+    ],
+    [
+      "a dropped answer",
+      (run) =>
+        run.emit({
+          type: "fault.injected",
+          server: "calc",
+          client: "1",
+          fault: "drop",
+          method: "tools/call",
+          id: 1,
+        }),
+      "timeout",
+    ],
+  ])("have the kind of failure of %s", (_, play, errorKind) => {
+    const run = new ProgramTrial();
+    run.asks("1", 1, "add");
+    play(run);
+    expect(run.uses()).toMatchObject([{ errorKind }]);
+  });
+
+  it("contain uses that never reached a server, which are no calls", () => {
+    const run = new ProgramTrial();
+    run.reports("m1", "calc-add", { ...calcAdd, args: { a: 1 }, parentCallId: "p" });
+    run.reports("m2", "calc-add", { ...calcAdd, status: "failed" });
+    expect(run.uses()).toMatchObject([
+      { unrecorded: true, server: "calc", serverTool: "add", parentCallId: "p" },
       { unrecorded: true, isError: true },
     ]);
-    expect(toolDigest(toolEvents(trajectory), ["calc"])).toMatchObject({
-      mcpToolCalls: 0,
-      serversUnused: ["calc"],
-    });
-    expect(warningsOf(trajectory)).toEqual([
+    expect(toolDigest(run.uses(), ["calc"])).toMatchObject({ mcpToolCalls: 0, serversUnused: ["calc"] });
+    expect(run.warnings()).toEqual([
       "the agent reports calls that never reached the gateway: calc.add; only the record counts",
     ]);
   });
 
   it("do not count waiting for a rate limit as the server's time, and give late calls to the last turn", () => {
     const run = new ProgramTrial();
-    run.trial.list([{ name: "add" }], { server: "calc" });
-    run.trial.emit({ type: "turn.finished", turn: 0, reason: "done" });
+    run.list([{ name: "add" }], { server: "calc" });
+    run.emit({ type: "turn.finished", turn: 0, reason: "done" });
     run.asks("1", 1, "add");
-    run.trial.wait(100).emit({ type: "request.held", server: "calc", client: "1", id: 1, heldMs: 100 });
+    run.wait(100).emit({ type: "request.held", server: "calc", client: "1", id: 1, heldMs: 100 });
     run.gets("1", 1, { result: text("1") });
-    const trajectory = run.trial.trajectory(workflowTask());
-    expect(trajectory.calls).toMatchObject([{ latencyMs: 2, turn: 0, client: "1" }]);
-    expect(warningsOf(trajectory)).toEqual([]);
+    expect(run.trajectory(workflowTask()).calls).toMatchObject([{ latencyMs: 2, turn: 0, client: "1" }]);
+    expect(run.warnings()).toEqual([]);
   });
 
-  it("take tokens from our own count rather than from what the agent tells", () => {
+  it("take tokens from our own count rather than from the agent's", () => {
     const run = new ProgramTrial();
     const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 1, requests: 1 });
-    run.trial.emit({ type: "agent.usage", source: "agent", usage: usage(5) });
-    expect(run.trial.trajectory(workflowTask()).usage).toEqual(usage(5));
-    run.trial.emit({ type: "agent.usage", source: "proxy", usage: usage(7) });
-    run.trial.emit({ type: "agent.usage", source: "proxy", usage: usage(8) });
-    expect(run.trial.trajectory(workflowTask()).usage).toEqual({
-      inputTokens: 15,
-      outputTokens: 2,
-      requests: 2,
-    });
+    run.emit({ type: "agent.usage", source: "agent", usage: usage(5) });
+    expect(run.trajectory(workflowTask()).usage).toEqual(usage(5));
+    for (const tokens of [7, 8]) run.emit({ type: "agent.usage", source: "proxy", usage: usage(tokens) });
+    const sum = { inputTokens: 15, outputTokens: 2, requests: 2 };
+    expect(run.trajectory(workflowTask()).usage).toEqual(sum);
   });
 
-  it("come with a warning where a rule did nothing, or hid what the agent asked for", () => {
-    const { trial } = new ProgramTrial();
-    const hidden = { type: "tools.hidden", server: "calc", tools: ["sub"], unmatched: ["ad"] } as const;
-    trial.emit(hidden);
-    trial.emit(hidden);
-    trial.emit({ type: "tool.rejected", tool: "sub", args: {}, reason: "no server offers it" });
-    trial.emit({ type: "fault.unmet", server: "calc", fault: "error", method: "tools/call", tool: "nxt" });
-    expect(trial.warnings()).toEqual([
+  it("come with a warning where a rule had no effect, or hid what the agent asked for", () => {
+    const run = new ProgramTrial();
+    for (let time = 0; time < 2; time += 1)
+      run.emit({ type: "tools.hidden", server: "calc", tools: ["sub"], unmatched: ["ad"] });
+    run.reject("sub");
+    run.emit({ type: "fault.unmet", server: "calc", fault: "error", method: "tools/call", tool: "nxt" });
+    expect(run.warnings()).toEqual([
       'server "calc": "ad" under its `tools` fits none of its tools',
       'server "calc" has the tool "sub", which its `tools` hide from agents',
       'the fault "error" of calc.nxt met no request',
@@ -276,13 +234,9 @@ const use = (server: string, serverTool: string, durationMs?: number): ToolEvent
 describe("the numbers of an agent's uses of tools", () => {
   it("have the median and the 95th percentile of the calls that were answered, interpolated", () => {
     const times = [100, 9, 2, 1].map((time, index) => use("calc", index < 3 ? "add" : "sub", time));
-    const { servers } = toolDigest([...times, use("calc", "add")], ["calc"]);
-    expect(servers).toEqual({
+    expect(toolDigest([...times, use("calc", "add")], ["calc"]).servers).toEqual({
       calc: { calls: 5, errors: 1, distinctTools: 2, p50Ms: 5.5, p95Ms: 86.35 },
     });
-  });
-
-  it("have no times where nothing was answered", () => {
     expect(toolDigest([use("calc", "add")], ["calc"]).servers).toEqual({
       calc: { calls: 1, errors: 1, distinctTools: 1 },
     });
@@ -297,57 +251,66 @@ describe("the numbers of an agent's uses of tools", () => {
   });
 });
 
-/** A trial with two servers, and an agent that tells of its uses of tools before it makes its calls. */
-class ToldTrial {
-  readonly trial = new TrialEvents().begin("workflow", "agent");
-
-  tells(callId: string, server: string, args?: Json, tool = "add"): this {
-    const more = args === undefined ? {} : { args };
-    const told = { callId, name: callId, source: `mcp:${server}`, tool, turn: 0, ...more } as const;
-    this.trial.emit({ type: "agent.tool", status: "completed", ...told });
-    return this;
+describe("an agent's reports and the calls on record", () => {
+  type Use = readonly [id: string, args?: Json, server?: string, tool?: string];
+  /** Which report belongs to each call, and which ones belong to none. */
+  function matched(reports: readonly Use[], calls: readonly Use[]): unknown {
+    const run = new ProgramTrial();
+    for (const [id, args, server = "calc", tool = "add"] of reports)
+      run.reports(id, id, { source: `mcp:${server}`, tool, ...(args === undefined ? {} : { args }) });
+    for (const [, args = {}, server = "calc", tool = "add"] of calls)
+      run.call(tool, args as { readonly [key: string]: Json }, { content: [] }, { server });
+    const found = matchAgentTools(run.trajectory(workflowTask()));
+    return [found.calls.map(({ told }) => told?.callId), found.unrecorded.map(({ callId }) => callId)];
   }
 
-  calls(server: string, args: { readonly [key: string]: Json }, tool = "add"): this {
-    this.trial.call(tool, args, { content: [] }, { server });
-    return this;
-  }
-
-  /** Which use belongs to each call, and which ones belong to none. */
-  matched(): readonly [(string | undefined)[], string[]] {
-    const { calls, unrecorded } = matchAgentTools(this.trial.trajectory(workflowTask()));
-    return [calls.map(({ told }) => told?.callId), unrecorded.map(({ callId }) => callId)];
-  }
-}
-
-describe("an agent's uses of tools and the calls on record", () => {
-  it("belong together by their arguments, whatever their order", () => {
-    const run = new ToldTrial().tells("two", "calc", { a: 2, b: 1 }).tells("one", "calc", { a: 1 });
-    run.calls("calc", { a: 1 }).calls("calc", { b: 1, a: 2 });
-    expect(run.matched()).toEqual([["one", "two"], []]);
-  });
-
-  it("belong together in their order where arguments are not told, or otherwise", () => {
-    const run = new ToldTrial().tells("untold", "calc").tells("other", "calc", { a: "2" });
-    run.tells("exact", "calc", { a: 3 });
-    run.calls("calc", { a: 3 }).calls("calc", { a: 1 }).calls("calc", { a: 2 }).calls("calc", { a: 4 });
-    expect(run.matched()).toEqual([["exact", "untold", "other", undefined], []]);
-  });
-
-  it("never belong together for another server or another tool", () => {
-    const run = new ToldTrial().tells("server", "calc", { a: 1 }).tells("tool", "calc", { a: 1 }, "sub");
-    run.calls("other", { a: 1 }).calls("calc", { a: 1 }, "mul");
-    expect(run.matched()).toEqual([
-      [undefined, undefined],
-      ["server", "tool"],
-    ]);
+  it.each<[string, readonly Use[], readonly Use[], unknown]>([
+    [
+      "by their arguments, whatever their order",
+      [
+        ["two", { a: 2, b: 1 }],
+        ["one", { a: 1 }],
+      ],
+      [
+        ["", { a: 1 }],
+        ["", { b: 1, a: 2 }],
+      ],
+      [["one", "two"], []],
+    ],
+    [
+      "in their order where arguments are not reported, or otherwise",
+      [["untold"], ["other", { a: "2" }], ["exact", { a: 3 }]],
+      [
+        ["", { a: 3 }],
+        ["", { a: 1 }],
+        ["", { a: 2 }],
+        ["", { a: 4 }],
+      ],
+      [["exact", "untold", "other", undefined], []],
+    ],
+    [
+      "never for another server or another tool",
+      [
+        ["server", { a: 1 }],
+        ["tool", { a: 1 }, "calc", "sub"],
+      ],
+      [
+        ["", { a: 1 }, "other"],
+        ["", { a: 1 }, "calc", "mul"],
+      ],
+      [
+        [undefined, undefined],
+        ["server", "tool"],
+      ],
+    ],
+  ])("belong together %s", (_, reports, calls, expected) => {
+    expect(matched(reports, calls)).toEqual(expected);
   });
 
   it("leave out the calls of steps, which are not the agent's", () => {
-    const run = new ToldTrial().tells("mine", "calc", { a: 1 });
-    run.trial.step("check", {}, () => void run.calls("calc", { a: 1 }));
-    expect(run.matched()).toEqual([[], ["mine"]]);
-    run.calls("calc", { a: 1 });
-    expect(run.matched()).toEqual([["mine"], []]);
+    const run = new ProgramTrial().reports("mine", "mine", { ...calcAdd, args: { a: 1 } });
+    run.step("check", {}, () => void run.call("add", { a: 1 }, { content: [] }, { server: "calc" }));
+    const { calls, unrecorded } = matchAgentTools(run.trajectory(workflowTask()));
+    expect([calls, unrecorded.map(({ callId }) => callId)]).toEqual([[], ["mine"]]);
   });
 });
