@@ -1,5 +1,5 @@
 import type { Task } from "../formats/model.ts";
-import type { Grade, TraceEvent } from "../trace/events.ts";
+import type { TraceEvent } from "../trace/events.ts";
 import type { TrialResult } from "./result.ts";
 
 /** A trial that is to prove something of its task. */
@@ -49,65 +49,41 @@ export function proveTask(
   trials: Pick<TaskProof, "variant" | "nothing" | "repeating" | "oracle">,
 ): TaskProof {
   const { nothing, repeating, oracle } = trials;
-  const known = { task, ...trials };
-  if (nothing !== undefined && lacksSomething(nothing)) return { ...known, status: "skipped", problems: [] };
+  const { verdict, error } = nothing?.result ?? {};
+  if (verdict === "skip" && error?.code === "task/missing-requirement")
+    return { task, ...trials, status: "skipped", problems: [] };
   const problems = [
     ...nullProblems(nothing, oracle),
-    ...repeatingProblems(repeating),
+    // Only that it passes says something: the result of an answer that makes no sense is arbitrary.
+    ...(repeating?.result.verdict === "pass"
+      ? [checksNothing("repeating", "an agent that only says the prompt again passes", repeating)]
+      : []),
     ...oracleProblems(task, oracle),
     ...stateProblems(differencesOf(nothing), differencesOf(oracle)),
   ];
-  return { ...known, status: statusOf(problems), problems };
-}
-
-function statusOf(problems: readonly ProofProblem[]): ProofStatus {
-  if (problems.length === 0) return "proven";
-  return problems.every(({ kind }) => kind === "broken" || kind === "interrupted") ? "open" : "not-proven";
-}
-
-function lacksSomething({ result }: ProofTrial): boolean {
-  return result.verdict === "skip" && result.error?.code === "task/missing-requirement";
+  const isOpen = problems.every(({ kind }) => kind === "broken" || kind === "interrupted");
+  const status = problems.length === 0 ? "proven" : isOpen ? "open" : "not-proven";
+  return { task, ...trials, status, problems };
 }
 
 function nullProblems(trial: ProofTrial | undefined, oracle: ProofTrial | undefined): ProofProblem[] {
   const agent = "null";
-  if (trial === undefined) return [{ agent, kind: "interrupted", message: "it did not run" }];
-  const { verdict, grades } = trial.result;
-  switch (verdict) {
-    case "fail":
-      return [];
-    case "pass":
-      return [checksNothing(agent, "an agent that does nothing passes", grades)];
-    case "skip":
-      return [skipped(agent, trial)];
-    case "error":
-    case "timeout":
-      return [
-        broken(agent, trial, isMendedByFailing(trial, oracle) ? "; let its verify steps fail instead" : ""),
-      ];
-  }
-}
-
-/** Only that it passes says something: anything may become of an answer that makes no sense. */
-function repeatingProblems(trial: ProofTrial | undefined): ProofProblem[] {
-  if (trial?.result.verdict !== "pass") return [];
-  const who = "an agent that only says the prompt again passes";
-  return [checksNothing("repeating", who, trial.result.grades)];
-}
-
-function checksNothing(agent: ProofProblem["agent"], who: string, grades: readonly Grade[]): ProofProblem {
-  const held = grades.map(({ grader, reason }) => `${grader}: ${reason}`).join("; ");
-  const message = `${who}, so the task checks nothing that an agent does: ${held}`;
-  return { agent, kind: "checks-nothing", message };
+  if (trial?.result.verdict === "fail") return [];
+  if (trial?.result.verdict === "pass")
+    return [checksNothing(agent, "an agent that does nothing passes", trial)];
+  // Verify steps that break only because nothing was done.
+  const isSolved = oracle?.result.verdict === "pass" || oracle?.result.verdict === "fail";
+  const isMended = isSolved && stepCodes.includes(trial?.result.error?.code ?? "");
+  return [unjudged(agent, trial, isMended ? "; let its verify steps fail instead" : "")];
 }
 
 /** Errors of verify steps that look for what an agent should have made. */
-const codesOfSteps: readonly string[] = ["step/cannot-run", "step/broken-script", "step/timeout"];
+const stepCodes: readonly string[] = ["step/cannot-run", "step/broken-script", "step/timeout"];
 
-/** Whether a verify step broke for the sole reason that nothing was done. */
-function isMendedByFailing({ result }: ProofTrial, oracle: ProofTrial | undefined): boolean {
-  const isSolved = oracle?.result.verdict === "pass" || oracle?.result.verdict === "fail";
-  return isSolved && codesOfSteps.includes(result.error?.code ?? "");
+function checksNothing(agent: ProofProblem["agent"], who: string, { result }: ProofTrial): ProofProblem {
+  const held = result.grades.map(({ grader, reason }) => `${grader}: ${reason}`).join("; ");
+  const message = `${who}, so the task checks nothing that an agent does: ${held}`;
+  return { agent, kind: "checks-nothing", message };
 }
 
 function oracleProblems({ portable }: Task, trial: ProofTrial | undefined): ProofProblem[] {
@@ -116,29 +92,23 @@ function oracleProblems({ portable }: Task, trial: ProofTrial | undefined): Proo
     const message = "the task has no solution, so nothing shows that it can be solved";
     return [{ agent, kind: "no-solution", message }];
   }
-  if (trial === undefined) return [{ agent, kind: "interrupted", message: "it did not run" }];
-  switch (trial.result.verdict) {
-    case "pass":
-      return [];
-    case "fail":
-      return [{ agent, kind: "fails", message: "the task's own solution does not pass" }];
-    case "skip":
-      return [skipped(agent, trial)];
-    case "error":
-    case "timeout":
-      return [broken(agent, trial)];
+  if (trial?.result.verdict === "pass") return [];
+  if (trial?.result.verdict === "fail")
+    return [{ agent, kind: "fails", message: "the task's own solution does not pass" }];
+  return [unjudged(agent, trial)];
+}
+
+/** A trial that did not run, was skipped or broke. */
+function unjudged(agent: "null" | "oracle", trial: ProofTrial | undefined, hint = ""): ProofProblem {
+  if (trial === undefined) return { agent, kind: "interrupted", message: "it did not run" };
+  const { verdict, error, grades } = trial.result;
+  if (verdict === "skip") {
+    if (error !== undefined) return { agent, kind: "interrupted", message: error.message };
+    const reasons = grades.map((grade) => grade.reason).join("; ");
+    return { agent, kind: "checks-nothing", message: `nothing was checked: ${reasons}` };
   }
-}
-
-function skipped(agent: "null" | "oracle", { result }: ProofTrial): ProofProblem {
-  if (result.error !== undefined) return { agent, kind: "interrupted", message: result.error.message };
-  const reasons = result.grades.map((grade) => grade.reason).join("; ");
-  return { agent, kind: "checks-nothing", message: `nothing was checked: ${reasons}` };
-}
-
-function broken(agent: "null" | "oracle", { result }: ProofTrial, hint = ""): ProofProblem {
   const who = agent === "null" ? "with an agent that does nothing" : "with the task's own solution";
-  const what = result.verdict === "timeout" ? "runs out of time" : "breaks";
+  const what = verdict === "timeout" ? "runs out of time" : "breaks";
   return { agent, kind: "broken", message: `${who} the trial ${what}${hint}` };
 }
 
@@ -153,19 +123,19 @@ export function wasCutOff({ result }: ProofTrial): boolean {
 }
 
 function stateProblems(ofNull: readonly string[], ofOracle: readonly string[]): ProofProblem[] {
-  if (ofNull.length > 0 && JSON.stringify(ofNull) === JSON.stringify(ofOracle)) {
-    return [stateProblem("both", ofNull)];
-  }
-  return [
-    ...(ofNull.length > 0 ? [stateProblem("null", ofNull)] : []),
-    ...(ofOracle.length > 0 ? [stateProblem("oracle", ofOracle)] : []),
-  ];
-}
-
-function stateProblem(agent: ProofProblem["agent"], differences: readonly string[]): ProofProblem {
-  const isLeft = differences.every((difference) => difference.includes(" was not there before: "));
-  const message = `once cleanup is done, not everything is as it was before setup; ${isLeft ? "remove it" : "undo that"} in cleanup: the state after a task has to be the state before it`;
-  return { agent, kind: "state", message, differences };
+  const isSame = JSON.stringify(ofNull) === JSON.stringify(ofOracle);
+  const all: readonly (readonly [ProofProblem["agent"], readonly string[]])[] = isSame
+    ? [["both", ofNull]]
+    : [
+        ["null", ofNull],
+        ["oracle", ofOracle],
+      ];
+  return all.flatMap(([agent, differences]): ProofProblem[] => {
+    if (differences.length === 0) return [];
+    const isLeft = differences.every((difference) => difference.includes(" was not there before: "));
+    const message = `once cleanup is done, not everything is as it was before setup; ${isLeft ? "remove it" : "undo that"} in cleanup: the state after a task has to be the state before it`;
+    return [{ agent, kind: "state", message, differences }];
+  });
 }
 
 /** With what the differences in a task's own folder begin. */

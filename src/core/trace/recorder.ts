@@ -30,14 +30,18 @@ export function createRecorder(trial: string, options: RecorderOptions): Emit {
   const record = (body: EventBody): number => {
     if (isFull && isUnbounded(body)) return 0;
     const stamp = { seq: seq + 1, at: now(), trial };
-    const { event, json } = written(stamp, body, redact);
-    const problem = isFull ? undefined : budget.take(body, weightOf(event, json));
+    const event: TraceEvent = { ...stamp, ...body };
+    const whole = writeJson(event);
+    const isClean = whole !== undefined && redact.isClean(whole);
+    const clean: TraceEvent = isClean ? event : { ...withoutSecrets(body, redact), ...stamp };
+    const json = isClean ? whole : JSON.stringify(clean);
+    const problem = isFull ? undefined : budget.take(body, weightOf(clean, json));
     isFull ||= problem !== undefined;
     const isKept = !isFull || !isUnbounded(body);
     if (isKept) {
       seq += 1;
-      if (isFull) sinkClipped(event, json, sink);
-      else sink(event, json);
+      const shown = isFull && json.length > shortEvent ? (clipped(clean) as TraceEvent) : clean;
+      sink(shown, shown === clean ? json : JSON.stringify(shown));
     }
     if (problem !== undefined) onBroken(problem);
     return isKept ? seq : 0;
@@ -52,29 +56,10 @@ export function createRecorder(trial: string, options: RecorderOptions): Emit {
   };
 }
 
-interface Written {
-  readonly event: TraceEvent;
-  readonly json: string;
-}
-
-function written(stamp: Pick<TraceEvent, "seq" | "at" | "trial">, body: EventBody, redact: Redact): Written {
-  const event: TraceEvent = { ...stamp, ...body };
-  const json = writeJson(event);
-  if (json !== undefined && redact.isClean(json)) return { event, json };
-  const redacted: TraceEvent = { ...withoutSecrets(body, redact), ...stamp };
-  return { event: redacted, json: JSON.stringify(redacted) };
-}
-
-function sinkClipped(event: TraceEvent, json: string, sink: RecorderOptions["sink"]): void {
-  if (json.length <= shortEvent) return sink(event, json);
-  const short = clipped(event) as TraceEvent;
-  sink(short, JSON.stringify(short));
-}
-
 /** An event of so many characters is recorded as it is when there is no room for long ones. */
 const shortEvent = 4096;
 
-/** The text on the wire may write a secret in ways without end, so it goes when its message held one. */
+/** The text on the wire may write a secret in any way, so it goes when its message held one. */
 function withoutSecrets(body: EventBody, redact: Redact): EventBody {
   // Grades are made from what was redacted, so that marks in them are real.
   const clean = body.type === "trial.graded" ? redact(body) : redact.fromOutside(body);
