@@ -77,7 +77,7 @@ function release(text: string): ParsedPackageRef {
   const { name, version } = split(match[1] ?? "", 0);
   const [owner = "", repo = "", ...rest] = name.split("/");
   const isName = /^[A-Za-z0-9][A-Za-z0-9-]*$/.test(owner) && /^[\w-][\w.-]*$/.test(repo);
-  if (!isName || rest.length > 0) {
+  if (!isName || rest.length > 0 || /\.git$/i.test(repo)) {
     return refused(text, "does not name one repository", hint);
   }
   if (!/^[\w][\w.+-]*$/.test(version)) return refused(text, "has no version after the @", hint);
