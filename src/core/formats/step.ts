@@ -1131,7 +1131,6 @@ export type ControlStep = Extract<Step, { readonly steps: readonly Step[] }>;
 export type ActionStep = Exclude<Step, ControlStep>;
 
 export type HttpExpectation = HttpStep["expect"];
-export type FileExpectation = Omit<Extract<FileStep["action"], { kind: "check" }>, "kind">;
 export type McpExpectation = McpStep["expect"];
 
 /** Gives every step, those inside others included, in the order of the file. */

@@ -3,6 +3,8 @@ import { expect, it } from "vitest";
 import { containsText } from "./contains-text.ts";
 import { didYouMean, listNames, suggestion } from "./did-you-mean.ts";
 import { maxDurationMs, parseByteSize, parseDuration, parseGoDuration } from "./duration.ts";
+import { placeProblems, problem } from "./problem.ts";
+import { sandboxSchema } from "./sandbox.ts";
 
 it.each([
   [1500, 1500],
@@ -158,4 +160,26 @@ it("names the likely one and all there are", () => {
 it("cuts long lists", () => {
   const names = Array.from({ length: 23 }, (_, index) => `n${index}`);
   expect(listNames(names)).toMatch(/^n0, n1, .* n19 and 3 more$/);
+});
+
+it.each([
+  ["1MB", true],
+  ["1023kB", false],
+])("a sandbox may have %s of memory: %s", (memory, isEnough) => {
+  expect(sandboxSchema.safeParse({ kind: "process", memory }).success).toBe(isEnough);
+});
+
+it("tells problems in the order of the file", () => {
+  const places = [
+    [2, 1],
+    [1, 9],
+    [1, 3],
+  ] as const;
+  const problems = places.map(([line, column]) => problem([line, column], `${line}:${column}`));
+  const placed = placeProblems(problems, ({ path: [line, column] }) => ({
+    file: "f",
+    line: Number(line),
+    column: Number(column),
+  }));
+  expect(placed.map(({ message }) => message)).toEqual(["1:3", "1:9", "2:1"]);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { idlenessOf } from "./weak-expectations.ts";
+import type { Json } from "./json.ts";
+import { idlenessOf, schemaProblems } from "./weak-expectations.ts";
 
 describe("idlenessOf", () => {
   it.each([
@@ -127,4 +128,27 @@ describe("idlenessOf", () => {
     expect(idlenessOf({ text: "true", shell: "/usr/bin/zsh" })).toBe("idle");
     expect(idlenessOf({ text: "grep -q x f", shell: "/bin/true" })).toBe("idle");
   });
+});
+
+it.each<[Json, boolean]>([
+  [{}, true],
+  [true, true],
+  [{ title: "t", default: 1, minLength: 0, required: [], uniqueItems: false }, true],
+  [{ oneOf: [{}] }, true],
+  [{ anyOf: [{ type: "string" }, {}] }, true],
+  [{ then: false }, true],
+  [{ minContains: 2 }, true],
+  [{ $ref: "#" }, true],
+  [{ $ref: "#/$defs/a", $defs: { a: {} } }, true],
+  [false, false],
+  [{ oneOf: [{}, {}] }, false],
+  [{ anyOf: [{ type: "string" }, { type: "null" }] }, false],
+  [{ if: {}, then: false }, false],
+  [{ contains: {}, minContains: 2 }, false],
+  [{ not: {} }, false],
+  [{ properties: { a: { items: { type: "number" } } } }, false],
+  [{ $ref: "#/$defs/a", $defs: { a: { minLength: 1 } } }, false],
+])("the schema %j accepts everything: %s", (schema, isEmpty) => {
+  const messages = schemaProblems(schema, ["schema"]).map(({ message }) => message);
+  expect(messages).toEqual(isEmpty ? ["schema accepts every value, so it could not fail"] : []);
 });

@@ -195,6 +195,8 @@ setup: [{extension: {package: ext, action: a}}]
 servers: {b: {transport: stdio, command: x, url: http://x}, c: {url: x}}
 ! config/invalid-value at key spec.servers.b.url: spec.servers.b has both command and url, so that it is not clear what it is
 ! config/invalid-value at value spec.servers.c.url: spec.servers.c.url must be a URL that starts with http:// or https://
+servers: {inherit: false, main: {tools: [x]}}
+! config/unknown-reference at key spec.servers.main: no server of the eval is named "main"
 servers: {a: {}}
 ! config/unknown-reference at key spec.servers.a: no server of the eval is named "a"
 requires: [{}, {command: a, env: b}, {platform: beos}, {judge: false}, {tool: x}]
