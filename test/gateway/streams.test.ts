@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
+import { eventsOf } from "../../src/servers/http/event-stream.ts";
 import { askingServer, startAskingServer } from "../fixtures/servers/asking-server.ts";
 import { conformingServer } from "../fixtures/servers/conforming-server.ts";
 import { fixtureServer } from "../process/support.ts";
@@ -13,7 +14,6 @@ interface Asked {
   readonly response: Response;
   /** The data of the next event. */
   next(): Promise<unknown>;
-  leave(): void;
 }
 
 /** Sends one message as a bare client would. */
@@ -32,20 +32,14 @@ async function ask(
     ...(isGet ? {} : { body: JSON.stringify({ jsonrpc: "2.0", ...message }) }),
     signal,
   });
-  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  let text = "";
+  const events = eventsOf(response, { server: "s", limit: 1_000_000 });
   return {
     response,
-    leave: () => controller.abort(),
     async next() {
       for (;;) {
-        const event = /data: (.*)\n\n/.exec(text);
-        text = event === null ? text : text.slice(event.index + event[0].length);
-        if (event?.[1] !== undefined) return JSON.parse(event[1]);
-        reader ??= response.body?.getReader();
-        const part = await reader?.read();
-        if (part === undefined || part.done) throw new Error("the stream has ended");
-        text += Buffer.from(part.value).toString();
+        const { value, done } = await events.next();
+        if (done === true) throw new Error("the stream has ended");
+        if (value.data !== undefined) return JSON.parse(value.data);
       }
     },
   };

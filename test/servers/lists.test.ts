@@ -74,3 +74,20 @@ describe("a list", () => {
     });
   });
 });
+
+it("a list of tools that could not be read is asked for again", async () => {
+  let lists = 0;
+  const server = await startHttpFixture(({ response, message }: Exchange) => {
+    if (message.method !== "tools/list" || ++lists !== 2) return false;
+    response.writeHead(500).end();
+    return true;
+  });
+  onTestFinished(() => server.close());
+  const { session } = await startSession(httpSpec(server.url));
+  session.expireTools();
+  const echo = (): Promise<unknown> => session.toolsNamed("echo", callOptions());
+  await expect(echo()).rejects.toMatchObject({ code: "server/protocol-error" });
+  expect(await echo()).toMatchObject([{ name: "echo" }]);
+  expect(await echo()).toMatchObject([{ name: "echo" }]);
+  expect(lists).toBe(3);
+});

@@ -229,6 +229,16 @@ describe("a program that speaks both eras, one a process", () => {
     expect((await eraOf(modern, 2, envelope))[0]).toBe("modern");
   });
 
+  it("stays in the era that a client has asked for last, also when the other process is ready later", async () => {
+    const host = await openHost(spec);
+    const [client, other] = [join(host), join(host)];
+    await client.ask(0, "initialize", hello);
+    await client.send(discover);
+    expect((await client.ask(2, "initialize", hello)).result).toBeDefined();
+    expect((await other.ask(0, "server/discover", envelope)).result).toBeDefined();
+    expect((await eraOf(client, 3))[0]).toBe("legacy");
+  });
+
   it("serves a session of ours and a modern one of an agent's in one trial", async () => {
     const host = await openHost(spec);
     const connect = { agent: true };

@@ -30,14 +30,12 @@ import {
 import { ProxyHandler } from "./http-proxy.ts";
 import { StreamableHttpHandler } from "./http-session.ts";
 
-export interface GatewayOptions {
-  /** Absolute path of the command line's main file, which `endpoint.bridge` starts. Default: the one of this package. */
-  readonly main?: string;
-}
-
-/** Creates the recording gateway: HTTP on loopback, at a free port. It listens from the first `open` until it is closed. */
-export function createGateway(options: GatewayOptions = {}): Gateway {
-  return new LoopbackGateway(options.main ?? ownMain());
+/**
+ * Creates the recording gateway: HTTP on loopback, at a free port. It listens from the first `open` until it is closed. `main` is
+ * the command line's main file, which `endpoint.bridge` starts.
+ */
+export function createGateway(main: string = ownMain()): Gateway {
+  return new LoopbackGateway(main);
 }
 
 /** In a build it is beside this file. */

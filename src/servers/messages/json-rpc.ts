@@ -100,10 +100,8 @@ export function messageJson(message: JSONRPCMessage): Json {
 /** The id of a request and its answer, or a progress token. */
 export type MessageId = string | number;
 
-export type MessageKind = "request" | "notification" | "answer";
-
 /** The kind of a message, by its shape; one with a method and an invalid id is a notification. */
-export function kindOf(message: JSONRPCMessage): MessageKind {
+export function kindOf(message: JSONRPCMessage): "request" | "notification" | "answer" {
   if (!("method" in message)) return "answer";
   return idAt(message, ["id"]) === undefined ? "notification" : "request";
 }

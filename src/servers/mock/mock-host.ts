@@ -22,16 +22,11 @@ import {
 import { invalidLineText, OutputRecorder } from "../stdio/output-recorder.ts";
 import { MockServer } from "./mock-server.ts";
 
-export interface MockHostOptions {
-  /** Validates arguments for `matchSchema`. */
-  readonly validateSchema: ValidateSchema;
-}
-
-/** Creates a mock server in this process. Throws McpvalsError `task/pattern` for an invalid regular expression. */
+/** Creates a mock server in this process; `validateSchema` is for `matchSchema`. Throws McpvalsError `task/pattern` for an invalid regular expression. */
 export function openMockHost(
   name: string,
   spec: MockServerSpec,
-  { validateSchema }: MockHostOptions,
+  { validateSchema }: { readonly validateSchema: ValidateSchema },
 ): ServerHost {
   return new MockHost(name, new MockServer(name, spec.mock, validateSchema));
 }
