@@ -233,10 +233,12 @@ describe("a program that speaks both eras, one a process", () => {
     const host = await openHost(spec);
     const [client, other] = [join(host), join(host)];
     await client.ask(0, "initialize", hello);
-    await client.send(discover);
-    expect((await client.ask(2, "initialize", hello)).result).toBeDefined();
+    const before = await eraOf(client, 1);
+    await client.send(discover.replace('"id":1', '"id":2'));
+    expect((await client.ask(3, "initialize", hello)).result).toBeDefined();
     expect((await other.ask(0, "server/discover", envelope)).result).toBeDefined();
-    expect((await eraOf(client, 3))[0]).toBe("legacy");
+    expect(await eraOf(client, 4)).toEqual(before);
+    expect(client.heard.join()).not.toContain("supportedVersions");
   });
 
   it("serves a session of ours and a modern one of an agent's in one trial", async () => {

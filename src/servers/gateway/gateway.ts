@@ -34,7 +34,7 @@ import { StreamableHttpHandler } from "./http-session.ts";
  * Creates the recording gateway: HTTP on loopback, at a free port. It listens from the first `open` until it is closed. `main` is
  * the command line's main file, which `endpoint.bridge` starts.
  */
-export function createGateway(main: string = ownMain()): Gateway {
+export function createGateway({ main = ownMain() }: { readonly main?: string } = {}): Gateway {
   return new LoopbackGateway(main);
 }
 

@@ -53,7 +53,6 @@ export async function* eventsOf(
       const endsEvent = endsLine && isLineEmpty;
       isLineEmpty = endsLine;
       if (!endsEvent) continue;
-      isAfterReturn = false;
       if (byte === carriageReturn && bytes[index + 1] === newline) index += 1;
       hold(bytes.subarray(start, index + 1));
       start = index + 1;
