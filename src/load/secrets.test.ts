@@ -119,6 +119,11 @@ it("takes what is assigned in arguments, headers in them, and single cookies", (
   });
 });
 
+it("takes the whole header where its credentials are too short to be looked for", () => {
+  const server = { headers: { Authorization: "Bearer abc" } };
+  expect(secrets({ server })).toEqual({ "Bearer abc": "Authorization" });
+});
+
 it("leaves out what is too short or no secret", () => {
   const env = { TOKEN: "abc", USE_AUTH: "true", MAX_TOKENS: "4096" };
   expect(

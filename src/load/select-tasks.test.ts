@@ -92,6 +92,7 @@ describe("taskFilter", () => {
     [{ tags: ["x", "y"] }, ["one", "two"]],
     [{ labels: ["a=1", "a=3"] }, ["one", "three"]],
     [{ labels: ["a=1", "a=2", "b=1"] }, ["one", "two"]],
+    [{ labels: ["a=1", "b=1"] }, ["one"]],
     [{ difficulties: ["easy", "hard"] }, ["one", "two"]],
     [{ tags: ["y"], labels: ["a=2"], difficulties: ["hard"], tasks: ["t*"] }, ["two"]],
   ])("%j leaves %j", (filters, names) => {

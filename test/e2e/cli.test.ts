@@ -145,6 +145,19 @@ describe("run", () => {
     expect(readJson(folder.path, "elsewhere", result.id, "result.json")).toEqual(result);
   });
 
+  it.skipIf(process.platform !== "linux")(
+    "a report that cannot be written to its end makes a pass exit 3",
+    async () => {
+      const run = await mcpvals("run -t talk -r console -r json=/dev/full -o full");
+      expect([run.code, run.stderr]).toEqual([
+        3,
+        expect.stringContaining("Everything passed, but not all reports"),
+      ]);
+      const show = await mcpvals("show -o full -r console -r json=/dev/full");
+      expect([show.code, show.stderr]).toEqual([3, expect.stringMatching(/^json=\/dev\/full: /)]);
+    },
+  );
+
   it("--env sets variables of the config and of its servers", async () => {
     const { code, result } = await run("-t talk -e GREETING=good-day --env MORE=a=b");
     expect(code).toBe(1);

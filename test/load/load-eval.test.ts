@@ -325,6 +325,20 @@ spec:
     });
   });
 
+  it("win over those of the file that the Eval names, and those of --mcp-config over them", async () => {
+    const own = "  servers: { db: { transport: stdio, command: own } }\n";
+    using folder = folderOf({
+      "eval.yaml": evalOf(`  mcpConfigFile: named.json\n${own}${all}`),
+      "named.json": { mcpServers: { db: { command: "named" }, other: { command: "other" } } },
+      "given.json": { mcpServers: { db: { command: "given" } } },
+      "tasks/a.yaml": script("a"),
+    });
+    const { eval: spec } = await load(folder.path, { source: "eval.yaml" });
+    expect(spec.servers).toMatchObject({ db: { command: "own" }, other: { command: "other" } });
+    const given = await load(folder.path, { source: "eval.yaml", mcpConfig: "given.json" });
+    expect(given.eval.servers).toMatchObject({ db: { command: "given" } });
+  });
+
   it("are noted with their places, each once", async () => {
     using folder = folderOf({
       "eval.yaml": evalOf(`  mcpConfigFile: mcp.json\n${all}`),

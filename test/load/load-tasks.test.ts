@@ -332,6 +332,15 @@ describe("everything that is wrong", () => {
   });
 });
 
+it("tells only of the task that is broken where there is no other", async () => {
+  const broken = "kind: Task\nmetadata: [\n";
+  const config = { server, tasks: ["x/*.yaml"] };
+  for (const source of ["x", "x/*.yaml", "config.json"]) {
+    const found = await problemsIn({ "x/a.yaml": broken, "config.json": config }, { source });
+    expect([source, found]).toEqual([source, [expect.stringMatching(/a\.yaml:3:1 config\/syntax /)]]);
+  }
+});
+
 describe("tasks of a config", () => {
   const config = {
     server,

@@ -477,6 +477,10 @@ root variants: { other: { mcp_servers: { main: { env: { A: b } } } } }
 task mcp_servers: { main: { type: http, command: null, args: null, url: 'http://x/mcp' } }
 ! 9:45 config/unknown-key with the servers of the task "a": unknown key "env" in variants.other.mcp_servers.main
 
+root variants: { other: { mcp_servers: { main: { arg: [] } } } }
+task mcp_servers: { main: { env: { A: b } } }
+! 9:45 config/unknown-key unknown key "arg" in variants.other.mcp_servers.main
+
 config
 root agents: { one: { type: scripted, plan: { b: [{ say: x }] } } }
 ! 8:34 agent/no-plan agents.one.plan has no plan for the task "a"
