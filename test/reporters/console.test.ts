@@ -1,7 +1,17 @@
 import { expect, it } from "vitest";
 import { consoleReporter } from "../../src/reporters/console.ts";
 import { brokenRun, emptyRun, failingRun, interruptedRun, passingRun, variedRun } from "./runs.ts";
-import { grade, play, sampleRun, skipGrade, toolTest, trialOf, workflow, type SampleRun } from "./samples.ts";
+import {
+  brokenTrial,
+  grade,
+  play,
+  sampleRun,
+  skipGrade,
+  toolTest,
+  trialOf,
+  workflow,
+  type SampleRun,
+} from "./samples.ts";
 import { captureOutput } from "./screen.ts";
 
 async function printed(run: SampleRun): Promise<string> {
@@ -317,6 +327,31 @@ it("tells apart failures of one task, and merges those that are alike", async ()
     judge 0.20  cold
     and 1 more attempt that failed in other ways`),
   );
+});
+
+it.each([
+  [20, ""],
+  [22, "  and 2 more trials, marked ! above"],
+])("shows the first of %i different errors, and counts the others", async (count, rest) => {
+  const tasks = Array.from({ length: count }, (_, index) => toolTest(`t${index}`));
+  const trials = tasks.map((task, index) =>
+    brokenTrial(task, { code: "server/exited", kind: "environment", message: `no ${index}` }),
+  );
+  const errors = between(await printed(sampleRun({ tasks, trials })), "Errors", "  22 errors");
+  expect(errors.split("server/exited  no ")).toHaveLength(21);
+  expect(errors.match(/ {2}and .* above/)?.[0] ?? "").toBe(rest);
+});
+
+it("shows the first 40 failed tasks and the first 20 warnings, and counts the others", async () => {
+  const tasks = Array.from({ length: 42 }, (_, index) => toolTest(`t${index}`));
+  const trials = tasks.map((task, index) =>
+    trialOf(task, { grades: [grade("judge", 0, "no")], warnings: [`warning ${index}`] }),
+  );
+  const text = await printed(sampleRun({ tasks, trials }));
+  expect(between(text, "Failed", "Warnings").split("judge 0.00  no")).toHaveLength(41);
+  expect(text).toContain("\n  and 2 more failed tasks, marked ✗ above\n");
+  expect(between(text, "Warnings").split(": warning ")).toHaveLength(21);
+  expect(text).toContain("\n  and 22 more reasons\n");
 });
 
 it("says why a run of skips is not green", async () => {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Json } from "../formats/model.ts";
-import type { EventBody, TraceEvent } from "../trace/events.ts";
-import { collectEvidence } from "./collect-evidence.ts";
+import type { EventBody, Grade, TraceEvent } from "../trace/events.ts";
+import { collectEvidence, KeptEvidence } from "./collect-evidence.ts";
 
 const events = stamp([
   { type: "trial.started", task: "task", agent: null, attempt: 1 },
@@ -65,6 +65,20 @@ it("gives of a step that was tried again the first attempt and the last, with th
 it("gives of a trial without grades the steps of setup and verify that did not pass", () => {
   const kept = collectEvidence(nested, []).map((event) => event.seq);
   expect(kept).toEqual([1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+});
+
+it("keeps the events of a run's first hundred bad trials, without what is long where there is no room", () => {
+  const said = (seq: number): TraceEvent => {
+    const text = "x".repeat(5000);
+    return { seq, at: 0, trial: "t1", type: "agent.message", turn: 0, text };
+  };
+  const grades: Grade[] = [{ grader: "any", verdict: "fail", score: 0, reason: "", evidence: [1, 2] }];
+  const kept = new KeptEvidence(8000);
+  for (let id = 1; id <= 102; id += 1) kept.keep({ id: `t${id}`, grades }, [said(1), said(2)]);
+  expect(kept.byTrial.size).toBe(100);
+  const [whole, cut] = kept.byTrial.get("t1") ?? [];
+  expect(whole).toEqual(said(1));
+  expect(cut).toMatchObject({ seq: 2, text: expect.stringMatching(/^x{1000}… \[4000 more characters/) });
 });
 
 function attempt(
