@@ -9,7 +9,7 @@ import { abortAfter, pause } from "../process/deadline.ts";
 import { expandStep } from "./expand-step.ts";
 import { traceName } from "./run-sequence.ts";
 import { runnerOf } from "./runners.ts";
-import type { StepAttempt, StepContext, StepReport } from "./step-runner.ts";
+import type { StepAttempt, StepContext, StepReport, StepRunner } from "./step-runner.ts";
 
 /**
  * Runs a step to its end: attempts until it passes, its time to retry is over, or it has stayed true long enough. Each
@@ -140,9 +140,10 @@ async function attemptOf(
     }
     const isCheck = scope !== undefined && context.phase === "verify";
     const step = expandStep(written, expanderOf(isCheck ? checkingScope(scope) : scope));
-    begin(runnerOf(step).input(step));
+    const runner = await runnerOf(step);
+    begin(runner.input(step));
     hasBegun = true;
-    return readAttempt(await withinTime(step, context), step, scope);
+    return readAttempt(await withinTime(step, context, runner), step, scope);
   } catch (error) {
     // Events come in pairs, also for a step whose input could not be computed.
     if (!hasBegun) begin({});
@@ -164,8 +165,7 @@ function unfitCheck(error: unknown): Check | undefined {
   return { name: "value", passed: false, expected, actual: null, message, untried: true };
 }
 
-async function withinTime(step: Step, context: StepContext): Promise<StepAttempt> {
-  const runner = runnerOf(step);
+async function withinTime(step: Step, context: StepContext, runner: StepRunner): Promise<StepAttempt> {
   if (runner.keepsTime === true) return runner.run(step, context, runStep);
   const { id, timeoutMs } = step;
   const timeUp = new McpvalsError("step/timeout", `step ${id}: it took longer than ${timeoutMs} ms`);

@@ -13,10 +13,6 @@ import type {
 import { loopItems } from "../core/templates/expand.ts";
 import { withLocals } from "../core/templates/template.ts";
 import type { Check } from "../core/trace/events.ts";
-import { commandStep } from "./command.ts";
-import { fileStep } from "./file.ts";
-import { httpStep } from "./http.ts";
-import { llmStep } from "./llm.ts";
 import { aResult, mcpStep } from "./mcp.ts";
 import {
   innerContext,
@@ -27,7 +23,6 @@ import {
   type SequenceReport,
   setupFailed,
 } from "./run-sequence.ts";
-import { scriptStep } from "./script.ts";
 import type { RunChild, StepAttempt, StepContext, StepReport, StepRunner } from "./step-runner.ts";
 
 /** Runs an operation of an extension. If it does not succeed, the step fails; anything else that goes wrong is an error. */
@@ -252,13 +247,15 @@ async function runGroup(
   return { kind: "error", error: error ?? setupFailed(ran, path), checks: [] };
 }
 
-/** Every type of step, one line each. */
-const runners: { readonly [T in Step["type"]]: StepRunner<Extract<Step, { type: T }>> } = {
-  command: commandStep,
-  http: httpStep,
-  file: fileStep,
-  llm: llmStep,
-  script: scriptStep,
+type RunnerOf<T extends Step["type"]> = StepRunner<Extract<Step, { type: T }>>;
+
+/** Every type of step, one line each. What a tool test does not need is loaded when it is used. */
+const runners: { readonly [T in Step["type"]]: RunnerOf<T> | (() => Promise<RunnerOf<T>>) } = {
+  command: async () => (await import("./command.ts")).commandStep,
+  http: async () => (await import("./http.ts")).httpStep,
+  file: async () => (await import("./file.ts")).fileStep,
+  llm: async () => (await import("./llm.ts")).llmStep,
+  script: async () => (await import("./script.ts")).scriptStep,
   mcp: mcpStep,
   extension: extensionStep,
   foreach: foreachStep,
@@ -269,7 +266,8 @@ const runners: { readonly [T in Step["type"]]: StepRunner<Extract<Step, { type: 
 };
 
 /** The runner of a step's type. */
-export function runnerOf<S extends Step>(step: S): StepRunner<S> {
+export async function runnerOf<S extends Step>(step: S): Promise<StepRunner<S>> {
+  const runner = runners[step.type];
   // The table gives each type its own runner, which the compiler cannot follow through an index.
-  return runners[step.type] as unknown as StepRunner<S>;
+  return (typeof runner === "function" ? await runner() : runner) as unknown as StepRunner<S>;
 }

@@ -123,7 +123,7 @@ describe.concurrent("the cleanup of a group", () => {
       steps: [clean("hangs", sleep)],
       cleanup: [clean("also", sleep), clean("tidy", "true")],
     };
-    const spec = { limits: { cleanupTimeout: "300ms" }, cleanup: [clean("next", "true"), { group }] };
+    const spec = { limits: { cleanupTimeout: "1200ms" }, cleanup: [clean("next", "true"), { group }] };
     const played = await play(spec, long);
     const ends = endsOf(played);
     expect(ends["g/hangs"]).toMatch(/^timeout: cleanup step g: it took longer than the \d+ ms/);
