@@ -91,40 +91,39 @@ export function checkAgentTemplates(
   };
 }
 
+/** Why a text in braces is refused, or a note on it. */
+type Finding = Problem | string;
+
 interface Place {
-  readonly text: string;
   readonly path: KeyPath;
-  /** It belongs to the command line, which every user of the machine can read while the program runs. */
+  /** It is part of the command line, which every user of the machine can read while the program runs. */
   readonly isPublic: boolean;
   /** Of an argument: the program and the arguments before it. */
   readonly before?: readonly string[];
 }
 
-function textsOf(agent: unknown, path: KeyPath): Place[] {
-  const { type, command, args, nextArgs, env } = asObject(agent);
-  if (type !== "command") return [];
-  const lists = Object.entries({ args, nextArgs });
-  const all = [
-    { text: command, path: [...path, "command"], isPublic: true },
-    ...lists.flatMap(([key, list]) =>
-      asList(list).map((text, index, whole) => ({
-        text,
-        path: [...path, key, index],
-        isPublic: true,
-        before: [command, ...whole.slice(0, index)].map(String),
-      })),
-    ),
-    ...Object.entries(asObject(env)).map(([name, text]) => ({
-      text,
-      path: [...path, "env", name],
-      isPublic: false,
-    })),
-  ];
-  return all.flatMap(({ text, ...place }) => (typeof text === "string" ? [{ text, ...place }] : []));
+interface PlacedText extends Place {
+  readonly text: string;
 }
 
-/** What the user or the program itself says is no part of a program's text. */
-function checkProgramText({ text, path, before }: Place): Problem[] {
+function textsOf(agent: unknown, path: KeyPath): PlacedText[] {
+  const { type, command, args, nextArgs, env } = asObject(agent);
+  if (type !== "command") return [];
+  const found: (Place & { readonly text: unknown })[] = [
+    { text: command, path: [...path, "command"], isPublic: true },
+  ];
+  for (const [key, list] of Object.entries({ args: asList(args), nextArgs: asList(nextArgs) }))
+    for (const [index, text] of list.entries()) {
+      const before = [command, ...list.slice(0, index)].map(String);
+      found.push({ text, path: [...path, key, index], isPublic: true, before });
+    }
+  for (const [name, text] of Object.entries(asObject(env)))
+    found.push({ text, path: [...path, "env", name], isPublic: false });
+  return found.flatMap(({ text, ...place }) => (typeof text === "string" ? [{ text, ...place }] : []));
+}
+
+/** The prompt and the session come from outside, so they must not be part of a program's code. */
+function checkProgramText({ text, path, before }: PlacedText): Problem[] {
   const said = before === undefined ? null : /\{(?:prompt|session)\}/.exec(text);
   const refusal = said === null ? undefined : argumentRefusal(before ?? [], text.slice(0, said.index));
   if (said === null || refusal === undefined) return [];
@@ -135,35 +134,46 @@ function checkProgramText({ text, path, before }: Place): Problem[] {
 
 const braces = /\{\{(?:\s*(\w+)\s*\}\})?|\{([^{}\n]*)\}/g;
 
-function checkText({ text, path, isPublic }: Place, servers: readonly string[]): (Problem | string)[] {
-  return [...text.matchAll(braces)].flatMap(([written, doubled, inner]) => {
-    const place = { text: written, path, isPublic };
+function checkText({ text, ...place }: PlacedText, servers: readonly string[]): Finding[] {
+  return [...text.matchAll(braces)].flatMap(([written, doubled = "", inner = ""]): Finding[] => {
     if (isName(doubled)) {
-      return [`${written} in ${formatKeyPath(path)} writes {${doubled}}}; did you mean {${doubled}}?`];
+      const where = formatKeyPath(place.path);
+      return [`${written} in ${where} writes {${doubled}}}; did you mean {${doubled}}?`];
     }
-    return inner === undefined || isName(inner) ? [] : checkInner(inner, place, servers);
+    return inner === "" || isName(inner) ? [] : checkInner(inner, written, place, servers);
   });
 }
 
-function isName(word: string | undefined): boolean {
+function isName(word: string): boolean {
   return templateNames.some((name) => name === word);
 }
 
-function checkInner(inner: string, place: Place, servers: readonly string[]): (Problem | string)[] {
+function checkInner(inner: string, text: string, place: Place, servers: readonly string[]): Finding[] {
+  const { path, isPublic } = place;
+  const where = `${text} in ${formatKeyPath(path)}`;
+  const problem = (code: Problem["code"], message: string, hint: string): Problem[] => [
+    { code, message, path, at: "value", text, hint },
+  ];
   const server = /^servers\.(.+)\.url$/.exec(inner)?.[1];
+  if (server !== undefined && !servers.includes(server)) {
+    const message = `${where}: no server is named ${JSON.stringify(server.slice(0, 80))}`;
+    return problem("config/unknown-reference", message, suggestion(server, servers, "servers"));
+  }
   if (server !== undefined) {
-    if (!servers.includes(server)) return [unknownServer(server, place, servers)];
-    return place.isPublic ? [publicAddress(place)] : [];
+    // The address of the gateway holds the secret that lets its holder call the server's tools.
+    const message = `${where} would show a secret address to every user of this machine (ps)`;
+    const hint = `Write it into a variable, such as env: { URL: "${text}" }, or use {mcpConfig}, a file that only you can read.`;
+    return isPublic ? problem("config/public-secret", message, hint) : [];
   }
   const word = inner.trim();
   if (!/^[\w.-]+$/.test(word)) return [];
   const same = templateNames.find((name) => folded(name) === folded(word));
   if (word === inner && (same !== undefined || word.startsWith("servers."))) {
-    return [misspelt(place, same ?? nearAddress(word, servers))];
+    const hint = `Did you mean {${same ?? nearAddress(word, servers)}}? For the text itself write {${text}.`;
+    return problem("config/unknown-reference", `${where} is nothing that is replaced`, hint);
   }
   const near = didYouMean(word, [...templateNames, ...servers.map(address)]);
-  const where = formatKeyPath(place.path);
-  return near === undefined ? [] : [`${place.text} in ${where} stays as it is; did you mean {${near}}?`];
+  return near === undefined ? [] : [`${where} stays as it is; did you mean {${near}}?`];
 }
 
 function folded(word: string): string {
@@ -177,38 +187,4 @@ function address(server: string): string {
 function nearAddress(word: string, servers: readonly string[]): string {
   const [, name = ""] = word.split(".");
   return address(servers.includes(name) ? name : (didYouMean(name, servers) ?? "NAME"));
-}
-
-function unknownServer(name: string, { text, path }: Place, servers: readonly string[]): Problem {
-  return {
-    code: "config/unknown-reference",
-    message: `${text} in ${formatKeyPath(path)}: no server is named ${JSON.stringify(name.slice(0, 80))}`,
-    path,
-    at: "value",
-    text,
-    hint: suggestion(name, servers, "servers"),
-  };
-}
-
-/** The address of the gateway holds the secret that lets its holder call the server's tools. */
-function publicAddress({ text, path }: Place): Problem {
-  return {
-    code: "config/public-secret",
-    message: `${text} in ${formatKeyPath(path)} would show a secret address to every user of this machine (ps)`,
-    path,
-    at: "value",
-    text,
-    hint: `Write it into a variable, such as env: { URL: "${text}" }, or use {mcpConfig}, a file that only you can read.`,
-  };
-}
-
-function misspelt({ text, path }: Place, meant: string): Problem {
-  return {
-    code: "config/unknown-reference",
-    message: `${text} in ${formatKeyPath(path)} is nothing that is replaced`,
-    path,
-    at: "value",
-    text,
-    hint: `Did you mean {${meant}}? For the text itself write {${text}.`,
-  };
 }

@@ -128,7 +128,7 @@ const reporter = z.string().refine(isReporter, {
   error: `must be NAME or NAME=FILE, where NAME is one of ${Object.keys(reporterHelp).join(", ")}`,
 });
 
-/** A set of servers, laid over those of the file. */
+/** A set of servers that is merged over those of the file. */
 const variantSchema = closedObject({
   servers: anyObject
     .optional()

@@ -194,7 +194,7 @@ export type MockDefinition = Parsed<typeof mockSchema>;
 /** The first response of a tool whose conditions are met is given; if none is, the call is an error of the tool. */
 export type MockResponse = Parsed<typeof response>;
 
-/** The tools in a folder of fixtures, by name; or why there are none. */
+/** The tools in a folder of fixtures, by name; or why they cannot be read. */
 export type Fixtures =
   | { readonly ok: true; readonly tools: JsonObject }
   | { readonly ok: false; readonly reason: string };

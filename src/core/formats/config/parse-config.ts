@@ -152,7 +152,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   return broken.length > 0 ? { ...refusal(broken), parts } : { ok: true, ...parts };
 }
 
-/** What a config says of one model says nothing of another, so a model from outside takes only the threshold. */
+/** The settings of one model do not fit another, so a model from outside takes only the threshold. */
 function buildJudge(config: ParsedConfig, override: string | undefined): JudgeSpec {
   const { judgeModel, openaiKey } = config;
   const judge = override === undefined ? config.judge : undefined;

@@ -294,7 +294,7 @@ function toolArgs(
   return args.join(allowedToolsJoinSeparator);
 }
 
-/** Escapes that a template writes and `printf %b` takes back: together they are nothing, and here there are none. */
+/** `printf %b` undoes the escapes of `printf "%q"`; the prompt has none here, so `%s` prints it. */
 function withoutEscapes(template: string): string {
   return template.replaceAll(/(\bprintf[ \t]+['"]?)%b(?=['"]?[ \t]+\{\{-?\s*printf\s+"%q"\s)/g, "$1%s");
 }

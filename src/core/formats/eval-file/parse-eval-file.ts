@@ -338,7 +338,7 @@ function skillPatterns(list: ParsedAssertions["skillsLoaded"]): readonly SkillPa
   );
 }
 
-/** Providers that go by another name here. */
+/** Providers with another name here. */
 const providers: Readonly<Record<string, string>> = { gemini: "google" };
 
 /**

@@ -78,7 +78,7 @@ export function parseMcpConfigFile(
     : { ok: true, servers, notes: reader.notes };
 }
 
-/** A type that is none of those that there are says nothing; then `url` and `command` decide. */
+/** An unknown type is ignored; then `url` and `command` decide. */
 function serverInput(entry: Entry): z.input<typeof serverSchema> | undefined {
   const { url, httpUrl, command, args = [], env = {}, headers = {}, cwd } = entry;
   const type = (entry.type ?? "").toLowerCase();
@@ -91,7 +91,7 @@ function serverInput(entry: Entry): z.input<typeof serverSchema> | undefined {
 
 /**
  * The tools that agents are given; undefined: all. The tool that this comes from shows agents the others too and denies
- * their use. An empty `alwaysAllow` by itself is what clients write for "always ask", and says nothing of tools.
+ * their use. An empty `alwaysAllow` by itself is what clients write for "always ask"; it does not limit the tools.
  */
 function allowedTools({ alwaysAllow = [], enableAllTools, tools }: Entry): string[] | undefined {
   if (tools !== undefined) return tools.includes("*") ? undefined : tools;

@@ -36,7 +36,7 @@ export interface EvalExtensions {
   readonly declared: Readonly<Record<string, DeclaredExtension>>;
   /** For those that the eval does not declare. */
   readonly sandbox: SandboxSpec;
-  /** Longest that an operation may take whose step says nothing, in milliseconds. */
+  /** Time limit of an operation whose step sets none, in milliseconds. */
   readonly timeoutMs: number;
   /** How all of them are fetched. */
   readonly settings: ExtensionSettings;
@@ -60,7 +60,7 @@ export interface DeclaredExtension {
 /** Longest that an operation may take where nobody says anything. */
 const usualOperationMs = 300_000;
 
-/** What there is without an eval, or with one that says nothing of extensions. */
+/** Without an eval, or with one that does not mention extensions. */
 export const noExtensions: EvalExtensions = {
   declared: {},
   sandbox: defaultSandbox,
@@ -100,7 +100,7 @@ const alias = closedObject({
   description: "A program that adds steps to tasks: `ALIAS.OPERATION`.",
 });
 
-/** A setting, or an extension that goes by its name. */
+/** A setting, or an extension of that name. */
 function settingOr<S extends z.ZodType>(setting: S) {
   return z.union([setting, alias]).optional();
 }
@@ -138,7 +138,7 @@ export const extensionSettings: readonly string[] = Object.keys(settingFields);
 
 type Shape = z.ZodObject<typeof settingFields>;
 
-/** TypeScript wants what any key may have to include what the settings have. */
+/** TypeScript requires that the values of all keys include those of the settings. */
 type AnyEntry = z.ZodType<
   z.output<typeof alias> | z.output<Shape>[keyof typeof settingFields],
   z.input<typeof alias> | z.input<Shape>[keyof typeof settingFields]
@@ -225,7 +225,7 @@ export function extensionPackageProblems(table: unknown, path: KeyPath): Problem
 
 /**
  * Entries and settings that say how something is confined, while nothing says that it is: they would be started without
- * any sandbox. Whoever wants that writes `sandbox: none`.
+ * any sandbox. `sandbox: none` allows that.
  */
 export function missingSandboxProblems(table: unknown, path: KeyPath): Problem[] {
   const root = asObject(table);

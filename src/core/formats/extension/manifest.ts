@@ -35,7 +35,7 @@ export interface OperationDeclaration {
   readonly description?: string;
   /** JSON Schema of its arguments, an object. */
   readonly params: JsonObject;
-  /** At least one. An extension that says nothing of them means all. */
+  /** At least one; all, if the extension names none. */
   readonly phases: readonly ExtensionPhase[];
 }
 
@@ -67,7 +67,7 @@ const typedArg = closedObject({
 /** Arguments by name. */
 const typedArgs = z.record(nameKey, typedArg);
 
-/** What stands after `ALIAS.` in a task. */
+/** The part after `ALIAS.` in a task. */
 const operationName = z.string().regex(/^\S+$/, { error: "must be a name without spaces" });
 
 const operation = closedObject({

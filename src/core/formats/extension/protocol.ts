@@ -22,7 +22,7 @@ export interface ExecuteParams {
   readonly context: OperationContext;
 }
 
-/** What an operation is told besides its arguments. */
+/** What an operation gets besides its arguments. */
 export interface OperationContext {
   /** Absolute path of the task's folder. */
   readonly workdir: string;
@@ -33,7 +33,7 @@ export interface OperationContext {
   readonly env: Readonly<Record<string, string>>;
   /** How long the host waits, as a Go duration: `90s`, `1500ms`. */
   readonly timeout: string;
-  /** What the agent was told and said last; absent before it has run. */
+  /** The agent's prompt and last answer; absent before it has run. */
   readonly agent?: { readonly prompt: string; readonly output: string };
 }
 
@@ -104,7 +104,7 @@ function readOperation(value: Json): OperationDeclaration | string {
 }
 
 /**
- * Reads what an operation answered. It is taken only when there is no doubt about it: `success` is true or false, and all
+ * Reads the answer of an operation. It is accepted only when it is unambiguous: `success` is true or false, and all
  * other known members have their types. `null` counts as absent, except for `success`. Unknown members are left out.
  */
 export function readOperationResult(
@@ -143,9 +143,9 @@ function kindOf(value: Json | undefined): string {
 }
 
 /**
- * The arguments with what their JSON Schema says of members that are absent: `default` of what stands in `properties`, at any
+ * The arguments with the defaults that their JSON Schema has for absent members: `default` in `properties`, at any
  * depth, in items of lists too. What is there stays as it is, `null` included. References inside the schema are followed;
- * defaults in alternatives (`anyOf`, `oneOf`, `if`) are not, since which one is meant cannot be told.
+ * defaults in alternatives (`anyOf`, `oneOf`, `if`) are not, since it is unknown which one applies.
  */
 export function fillDefaults(schema: JsonObject, args: JsonObject): JsonObject {
   return fillObject(schema, args, { root: schema, filling: [] });

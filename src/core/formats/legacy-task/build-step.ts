@@ -72,7 +72,7 @@ const usualTimeoutMs = 300_000;
  * - A script that is not there is refused when the task is loaded.
  * - Without a judge, a task that asks one is an error; there every such step passes.
  * - A template that names a step means the last one of that type before it, not the last one that succeeded.
- * - A field without any expectation has to exist; there it says nothing.
+ * - A field without any expectation has to exist; there it is ignored.
  */
 export function buildStep(raw: RawStep, building: StepBuilding): Step | undefined {
   const { reader, expressions } = building;
@@ -363,7 +363,7 @@ function escapeObject(value: JsonObject): JsonObject {
 
 /**
  * Turns a path of the older forms into RFC 9535. Dots separate object keys, `[n]` indexes lists, a number after a dot is a
- * key, an empty path is the whole document: `items[0].name`. Gives undefined for what is no such path.
+ * key, an empty path is the whole document: `items[0].name`. Undefined for an invalid path.
  */
 export function translateFieldPath(path: string): string | undefined {
   const trimmed = path.trim();

@@ -17,7 +17,7 @@ import { type LegacyForm, type LegacyPhase, readScriptForm, readStepForm } from 
  * - Cleanup runs always, also after a failed setup, and runs every step. It has a time limit, of 5 minutes unless given.
  * - A failed setup is an error of the trial, not a failure of the agent.
  * - A file that is not there, or lies outside the repository that the task is in, is refused when the task is loaded.
- * - A task without a name goes by the name of its file. Whether one without verify steps is accepted depends on the
+ * - A task without a name gets that of its file. Whether one without verify steps is accepted depends on the
  *   assertions that reach it; see `taskChecksNothing`.
  */
 export function parseLegacyTask(document: unknown, options: ParseTaskOptions): ParsedTask {

@@ -206,7 +206,7 @@ function readAgents(
 }
 
 /**
- * The servers of an eval, and the sets of them that `variants` make. A mock stands in the place of a server of its name, as in
+ * The servers of an eval, and the sets of them that `variants` make. A mock replaces a server of its name, as in
  * that tool.
  */
 function readServers(

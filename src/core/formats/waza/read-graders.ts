@@ -6,7 +6,7 @@ import { asList, asObject, formatKeyPath, type KeyPath, withoutUndefined } from 
 import type { LenientReader } from "../lenient-reader.ts";
 import { behaviorSchema, type ParsedWazaTask, toolCallsSchema, toolConstraintSchema } from "./waza-schema.ts";
 
-/** What a grader or an expectation asserts, and where it stands. */
+/** What a grader or an expectation asserts, and its place. */
 export interface PlacedAssertions {
   readonly set: AssertionSet;
   readonly path: KeyPath;
