@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { containsText } from "./contains-text.ts";
+import { containsText, statesText } from "./contains-text.ts";
 import { didYouMean, listNames, suggestion } from "./did-you-mean.ts";
 import { maxDurationMs, parseByteSize, parseDuration, parseGoDuration } from "./duration.ts";
 import { placeProblems, problem } from "./problem.ts";
@@ -182,4 +182,19 @@ it("tells problems in the order of the file", () => {
     column: Number(column),
   }));
   expect(placed.map(({ message }) => message)).toEqual(["1:3", "1:9", "2:1"]);
+});
+
+it.each([
+  ["the sum is 5.", "5", true],
+  ["the sum is 5.0", "5", true],
+  ["the sum is 15", "5", false],
+  ["the sum is 0.5", "5", false],
+  ["the sum is 5.2", "5", false],
+  ["the sum is -5", "5", false],
+  ["version 1.2.3", "1.2", true],
+  ["50 items", "0 items", false],
+  ["the sum is 52 or 5", "5", true],
+  ["a5b", "b", true],
+])("%j states %j: %s", (text, wanted, isStated) => {
+  expect(statesText(text, wanted)).toBe(isStated);
 });

@@ -53,8 +53,7 @@ function mergeOver(base: ServerTable, overlay: ServerOverlay | undefined, option
   const inherited = provided === undefined ? {} : buildServers(base.servers, provided.build);
   if (overlay === undefined) return { own: {}, all: inherited, problems: [] };
   // What is removed or changed has to be there.
-  const isThere = (name: string): boolean =>
-    overlay.table["inherit"] !== false && Object.hasOwn(base.written, name);
+  const isThere = (name: string): boolean => Object.hasOwn(base.written, name);
   const entries = Object.entries(overlay.table).filter(
     ([name, entry]) => typeof entry === "boolean" || saysKind(entry) || isThere(name),
   );
