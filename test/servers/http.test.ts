@@ -142,6 +142,22 @@ describe("a server over Streamable HTTP", () => {
     expect(session.lost.reason).toBe(error);
   });
 
+  it("is asked three times for the rest of a stream, and again after each new event", async () => {
+    const asked: unknown[] = [];
+    const { session } = await startOver(({ request, response, message }) => {
+      const last = request.headers["last-event-id"];
+      if (message.method !== "tools/call" && last === undefined) return false;
+      startEvents(response);
+      if (last !== undefined) asked.push(last);
+      const isNew = last === undefined || asked.length === 2;
+      response.end(isNew ? `id: ${asked.length}\nretry: 1\ndata:\n\n` : "");
+      return true;
+    });
+    const outcome = await session.callTool("echo", {}, callOptions());
+    expect(outcome).toMatchObject({ message: "the server ended the response without an answer" });
+    expect(asked).toEqual(["0", "0", "2", "2", "2"]);
+  });
+
   it("that stops is lost, with all its pending calls and later ones", async () => {
     const { session, server } = await startOver(onCall(() => undefined));
     const call = (): Promise<McpvalsError> => rejection(session.callTool("echo", {}, callOptions()));
