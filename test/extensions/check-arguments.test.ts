@@ -102,6 +102,11 @@ describe("arguments of an operation", () => {
     ]);
   });
 
+  it("may have any name that a pattern allows, also beside a template", async () => {
+    const schema = { type: "object", patternProperties: { "^x-": {} }, additionalProperties: false };
+    expect(await messages({ "x-a": 1, "x-b": "{x}" }, schema)).toEqual([]);
+  });
+
   it("have a schema that cannot be used", async () => {
     expect(await messages({}, { type: "objekt" })).toEqual([
       expect.stringMatching(/^x\.do: its JSON Schema cannot be used: /),

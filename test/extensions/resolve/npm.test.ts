@@ -87,15 +87,20 @@ function npmDouble({ packages, requests }: NpmRegistry): RunNpm {
     }
     const home = join(cwd, "node_modules", name);
     await mkdir(home, { recursive: true });
-    const manifest: { optionalDependencies?: object } = found.manifest ?? {};
+    const manifest: { optionalDependencies?: object; bundleDependencies?: readonly string[] } =
+      found.manifest ?? {};
     const files = { ...found.files, "package.json": JSON.stringify({ name, ...manifest }) };
     for (const [path, text] of Object.entries(files)) await writeFile(join(home, path), text);
     const optional = Object.keys(manifest.optionalDependencies ?? {}).map((each) => [
       `node_modules/${each}`,
       { integrity: "sha512-x", optional: true, ...packages.get(each)?.[0]?.manifest },
     ]);
+    const bundled = (manifest.bundleDependencies ?? []).map((each) => [
+      `node_modules/${name}/node_modules/${each}`,
+      { inBundle: true },
+    ]);
     const locked = { [`node_modules/${name}`]: { integrity: integrity(found) } };
-    const lock = { packages: { "": {}, ...locked, ...Object.fromEntries(optional) } };
+    const lock = { packages: { "": {}, ...locked, ...Object.fromEntries([...optional, ...bundled]) } };
     await writeFile(join(cwd, "package-lock.json"), JSON.stringify(lock));
     return "";
   };
@@ -148,6 +153,12 @@ test("a package with what it depends on, and no script of it is run", async () =
   expect(await resolver("a").pin(use("@1").package, "1.1.0", undefined)).toEqual(locked);
   expect(registry.requests).toEqual([]);
   expect(await resolver("a").newest(use("@1").package)).toBe("1.2.0");
+});
+
+test("what a package brings itself needs no checksum of its own", async () => {
+  const manifest = { bundleDependencies: ["inner"], bin: "main.js" };
+  const { quick } = await scene({ "@acme/demo": [demo("1.0.0", { manifest })] });
+  expect((await quick("a").resolve(use("@1"), undefined, normally)).extension.version).toBe("1.0.0");
 });
 
 test("what depends on the platform is locked for it alone", async () => {
