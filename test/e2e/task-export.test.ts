@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { chmodSync, readdirSync, readFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
@@ -213,6 +213,16 @@ steps:
     });
     expect(outcome).toEqual({ code: 0, stdout: "", stderr: "" });
     expect(readFileSync(join(folder.path, "new/task.json"), "utf8")).toBe(stdout);
+  });
+
+  it("refuses files that are more than 64 MiB together", async () => {
+    const spec = { prompt: "p", fixtures: ["a", "b"], verify: [{ command: { run: "false" } }] };
+    const task = { kind: "Task", apiVersion: "mcp-eval/v1", metadata: { name: "big" }, spec };
+    using folder = folderOf({ "t.json": task, a: "", b: "" });
+    for (const name of spec.fixtures) truncateSync(join(folder.path, name), 33 * 1024 * 1024);
+    await expect(exportFile("t.json", { cwd: folder.path, allowOutside: false })).rejects.toMatchObject({
+      message: "the files of big are more than 64 MiB together, too much for one document",
+    });
   });
 
   it.each([

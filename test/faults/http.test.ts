@@ -6,8 +6,8 @@ import {
   startHttpFixture,
 } from "../fixtures/servers/http-server.ts";
 import type { Ended } from "../support/faults.ts";
-import { expectExit, expectVerdict, type Fault, type Faults, runAll } from "./faults.ts";
-import { closedAddress } from "./support.ts";
+import { expectExit, expectVerdict, type Fault, type Faults, runAll } from "./support.ts";
+import { closedAddress } from "../e2e/support.ts";
 
 type HttpFault = Omit<Fault, "server" | "test"> & {
   /** Answers an exchange itself, and then gives true. */

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Ended } from "../support/faults.ts";
-import { answer, expectExit, expectVerdict, type Faults, raw, runAll, saysHi } from "./faults.ts";
-import { fixtureServer } from "./support.ts";
+import { answer, expectExit, expectVerdict, type Faults, raw, runAll, saysHi } from "./support.ts";
+import { fixtureServer } from "../e2e/support.ts";
 
 const server = fixtureServer();
 const hi = { expectedResult: "hi" };

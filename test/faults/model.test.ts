@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, it } from "vitest";
 import type { TrialResult } from "../../src/core/report/result.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { type Ended, runFaulty } from "../support/faults.ts";
-import { expectExit, strings } from "./faults.ts";
-import { fixtureServer, trialOf } from "./support.ts";
+import { expectExit, strings } from "./support.ts";
+import { fixtureServer, trialOf } from "../e2e/support.ts";
 
 /** What a model does when it is asked for the nth time, counting from 0, and what has to come of it. */
 interface ModelFault {

@@ -6,7 +6,7 @@ import { exitCode } from "../../src/core/report/trial-result.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { root, runCli } from "../support/cli.ts";
 import { expectSameWhenRead, type FaultyRun, startRun, until } from "../support/faults.ts";
-import { fixtureServer } from "./support.ts";
+import { fixtureServer } from "../e2e/support.ts";
 
 const quick = Array.from({ length: 3 }, (_one, index) => ({
   name: "echo",

@@ -4,7 +4,7 @@ import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { runCli } from "../support/cli.ts";
 import { type FakeScript, startFakeProvider } from "../support/fake-provider.ts";
 import { type Ended, expectSameWhenRead, type FaultyRun, runsOf, startRun } from "../support/faults.ts";
-import { fixtureServer, trialOf } from "./support.ts";
+import { fixtureServer, trialOf } from "../e2e/support.ts";
 
 type Test = NonNullable<Config["toolHealthSuites"]>[number]["tests"][number];
 

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { exitCode } from "../../src/core/report/trial-result.ts";
 import { type Ended, runFaulty } from "../support/faults.ts";
-import { type ServerConfig, trialOf } from "./support.ts";
+import { type ServerConfig, trialOf } from "../e2e/support.ts";
 
 export type ToolTest = NonNullable<Config["toolHealthSuites"]>[number]["tests"][number];
 

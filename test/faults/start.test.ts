@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Ended } from "../support/faults.ts";
-import { expectExit, expectVerdict, type Fault, type Faults, runAll, type ToolTest } from "./faults.ts";
-import { fixtureServer } from "./support.ts";
+import { expectExit, expectVerdict, type Fault, type Faults, runAll, type ToolTest } from "./support.ts";
+import { fixtureServer } from "../e2e/support.ts";
 
 const test: ToolTest = { name: "echo", args: { message: "hi" }, expectedResult: "hi" };
 const soon = { startupTimeout: 1000 };

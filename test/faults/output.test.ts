@@ -6,7 +6,7 @@ import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { type CliOutcome, folderOf, root, runCli } from "../support/cli.ts";
 import { runsOf, startRun } from "../support/faults.ts";
-import { configFile, fixtureServer } from "./support.ts";
+import { configFile, fixtureServer } from "../e2e/support.ts";
 
 const echo = { name: "echo", args: { message: "hi" }, expectedResult: "hi" };
 

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { expectSameWhenRead, type FaultyRun, startRun, until } from "../support/faults.ts";
-import { fixtureServer, trialOf } from "./support.ts";
+import { fixtureServer, trialOf } from "../e2e/support.ts";
 
 const ways = {
   "to the process": (pid: number) => process.kill(pid, "SIGINT"),
