@@ -62,7 +62,7 @@ it("a trial records 128 MiB: whoever sends more ends it, is named, and ends no o
   ]);
   expect(code).toBe(3);
   expect(peak).toBeLessThan(1000);
-});
+}, 120_000);
 
 const nested = "sent a message nested more than 400 levels deep";
 const heavy = "sent a message of so many values that it would take more than 128 MiB of memory";
@@ -94,7 +94,7 @@ it("a message is measured before it is parsed", async () => {
     "pass",
     ...large("gzip", "sent a message of more than 10485760 bytes"),
   ]);
-});
+}, 120_000);
 
 it("a list of tools that never ends makes the server one that did not start", async () => {
   const servers = { pages: hostileServer("attack=pages", "count=100000000") };
@@ -184,22 +184,20 @@ describe("an agent program", () => {
       `error agent/failed: agent wideLine could not act: it ${wide}`,
       "pass",
     ]);
-  });
+  }, 120_000);
 
-  it("may write 256 MiB", async () => {
-    const attacks = {
-      asked: ["acp", "asked", "count=1000", "bytes=9000000"],
-      thoughts: ["acp", "thoughts", "count=1000", "bytes=9000000"],
-    };
-    const agents = [...Object.keys(attacks), "good"];
-    using run = startRun(agentsOf(attacks), { args: agents.flatMap((name) => ["--agent", name]) });
-    const { result: outcome, peak } = await run.ended();
-    const told = (name: string): string => `agent ${name} wrote more than 256 MiB in one trial`;
-    expect(outcome.trials.map(({ verdict, error }) => [verdict, error?.message])).toEqual([
-      ["error", told("asked")],
-      ["error", told("thoughts")],
-      ["pass", undefined],
-    ]);
-    expect(peak).toBeLessThan(1000);
-  });
+  it.each(["asked", "thoughts"])(
+    "that sends `%s` without end may write 256 MiB",
+    async (attack) => {
+      const config = agentsOf({ bad: ["acp", attack, "count=1000", "bytes=9000000"] });
+      using run = startRun(config, { args: ["--agent", "bad", "--agent", "good"] });
+      const { result: outcome, peak } = await run.ended();
+      expect(outcome.trials.map(({ verdict, error }) => [verdict, error?.message])).toEqual([
+        ["error", "agent bad wrote more than 256 MiB in one trial"],
+        ["pass", undefined],
+      ]);
+      expect(peak).toBeLessThan(1000);
+    },
+    120_000,
+  );
 });
