@@ -89,47 +89,32 @@ export function agentsIn(
 }
 
 /**
- * What models took part, as short sentences: tokens by agent, `no model took part`, or that a model was to take part
+ * What models took part, as short sentences: tokens by agent, `no model took part`, or that a model was configured
  * and none answered; and who judged. Empty when it is not known, as with agents that run their own.
  */
 export function describeModels(
   trials: readonly TrialResult[],
   { agents, judge }: Pick<RunEnvironment, "agents" | "judge">,
 ): string[] {
-  const asked = trials.reduce<Usage | undefined>(
-    (sum, { judgeUsage }) => (judgeUsage === undefined ? sum : addUsage(sum, judgeUsage)),
-    undefined,
-  );
+  const used = new Map<string | null, Usage>();
+  let asked: Usage | undefined;
+  for (const { agent, usage, judgeUsage } of trials) {
+    if (usage !== undefined) used.set(agent, addUsage(used.get(agent), usage));
+    if (judgeUsage !== undefined) asked = addUsage(asked, judgeUsage);
+  }
   const tokens = asked === undefined ? "" : ` (${describeUsage(asked)})`;
   const judged = judge === undefined ? [] : [`judged by ${visibleText(judge.model)}${tokens}`];
-  return [...describeActing(trials, agents, judge !== undefined), ...judged];
-}
-
-function describeActing(
-  trials: readonly TrialResult[],
-  agents: readonly AgentSummary[],
-  isJudged: boolean,
-): string[] {
-  const used = usageByAgent(trials);
   if (used.size > 0) {
-    return [...used].map(([agent, usage]) => {
+    const acted = [...used].map(([agent, usage]) => {
       const who = used.size > 1 && agent !== null ? `${visibleText(agent)}: ` : "";
       return `${who}${describeUsage(usage)}`;
     });
+    return [...acted, ...judged];
   }
   const acting = agentsIn(trials, agents);
-  if (acting.some((agent) => agent.model !== undefined)) return ["no model answered"];
-  return acting.every((agent) => agent.type in withoutModel)
-    ? [isJudged ? "no model acted" : "no model took part"]
-    : [];
-}
-
-function usageByAgent(trials: readonly TrialResult[]): Map<string | null, Usage> {
-  const used = new Map<string | null, Usage>();
-  for (const { agent, usage } of trials) {
-    if (usage !== undefined) used.set(agent, addUsage(used.get(agent), usage));
-  }
-  return used;
+  if (acting.some((agent) => agent.model !== undefined)) return ["no model answered", ...judged];
+  const isKnown = acting.every((agent) => agent.type in withoutModel);
+  return [...(isKnown ? [judge === undefined ? "no model took part" : "no model acted"] : []), ...judged];
 }
 
 function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }: Usage): string {

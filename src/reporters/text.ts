@@ -193,27 +193,19 @@ export interface ClipLimits {
  * Text of others as printable lines, shortened; what was left out is said in its place. A tail is led by the line
  * that looks like the error itself, when that would be left out.
  */
-export function clipLines(text: string, limits: ClipLimits): string[] {
-  const { characters, keep = "head" } = limits;
+export function clipLines(text: string, { lines: most, characters, keep = "head" }: ClipLimits): string[] {
   const trimmed = text.replace(/[\r\n]+$/u, "");
-  const cut = trimmed.length - characters;
-  const kept =
-    cut <= 0
-      ? trimmed
-      : keep === "head"
-        ? trimmed.slice(0, characters)
-        : trimmed.slice(trimmed.length - characters);
-  const lines = visibleLines(kept);
-  const extra = lines.length - limits.lines;
-  if (keep === "tail") {
-    const tail = extra > 0 ? lines.slice(extra) : lines;
-    const before = [trimmed.slice(0, Math.max(0, cut)), lines.slice(0, Math.max(0, extra)).join("\n")];
-    const error = errorLine(before.join(""));
-    if (error !== undefined) return [error, "…", ...tail.slice(Math.max(0, tail.length - limits.lines + 1))];
-    return [...noteOf(Math.max(0, extra), cut, "before"), ...tail];
+  const cut = Math.max(0, trimmed.length - characters);
+  if (keep === "head") {
+    const lines = visibleLines(trimmed.slice(0, characters));
+    return [...lines.slice(0, most), ...noteOf(lines.length - most, cut, "more")];
   }
-  const shown = extra > 0 ? lines.slice(0, limits.lines) : lines;
-  return [...shown, ...noteOf(Math.max(0, extra), cut, "more")];
+  const lines = visibleLines(trimmed.slice(cut));
+  const extra = Math.max(0, lines.length - most);
+  const tail = lines.slice(extra);
+  const error = errorLine(trimmed.slice(0, cut) + lines.slice(0, extra).join("\n"));
+  if (error !== undefined) return [error, "…", ...tail.slice(Math.max(0, tail.length - most + 1))];
+  return [...noteOf(extra, cut, "before"), ...tail];
 }
 
 /** Text of others on one line, shortened to about `characters`. */
