@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { agentPresets } from "./model.ts";
-import { acpOfPreset, commandOfPreset } from "./config/agent.ts";
+import { agentPresets } from "../model.ts";
+import { acpOfPreset, commandOfPreset } from "../config/agent.ts";
 
 describe("acpOfPreset", () => {
   it.each([

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import * as z from "zod";
 import { formatKeyPath, valueAt } from "./json.ts";
 import {
   interpolate,
@@ -12,6 +13,8 @@ import {
   previewJson,
   repeatedKey,
 } from "./read-json.ts";
+import { readLeniently } from "./lenient-reader.ts";
+import { parseStrictYaml } from "./parse-yaml.ts";
 
 describe("parseStrictJson", () => {
   it("gives what JSON.parse gives", () => {
@@ -279,4 +282,111 @@ it("finds values by their own members only", () => {
   expect(valueAt(document, ["a", "length"])).toBe(1);
   expect(valueAt(document, ["toString"])).toBeUndefined();
   expect(valueAt("text", [0])).toBeUndefined();
+});
+
+it("reads what YAML there is", async () => {
+  expect(await parseStrictYaml("a: 1\nb: [&x {c: d}, *x]\n1: e\n")).toEqual({
+    a: 1,
+    b: [{ c: "d" }, { c: "d" }],
+    1: "e",
+  });
+  expect(await parseStrictYaml("")).toBeNull();
+});
+
+it.each([
+  ["a: {b: 1,\n  b: 2}", 'duplicate key "b", again at line 2, column 3'],
+  ['- 1: x\n  "1": y', 'duplicate key "1", again at line 2, column 3'],
+  ["a: [", /Flow sequence/],
+  ["a: &x [1]\nb: [*y]", /Unresolved alias/],
+])("refuses %j", async (text, message) => {
+  await expect(parseStrictYaml(text)).rejects.toThrow(message);
+});
+
+it("reads many keys in time linear to them", async () => {
+  const keys = Array.from({ length: 40_000 }, (_, index) => `k${index}: {}`);
+  expect(Object.keys((await parseStrictYaml(`{${keys.join(", ")}}`)) as object)).toHaveLength(40_000);
+}, 30_000);
+
+const schema = z.strictObject({
+  name: z.string(),
+  servers: z.record(z.string(), z.strictObject({ mcpUrl: z.string().optional() })).optional(),
+  labels: z.record(z.string(), z.string()).default({}),
+  parallel: z.boolean().optional(),
+  list: z.array(z.strictObject({ file: z.string() })).optional(),
+  either: z.union([z.literal(true), z.array(z.string()), z.strictObject({ a: z.string() })]).optional(),
+  several: z
+    .union([z.string(), z.strictObject({ a: z.string() }), z.strictObject({ b: z.string() })])
+    .optional(),
+  anything: z.custom<unknown>().optional(),
+});
+
+function readLenient(document: unknown) {
+  const { value, repairs, written } = readLeniently(document, schema);
+  return { value, repairs, written };
+}
+
+describe("a document that is read leniently", () => {
+  it("has its keys in the schema's case, but not those of tables", () => {
+    const { value, written } = readLenient({ NAME: "a", Servers: { MyServer: { MCPURL: "u" } } });
+    expect(value).toEqual({ name: "a", servers: { MyServer: { mcpUrl: "u" } } });
+    expect(written(["servers", "MyServer", "mcpUrl"])).toEqual(["Servers", "MyServer", "MCPURL"]);
+    expect(written(["servers", "MyServer", "missing"])).toEqual(["Servers", "MyServer", "missing"]);
+  });
+
+  it("prefers the exact key", () => {
+    const { value, repairs } = readLenient({ Name: "other", name: "a" });
+    expect(value).toEqual({ name: "a" });
+    expect(repairs).toMatchObject([{ kind: "unknown-key", path: ["Name"] }]);
+  });
+
+  it("leaves out unknown keys, and empty members", () => {
+    const { value, repairs } = readLenient({
+      name: "a",
+      parallel: null,
+      extra: 1,
+      list: [{ file: "f", fiel: 1 }],
+    });
+    expect(value).toEqual({ name: "a", list: [{ file: "f" }] });
+    expect(repairs).toMatchObject([
+      { kind: "unknown-key", path: ["extra"] },
+      { kind: "unknown-key", path: ["list", 0, "fiel"], known: ["file"] },
+    ]);
+  });
+
+  it("has texts for numbers, booleans and empty labels, and booleans for words", () => {
+    const { value, repairs } = readLenient({
+      name: 5,
+      labels: { port: 8080, on: true, none: null },
+      parallel: "Yes",
+    });
+    expect(value).toEqual({ name: "5", labels: { port: "8080", on: "true", none: "" }, parallel: true });
+    expect(repairs).toEqual([
+      { kind: "number-as-text", path: ["name"] },
+      { kind: "number-as-text", path: ["labels", "port"] },
+      { kind: "number-as-text", path: ["labels", "on"] },
+      { kind: "text-as-boolean", path: ["parallel"] },
+    ]);
+  });
+
+  it("reads the option of a union that fits, and leaves what is up to the author", () => {
+    expect(readLenient({ name: "a", either: { A: 1 } }).value).toEqual({ name: "a", either: { a: "1" } });
+    expect(readLenient({ name: "a", either: [1] }).value).toEqual({ name: "a", either: ["1"] });
+    expect(readLenient({ name: "a", either: true }).value).toEqual({ name: "a", either: true });
+    expect(readLenient({ name: "a", several: { B: 1 } })).toMatchObject({
+      value: { several: { B: 1 } },
+      repairs: [],
+    });
+    expect(readLenient({ name: "a", several: 1 }).value).toEqual({ name: "a", several: "1" });
+    const anything = { Any: null, n: 1 };
+    expect(readLenient({ name: "a", anything })).toMatchObject({ value: { anything }, repairs: [] });
+  });
+
+  it("leaves wrong types for the schema", () => {
+    expect(readLenient({ name: {}, list: "x", parallel: 1 }).value).toEqual({
+      name: {},
+      list: "x",
+      parallel: 1,
+    });
+    expect(readLenient("nonsense").value).toBe("nonsense");
+  });
 });
