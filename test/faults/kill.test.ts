@@ -82,8 +82,11 @@ describe.concurrent("a run whose servers heed nothing", () => {
   it("takes a signal that comes to the process and to its group for one", async () => {
     using run = await startHanging();
     const pid = run.cli.child.pid ?? 0;
+    // Stopped, it takes both when it goes on, however long this process needs to send them.
+    process.kill(pid, "SIGSTOP");
     process.kill(pid, "SIGTERM");
     process.kill(-pid, "SIGHUP");
+    process.kill(pid, "SIGCONT");
     const ended = await run.ended();
     expect([ended.code, ended.result.verdict, ended.left]).toEqual([130, "interrupted", []]);
   });
