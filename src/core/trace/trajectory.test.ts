@@ -245,6 +245,18 @@ describe("calls", () => {
     ]);
   });
 
+  it.each([
+    [["delay"], "delay"],
+    [["error", "delay"], "error"],
+    [["delay", "drop"], "drop"],
+  ] as const)("have of the faults %j the one that takes the answer away", (faults, fault) => {
+    const trial = new TrialEvents();
+    const { server, id } = trial.request("add", {});
+    for (const each of faults)
+      trial.emit({ type: "fault.injected", server, fault: each, method: "tools/call", tool: "add", id });
+    expect(trial.trajectory(task).calls).toMatchObject([{ fault }]);
+  });
+
   it("know how long they took", () => {
     const trial = new TrialEvents();
     const call = trial.request("add", {});
