@@ -199,6 +199,13 @@ describe("which version is meant", () => {
 });
 
 describe("what cannot be had", () => {
+  test("a draft, which only its authors are shown", async () => {
+    const { answer, resolver } = await releaseScene();
+    const release = { tag_name: "v1.0.0", draft: true, assets: [] };
+    answer("/tags/v1.0.0", (response) => response.end(JSON.stringify(release)));
+    await expectRefusal(resolver.newest(`${name}.0.0`), "not-found", "has no release v1.0.0");
+  });
+
   test("a platform that the release has no file for", async () => {
     const files = { "demo-plan9-mips.zip": "x", "other.txt": "y" };
     const { resolver } = await releaseScene({ tag: "v1.0.0", files });
