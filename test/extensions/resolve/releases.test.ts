@@ -5,6 +5,9 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
+import { defaultSandbox, type Task } from "../../../src/core/formats/model.ts";
+import { prepareExtensions } from "../../../src/extensions/prepare/prepare-extensions.ts";
+import { readLock, writeLock } from "../../../src/extensions/resolve/files.ts";
 import { type FetchOptions, fetchSource } from "../../../src/extensions/resolve/releases.ts";
 import { type MirrorRelease, tarOf, zipOf } from "../../support/release-mirror.ts";
 import {
@@ -196,6 +199,27 @@ describe("which version is meant", () => {
     const { resolver } = await releaseScene(...releases);
     await expectRefusal(resolver.newest(`github.com/${wanted}`), "not-found", text);
   });
+});
+
+test.each([true, false])("the lock is left as it is when it is frozen: %s", async (frozen) => {
+  const { folder, mirror, locked } = await resolvedScene(["v1.0.0"]);
+  const files = { "plan9-mips": { name: "demo-plan9-mips.zip", hash: noHash, tree: noHash } };
+  const path = join(folder, "mcp-eval.lock");
+  await writeLock(path, { version: 1, extensions: { [name]: { ...locked, files } } });
+  const spec = { alias: "x", package: name, dir: folder, config: {}, env: {}, sandbox: defaultSandbox };
+  await prepareExtensions({
+    tasks: [{ name: "t", portable: { dir: folder, extensions: { x: spec } } } as unknown as Task],
+    uses: new Map(),
+    dir: folder,
+    cwd: folder,
+    places: { cacheDir: join(folder, "cache"), releasesUrl: mirror.url, home: "/nowhere", env: {} },
+    validateSchema: () => Promise.resolve({ status: "valid" }),
+    secrets: [],
+    signal: new AbortController().signal,
+    frozen,
+  });
+  const { lock } = await readLock(folder);
+  expect(Object.keys(lock.extensions[name]?.files ?? {})).toHaveLength(frozen ? 1 : 2);
 });
 
 describe("what cannot be had", () => {
