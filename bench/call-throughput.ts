@@ -6,7 +6,7 @@ import type { StdioServerSpec } from "../src/core/formats/model.ts";
 import type { TraceEvent } from "../src/core/trace/events.ts";
 import { createRecorder } from "../src/core/trace/recorder.ts";
 import { createRedactor } from "../src/core/trace/redact.ts";
-import { startServer } from "../src/servers/start-server.ts";
+import { startServer } from "../src/servers/server-pool.ts";
 import { openBenchJournal } from "./journal.ts";
 import { inTurn, type Row } from "./measure.ts";
 

@@ -3,7 +3,7 @@ import { withoutUndefined } from "../core/formats/json.ts";
 import type { AgentPreset, Json } from "../core/formats/model.ts";
 import { jsonOf, objectOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
 import type { Emit, EventBody, Usage } from "../core/trace/events.ts";
-import { toolOrigin, type ToolOrigin } from "../core/trace/tool-origin.ts";
+import { toolOrigin, type ToolOrigin } from "../core/trace/tool-events.ts";
 import { presetOf } from "./agent-program.ts";
 import { longestMessage } from "./program-lines.ts";
 

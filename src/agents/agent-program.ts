@@ -10,7 +10,7 @@ import type { Preset } from "../core/formats/presets/preset.ts";
 import { presets } from "../core/formats/presets/presets.ts";
 import { longestExpansion, TextRoom } from "../core/templates/template.ts";
 import type { Emit } from "../core/trace/events.ts";
-import { makeFolder } from "../files/make-folder.ts";
+import { makeFolder } from "../files/files.ts";
 import { findProgram } from "../process/environment.ts";
 import {
   type ManagedProcess,

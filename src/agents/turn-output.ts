@@ -4,7 +4,7 @@ import type { AgentPreset, CommandOutput } from "../core/formats/model.ts";
 import type { OutputEvent, OutputReader, ToolUse } from "../core/formats/presets/preset.ts";
 import { presets } from "../core/formats/presets/presets.ts";
 import type { Emit, TurnEnd } from "../core/trace/events.ts";
-import { toolOrigin } from "../core/trace/tool-origin.ts";
+import { toolOrigin } from "../core/trace/tool-events.ts";
 import { ByteStore } from "../process/program-output.ts";
 import { loginDetails } from "./agent-program.ts";
 import { JsonLines, ProgramLines } from "./program-lines.ts";

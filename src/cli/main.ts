@@ -2,7 +2,7 @@
 import * as nodeModule from "node:module";
 import { join } from "node:path";
 import { cacheFolder } from "../load/cache-folder.ts";
-import { privateFolder } from "../files/ownership.ts";
+import { privateFolder } from "../files/files.ts";
 
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 if (major < 22 || (major === 22 && minor < 13)) {

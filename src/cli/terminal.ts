@@ -15,7 +15,7 @@ import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
 import { visibleJson, visibleLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
-import { makeFolder } from "../files/make-folder.ts";
+import { makeFolder } from "../files/files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { environment } from "../load/environment.ts";
 import { killAllNow } from "../process/process-tree.ts";

@@ -9,7 +9,7 @@ import { walkSteps } from "../core/formats/step.ts";
 import { type Artifact, exportTask, type TaskExport } from "../core/formats/task/task-export.ts";
 import type { TaskFiles } from "../core/formats/task/parse-task.ts";
 import { parseTemplate, taskRoots } from "../core/templates/template.ts";
-import { readRegularFile } from "../files/read-file.ts";
+import { readRegularFile } from "../files/files.ts";
 import { shownFrom } from "./environment.ts";
 import { rootMembers } from "./read/document.ts";
 import { readDataText } from "./read/read-document.ts";

@@ -9,7 +9,7 @@ import { type McpConfigServer, parseMcpConfigFile } from "../core/formats/eval-f
 import { interpolate } from "../core/formats/read-json.ts";
 import { asObject, isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject, ServerLifetime } from "../core/formats/model.ts";
-import { readRegularFile } from "../files/read-file.ts";
+import { readRegularFile } from "../files/files.ts";
 import { completeStdio, type LoadContext, lookupIn, shownFrom, variableNamed } from "./environment.ts";
 import type { FileProblems } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";

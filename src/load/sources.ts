@@ -2,7 +2,7 @@ import { type Dirent, existsSync, readdirSync, realpathSync, statSync } from "no
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import picomatch from "picomatch";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import { isForeign, ownUser } from "../files/ownership.ts";
+import { isForeign, ownUser } from "../files/files.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 
 /** Endings that a config file may have. */

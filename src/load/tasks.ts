@@ -7,7 +7,7 @@ import type { EvalExtensions } from "../core/formats/extension/extension-table-s
 import { withoutUndefined } from "../core/formats/json.ts";
 import { parseTask, type ParseTaskOptions, type TaskFiles } from "../core/formats/task/parse-task.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
-import { readRegularFile } from "../files/read-file.ts";
+import { readRegularFile } from "../files/files.ts";
 import {
   completeStdio,
   environment as readEnvironment,

@@ -7,7 +7,7 @@ import {
   localBinPath,
   mergeEnvironments,
 } from "./environment.ts";
-import { descendantsOf } from "./list-processes.ts";
+import { descendantsOf } from "./process-tree.ts";
 
 describe("baseEnvironment", () => {
   it("picks the variables that programs need, on POSIX by exact name", () => {

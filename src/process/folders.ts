@@ -5,8 +5,8 @@ import { chmod, lstat, mkdtemp, readdir, realpath, rename, rm } from "node:fs/pr
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { ownUser } from "../files/ownership.ts";
-import { livesElsewhere, ownIdentity } from "./list-processes.ts";
+import { ownUser } from "../files/files.ts";
+import { livesElsewhere, ownIdentity } from "./process-tree.ts";
 
 /** The purpose of a folder, a part of its name. */
 type Purpose = "work" | "sandbox" | "container" | "npm" | "contract" | "input" | "script" | "client";

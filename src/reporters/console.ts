@@ -7,33 +7,31 @@ import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import {
   agentsIn,
-  describeAgent,
-  describeMocks,
-  describeModels,
-  fullTitle,
-  groupName,
-  type Nameable,
-  taskTitle,
-  variantName,
-  type Variety,
-  varietyOf,
-} from "./names.ts";
-import { countPieces, Progress } from "./progress.ts";
-import {
   clipText,
   countOf,
   createStyle,
   cutToWidth,
+  describeAgent,
+  describeMocks,
+  describeModels,
   displayWidth,
   formatDuration,
   formatInteger,
+  fullTitle,
+  groupName,
+  type Nameable,
   padToWidth,
   type Page,
   paintFlow,
   paintText,
   type Piece,
+  taskTitle,
   type Tone,
+  variantName,
+  type Variety,
+  varietyOf,
 } from "./text.ts";
+import { countPieces, Progress } from "./progress.ts";
 
 /**
  * For people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and

@@ -6,15 +6,18 @@ import { visibleText, visibleXml } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import {
   agentsIn,
+  clipText,
+  createStyle,
   describeAgent,
   describeMocks,
   groupName,
+  type Page,
   taskTitle,
   variantName,
   type Variety,
   varietyOf,
-} from "./names.ts";
-import { clipText, createStyle, type Page, writePieces } from "./text.ts";
+  writePieces,
+} from "./text.ts";
 
 const messageCharacters = 1000;
 const page: Page = { style: createStyle(false), width: Infinity };

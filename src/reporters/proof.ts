@@ -9,11 +9,11 @@ import {
 import { nullAgentWarning } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
-import { describeMocks } from "./names.ts";
 import {
   clipText,
   countOf,
   cutToWidth,
+  describeMocks,
   displayWidth,
   formatDuration,
   padToWidth,

@@ -5,13 +5,13 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { findProgram } from "../process/environment.ts";
 import {
+  killMs,
   openMemoryOf,
   type ProcessInfo,
   processLister,
   signalDescendants,
   watchTree,
-} from "../process/list-processes.ts";
-import { killMs } from "../process/process-tree.ts";
+} from "../process/process-tree.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
 import { type Mount, type MountPlan, planMounts } from "./mounts.ts";
 import {

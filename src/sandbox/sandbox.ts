@@ -1,8 +1,7 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { settlesWithin, withDeadline } from "../process/deadline.ts";
-import { memoryOf, type ProcessInfo, signalDescendants, watchTree } from "../process/list-processes.ts";
-import { killMs } from "../process/process-tree.ts";
+import { killMs, memoryOf, type ProcessInfo, signalDescendants, watchTree } from "../process/process-tree.ts";
 import { ProgramOutput } from "../process/program-output.ts";
 import type { ManagedProcess, ProcessSpec, StopOptions, StoppedBy, StopResult } from "../process/spawn.ts";
 

@@ -6,7 +6,7 @@ import { checkText, excerpt } from "../core/checks/expectations.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { FileStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
-import { makeFolder } from "../files/make-folder.ts";
+import { makeFolder } from "../files/files.ts";
 import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
 import { isInWorkspace, orAbsent, resolveTaskPath } from "./task-path.ts";
 

@@ -17,8 +17,7 @@ import { McpvalsError, type SourceLocation } from "../core/errors/error.ts";
 import { isJsonObject, type Json } from "../core/formats/json.ts";
 import { JsonMeter } from "../core/formats/read-json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
-import { makeFolder } from "../files/make-folder.ts";
-import { readRegularFile } from "../files/read-file.ts";
+import { makeFolder, readRegularFile } from "../files/files.ts";
 
 const dataSync = promisify(fdatasync);
 const flushBytes = 64 * 1024;

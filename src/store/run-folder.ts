@@ -1,15 +1,16 @@
-import { writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { renameSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import * as z from "zod";
 import { McpvalsError } from "../core/errors/error.ts";
+import type { Task } from "../core/formats/model.ts";
 import type { Plan } from "../core/plan/plan.ts";
 import { jsonPieces, type RunResult } from "../core/report/result.ts";
 import type { RecordedRun } from "../core/report/trial-result.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
+import { isForeign, isLink, makeFolder, ownerOf, readRegularFile } from "../files/files.ts";
 import { Journal, type JournalContent, ReadBudget, readJournal } from "./journal.ts";
-import { isForeign, isLink, ownerOf } from "../files/ownership.ts";
-import { readRegularFile } from "../files/read-file.ts";
-import { makeFolder } from "../files/make-folder.ts";
 
 /** Default folder of runs, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
@@ -94,7 +95,7 @@ export function refusePlanted(cwd: string): void {
 }
 
 /** Makes git ignore a folder, unless it has a `.gitignore` already. Throws what the file system throws. */
-export function keepOutOfGit(folder: string): void {
+function keepOutOfGit(folder: string): void {
   try {
     writeFileSync(join(folder, ".gitignore"), "*\n", { flag: "wx" });
   } catch (error) {
@@ -224,4 +225,47 @@ async function isRunFolder(path: string): Promise<boolean> {
 
 function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
+}
+
+const file = join(dirname(defaultRunsFolder), "proofs.json");
+/** Maximum number of recorded tasks; the oldest are dropped first. */
+const mostTasks = 10_000;
+const largestFile = 1024 * 1024;
+const proofsSchema = z.object({ version: z.literal(1), tasks: z.array(z.string()) });
+
+/**
+ * Records in `.mcpvals/proofs.json` of the working folder that these tasks fail when the agent does nothing. A task that is
+ * changed later counts as unproven again. Throws `store/unwritable`, or what the file system throws.
+ */
+export function recordProofs(cwd: string, tasks: readonly Task[]): void {
+  refusePlanted(cwd);
+  const path = join(cwd, file);
+  const hashes = [...new Set([...readHashes(path), ...tasks.map(hashOf)])].slice(-mostTasks);
+  makeFolder(dirname(path));
+  keepOutOfGit(dirname(path));
+  writeFileSync(`${path}.part`, JSON.stringify({ version: 1, tasks: hashes }), { mode: 0o600 });
+  renameSync(`${path}.part`, path);
+}
+
+/** The tasks that {@link recordProofs} has not recorded as they are now. */
+export function unprovenTasks(cwd: string, tasks: readonly Task[]): readonly Task[] {
+  const known = new Set(readHashes(join(cwd, file)));
+  return tasks.filter((task) => !known.has(hashOf(task)));
+}
+
+/** Empty when the file is absent or invalid: then `run` only prints a note more. */
+function readHashes(path: string): readonly string[] {
+  try {
+    return proofsSchema.parse(JSON.parse(readRegularFile(path, largestFile).toString())).tasks;
+  } catch {
+    return [];
+  }
+}
+
+/** Limits and numbers of attempts do not change what a task checks. */
+function hashOf({ name, turns, verify, portable }: Task): string {
+  const { timeoutMs: _, runs: __, ...rest } = portable ?? {};
+  return createHash("sha256")
+    .update(JSON.stringify([name, turns, verify, rest]))
+    .digest("hex");
 }

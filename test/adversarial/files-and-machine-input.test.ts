@@ -23,7 +23,7 @@ import { unpackArchive } from "../../src/extensions/resolve/archive.ts";
 import { readLock } from "../../src/extensions/resolve/files.ts";
 import { projectNpmrc } from "../../src/extensions/resolve/npm.ts";
 import { packageProgram, readManifest } from "../../src/extensions/resolve/program.ts";
-import { readRegularFile } from "../../src/files/read-file.ts";
+import { readRegularFile } from "../../src/files/files.ts";
 import { findSources } from "../../src/load/sources.ts";
 import { removeFolder } from "../../src/process/folders.ts";
 import { readWorkspace } from "../../src/run/state-comparison.ts";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { procLister } from "../../src/process/list-processes.ts";
+import { procLister } from "../../src/process/process-tree.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import { root } from "../support/cli.ts";

@@ -3,7 +3,7 @@ import { basename, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Verdict } from "../../src/core/trace/events.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { procLister } from "../../src/process/list-processes.ts";
+import { procLister } from "../../src/process/process-tree.ts";
 import { type CliOutcome, folderOf, root, runCli } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 

@@ -2,8 +2,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type ProcessInfo, type ProcessLister, procLister } from "../../src/process/list-processes.ts";
-import { PosixProcessTree } from "../../src/process/process-tree.ts";
+import {
+  PosixProcessTree,
+  type ProcessInfo,
+  type ProcessLister,
+  procLister,
+} from "../../src/process/process-tree.ts";
 import { livingProcesses, start, untilLiving } from "./support.ts";
 
 const linux = process.platform === "linux";

@@ -1,8 +1,7 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { describe, expect, it, vi } from "vitest";
-import { procLister, psLister } from "../../src/process/list-processes.ts";
-import { killAllNow, PosixProcessTree } from "../../src/process/process-tree.ts";
+import { killAllNow, PosixProcessTree, procLister, psLister } from "../../src/process/process-tree.ts";
 import type { ManagedProcess } from "../../src/process/spawn.ts";
 import { fixtureServer, livingProcesses, start, untilDaemon, untilLiving } from "./support.ts";
 

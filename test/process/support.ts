@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { onTestFinished, vi } from "vitest";
-import { procLister } from "../../src/process/list-processes.ts";
+import { procLister } from "../../src/process/process-tree.ts";
 import { runMarker, runMarkerName } from "../../src/process/watchdog.ts";
 import { type ManagedProcess, spawnProcess } from "../../src/process/spawn.ts";
 

@@ -2,9 +2,8 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { connectClient, openGateway, programHost, transportTo } from "../gateway/support.ts";
 import { folderOf } from "../support/cli.ts";
-import { stdioSpec } from "../servers/support.ts";
-import { createRecord } from "../servers/support.ts";
-import { startServer } from "../../src/servers/start-server.ts";
+import { createRecord, stdioSpec } from "../servers/support.ts";
+import { startServer } from "../../src/servers/server-pool.ts";
 
 const modern = "2026-07-28";
 const dbhub = join(process.env["MCPVALS_AGENTS"] ?? "", "node_modules/@bytebase/dbhub/dist/index.js");

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Json } from "../../src/core/formats/json.ts";
-import { collectEvidence } from "../../src/core/report/collect-evidence.ts";
+import { collectEvidence } from "../../src/core/report/trial-result.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { checkRows, diffLines, evidenceRows, readEvidence } from "../../src/reporters/explain.ts";
 import { grade, request, response, textResult, trialOf, workflow } from "./samples.ts";

@@ -1,4 +1,10 @@
-import { collectEvidence } from "../../src/core/report/collect-evidence.ts";
+import {
+  averageScore,
+  collectEvidence,
+  runVerdict,
+  summarize,
+  trialVerdict,
+} from "../../src/core/report/trial-result.ts";
 import type { SerializedError } from "../../src/core/errors/error.ts";
 import type { Json, Task } from "../../src/core/formats/model.ts";
 import type { McpStep } from "../../src/core/formats/step.ts";
@@ -6,7 +12,6 @@ import type { EventBody, Grade, TraceEvent } from "../../src/core/trace/events.t
 import type { AgentSummary, Plan } from "../../src/core/plan/plan.ts";
 import type { Reporter, RunEnd, RunStart } from "../../src/core/report/reporter.ts";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
-import { averageScore, runVerdict, summarize, trialVerdict } from "../../src/core/report/trial-result.ts";
 
 /** A whole run as reporters hear of it. */
 export interface SampleRun {

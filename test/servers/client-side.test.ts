@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, test } from "vitest";
 import type { JsonObject, ServerSpec } from "../../src/core/formats/model.ts";
-import { startServer } from "../../src/servers/start-server.ts";
+import { startServer } from "../../src/servers/server-pool.ts";
 import type { CallOutcome, ClientSide, ServerSession } from "../../src/servers/client/session.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { askingServer, startAskingServer } from "../fixtures/servers/asking-server.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { defaultSandbox, type SandboxSpec, type StdioServerSpec } from "../../src/core/formats/model.ts";
-import { startServer } from "../../src/servers/start-server.ts";
+import { startServer } from "../../src/servers/server-pool.ts";
 import { checkSandboxes } from "../../src/servers/stdio/server-process.ts";
 import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
 import { fixtureServer } from "../process/support.ts";

@@ -3,7 +3,7 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { HttpServerSpec, ServerSpec, StdioServerSpec } from "../../src/core/formats/model.ts";
 import type { Emit, EventBody } from "../../src/core/trace/events.ts";
 import { localBinPath } from "../../src/process/environment.ts";
-import { startServer } from "../../src/servers/start-server.ts";
+import { startServer } from "../../src/servers/server-pool.ts";
 import type { CallOptions, ServerSession } from "../../src/servers/client/session.ts";
 import { fixtureServer } from "../process/support.ts";
 

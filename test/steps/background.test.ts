@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { CommandStep, ScriptStep } from "../../src/core/formats/step.ts";
-import { procLister } from "../../src/process/list-processes.ts";
+import { procLister } from "../../src/process/process-tree.ts";
 import { livingProcesses } from "../process/support.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { commandStepOf, playStep, scriptStepOf, testTrial } from "../support/program-steps.ts";

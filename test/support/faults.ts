@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { exitCode, replayRun } from "../../src/core/report/trial-result.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { procLister } from "../../src/process/list-processes.ts";
+import { procLister } from "../../src/process/process-tree.ts";
 import { runMarkerName } from "../../src/process/watchdog.ts";
 import { readRun } from "../../src/store/run-folder.ts";
 import { type CliOutcome, folderOf, root, runCli, type RunningCli, startCli } from "./cli.ts";

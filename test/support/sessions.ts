@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { Emit } from "../../src/core/trace/events.ts";
-import { startServer } from "../../src/servers/start-server.ts";
+import { startServer } from "../../src/servers/server-pool.ts";
 import type { TrialServer } from "../../src/servers/trial-server.ts";
 import type {
   CallOptions,

@@ -3,8 +3,8 @@ import { basename, join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
-import { makeFolder } from "../../files/make-folder.ts";
-import { evalPackages, migrateFile, type MigratedFile } from "../../load/migrate/migrate.ts";
+import { makeFolder } from "../../files/files.ts";
+import { evalPackages, type MigratedFile, migrateFile } from "../../load/migrate/migrate.ts";
 import type { SetExitCode } from "../flags.ts";
 import { workingFolder, writeError, writeFile } from "../terminal.ts";
 

@@ -4,7 +4,7 @@ import { exitCode } from "../../core/report/trial-result.ts";
 import { load } from "../../load/load.ts";
 import { prepare } from "../../run/prepare.ts";
 import { run } from "../../run/run.ts";
-import { unprovenTasks } from "../../store/proofs.ts";
+import { unprovenTasks } from "../../store/run-folder.ts";
 import {
   addReporterFlag,
   addSourceFlags,

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import type { AgentSpec, Eval, Json, Task } from "../../core/formats/model.ts";
 import type { Trial } from "../../core/plan/plan.ts";
-import { collectEvidence } from "../../core/report/collect-evidence.ts";
+import { collectEvidence } from "../../core/report/trial-result.ts";
 import {
   comparisonIn,
   isInTaskFolder,
@@ -23,7 +23,7 @@ import { type ProofEnd, proofLines, untouchedWarning } from "../../reporters/pro
 import type { ExtensionsOptions } from "../../run/extensions.ts";
 import { prepare } from "../../run/prepare.ts";
 import { run, type RunOptions } from "../../run/run.ts";
-import { recordProofs } from "../../store/proofs.ts";
+import { recordProofs } from "../../store/run-folder.ts";
 import { type ConfigQuery, extensionOptions, type ExtensionRunFlags } from "../flags.ts";
 import {
   abortOnInterrupt,

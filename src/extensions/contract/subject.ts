@@ -9,7 +9,7 @@ import type {
 import type { OperationContext } from "../../core/formats/extension/protocol.ts";
 import { defaultSandbox, type JsonObject } from "../../core/formats/model.ts";
 import { settlesWithin } from "../../process/deadline.ts";
-import { processLister } from "../../process/list-processes.ts";
+import { processLister } from "../../process/process-tree.ts";
 import { ProgramOutput } from "../../process/program-output.ts";
 import { spawnProcess } from "../../process/spawn.ts";
 import { noSandbox } from "../../sandbox/sandboxes.ts";

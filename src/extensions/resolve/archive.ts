@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import type { ReadEntry } from "tar";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { makeFolder } from "../../files/make-folder.ts";
+import { makeFolder } from "../../files/files.ts";
 import { messageOf } from "./files.ts";
 
 type Kind = "file" | "folder";

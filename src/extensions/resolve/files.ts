@@ -6,8 +6,7 @@ import type { ErrorCode } from "../../core/errors/catalogue.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { formatLock, type LockFile, parseLock } from "../../core/formats/extension/lock-file.ts";
 import { parseStrictYaml } from "../../core/formats/parse-yaml.ts";
-import { isForeign, ownerOf } from "../../files/ownership.ts";
-import { readRegularFile } from "../../files/read-file.ts";
+import { isForeign, ownerOf, readRegularFile } from "../../files/files.ts";
 
 /**
  * The error `extension/integrity` for a file, or all files of a folder, that is not what it must be; `expected` tells also who

@@ -1,6 +1,6 @@
 import { extname } from "node:path";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { FileTooLargeError, readRegularFile } from "../../files/read-file.ts";
+import { FileTooLargeError, readRegularFile } from "../../files/files.ts";
 import { SourceText, SyntaxProblems } from "../problems.ts";
 import { configExtensions } from "../sources.ts";
 import { type ConfigDocument, valueDocument } from "./document.ts";

@@ -10,7 +10,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json, JsonObject, OAuthSpec } from "../../core/formats/model.ts";
 import { createRedactor, isTraceWord, type Secret } from "../../core/trace/redact.ts";
-import { readRegularFile } from "../../files/read-file.ts";
+import { readRegularFile } from "../../files/files.ts";
 import { boundedFetch } from "../../process/bounded-fetch.ts";
 import { abortAfter } from "../../process/deadline.ts";
 import { loadSdk, type Sdk } from "../client/session.ts";
