@@ -1,8 +1,8 @@
+import { type ErrorDetails, McpvalsError, messageOf } from "../core/errors/error.ts";
 import { copyFile, lstat, readdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, isAbsolute, join } from "node:path";
 import type { ErrorCode } from "../core/errors/catalogue.ts";
-import { type ErrorDetails, McpvalsError } from "../core/errors/error.ts";
 import { templateNames, templatePlace } from "../core/formats/agent-templates.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { AcpAgentSpec, AgentPreset, AgentSkills, CommandAgentSpec } from "../core/formats/model.ts";
@@ -209,7 +209,7 @@ export async function copySkills(
     });
   } catch (cause) {
     if (cause instanceof McpvalsError) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw failure(`the skills cannot be copied: ${reason}`, cause);
   }
 }

@@ -1,3 +1,4 @@
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import {
   type ChildProcessWithoutNullStreams,
   spawn,
@@ -10,7 +11,6 @@ import { Socket } from "node:net";
 import { devNull } from "node:os";
 import { resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { McpvalsError } from "../core/errors/error.ts";
 import { settlesWithin } from "./deadline.ts";
 import { closed, createProcessTree, endSurvivors, forgetTree, killMs, rememberTree } from "./process-tree.ts";
 import {
@@ -285,7 +285,7 @@ async function explainCommand(error: unknown, { command, cwd }: Attempt): Promis
         "Run fewer trials at once (concurrency), or raise the limit (ulimit -u).",
       ];
     default: {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       return [`${start}: ${reason}`, "Run the same command in a terminal."];
     }
   }

@@ -1,8 +1,8 @@
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { createHash } from "node:crypto";
 import { type BigIntStats, createReadStream } from "node:fs";
 import { lstat, readdir, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { McpvalsError } from "../core/errors/error.ts";
 import type { Task } from "../core/formats/model.ts";
 import { walkSteps } from "../core/formats/step.ts";
 import { taskFolderName } from "../core/report/proof.ts";
@@ -175,7 +175,7 @@ async function readAll(path: string, name: string, options: ReadOptions): Promis
   try {
     await readFolder(path, name, options, state);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new McpvalsError("task/workspace", `cannot read all of ${name}: ${reason}`, { cause });
   }
   return state;

@@ -1,6 +1,6 @@
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { cp, lstat, readlink, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { McpvalsError } from "../core/errors/error.ts";
 import type { PortableTask } from "../core/formats/model.ts";
 import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 
@@ -64,7 +64,7 @@ async function failingAs<T>(what: string, work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (cause) {
     if (cause instanceof McpvalsError) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new McpvalsError("task/workspace", `the workspace ${what}: ${reason}`, { cause });
   }
 }

@@ -1,9 +1,9 @@
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { randomUUID } from "node:crypto";
 import { realpath, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { execPath, getgid, getuid } from "node:process";
-import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
@@ -353,7 +353,7 @@ async function removeContainer({ command, engine }: ContainerRuntime, name: stri
     if (exitCode === 0 || /no such container|no container with name/i.test(stderr)) return;
     reason = lastLine(stderr) ?? `exit code ${exitCode}`;
   } catch (error) {
-    reason = error instanceof Error ? error.message : String(error);
+    reason = messageOf(error);
   }
   const again = [...command, "rm", "--force", name].join(" ");
   process.emitWarning(`a container could not be removed, so remove it yourself (${again}): ${reason}`);

@@ -1,9 +1,9 @@
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { lstat, open, rename, rm, rmdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { checkText, excerpt } from "../core/checks/expectations.ts";
-import { McpvalsError } from "../core/errors/error.ts";
 import type { FileStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
 import { makeFolder } from "../files/files.ts";
@@ -29,7 +29,7 @@ export const fileStep: StepRunner<FileStep> = {
     } catch (cause) {
       context.signal.throwIfAborted();
       if (cause instanceof McpvalsError) throw cause;
-      const reason = cause instanceof Error ? cause.message : String(cause);
+      const reason = messageOf(cause);
       throw new McpvalsError("step/cannot-run", `cannot ${verbs[action.kind]} ${path}: ${reason}`, { cause });
     }
   },

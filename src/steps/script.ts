@@ -1,7 +1,7 @@
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { constants } from "node:fs";
 import { access, open, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { McpvalsError } from "../core/errors/error.ts";
 import type { ProgramText } from "../core/formats/weak-expectations.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
@@ -153,7 +153,7 @@ async function readHead(file: string): Promise<string> {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(headLength), 0, headLength);
     return buffer.toString("latin1", 0, bytesRead);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new McpvalsError("step/cannot-run", `the script cannot be read: ${reason}`, {
       hint: "Check the script's path, which starts from the task's folder.",
       cause,

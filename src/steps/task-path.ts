@@ -1,6 +1,6 @@
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { readlink, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { McpvalsError } from "../core/errors/error.ts";
 import type { TrialContext } from "./step-runner.ts";
 
 /**
@@ -41,7 +41,7 @@ export async function resolveTaskPath(
     return absolute;
   } catch (cause) {
     if (cause instanceof McpvalsError) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new McpvalsError("step/cannot-run", `the path ${quoted} cannot be followed: ${reason}`, { cause });
   }
 }

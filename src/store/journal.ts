@@ -1,3 +1,4 @@
+import { McpvalsError, messageOf, type SourceLocation } from "../core/errors/error.ts";
 import { createHash } from "node:crypto";
 import {
   closeSync,
@@ -13,7 +14,6 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { getHeapStatistics } from "node:v8";
 import { crc32 } from "node:zlib";
-import { McpvalsError, type SourceLocation } from "../core/errors/error.ts";
 import { isJsonObject, type Json } from "../core/formats/json.ts";
 import { JsonMeter } from "../core/formats/read-json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
@@ -214,7 +214,7 @@ async function* chunksOf(file: string): AsyncGenerator<Buffer> {
     if (!(await stat(file)).isFile()) throw new Error("it is not a regular file");
     yield* createReadStream(file, { highWaterMark: 1024 * 1024 }) as AsyncIterable<Buffer>;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new McpvalsError("store/corrupt", `the journal of the run cannot be read: ${reason}`, { cause });
   }
 }

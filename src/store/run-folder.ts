@@ -1,9 +1,9 @@
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { createHash } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
-import { McpvalsError } from "../core/errors/error.ts";
 import type { Task } from "../core/formats/model.ts";
 import type { Plan } from "../core/plan/plan.ts";
 import { jsonPieces, type RunResult } from "../core/report/result.ts";
@@ -171,10 +171,6 @@ function readDocument<T extends object>(
       cause,
     });
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 async function hasFile(folder: string, name: string): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { messageOf } from "../errors/error.ts";
 import { createScanner } from "jsonc-parser";
 import { longestExpansion, TextRoom } from "../templates/template.ts";
 import { formatKeyPath, type KeyPath } from "./json.ts";
@@ -76,7 +77,7 @@ function copyObject(value: object, path: KeyPath, state: State): Json {
       try {
         member = Reflect.get(value, key);
       } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = messageOf(error);
         member = refuse(`its getter threw: ${reason}`, place, state);
       }
       if (member !== undefined || state.mayBeAbsent?.(place) !== true)
@@ -188,7 +189,7 @@ export function readJsonText(text: string): JsonText {
     return { value: parseStrictJson(text) };
   } catch (error) {
     // The engine's words repeat a part of the text, in which a secret could not be recognised any more.
-    const words = error instanceof Error ? error.message : String(error);
+    const words = messageOf(error);
     return { reason: words.replace(/,? ?(?:\.\.\.)?"[\s\S]*"(?:\.\.\.)? is not valid JSON$/, "") };
   }
 }

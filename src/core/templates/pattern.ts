@@ -1,5 +1,5 @@
+import { McpvalsError, messageOf } from "../errors/error.ts";
 import { RE2JS } from "re2js";
-import { McpvalsError } from "../errors/error.ts";
 
 /** A regular expression that takes time linear in the text, whatever the two are. */
 export interface Pattern {
@@ -55,7 +55,7 @@ function compile(source: string): Pattern {
   try {
     return RE2JS.compile(source);
   } catch (cause) {
-    throw refused(source, cause instanceof Error ? cause.message : String(cause), cause);
+    throw refused(source, messageOf(cause), cause);
   }
 }
 

@@ -1,3 +1,4 @@
+import { McpvalsError, messageOf } from "../errors/error.ts";
 import {
   type FilterFunction,
   FunctionExpressionType,
@@ -6,7 +7,6 @@ import {
   type JSONPathNode,
   type JSONPathQuery,
 } from "json-p3";
-import { McpvalsError } from "../errors/error.ts";
 import type { Json, KeyPath } from "../formats/json.ts";
 import { compilePattern } from "./pattern.ts";
 
@@ -67,7 +67,7 @@ function failingAs<T>(what: string, path: string, work: () => T): T {
   try {
     return work();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new McpvalsError("task/json-path", `${JSON.stringify(path)} ${what}: ${reason}`, {
       cause,
       hint: "Paths follow RFC 9535, such as $.items[0].name or $.items[?@.ready == true].",

@@ -1,3 +1,4 @@
+import { messageOf } from "../../core/errors/error.ts";
 import formats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { jsonDifference } from "../../core/checks/json-difference.ts";
@@ -30,7 +31,7 @@ function schemaProblem(params: Json | undefined): string | undefined {
     compile(params);
     return undefined;
   } catch (error) {
-    return `its params cannot be compiled: ${error instanceof Error ? error.message : String(error)}`;
+    return `its params cannot be compiled: ${messageOf(error)}`;
   }
 }
 

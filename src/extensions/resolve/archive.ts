@@ -5,9 +5,8 @@ import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import type { ReadEntry } from "tar";
-import { McpvalsError } from "../../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { makeFolder } from "../../files/files.ts";
-import { messageOf } from "./files.ts";
 
 type Kind = "file" | "folder";
 

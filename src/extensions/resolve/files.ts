@@ -1,9 +1,9 @@
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { ErrorCode } from "../../core/errors/catalogue.ts";
-import { McpvalsError } from "../../core/errors/error.ts";
 import { formatLock, type LockFile, parseLock } from "../../core/formats/extension/lock-file.ts";
 import { parseStrictYaml } from "../../core/formats/parse-yaml.ts";
 import { isForeign, ownerOf, readRegularFile } from "../../files/files.ts";
@@ -49,10 +49,6 @@ export function unwritable(path: string, error: unknown): unknown {
 /** Whether an error of the file system has one of these codes. */
 export function hasCode(error: unknown, ...codes: readonly string[]): error is Error {
   return error instanceof Error && "code" in error && codes.includes(String(error.code));
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** Largest of the small text files about extensions, in bytes. */

@@ -1,6 +1,6 @@
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { existsSync, lstatSync, realpathSync, renameSync, type Stats, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, sep } from "node:path";
-import { McpvalsError } from "../../core/errors/error.ts";
 import { asList, asObject } from "../../core/formats/json.ts";
 import type { McpClient } from "../../core/formats/model.ts";
 import { readJsonText } from "../../core/formats/read-json.ts";
@@ -347,7 +347,7 @@ function attempt<T>(what: string, step: () => T, hint?: string): T {
 
 function cannot(what: string, cause: unknown, hint?: string): McpvalsError {
   if (cause instanceof McpvalsError) return cause;
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = messageOf(cause);
   return clientConfigError(`cannot ${what}: ${reason}`, { cause, ...(hint === undefined ? {} : { hint }) });
 }
 

@@ -1,6 +1,6 @@
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprotocol/client";
 import { contentProblem, isNoAnswer } from "../../core/checks/tool-result.ts";
-import { McpvalsError } from "../../core/errors/error.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { shortened } from "../../core/text/visible-text.ts";
@@ -190,8 +190,7 @@ export class ClientSession implements ServerSession {
       return { message, ...(status < 300 || isNoAnswer(status) ? { unusable: true } : {}) };
     }
     // Every error that the server sent comes with its original; others are made in this process.
-    if (!(data instanceof OriginalError))
-      return { message: error instanceof Error ? error.message : String(error), unusable: true };
+    if (!(data instanceof OriginalError)) return { message: messageOf(error), unusable: true };
     const { code, message, data: given } = data.error;
     return { message, code, ...(given === undefined ? {} : { data: given as Json }) };
   }

@@ -1,6 +1,6 @@
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import type { Client, CreateMessageResult, ElicitResult } from "@modelcontextprotocol/client";
 import type { ErrorCode } from "../../core/errors/catalogue.ts";
-import { McpvalsError } from "../../core/errors/error.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import type { JsonObject, ServerSpec } from "../../core/formats/model.ts";
 import { shortened } from "../../core/text/visible-text.ts";
@@ -215,7 +215,7 @@ function explainFailure(
       hint: `${hint} ${asked}`.trim(),
     });
   }
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   const other = otherVersion(error, step, sdk);
   // Errors that stand for an answer that could not be used, or never came, are not the server's.
   const isAnswer =

@@ -1,3 +1,4 @@
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -5,7 +6,6 @@ import type { AddressInfo } from "node:net";
 import { extname } from "node:path";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { McpvalsError } from "../../core/errors/error.ts";
 import { type JsonExcess, jsonExcess } from "../../core/formats/read-json.ts";
 import { ByteStore, LineReader } from "../../process/program-output.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
@@ -113,7 +113,7 @@ class LoopbackGateway implements Gateway {
     if (isForeign(request))
       return answerError(response, 403, errorCodes.server, "Forbidden: foreign Host or Origin");
     endpoint.handle(request, response).catch((error: unknown) => {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       answerError(response, 500, errorCodes.internal, `This is a bug in mcpvals: ${message}`);
     });
   }

@@ -1,5 +1,5 @@
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
-import { McpvalsError } from "../../core/errors/error.ts";
 import type { HttpAddress } from "../connections/host.ts";
 import { chunksOf, eventsOf, eventWithData, type ReadLimits, wholeOf } from "../http/event-stream.ts";
 import { explainStatus, explainUnreachable, type Place } from "../http/http-errors.ts";
@@ -241,7 +241,7 @@ class Forwarding {
       const isLost = request.method === "POST" && this.#unanswered.size > 0 && !this.#isResumable;
       if (isLost || error instanceof McpvalsError)
         this.#connection.lose(explainUnreachable(this.#place, error));
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       answerError(this.#response, 502, errorCodes.server, message);
     }
   }

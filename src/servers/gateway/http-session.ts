@@ -1,6 +1,6 @@
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { randomUUID } from "node:crypto";
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
-import { McpvalsError } from "../../core/errors/error.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
 import {
   answeredId,
@@ -129,7 +129,7 @@ class HttpSession {
     } catch (error) {
       if (error instanceof McpvalsError) this.#connection.lose(error);
       else if (!this.#isEnded) throw error;
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       return answerError(response, 502, errorCodes.server, message);
     }
     if (post === undefined && !response.destroyed) response.writeHead(202, this.#headers()).end();

@@ -1,4 +1,4 @@
-import { McpvalsError } from "../../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { shortened } from "../../core/text/visible-text.ts";
 import { HttpNoAnswer, isAccepted } from "../connections/host.ts";
 
@@ -53,7 +53,7 @@ export function explainUnreachable({ server, url }: Place, cause: unknown): Mcpv
   if (cause instanceof McpvalsError) return cause;
   // `fetch` wraps the system's error in one or more causes; its own message is always "fetch failed".
   let code: string | undefined;
-  let text = cause instanceof Error ? cause.message : String(cause);
+  let text = messageOf(cause);
   for (let error: unknown = cause; error instanceof Error;) {
     if ("code" in error && typeof error.code === "string") code ??= error.code;
     text = error.message || text;

@@ -1,3 +1,4 @@
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { randomBytes } from "node:crypto";
 import { realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import type {
@@ -6,7 +7,6 @@ import type {
   OAuthProtectedResourceMetadata,
   OAuthTokens,
 } from "@modelcontextprotocol/client";
-import { McpvalsError } from "../../core/errors/error.ts";
 import { isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json, JsonObject, OAuthSpec } from "../../core/formats/model.ts";
 import { createRedactor, isTraceWord, type Secret } from "../../core/trace/redact.ts";
@@ -208,7 +208,7 @@ export class TokenSource {
     try {
       return await work();
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       throw this.#unusable(auth, `it cannot be ${what}: ${this.clean(reason)}`, "Check `file` of `auth`.");
     }
   }
@@ -267,7 +267,7 @@ export class TokenSource {
 
   /** The message of the innermost cause, in one line and without secrets. */
   #excerpt(error: unknown): string {
-    let message = error instanceof Error ? error.message : String(error);
+    let message = messageOf(error);
     for (let cause = error; cause instanceof Error; cause = cause.cause) message = cause.message || message;
     const own = message.replace(/Invalid OAuth error response: [\s\S]*Raw body: /, "");
     const line = this.clean(own).replaceAll(/\s+/g, " ").trim();

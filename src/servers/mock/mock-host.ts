@@ -1,3 +1,4 @@
+import { messageOf } from "../../core/errors/error.ts";
 import type { ValidateSchema } from "../../core/checks/tool-result.ts";
 import type { MockServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
@@ -151,7 +152,7 @@ class MockChannel implements Channel {
     const { signal } = controller;
     this.#waiting.set(id, controller);
     const answer = await this.#server.answer(request, signal).catch((error: unknown) => {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       return errorAnswer(id, errorCodes.internal, `the mock could not answer: ${why}`).text;
     });
     if (this.#waiting.get(id) === controller) this.#waiting.delete(id);

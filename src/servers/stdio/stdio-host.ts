@@ -1,3 +1,4 @@
+import { messageOf } from "../../core/errors/error.ts";
 import { asObject, valueAt } from "../../core/formats/json.ts";
 import type { StdioServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
@@ -264,7 +265,7 @@ class StdioChannel implements Channel {
       if (ready === undefined) await this.#channel.send(wire);
       else this.#receive(withIdAt(ready, ["id"], id));
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       this.#receive(errorAnswer(id, errorCodes.internal, message));
     }
   }

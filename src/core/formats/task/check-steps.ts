@@ -4,8 +4,12 @@ import { type FindPlace, inIgnoredPath, inJsonPath, inPattern, nowhere } from ".
 import { selectJson } from "../../templates/select-json.ts";
 import { asObject, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
 import { answerValues, type HasNames, innerLists, type TextRole } from "../step.ts";
-import { leavesNothing } from "../weak-expectations.ts";
-import { emptyObjectProblem, isContainedEverywhere, schemaProblems } from "../weak-expectations.ts";
+import {
+  emptyObjectProblem,
+  isContainedEverywhere,
+  leavesNothing,
+  schemaProblems,
+} from "../weak-expectations.ts";
 import {
   checkOutput,
   checkPath,

@@ -1,3 +1,4 @@
+import { messageOf } from "../../errors/error.ts";
 import * as z from "zod";
 import { compilePattern } from "../../templates/pattern.ts";
 import { assertionKinds, type AssertionSet, type CallPattern } from "../model.ts";
@@ -178,7 +179,7 @@ function readTool(tool: string, path: KeyPath, reader: LenientReader): CallPatte
     return { pattern };
   } catch (error) {
     reader.refuse(`${formatKeyPath(path)} is not a valid RE2 pattern`, path, {
-      hint: error instanceof Error ? error.message : String(error),
+      hint: messageOf(error),
     });
     return undefined;
   }
