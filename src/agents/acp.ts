@@ -27,7 +27,7 @@ import { withModelProxy } from "./model-proxy.ts";
 import { ProgramLines } from "./program-lines.ts";
 
 export interface AcpAgentOptions {
-  /** Version of mcpvals, which the agent is told. */
+  /** Version of mcpvals, for the agent. */
   readonly version: string;
   /** Longest that the program may take for its first answer, and to begin a session, in milliseconds. */
   readonly startupMs?: number;

@@ -107,7 +107,7 @@ export class OperationFailed extends Error {
 
 /**
  * The JSON Schema (draft 2020-12) of what an operation takes, before defaults are filled in. It always says that it is an
- * object. Throws an Error for what is none or cannot be said.
+ * object. Throws an Error for an invalid one.
  */
 export function paramsSchema(params: z.ZodType): JsonObject {
   const schema = z.toJSONSchema(params, { io: "input", target: "draft-2020-12", override: withoutSafeRange });
@@ -138,7 +138,7 @@ function isFilled(list: Json | undefined): list is readonly Json[] {
 }
 
 /**
- * Runs an operation and gives what its host is told of the end. Throws whatever it throws but OperationFailed, and a
+ * Runs an operation and gives the answer for its host. Throws whatever it throws but OperationFailed, and a
  * TypeError for an outcome that is none.
  */
 export async function resultOf(
@@ -173,7 +173,7 @@ function checked(outcome: unknown): OperationResult {
   });
 }
 
-/** As the host will read it. What is no JSON is told of here, where it still is known whose fault it is. */
+/** As the host will read it. A value that is not JSON is reported here, where its operation is known. */
 function asJson(result: OperationResult): OperationResult {
   try {
     return JSON.parse(JSON.stringify(result)) as OperationResult;
@@ -205,7 +205,7 @@ export interface ExtensionDefinition<C, R> {
   readonly description?: string;
   /** Settings, an object. Without it the config is handed to `open` as it came. */
   readonly config?: z.ZodType<C>;
-  /** Runs once, before the first operation. When it throws, the host is told that the extension could not start. */
+  /** Runs once, before the first operation. When it throws, the host learns that the extension could not start. */
   readonly open?: (config: C, start: StartContext) => R | Promise<R>;
   /** Runs once, when the program ends in any regular way, if `open` has succeeded. */
   readonly close?: (resources: R) => void | Promise<void>;
@@ -246,7 +246,7 @@ export class RpcError extends Error {
   }
 }
 
-/** Most causes that are told. */
+/** Most causes that are reported. */
 const mostCauses = 5;
 
 /** The message of anything that was thrown, with the messages of its causes that it does not repeat. */

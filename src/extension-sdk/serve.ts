@@ -325,7 +325,7 @@ class Program<C, R> {
     try {
       const run = { ...context, phase, resources: this.#opened.resources, signal, log: this.#log };
       const work = operation.execute(args, run);
-      // Some operations do not heed their signal.
+      // Some operations ignore their signal.
       const givenUp = whenAborted(signal, noticeMs).then(() => Promise.reject(signal.reason as Error));
       return await Promise.race([work, givenUp]);
     } catch (error) {

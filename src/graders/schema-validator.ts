@@ -29,7 +29,7 @@ interface Job extends SchemaRequest {
 /**
  * Validates values against JSON Schemas that come from servers. Compiling such a schema generates code and its patterns
  * can run for ever, so both happen in a worker thread that is started on first use and ended when it takes too long.
- * One validation runs at a time, so that a schema that hangs costs nobody else's verdict.
+ * One validation runs at a time, so that a schema that hangs affects no other verdict.
  */
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;

@@ -75,7 +75,7 @@ function globSource(pattern: string, cwd: string): Source {
 
 /**
  * Finds the nearest config file from a folder upwards. Throws `config/foreign-owner` for one that another user may have put
- * there, since nobody named it and it may be a program.
+ * there, since the user did not name it and it may be a program.
  */
 function findUpwards(start: string, { SUDO_UID = "" }: EnvironmentVariables): string {
   // With sudo a user works in folders of their own.

@@ -41,7 +41,7 @@ export async function removeLeftovers(folder: string, prefix: RegExp): Promise<v
       const { uid } = await lstat(path);
       if (uid === (ownUser() ?? uid)) await removeFolder(path);
     } catch {
-      continue; // somebody else was faster, or it is not ours to remove
+      continue; // another process was faster, or this user may not remove it
     }
   }
 }

@@ -229,7 +229,7 @@ export interface ProcessInfo {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
-  /** When it started; only comparable within one machine. Tells a process from a later one with the same number. */
+  /** When it started; only comparable within one machine. Distinguishes a process from a later one with the same number. */
   readonly started: number;
 }
 
@@ -382,7 +382,7 @@ function listOrNone(): Promise<readonly ProcessInfo[]> {
     .catch(() => []);
 }
 
-/** A process number with a start time, which tells it from a later process with the same number. */
+/** A process number with a start time, which distinguishes it from a later process with the same number. */
 export interface ProcessIdentity {
   readonly pid: number;
   /** Absent where it is not available cheaply. */

@@ -270,7 +270,7 @@ export function checkRows({ name, expected, actual }: Check, said: string): read
   ];
 }
 
-/** Checks whose expected value, or also the actual one, is a description of ours and no data, so that it is not quoted. */
+/** Checks whose expected value, or also the actual one, is a description and not data, so that it is not quoted. */
 const described: ReadonlyMap<string, readonly string[]> = new Map<string, readonly string[]>([
   ...["exists", "file", "not"].map((name) => [name, ["expected", "actual"]] as const),
   ...["call", "items", "input"].map((name) => [name, ["expected"]] as const),

@@ -82,7 +82,7 @@ export class TrialState implements TrialContext, AsyncDisposable {
   /** Reserves the ports that the task's templates name. Rejects when the system has none. */
   async reservePorts(): Promise<void> {
     for (const name of this.#run.task.portable?.randomPorts ?? []) {
-      // Connections are closed at once: nobody answers here, and an open connection would delay closing the server.
+      // Connections are closed at once: nothing answers here, and an open connection would delay closing the server.
       const server = createServer((socket) => socket.destroy());
       server.listen(0, "127.0.0.1");
       await once(server, "listening");

@@ -13,7 +13,7 @@ import { openStdioHost } from "./stdio/stdio-host.ts";
 import { serveTrial, type TrialServer } from "./trial-server.ts";
 
 export interface ServerPoolOptions extends HostOptions {
-  /** Version of mcpvals, as servers are told. */
+  /** Version of mcpvals, for servers. */
   readonly version: string;
   /** Everything that will run. */
   readonly trials: readonly Trial[];
@@ -44,7 +44,7 @@ interface Entry {
   /** Counts the requests of all agents that the host serves; absent: each trial has its own count. */
   limiter?: RateLimiter;
   users: number;
-  /** It is given to nobody any more, and stopped with its last use. */
+  /** It is not shared any more, and is stopped after its last use. */
   isDropped: boolean;
 }
 

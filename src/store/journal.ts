@@ -58,7 +58,7 @@ export class Journal implements AsyncDisposable {
 
   /**
    * Adds an event, given with its JSON; it is on disk after the next {@link commit}, or within a moment. Never throws: a
-   * write that fails ends the record and is told by `commit`. What comes after the journal was closed belongs to no
+   * write that fails ends the record and is reported by `commit`. What comes after the journal was closed belongs to no
    * trial and is left out.
    */
   append(event: TraceEvent, json: string): void {

@@ -6,7 +6,7 @@ const marks = /\[(?:part of )?secret:[^\]]*\]|\[\*\*\*\]|‹\*\*\*›/g;
 const firstPrivate = 0xf_0000;
 
 /**
- * Whether a text contains another, ignoring case and what nobody sees, such as colours of terminals. The mark of a secret is found by the same mark only, never by the
+ * Whether a text contains another, ignoring case and invisible characters, such as terminal colours. The mark of a secret is found by the same mark only, never by the
  * words that it is made of: what stood there was a secret, not the word "secret".
  */
 export function containsText(text: string, wanted: string): boolean {

@@ -38,7 +38,7 @@ const goDuration = new RegExp(goDurationPattern);
 
 /**
  * Reads a duration as Go writes it: numbers with units, such as `300ms`, `1.5h`, `1h30m`. Gives milliseconds, or undefined
- * for what is none: without a unit, zero, negative, longer than a timer can wait.
+ * for an invalid one: without a unit, zero, negative, longer than a timer can wait.
  */
 export function parseGoDuration(text: string): number | undefined {
   if (!goDuration.test(text)) return undefined;
@@ -53,7 +53,7 @@ const byteUnits: Readonly<Record<string, number>> = { "": 1, k: 1024, m: 1024 **
 
 /**
  * Reads an amount of memory: a number of bytes, or a text such as `512MB`, `1.5GiB`, `64k`; a kilobyte is 1024 bytes. Gives
- * whole bytes, or undefined for what is none: nonsense, zero, negative, more than can be counted.
+ * whole bytes, or undefined for an invalid one: no number, zero, negative, too large.
  */
 export function parseByteSize(value: unknown): number | undefined {
   const bytes = typeof value === "string" ? parseByteText(value) : value;

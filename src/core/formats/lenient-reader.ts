@@ -96,7 +96,7 @@ export class LenientReader {
     else this.note(`${message} is ignored; did you mean "${near}"?`, path);
   }
 
-  /** Tells what is accepted and still may not be what the author wants. */
+  /** Reports what is accepted and still may not be what the author wants. */
   note(message: string, path: KeyPath): void {
     const location = this.#locate({ path: this.#written(path), at: "key" });
     if (this.#options.notes !== "line" && location !== undefined)

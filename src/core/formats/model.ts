@@ -110,7 +110,7 @@ export interface Task {
   readonly suite?: string;
   /** Names of the servers that a trial of this task starts. */
   readonly servers: readonly string[];
-  /** What the agent is told, in order; empty when no agent takes part. */
+  /** The prompts, in order; empty when no agent takes part. */
   readonly turns: readonly Turn[];
   /** Tools expected to be called, in order. */
   readonly expectTools: readonly string[];
@@ -188,9 +188,9 @@ export type SolutionAction =
 
 /** A call, by server and by name or pattern; both: one of the two has to fit. None: any call on that server. */
 export interface CallPattern {
-  /** Absent: any server, and the tools of the agent itself as far as it tells of them. */
+  /** Absent: any server, and the tools of the agent itself as far as it reports them. */
   readonly server?: string;
-  /** Only tools of the agent itself, as far as it tells of them; without `server`. */
+  /** Only tools of the agent itself, as far as it reports them; without `server`. */
   readonly source?: "builtin" | "skill";
   /** Name of the tool or prompt, or URI of the resource. */
   readonly name?: string;
@@ -207,7 +207,7 @@ export interface SkillPattern {
 
 /** What a task set asserts of the agent's calls. Absent: not looked at. */
 export interface AssertionSet {
-  /** Name of the grade that tells how they came out; absent: `assertions`. */
+  /** Name of the grade with their outcome; absent: `assertions`. */
   readonly grader?: string;
   readonly toolsUsed?: readonly CallPattern[];
   readonly requireAny?: readonly CallPattern[];

@@ -126,7 +126,7 @@ export type ParsedSandbox = z.output<typeof sandboxSchema>;
 
 type ResolvePath = (path: string) => string;
 
-/** A sandbox with what is said of it laid over another. `resolvePath` makes a path absolute that is relative to the file. */
+/** Merges the settings of a sandbox into another. `resolvePath` makes a path absolute that is relative to the file. */
 export function mergeSandbox(
   base: SandboxSpec,
   said: ParsedSandbox | undefined,

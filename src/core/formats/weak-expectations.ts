@@ -85,7 +85,7 @@ function filled(value: object): Json {
   return Array.isArray(value) ? names : Object.fromEntries(names.map((name) => [name, name]));
 }
 
-/** What is wrong with a JSON Schema that somebody wrote as an expectation: keywords that do not exist, and that it accepts everything. */
+/** What is wrong with a JSON Schema that is an expectation: keywords that do not exist, and that it accepts everything. */
 export function schemaProblems(schema: Json, path: KeyPath): Problem[] {
   const unknown = unknownKeywords(schema, path);
   if (unknown.length > 0 || canRefuse(schema, { root: schema, seen: [] })) return unknown;

@@ -116,7 +116,7 @@ export function actingAgents({ agents, tasks }: Pick<Eval, "agents" | "tasks">):
 /** The servers that a trial starts, by name, in the order in which they are declared. */
 export type ServerTable = Readonly<Record<string, ServerSpec>>;
 
-/** The servers that a trial of a task starts in a variant. Throws when the plan names what the eval lacks, a bug of ours. */
+/** The servers that a trial of a task starts in a variant. Throws when the plan names what the eval lacks, which is a bug. */
 export function effectiveServers(spec: Eval, task: Task, variant: string | undefined): ServerTable {
   if (variant !== undefined) {
     const servers = spec.variants?.find(({ name }) => name === variant)?.servers[task.name];

@@ -55,7 +55,7 @@ export interface NamedReporter {
   readonly reporter: Reporter;
 }
 
-/** What a reporter threw; it heard nothing more of the run. */
+/** What a reporter threw; it got no more events of the run. */
 export interface ReporterFailure {
   readonly reporter: string;
   readonly error: unknown;
@@ -67,7 +67,7 @@ export interface Multiplexer extends Required<Reporter> {
 }
 
 /**
- * Tells every reporter everything. A reporter that throws, or whose promise rejects, is dropped and its error kept in
+ * Passes every event to every reporter. A reporter that throws, or whose promise rejects, is dropped and its error kept in
  * `errors`: it can never end a run. `close` reaches dropped reporters too, so that what they hold is let go.
  * No method of the multiplexer throws or rejects.
  */

@@ -205,7 +205,7 @@ export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): V
   return (["fail", "error", "pass"] as const).find((verdict) => verdicts.includes(verdict)) ?? "skip";
 }
 
-/** A run as its folder tells it. */
+/** A run as its folder has it. */
 export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment"> {
   readonly plan: Plan;
   readonly events: readonly TraceEvent[];

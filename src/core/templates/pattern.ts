@@ -13,7 +13,7 @@ const kept = new Map<string, Pattern>();
 
 /**
  * Compiles a regular expression of RE2's syntax, inline flags such as `(?i)` included. Throws McpvalsError `task/pattern`
- * for what is none, and for the empty one, which would be found in every text.
+ * for an invalid one, and for the empty one, which would be found in every text.
  */
 export function compilePattern(source: string): Pattern {
   const known = kept.get(source);

@@ -18,7 +18,7 @@ export function visibleLines(text: string): string[] {
 }
 
 /**
- * Lines of others under a line of ours. The bar tells them from ours, so that no line that a server wrote can be taken for
+ * Foreign lines under a line of mcpvals. The bar distinguishes them, so that no line that a server wrote can be taken for
  * a verdict.
  */
 export function quotedLines(text: string): string[] {
@@ -86,7 +86,7 @@ function questionMarks(character: string): string {
 
 /**
  * Escape sequences of terminals (ECMA-48: CSI, and what is set off as a string such as OSC, which the next escape ends), and
- * characters that nobody sees: control characters but for white space, and what is ignorable by default.
+ * invisible characters: control characters but for white space, and what is ignorable by default.
  */
 const unseen =
   // oxlint-disable-next-line no-control-regex
@@ -101,7 +101,7 @@ export function plainText(text: string): string {
 export const dashes = String.raw`\-\u2010-\u2013\u2212\ufe63\uff0d`;
 
 /**
- * A text of at most so many characters, or so many of it and `…`. That tells a reader that something is missing, and what
+ * A text of at most so many characters, or so many of it and `…`. The mark shows that something is missing, and what
  * removes secrets that one may have been cut in two.
  */
 export function shortened(text: string, most: number): string {

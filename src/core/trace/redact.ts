@@ -147,7 +147,7 @@ export interface Redact {
   <T>(value: T): T;
   /**
    * The same for a value that was not redacted before: what looks like the mark of a secret in it is written with round
-   * brackets, or whoever writes `[secret:NAME]` would be taken for somebody who knows the secret.
+   * brackets, or a text with `[secret:NAME]` would be taken for one with the secret.
    */
   readonly fromOutside: <T>(value: T) => T;
   /** Whether a value with this JSON surely holds nothing to replace: one look at a text instead of a walk. */
@@ -284,7 +284,7 @@ function replaced(text: string, findings: readonly Finding[], markOf: (finding: 
   return [...blocks, ...pieces, text.slice(end)].join("");
 }
 
-/** Different values that are told apart; a server can make up keys without end. */
+/** Different values that are distinguished; a server can invent keys without end. */
 const mostLabels = 1000;
 
 /** Gives each secret value a name of its own, `NAME`, `NAME 2` and so on: two secrets must not look like one. */

@@ -61,7 +61,7 @@ type Started = EventOf<"step.started">;
 
 /**
  * Says how steps are called for a reader: a step's name or id, behind the names of the steps that it is in, such as
- * `hosts (host="b") › answers`. What is asked for by its name in the trace that no event tells keeps that name.
+ * `hosts (host="b") › answers`. A step that no event names keeps its name in the trace.
  */
 export function stepPaths(events: readonly TraceEvent[]): (step: string) => string {
   const steps = new Map<string, Started>();

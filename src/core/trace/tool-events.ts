@@ -230,7 +230,7 @@ function errorKindOf(call: ToolCall, events: readonly TraceEvent[]): ToolErrorKi
 }
 
 export interface ToolOriginOptions {
-  /** Who names the tool; absent: nobody known, so all ways to name tools are tried. */
+  /** Who names the tool; absent: unknown, so all ways to name tools are tried. */
   readonly preset?: AgentPreset;
   /** Names of the servers that the agent can reach. */
   readonly servers: readonly string[];
@@ -246,7 +246,7 @@ export interface ToolOrigin {
 }
 
 /**
- * Tells from an agent's name of a tool which server it is of. Agents replace characters that they do not allow in names,
+ * Finds the server of a tool by the agent's name of it. Agents replace characters that they do not allow in names,
  * so letters and digits alone are compared; of several servers that fit, the one with the longest name is meant.
  */
 export function toolOrigin(name: string, { preset, servers, skillTool }: ToolOriginOptions): ToolOrigin {

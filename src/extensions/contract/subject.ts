@@ -36,7 +36,7 @@ export interface ContractVerdict extends Finding {
 export interface Subject {
   readonly command: string;
   readonly args: readonly string[];
-  /** Absolute folder that it starts in, and that it is told to work in. */
+  /** Absolute folder that it starts in, and that it gets as its working folder. */
   readonly cwd: string;
   /** Its complete environment. */
   readonly env: Readonly<Record<string, string>>;

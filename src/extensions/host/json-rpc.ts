@@ -40,7 +40,7 @@ interface PendingRequest {
 }
 
 export interface JsonRpcStart extends Omit<ProcessStart, "protocol"> {
-  /** Is told of answers that were not requested; absent: they end the program. */
+  /** Called with answers that were not requested; absent: they end the program. */
   readonly onStray?: (problem: string) => void;
 }
 

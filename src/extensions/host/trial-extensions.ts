@@ -70,7 +70,7 @@ export interface ExtensionTrial {
   readonly dir: string;
   /** Absolute path of the trial's own folder. */
   readonly workspace: string;
-  /** The variables that operations are told. */
+  /** The variables that operations get. */
   readonly declared: Readonly<Record<string, string>>;
   readonly prompt: string;
   readonly agent: { readonly output: string } | undefined;

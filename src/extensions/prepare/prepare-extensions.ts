@@ -43,7 +43,7 @@ export interface PrepareOptions {
   readonly frozen?: boolean;
   /** Execute, fetch and write nothing; notes say what cannot be checked without that. */
   readonly lookOnly?: boolean;
-  /** Is told of work that takes time. */
+  /** Called when work begins that takes time. */
   readonly onProgress?: (message: string) => void;
 }
 

@@ -49,7 +49,7 @@ export interface PackageSource {
 /** What a source needs. */
 export interface SourceContext {
   readonly signal: AbortSignal;
-  /** Is told what is fetched, in one line. */
+  /** Called with one line for each download. */
   readonly onProgress: (message: string) => void;
 }
 

@@ -9,7 +9,7 @@ import { parseStrictYaml } from "../../core/formats/parse-yaml.ts";
 import { isForeign, ownerOf, readRegularFile } from "../../files/files.ts";
 
 /**
- * The error `extension/integrity` for a file, or all files of a folder, that is not what it must be; `expected` tells also who
+ * The error `extension/integrity` for a file, or all files of a folder, that is not what it must be; `expected` also says who
  * says so.
  */
 export function integrityError(mismatch: {

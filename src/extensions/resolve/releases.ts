@@ -131,7 +131,7 @@ export function releaseSource(
 
   /**
    * Fetches the checksums of a release; without any, the digests of the API take their place. `hashOf` gives what a file must
-   * be, undefined when nothing tells it. Throws McpvalsError `extension/integrity`, also when the checksums are not those of
+   * be, undefined when it is unknown. Throws McpvalsError `extension/integrity`, also when the checksums are not those of
    * the lock.
    */
   const checksOf = async ({ assets }: Release, shown: string, locked: LockedExtension | undefined) => {
@@ -325,7 +325,7 @@ function compareDigest(file: string, asset: Asset, found: string): void {
   if (digest === undefined || digest === found) return;
   throw integrityError({
     file,
-    expected: `${digest}, as its API tells`,
+    expected: `${digest}, as its API says`,
     found,
     hint: "The release contradicts itself: somebody changed a part of it. Tell the authors.",
   });

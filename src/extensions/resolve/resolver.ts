@@ -89,7 +89,7 @@ export interface ResolverOptions extends ExtensionPlaces {
   /** Absolute folder of the project, whose `.npmrc` names registries. Default: none. */
   readonly dir?: string;
   readonly signal: AbortSignal;
-  /** Is told what is fetched, in one line. */
+  /** Called with one line for each download. */
   readonly onProgress?: (message: string) => void;
   /** Default: the user's npm. */
   readonly runNpm?: RunNpm;

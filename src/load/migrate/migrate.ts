@@ -382,7 +382,7 @@ class Migration {
     isCall,
   }: WrittenStep & { readonly raw: RawStep; readonly isCall: boolean }): JsonObject {
     const isUsed = this.#expressions.used.has(raw.id);
-    // The id that stands beside the type, where the new form has such ids.
+    // The id beside the type, where the new form has such ids.
     const { given } = raw;
     const id = given !== undefined && /^[A-Za-z_][\w-]*$/.test(given) ? given : isUsed ? raw.id : undefined;
     const outputs = isUsed && isCall ? { outputs: { content: "{result | json $.content}" } } : {};

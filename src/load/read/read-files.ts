@@ -168,7 +168,7 @@ export interface ReadTasks {
   readonly tasks: readonly TaskFile[];
   /** Of files that are not taken as tasks although their authors may think so, in the order of the files. */
   readonly notes: readonly string[];
-  /** Of files that are something else of ours, and are not to be run with tasks. */
+  /** Of mcpvals' own files that are not run with tasks. */
   readonly others: readonly string[];
   /** Whether something is wrong with one of the files. */
   readonly isBroken: boolean;
@@ -272,7 +272,7 @@ export async function tasksOfPatterns(
 /** What a file of a folder or glob is. */
 type FoundFile =
   | { readonly kind: "task"; readonly document: ConfigDocument }
-  /** `foreign`: no task of ours, such as a manifest; `empty`: nothing but blanks, comments and the marks of YAML. */
+  /** `foreign`: not a task, such as a manifest; `empty`: only blanks, comments and YAML markers. */
   | { readonly kind: "foreign" | "empty" }
   /** No task, although its author may think so, or it is no place for it; `note` says why, and names the file. */
   | { readonly kind: "almost" | "other"; readonly note: string };
@@ -301,13 +301,13 @@ async function readTask(file: string, shown: string): Promise<FoundFile> {
   }
 }
 
-/** The group of an API of somebody else, such as `tekton.dev/v1`. */
+/** The API group of another tool, such as `tekton.dev/v1`. */
 const foreignVersion = /^[^/]*\.[^/]*\//;
 
 function kindOf(document: ConfigDocument, shown: string): FoundFile {
   const root = rootMembers(document.value);
   const [, version] = memberNamed(root, "apiVersion");
-  // A group with one of these words may be one that somebody has written for ours.
+  // A group with one of these words may be a misspelt one of mcpvals.
   if (typeof version === "string" && foreignVersion.test(version) && !/mcp|eval/i.test(version))
     return { kind: "foreign" };
   const kind = documentKind(root);
@@ -340,7 +340,7 @@ function kindOf(document: ConfigDocument, shown: string): FoundFile {
   }
 }
 
-/** Whether a value is a list with tasks of ours. */
+/** Whether a value is a list with tasks. */
 function hasTasks(list: unknown): boolean {
   return asList(list).some((item) => {
     const { kind, apiVersion } = asObject(item);

@@ -113,7 +113,7 @@ function means(text: string, document: Table): boolean {
   }
 }
 
-/** How a client's file tells of servers, by name. */
+/** How a client's file declares servers, by name. */
 export function serverEntries(
   endpoints: readonly GatewayEndpoint[],
   adapter: Pick<ClientAdapter, "http" | "bridge">,

@@ -232,7 +232,7 @@ function otherRun(folder: string, pid?: number): McpvalsError {
 const last = new Map<string, Promise<void>>();
 
 /**
- * Waits until nobody else in this process has a folder, and takes it; what is returned gives it back. Rejects with the
+ * Waits until no other trial of this process has a folder, and takes it; what is returned gives it back. Rejects with the
  * signal's reason when it aborts first.
  */
 async function takeFolder(folder: string, signal: AbortSignal): Promise<() => void> {

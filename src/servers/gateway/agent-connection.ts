@@ -166,7 +166,7 @@ function withoutDepth({ message }: WireMessage): WireMessage {
   return { message: JSON.parse(cut) as WireMessage["message"], text: cut };
 }
 
-/** Enough for what tells one message from another, such as the name of a tool. */
+/** Enough for the name of a tool or resource. */
 const shownLevels = 2;
 
 function cutAt(value: unknown, levels: number): unknown {

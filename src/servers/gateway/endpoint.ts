@@ -51,7 +51,7 @@ export function sessionOf({ request }: Pick<HttpExchange, "request">): string | 
 
 /** Answers an agent's HTTP requests with one kind of server. */
 export interface RequestHandler {
-  /** Answers a request. Rejects only for a bug of ours. */
+  /** Answers a request. Rejects only for a bug in mcpvals. */
   handle(exchange: HttpExchange): Promise<void>;
 }
 

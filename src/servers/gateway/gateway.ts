@@ -188,7 +188,7 @@ class AgentEndpoint implements EndpointContext {
     return connection;
   }
 
-  /** Answers a request over HTTP. Rejects only for a bug of ours. */
+  /** Answers a request over HTTP. Rejects only for a bug in mcpvals. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.#responses.add(response);
     const controller = new AbortController();

@@ -220,7 +220,7 @@ class HttpSession {
 
   /**
    * Sends a request or notification of the server's: on the response of the request that it names, else on the response of the
-   * latest request, else on the stream; what tells of changes goes to the stream first. If there is none of them, it waits.
+   * latest request, else on the stream; notifications of changes go to the stream first. If there is none of them, it waits.
    */
   #route(wire: WireMessage): void {
     const open = [...new Set(this.#posts.values())].filter(({ takesEvents }) => takesEvents);
@@ -275,7 +275,7 @@ function isAboutRequests({ message }: WireMessage): boolean {
   return "id" in message || ["notifications/message", "notifications/progress"].includes(message.method);
 }
 
-/** How long a request may take before the response begins, in milliseconds: clients give up when they hear nothing. */
+/** How long a request may take before the response begins, in milliseconds: clients give up when nothing arrives. */
 const silenceMs = 15_000;
 
 /**

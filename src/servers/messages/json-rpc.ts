@@ -40,7 +40,7 @@ export function errorAnswer(id: MessageId, code: number, message: string): WireM
 }
 
 /**
- * Reads one line as a JSON-RPC message; undefined if it is not one. It checks only what tells a message from other output,
+ * Reads one line as a JSON-RPC message; undefined if it is not one. It checks only what distinguishes a message from other output,
  * so that messages with invalid contents are recorded as messages.
  */
 export function parseMessage(line: Buffer): WireMessage | undefined {

@@ -283,6 +283,9 @@ export class ServerProcess {
   #gone(): McpvalsError {
     const lost: unknown = this.#lost.signal.reason;
     if (lost instanceof McpvalsError) return lost;
-    return new McpvalsError("server/exited", `server "${this.#name}" was stopped by us, so it hears nothing`);
+    return new McpvalsError(
+      "server/exited",
+      `server "${this.#name}" was stopped by mcpvals, so no message reaches it`,
+    );
   }
 }

@@ -301,7 +301,7 @@ describe("checksums that do not vouch", () => {
     [
       "one that the API's digest contradicts",
       (files) => ({ digests: true, ...listing({ ...files, [zip]: "other" }) }),
-      "as its API tells",
+      "as its API says",
     ],
     ["none at all", () => ({ checksums: false }), `${zip} of github.com/acme/demo v1.0.0 cannot be verified`],
   ])("%s", async (_, change, text) => {
@@ -320,7 +320,7 @@ describe("checksums that do not vouch", () => {
     const { program, answer, resolve, expectEmptyCache } = await scene({ digests: true });
     const { files } = await upstreamRelease("v1.0.0", program);
     answer("checksums.sha256", (response) => response.end(checksumsOf({ ...files, more: "more" })));
-    expect(await expectRefusal(resolve(), "integrity")).toMatch(/^checksums\.sha256 of .* as its API tells/);
+    expect(await expectRefusal(resolve(), "integrity")).toMatch(/^checksums\.sha256 of .* as its API says/);
     await expectEmptyCache();
   });
 

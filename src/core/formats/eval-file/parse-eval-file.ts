@@ -299,7 +299,7 @@ function readAssertions(
     if (list.length === 0) reader.checksNothing(`${formatKeyPath(at)} is empty, so it asserts nothing`, at);
     for (const [index, entry] of list.entries()) {
       const place = [...at, index];
-      // In the tool that the format comes from, either of the two suffices, which nobody expects.
+      // In the tool that the format comes from, either of the two suffices, which is unexpected.
       const pattern = Object.keys(entry).find((key) => key.endsWith("Pattern") && entry[key]);
       const name = pattern?.replace(/Pattern$/, "");
       if (pattern !== undefined && name !== undefined && entry[name]) {

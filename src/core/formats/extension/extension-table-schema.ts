@@ -57,7 +57,7 @@ export interface DeclaredExtension {
   readonly location?: SourceLocation;
 }
 
-/** Longest that an operation may take where nobody says anything. */
+/** Longest that an operation may take where no limit is given. */
 const usualOperationMs = 300_000;
 
 /** Without an eval, or with one that does not mention extensions. */

@@ -109,7 +109,7 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
   return withoutUndefined({ ok: true as const, task, servers: own, variants, notes, extensions });
 }
 
-/** Reads what the agent is told: a text, a file, or a list of these. No prompt: no turns. */
+/** Reads the prompts: a text, a file, or a list of these. No prompt: no turns. */
 function readPrompt(
   prompt: ParsedTaskFile["spec"]["prompt"] = [],
   files: TaskFiles,
