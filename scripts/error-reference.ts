@@ -44,7 +44,7 @@ function row(code: ErrorCode): string {
   return `| \`${code}\` | ${cell(title)} | ${cell(help)} |`;
 }
 
-/** Braces and brackets of a text as they are; only a bar would end the cell. */
+/** Escapes a text for a table cell. */
 function cell(text: string): string {
   return text.replaceAll("|", String.raw`\|`).replaceAll("<", "&lt;");
 }

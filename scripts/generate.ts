@@ -13,8 +13,8 @@ import { resultJsonSchema } from "../src/core/report/result.ts";
 import { manifestText } from "../src/extension-sdk/serve.ts";
 
 /**
- * Writes every generated file, or with `--check` compares them and sets the exit code to 1 when one is not current.
- * Adding a generated file is adding one line here.
+ * Writes every generated file; with `--check` only compares them, and exits with 1 if one is not current. To add a
+ * generated file, add one line here.
  */
 const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   "schemas/config.schema.json": () => json(configJsonSchema()),
@@ -48,7 +48,7 @@ function json(value: unknown): string {
   return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
-/** In the style that the formatter would give it, so that formatting the tree changes nothing. */
+/** Formats as the formatter of the repository does, so that formatting leaves the file unchanged. */
 async function formatted(path: string, text: string): Promise<string> {
   const { code, errors } = await format(path, text, options);
   if (errors.length > 0) throw new Error(`${path}: ${errors.map((error) => error.message).join("; ")}`);

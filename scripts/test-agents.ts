@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 /**
  * `npm run test:agents`: installs real agent programs, about 1.5 GB, into `node_modules/.cache/agents`, or into the folder
  * that MCPVALS_AGENTS names, and tests mcpvals with them: with an empty environment and home, and in a network namespace
- * that has only loopback. Linux only, since nothing else closes the network so surely. Names after `--` go to vitest.
+ * that has only loopback. Linux only, since other systems have no network namespaces. Names after `--` go to vitest.
  */
 const programs: Readonly<Record<string, string>> = {
   "@agentclientprotocol/claude-agent-acp": "0.101.0",
@@ -58,7 +58,7 @@ function runTests(): number {
     ...(main === undefined ? [] : [`MCPVALS_TEST_MAIN=${main}`]),
   ];
   const vitest = ["vitest", "run", "--config", "vitest.agents.config.ts", ...process.argv.slice(2)];
-  // Without being root, a user namespace gives the right to make one for the network.
+  // For users other than root, a user namespace (-r) is needed to create the network namespace.
   const alone = process.getuid?.() === 0 ? ["-n"] : ["-r", "-n"];
   const loopback = `ip link set lo up && exec "$@"`;
   const command = [...alone, "sh", "-c", loopback, "sh", "env", "-i", ...variables, ...vitest];

@@ -3,26 +3,26 @@ import * as z from "zod";
 
 export interface Limit {
   readonly ms: number;
-  /** For messages: `within 60s`, with the reason when it is shorter than was asked. */
+  /** For messages: `within 60s`, with the reason if it is shorter than requested. */
   readonly text: string;
 }
 
 /**
- * How long an operation may look on: as long as it was asked to, or as the step may take, but short enough that its answer,
- * which says what is there, comes before its host gives up.
+ * How long an operation may poll: the requested time, or the timeout of the step, but short enough that its result, which
+ * describes the current state, arrives before the step times out.
  */
 export function limitOf(askedMs: number | undefined, { timeoutMs }: { readonly timeoutMs: number }): Limit {
   const left = timeoutMs - Math.min(1000, timeoutMs / 10);
   if (askedMs === undefined)
-    return { ms: left, text: `within ${durationText(left)}, the time that the step has` };
+    return { ms: left, text: `within ${durationText(left)}, the time left for the step` };
   if (askedMs <= left) return { ms: askedMs, text: `within ${durationText(askedMs)}` };
   const text = `within ${durationText(left)} (the step's own timeout of ${durationText(timeoutMs)} is shorter than the ${durationText(askedMs)} asked for)`;
   return { ms: left, text };
 }
 
 /**
- * Looks at something again and again, at once and then every `everyMs`, until a look finds it or the time is up. Gives
- * undefined then. Throws the signal's reason, and what a look throws.
+ * Calls `look` at once and then every `everyMs`, until it returns a value; returns undefined when the time is up. Throws the
+ * signal's reason, and what `look` throws.
  */
 export async function poll<T>(
   { ms, everyMs, signal }: { readonly ms: number; readonly everyMs: number; readonly signal: AbortSignal },
@@ -38,7 +38,7 @@ export async function poll<T>(
   }
 }
 
-/** Waits. Throws the signal's reason, as it is, when that aborts. */
+/** Waits. Throws the signal's reason itself when it aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   try {
     await sleep(ms, undefined, { signal });
@@ -58,13 +58,13 @@ const units: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** A duration as arguments have it: a text such as `60s`, `1m30s`, `500ms`, or a number of milliseconds. */
+/** A duration argument: a text such as `60s`, `1m30s`, `500ms`, or a number of milliseconds. */
 export const duration: z.ZodType<string | number> = z.union([
   z.string().regex(/^(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+$/),
   z.number().positive(),
 ]);
 
-/** How long to wait. A task of our own form has no such argument: there `timeout` is the step's. */
+/** How long to wait. Tasks of mcp-eval/v1 have no such argument, since there `timeout` is a field of the step. */
 export const waitingTime: z.ZodOptional<typeof duration> = duration
   .optional()
   .describe("How long to wait. Default: as long as the step may take.");

@@ -68,12 +68,12 @@ from the environment. \`\${VAR:-default}\` gives the default when it is not set 
 \`$\${\` writes a literal \`\${\`. The result is always a string.
 `;
 
-/** Of these a config has one. */
+/** A config has exactly one of these. */
 const tables = ["server", "servers", "mcp_servers"];
-/** One of these will do as well. */
+/** Without any of those, one of these is enough. */
 const mocks = ["mocks", "mcp_mocks"];
 
-/** What needs a server of the config; tasks from files can have their own. */
+/** Keys that need a server of the config; tasks from files can have their own servers. */
 const calling = ["workflows", "toolHealthSuites"];
 
 function required(key: string): JsonObject {

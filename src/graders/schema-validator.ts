@@ -5,16 +5,15 @@ import type { SchemaCheck } from "../core/checks/tool-result.ts";
 import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 
 const defaultTimeoutMs = 5000;
-/** Longest that the thread may take to start, on a machine with much else to do. */
+/** Startup limit of the thread, for a busy machine. */
 const startupMs = 30_000;
 const memoryMb = 384;
 /**
- * Most that a schema may have of lists, objects and other values: one of three times as many takes 400 MB and ten seconds
- * to compile.
+ * Maximum number of values in a schema: compiling one with three times as many takes 400 MB and ten seconds.
  */
 const mostParts = 20_000;
 
-/** Calls back after so many milliseconds, unless the returned function is called before. */
+/** Calls `callback` after some milliseconds, unless the returned function cancels it. */
 type StartTimer = (callback: () => void, milliseconds: number) => () => void;
 
 function startRealTimer(callback: () => void, milliseconds: number): () => void {
@@ -28,27 +27,27 @@ interface Job extends SchemaRequest {
 
 /**
  * Validates values against JSON Schemas that come from servers. Compiling such a schema generates code and its patterns
- * can run for ever, so both happen in a worker thread that is started on first use and ended when it takes too long.
+ * can run forever, so both happen in a worker thread that is started on first use and terminated after a timeout.
  * One validation runs at a time, so that a schema that hangs affects no other verdict.
  */
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
   readonly #startTimer: StartTimer;
   readonly #waiting: Job[] = [];
-  /** Schemas, as JSON, that once took too long: trying them again for every call would stop the run. */
+  /** Schemas, as JSON, that have timed out once; trying them again for every call would delay the run. */
   readonly #hanging = new Set<string>();
   #worker: Worker | undefined;
   #isReady = false;
   #current: Job | undefined;
   #stopTimer: (() => void) | undefined;
 
-  /** @param timeoutMs Longest that one validation may take, in milliseconds. */
+  /** @param timeoutMs Time limit of one validation, in milliseconds. */
   constructor(timeoutMs: number = defaultTimeoutMs, startTimer: StartTimer = startRealTimer) {
     this.#timeoutMs = timeoutMs;
     this.#startTimer = startTimer;
   }
 
-  /** Gives the outcome; a schema that cannot be used, or takes longer than the limit, is `unusable`. Never rejects. */
+  /** Validates; a schema that is invalid, or takes longer than the limit, is `unusable`. Never rejects. */
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
     if (hasMoreParts(schema, mostParts))
       return Promise.resolve(unusable(`it has more than ${mostParts.toLocaleString("en")} parts`));
@@ -61,7 +60,7 @@ export class SchemaValidator implements AsyncDisposable {
     });
   }
 
-  /** Ends the thread; what still waits is `unusable`. */
+  /** Terminates the thread; pending validations become `unusable`. */
   async [Symbol.asyncDispose](): Promise<void> {
     const stopped: SchemaCheck = { status: "unusable", reason: "the validation was stopped" };
     for (const job of this.#waiting.splice(0)) job.resolve(stopped);
@@ -88,7 +87,7 @@ export class SchemaValidator implements AsyncDisposable {
   #start(): Worker {
     this.#isReady = false;
     const url = new URL(`./schema-worker${extname(import.meta.url)}`, import.meta.url);
-    // Without the options of this process, some of which (--eval, --inspect-brk) would stop the thread.
+    // Without the Node options of this process, some of which (--eval, --inspect-brk) would block the thread.
     const worker = new Worker(url, { execArgv: [], resourceLimits: { maxOldGenerationSizeMb: memoryMb } });
     worker.on("message", (message: WorkerMessage) => {
       if (worker !== this.#worker) return;

@@ -6,8 +6,8 @@ import { boundedFetch } from "../process/bounded-fetch.ts";
 import type { LanguageModelV4, ModelAccess } from "./locate-model.ts";
 
 /**
- * Creates the model that `access` describes, loading only its provider's package. It reads a limited amount of responses in its
- * lifetime. Base URL, key and headers are always passed: a provider reads missing ones from the process's own
+ * Creates the model that `access` describes, loading only its provider's package. It reads a limited amount of
+ * response data in its lifetime. Base URL, key and headers are always passed: a provider reads missing ones from the process's own
  * environment.
  *
  * Throws `config/invalid-value` when the package cannot be loaded because of an empty variable in that environment.
@@ -52,13 +52,13 @@ export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4
 /** A response whose body is not used; the message is the reason. */
 export class UnusableAnswer extends Error {}
 
-/** Read of all answers together: all of one is read before any of it is used, and a conversation keeps them all. */
+/** Limits on all responses of a model together: a response is read whole before it is used, and a conversation keeps them all. */
 export const mostRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
 
 /**
- * `fetch` for the SDKs of providers, which take the last of two equal keys and the first of several answers, and look for no
- * error where there is an answer: reading such a body fails with {@link UnusableAnswer}. Redirects are not followed: the key
- * in the headers is for the base URL alone.
+ * `fetch` for the SDKs of providers. The SDKs accept duplicate keys, use only the first of several choices, and ignore an
+ * error beside a choice; here, reading such a body fails with {@link UnusableAnswer}. Redirects are not followed: the key in
+ * the headers is for the base URL alone.
  */
 function modelFetch(): typeof fetch {
   const limits = {
@@ -95,7 +95,7 @@ function problemOf(text: string): string | undefined {
   if (!isJsonObject(body)) return undefined;
   const key = repeatedKey(text);
   if (key !== undefined) return `it has the key ${previewJson(key)} twice`;
-  // OpenAI's Responses API has `error: null` in all of its answers.
+  // OpenAI's Responses API has `error: null` in every successful response.
   const { error = null, choices, candidates } = body;
   if (error !== null) return `it has an error: ${previewJson(error)}`;
   const several = [choices, candidates].find((list) => Array.isArray(list) && list.length > 1);

@@ -4,9 +4,9 @@ import { setImmediate as turn } from "node:timers/promises";
 import { settlesWithin } from "./deadline.ts";
 import { closed } from "./process-tree.ts";
 
-/** Kept of each stream, in bytes, by default. */
+/** Default limit of each stream, in bytes. */
 const defaultLimit = 10_000_000;
-/** Turns of the event loop for reading what has arrived already. */
+/** Maximum turns of the event loop to read data that has already arrived. */
 const readTurns = 16;
 
 interface Streams {
@@ -20,14 +20,14 @@ type StreamName = keyof Streams;
 export interface KeptText {
   /** UTF-8; invalid bytes are replaced. */
   readonly text: string;
-  /** Bytes over the limit, which were dropped; the text has the first ones. */
+  /** Number of bytes dropped after the limit. */
   readonly omitted: number;
 }
 
 /** Collects what a program writes, each stream up to a limit, until it is told to stop. */
 export class ProgramOutput {
   readonly #limit: number;
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly #pieces: { readonly from: StreamName; readonly text: string }[] = [];
   readonly #counts = { stdout: 0, stderr: 0 };
   readonly #decoders = { stdout: new StringDecoder("utf8"), stderr: new StringDecoder("utf8") };
@@ -38,24 +38,24 @@ export class ProgramOutput {
     this.#limit = limit;
   }
 
-  /** Begins to read. To be called once, before anything was read. */
+  /** Starts reading. Call it once, before anything reads the streams. */
   attach({ stdout, stderr }: Streams): void {
     this.#listen("stdout", stdout);
     this.#listen("stderr", stderr);
     this.#ended = Promise.all([closed(stdout), closed(stderr)]);
   }
 
-  /** Waits until both streams have ended, or `ms` milliseconds have passed and all that is there already was read. */
+  /** Waits until both streams have ended, or `ms` milliseconds have passed and all data that had arrived is read. */
   async settle(ms: number): Promise<void> {
     if (await settlesWithin(this.#ended, ms)) return;
-    // In a busy process the time can be up before anything was read.
+    // In a busy process the timer can fire before the first read.
     for (let round = 0, seen = -1; round < readTurns && seen !== this.#total; round += 1) {
       seen = this.#total;
       await turn();
     }
   }
 
-  /** Keeps nothing from now on. The streams are still read, since their writers would hang otherwise. */
+  /** Drops all later data. The streams are still drained, since their writers would block otherwise. */
   stop(): void {
     for (const detach of this.#detach.splice(0)) detach();
     for (const from of ["stdout", "stderr"] as const) {
@@ -71,7 +71,7 @@ export class ProgramOutput {
     return this.#kept("stderr");
   }
 
-  /** What both streams have, in the order in which it came. */
+  /** The text of both streams in order of arrival. */
   get together(): string {
     return this.#pieces.map(({ text }) => text).join("");
   }
@@ -104,7 +104,7 @@ export class ProgramOutput {
   }
 }
 
-/** Kept of the end for error messages, in bytes. */
+/** Length of the tail kept for error messages, in bytes. */
 const tailLength = 4096;
 
 /** Keeps the end of what a program writes. */
@@ -113,8 +113,8 @@ export class TextTail {
   #isCut = false;
 
   /**
-   * The whole lines of the last 4 KiB, or the whole words of a single line, so that no secret is cut in two; undefined when
-   * empty.
+   * The complete lines of the last 4 KiB, or the complete words of a single line, so that redaction never sees half a secret;
+   * undefined when empty.
    */
   get text(): string | undefined {
     let text = this.#bytes.toString("utf8").trimEnd();
@@ -129,12 +129,12 @@ export class TextTail {
   }
 }
 
-/** Recorded of one stream, in bytes. */
+/** Recording limit of one stream, in bytes. */
 const recordedLimit = 256 * 1024;
 const newline = 0x0a;
 
 /**
- * Gives what a program writes in whole lines, so that no secret is cut in two. Beyond a limit it only counts the bytes.
+ * Passes on program output in complete lines, so that redaction never sees half a secret. After a limit it only counts bytes.
  */
 export class WholeLines {
   readonly #give: (text: string) => void;
@@ -142,7 +142,7 @@ export class WholeLines {
   #omitted = 0;
   readonly #unfinished = new ByteStore();
 
-  /** `give` gets one line or more at a time, and never an empty text. */
+  /** `give` gets one or more lines at a time, never an empty text. */
   constructor(give: (text: string) => void) {
     this.#give = give;
   }
@@ -156,17 +156,17 @@ export class WholeLines {
     if (end > 0) this.flush();
     this.#unfinished.push(taken.subarray(end));
     if (taken.length === chunk.length) return;
-    // The line that the limit has cut in two is left out as a whole.
+    // The line that the limit cuts is dropped completely.
     this.#omitted += this.#unfinished.length;
     this.#unfinished.clear();
   }
 
-  /** Gives an unfinished line. */
+  /** Passes on an unfinished line. */
   flush(): void {
     if (this.#unfinished.length > 0) this.#give(this.#unfinished.take().toString("utf8"));
   }
 
-  /** Gives the rest; the result is how many bytes were left out since the last time. */
+  /** Passes on the rest; returns the number of bytes dropped since the last call. */
   finish(): number {
     this.flush();
     const omitted = this.#omitted;
@@ -178,7 +178,7 @@ export class WholeLines {
 const smallest = 1024;
 
 /**
- * Collects bytes in one buffer. Kept as single pieces, ten million pieces of a byte would take a gigabyte.
+ * Collects bytes in one buffer: ten million separate pieces of one byte would take a gigabyte.
  */
 export class ByteStore {
   #bytes: Buffer = Buffer.alloc(0);
@@ -218,11 +218,11 @@ export interface LineReaderOptions {
   /** Longest line, in bytes. */
   readonly limit: number;
   readonly onLine: (line: Buffer) => void;
-  /** Called once, for a line over the limit; nothing is read any more. */
+  /** Called once, for a line over the limit; nothing is read after it. */
   readonly onTooLong: () => void;
 }
 
-/** Cuts a stream of bytes into lines, without the line ends; holds no more than `limit` bytes of an unfinished line. */
+/** Splits a byte stream into lines without line ends; buffers at most `limit` bytes of an unfinished line. */
 export class LineReader {
   readonly #options: LineReaderOptions;
   readonly #unfinished = new ByteStore();
@@ -250,7 +250,7 @@ export class LineReader {
     }
   }
 
-  /** Gives the last line if the stream ended without a line end. */
+  /** Passes on the last line if it has no line end. */
   end(): void {
     if (!this.#stopped && this.#unfinished.length > 0) this.#finish(Buffer.alloc(0));
     this.stop();

@@ -34,8 +34,8 @@ import {
 import { countPieces, Progress } from "./progress.ts";
 
 /**
- * For people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and
- * evidence, the verdict and where the traces are. Control characters in text from servers and models are escaped.
+ * Output for people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and
+ * evidence, the verdict, and the location of the traces. Control characters in text from servers and models are escaped.
  */
 export function consoleReporter(output: ReporterOutput): Reporter {
   const style = createStyle(output.colors);
@@ -46,7 +46,7 @@ export function consoleReporter(output: ReporterOutput): Reporter {
   const print = (printed: readonly string[]): void => {
     if (printed.length > 0) output.write(withoutCommands(printed.map((line) => `${line}\n`).join("")));
   };
-  // Lines are wrapped on a terminal only, so that files can be searched.
+  // Lines are wrapped only on a terminal, so that text in files can be searched.
   const pageNow = (): Page => ({ style, width: output.isTerminal ? output.columns() : Infinity });
 
   return {
@@ -77,16 +77,16 @@ function dim(text: string): Piece {
   return { text, tone: "dim" };
 }
 
-/** The size of the run and its agents. */
+/** The number of tasks and trials, and the agents. */
 function headerLines({ plan, environment }: RunStart, page: Page): string[] {
   const { tasks, trials, agents, name } = plan;
   const size = countOf(tasks.length, "task");
   const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
   const isTested = tasks.some((task) => task.form === "tool-test");
-  const nobody = isTested ? "tools called directly, no agent" : "no agent takes part";
+  const withoutAgent = isTested ? "tools called directly, no agent" : "no agent takes part";
   const facts = [
     trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`,
-    ...(trials.length === 0 ? [] : acting.length === 0 ? [nobody] : acting),
+    ...(trials.length === 0 ? [] : acting.length === 0 ? [withoutAgent] : acting),
   ];
   const version = page.style.strong(`mcpvals ${visibleText(environment.mcpvals)}`);
   return [`${version}  ${visibleText(name)}`, ...paintFlow(facts.map(dim), 0, page)];
@@ -104,26 +104,26 @@ const verdictMarks: Readonly<Record<TrialResult["verdict"], { readonly mark: str
 const maxNameWidth = 60;
 const durationWidth = 9;
 
-/** Writes one line for each finished trial, names and times in columns that hold for the whole run. */
+/** One line for each finished trial, with names and times aligned for the whole run. */
 interface TrialLines {
-  /** The lines to print for a result, a heading included where its group begins. */
+  /** The lines to print for a result; the first result of a group also gets its heading. */
   of(result: TrialResult): string[];
-  /** A planned trial's name in one line, for progress. */
+  /** Name of a planned trial in one line, for progress. */
   readonly nameOf: (trial: Trial) => string;
 }
 
 /**
- * Groups get headings when trials run one after the other; where several groups overlap, the group's name stands before
- * each task instead.
+ * Groups get headings when trials run one after the other; when groups run concurrently, each task is prefixed with the
+ * name of its group instead.
  */
 function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
   const variety = varietyOf(plan.trials);
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const groups = new Set(plan.tasks.map(groupName));
-  const unsaid = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
-  const headed = !unsaid && (plan.concurrency === 1 || groups.size === 1);
+  const isImplied = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
+  const headed = !isImplied && (plan.concurrency === 1 || groups.size === 1);
   const nameOf = (trial: Nameable): string =>
-    [headed || unsaid ? taskTitle(trial) : fullTitle(trial), variantName(trial, variety)]
+    [headed || isImplied ? taskTitle(trial) : fullTitle(trial), variantName(trial, variety)]
       .filter((part) => part !== "")
       .join(" · ");
   const plannedName = (trial: Trial): string =>
@@ -152,12 +152,12 @@ function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
   };
 }
 
-/** A call takes only so many arguments, so not all at once. */
+/** Not `Math.max(...widths)`: the number of arguments of a call is limited. */
 function widestOf(widths: readonly number[]): number {
   return widths.reduce((widest, width) => Math.max(widest, width), 0);
 }
 
-/** What the report at the end is made from. */
+/** Input of the report at the end. */
 interface Ending {
   readonly end: RunEnd;
   readonly tasks: ReadonlyMap<string, Task>;
@@ -189,7 +189,7 @@ function endLines(ending: Ending, folder: string | undefined): string[] {
 const shownFailures = 40;
 const shownReasons = 3;
 
-/** The tasks that failed, each with why and the evidence; attempts that failed in the same way are shown once. */
+/** The failed tasks, each with reasons and evidence; attempts with the same reasons are shown once. */
 function failedLines(ending: Ending): string[] {
   const { trials } = ending.end.result;
   const { style } = ending.page;
@@ -246,8 +246,8 @@ function listOf(items: readonly string[]): string {
 
 /** Trials with equal keys failed for the same reasons. */
 function reasonKey({ grades, error }: TrialResult): string {
-  const told = grades.filter(({ verdict }) => verdict === "fail" || verdict === "error");
-  return JSON.stringify([error?.code, error?.message, told.map((grade) => [grade.grader, grade.reason])]);
+  const unmet = grades.filter(({ verdict }) => verdict === "fail" || verdict === "error");
+  return JSON.stringify([error?.code, error?.message, unmet.map((grade) => [grade.grader, grade.reason])]);
 }
 
 function explainFirst(trials: readonly TrialResult[], { end, tasks, page }: Ending): string[] {
@@ -260,7 +260,7 @@ function explainFirst(trials: readonly TrialResult[], { end, tasks, page }: Endi
 const shownErrors = 20;
 const shownNames = 4;
 
-/** The trials that could not be judged; those that broke in the same way are shown once. */
+/** The trials that could not be judged; trials with the same error are shown once. */
 function errorLines(ending: Ending): string[] {
   const { style } = ending.page;
   const broken = ending.end.result.trials.filter(
@@ -305,7 +305,7 @@ function skipReason(trial: TrialResult): string {
 const shownGroups = 20;
 const shownTaskNames = 12;
 
-/** Remarks on trials, each once with who it is about; for unmet requirements with the names of the tasks. */
+/** Remarks on trials, each once with its trials; unmet requirements with the names of their tasks. */
 function remarkLines(
   title: string,
   groups: readonly (readonly [string, readonly TrialResult[]])[],
@@ -333,17 +333,17 @@ function remarkLines(
 
 const shownTasks = 30;
 const maxTitleWidth = 50;
-/** A wider table is hard to read also where lines have no end. */
+/** Maximum table width, also when lines are not wrapped. */
 const widestTable = 120;
 
 interface Row {
   readonly title: string;
-  /** By column: how many attempts passed of how many, painted. */
+  /** Passed and total attempts by column. */
   readonly cells: ReadonlyMap<string, { readonly text: string; readonly tone: Tone }>;
   readonly isMixed: boolean;
 }
 
-/** How many attempts of each task passed, by agent and set of servers; nothing for a run of one of each and one attempt. */
+/** Passed attempts of each task by agent and variant; empty if the run has one agent, one variant and one attempt. */
 function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
   if (!variety.agents && !variety.variants && !variety.attempts) return [];
   const columnOf = ({ agent, variant }: TrialResult): string => {
@@ -379,7 +379,7 @@ function cellOf(trials: readonly TrialResult[]): { readonly text: string; readon
   return { text: `${passed}/${trials.length}${note}`, tone };
 }
 
-/** A row a task; undefined where that is wider than the page. */
+/** One row for each task; undefined if the table is wider than the page. */
 function tableLines(
   columns: readonly string[],
   rows: readonly Row[],
@@ -408,7 +408,7 @@ function tableLines(
   ];
 }
 
-/** A block a task, with a line for each column. */
+/** One block for each task, with a line for each column. */
 function listLines(columns: readonly string[], rows: readonly Row[], { style, width }: Page): string[] {
   const nameWidth = Math.min(Math.max(20, width - 20), widestOf(columns.map(displayWidth)));
   const blocks = rows.flatMap(({ title, cells }) => [
@@ -456,7 +456,7 @@ function summaryLines(result: RunResult, folder: string | undefined, page: Page)
   ];
 }
 
-/** Why a run neither passed nor failed; empty for one that did. */
+/** Why a run is incomplete or interrupted; empty for the other verdicts. */
 function reasonOf({ verdict, summary: { total, pass, error, timeout }, trials }: RunResult): string {
   const notRun = trials.filter(wasNotRun).length;
   if (verdict === "pass" || verdict === "fail") return "";

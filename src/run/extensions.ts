@@ -17,7 +17,7 @@ export interface ExtensionsOptions {
   readonly cwd: string;
   /** Whether extensions that the lock does not name are refused, and the lock is left as it is. */
   readonly frozen?: boolean;
-  /** Base address of the API that lists releases; absent: what the eval, or the environment, says. */
+  /** Base URL of the API that lists releases; default: from the eval or the environment. */
   readonly releasesUrl?: string;
   /** Called before the first trial with notes about the extensions. */
   readonly onNote?: (note: string) => void;

@@ -9,7 +9,7 @@ import { exitCheck, refuseUnreadVerdict, runProgram, shellFor, tailOf, withoutLi
 import type { StepRunner } from "./step-runner.ts";
 import { resolveTaskPath } from "./task-path.ts";
 
-/** Runs a line with the shell (see `defaultShell`) and checks its exit code and output. */
+/** Runs a command line with the shell and checks its exit code and output. */
 export const commandStep: StepRunner<CommandStep> = {
   keepsTime: true,
   input: ({ run, shell, workdir, env, stdin }) => ({
@@ -34,7 +34,8 @@ export const commandStep: StepRunner<CommandStep> = {
     const done = await runProgram(program, step, context);
     const { stdout, stderr, exitCode } = done;
     if (expect.stdout === undefined) {
-      const hint = "Make it a script with protocol: json, exit with 1, or expect something of stdout.";
+      const hint =
+        "Use a script step with protocol: json, exit with 1 on failure, or set an expectation on stdout.";
       refuseUnreadVerdict(done, "the command", hint);
     }
     const failed = exitCode !== expect.exitCode;
@@ -56,7 +57,7 @@ export const commandStep: StepRunner<CommandStep> = {
   },
 };
 
-/** Dropped output cannot be checked, so an expectation of it is an error. */
+/** Truncated output cannot be checked, so an expectation on it is an error. */
 function outputChecks(
   name: "stdout" | "stderr",
   expectation: TextExpectation | undefined,
@@ -66,7 +67,7 @@ function outputChecks(
   const message = `its last ${omitted} bytes were dropped`;
   if (expectation !== undefined)
     throw new McpvalsError("step/cannot-run", `${name} is too long to be checked: ${message}`, {
-      hint: "Have the command write less, with grep, head or jq for instance.",
+      hint: "Make the command write less, for example with grep, head or jq.",
       detail: tailOf(text),
     });
   const actual = { characters: text.length, omittedBytes: omitted };

@@ -15,7 +15,7 @@ import { Journal, type JournalContent, ReadBudget, readJournal } from "./journal
 /** Default folder of runs, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
 
-/** In bytes; more is no text that could be read at once. */
+/** In bytes; a longer text exceeds the maximum string length of V8. */
 const largestDocument = 500 * 1024 * 1024;
 
 /** What is known of a run before its first trial. */
@@ -40,14 +40,14 @@ export class RunFolder implements AsyncDisposable {
     this.#journal.flush();
   }
 
-  /** Hands a finished trial to the operating system at once; the wait for the disk goes on in the background. */
+  /** Writes a finished trial to the operating system at once, and syncs it to disk in the background. */
   commit(): void {
     this.#journal.commit().catch((error: unknown) => {
       this.#commitError ??= error;
     });
   }
 
-  /** Waits until the journal is on disk and writes the result. Throws what went wrong on the way, now or earlier. */
+  /** Waits until the journal is on disk and writes the result. Throws the first error of any write. */
   async finish(result: RunResult): Promise<void> {
     await this.#journal.commit();
     if (this.#commitError !== undefined) throw this.#commitError;
@@ -60,13 +60,13 @@ export class RunFolder implements AsyncDisposable {
 }
 
 /**
- * Creates the folder of a run below `runs` and writes the plan. Throws `store/unwritable` when that is not possible.
+ * Creates the folder of a run below `runs` and writes the plan. Throws `store/unwritable` when that fails.
  */
 export async function createRunFolder(runs: string, start: RunHead, plan: Plan): Promise<RunFolder> {
   const path = join(runs, start.id);
   try {
     makeFolder(runs);
-    // What is recorded can be private.
+    // A recording can contain private data.
     await mkdir(path, { mode: 0o700 });
     if (basename(resolve(runs, "..")) === ".mcpvals") keepOutOfGit(resolve(runs, ".."));
     await writeJson(path, "run.json", start);
@@ -81,8 +81,8 @@ export async function createRunFolder(runs: string, start: RunHead, plan: Plan):
 }
 
 /**
- * Refuses the usual folder for runs below a folder when somebody else may have put it there to lead what is written elsewhere: a
- * link, and a folder of another user than this one and the owner of the folder around it. Throws `store/unwritable`.
+ * Refuses the default folder of runs if another user may have planted it to redirect what is written: if it is a link, or
+ * belongs neither to this user nor to the owner of `cwd`. Throws `store/unwritable`.
  */
 export function refusePlanted(cwd: string): void {
   for (const path of [dirname(defaultRunsFolder), defaultRunsFolder].map((each) => join(cwd, each))) {
@@ -111,7 +111,7 @@ async function writeJson(folder: string, name: string, document: object): Promis
   await rename(`${path}.part`, path);
 }
 
-/** Joins many small texts to few larger ones, since each is a write of its own. */
+/** Joins many small texts into few larger ones, since each text is a separate write. */
 function* blocks(pieces: Iterable<string>): Generator<string> {
   let block = "";
   for (const piece of pieces) {
@@ -130,8 +130,8 @@ export interface StoredRun extends RecordedRun, JournalContent {
 
 /**
  * Finds a run by id, unambiguous start of an id, `latest`, or the path of its folder, and reads it. Throws
- * `store/not-found`, or `store/corrupt` when one of the files is damaged or missing. A run that did not come to its end
- * has no `result.json`.
+ * `store/not-found`, or `store/corrupt` when one of the files is damaged or missing. A run that did not finish has no
+ * `result.json`.
  */
 export async function readRun(runs: string, name: string): Promise<StoredRun> {
   const folder = await findRun(runs, name);
@@ -199,7 +199,7 @@ function notFound(runs: string, name: string, ids: readonly string[]): McpvalsEr
   });
 }
 
-/** Ids of the runs below a folder, oldest first; a folder without a plan was left before its run began. */
+/** Ids of the runs below a folder, oldest first, without the folders of runs that ended before their plan was written. */
 async function listRuns(runs: string): Promise<string[]> {
   const names = await readdir(runs).catch((cause: unknown) => {
     if (hasCode(cause, "ENOENT")) return [];
@@ -249,7 +249,7 @@ export function unprovenTasks(cwd: string, tasks: readonly Task[]): readonly Tas
   return tasks.filter((task) => !known.has(hashOf(task)));
 }
 
-/** Empty when the file is absent or invalid: then `run` only prints a note more. */
+/** Empty when the file is absent or invalid: then `run` only prints an additional note. */
 function readHashes(path: string): readonly string[] {
   try {
     return proofsSchema.parse(JSON.parse(readRegularFile(path, largestFile).toString())).tasks;

@@ -11,7 +11,7 @@ import { fixtureServer } from "../e2e/support.ts";
 import { folderOf } from "../support/cli.ts";
 import { command, type Step, taskOf } from "./task-verdicts.ts";
 
-/** The problems of a task with these steps in verify, or its notes, each beginning at its place in `spec`. */
+/** The problems of a task with these verify steps, or else its notes; paths are relative to `spec`. */
 async function said(...verify: readonly Step[]): Promise<readonly string[]> {
   using folder = folderOf({
     "t.json": taskOf("t", { servers: { s: fixtureServer() }, verify }),
@@ -94,7 +94,7 @@ describe("an expectation that could not fail is refused at load", () => {
     [{ text: {} }, "text"],
     [{ json: {} }, "json"],
     [{ json: [] }, "json"],
-  ])("and so is what says nothing: %j", async (expected, message) => {
+  ])("and so is an invalid or empty expectation: %j", async (expected, message) => {
     expect((await said(mcp(expected))).join("\n")).toMatch(/^config\//);
     expect((await said(mcp(expected))).join("\n")).toContain(message);
   });
@@ -120,7 +120,7 @@ describe("an expectation that could not fail is refused at load", () => {
     schemaOf({ type: "object" }),
   ];
 
-  it("but not one that can", async () => {
+  it("but an expectation that can fail is accepted", async () => {
     const all = (await Promise.all(canFail.map((step) => said(step)))).flat();
     expect(all.filter((text) => text.startsWith("config/"))).toEqual([]);
   });
@@ -141,7 +141,7 @@ describe("an expectation that could not fail is refused at load", () => {
     [{ type: "object", properties: { sum: { const: 5 }, a: { type: "string" } }, required: ["sum"] }, []],
     [{ const: 5 }, []],
     [{ minLength: 3, minimum: 3 }, []],
-  ])("and a schema %j is noted for what else fits it", async (schema, notes) => {
+  ])("and a note names the other values that match the schema %j", async (schema, notes) => {
     expect(await said(schemaOf(schema))).toEqual(notes.map(containing));
   });
 
@@ -183,7 +183,7 @@ describe("an expectation that could not fail is refused at load", () => {
 });
 
 // docs/tasks.md, "Steps".
-describe("a comparison with nothing left to compare does not pass, also when only the run tells", () => {
+describe("a comparison with nothing left to compare fails at run time too", () => {
   const message = "ignorePaths leaves out all that is expected, so that nothing is left to compare";
 
   it.each<[Json, Json, string[]]>([
@@ -200,7 +200,7 @@ describe("a comparison with nothing left to compare does not pass, also when onl
       ]);
   });
 
-  it("and a deep value is compared to its last level", () => {
+  it("and deep values are checked at every level", () => {
     const deep = Array.from({ length: 500 }).reduce<Json>((inner) => ({ a: inner }), 1);
     expect([leavesNothing(deep, ["$..a"]), leavesNothing(deep, ["$..b"])]).toEqual([true, false]);
   });
@@ -228,7 +228,7 @@ describe("assertions of a task set that assert nothing are refused", () => {
       { toolsUsed: [{ server: "s", tool: "" }] },
       "assertions.toolsUsed[0].tool is empty, as if it were not there",
     ],
-  ])("%j, which is noted in an older eval", async (assertions, message) => {
+  ])("%j, which is only a note in an older eval", async (assertions, message) => {
     const refused = await found(assertions, "mcp-eval/v1");
     expect(refused).toEqual([
       expect.stringMatching(/^eval\.json:\d+:\d+ config\/checks-nothing config\.taskSets\[0\]\./),
@@ -246,7 +246,7 @@ describe("assertions of a task set that assert nothing are refused", () => {
     ["promptsUsed", "prompt"],
     ["promptsNotUsed", "prompt"],
     ["skillsLoaded", "skill"],
-  ])("and so is %s with a %s and a pattern, since one of them would do", async (kind, name) => {
+  ])("and so is %s with a %s and a pattern, of which one match would be enough", async (kind, name) => {
     const server = kind.startsWith("skills") ? {} : { server: "s" };
     const pattern = { [`${name}Pattern`]: "^b" };
     const message = `assertions.${kind}[0] has ${name} and ${name}Pattern, of which only one would have to fit`;
@@ -272,8 +272,8 @@ async function notesOf(test: Partial<Test>, expectedState = "done"): Promise<rea
 }
 
 // docs/guide.md, "Workflows" and "Tool tests".
-describe("an expectation that says less than its author may think is noted", () => {
-  it("an expectedState that almost every text has", async () => {
+describe("a weak expectation is noted", () => {
+  it("an expectedState that almost every text contains", async () => {
     const notes = await Promise.all(["a", ".", "-", "E.", " x "].map((state) => notesOf({}, state)));
     const note = (state: string): string =>
       `workflows[0].steps[0].expectedState: almost every text has ${JSON.stringify(state)}`;
@@ -347,7 +347,7 @@ describe("an expectation that says less than its author may think is noted", () 
 });
 
 // docs/tasks.md, "Steps": what an agent could hardly have changed is noted.
-describe("a check that gives the same in every trial is noted", () => {
+describe("a check with the same result in every trial is noted", () => {
   const file = (path: string, rest: object): Step => ({ file: { path, ...rest } });
 
   it.each(["own.txt", "out/new.txt", "./a"])("of a file beside the task: %s", async (path) => {
@@ -359,7 +359,7 @@ describe("a check that gives the same in every trial is noted", () => {
     expect(await said(made, file(path, { expect: { exists: true } }))).toEqual([]);
   });
 
-  it("of a file or an output that is compared with itself, and not with another", async () => {
+  it("of a file or an output that is compared with itself", async () => {
     const one = "{steps.one.outputs.o}";
     const same = [containing("the step one looks at the same in the same way")];
     const content = { id: "one", expect: { exists: true }, outputs: { o: "{content}" } };
@@ -376,7 +376,7 @@ describe("a check that gives the same in every trial is noted", () => {
 });
 
 // docs/guide.md, "Tool tests": a number is within 0.0001 of what is expected, and within a tenth of it.
-describe("an expected number is not met by another one", () => {
+describe("an expected number does not match another number", () => {
   it.each<[Json, string, boolean]>([
     [0.0001, "0", false],
     [0.0001, "0.00019", false],
@@ -397,7 +397,7 @@ describe("an expected number is not met by another one", () => {
 });
 
 // docs/guide.md, "Tool tests", and docs/tasks.md, "Steps".
-describe("JSON that has a key twice proves nothing", () => {
+describe("JSON with a duplicate key never passes a check", () => {
   const ambiguous = '{"ok":false,"ok":true}';
 
   it.each([{ ok: true }, { ok: false }, {}, { $contains: { ok: true } }, { $equals: { ok: true } }])(

@@ -12,7 +12,7 @@ import { plainTrial, scopeOf } from "../support/step-context.ts";
 
 interface Played {
   readonly context: RecordedContext;
-  /** What the sessions were asked. */
+  /** The requests that the sessions got. */
   readonly calls: readonly string[];
   readonly outputs: ReadonlyMap<string, JsonObject>;
 }
@@ -61,7 +61,7 @@ async function play(actions: readonly SolutionAction[], setup: Setup = {}): Prom
   return { context, calls, outputs };
 }
 
-/** Plays a plan; with a workspace, its texts have templates. */
+/** Plays a plan; with a workspace, `{workspace}` in its texts is replaced. */
 async function playPlan(
   plan: readonly ScriptedAction[],
   setup: Setup & { workspace?: string },
@@ -89,7 +89,7 @@ describe("turns", () => {
     { say: text },
   ]);
 
-  it("end with their say, the last one with the last action", async () => {
+  it("end with a say action; the last turn ends with the last action", async () => {
     const played = await playPlan(plan, { users: ["one", "two"] });
     expect(messages(played)).toEqual(["0: first", "1: second", "1: third"]);
     expect(played.calls).toEqual(['s.a{"n":0}', 's.a{"n":1}', 's.a{"n":2}']);
@@ -111,7 +111,7 @@ describe("turns", () => {
     expect(eventsOf(context.events, "turn.finished")).toHaveLength(3);
   });
 
-  it("are empty with the agent null, which sends nothing", async () => {
+  it("are empty with the agent null, which sends no request", async () => {
     const options = { env: {}, modelMs: 1000, version: "0.0.0" };
     const agent = await createAgent({ type: "null", name: "nobody" }, options);
     const calls: string[] = [];
@@ -130,7 +130,7 @@ describe("turns", () => {
 });
 
 describe("requests", () => {
-  it("go to the server that is named or the only one that can be meant; others are rejected", async () => {
+  it("go to the named server, or to the only possible one; ambiguous requests are rejected", async () => {
     const { context, calls } = await play(
       [
         call("mine"),
@@ -162,7 +162,7 @@ describe("requests", () => {
     expect(eventsOf(context.events, "agent.message")).toHaveLength(1);
   });
 
-  it("of a plan name their server as well", async () => {
+  it("of a plan can name their server", async () => {
     const plan: ScriptedAction[] = [
       { call: "both", server: "y", args: {} },
       { call: "both", args: {} },
@@ -196,7 +196,7 @@ describe("templates", () => {
     expect(messages(played)).toEqual(["0: it is 5"]);
   });
 
-  it("are replaced in a plan where a scope gives them a meaning", async () => {
+  it("are replaced in a plan if the scope has their root", async () => {
     const args = { path: "{workspace}/x", list: ["{workspace}", "{other}"], "{workspace}": 1 };
     const plan: ScriptedAction[] = [{ call: "a", args }, { say: "{{workspace} {workspace}" }];
     const played = await playPlan(plan, { workspace: "/w" });
@@ -206,7 +206,7 @@ describe("templates", () => {
     expect(plain.calls).toEqual(['s.a{"path":"{workspace}/{{x"}']);
   });
 
-  it("use the outputs of the actions before them by their ids", async () => {
+  it("use the outputs of earlier actions by their ids", async () => {
     const outputs = {
       text: "{text}",
       whole: "{result | json $}",
@@ -228,7 +228,7 @@ describe("templates", () => {
     expect(messages(played)).toEqual(["0: page a:answer 1, hello {}!"]);
   });
 
-  it.each(["fail", "refuse", "none"])("get no outputs from a call that fails: %s", async (tool) => {
+  it.each(["fail", "refuse", "none"])("get no outputs from a failed call: %s", async (tool) => {
     const servers = { s: ["fail", "refuse"] };
     const failing: SolutionAction = { kind: "tool", id: "t", tool, args: {}, outputs: { text: "{text}" } };
     const played = await play([failing, say("went on")], { servers });
@@ -246,7 +246,7 @@ describe("foreach", () => {
     actions,
   });
 
-  it("plays its actions for every item, and a say ends the turn", async () => {
+  it("plays its actions for each item, and a say action ends the turn", async () => {
     const inner = [call("a", { n: "{item | json $.n}" }), say("did {item.n}")];
     const played = await play([foreach("item", [{ n: 1 }, { n: "{env.N | json}" }], inner), say("all")], {
       users: ["one", "two", "three"],
@@ -271,7 +271,7 @@ describe("foreach", () => {
   });
 });
 
-describe("without something to play", () => {
+describe("without a plan or solution", () => {
   it.each([
     ["scripted", "other", "agent/no-plan", 'agent it has no plan for "other"; it has plans for "task"'],
     ["scripted", "toString", "agent/no-plan", 'agent it has no plan for "toString"; it has plans for "task"'],

@@ -13,7 +13,7 @@ import { root } from "../support/cli.ts";
 
 const page = readFileSync(join(root, "docs/graders.md"), "utf8");
 
-it("has every grader, every assertion, and every setting of waza's graders that is read", () => {
+it("has every grader, every assertion, and every supported setting of waza's graders", () => {
   const tasks = [workflowTask(), toolTestTask(), { ...workflowTask(), form: "task" as const }];
   const graders = tasks.flatMap((task) => gradersOf(task, undefined).map(({ name }) => name));
   const { $defs } = evalJsonSchema() as { $defs: { Assertions: { properties: object } } };

@@ -74,7 +74,7 @@ describe("run", () => {
     expect((JSON.parse(outcome.stdout) as RunResult).trials.map(({ task }) => task)).toEqual(tasks);
   });
 
-  it("gives a result that its published schema describes", async () => {
+  it("writes a result that matches its published schema", async () => {
     const { code, result } = await run("--agent ada --agent bob");
     const schema = JSON.parse(readFileSync(join(root, "schemas/result.schema.json"), "utf8")) as object;
     const validate = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(schema);
@@ -146,7 +146,7 @@ describe("run", () => {
   });
 
   it.skipIf(process.platform !== "linux")(
-    "a report that cannot be written to its end makes a pass exit 3",
+    "a report that cannot be written completely turns exit 0 into 3",
     async () => {
       const run = await mcpvals("run -t talk -r console -r json=/dev/full -o full");
       expect([run.code, run.stderr]).toEqual([
@@ -184,13 +184,13 @@ describe("run", () => {
     expect([code, result.verdict]).toEqual([3, "incomplete"]);
   });
 
-  it("tells of what is valid but has no effect", async () => {
+  it("notes a valid setting that has no effect", async () => {
     const judged = configFile({ ...config, judge: { model: "openai/gpt-4o" } });
     const { code, stderr } = await runInline(judged, ["-t", "talk"]);
     expect([code, stderr]).toEqual([0, "note: judge is not asked: set llmJudge to true, or pass --llm\n"]);
   });
 
-  it("in a folder that is gone says so", async () => {
+  it("reports that the working folder no longer exists", async () => {
     using parent = folderOf({ "gone/a": "" });
     const script = `cd gone && rm -r ../gone && exec "${process.execPath}" "${join(root, "dist/main.js")}" run`;
     expect(await runShell(script, { cwd: parent.path })).toMatchObject({
@@ -201,7 +201,7 @@ describe("run", () => {
   });
 });
 
-describe("what is wrong on a command line", () => {
+describe("an invalid command line", () => {
   beforeAll(async () => {
     await mcpvals("run -r json=shown.json");
   });
@@ -240,7 +240,7 @@ describe("what is wrong on a command line", () => {
     expect(readdirSync(join(folder.path, ".mcpvals/runs"))).toEqual(before);
   });
 
-  it("is told when there is no config at all, with the places that were searched", async () => {
+  it("without any config lists the places that were searched", async () => {
     using empty = folderOf({ "below/note.txt": "" });
     const { code, stderr } = await runHere(["run"], { cwd: join(empty.path, "below") });
     expect(code).toBe(2);
@@ -250,7 +250,7 @@ describe("what is wrong on a command line", () => {
 });
 
 describe("list and validate", () => {
-  it("list shows what there is", async () => {
+  it("list shows tasks, agents and servers", async () => {
     const { code, stdout, stderr } = await mcpvals("list");
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout.replace(/^ {2}default {2}.*$/m, "  default  SERVER")).toBe(`example
@@ -274,7 +274,7 @@ Servers
 `);
   });
 
-  it("show the agents that are asked for, and none that no task has a part for", async () => {
+  it("show the agents of --agent, and no agents when no task uses one", async () => {
     const asked = await mcpvals("list --agent claude-code --agent null");
     expect(asked.stdout).toMatch(
       /\nAgents\n {2}claude-code {2}acp {2}claude-agent-acp\n {2}null {2}does nothing\n/,
@@ -305,7 +305,7 @@ Servers
     expect([list.code, list.stderr, validate.code, validate.stderr]).toEqual([0, "", 0, ""]);
   });
 
-  it("validate says so in words, for a valid config and for one that is not", async () => {
+  it("validate describes a valid config, and the problems of an invalid one", async () => {
     const good = await mcpvals("validate");
     const summary = expect.stringMatching(/is valid: 1 workflow, 3 tool tests/);
     expect([good.code, good.stdout]).toEqual([0, summary]);
@@ -354,7 +354,7 @@ describe("show", () => {
     expect([text.code, json.code]).toEqual([0, 0]);
   });
 
-  it("reports what is whole when the journal was cut off", async () => {
+  it("reports the complete trials of a truncated journal", async () => {
     const { path, journal } = readRun(result.id);
     const cut = join(folder.path, "cut");
     mkdirSync(cut);
@@ -381,7 +381,7 @@ describe("the terminal", () => {
     expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("Usage: mcpvals")]);
   });
 
-  it("gets colours only when it is one, unless FORCE_COLOR asks for them and NO_COLOR does not forbid", async () => {
+  it("shows colours only on a terminal, or with FORCE_COLOR unless NO_COLOR is set", async () => {
     const outputs = [];
     for (const env of [{ FORCE_COLOR: "1" }, {}, { FORCE_COLOR: "1", NO_COLOR: "1" }, { FORCE_COLOR: "0" }])
       outputs.push((await mcpvals("show -r console", env)).stdout);
@@ -391,7 +391,7 @@ describe("the terminal", () => {
     expect(others[0]).not.toContain("\u001b");
   });
 
-  it("may stop reading: a closed stdout is no crash, and the verdict stays", async () => {
+  it("may close stdout early: no crash, and the same exit code", async () => {
     const command = `node "${join(root, "dist/main.js")}"`;
     const script = (args: string): string =>
       `{ ${command} ${args}; echo "exit $?" >&2; } | node -e 'process.stdin.once("data", () => process.exit())'`;
@@ -425,7 +425,7 @@ describe("the terminal", () => {
     expect(result.trials.map(({ verdict }) => verdict)).toEqual(["pass", "skip", "skip"]);
   });
 
-  it("may interrupt a config that never ends", async () => {
+  it("may interrupt a config that never finishes loading", async () => {
     const script = `process.stderr.write("loading\\n"); setInterval(() => {}, 1000); await new Promise(() => {});`;
     using endless = folderOf({ "mcp-eval.config.mjs": script });
     const running = startCli(["run"], { cwd: endless.path });

@@ -8,14 +8,14 @@ import { folderOf, root, runCli } from "../support/cli.ts";
 type Action = Readonly<Record<string, unknown>>;
 type Change = (solution: readonly Action[]) => readonly Action[];
 
-/** The task, what another agent might do in it, and the check that fails then; without one it is right too. */
+/** A task, what an agent does instead of its solution, and the check that must fail; without a check, the task must pass. */
 type Other = readonly [task: string, does: string, change: Change, refusedBy?: string];
 
 function call(tool: string, args: Readonly<Record<string, unknown>>): Action {
   return { [tool]: { args } };
 }
 
-/** Adds something in the end, before the agent's last words. */
+/** Adds actions at the end, before the last message of the agent. */
 function and(...more: readonly Action[]): Change {
   return (solution) => [...solution.slice(0, -1), ...more, ...solution.slice(-1)];
 }
@@ -222,7 +222,7 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => temp[Symbol.dispose]());
 
-/** A folder with everything of the examples but for the tasks, and those with the solutions of the others. */
+/** Copies the examples, and replaces their tasks by one for each row of `others`, with the changed solution. */
 function writeOthers(folder: string): void {
   cpSync(examples, folder, { recursive: true });
   symlinkSync(join(root, "node_modules"), join(temp.path, "node_modules"), "junction");
@@ -244,7 +244,7 @@ function nameOf(index: number): string {
   return `other-${index}`;
 }
 
-describe("an agent that does something else than the solution", () => {
+describe("an agent that does not follow the solution", () => {
   const rows = others.map(([task, does, , refusedBy], index) => [task, does, refusedBy, index] as const);
   it.each(rows)("%s: %s", (_task, _does, refusedBy, index) => {
     const [trial] = trials.filter((each) => each.task === nameOf(index));

@@ -20,7 +20,7 @@ const negotiations = {
   auto: { versionNegotiation: { mode: "auto" } },
 } satisfies Record<string, ClientOptions>;
 
-/** What a client of one era gets of everything that the server has. */
+/** The results of a client that uses every feature of the server. */
 async function visit(transport: Transport, options: ClientOptions): Promise<unknown> {
   const client = await connectClient(transport, { ...options, capabilities });
   client.setRequestHandler("sampling/createMessage", () => ({
@@ -65,29 +65,32 @@ async function visit(transport: Transport, options: ClientOptions): Promise<unkn
 const text = (value: string): unknown => ({ content: [{ text: expect.stringContaining(value) as string }] });
 const calls = [text("blue"), text("one"), text("hi"), { isError: true }];
 
-describe.each(["legacy", "pinned", "auto"] as const)("a client (%s) of a server of both eras", (kind) => {
-  /** Both ways through the gateway show what the direct one does. */
-  async function compare(direct: Transport, open: () => Promise<ServerHost>): Promise<unknown> {
-    const through = (["http", "bridge"] as const).map(async (way) => {
-      const { endpoint, losses } = await openGateway(await open());
-      const seen = await visit(transportTo(endpoint, way), negotiations[kind]);
-      return { seen, losses };
+describe.each(["legacy", "pinned", "auto"] as const)(
+  "a client (%s) of a server with both protocol eras",
+  (kind) => {
+    /** Expects the same results over HTTP and over the bridge as on a direct connection. */
+    async function compare(direct: Transport, open: () => Promise<ServerHost>): Promise<unknown> {
+      const through = (["http", "bridge"] as const).map(async (way) => {
+        const { endpoint, losses } = await openGateway(await open());
+        const seen = await visit(transportTo(endpoint, way), negotiations[kind]);
+        return { seen, losses };
+      });
+      const [expected, ...others] = await Promise.all([visit(direct, negotiations[kind]), ...through]);
+      for (const other of others) expect(other).toEqual({ seen: expected, losses: [] });
+      return expected;
+    }
+
+    it("reaches a program", async () => {
+      const args = [askingServer, "both"];
+      const direct = new StdioClientTransport({ command: process.execPath, args, stderr: "ignore" });
+      const seen = await compare(direct, () => programHost(args));
+      expect(seen).toMatchObject({ era: kind === "legacy" ? "legacy" : "modern", calls });
     });
-    const [expected, ...others] = await Promise.all([visit(direct, negotiations[kind]), ...through]);
-    for (const other of others) expect(other).toEqual({ seen: expected, losses: [] });
-    return expected;
-  }
 
-  it("reaches a program", async () => {
-    const args = [askingServer, "both"];
-    const direct = new StdioClientTransport({ command: process.execPath, args, stderr: "ignore" });
-    const seen = await compare(direct, () => programHost(args));
-    expect(seen).toMatchObject({ era: kind === "legacy" ? "legacy" : "modern", calls });
-  });
-
-  it("reaches an address", async () => {
-    const server = await startAskingServer("stateless");
-    onTestFinished(() => server.close());
-    await compare(new StreamableHTTPClientTransport(new URL(server.url)), () => addressHost(server.url));
-  });
-});
+    it("reaches an address", async () => {
+      const server = await startAskingServer("stateless");
+      onTestFinished(() => server.close());
+      await compare(new StreamableHTTPClientTransport(new URL(server.url)), () => addressHost(server.url));
+    });
+  },
+);

@@ -26,13 +26,13 @@ ${more}`,
   };
 }
 
-describe("what agents that are programs are told", () => {
-  it("may have the address of every server that some trial has, in variables", async () => {
+describe("templates in the arguments and variables of an agent program", () => {
+  it("may refer to the URL of every server that any trial has", async () => {
     const env = ["db", "new", "own"].map((name) => `${name}: "{servers.${name}.url}"`).join(", ");
     expect((await loadIn(config('["{prompt}"]', `    env: { ${env} }\n`))).notes).toEqual([]);
   });
 
-  it("has no other address, and no name in another spelling", async () => {
+  it("are refused for unknown servers and misspelled names", async () => {
     using folder = folderOf(config('["{prompt}", "--at={servers.dbb.url}", "{mcpconfig}"]'));
     expect(await problems(folder.path)).toEqual([
       'mcp-eval.config.yaml:8:30 config/unknown-reference {servers.dbb.url} in agents.mine.args[1]: no server is named "dbb"',
@@ -45,17 +45,17 @@ describe("what agents that are programs are told", () => {
     ]);
   });
 
-  it("is noted where it is likely not what was meant, and where the user is not heard", async () => {
+  it("are noted when they are probably a typo, or when none gives the program the prompt", async () => {
     using folder = folderOf(config('["{promt}"]'));
     expect((await load(folder.path)).notes).toEqual([
       "{promt} in agents.mine.args[0] stays as it is; did you mean {prompt}?",
       'agent "mine" is never given the prompt: write {prompt} into its arguments, or set stdin: true',
     ]);
-    using heard = folderOf(config("[]", "    stdin: true\n"));
-    expect((await load(heard.path)).notes).toEqual([]);
+    using withStdin = folderOf(config("[]", "    stdin: true\n"));
+    expect((await load(withStdin.path)).notes).toEqual([]);
   });
 
-  it("is left alone in presets, and in variables that the program inherits", async () => {
+  it("are not checked in presets and in inherited environment variables", async () => {
     using folder = folderOf({
       ...config("[]", "    stdin: true\n    inheritEnv: true\n  codex: { type: command, preset: codex }\n"),
     });
@@ -63,7 +63,7 @@ describe("what agents that are programs are told", () => {
     expect((await load(folder.path, { environment })).notes).toEqual([]);
   });
 
-  it("is checked in an Eval", async () => {
+  it("are checked in an Eval", async () => {
     using folder = folderOf({
       "eval.yaml": `kind: Eval
 metadata: { name: demo }
@@ -79,7 +79,7 @@ config:
     ]);
   });
 
-  it("is noted of a line for the shell without a prompt", async () => {
+  it("are noted as missing in a shell command without a prompt", async () => {
     using folder = folderOf({
       "eval.yaml": `kind: Eval
 metadata: { name: demo }
@@ -87,7 +87,7 @@ config:
   agent: { type: file, path: agent.yaml }
   taskSets: [{ path: task.yaml }]
 `,
-      "agent.yaml": "kind: Agent\nmetadata: { name: deaf }\ncommands: { runPrompt: my-agent --go }\n",
+      "agent.yaml": "kind: Agent\nmetadata: { name: promptless }\ncommands: { runPrompt: my-agent --go }\n",
       "task.yaml": task,
     });
     expect((await load(folder.path, { source: "eval.yaml" })).notes).toEqual([
@@ -95,7 +95,7 @@ config:
     ]);
   });
 
-  it("is checked in an eval of waza", async () => {
+  it("are checked in a waza eval", async () => {
     const files = (args: string): Readonly<Record<string, string>> => ({
       "eval.yaml": `name: demo
 config:
@@ -111,8 +111,8 @@ graders: [{ type: behavior, config: { max_tool_calls: 2 } }]
     expect(await problems(wrong.path, { source: "eval.yaml" })).toEqual([
       'eval.yaml:5:45 config/unknown-reference {servers.bd.url} in agent.args[0]: no server is named "bd"',
     ]);
-    using deaf = folderOf(files('["{mcpConfig}"]'));
-    expect((await load(deaf.path, { source: "eval.yaml" })).notes).toContainEqual(
+    using promptless = folderOf(files('["{mcpConfig}"]'));
+    expect((await load(promptless.path, { source: "eval.yaml" })).notes).toContainEqual(
       expect.stringContaining("is never given the prompt"),
     );
   });

@@ -24,7 +24,7 @@ async function packagesLoadedBy(code: string): Promise<string[]> {
 
 const spec = `{ type: "model", name: "m", model: "MODEL", apiKey: "k", baseURL: "http://127.0.0.1:9", maxSteps: 1 }`;
 
-test("an agent and a judge are made and prepared without any SDK", async () => {
+test("an agent and a judge are created and prepared without loading any SDK", async () => {
   const loaded = await packagesLoadedBy(`
     const { createModelAgent } = await import("./src/agents/model.ts");
     const { createJudge } = await import("./src/graders/judge.ts");
@@ -51,7 +51,7 @@ test.each([
   expect(providers).toEqual([name]);
 });
 
-test("a base URL variable that is set but empty is explained", async () => {
+test("the error names a base URL variable that is set but empty", async () => {
   const { stdout } = await promisify(execFile)(
     process.execPath,
     [

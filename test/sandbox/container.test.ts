@@ -29,7 +29,7 @@ import {
 
 const sandbox = sandboxOf("docker");
 const image = `localhost/mcpvals-sandbox-test-${process.pid}`;
-/** Where Podman keeps what these tests make, so that nothing of the machine's own is touched. */
+/** Podman's storage for these tests, separate from that of the machine. */
 const store = mkdtempSync(join(tmpdir(), "mcpvals-podman-"));
 const storeOf = (name: string): string[] => [
   "--root",
@@ -37,7 +37,7 @@ const storeOf = (name: string): string[] => [
   "--runroot",
   join(store, name, "run"),
 ];
-/** Ways to run containers; the last is for machines without systemd or with old control groups. */
+/** Container commands to try; the last one works without systemd and with cgroups v1. */
 const runtimes: readonly (readonly string[])[] = [
   ["docker"],
   ["podman", ...storeOf("plain")],
@@ -61,9 +61,10 @@ interface Found {
   readonly command: readonly string[];
 }
 
-/** The first way that works, with an image for it. */
+/** The first command that works, with an image for it. */
 async function findWay(): Promise<Found | string> {
-  if (process.platform !== "linux") return "its image is made of this machine's programs, which takes Linux";
+  if (process.platform !== "linux")
+    return "the test image contains programs of this machine, so it needs Linux";
   const reasons: string[] = [];
   for (const runtime of runtimes) {
     const wanted: SandboxSpec = { ...spec, kind: "docker", image, runtime };
@@ -86,8 +87,8 @@ async function findWay(): Promise<Found | string> {
 const realNode = realpathSync(process.execPath);
 
 /**
- * An image of a shell, without a registry. Node in it is a link to where this machine's is shown: an image that has it
- * takes long to make, and with some engines to start.
+ * Builds an image with a shell, without a registry. Its node is a link to the mounted node of this machine: an image that
+ * contains node is slow to build, and slow to start with some engines.
  */
 function makeImage([program = "", ...args]: readonly string[]): void {
   execFileSync(program, [...args, "info"], { stdio: "pipe", timeout: 30_000 });
@@ -150,7 +151,7 @@ describe.skipIf(typeof way === "string")(`the docker sandbox${named}`, () => {
 
   afterAll(() => void runtime("rmi", "--force", image));
 
-  it("lets it read its task and write its workspace, and nothing else", async () => {
+  it("can read its task and write its workspace, and nothing else", async () => {
     await writeFile(join(place.task, "there"), "before");
     const paths = [place.task, "/", "/usr", "/etc", place.workspace];
     expect(await bench.ask([node, hostile("write.mjs"), ...paths], given)).toEqual(
@@ -164,7 +165,7 @@ describe.skipIf(typeof way === "string")(`the docker sandbox${named}`, () => {
     });
   });
 
-  it("starts a script by its first line", async () => {
+  it("runs a script by its shebang line", async () => {
     const program = join(place.task, "program");
     await writeFile(program, '#!/bin/sh\nread line\necho "$line $1"\n', { mode: 0o755 });
     const child = await bench.start([program, "an argument"], given);
@@ -177,7 +178,7 @@ describe.skipIf(typeof way === "string")(`the docker sandbox${named}`, () => {
     expect(await child.release()).toBe(true);
   });
 
-  it("has the variables that were given, and none of them on a command line", async () => {
+  it("gets its environment variables, and none appears on a command line", async () => {
     const env = { NAMED: " named-value ", LINES: "one\ntwo-value", HASH: "#x", HOME: homedir() };
     const seen = (await bench.ask([node, hostile("environ.mjs")], { ...given, env })) as Record<
       string,
@@ -198,7 +199,7 @@ describe.skipIf(typeof way === "string")(`the docker sandbox${named}`, () => {
     });
   });
 
-  it("ends over its memory", async () => {
+  it("is killed when it exceeds its memory limit", async () => {
     const wanted = { ...found.wanted, memoryBytes: 128 * megabyte };
     expect(await bench.run([node, hostile("hog.mjs"), "1000"], { ...given, spec: wanted })).toMatchObject({
       stdout: "",
@@ -206,7 +207,7 @@ describe.skipIf(typeof way === "string")(`the docker sandbox${named}`, () => {
     });
   });
 
-  it("is gone when it is stopped, also when it heeds nothing", async () => {
+  it("is removed when it is stopped, even if it ignores signals", async () => {
     const child = await bench.start(
       ["/bin/sh", "-c", "trap '' TERM INT HUP; echo ready; while :; do :; done"],
       given,
@@ -229,7 +230,7 @@ describe("the docker sandbox refuses", () => {
     });
   });
 
-  it("a runtime that is not there", async () => {
+  it("a missing runtime", async () => {
     await expect(
       check({ ...spec, kind: "docker", image: "x", runtime: ["no-such-runtime"] }),
     ).rejects.toMatchObject({

@@ -61,7 +61,7 @@ const good = parseYaml(`
     - group: {setup: [${one}], steps: [{not: [{anyOf: [${one}]}]}], cleanup: []}
 `) as object[];
 
-/** Steps that neither the parser nor the schema takes. */
+/** Steps that both the parser and the schema reject. */
 const badSteps: readonly unknown[] = [
   { comand: { run: "x" } },
   {},
@@ -115,7 +115,7 @@ describe("the JSON Schema", () => {
     expect(validate(document), JSON.stringify(validate.errors)).toBe(true);
   });
 
-  it("accepts everything that metadata may have", () => {
+  it("accepts every field of metadata", () => {
     const metadata = {
       description: "d",
       difficulty: "easy",
@@ -142,7 +142,7 @@ describe("the JSON Schema", () => {
     expect(validate(document)).toBe(false);
   });
 
-  it("refuses a key too many wherever there is an object", () => {
+  it("refuses an unknown key in every object", () => {
     const missed = good.flatMap((spec) => {
       const document = JSON.parse(JSON.stringify(taskDocument(spec))) as JsonObject;
       return [...withExtraKey(document)].filter((each) => validate(each) && !parse(each, { files }).ok);
@@ -152,12 +152,11 @@ describe("the JSON Schema", () => {
 });
 
 /**
- * The document with one more key in each of its objects, one after the other. What is behind a dotted key is left alone:
- * without knowing the names of servers a schema takes it for an operation, whose arguments are its own; and so are the
- * keywords of a schema.
+ * Copies of the document, each with an unknown key in another object. Objects under a dotted key are skipped, since the
+ * schema does not know the names of servers and reads the key as an operation with any arguments; so are JSON Schemas.
  */
 function* withExtraKey(value: JsonObject): Generator<JsonObject> {
-  yield { ...value, unheardOf: true };
+  yield { ...value, unknownKey: true };
   for (const [key, member] of Object.entries(value)) {
     if (key.includes(".") || key === "schema") continue;
     if (isJsonObject(member)) for (const each of withExtraKey(member)) yield { ...value, [key]: each };
@@ -169,7 +168,7 @@ function* withExtraKey(value: JsonObject): Generator<JsonObject> {
   }
 }
 
-describe("what it says", () => {
+describe("its content", () => {
   const schema = taskJsonSchema();
   const parts = [schema, ...Object.values(schema["$defs"] as JsonObject)] as JsonObject[];
 
@@ -185,8 +184,8 @@ describe("what it says", () => {
   it("describes every field", () => {
     const fields = parts.flatMap((each) => Object.entries((each["properties"] ?? {}) as JsonObject));
     expect(fields.length).toBeGreaterThan(200);
-    const silent = fields.filter(([, field]) => !("description" in (field as object))).map(([name]) => name);
-    expect(silent).toEqual([]);
+    const undescribed = fields.filter(([, field]) => !("description" in (field as object))).map(([name]) => name);
+    expect(undescribed).toEqual([]);
   });
 
   it("has a title and a description for every part", () => {
@@ -196,7 +195,7 @@ describe("what it says", () => {
     }
   });
 
-  it("has a definition for each step, found from the one for all", () => {
+  it("has a definition for each step type, referenced from Step", () => {
     const step = (schema["$defs"] as Record<string, JsonObject>)["Step"];
     expect(Object.keys(step?.["properties"] as JsonObject)).toEqual(stepTypes);
   });
@@ -211,7 +210,7 @@ describe("the reference page", () => {
     return [...section.matchAll(/^\| `([^`]+)`/gm)].map(([, key = ""]) => key);
   };
 
-  it("has a table row for every field, and for those of every step one", () => {
+  it("has one table row for every field; common fields of steps appear once", () => {
     const common = rowsUnder("Fields of every step");
     expect(common).toEqual(["id", "name", "if", "continueOnError", "outputs", "retry", "stableFor"]);
     const schema = taskJsonSchema();
@@ -224,14 +223,14 @@ describe("the reference page", () => {
     }
   });
 
-  it("has an example that is a task", () => {
+  it("has an example that is a valid task", () => {
     const [, yaml = ""] = page.split("```yaml\n");
     const document: unknown = parseYaml(yaml.split("```")[0] ?? "");
     expect(problemsOf(document)).toEqual([]);
     expect(validate(document)).toBe(true);
   });
 
-  it("leaves no type unnamed, no meaning unsaid and no link without its heading", () => {
+  it("has a name for every type, a description for every field and a heading for every link", () => {
     expect(page).not.toMatch(/undefined|\[object|\(#\)|\|\s*\|$/m);
     const anchorOf = (title: string): string =>
       title
@@ -259,7 +258,7 @@ describe("the reference page", () => {
   });
 });
 
-it("parses whatever it is given", () => {
+it("parses or rejects any JSON without throwing", () => {
   const steps = fc.letrec((tie) => ({
     step: fc.oneof(
       { maxDepth: 3 },

@@ -50,7 +50,7 @@ async function call(server: ProtectedServer, auth: OAuthSpec, times = 1): Promis
 }
 
 describe("client credentials", () => {
-  test("are exchanged for a token once, which everybody shares", async () => {
+  test("are exchanged for one token that all sessions share", async () => {
     const server = await protect();
     const auth = credentials(server, { scope: "read" });
     const texts = await Promise.all([call(server, auth), call(server, auth), call(server, auth)]);
@@ -63,13 +63,13 @@ describe("client credentials", () => {
     ]);
   });
 
-  test("work where the metadata is at an address that only the refusal tells", async () => {
+  test("work when only the 401 response names the URL of the metadata", async () => {
     const server = await protect({ metadataPath: "/elsewhere" });
     expect(await call(server, credentials(server))).toEqual(["hi Bearer canary-access-token-1"]);
     expect(server.tokenRequests[0]?.form["scope"]).toBe("mcp");
   });
 
-  test("are exchanged again when a token ends in the middle", async () => {
+  test("are exchanged again when the token expires during a session", async () => {
     const server = await protect({ callsPerToken: 2 });
     const texts = await call(server, credentials(server), 5);
     expect(texts.map((text) => text.at(-1))).toEqual(["1", "1", "2", "2", "3"]);
@@ -91,7 +91,7 @@ describe("client credentials", () => {
       /grant/,
     ],
     [
-      "an authorization server that is not there",
+      "an authorization server without metadata",
       { noMetadata: true },
       {},
       /\S+ has no metadata, and gave no token: nothing here$/,
@@ -99,7 +99,7 @@ describe("client credentials", () => {
     ],
     ["another authorization server", {}, { issuer: "http://127.0.0.1:9" }, /not the expected/, /./],
     [
-      "a server that wants another token",
+      "a server that refuses the new token",
       { refuseAll: true },
       {},
       /refuses the new access token/,
@@ -126,14 +126,14 @@ describe("client credentials", () => {
 });
 
 describe("stored tokens", () => {
-  test("are used as they are while they are good", async () => {
+  test("are used unchanged while they are valid", async () => {
     const server = await protect({ goodToken: "canary-stored" });
     const auth = await stored(server, { access_token: "canary-stored" });
     expect(await call(server, auth)).toEqual(["hi Bearer canary-stored"]);
     expect(server.tokenRequests).toEqual([]);
   });
 
-  test("are refreshed once for everybody, and written back whole", async () => {
+  test("are refreshed once for all sessions, and written back with their other fields", async () => {
     const server = await protect();
     const auth = await stored(
       server,
@@ -156,14 +156,14 @@ describe("stored tokens", () => {
     expect(await readdir(join(auth.file, ".."))).toEqual(["tokens.json"]);
   });
 
-  test("are refreshed as often as it takes", async () => {
+  test("are refreshed each time they expire", async () => {
     const server = await protect({ callsPerToken: 1 });
     const auth = await stored(server, { access_token: "old", refresh_token: server.refreshToken });
     const texts = await call(server, auth, 3);
     expect(texts.map((text) => text.at(-1))).toEqual(["1", "2", "3"]);
   });
 
-  test("that somebody else has refreshed meanwhile are taken from the file", async () => {
+  test("that another process has refreshed are read from the file", async () => {
     const server = await protect({ goodToken: "canary-fresh" });
     const auth = await stored(server, { access_token: "old" });
     const own = createServerFetch({ ...httpSpec(server.url), auth });
@@ -175,11 +175,11 @@ describe("stored tokens", () => {
   test.each<[string, JsonObject, RegExp]>([
     ["without a refresh token", { access_token: "canary-old" }, /was refused, and there is no refresh_token/],
     [
-      "with a refresh token that was used",
+      "with a used refresh token",
       { access_token: "canary-old", refresh_token: "canary-used" },
       /invalid_grant/,
     ],
-    ["with nothing", { note: "?" }, /neither an access_token nor a refresh_token/],
+    ["without any token", { note: "?" }, /neither an access_token nor a refresh_token/],
   ])("%s", async (_name, tokens, message) => {
     const server = await protect();
     const { error } = await failToStart(httpSpec(server.url, { auth: await stored(server, tokens) }));
@@ -191,7 +191,7 @@ describe("stored tokens", () => {
     expect(JSON.stringify([error.message, error.details])).not.toMatch(/canary/);
   });
 
-  test("in a file that is none", async () => {
+  test("in a file that is not JSON or does not exist", async () => {
     const server = await protect();
     const auth = await stored(server, {});
     await writeFile(auth.file, '{"access_token": "canary');
@@ -203,7 +203,7 @@ describe("stored tokens", () => {
   });
 });
 
-test("a body that is a stream is sent again", async () => {
+test("a streamed body is sent again after authorization", async () => {
   const server = await protect();
   const own = createServerFetch({ ...httpSpec(server.url), auth: credentials(server) });
   const message = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" });
@@ -219,27 +219,27 @@ test("a body that is a stream is sent again", async () => {
   ]);
 });
 
-test("tokens are heard of before they are used, and removed from then on", async () => {
+test("listeners get a token before it is used, so that it is always redacted", async () => {
   const server = await protect();
-  const heard: Secret[] = [];
+  const issued: Secret[] = [];
   const redact = createRedactor([]);
   using _ = onTokenIssued((secret) => {
-    heard.push(secret);
+    issued.push(secret);
     redact.add(secret);
   });
   const auth = credentials(server);
   const texts = await call(server, auth);
-  expect(heard).toEqual([
+  expect(issued).toEqual([
     { name: "client_secret", value: server.clientSecret },
     { name: "access_token", value: "canary-access-token-1" },
   ]);
   expect(redact(texts)).toEqual(["hi Bearer [secret:access_token]"]);
   const late: Secret[] = [];
   onTokenIssued((secret) => late.push(secret))[Symbol.dispose]();
-  expect(late).toEqual(heard);
+  expect(late).toEqual(issued);
 });
 
-test("who gives up does not end the others' request", async () => {
+test("aborting one caller does not abort the token request of the others", async () => {
   const server = await protect();
   const own = createServerFetch({ ...httpSpec(server.url), auth: credentials(server) });
   const gone = AbortSignal.abort(new Error("gave up"));

@@ -9,8 +9,8 @@ import { parseStrictYaml } from "../../core/formats/parse-yaml.ts";
 import { isForeign, ownerOf, readRegularFile } from "../../files/files.ts";
 
 /**
- * The error `extension/integrity` for a file, or all files of a folder, that is not what it must be; `expected` also says who
- * says so.
+ * The error `extension/integrity` for a file, or the files of a folder, whose content is not the expected one; `expected`
+ * also names the source of the expectation.
  */
 export function integrityError(mismatch: {
   readonly file: string;
@@ -19,7 +19,7 @@ export function integrityError(mismatch: {
   readonly hint: string;
 }): McpvalsError {
   const { file, expected, found, hint } = mismatch;
-  const message = `${file} is not what it should be: expected ${expected}, found ${found}. Nothing of it was run.`;
+  const message = `${file} does not match: expected ${expected}, found ${found}. Nothing of it was run.`;
   return new McpvalsError("extension/integrity", message, { hint });
 }
 
@@ -29,11 +29,11 @@ export function lockMismatch(file: string, locked: string, found: string): Mcpva
     file,
     expected: `${locked}, as locked`,
     found,
-    hint: "Somebody changed the release after it was locked, or the lock. Ask the authors why; if the change is right, remove its entry from mcp-eval.lock and add it again.",
+    hint: "The release was changed after it was locked, or the lock was edited. Ask the authors why; if the change is legitimate, remove the entry from mcp-eval.lock and add it again.",
   });
 }
 
-/** A hash that the user has given, as the lock has it. */
+/** A SHA-256 hash given by the user, in the form of the lock. */
 export function givenHash(sha256: string): string {
   return `sha256:${sha256.replace(/^sha256:/i, "").toLowerCase()}`;
 }
@@ -67,7 +67,7 @@ export function readTextIfThere(path: string, code: ErrorCode): string | undefin
   }
 }
 
-/** Parses YAML without duplicate keys. Throws McpvalsError with the code; `shown` is what it calls the file. */
+/** Parses YAML without duplicate keys. Throws McpvalsError with the code; `shown` names the file in messages. */
 export async function parseYaml(text: string, shown: string, code: ErrorCode): Promise<unknown> {
   try {
     return await parseStrictYaml(text);
@@ -79,9 +79,9 @@ export async function parseYaml(text: string, shown: string, code: ErrorCode): P
 }
 
 /**
- * The nearest file of a name, from a folder upwards to the top of its repository, but not in `home`; undefined without
- * one. Throws McpvalsError `config/foreign-owner` for a file of another user than this one, the owner of the folder and root,
- * and one with the code for a file that cannot be read.
+ * Finds the nearest file with the name, from a folder upwards to the root of its repository, but not in `home`; undefined if
+ * there is none. Throws McpvalsError `config/foreign-owner` for a file that belongs neither to this user, nor to the owner of
+ * the folder, nor to root, and `code` for a file that cannot be read.
  */
 export function findUpwards(
   name: string,

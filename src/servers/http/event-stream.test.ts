@@ -27,7 +27,7 @@ describe("a stream of events", () => {
   });
 
   it.each(["\n", "\r\n", "\r"])(
-    "gives the same events and bytes in whatever chunks it comes (%j)",
+    "gives the same events and bytes for any chunk sizes (line end %j)",
     async (end) => {
       const text = ["data: é", "id: 1", "", ": c", "", "", "data: 2", "data:  3", "", "x"].join(end);
       expect((await read(text)).map(({ data }) => data)).toEqual([
@@ -47,14 +47,14 @@ describe("a stream of events", () => {
     },
   );
 
-  it("holds no more than the limit of one event", async () => {
+  it("buffers at most `limit` bytes of one event", async () => {
     expect(await read(`data: ${"x".repeat(90)}\n\n`.repeat(20), [], 98)).toHaveLength(20);
     const long = `data: 1\n\ndata: ${"x".repeat(200)}\n\n`;
     for (const sizes of [[], [20, 20, 100]])
       await expect(read(long, sizes, 100)).rejects.toThrow("a message of more than 100 bytes");
   });
 
-  it("keeps everything but the data of an event whose message is changed", async () => {
+  it("keeps the other fields when the data of an event is replaced", async () => {
     const [event] = await read(`: c\r\nid: 7\r\ndata: {\r\ndata: }\r\nevent: message\r\n\r\n`);
     expect(event === undefined ? "" : eventWithData(event, "{}").toString()).toBe(
       ": c\nid: 7\nevent: message\ndata: {}\n\n",

@@ -7,7 +7,7 @@ import { kubeconfigOf } from "../../support/kube-api.ts";
 import { startExtension, fails, isError } from "./extension-process.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "mcpvals-kubeconfig-"));
-/** Nothing answers there, and nothing is asked. */
+/** A closed port; no test sends a request to it. */
 const server = "https://127.0.0.1:9";
 
 describe("the kubeconfig", () => {
@@ -20,7 +20,7 @@ describe("the kubeconfig", () => {
     return file;
   }
 
-  it("is that of the settings, of KUBECONFIG, or of the home folder", async () => {
+  it("comes from the settings, KUBECONFIG, or the home folder", async () => {
     const named = (context: string): object => ({ ...kubeconfigOf(server), "current-context": context });
     write("home/.kube/config", named("nobody"));
     write("home/else", named("stranger"));
@@ -42,7 +42,7 @@ describe("the kubeconfig", () => {
     }
   });
 
-  it("must be there, and have the context", async () => {
+  it("must exist and have the context", async () => {
     const start = (config: object): Promise<unknown> =>
       startExtension({ config, env: { HOME: folder }, workdir: folder });
     await expect(start({ kubeconfig: "/does/not/exist" })).rejects.toThrow(
@@ -58,7 +58,7 @@ describe("the kubeconfig", () => {
     await expect(start({ kubeconfig: join(folder, "broken") })).rejects.toThrow("cannot be read");
   });
 
-  it("can be several files, of which the first that says something wins", async () => {
+  it("can be several files; the first that has a value wins", async () => {
     const first = write("a/first", {
       users: [{ name: "admin", user: { "client-certificate": "cert.pem", token: "secret" } }],
     });
@@ -123,7 +123,7 @@ describe("the kubeconfig", () => {
     ]);
   });
 
-  it("leads to an error of the environment when nothing answers", async () => {
+  it("of an unreachable cluster is an error of the environment", async () => {
     const kubeconfig = write("dead", kubeconfigOf("https://127.0.0.1:9"));
     await using extension = await startExtension({ config: { kubeconfig }, workdir: folder });
     await isError(

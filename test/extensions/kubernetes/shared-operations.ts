@@ -268,7 +268,7 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       expect(late.success).toBe(false);
       expect(late.message).toContain("the step's own timeout of 1s is shorter than the 60s asked for");
       const whole = await run("wait", gone, { timeout: "300ms" });
-      expect(whole.message).toContain("within 270ms, the time that the step has");
+      expect(whole.message).toContain("within 270ms, the time left for the step");
     });
 
     it("must be newer than the object's last change", async () => {

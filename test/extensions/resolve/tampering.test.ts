@@ -223,7 +223,7 @@ describe("a changed release", () => {
     here.publish(changed);
     const found = hash("sha256", checksumsOf(changed.files));
     expect(await expectRefusal(here.elsewhere().resolve(use, here.locked, normally), "integrity")).toBe(
-      `checksums.sha256 of github.com/acme/demo v1.0.0 is not what it should be: expected ${here.locked.checksums}, as locked, found sha256:${found}. Nothing of it was run. Somebody changed the release after it was locked, or the lock. Ask the authors why; if the change is right, remove its entry from mcp-eval.lock and add it again.`,
+      `checksums.sha256 of github.com/acme/demo v1.0.0 does not match: expected ${here.locked.checksums}, as locked, found sha256:${found}. Nothing of it was run. The release was changed after it was locked, or the lock was edited. Ask the authors why; if the change is legitimate, remove the entry from mcp-eval.lock and add it again.`,
     );
     here.publish({ ...changed, checksums: false, digests: true });
     const without = here.elsewhere().resolve(use, here.locked, normally);
@@ -236,7 +236,7 @@ describe("a changed release", () => {
     const changed = await upstreamRelease("v1.0.0", `${program}# evil\n`);
     publish({ ...changed, checksums: { text: checksumsOf(files) } });
     for (const entry of [locked, undefined]) {
-      const name = `${zip} of github.com/acme/demo v1.0.0 is not what it should be`;
+      const name = `${zip} of github.com/acme/demo v1.0.0 does not match`;
       const work = elsewhere().resolve(use, entry, normally);
       await expectRefusal(work, "integrity", name, `expected ${file.hash}, found sha256:`);
     }
@@ -291,7 +291,7 @@ describe("checksums that do not vouch", () => {
     [
       "a wrong one of the manifest",
       (files) => listing({ ...files, "extension.yaml": "other" }),
-      "extension.yaml of github.com/acme/demo v1.0.0 is not what it should be",
+      "extension.yaml of github.com/acme/demo v1.0.0 does not match",
     ],
     [
       "two for one file",

@@ -12,7 +12,7 @@ export const anthropicWire: Wire = {
   handles: (path) => path.endsWith("/messages"),
   read: (body) => ({
     tools: objects(body["tools"]).map((tool) => ({ name: text(tool["name"]) })),
-    results: sinceUser(objects(body["messages"]), (item) => item["role"] === "user" && saysText(item))
+    results: sinceUser(objects(body["messages"]), (item) => item["role"] === "user" && hasUserText(item))
       .flatMap((item) => objects(item["content"]))
       .filter((block) => block["type"] === "tool_result").length,
     model: text(body["model"]),
@@ -30,13 +30,13 @@ export const anthropicWire: Wire = {
     const delta = isText
       ? { type: "text_delta", text: reply.text }
       : { type: "input_json_delta", partial_json: JSON.stringify(reply.args) };
-    const begun = isText ? { ...block, text: "" } : { ...block, input: {} };
+    const startBlock = isText ? { ...block, text: "" } : { ...block, input: {} };
     const events: Body[] = [
       {
         type: "message_start",
         message: { ...message, content: [], stop_reason: null, stop_sequence: null, usage },
       },
-      { type: "content_block_start", index: 0, content_block: begun },
+      { type: "content_block_start", index: 0, content_block: startBlock },
       { type: "content_block_delta", index: 0, delta },
       { type: "content_block_stop", index: 0 },
       { type: "message_delta", delta: { stop_reason: reason, stop_sequence: null }, usage },
@@ -46,8 +46,8 @@ export const anthropicWire: Wire = {
   },
 };
 
-/** A message of the user's own: one with results of tools only is none. */
-function saysText(item: Body): boolean {
+/** Whether a message has text of the user, not only tool results. */
+function hasUserText(item: Body): boolean {
   return (
     typeof item["content"] === "string" ||
     !objects(item["content"]).some((block) => block["type"] === "tool_result")

@@ -29,7 +29,7 @@ function read({ path, headers, body, key }: RawRequest): RequestView {
   const contents = list(request["contents"]);
   for (const [index, content] of contents.entries()) {
     const same = content["role"] === "model" && contents[index - 1]?.["role"] === "model";
-    view.require(!same, `content ${index}: two of the model in a row`);
+    view.require(!same, `content ${index}: two model contents in a row`);
     readContent(view, content, index);
   }
   const declared = list(request["tools"]).flatMap((tool) => list(tool["functionDeclarations"]));
@@ -44,7 +44,7 @@ function read({ path, headers, body, key }: RawRequest): RequestView {
   });
 }
 
-/** Gemini wants exactly one functionResponse for each functionCall, in the content right after it. */
+/** Gemini requires exactly one functionResponse for each functionCall, in the content right after it. */
 function readContent(view: ViewBuilder, content: Fields, index: number): void {
   const parts = list(content["parts"]);
   view.require(parts.length > 0, `content ${index} has no parts`);
