@@ -10,7 +10,7 @@ import { createRetryingModel } from "../../src/models/retrying-model.ts";
 import { TokenSource } from "../../src/servers/http/oauth-tokens.ts";
 import { createServerFetch } from "../../src/servers/http/server-fetch.ts";
 import { fixtureServer } from "../e2e/support.ts";
-import { type Endless, type EndlessServer, issuerMetadata, startEndless } from "../support/endless.ts";
+import { type Endless, type EndlessServer, issuerMetadata, startEndless } from "../support/hostile.ts";
 import { startRun } from "../support/faults.ts";
 import { startHttp } from "./task-verdicts.ts";
 

@@ -7,10 +7,10 @@ import { writeClientFiles, writeMcpConfigFile } from "../../src/servers/client-f
 import type { ChannelListener } from "../../src/servers/connections/host.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { wireMessage } from "../../src/servers/messages/json-rpc.ts";
-import { openGateway, type Opened, programHost } from "../gateway/support.ts";
+import { type Opened, openGateway, programHost } from "../gateway/support.ts";
 import { load, problems } from "../load/support/load.ts";
 import { fixtureServer } from "../process/support.ts";
-import { openTestEndpoint } from "../support/agent-programs.ts";
+import { openTestEndpoint } from "../support/agent-context.ts";
 import { folderOf } from "../support/cli.ts";
 import { silentHost } from "./gateway-host.ts";
 

@@ -5,14 +5,13 @@ import { createAcpAgent } from "../../src/agents/acp.ts";
 import { createCommandAgent } from "../../src/agents/command.ts";
 import { ConversationOutput, type TurnResult } from "../../src/agents/turn-output.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { agentPresets, type AgentPreset, type CommandOutput } from "../../src/core/formats/model.ts";
+import { type AgentPreset, agentPresets, type CommandOutput } from "../../src/core/formats/model.ts";
 import type { TrialResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import type { ServerConfig } from "../e2e/support.ts";
-import { eventsOf } from "../support/agent-context.ts";
-import { acpAgent, type PlayedProgram, playProgram } from "../support/agent-programs.ts";
+import { acpAgent, eventsOf, type PlayedProgram, playProgram } from "../support/agent-context.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
-import { startFakeProvider, type FakeReply } from "../support/fake-provider.ts";
+import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { lyingServer, lyingServerOverHttp } from "../support/hostile.ts";
 
 const programs = join(root, "test/fixtures/agents");

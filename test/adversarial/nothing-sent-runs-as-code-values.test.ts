@@ -8,8 +8,7 @@ import { stepJudgePrompt } from "../../src/core/grade/judge-prompt.ts";
 import { compilePattern } from "../../src/core/templates/pattern.ts";
 import { inJsonPath, inPattern } from "../../src/core/templates/places.ts";
 import { selectJson } from "../../src/core/templates/select-json.ts";
-import { attempt, type Outside } from "../support/outside-values.ts";
-import { testTrial } from "../support/program-steps.ts";
+import { attempt, type Outside, testTrial } from "../support/step-context.ts";
 import { taskDocument, valid, wrongIn } from "../support/task-file.ts";
 import { command, script, type Step } from "./task-verdicts.ts";
 

@@ -5,9 +5,15 @@ import { describe, expect, it } from "vitest";
 import { checkAgentTemplates } from "../../src/core/formats/agent-templates.ts";
 import { escapeTemplate } from "../../src/core/templates/template.ts";
 import { interpreters } from "../../src/core/templates/shell.ts";
-import { attempt, hostile, type Outside } from "../support/outside-values.ts";
-import { playStep, scriptStepOf, testTrial } from "../support/program-steps.ts";
-import { scopeOf } from "../support/step-context.ts";
+import {
+  attempt,
+  hostile,
+  type Outside,
+  playStep,
+  scopeOf,
+  scriptStepOf,
+  testTrial,
+} from "../support/step-context.ts";
 import { taskDocument, valid, wrongIn } from "../support/task-file.ts";
 import { command, script, type Step } from "./task-verdicts.ts";
 

@@ -12,7 +12,7 @@ import { invalidLineText } from "../../src/servers/stdio/output-recorder.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { answer, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { folderOf } from "../support/cli.ts";
-import { type Endless, type EndlessServer, issuerMetadata, startEndless } from "../support/endless.ts";
+import { type Endless, type EndlessServer, issuerMetadata, startEndless } from "../support/hostile.ts";
 
 const value = "Canary+secret/4711-äöü-AbCdEfGh";
 const redact = createRedactor([{ name: "KEY", value }]);

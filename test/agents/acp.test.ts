@@ -5,15 +5,15 @@ import { type AcpAgentOptions, createAcpAgent } from "../../src/agents/acp.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { AcpAgentSpec, PermissionPolicy } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { eventsOf } from "../support/agent-context.ts";
 import {
   acpAgent,
+  eventsOf,
   openGatewayEndpoint,
   openTestEndpoint,
   type PlayedProgram,
-  playProgram,
   type PlayOptions,
-} from "../support/agent-programs.ts";
+  playProgram,
+} from "../support/agent-context.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { livingProcesses, untilLiving } from "../process/support.ts";

@@ -7,13 +7,13 @@ import { createCommandAgent } from "../../src/agents/command.ts";
 import { agentPresets, type CommandAgentSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { livingProcesses } from "../process/support.ts";
-import { eventsOf } from "../support/agent-context.ts";
 import {
+  eventsOf,
   openTestEndpoint,
   type PlayedProgram,
-  playProgram,
   type PlayOptions,
-} from "../support/agent-programs.ts";
+  playProgram,
+} from "../support/agent-context.ts";
 
 const program = fileURLToPath(new URL("../fixtures/agents/command-agent.ts", import.meta.url));
 

@@ -24,8 +24,13 @@ import type { StepContext, StepJudge, StepReport } from "../../src/steps/step-ru
 import { preparedAs, preparedExtension } from "../support/extensions.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";
-import { commandStepOf, scriptStepOf } from "../support/program-steps.ts";
-import { plainTrial, stepContext, temporaryTrial } from "../support/step-context.ts";
+import {
+  commandStepOf,
+  plainTrial,
+  scriptStepOf,
+  stepContext,
+  temporaryTrial,
+} from "../support/step-context.ts";
 import { mcpStep } from "../support/trial-events.ts";
 
 /** How one attempt goes: as expected, otherwise, too slowly, it cannot act, not before it is told to stop. */

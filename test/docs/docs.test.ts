@@ -16,11 +16,10 @@ import { renderError } from "../../src/core/errors/render.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { load } from "../../src/load/load.ts";
 import { checkExtensions } from "../../src/run/extensions.ts";
-import { folderOf, root, runHere } from "../support/cli.ts";
-import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "../support/doc-blocks.ts";
+import { folderOf, linkPackage, root, runHere, runShell } from "../support/cli.ts";
+import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "./doc-blocks.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { startReleaseMirror } from "../support/release-mirror.ts";
-import { linkPackage, runShell } from "../support/shell.ts";
 
 const pages = ["README.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root })].toSorted();
 const read = (file: string): string => readFileSync(join(root, file), "utf8");

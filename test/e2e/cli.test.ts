@@ -5,9 +5,17 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { exitCode } from "../../src/core/report/trial-result.ts";
-import { folderOf, type HereOutcome, root, runHere, runIn, runInline, startCli } from "../support/cli.ts";
+import {
+  folderOf,
+  type HereOutcome,
+  root,
+  runHere,
+  runIn,
+  runInline,
+  runShell,
+  startCli,
+} from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
-import { runShell } from "../support/shell.ts";
 import { configFile, fixtureServer, gradesOf, processTag, trialOf } from "./support.ts";
 
 const config: Config = {

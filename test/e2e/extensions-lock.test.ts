@@ -1,10 +1,9 @@
-import { existsSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { type HereOutcome, folderOf, runHere } from "../support/cli.ts";
-import { type ReleaseMirror, startReleaseMirror } from "../support/release-mirror.ts";
-import { shopRelease } from "../support/shop-extension.ts";
+import { folderOf, type HereOutcome, runHere } from "../support/cli.ts";
+import { type ReleaseMirror, shopRelease, startReleaseMirror } from "../support/release-mirror.ts";
 
 const packageText = "github.com/acme/shop@v1";
 const task = {

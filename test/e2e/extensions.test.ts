@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { folderOf, runHere, runIn } from "../support/cli.ts";
-import { startReleaseMirror } from "../support/release-mirror.ts";
-import { shopRelease } from "../support/shop-extension.ts";
+import { shopRelease, startReleaseMirror } from "../support/release-mirror.ts";
 
 const operations = {
   greet: {

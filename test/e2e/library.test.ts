@@ -3,9 +3,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf } from "../support/cli.ts";
+import { folderOf, linkPackage, runShell } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
-import { linkPackage, runShell } from "../support/shell.ts";
 import { fixtureServer, gradesOf, processTag, toolTest, trialOf } from "./support.ts";
 
 interface Told {

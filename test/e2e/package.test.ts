@@ -4,8 +4,7 @@ import { isBuiltin } from "node:module";
 import { delimiter, dirname, join, relative, sep } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, root } from "../support/cli.ts";
-import { runShell } from "../support/shell.ts";
+import { folderOf, root, runShell } from "../support/cli.ts";
 import { gradesOf, toolTest, trialOf } from "./support.ts";
 
 interface Manifest {

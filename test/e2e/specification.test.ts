@@ -3,14 +3,13 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, root, runInline } from "../support/cli.ts";
+import { folderOf, linkPackage, root, runInline, runShell } from "../support/cli.ts";
 import {
   type FakeProvider,
   type FakeReply,
   type FakeScript,
   startFakeProvider,
 } from "../support/fake-provider.ts";
-import { linkPackage, runShell } from "../support/shell.ts";
 import { closedAddress, fixtureServer, gradesOf, trialOf } from "./support.ts";
 
 const everything = join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js");

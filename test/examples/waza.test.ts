@@ -2,8 +2,7 @@ import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, root, runHere } from "../support/cli.ts";
-import { linkPackage } from "../support/shell.ts";
+import { folderOf, linkPackage, root, runHere } from "../support/cli.ts";
 
 const source = join(root, "examples/waza");
 

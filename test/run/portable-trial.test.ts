@@ -9,7 +9,7 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { Task } from "../../src/core/formats/model.ts";
 import { expandText } from "../../src/core/templates/expand.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
-import { leaf, type LeafEnd } from "../support/leaf-steps.ts";
+import { leaf, type LeafEnd } from "../support/sessions.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
 
 function phasesOf(events: readonly TraceEvent[]): readonly string[] {

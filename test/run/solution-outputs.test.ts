@@ -2,9 +2,9 @@ import { expect, it } from "vitest";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import type { SolutionAction } from "../../src/core/formats/model.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
-import { leaf } from "../support/leaf-steps.ts";
+import { leaf } from "../support/sessions.ts";
 import { playTrial, portableTask } from "../support/portable.ts";
-import { scriptStepOf } from "../support/program-steps.ts";
+import { scriptStepOf } from "../support/step-context.ts";
 
 /** Gives what it was told of the outputs of steps as its own output. */
 const echo = `#!/usr/bin/env node

@@ -6,7 +6,7 @@ import type { CommandStep, ScriptStep } from "../../src/core/formats/step.ts";
 import { procLister } from "../../src/process/process-tree.ts";
 import { livingProcesses } from "../process/support.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
-import { commandStepOf, playStep, scriptStepOf, testTrial } from "../support/program-steps.ts";
+import { commandStepOf, playStep, scriptStepOf, testTrial } from "../support/step-context.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
 
 const linux = process.platform === "linux";

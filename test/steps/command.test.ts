@@ -2,8 +2,13 @@ import { mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { CommandStep, TextExpectation } from "../../src/core/formats/step.ts";
-import { commandStepOf as command, playStep, testTrial, writeTaskFile } from "../support/program-steps.ts";
-import { trustedScope } from "../support/step-context.ts";
+import {
+  commandStepOf as command,
+  playStep,
+  testTrial,
+  trustedScope,
+  writeTaskFile,
+} from "../support/step-context.ts";
 
 const outputs = { out: "{stdout}", err: "{stderr}", code: "{exitCode}" };
 

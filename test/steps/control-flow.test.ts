@@ -5,7 +5,7 @@ import type { ControlStep, ForeachStep, GroupStep, Step } from "../../src/core/f
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepContext, StepReport } from "../../src/steps/step-runner.ts";
-import { leaf, type LeafEnd, leafServer } from "../support/leaf-steps.ts";
+import { leaf, type LeafEnd, leafServer } from "../support/sessions.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 
 const base = { timeoutMs: 60_000 };

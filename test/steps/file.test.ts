@@ -15,7 +15,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { FileStep } from "../../src/core/formats/step.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport, TrialContext } from "../../src/steps/step-runner.ts";
-import { runShell } from "../support/shell.ts";
+import { runShell } from "../support/cli.ts";
 import { scopeOf, stepContext, temporaryTrial, type TestContext } from "../support/step-context.ts";
 
 const isWindows = process.platform === "win32";

@@ -2,8 +2,13 @@ import { describe, expect, it } from "vitest";
 import type { ControlStep, Step } from "../../src/core/formats/step.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
-import { commandStepOf, scriptStepOf, testTrial, writeTaskFile } from "../support/program-steps.ts";
-import { stepContext } from "../support/step-context.ts";
+import {
+  commandStepOf,
+  scriptStepOf,
+  stepContext,
+  testTrial,
+  writeTaskFile,
+} from "../support/step-context.ts";
 
 const missing = commandStepOf("no-such-program --check");
 

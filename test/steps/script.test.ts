@@ -16,14 +16,14 @@ import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { ScriptStep } from "../../src/core/formats/step.ts";
 import {
-  playStep,
   type PlayedStep,
+  playStep,
   type PlayStepOptions,
   scriptStepOf as script,
   testTrial,
+  trustedScope,
   writeTaskFile,
-} from "../support/program-steps.ts";
-import { trustedScope } from "../support/step-context.ts";
+} from "../support/step-context.ts";
 
 const outputs = { out: "{stdout}", err: "{stderr}", code: "{exitCode}" };
 

@@ -2,8 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { stringify } from "yaml";
 import { type ExecAnswer, type ExecCall, serveExec } from "./kube-exec.ts";
-import { statusAnswer } from "./kube-status.ts";
-import { KubeStore } from "./kube-store.ts";
+import { KubeStore, statusAnswer } from "./kube-store.ts";
 
 /** What the server does instead of answering, for requests that fit. */
 export type KubeFault =

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { statusAnswer } from "./kube-status.ts";
 
 export type KubeObject = { [key: string]: unknown; metadata: Record<string, unknown> };
 
@@ -433,4 +432,29 @@ function isObject(value: unknown): value is Record<string, unknown> {
 
 function now(): string {
   return new Date().toISOString().replace(/\.\d+Z$/, "Z");
+}
+
+/** An object that says how a request ended. */
+export function statusAnswer({
+  status,
+  message,
+  reason,
+  details,
+}: {
+  status: number;
+  message: string;
+  reason?: string;
+  details?: object;
+}): { status: number; body: object } {
+  const body = {
+    kind: "Status",
+    apiVersion: "v1",
+    metadata: {},
+    status: "Failure",
+    message,
+    ...(reason === undefined ? {} : { reason }),
+    ...(details === undefined ? {} : { details }),
+    code: status,
+  };
+  return { status, body };
 }

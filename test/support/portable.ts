@@ -7,8 +7,7 @@ import type { Trial } from "../../src/core/plan/plan.ts";
 import type { EventOf, TraceEvent } from "../../src/core/trace/events.ts";
 import { executeTrial } from "../../src/run/trial.ts";
 import type { TrialServices } from "../../src/run/trial-state.ts";
-import { leafServer } from "./leaf-steps.ts";
-import { trialServer } from "./sessions.ts";
+import { leafServer, trialServer } from "./sessions.ts";
 
 /** A task from a file of its own; its folder is the folder for temporary files unless given. */
 export function portableTask(parts: Partial<PortableTask> = {}, task: Partial<Task> = {}): Task {

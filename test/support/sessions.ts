@@ -1,9 +1,9 @@
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
+import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { JsonObject } from "../../src/core/formats/model.ts";
+import type { McpStep } from "../../src/core/formats/step.ts";
 import type { Emit } from "../../src/core/trace/events.ts";
-import { startServer } from "../../src/servers/server-pool.ts";
-import type { TrialServer } from "../../src/servers/trial-server.ts";
 import type {
   CallOptions,
   CallOutcome,
@@ -11,6 +11,8 @@ import type {
   ServerSession,
   ToolDefinition,
 } from "../../src/servers/client/session.ts";
+import { startServer } from "../../src/servers/server-pool.ts";
+import type { TrialServer } from "../../src/servers/trial-server.ts";
 
 /** Starts the official `everything` server over stdio; what happens on the wire is emitted. */
 export async function startEverything(
@@ -93,4 +95,37 @@ export function anyTool(name: string): ToolDefinition {
 /** A tool result with one text. */
 export function textResult(text: string): CallOutcome {
   return { kind: "result", result: { content: [{ type: "text", text }] }, latencyMs: 1 };
+}
+
+/** How a leaf ends: as expected, otherwise, it cannot act, not before it is told to stop. */
+export type LeafEnd = "pass" | "fail" | "error" | "hang";
+
+/** A step that calls a tool of the server of {@link leafServer}; the call's `id` says which one it is. */
+export function leaf(id: string, end: LeafEnd, parts: Partial<McpStep> = {}): McpStep {
+  return {
+    type: "mcp",
+    id,
+    request: { kind: "tool", tool: end, args: { id } },
+    expect: { result: "ok" },
+    timeoutMs: 60_000,
+    ...parts,
+  };
+}
+
+/** A server whose tools end as they are called; `onCall` hears of every call before it is answered. */
+export function leafServer(onCall: (id: string) => void): ServerSession {
+  return stubSession({
+    name: "leaves",
+    tools: ["pass", "fail", "error", "hang"].map(anyTool),
+    call(tool, args, { signal }) {
+      const id = typeof args["id"] === "string" ? args["id"] : "";
+      onCall(id);
+      if (signal.aborted) throw signal.reason;
+      if (tool === "error") throw new McpvalsError("server/unreachable", `${id} cannot act`);
+      if (tool !== "hang") return textResult(tool === "pass" ? "ok" : "no");
+      return new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
+      });
+    },
+  });
 }

@@ -6,7 +6,7 @@ import { satisfies } from "semver";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { chooseVersion, projectNpmrc, type RunNpm } from "../../../src/extensions/resolve/npm.ts";
 import type { ExtensionResolver } from "../../../src/extensions/resolve/resolver.ts";
-import { type NpmRegistry, type RegistryVersion, startNpmRegistry } from "../../support/npm-registry.ts";
+import { type NpmRegistry, type RegistryVersion, startNpmRegistry } from "./npm-registry.ts";
 import { tarOf } from "../../support/release-mirror.ts";
 import {
   expectRefusal,

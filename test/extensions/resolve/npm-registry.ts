@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tarOf } from "./release-mirror.ts";
+import { tarOf } from "../../support/release-mirror.ts";
 
 /** A version of a package that a registry serves. */
 export interface RegistryVersion {
