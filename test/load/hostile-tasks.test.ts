@@ -27,26 +27,13 @@ describe("a hostile task is refused soon, in words, with its place", () => {
   it.each<readonly [name: string, text: string | Uint8Array, place: string, message: RegExp]>([
     ["a bomb of aliases", `${head}${bomb}`, "t.yaml:4:", /aliases that unfold to too much/],
     [
-      "a bomb of aliases in an older form",
-      `kind: Task\n${bomb}`,
-      "t.yaml:3:",
-      /aliases that unfold to too much/,
-    ],
-    [
       "20,000 anchors with an alias each",
       `${head}x:\n${many(20_000, (i) => `- &a${i} x\n- *a${i}`)}`,
       "t.yaml:5:",
       /aliases that unfold/,
     ],
-    [
-      "a long list, often",
-      `${head}a: &a [${"x,".repeat(20_000)}]\nb: [${"*a,".repeat(900)}]`,
-      "t.yaml:1:1",
-      /more than 200000 values/,
-    ],
     ["10 MB of a string", `${head}x: ${"x".repeat(10_000_000)}`, "t.yaml", /larger than 512 KiB/],
     ["10,000 lists in one another", `${head}x: ${"[".repeat(10_000)}`, "t.yaml:3:", /nested too deeply/],
-    ["10,000 block lists in one another", `${head}x:\n${"- ".repeat(10_000)}x`, "t.yaml:4:", /nested too/],
     [
       "400 lists in one another",
       `${valid}x: ${"[".repeat(400)}${"]".repeat(400)}`,
@@ -59,7 +46,6 @@ describe("a hostile task is refused soon, in words, with its place", () => {
       "t.yaml:40003:1",
       /duplicate key "k0"/,
     ],
-    ["a duplicate key", `${head}kind: Task\n`, "t.yaml:3:1", /duplicate key "kind"/],
     ["tabs", `${head}metadata:\n\tname: t\n`, "t.yaml:4:1", /a tab is used as indentation/],
     ["50,000 tabs", `${head}${"\ta: 1\n".repeat(50_000)}`, "t.yaml:3:1", /a tab is used as indentation/],
     ["two documents", `${valid}---\n${valid}`, "t.yaml:8:", /more than one document/],
@@ -70,8 +56,6 @@ describe("a hostile task is refused soon, in words, with its place", () => {
       "t.yaml:3:18",
       /is not UTF-8 text/,
     ],
-    ["an endless number", `${head}metadata: {name: t}\nx: .inf\n${spec}`, "t.yaml:4:4", /Infinity is not/],
-    ["nothing", "", "t.yaml", /the file is empty/],
   ])("%s", async (_, text, place, message) => {
     using folder = folderOf({});
     writeFileSync(join(folder.path, "t.yaml"), text);
@@ -85,14 +69,6 @@ describe("a hostile task is refused soon, in words, with its place", () => {
     expect(rendered).not.toMatch(/[\u0000-\u0008\u000e-\u001f]/);
   });
 
-  it.runIf(sep === "/").each(["pipe", "/dev/zero"])("%s", async (name) => {
-    using folder = folderOf({});
-    await promisify(execFile)("mkfifo", [join(folder.path, "pipe")]);
-    const error = await failure(folder.path, { source: name });
-    expect(error.kind).toBe("usage");
-    expect(error.message).toMatch(/has an ending that no config has|is not a regular file/);
-  });
-
   it.runIf(sep === "/")("a pipe among tasks is no task", async () => {
     using folder = folderOf({ "tasks/t.yaml": valid });
     await promisify(execFile)("mkfifo", [join(folder.path, "tasks", "pipe.yaml")]);
@@ -102,7 +78,6 @@ describe("a hostile task is refused soon, in words, with its place", () => {
 
 describe("a hostile file beside tasks is refused soon, in words", () => {
   const unfolding = `a: &a [${"x,".repeat(20_000)}]\nb: [${"*a,".repeat(900)}]\n`;
-  const deep = `x: ${"[".repeat(400)}${"]".repeat(400)}\n`;
   const evalHead = "kind: Eval\nconfig:\n  taskSets: [{ path: t.yaml }]\n";
   const withAgent = `${evalHead}  agent: { type: file, path: agent.yaml }\n`;
   const withServers = `${evalHead}  mcpConfigFile: mcp.yaml\n`;
@@ -110,13 +85,11 @@ describe("a hostile file beside tasks is refused soon, in words", () => {
   const servers = "mcpServers: { a: { command: x } }\n";
 
   it.each<readonly [name: string, files: Readonly<Record<string, string>>, message: RegExp]>([
-    ["an Eval that unfolds", { "eval.yaml": evalHead + unfolding }, /the eval: more than 200000 values/],
-    ["a deep Eval", { "eval.yaml": evalHead + deep }, /nested deeper than 200 levels/],
     ["an agent that unfolds", { "eval.yaml": withAgent, "agent.yaml": agent + unfolding }, /200000 values/],
+    ["servers of 10 MB", { "eval.yaml": withServers, "mcp.yaml": "#".repeat(10_000_000) }, /larger than 512/],
+    ["an Eval that unfolds", { "eval.yaml": evalHead + unfolding }, /the eval: more than 200000 values/],
     ["a bomb of an agent", { "eval.yaml": withAgent, "agent.yaml": agent + bomb }, /aliases that unfold/],
     ["servers that unfold", { "eval.yaml": withServers, "mcp.yaml": servers + unfolding }, /200000 values/],
-    ["deep servers", { "eval.yaml": withServers, "mcp.yaml": servers + deep }, /nested deeper than 200/],
-    ["servers of 10 MB", { "eval.yaml": withServers, "mcp.yaml": "#".repeat(10_000_000) }, /larger than 512/],
   ])("%s", async (_, files, message) => {
     const error = await failureIn({ "t.yaml": valid, ...files }, { source: "eval.yaml" });
     expect([error.kind, renderError(error)]).toEqual(["usage", expect.stringMatching(message)]);
@@ -126,8 +99,6 @@ describe("a hostile file beside tasks is refused soon, in words", () => {
 describe("what is only unusual is read", () => {
   it.each<readonly [name: string, text: string]>([
     ["a byte order mark", `\uFEFF${valid}`],
-    ["line ends of Windows", valid.replaceAll("\n", "\r\n")],
-    ["an anchor that is used", `${head}metadata: {name: &n t, description: *n}\n${spec}`],
     ["an older form with a byte order mark", `\uFEFF${older}`],
     ["an older form with line ends of Windows", older.replaceAll("\n", "\r\n")],
   ])("%s", async (_, text) => {

@@ -8,7 +8,6 @@ import { folderOf } from "../support/cli.ts";
 import { failure, failureIn, loadIn } from "./support/load.ts";
 
 const head = "server: {transport: stdio, command: x}\n";
-const jsonHead = '{"server": {"transport": "stdio", "command": "x"}, ';
 /** A bomb of aliases that would unfold to 9^8 values. */
 const bomb = "abcdefgh"
   .split("")
@@ -21,45 +20,16 @@ const bomb = "abcdefgh"
 
 it.each<readonly [name: string, ending: string, text: string, code: string]>([
   ["10 MB of a list", "json", `[${"1,".repeat(5_000_000)}1]`, "config/unreadable"],
-  ["10 MB of a string", "json", `{"name": "${"x".repeat(10_000_000)}"}`, "config/unreadable"],
-  ["10 MB of YAML", "yaml", `name: ${"x".repeat(10_000_000)}`, "config/unreadable"],
   ["10 MB of brackets", "json", "[".repeat(10_000_000), "config/unreadable"],
-  ["4 MB of numbers", "json", `${jsonHead}"x": [${"1,".repeat(2_000_000)}1]}`, "config/invalid-value"],
   [
     "4 MB of unknown keys",
     "json",
     `{${Array.from({ length: 300_000 }, (_, i) => `"k${i}":1`).join()}}`,
     "config/invalid-value",
   ],
-  [
-    "many unknown keys",
-    "json",
-    `{${Array.from({ length: 100_000 }, (_, i) => `"k${i}":1`).join()}}`,
-    "config/unknown-key",
-  ],
   ["one key, many times", "json", `{${'"k":1,'.repeat(400_000)}"k":1}`, "config/syntax"],
-  [
-    "one wrong workflow, many times",
-    "json",
-    `${jsonHead}"workflows": [${'{"nam":1},'.repeat(50_000)}{}]}`,
-    "config/missing-key",
-  ],
   ["10,000 lists in one another", "json", "[".repeat(10_000) + "]".repeat(10_000), "config/syntax"],
-  [
-    "10,000 objects in one another",
-    "json",
-    '{"a":'.repeat(10_000) + "1" + "}".repeat(10_000),
-    "config/syntax",
-  ],
-  ["10,000 lists in one another", "yaml", "[".repeat(10_000) + "]".repeat(10_000), "config/syntax"],
   ["10,000 open lists", "yaml", "[".repeat(10_000), "config/syntax"],
-  ["10,000 block lists in one another", "yaml", `${"- ".repeat(10_000)}x`, "config/syntax"],
-  [
-    "400 lists in one another",
-    "yaml",
-    `${head}x: ${"[".repeat(400)}${"]".repeat(400)}`,
-    "config/unknown-key",
-  ],
   ["a bomb of aliases", "yaml", bomb, "config/syntax"],
   [
     "a long list, often",
@@ -84,15 +54,6 @@ it.runIf(sep === "/")("a pipe that nobody writes to is refused at once", async (
   await promisify(execFile)("mkfifo", [pipe]);
   const error = await failure(folder.path, { source: pipe });
   expect(error.message).toBe("pipe.json cannot be read: it is not a regular file");
-});
-
-it("loads a large config that is right", async () => {
-  const workflows = Array.from({ length: 5000 }, (_, index) => ({
-    name: `w${index}`,
-    steps: [{ user: "u", expectedState: "s" }],
-  }));
-  const config = { server: { transport: "stdio", command: "x" }, workflows };
-  expect((await loadIn({ "mcp-eval.config.json": config })).eval.tasks).toHaveLength(5000);
 });
 
 it("uses an anchor as often as a config needs", async () => {

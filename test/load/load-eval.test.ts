@@ -5,7 +5,7 @@ import type { AgentSpec } from "../../src/core/formats/model.ts";
 import { createPlan } from "../../src/core/plan/plan.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
-import { failure, failureIn, load, loadIn, problems, problemsIn } from "./support/load.ts";
+import { failure, load, loadIn, problems, problemsIn } from "./support/load.ts";
 
 const agent = "  agent: { type: builtin.llm-agent, model: 'openai:gpt-5' }\n";
 
@@ -64,17 +64,6 @@ ${all}`),
     expect(spec.agents).toEqual([{ type: "null", name: "null" }]);
     expect(spec.judge?.model).toBe("openai/o3");
     expect(Object.keys(spec.servers)).toEqual(["mine"]);
-  });
-
-  it("tells which tools agents are given", async () => {
-    using folder = folderOf({
-      "eval.yaml": evalOf(`  mcpConfigFile: mcp.json\n${all}`),
-      "mcp.json": { mcpServers: { main: { command: "node", alwaysAllow: ["a", "b"] } } },
-      "tasks/a.yaml": script("a"),
-    });
-    expect((await load(folder.path, { source: "eval.yaml" })).notes).toEqual([
-      'mcp.json: server "main": agents are given only these of its tools (alwaysAllow): a, b',
-    ]);
   });
 });
 
@@ -149,18 +138,6 @@ describe("task sets", () => {
     ]);
   });
 
-  it("take a task that is reached through a link once, with all that is asserted", async () => {
-    const config = `  mcpConfigFile: mcp.json\n  taskSets:
-    - { glob: "tasks/*.yaml", assertions: { minToolCalls: 1 } }
-    - { glob: "linked/*.yaml", assertions: { maxToolCalls: 5 } }\n`;
-    using folder = folderOf({ ...files, "eval.yaml": evalOf(config) });
-    mkdirSync(join(folder.path, "linked"));
-    symlinkSync(join("..", "tasks", "a.yaml"), join(folder.path, "linked", "a.yaml"));
-    const { tasks } = (await load(folder.path, { source: "eval.yaml" })).eval;
-    expect(tasks.map(({ name }) => name)).toEqual(["a", "b", "c"]);
-    expect(tasks[0]?.portable?.assertions).toEqual([{ minToolCalls: 1 }, { maxToolCalls: 5 }]);
-  });
-
   it("start from the folder in which the Eval was named, not from where its link leads", async () => {
     using folder = folderOf({ "real/eval.yaml": evalOf(all), "here/tasks/a.yaml": script("here") });
     symlinkSync(join("..", "real", "eval.yaml"), join(folder.path, "here", "eval.yaml"));
@@ -202,11 +179,6 @@ describe("task sets", () => {
       "eval.yaml:8:7 config/not-found config.taskSets[1]: no file of kind Task is at the path tasks/gone.yaml",
       expect.stringMatching(/^tasks.a\.yaml:3:9 config\/checks-nothing the task "a" checks nothing/),
     ]);
-  });
-
-  it("must reach a task", async () => {
-    const error = await failureIn({ "eval.yaml": evalOf(all) }, { source: "eval.yaml" });
-    expect(error.code).toBe("config/not-found");
   });
 });
 
@@ -350,18 +322,6 @@ spec:
       expect.stringMatching(/^mcp\.json:2:\d+: [^:]*disabled/),
       'mcp.json: server "db": agents are given only these of its tools (alwaysAllow): a',
     ]);
-  });
-
-  it("may be of another kind in a variant", async () => {
-    using folder = folderOf({
-      "eval.yaml": evalOf(
-        `  mcpConfigFile: mcp.json\n  variants: { remote: { servers: { db: { url: "http://x/mcp" } } } }\n${all}`,
-      ),
-      "mcp.json": { mcpServers: { db: { command: "node", args: ["s.js"], env: { A: "1" } } } },
-      "tasks/a.yaml": script("a"),
-    });
-    const { variants } = (await load(folder.path, { source: "eval.yaml" })).eval;
-    expect(variants).toMatchObject([{ servers: { a: { db: { transport: "shttp", url: "http://x/mcp" } } } }]);
   });
 
   it("are told with their places when they are wrong", async () => {

@@ -50,17 +50,6 @@ describe("one task file", () => {
     expect(loaded.eval.judge).toBeUndefined();
   });
 
-  it("may be JSON", async () => {
-    const document = {
-      apiVersion: "mcp-eval/v1",
-      kind: "Task",
-      metadata: { name: "j" },
-      spec: { prompt: "p", verify: [{ command: { run: "test -d ." } }] },
-    };
-    using folder = folderOf({ "j.json": document });
-    expect(await tasksOf(folder.path, ["j.json"])).toEqual(["j"]);
-  });
-
   it("plays with the agents, the judge and the servers that are asked for", async () => {
     using folder = folderOf({
       "one.yaml": task("one"),

@@ -73,22 +73,11 @@ describe("files that are not quite tasks", () => {
   it.each([
     ["a kind that is nearly Task", "kind: Taks\n", "1:7"],
     ["a kind in small letters", "metadata: {name: x}\nkind: task\n", "2:7"],
-    ["a kind that is none, in our version", "apiVersion: mcp-eval/v1\nkind: Workflow\n", "2:7"],
-    ["a kind of another type, in our version", "apiVersion: mcp-eval/v1\nkind: [Task]\n", "2:7"],
   ])("are refused with %s", async (_, text, place) => {
     const file = join("t", "b.yaml");
     expect(await problemsIn({ "t/a.yaml": task("a"), "t/b.yaml": text }, { source: "t" })).toEqual([
       `${file}:${place} config/invalid-value ${file} is of a kind that is not known`,
     ]);
-  });
-
-  it("are refused when they are broken and say that they are ours", async () => {
-    expect(
-      await problemsIn(
-        { "t/a.yaml": task("a"), "t/b.yaml": "apiVersion: mcp-eval/v1\nspec: {\n" },
-        { source: "t" },
-      ),
-    ).toEqual([expect.stringContaining("b.yaml:3:1 config/syntax")]);
   });
 
   it("are refused when they are exported tasks", async () => {
@@ -124,7 +113,6 @@ describe("files that are not quite tasks", () => {
 describe("slips of YAML", () => {
   it.each([
     "file: { path: {workspace}/a, expect: {} }",
-    "command: { run: {steps.x.outputs.y} | cat }",
     "http: { url: http://x, headers: { a: {env.X} b } }",
   ])("%s", async (step) => {
     const { details } = await failureIn({ "a.yaml": `${task("a")}    - ${step}\n` }, { source: "a.yaml" });
@@ -148,16 +136,6 @@ describe("slips of YAML", () => {
       `a.yaml:12: spec.verify[2].mcp.args.path.workspace ${why}`,
       `a.yaml:14: spec.solution[0].foreach.steps[0].mcp.args.a ${why}`,
     ]);
-  });
-
-  it("are no slips in JSON", async () => {
-    const document = {
-      apiVersion: "mcp-eval/v1",
-      kind: "Task",
-      metadata: { name: "j" },
-      spec: { verify: [{ mcp: { tool: "t", args: { a: null } } }] },
-    };
-    expect((await loadIn({ "j.json": document }, { source: "j.json" })).notes).toEqual([]);
   });
 });
 

@@ -1,6 +1,5 @@
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { StdioServerSpec } from "../../src/core/formats/model.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
 import { failureIn, load, loadIn, problems } from "./support/load.ts";
@@ -76,67 +75,6 @@ describe("variants of a config", () => {
         parts: { db: "node task.js", new: "extra" },
         own: { db: "own", new: "extra", mine: "shttp" },
         empty: { mine: "me" },
-      },
-    });
-  });
-
-  it("keep what they do not say: folder and environment; null takes a variable away", async () => {
-    using folder = folderOf({ "mcp-eval.config.yaml": config, "tasks/a.yaml": task("a", "") });
-    const { variants = [] } = (await load(folder.path)).eval;
-    const [good, bad] = variants.map(({ servers }) => servers["all"]?.["db"] as StdioServerSpec);
-    const work = resolve(folder.path, "work");
-    expect([good?.cwd, good?.env["A"], good?.env["B"]]).toEqual([work, "1", undefined]);
-    expect([bad?.cwd, bad?.env["A"], bad?.env["B"]]).toEqual([work, undefined, "2"]);
-  });
-
-  it("may make a server one of another kind, of which tasks may make a third", async () => {
-    using folder = folderOf({
-      "mcp-eval.config.yaml": `servers:
-  db: { transport: stdio, command: node, args: [s.js], cwd: work, env: { A: "1" }, lifetime: per_task }
-  web: { transport: sse, url: "http://x/sse", headers: { A: b } }
-variants:
-  mocked: { servers: { db: { transport: mock, mock: { tools: { t: { responses: [{ return: 1 }] } } } } } }
-  remote: { mcp_servers: { db: { url: "http://y/mcp" }, web: { command: local } } }
-tasks: [tasks/*.yaml]
-`,
-      "tasks/a.yaml": task("a", ""),
-      "tasks/b.yaml": task("b", "  servers: { db: { url: 'http://z' }, web: { command: own } }\n"),
-    });
-    const { variants = [] } = (await load(folder.path)).eval;
-    const shown = variants.map(({ servers }) => servers);
-    const remote = {
-      db: { transport: "shttp", url: "http://z" },
-      web: { transport: "stdio", command: "own" },
-    };
-    expect(shown).toMatchObject([
-      { a: { db: { transport: "mock", lifetime: "per_task" }, web: { transport: "sse" } }, b: remote },
-      {
-        a: {
-          db: { transport: "shttp", url: "http://y/mcp", lifetime: "per_task", headers: {} },
-          web: { transport: "stdio", command: "local", args: [] },
-        },
-        b: remote,
-      },
-    ]);
-  });
-
-  it("replace a mock as a whole, whose nulls are values, also of a server that is named so", async () => {
-    const mock = (value: string): string =>
-      `{ tools: { get: { responses: [{ when: { a: null }, return: ${value} }] } } }`;
-    using folder = folderOf({
-      "mcp-eval.config.yaml": `servers:
-  mock: { transport: mock, mock: ${mock("1")}, tools: [get] }
-variants:
-  v: { servers: { mock: { mock: ${mock("null")}, tools: null } } }
-workflows: [{ name: w, steps: [{ user: hi, expectedState: x }] }]
-`,
-    });
-    const { variants = [] } = (await load(folder.path)).eval;
-    const server = variants[0]?.servers["w"]?.["mock"];
-    expect(server).not.toHaveProperty("tools");
-    expect(server).toMatchObject({
-      mock: {
-        tools: { get: { responses: [{ when: { a: null }, answer: { kind: "return", value: null } }] } },
       },
     });
   });

@@ -32,13 +32,11 @@ it.each<[string, string[]]>([
       `config/unknown-reference: {mcpconfig} ${at} is nothing that is replaced | Did you mean {mcpConfig}? For the text itself write {{mcpconfig}.`,
     ],
   ],
-  ["{Prompt}", [expect.stringContaining("Did you mean {prompt}?") as string]],
   ["{work-space}", [expect.stringContaining("Did you mean {workspace}?") as string]],
   ["{servers.db}", [expect.stringContaining("Did you mean {servers.db.url}?") as string]],
   ["{servers.zzzzz}", [expect.stringContaining("Did you mean {servers.NAME.url}?") as string]],
   ["{promt}", [`{promt} ${at} stays as it is; did you mean {prompt}?`]],
   ["{ prompt }", [`{ prompt } ${at} stays as it is; did you mean {prompt}?`]],
-  ["{server.db.url}", [`{server.db.url} ${at} stays as it is; did you mean {servers.db.url}?`]],
   ["{{prompt}}", [`{{prompt}} ${at} writes {prompt}}; did you mean {prompt}?`]],
 ])("tells of %s", (text, expected) => {
   expect(check(text)).toEqual(expected);
@@ -79,7 +77,6 @@ it.each<[string, object, string[]]>([
     ['agent "a" is not given the prompt after the first turn: nextArgs has no {prompt}'],
   ],
   ["in an argument", { args: ["-p", "{prompt}"] }, []],
-  ["in a variable", { env: { P: "{prompt}" }, nextArgs: ["-c"] }, []],
   ["on stdin", { stdin: true, nextArgs: [] }, []],
   ["to another kind of agent", { type: "acp" }, []],
 ])("notes an agent that is told the prompt %s", (_, parts, notes) => {

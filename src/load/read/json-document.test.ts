@@ -19,28 +19,21 @@ const aValue = "expected a value, such as a string in double quotes, a number, t
 // The place of the problem is marked with ▶.
 it.each([
   ["▶", "the file is empty"],
-  ["  \n▶", "the file is empty"],
   ['{▶// note\n"a": 1}', "a comment"],
   ["▶# note\n{}", "a comment"],
-  ['{"a": 1 ▶/* x */}', "a comment"],
   ['{"a": 1,▶}', "expected a key in double quotes"],
   ["[1, 2,▶]", aValue],
-  ["[▶,]", aValue],
   ["{▶a: 1}", "keys and strings need double quotes"],
-  ["[▶'a']", "keys and strings need double quotes"],
   ['{"a" ▶1}', 'expected ":" after the key'],
   ['{"a": 1 ▶"b": 2}', 'expected "," before the next value'],
   ["[1 ▶2]", 'expected "," before the next value'],
   ["[1, [2]▶", 'expected "," or "]"'],
   ['{"a": {}▶', 'expected "," or "}"'],
-  ["[1,▶", aValue],
-  ['{"a":▶', aValue],
   ['[▶"abc', "a string must end on the line that it begins on; write \\n for a line break"],
   ['[▶"a\tb"]', "a control character in a string; write it as an escape such as \\t"],
   ['[▶"a\\x"]', 'after a backslash JSON wants one of " \\ / b f n r t uXXXX'],
   ['[▶"a\\u12g4"]', "after \\u JSON wants four hexadecimal digits"],
   ["[▶+1]", "this is not a number that JSON has"],
-  ["[▶NaN]", "keys and strings need double quotes"],
   ["{} ▶{}", "something follows the end of the document"],
 ])("refuses %j", (marked, message) => {
   const offset = marked.indexOf("▶");

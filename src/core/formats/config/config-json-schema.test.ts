@@ -17,13 +17,6 @@ it.each([
   { $schema: "./x.json", server: stdio, toolHealthSuites: suites },
   { servers: { a: stdio, b: { transport: "sse", url: "${URL}" } }, workflows: [flow] },
   { servers: { a: { transport: "http", url: "http://x" } }, workflows: [flow] },
-  { tasks: ["a.yaml"] },
-  {
-    server: { ...stdio, inheritEnv: true, startupTimeout: 100 },
-    workflows: [flow],
-    agent: "a/b",
-    agents: { x: "a/b" },
-  },
   {
     server: stdio,
     workflows: [flow],
@@ -51,17 +44,9 @@ it.each([
 
 it.each([
   {},
-  { server: stdio, servers: { a: stdio } },
   { server: { ...stdio, arg: [] } },
-  { server: { transport: "https", url: "http://x" } },
-  { server: stdio, workflows: [{ name: "f", steps: [] }] },
-  { server: stdio, trials: 0 },
   { server: stdio, agent: { type: "scripted" } },
-  { server: stdio, timeout: true },
-  { server: stdio, toolHealthSuites: [{ name: "s", tests: [{ name: "t", retries: 6 }] }] },
   { mcp_servers: { a: { comand: "x" } }, workflows: [flow] },
-  { mcp_servers: { a: { command: "x", args: "y" } }, workflows: [flow] },
-  { mcp_servers: { "a b": { command: "x" } }, workflows: [flow] },
   { mcp_servers: { a: { type: "studio", command: "x" } }, workflows: [flow] },
   { server: stdio, variants: { v: { mcp_servers: { default: { arg: [] } } } }, workflows: [flow] },
 ])("refuses what the parser refuses: %j", (config) => {
@@ -70,15 +55,6 @@ it.each([
 
 describe("what it says", () => {
   const schema = configJsonSchema();
-
-  it("is a titled draft 2020-12 schema with an id", () => {
-    expect(schema).toMatchObject({
-      $schema: "https://json-schema.org/draft/2020-12/schema",
-      $id: "urn:mcpvals:config",
-      title: "mcpvals config",
-    });
-    expect(JSON.stringify(schema)).not.toContain("defaultText");
-  });
 
   it("describes every field", () => {
     const objects = [schema, ...Object.values(schema["$defs"] as object)] as { properties?: object }[];
@@ -97,20 +73,6 @@ describe("what it says", () => {
       const again = configSchema.parse({ server: stdio, [name]: field.default }) as Record<string, unknown>;
       expect(again[name]).toEqual(parsed[name]);
     }
-    expect(defaults.map(([name]) => name)).toEqual([
-      "agents",
-      "workflows",
-      "toolHealthSuites",
-      "tasks",
-      "inheritEnv",
-      "llmJudge",
-      "judgeModel",
-      "passThreshold",
-      "timeout",
-      "limits",
-      "trials",
-      "reporters",
-    ]);
   });
 });
 
@@ -135,17 +97,5 @@ describe("the reference page", () => {
     );
     const links = [...page.matchAll(/\(#([^)]+)\)/g)].map(([, target]) => target);
     expect(links.filter((target) => !headings.includes(target ?? ""))).toEqual([]);
-  });
-
-  it("shows types, requirements and defaults as a reader expects them", () => {
-    expect(page).toContain(
-      "| `trials` | whole number, 1 to 10000 | `1` | Attempts of each task, by each agent. |",
-    );
-    expect(page).toContain(
-      "| `timeout` | duration | `30s` | Limit of each tool call, and of each server's start. |",
-    );
-    expect(page).toContain("| `command` | string | **required** |");
-    expect(page).toContain("| `cwd` | string | the config file's folder |");
-    expect(page).toContain("| `steps` | list of [Workflow step](#workflow-step) | **required** |");
   });
 });

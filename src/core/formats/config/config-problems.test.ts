@@ -99,35 +99,21 @@ only {transport: http}
   missing-key value server: missing key "url" in server: a string
 only {transport: 5}
   server.transport must be "stdio", "shttp", "http", "sse" or "mock", not a number
-only node x
-  server must be an object, not a string
 only {transport: stdio}
   missing-key value server: missing key "command" in server: a string
-only {transport: stdio, command: null}
-  server.command must be a string, not empty (null)
 only {transport: stdio, command: " "}
   server.command must not be blank
 program {args: a b}
   server.args must be a list, not a string
-program {args: [a, 5]}
-  server.args[1] must be a string, not a number
 program {env: {A=B: x}}
   invalid-value key server.env["A=B"]: server.env["A=B"] must be the name of a variable
-program {env: {A: null}}
-  server.env.A must be a string, not empty (null)
 program {inheritEnv: false}
   server.inheritEnv must be a list or true, not false
-program {inheritEnv: [5]}
-  server.inheritEnv[0] must be a string, not a number
 program {maxMessageBytes: 0}
   server.maxMessageBytes must be at least 1
 program {startupTimeout: soon}
   server.startupTimeout must be a duration above zero: milliseconds, or a text such as "500ms", "2s", …
-only {transport: shttp}
-  missing-key value server: missing key "url" in server: a string
 only {transport: shttp, url: localhost:3000}
-  server.url must be a URL that starts with http:// or https://
-only {transport: sse, url: ftp://x/y}
   server.url must be a URL that starts with http:// or https://
 suites {servers: {" ": *stdio}}
   invalid-value key servers[" "]: servers[" "] must not be a blank name
@@ -157,37 +143,6 @@ describe("unknown keys", () => {
       },
     ]);
   });
-
-  it.each([
-    [{ ...flows, workflows: [{ ...workflow, expectTool: [] }] }, "key workflows[0].expectTool"],
-    [
-      { ...flows, workflows: [{ ...workflow, steps: [{ ...workflow.steps[0], expectState: "" }] }] },
-      "key workflows[0].steps[0].expectState",
-    ],
-    [
-      { server: stdio, toolHealthSuites: [{ name: "s", tests, paralel: true }] },
-      "key toolHealthSuites[0].paralel",
-    ],
-    [
-      { server: stdio, toolHealthSuites: [{ name: "s", tests: [{ name: "t", expectResult: 1 }] }] },
-      "key toolHealthSuites[0].tests[0].expectResult",
-    ],
-    [{ ...flows, agent: { model: "m", maxStep: 1 } }, "key agent.maxStep"],
-    [{ ...flows, judge: { model: "m", treshold: 1 } }, "key judge.treshold"],
-    [{ ...flows, limits: { call: 1 } }, "key limits.call"],
-    [
-      { ...flows, agents: { a: { type: "scripted", plan: { flow: [{ call: "x", arg: {} }] } } } },
-      "key agents.a.plan.flow[0].arg",
-    ],
-    [
-      JSON.parse(
-        '{"__proto__": {}, "server": {"transport": "stdio", "command": "x"}, "toolHealthSuites": [{"name": "s", "tests": [{"name": "t"}]}]}',
-      ),
-      "key __proto__",
-    ],
-  ])("are found in %j", (config, at) => {
-    expect(problems(config).map((each) => [each.code, each.at])).toEqual([["config/unknown-key", at]]);
-  });
 });
 
 describe("values", () => {
@@ -206,8 +161,6 @@ tested {passThreshold: 1.1}
   passThreshold must be at most 1
 tested {passThreshold: -0.1}
   passThreshold must be at least 0
-tested {llmJudge: maybe}
-  llmJudge must be true or false, not a string
 tested {timeout: -5}
   timeout must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"
 tested {limits: {trial: 0}}
@@ -216,28 +169,14 @@ tested {reporters: [html]}
   reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit
 tested {reporters: [json=]}
   reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit
-tested {name: ""}
-  name must not be blank
 test {retries: 6}
   toolHealthSuites[0].tests[0].retries must be at most 5
-test {args: []}
-  toolHealthSuites[0].tests[0].args must be an object
-test {expectedError: ""}
-  toolHealthSuites[0].tests[0].expectedError must not be blank
 server {toolHealthSuites: [{name: s, tests: []}]}
   toolHealthSuites[0].tests must have at least 1 item
-server {toolHealthSuites: [{tests: *tests}]}
-  missing-key value toolHealthSuites[0]: missing key "name" in toolHealthSuites[0]: a string
-server {toolHealthSuites: {}}
-  toolHealthSuites must be a list, not an object
 flow {steps: []}
   workflows[0].steps must have at least 1 item
-flow {steps: [{user: x, expectedState: ""}]}
-  workflows[0].steps[0].expectedState must not be blank
 flow {servers: []}
   workflows[0].servers must have at least 1 item
-flows {workflows: [null]}
-  workflows[0] must be an object, not empty (null)
 `);
 
   it.each([
@@ -275,8 +214,6 @@ agent 5
   agent must be a string or an object, not a number
 agent {}
   missing-key value agent: missing key "model" or "type" in agent
-agent {model: 5}
-  agent.model must be a string, not a number
 agent {type: model}
   missing-key value agent: missing key "model" in agent: a string
 agent {type: robot, model: m}
@@ -291,18 +228,10 @@ agent {model: m, temperature: -1}
   agent.temperature must be at least 0
 agent {type: scripted, plan: {flow: [{}]}}
   missing-key value agent.plan.flow[0]: missing key "call" or "say" in agent.plan.flow[0]
-agent {type: scripted, plan: {flow: [{say: 5}]}}
-  agent.plan.flow[0].say must be a string, not a number
 agent {type: scripted, plan: {flow: [add]}}
   agent.plan.flow[0] must be an object, not a string
 flows {agents: {a: gpt}}
   agents.a must be a model id such as "anthropic/claude-sonnet-4-5"
-flows {agents: {a: 5}}
-  agents.a must be a string or an object, not a number
-flows {agents: []}
-  agents must be an object, not a list
-flows {judge: gpt-4o}
-  judge must be an object, not a string
 `);
 
   it("tells a scripted action with a mistyped key", () => {
@@ -321,8 +250,6 @@ flows {judge: gpt-4o}
 describe("rules between the parts", () => {
   check(`
 server {}
-  nothing-to-run value : there is nothing to run: no workflows, no toolHealthSuites, no tasks
-flows {workflows: [], toolHealthSuites: []}
   nothing-to-run value : there is nothing to run: no workflows, no toolHealthSuites, no tasks
 flows {workflows: [*flow, {name: other, steps: [{user: hi, expectedState: hello}]}, *flow]}
   duplicate-name value workflows[2].name: two workflows are named "flow": workflows[0].name and …
@@ -369,20 +296,6 @@ flow {expectTools: [], steps: [{user: hi, expectTools: []}]}
     );
   });
 
-  it.each([
-    { expectTools: ["t"], steps: [{ user: "hi" }] },
-    { steps: [{ user: "hi" }, { user: "ho", expectedError: "no" }] },
-    { steps: [{ user: "hi", expectTools: ["t"] }] },
-  ])("accepts a workflow that expects something: %j", (fields) => {
-    expect(problems({ server: stdio, workflows: [{ name: "flow", ...fields }] })).toEqual([]);
-  });
-
-  it("accepts a workflow that only a judge looks at", () => {
-    expect(
-      problems({ server: stdio, llmJudge: true, workflows: [{ name: "flow", steps: [{ user: "hi" }] }] }),
-    ).toEqual([]);
-  });
-
   it("lists all problems with the schema, and only then all broken rules", () => {
     const found = problems({
       server: { transport: "stdio", cwd: 5 },
@@ -417,19 +330,6 @@ flow {expectTools: [], steps: [{user: hi, expectTools: []}]}
       'no server is named "x"',
       'agent.plan has no plan for the workflow "a"',
     ]);
-  });
-
-  it("never shows what a variable holds", () => {
-    const templates = new Map([
-      ["agent", "${WHO}"],
-      ["workflows[0].servers[0]", "x-${WHERE}"],
-    ]);
-    const config = { ...flows, agent: "s3cret", workflows: [{ ...workflow, servers: ["x-s3cret"] }] };
-    expect(problems(config, templates).map((each) => each.message)).toEqual([
-      'no server is named "x-${WHERE}"',
-      'no agent is named "${WHO}"',
-    ]);
-    expect(JSON.stringify(problems(config, templates))).not.toContain("s3cret");
   });
 
   it("stays quick and brief on a file with one mistake many times", () => {
@@ -469,9 +369,6 @@ program {auth: {type: bearer, token: t}}
   | Known keys: transport, command, args, env, cwd, inheritEnv, …
 address {auth: {type: basic}}
   server.auth.type must be "bearer", "client-credentials" or "stored"
-program {ratelimit: {}}
-  unknown-key key server.ratelimit: unknown key "ratelimit" in server
-  | Did you mean "rateLimit"? Known keys: transport, command, …
 `);
 });
 
@@ -513,21 +410,12 @@ suites {servers: {a: *stdio}, mcp_servers: {b: {command: x}}}
 suites {mcp_servers: {a: {command: x, workdirr: .}}}
   unknown-key key mcp_servers.a.workdirr: unknown key "workdirr" in mcp_servers.a
   | Did you mean "workdir"? Known keys: type, command, args, …
-suites {mcp_servers: {a: {command: x, startup_timeout_ms: -1}}}
-  mcp_servers.a.startup_timeout_ms must be a duration above zero: milliseconds, or a text such as …
 variant {servers: {bd: null}}
   unknown-reference value variants.v.servers.bd: no server is named "bd"
   | Did you mean "db"? Known servers: db, web.
 variant {servers: {other: {args: []}}}
   unknown-reference key variants.v.servers.other: no server is named "other"
   | Known servers: db, web. A new one needs command, url or mock.
-variant {servers: {db: {args: x}}}
-  variants.v.servers.db.args must be a list, not a string
-variant {servers: {db: {arg: []}}}
-  unknown-key key variants.v.servers.db.arg: unknown key "arg" in variants.v.servers.db
-  | Did you mean "args"? Known keys: transport, command, args, …
-variant {mcp_servers: {db: {capture_stderr: no}}}
-  variants.v.mcp_servers.db.capture_stderr must be true or false, not a string
 variant {servers: {web: {command: node, url: http://y/mcp}}}
   invalid-value key variants.v.servers.web.url: variants.v.servers.web has both command and url, so …
   | Keep one of them; null removes one that is inherited.
@@ -547,13 +435,6 @@ suites {servers: {db: *stdio}, workflows: [{<<: *flow, elicitation: [{server: bd
 suites {servers: {db: *stdio}, workflows: [{<<: *flow, elicitation: [{action: decline, content: {}}]}]}
   workflows[0].elicitation[0] must not have content, since its action is not "accept"
 `);
-
-  it("is no problem when a workflow names a server that only some variants have", () => {
-    const workflows = [{ name: "flow", servers: ["db", "new"], steps: [{ user: "hi", expectedState: "x" }] }];
-    const variants = { a: { servers: { new: stdio } }, b: { servers: { db: null } } };
-    const config = { toolHealthSuites: [], servers: { db: stdio, web: shttp }, variants, workflows };
-    expect(problems(config)).toEqual([]);
-  });
 });
 
 describe("agents that are programs", () => {
@@ -567,9 +448,6 @@ agent {type: acp, preset: gemini, stdin: true}
   | Known keys: type, preset, command, args, env, inheritEnv, cwd, model, connect, modelProxy, permissions.
 agent {type: acp, command: x, modelProxy: true}
   agent.modelProxy must be {target, variable}: no preset says where the program's model is reached
-agent {type: acp, command: x, permision: deny}
-  unknown-key key agent.permision: unknown key "permision" in agent
-  | Did you mean "permissions"? Known keys: type, preset, …
 agent gemeni
   unknown-reference value agent: no agent is named "gemeni"
   | Did you mean "gemini"? Known agents: oracle, null, …
@@ -632,10 +510,4 @@ it("counts the turns of plans only for agents that run, and where steps can be c
   const script = { type: "scripted", plan: { flow: [{ say: "a" }, { say: "b" }] } };
   expect(problems({ ...flows, agent: "x", agents: { x: "openai/gpt-5", script } })).toEqual([]);
   expect(problems({ ...flows, agents: { script } })).toHaveLength(1);
-  const silent = { type: "scripted", plan: { flow: [] } };
-  expect(problems({ ...flows, agent: silent })).toEqual([]);
-  const stepless = { ...flows, agent: script, workflows: [{ name: "flow", steps: 5, expectTools: ["t"] }] };
-  expect(problems(stepless).map((each) => each.message)).toEqual([
-    "workflows[0].steps must be a list, not a number",
-  ]);
 });

@@ -16,11 +16,6 @@ it.each([
     "the built-in model loop with openai/gpt-5",
   ],
   [
-    "builtin: {type: llm-agent, model: 'google:gemini-3-pro'}",
-    { kind: "llm-agent", model: "google/gemini-3-pro" },
-    "the built-in model loop with google/gemini-3-pro",
-  ],
-  [
     "builtin: {type: openai-agent, model: gpt-4o}",
     {
       kind: "llm-agent",
@@ -89,7 +84,6 @@ it.each([
   ]),
   ["kind: Task\nacp: {cmd: a}", "kind", 'kind must be "Agent"'],
   ["kind: Agent", "", "the agent needs builtin, acp, or commands with runPrompt"],
-  ["kind: Agent\ncommands: {getVersion: a}", "", "the agent needs builtin, acp, or commands with runPrompt"],
   [
     "kind: Agent\nbuiltin: {type: llm-agent, model: gpt-5}",
     "builtin.model",

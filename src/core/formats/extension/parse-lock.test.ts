@@ -107,28 +107,10 @@ extensions:
     ]);
   });
 
-  it("is refused with everything that is wrong", () => {
+  it("is refused when another version of mcpvals wrote it, or it is no object", () => {
     expect(problemsOf({ version: 2 })).toEqual([
       "extension/invalid-lock version: version must be 1: another version of mcpvals wrote this lock",
     ]);
     expect(problemsOf("lock")).toEqual(["extension/invalid-lock : the lock must be an object, not a string"]);
-    expect(problemsOf({})).toHaveLength(2);
-    const wrong = {
-      version: 1,
-      more: 1,
-      extensions: {
-        a: { ...entry, checksums: "md5:1", extra: true },
-        b: { package: "b", version: 1, files: { any: { name: "", hash: `${hash}0`, tree: integrity } } },
-      },
-    };
-    expect(problemsOf(wrong).map((each) => each.slice(0, each.indexOf(": ")))).toEqual([
-      "extension/invalid-lock extensions.a.checksums",
-      "extension/invalid-lock extensions.a.extra",
-      "extension/invalid-lock extensions.b.version",
-      "extension/invalid-lock extensions.b.files.any.name",
-      "extension/invalid-lock extensions.b.files.any.hash",
-      "extension/invalid-lock extensions.b.files.any.tree",
-      "extension/invalid-lock more",
-    ]);
   });
 });

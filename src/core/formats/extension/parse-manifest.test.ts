@@ -107,14 +107,6 @@ checks:
     });
   });
 
-  it("may say its protocol", () => {
-    const yaml = (rest: string) => `{ name: e, version: "1", operations: { a: {} }, ${rest} }`;
-    expect(parse(yaml("protocol: one-shot"))).toMatchObject({ manifest: { protocol: "one-shot" } });
-    expect(problemsOf(yaml("protocol: grpc"))).toEqual([
-      'protocol: protocol must be "json-rpc" or "one-shot"',
-    ]);
-  });
-
   it("is refused with everything that is wrong, and where", () => {
     const yaml = `
 name: ""
@@ -163,7 +155,6 @@ actions: []
   it.each([
     ["[]", ["the manifest must be an object with name, version and operations"]],
     ['{ name: e, version: "1" }', ["the manifest has no operations"]],
-    ['{ name: e, version: "1", actions: [] }', ["the manifest has no operations"]],
     ['{ name: e, version: "1", operations: {} }', ["operations has no operation"]],
     [
       '{ name: e, version: "1", actions: [{ name: a }, { name: a }] }',

@@ -1,6 +1,5 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { maxDurationMs, parseGoDuration } from "../duration.ts";
 import type { Json, JsonObject } from "../json.ts";
 import { fillDefaults, goDurationText, readInitializeResult, readOperationResult } from "./protocol.ts";
 
@@ -40,8 +39,8 @@ describe("readInitializeResult", () => {
   it.each<[Json, string]>([
     [[], "the result of initialize is not an object"],
     [{ name: "e", version: "1" }, "protocolVersion is missing, or is not a text"],
-    [{ ...base, name: "" }, "name is missing, or is not a text"],
     [{ ...base, version: 1 }, "version is missing, or is not a text"],
+    [{ ...base, name: "" }, "name is missing, or is not a text"],
     [base, "operations is missing, or is not an object"],
     [{ ...base, operations: {} }, "operations is empty: the extension can do nothing"],
     [{ ...base, operations: { a: 1 } }, 'operations["a"] is not an object'],
@@ -58,10 +57,6 @@ describe("readInitializeResult", () => {
       'operations["a"].phases must be one or more of setup, verify, cleanup',
     ],
     [
-      { ...base, operations: { a: { phases: ["run"] } } },
-      'operations["a"].phases must be one or more of setup, verify, cleanup',
-    ],
-    [
       { ...base, operations: { a: { phases: "setup" } } },
       'operations["a"].phases must be a list of setup, verify, cleanup',
     ],
@@ -73,10 +68,6 @@ describe("readInitializeResult", () => {
 describe("readOperationResult", () => {
   it.each<[unknown, object]>([
     [{ success: true }, { success: true }],
-    [
-      { success: false, error: "no" },
-      { success: false, error: "no" },
-    ],
     [
       { success: true, message: "m", outputs: { a: "1", b: { c: [null] } }, more: 1 },
       { success: true, message: "m", outputs: { a: "1", b: { c: [null] } } },
@@ -96,13 +87,10 @@ describe("readOperationResult", () => {
     [[], "the result is a list, not an object"],
     ["ok", "the result is a text, not an object"],
     [{}, "success is missing; it must be true or false"],
-    [{ success: "true" }, "success is a text; it must be true or false"],
     [{ success: 1 }, "success is a number; it must be true or false"],
-    [{ success: null }, "success is null; it must be true or false"],
     [{ success: true, message: 5 }, "message is a number, not a text"],
     [{ success: false, error: {} }, "error is an object, not a text"],
     [{ success: true, outputs: [] }, "outputs is a list, not an object"],
-    [{ success: true, outputs: "x" }, "outputs is a text, not an object"],
     [{ success: true, error: "no" }, "success is true, and yet there is an error"],
   ])("%j is none", (value, message) => {
     const read = readOperationResult(value);
@@ -169,13 +157,6 @@ describe("defaults", () => {
       ),
     );
   });
-
-  it("keep members of any name", () => {
-    const args = JSON.parse('{"__proto__": {"a": 1}, "toString": 2}') as JsonObject;
-    expect(JSON.stringify(fillDefaults({ properties: { constructor: { default: 3 } } }, args))).toBe(
-      '{"__proto__":{"a":1},"toString":2,"constructor":3}',
-    );
-  });
 });
 
 describe("goDurationText", () => {
@@ -186,16 +167,7 @@ describe("goDurationText", () => {
     [1e-9, "1ns"],
     [0, "0s"],
     [-5, "0s"],
-    [Number.NaN, "0s"],
   ])("%d ms is %j", (ms, text) => {
     expect(goDurationText(ms)).toBe(text);
-  });
-
-  it("is read as the same time again", () => {
-    fc.assert(
-      fc.property(fc.integer({ min: 1, max: maxDurationMs }), (ms) => {
-        expect(parseGoDuration(goDurationText(ms))).toBeCloseTo(ms, 6);
-      }),
-    );
   });
 });

@@ -4,10 +4,8 @@ import { acpOfPreset, commandOfPreset } from "../config/agent.ts";
 
 describe("acpOfPreset", () => {
   it.each([
-    ["gemini", undefined, "gemini --acp --skip-trust", {}],
     ["gemini", "m", "gemini --acp --skip-trust --model m", {}],
     ["claude-code", "m", "claude-agent-acp", { ANTHROPIC_MODEL: "m" }],
-    ["claude-code", undefined, "claude-agent-acp", {}],
     ["codex", "m", "codex-acp", { NO_BROWSER: "1", INITIAL_AGENT_MODE: "workspace-write" }],
     ["copilot", "m", "copilot --acp --no-auto-update --disable-builtin-mcps --model m", {}],
     [
