@@ -2,8 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 
 /**
- * Which folder of src may import which, by value or by type. An import that is not listed is refused. `core` imports nothing
- * else; `run` puts the parts together.
+ * Which folder of src may import which, by value or by type. Any other import is an error.
  */
 const allowedImports: Readonly<Record<string, readonly string[]>> = {
   core: [],
@@ -27,8 +26,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * The folders inside `core` and `servers`, in order: a folder may import those before it. Files that are in none of them come
- * last.
+ * The folders inside `core` and `servers`, in order: a folder may import the ones before it. Files outside of them come last.
  */
 const innerOrder: Readonly<Record<string, readonly string[]>> = {
   core: ["text", "errors", "templates", "formats", "checks", "plan", "trace", "grade", "report"],
@@ -44,10 +42,10 @@ const innerOrder: Readonly<Record<string, readonly string[]>> = {
     "client-files",
   ],
 };
-/** In core, types that describe a later stage's value may be named by an earlier one. */
+/** In core, an earlier stage may import types of a later one. */
 const typesOnly = /^import type |^export type /;
 
-/** Modules that only one place may import, and globals that only one place may use. */
+/** Modules and globals that are allowed in some folders only. */
 const reserved: readonly {
   readonly pattern: RegExp;
   readonly owners: readonly string[];

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { createProgram, exitCodes } from "../src/cli/program.ts";
 
-/** The page of all commands, in Markdown, made from the commands themselves. */
+/** The reference page of the commands, in Markdown, generated from their definitions. */
 export async function cliReference(): Promise<string> {
   const program = await createProgram(() => undefined);
   const commands = program.commands.flatMap((command) => withInner(command));
@@ -31,7 +31,7 @@ Agents that can only start programs use the command \`mcpvals bridge\`; you neve
 `;
 }
 
-/** The subcommands of a command that has some, else the command. */
+/** The subcommands of a command, or the command itself if it has none. */
 function withInner(command: Command): readonly Command[] {
   return command.commands.length === 0 ? [command] : command.commands;
 }
@@ -74,7 +74,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): r
   return [`| ${head.join(" | ")} |`, "| --- | --- |", ...lines, ""];
 }
 
-/** A bar would end the cell. */
+/** Escapes the cell separator. */
 function cell(text: string): string {
   return text.replaceAll("|", String.raw`\|`);
 }

@@ -12,10 +12,10 @@ import { kubeconfigOf } from "../test/support/kube-api.ts";
 
 /**
  * `npm run test:kubernetes`: starts etcd and kube-apiserver on loopback and tests the extension `kubernetes` with them. There is
- * no kubelet and no controller, so nothing runs in pods; what the controllers would end is ended by the tests. Names after
+ * no kubelet and no controller, so pods do not run; the tests delete what controllers would delete. Names after
  * `--` go to vitest.
  *
- * `etcd` and `kube-apiserver` are those on PATH, or what MCPVALS_ETCD and MCPVALS_KUBE_APISERVER name. Debian has etcd
+ * `etcd` and `kube-apiserver` are taken from PATH, or from MCPVALS_ETCD and MCPVALS_KUBE_APISERVER. Debian has etcd
  * (`etcd-server`), but no kube-apiserver; it can be built there from the source of its package `kubernetes`, in about ten
  * minutes:
  *
@@ -43,7 +43,7 @@ try {
   rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
 }
 
-/** Path of a kubeconfig for it. */
+/** Starts the API server; returns the path of a kubeconfig. */
 async function startApi(): Promise<string> {
   const [client, peer, secure] = await freePorts(3);
   const [store, etcdPeer] = [`http://127.0.0.1:${client}`, `http://127.0.0.1:${peer}`];
@@ -74,9 +74,9 @@ async function startApi(): Promise<string> {
     `--token-auth-file=${tokens}`,
     "--authorization-mode=RBAC",
     "--service-cluster-ip-range=10.0.0.0/24",
-    // No controller makes service accounts, which pods would need.
+    // Pods would need service accounts, and no controller creates them.
     "--disable-admission-plugins=ServiceAccount",
-    // This server's own address is loopback, which must not be among the endpoints of the service `kubernetes`.
+    // The address of this server is loopback, which the endpoints of the service `kubernetes` must not contain.
     "--endpoint-reconciler-type=none",
   ]);
   const url = `https://127.0.0.1:${secure}`;
@@ -98,7 +98,7 @@ function start(program: string, args: readonly string[]): ChildProcess {
   return child;
 }
 
-/** All of its start is done, the namespace `default` included. */
+/** Waits until the server has started and created the namespace `default`. */
 async function ready(server: ChildProcess, place: { url: string; authority: string }): Promise<void> {
   const end = Date.now() + readyWithinMs;
   while (Date.now() < end) {
@@ -118,7 +118,7 @@ function statusOf(path: string, { url, authority }: { url: string; authority: st
     try {
       ca = readFileSync(authority);
     } catch {
-      return done(0); // the server has not made it yet
+      return done(0); // the server has not written it yet
     }
     const sent = request(
       url + path,

@@ -46,7 +46,7 @@ export async function evaluate(
   return result;
 }
 
-/** Without this, a config that is undefined by mistake would be the nearest file. */
+/** Otherwise a config that is undefined by mistake would load the nearest config file. */
 function checkSources(sources: unknown): void {
   const isList = Array.isArray(sources);
   if (isList && (sources.length === 0 || !sources.every(isText)))
@@ -56,19 +56,19 @@ function checkSources(sources: unknown): void {
   throw new McpvalsError("usage/invalid-option", message);
 }
 
-/** What a caller of `evaluate` may ask for; the same as the flags of `mcpvals run`. */
+/** Options of `evaluate`, the same as the flags of `mcpvals run`. */
 export interface EvaluateOptions {
   /** Folder that relative paths start from. Default: the process's working folder. */
   readonly cwd?: string;
-  /** Agents of the config, model ids, `oracle` or `null`, instead of the config's own choice. */
+  /** Agents of the config, model ids, `oracle` or `null`; replaces the selection of the config. */
   readonly agents?: readonly string[];
   /** Names or globs of the tasks to run. */
   readonly tasks?: readonly string[];
-  /** Tags, of which a task must have one. */
+  /** Tags; a task must have at least one of them. */
   readonly tags?: readonly string[];
-  /** Labels as `KEY=VALUE`; of each key a task must have one of the values. */
+  /** Labels as `KEY=VALUE`; for each key, a task must have one of the values. */
   readonly labels?: readonly string[];
-  /** Difficulties, of which a task must have one. */
+  /** Difficulties; a task must have one of them. */
   readonly difficulties?: readonly string[];
   /** Names of variants of the servers to run. */
   readonly variants?: readonly string[];
@@ -78,27 +78,27 @@ export interface EvaluateOptions {
   readonly concurrency?: number;
   /** Let a language model judge workflows too. */
   readonly llm?: boolean;
-  /** Model that judges, whatever the files say. */
+  /** Model of the judge; overrides the files. */
   readonly judge?: string;
   /** File with `mcpServers`, for tasks and Evals. */
   readonly mcpConfig?: string;
-  /** Let paths of tasks leave their folders. */
+  /** Allow paths of tasks outside their folders. */
   readonly allowOutside?: boolean;
-  /** Make a task that lacks what it requires an error, instead of skipping it. */
+  /** Report tasks with unmet requirements as errors instead of skipping them. */
   readonly strict?: boolean;
-  /** Refuse extensions that the lock does not name, and leave the lock as it is. */
+  /** Use only extensions in the lock, and do not change it. */
   readonly frozen?: boolean;
-  /** Base address of the API that lists releases of extensions. Default: the eval's, else GitHub's. */
+  /** Base URL of the API that lists releases of extensions. Default: from the eval, else GitHub. */
   readonly releasesUrl?: string;
-  /** Variables for the config, over those of the process. */
+  /** Variables for the config; they override those of the process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Longest that a trial may take, in milliseconds. */
+  /** Time limit of a trial, in milliseconds. */
   readonly timeoutMs?: number;
   /** Stop after the first trial that does not pass. */
   readonly bail?: boolean;
   /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
   readonly output?: string | false;
-  /** Aborting ends the run in order; the result then has the verdict `interrupted`. */
+  /** Aborting stops the run after cleanup; the verdict of the result is then `interrupted`. */
   readonly signal?: AbortSignal;
 }
 
@@ -130,7 +130,7 @@ const checks: { readonly [K in keyof Required<EvaluateOptions>]: Check } = {
   allowOutside: [isBoolean, "true or false"],
   strict: [isBoolean, "true or false"],
   frozen: [isBoolean, "true or false"],
-  releasesUrl: [isText, "the address of an API that lists releases"],
+  releasesUrl: [isText, "the URL of an API that lists releases"],
   env: [
     (value) => typeof value === "object" && value !== null && Object.values(value).every(isText),
     "an object of texts",
@@ -144,7 +144,7 @@ const checks: { readonly [K in keyof Required<EvaluateOptions>]: Check } = {
   signal: [(value) => value instanceof AbortSignal, "an AbortSignal"],
 };
 
-/** Checks options whose writer may have had no compiler. Throws `usage/invalid-option`. */
+/** Checks options of callers without TypeScript. Throws `usage/invalid-option`. */
 function checkEvaluateOptions(options: EvaluateOptions): void {
   const known: Readonly<Record<string, Check>> = checks;
   for (const [name, value] of Object.entries(options)) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""csv: an extension that writes and checks tables as CSV files. Needs Python 3.9 and nothing else."""
+"""csv: an extension that writes and checks CSV files. Needs only Python 3.9."""
 import csv
 import json
 import os
@@ -16,11 +16,11 @@ def params(required, properties, **more):
 
 
 class Failed(Exception):
-    """What was asked did not hold, or was not done; the text says why."""
+    """A check that failed, or an operation that was not done; the text is the reason."""
 
 
 def locate(path, context):
-    """A path in the workspace. Nothing outside of it is read or written."""
+    """Resolves a path in the workspace. Nothing outside it is read or written."""
     base = os.path.realpath(context.get("workspace") or context.get("workdir") or ".")
     full = os.path.realpath(os.path.join(base, path))
     if full == base or os.path.commonpath([base, full]) != base:
@@ -29,7 +29,7 @@ def locate(path, context):
 
 
 def text(value):
-    """A value as it stands in a cell."""
+    """The text of a value in a cell."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
@@ -40,7 +40,7 @@ def counted(number, noun):
 
 
 def read(path, context):
-    """The names of the columns, and the rows below them."""
+    """Returns the column names and the rows."""
     try:
         with open(locate(path, context), encoding="utf-8-sig", newline="") as file:
             lines = [line for line in csv.reader(file, strict=True) if line]
@@ -136,7 +136,7 @@ def is_kind(kind, value):
 
 
 def problem(schema, value, place):
-    """What is wrong with a value, of the few words of JSON Schema that are used above; None when nothing is."""
+    """Validates a value, for the keywords of JSON Schema that are used above; returns the problem or None."""
     kinds = schema.get("type", [])
     kinds = kinds if isinstance(kinds, list) else [kinds]
     if kinds and not any(is_kind(kind, value) for kind in kinds):
@@ -167,7 +167,7 @@ def members_problem(schema, value, place):
 
 
 def execute(operation, args, context, phases):
-    """Runs an operation and gives its result. Raises Refused for a call that is wrong, and when it could not be done."""
+    """Runs an operation and returns its result. Raises Refused for an invalid call or an error of the environment."""
     if operation not in OPERATIONS:
         return {"success": False, "error": f"csv has no operation {operation}; there are {', '.join(OPERATIONS)}"}
     run, own_phases, _, schema = OPERATIONS[operation]
@@ -204,17 +204,17 @@ def answer(method, given, state):
         raise Refused(-32600, "initialize must come first")
     operation, args, context = given.get("operation"), given.get("args") or {}, given.get("context") or {}
     if not isinstance(operation, str) or not isinstance(context, dict):
-        raise Refused(-32602, "operation must be a text, and context an object")
+        raise Refused(-32602, "operation must be a string, and context an object")
     return execute(operation, args, context, ["setup", "verify", "cleanup"])
 
 
 def respond(line, state):
-    """The answer to one line; None for what wants none. The second part is the method."""
+    """The response to one line, None for a notification; and the method."""
     number = None
     try:
         message = json.loads(line)
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
-            raise Refused(-32600, "this is no request of JSON-RPC 2.0")
+            raise Refused(-32600, "this is not a JSON-RPC 2.0 request")
         if "id" not in message:
             return None, message["method"]
         number, given = message["id"], message.get("params") or {}

@@ -1,52 +1,51 @@
 import { isAbsolute, relative, sep } from "node:path";
 import type { Json, JsonObject } from "../../src/extension-sdk/index.ts";
 
-/** A database that statements can be sent to, one operation at a time. */
+/** A connected database; it runs one operation at a time. */
 export interface Database {
   /**
-   * Runs statements, one after the other. Returns how many rows they changed. Throws DatabaseError, and the signal's
+   * Runs statements in sequence. Returns the number of changed rows. Throws DatabaseError, and the signal's
    * reason when that aborts.
    */
   execute(batch: Batch, limits: Limits): Promise<number>;
-  /** Runs one statement and reads what it gives. Throws as `execute` does. */
+  /** Runs one statement and returns its rows. Throws as `execute` does. */
   query(query: Query, limits: Limits): Promise<Table>;
-  /** Ends everything that it keeps open. Never rejects. */
+  /** Closes all connections. Never rejects. */
   close(): Promise<void>;
 }
 
 export interface Batch {
-  /** Statements with semicolons between them. */
+  /** Statements separated by semicolons. */
   readonly sql: string;
-  /** Values of `$1` and so on; only one statement can have them. */
+  /** Values of `$1` and so on; allowed for a single statement only. */
   readonly params: readonly Json[];
-  /** All or nothing. */
+  /** Run in one transaction. */
   readonly transaction: boolean;
 }
 
 export interface Query {
   readonly sql: string;
   readonly params: readonly Json[];
-  /** The database refuses what would change it. */
+  /** The database rejects statements that change data. */
   readonly readOnly: boolean;
 }
 
-/** What ends an operation early. */
+/** Deadline and cancellation of an operation. */
 export interface Limits {
   readonly signal: AbortSignal;
   /** Point of `performance.now()` at which the host stops waiting. */
   readonly deadline: number;
 }
 
-/** What a query gives; every row has as many values as there are columns. */
+/** The result of a query; every row has one value for each column. */
 export interface Table {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly Json[])[];
 }
 
 /**
- * Why a database did not do it. `environment`: it cannot be worked with. `statement`: nobody could run that statement,
- * whatever the tables are like. `missing`: a table, a column or the like that it names is not there. `refused`: anything
- * that depends on what the tables are and have.
+ * Why an operation failed. `environment`: the database cannot be used. `statement`: the statement is invalid for any schema.
+ * `missing`: a table, column or the like does not exist. `refused`: any other reason that depends on the schema or the data.
  */
 export type DatabaseErrorKind = "environment" | "statement" | "missing" | "refused";
 
@@ -60,7 +59,7 @@ export class DatabaseError extends Error {
   }
 }
 
-/** Milliseconds that are left, at least one. */
+/** Milliseconds until the deadline, at least one. */
 export function remaining({ deadline }: Limits): number {
   return Math.max(1, Math.floor(deadline - performance.now()));
 }
@@ -70,12 +69,11 @@ export function rowCountText(count: number): string {
   return count === 1 ? "1 row" : `${count} rows`;
 }
 
-/** A value as both drivers take it. */
+/** A parameter value that both drivers accept. */
 export type Bound = string | number | bigint | boolean | Uint8Array | null;
 
 /**
- * What is sent for a parameter: bytes for `{base64: TEXT}`, the JSON text of any other object and of a list, and the value
- * itself otherwise.
+ * Converts a parameter: `{base64: TEXT}` to bytes, other objects and lists to JSON text; other values stay as they are.
  */
 export function bound(value: Json): Bound {
   if (value === null || typeof value !== "object") return value;
@@ -89,9 +87,9 @@ function bytesOf(value: Readonly<Record<string, Json | undefined>>): Uint8Array 
   return Uint8Array.from(Buffer.from(base64, "base64"));
 }
 
-/** Waits for work, but not longer than until the signal aborts. Throws the signal's reason then; the work goes on. */
+/** Waits for `work` or the abort of `signal`. Throws the signal's reason when it aborts; the work continues. */
 export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  // Its end is of no interest once nobody waits for it.
+  // Prevents an unhandled rejection after an abort.
   work.catch(() => undefined);
   signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();
@@ -104,21 +102,21 @@ export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promi
   }
 }
 
-/** SQL without the blanks, comments and semicolons that it begins with; empty when there is no statement. */
+/** SQL without leading blanks, comments and semicolons; empty when there is no statement. */
 export function withoutBlank(sql: string): string {
   const blank = /^(?:\s+|;|--[^\n]*|\/\*[^]*?(?:\*\/|$))+/.exec(sql);
   return blank === null ? sql : sql.slice(blank[0].length);
 }
 
-/** Whether a path is that of something in a folder, as it is written; links are not followed. */
+/** Whether a path is inside a folder, judged by its text; links are not resolved. */
 export function insideOf(folder: string, path: string): boolean {
   const way = relative(folder, path);
   return way !== "" && way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
 }
 
 /**
- * A number of a database as JSON: a number where that is exactly the same value, else its digits as a text. Not-a-number and
- * infinity, which JSON does not have, are texts too.
+ * A database number as JSON: a number if that is exactly the same value, else a text with its digits. NaN and infinity are
+ * texts too, since JSON does not have them.
  */
 export function exactNumber(text: string): number | string {
   const value = Number(text);
@@ -132,7 +130,7 @@ function sameDecimal(left: string, right: string): boolean {
   return a !== undefined && b !== undefined && a.digits === b.digits && a.exponent === b.exponent;
 }
 
-/** Digits without zeros at either end, with a sign, and the power of ten of the last. */
+/** The signed digits without leading and trailing zeros, and the power of ten of the last digit. */
 function decimalOf(text: string): { readonly digits: string; readonly exponent: number } | undefined {
   const parts = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?$/.exec(text.trim());
   if (parts === null) return undefined;

@@ -5,7 +5,7 @@ import { referencePage } from "./reference-page.ts";
 import { commonFields, kindOf, stepTypes } from "../../src/core/formats/step.ts";
 import { solutionSchemas, taskSchema } from "../../src/core/formats/task/task-schema.ts";
 
-/** The reference page of the task format, in Markdown, made from the schemas that validate it. */
+/** The reference page of the task format, in Markdown, generated from the schemas that validate it. */
 export function taskReference(): string {
   const schema = withCommonFieldsOnce(taskJsonSchema({ defaultTexts: true }));
   return referencePage({ introduction, schema, words: { Duration: "duration", FileMode: "file mode" } });
@@ -13,7 +13,7 @@ export function taskReference(): string {
 
 const commonKeys = Object.keys(commonFields);
 
-/** The schema with what every step may have in a part of its own, after the one that lists the steps. */
+/** Moves the common fields of steps to a separate part, after the part that lists the steps. */
 function withCommonFieldsOnce(schema: JsonObject): JsonObject {
   const parts = Object.entries(objectAt(schema, "$defs"));
   const sample = parts
@@ -34,7 +34,7 @@ function withCommonFieldsOnce(schema: JsonObject): JsonObject {
 
 function withoutCommonFields(part: Json): Json {
   const properties = objectAt(part, "properties");
-  // Only steps have this one.
+  // Only steps have `stableFor`.
   if (!isJsonObject(part) || properties["stableFor"] === undefined) return part;
   const own = Object.entries(properties).filter(([key]) => !commonKeys.includes(key));
   return { ...part, properties: Object.fromEntries(own) };
@@ -148,11 +148,11 @@ Any other output makes the step an error, not a failure of the agent.
 `;
 
 export interface TaskJsonSchemaOptions {
-  /** Keeps `defaultText`, the words for defaults that are no fixed value; only the reference page wants them. */
+  /** Keeps `defaultText`, descriptions of computed defaults; only the reference page needs them. */
   readonly defaultTexts?: boolean;
 }
 
-/** Every way to write a step, by its type. */
+/** The schemas of all forms of steps. */
 function stepSchemas(): Readonly<Record<string, z.ZodType>> {
   const schemas = stepTypes.flatMap((type): [string, z.ZodType][] => {
     const { form, dotted: short } = kindOf(type);
@@ -167,7 +167,7 @@ function dottedEntry(type: string, schema: z.ZodType): [string, z.ZodType] {
 
 /** The JSON Schema of task files (draft 2020-12), made from the schemas that validate them. */
 export function taskJsonSchema({ defaultTexts = false }: TaskJsonSchemaOptions = {}): JsonObject {
-  // Every schema of the format in one, so that parts that are used twice are written once.
+  // One schema for all, so that shared parts are defined once.
   const everything = z.object({
     task: taskSchema,
     steps: z.object(stepSchemas()),
@@ -235,7 +235,7 @@ function oneKey(properties: JsonObject): JsonObject {
   return { type: "object", minProperties: 1, maxProperties: 1, properties, additionalProperties: false };
 }
 
-/** In a task `command` and `url` tell the transport, and paths start from the task's folder. */
+/** In a task, `command` and `url` imply the transport, and paths are relative to the task's folder. */
 function withTaskServers(definitions: JsonObject): JsonObject {
   const change = (id: string, told: string): JsonObject => {
     const definition = objectAt(definitions, id);
@@ -261,7 +261,7 @@ function withTaskServers(definitions: JsonObject): JsonObject {
   });
 }
 
-/** The servers of a task may also be parts, laid over the eval's. */
+/** The servers of a task may also be overlays of the eval's servers. */
 function withOverlays(spec: JsonObject): JsonObject {
   const properties = objectAt(spec, "properties");
   const { description = "" } = objectAt(properties, "servers");
@@ -278,7 +278,7 @@ function withOverlays(spec: JsonObject): JsonObject {
 }
 
 const taskFolder = {
-  description: "Folder that the program starts in, relative to the task's folder.",
+  description: "Working folder of the program, relative to the task's folder.",
   defaultText: "the task's folder",
 };
 
@@ -290,7 +290,7 @@ function merged(properties: JsonObject, changes: Readonly<Record<string, JsonObj
   return Object.fromEntries(members);
 }
 
-/** The parts in the order in which a reader meets them: those of the file, the steps, what steps share, the solution. */
+/** Orders the parts: the file, the steps, the shared parts of steps, the solution. */
 function inOrder(definitions: JsonObject): JsonObject {
   const first = ["Metadata", "Spec", "PromptFile", "Requirement", "Import", "TaskLimits", "Step"];
   const shared = ["TextExpectation", "JsonExpectation", "Retry", "SolutionAction"];

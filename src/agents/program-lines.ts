@@ -3,7 +3,7 @@ import { JsonMeter, mostMemory, repeatedKey } from "../core/formats/read-json.ts
 import type { Emit } from "../core/trace/events.ts";
 import { ByteStore, TextTail, WholeLines } from "../process/program-output.ts";
 
-/** Records what a program writes as `agent.output`: whole lines up to a limit, then only how much more there was. */
+/** Records program output as `agent.output`: complete lines up to a limit, then only the number of dropped bytes. */
 export class ProgramLines {
   readonly #record: (text: string) => void;
   readonly #lines: WholeLines;
@@ -24,7 +24,7 @@ export class ProgramLines {
     this.#lines.push(chunk);
   }
 
-  /** Records an unfinished line, and how much was left out. */
+  /** Records an unfinished line, and the number of dropped bytes. */
   finish(): void {
     const omitted = this.#lines.finish();
     if (omitted > 0) this.#record(`[${omitted} more bytes were left out]\n`);
@@ -32,9 +32,9 @@ export class ProgramLines {
 }
 
 export interface JsonLinesOptions {
-  /** Longest line, in bytes; longer ones are left out. */
+  /** Maximum line length in bytes; longer lines are dropped. */
   readonly limit: number;
-  /** Called with what the program did wrong; no further line is read. */
+  /** Called with a violation of the limits or of JSON; no further line is read. */
   readonly onBroken: (problem: string) => void;
   readonly onObject: (line: WireObject) => void;
   /** Called with each line that is not a JSON object, with its line end. */
@@ -47,7 +47,7 @@ const newline = 0x0a;
 export class JsonLines {
   readonly #options: JsonLinesOptions;
   readonly #unfinished = new ByteStore();
-  /** Of the unfinished line, including what was dropped. */
+  /** Length of the unfinished line, including dropped bytes. */
   #length = 0;
   readonly #budget = new MessageBudget();
   #isBroken = false;
@@ -83,7 +83,7 @@ export class JsonLines {
     this.#length = 0;
     if (this.#isBroken) return;
     if (length > limit) return onOther(Buffer.from(`[a line of ${length} bytes was left out]\n`));
-    // Most output that is not JSON need not be parsed: an object begins with a brace.
+    // An object begins with a brace; other output need not be parsed.
     const isCandidate = /^\s*\{/.test(line.toString("latin1", 0, 64));
     let problem = isCandidate ? this.#budget.problemOf(line) : undefined;
     if (problem === undefined) {
@@ -98,7 +98,7 @@ export class JsonLines {
   }
 }
 
-/** The JSON object that a text is; undefined for anything else. */
+/** Parses a JSON object; undefined for any other text. */
 export function parseObject(text: string): WireObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -110,23 +110,23 @@ export function parseObject(text: string): WireObject | undefined {
   }
 }
 
-/** Longest message of a program, in bytes. */
+/** Maximum message length of a program, in bytes. */
 export const longestMessage: number = 10 * 1024 * 1024;
 const mostLevels = 400;
-/** Most memory that all messages of a program may take in one trial, read one after the other, in bytes. */
+/** Maximum memory, in bytes, for parsing all messages of a program in one trial. */
 const mostTotalMemory = 2 * mostMemory;
-/** Requests that a program may make in one trial: each waits for an answer, which the program need not read. */
+/** Maximum requests of a program in one trial; responses are buffered if the program does not read them. */
 const mostRequests = 20_000;
 
 /**
- * Limits the messages of a program in one trial: part of each stays in memory, such as the names of tools and the text of
+ * Limits the messages of a program in one trial, since part of each stays in memory, such as names of tools and the text of
  * an unfinished message. Problems are phrases that follow the program's name.
  */
 export class MessageBudget {
   #left = mostTotalMemory;
   #requests = 0;
 
-  /** Why a message must not be parsed; undefined when it may be. */
+  /** Why a message must not be parsed; undefined if it may. */
   problemOf(line: Uint8Array): string | undefined {
     if (line.length > longestMessage) return `wrote a message of more than ${longestMessage} bytes`;
     const { deepest, weight } = new JsonMeter().push(line);
@@ -137,7 +137,7 @@ export class MessageBudget {
     return this.#left < 0 ? `wrote more than ${inMebibytes(mostTotalMemory)} in one trial` : undefined;
   }
 
-  /** Why a further request must not be answered; undefined when it may be. */
+  /** Why another request must not be answered; undefined if it may. */
   problemOfRequest(): string | undefined {
     this.#requests += 1;
     return this.#requests > mostRequests
@@ -146,7 +146,7 @@ export class MessageBudget {
   }
 }
 
-/** Why a parsed message must not be used: JSON readers differ on which of two equal keys counts. */
+/** Why a parsed message must not be used: JSON parsers differ on which of two duplicate keys wins. */
 export function repeatedKeyProblem(text: string): string | undefined {
   const key = repeatedKey(text);
   return key === undefined

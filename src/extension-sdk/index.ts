@@ -1,5 +1,5 @@
 /**
- * `mcpvals/extension`: for writing an extension, a program that adds steps to tasks. An extension is a definition,
+ * `mcpvals/extension`: the SDK for extensions, programs that add steps to tasks. An extension is a definition,
  * `export const extension = defineExtension({ … })`, and a program of two lines that imports it and calls
  * `await extension.serve()`.
  */

@@ -41,7 +41,7 @@ function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch {
-    return false; // the first error says more
+    return false; // the caller rethrows the first error
   }
 }
 
@@ -142,7 +142,7 @@ export function privateFolder(path: string): string | undefined {
     const real = realpathSync(path);
     return isOurs && isSafeBelow(dirname(real), self) ? real : undefined;
   } catch {
-    return undefined; // whatever keeps it from being made, there is none
+    return undefined; // it cannot be created
   }
 }
 
@@ -158,6 +158,6 @@ function statsOf(path: string, read: (path: string) => Stats): Stats | undefined
   try {
     return read(path);
   } catch {
-    return undefined; // not there, or not for us to see
+    return undefined; // it does not exist or is not accessible
   }
 }

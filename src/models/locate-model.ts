@@ -10,13 +10,13 @@ export type LanguageModelV4 = ReturnType<typeof wrapLanguageModel>;
 /** A request to a model, as the AI SDK passes it to a provider. */
 export type ModelCallOptions = Parameters<LanguageModelV4["doGenerate"]>[0];
 
-/** A model's answer. */
+/** The response of a model. */
 export type ModelAnswer = Awaited<ReturnType<LanguageModelV4["doGenerate"]>>;
 
 /** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Everything that is needed to ask a model, decided without loading any SDK. */
+/** Everything that is needed to call a model; computed without loading any SDK. */
 export interface ModelAccess {
   /** The model as the user wrote it; messages and events use it. */
   readonly label: string;
@@ -32,21 +32,21 @@ export interface ModelAccess {
 /** The wire format of a provider. */
 type ModelWire = "anthropic" | "openai-responses" | "openai-chat" | "openai-compatible" | "google";
 
-/** What distinguishes providers before their package is loaded: address, key, wire format. */
+/** A provider, as far as it is known before its package is loaded: URL, key, wire format. */
 interface ModelProvider {
   readonly name: string;
   readonly wire: Exclude<ModelWire, "openai-chat">;
-  /** Absent: required from the user. */
+  /** Absent: the user must give one. */
   readonly baseURL?: string;
   /** Environment variable that replaces `baseURL`. */
   readonly urlVariable?: string;
   /** Environment variables that hold a key, the first that is set. Empty: no key is needed. */
   readonly keyVariables: readonly string[];
-  /** Model names that mean this provider when no provider is written before them. */
+  /** Names of models that imply this provider if no provider is given. */
   readonly bareNames?: RegExp;
-  /** Other names of the provider in use. */
+  /** Other common names of the provider. */
   readonly aliases: readonly string[];
-  /** Adds to a base URL's path what the AI SDK expects and the provider's own tools do not write. */
+  /** Completes the path of a base URL for the AI SDK, where the provider's own tools omit a part. */
   completePath(path: string): string;
 }
 
@@ -90,8 +90,8 @@ const providers: readonly ModelProvider[] = [
 ];
 
 /**
- * Decides which provider a model id means, its address and its key. An id is `PROVIDER/MODEL`; a bare
- * `claude-…`, `gpt-…`, `o3…` or `gemini-…` means its provider; with `baseURL`, any other name is a model of an
+ * Determines the provider of a model id, its URL and its key. An id is `PROVIDER/MODEL`; a bare `claude-…`, `gpt-…`,
+ * `o3…` or `gemini-…` implies its provider; with `baseURL`, any other name is a model of an
  * OpenAI-compatible server. The spec overrides the environment.
  *
  * Throws `model/unknown-provider`, `model/no-key`, or `config/invalid-value` for an invalid base URL.
@@ -178,8 +178,8 @@ function isSet(value: string | undefined): value is string {
 }
 
 /**
- * Refuses a model that is wrong in the config itself. Throws `model/unknown-provider` or
- * `config/invalid-value`; a missing key is not an error of the config and is reported when the model is asked.
+ * Refuses a model that is invalid in the config itself. Throws `model/unknown-provider` or
+ * `config/invalid-value`; a missing key is not an error of the config and is reported when the model is called.
  */
 export function checkModel(spec: ModelSpec, env: Environment): void {
   try {

@@ -18,11 +18,11 @@ import {
 } from "./sandbox.ts";
 
 /**
- * Confines with Seatbelt of macOS: every access that the profile does not allow is refused. It was written for macOS 13 and
- * later and has not been tested there by its authors, so a real attempt is made before it is used. Weaker than bubblewrap:
- * - other processes and their command lines can be seen;
- * - memory and processes are only watched, and what lost its parent is neither counted nor found at the end;
- * - `/tmp` is not there; TMPDIR names a fresh folder instead.
+ * Confines with Seatbelt of macOS: every access that the profile does not allow is denied. It is written for macOS 13 and
+ * later but not tested there, so a trial start is made before it is used. Weaker than bubblewrap:
+ * - other processes and their command lines are visible;
+ * - memory and processes are only polled, and orphaned processes are neither counted nor stopped at the end;
+ * - `/tmp` does not exist; TMPDIR names a new folder instead.
  */
 export const seatbelt: Sandbox = {
   kind: "process",
@@ -34,7 +34,7 @@ async function checkSeatbelt(spec: SandboxSpec, signal: AbortSignal): Promise<vo
   const { exitCode, stderr } = await tryNothing(spec, signal, startSeatbelt);
   if (exitCode === 0) return;
   throw new McpvalsError("sandbox/unavailable", `sandbox-exec does not work here: ${stderr}`, {
-    hint: "It comes with macOS. It does not work inside of another sandbox.",
+    hint: "It comes with macOS. It does not work inside another sandbox.",
   });
 }
 
@@ -46,7 +46,7 @@ async function startSeatbelt(confinement: Confinement): Promise<ConfinedProcess>
     "/sbin",
     "/System",
   ]);
-  // A folder that it may write besides the workspace; a leftover temporary folder is not a failure.
+  // A writable folder besides the workspace; failing to remove it is not an error.
   const own = await makeTemporaryFolder("sandbox");
   const cleanUp = (): Promise<void> =>
     rm(own, { recursive: true, force: true, maxRetries: 3 }).catch((error: Error) =>
@@ -60,7 +60,7 @@ async function startSeatbelt(confinement: Confinement): Promise<ConfinedProcess>
     write: [...writable.map(({ at }) => at), own],
     network: spec.network,
   });
-  // Without the variables that mark processes of mcpvals.
+  // Removes the variables that mark processes of mcpvals.
   const clean = ["/usr/bin/env", "-u", processMarkerName, "-u", runMarkerName, command];
   try {
     const child = await spawnProcess({
@@ -76,7 +76,7 @@ async function startSeatbelt(confinement: Confinement): Promise<ConfinedProcess>
   }
 }
 
-/** What a program may access under Seatbelt. All paths are absolute and without links. */
+/** The access rules of a program. All paths are absolute and resolved. */
 export interface SeatbeltRules {
   readonly read: readonly string[];
   readonly write: readonly string[];
@@ -118,7 +118,7 @@ const systemFiles = [
   "/private/etc/services",
 ];
 
-/** Links at the top of the system, whose metadata must be readable to follow them. */
+/** System links whose metadata must be readable so that they can be followed. */
 const systemLinks = ["/etc", "/tmp", "/var", "/private", "/private/etc", "/private/var", "/private/tmp"];
 
 const services = [
@@ -139,8 +139,8 @@ const networkServices = [
 ];
 
 /**
- * The profile for `sandbox-exec` that denies everything but the rules, the system's own files and what any program needs to
- * run. Of the folders above a listed path only the metadata is readable.
+ * The profile for `sandbox-exec`: it denies everything except the rules, system files and what any program needs to run. Of
+ * the parent folders of a listed path only the metadata is readable.
  */
 export function seatbeltProfile({ read, write, network }: SeatbeltRules): string {
   const listed = [...read, ...write];
@@ -178,7 +178,7 @@ function quote(text: string): string {
   return `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 }
 
-/** The folders above a path, without the root. */
+/** The parent folders of a path, without the root. */
 function above(path: string): readonly string[] {
   const folder = dirname(path);
   return folder === path || folder === "/" ? [] : [folder, ...above(folder)];

@@ -22,22 +22,22 @@ import { makeFolder, readRegularFile } from "../files/files.ts";
 const dataSync = promisify(fdatasync);
 const flushBytes = 64 * 1024;
 const flushMs = 100;
-/** The message of an event whose JSON is longer than this goes to a file of its own. */
+/** In characters of JSON; the message of a longer event is stored in a separate file. */
 const longestEvent = 256 * 1024;
 const attachmentsFolder = "attachments";
-/** Of a line and of an attachment, in bytes; what one trial may record is less. */
+/** Maximum size of a line and of an attachment, in bytes; more than one trial may record. */
 const largestPart = 256 * 1024 * 1024;
 
 /**
- * The append-only record of a run: JSON Lines, each `{"crc":"<CRC-32 of the event's text>","event":{…}}`. Large messages
- * are kept once each in files named after their SHA-256 in the folder `attachments`; in the journal
- * `{"$attachment": "<SHA-256>"}` replaces the message. Read it with {@link readJournal}.
+ * The append-only record of a run: JSON Lines, each `{"crc":"<CRC-32 of the event's text>","event":{…}}`. Each
+ * large message is stored once, in a file of the folder `attachments` that is named after its SHA-256; in the journal
+ * `{"$attachment": "<SHA-256>"}` replaces it. Read it with {@link readJournal}.
  */
 export class Journal implements AsyncDisposable {
   readonly #file: number;
   readonly #attachments: string;
   readonly #written = new Set<string>();
-  /** Attachments that are not synced to disk yet. */
+  /** Attachments not yet synced to disk. */
   #unsynced: string[] = [];
   #pending: string[] = [];
   #pendingBytes = 0;
@@ -45,9 +45,9 @@ export class Journal implements AsyncDisposable {
   /** The next sync, which covers all commits until it starts. */
   #nextSync: Promise<void> | undefined;
   #lastSync: Promise<void> = Promise.resolve();
-  /** What broke the first write; nothing is written after it, since that would leave a gap in the record. */
+  /** The first write error; nothing is written after it, since the record would have a gap. */
   #failure: { readonly error: unknown } | undefined;
-  #failureTold = false;
+  #failureReported = false;
   #closed = false;
 
   /** Opens `journal.jsonl` in an existing folder. Throws what the file system throws. */
@@ -57,9 +57,8 @@ export class Journal implements AsyncDisposable {
   }
 
   /**
-   * Adds an event, given with its JSON; it is on disk after the next {@link commit}, or within a moment. Never throws: a
-   * write that fails ends the record and is reported by `commit`. What comes after the journal was closed belongs to no
-   * trial and is left out.
+   * Adds an event, given with its JSON; it is written at the next {@link commit}, or within 100 ms. Never throws: a write
+   * error ends the record and is reported by `commit`. Events after the journal was closed belong to no trial and are dropped.
    */
   append(event: TraceEvent, json: string): void {
     if (this.#closed || this.#failure !== undefined) return;
@@ -71,7 +70,7 @@ export class Journal implements AsyncDisposable {
     }
   }
 
-  /** Hands everything to the operating system: from here on a killed process loses nothing. Never throws. */
+  /** Writes everything to the operating system, so that a killed process loses nothing. Never throws. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -87,8 +86,8 @@ export class Journal implements AsyncDisposable {
   }
 
   /**
-   * Makes what was appended so far survive a power loss. The write itself happens at once; the wait for the disk is
-   * shared by all commits that fall into it, and need not be awaited between trials. Rejects when any write has failed.
+   * Makes all appended events survive a power loss. The write happens at once; the sync is shared by concurrent commits and
+   * need not be awaited between trials. Rejects when any write has failed.
    */
   commit(): Promise<void> {
     this.flush();
@@ -105,11 +104,11 @@ export class Journal implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    const told = this.#failureTold;
+    const reported = this.#failureReported;
     try {
       await this.commit();
     } catch (error) {
-      if (!told) throw error;
+      if (!reported) throw error;
     } finally {
       closeSync(this.#file);
     }
@@ -120,7 +119,7 @@ export class Journal implements AsyncDisposable {
       if (this.#failure !== undefined) throw this.#failure.error;
       await Promise.all([this.#syncAttachments(), dataSync(this.#file)]);
     } catch (error) {
-      this.#failureTold = true;
+      this.#failureReported = true;
       throw error;
     }
   }
@@ -141,9 +140,9 @@ export class Journal implements AsyncDisposable {
   }
 
   /**
-   * Gives the JSON of an event as it goes into the journal, after its large message has been written, so that a journal
-   * never refers to a file that is not there. A message that looks like a reference is always stored in a file, so that
-   * references cannot be forged.
+   * Returns the JSON of an event for the journal. A large message is written to its file first, so that the journal never
+   * refers to a missing file. A message that looks like a reference is always stored in a file, so that references cannot be
+   * forged.
    */
   #detach(event: TraceEvent, json: string): string {
     if (event.type !== "mcp.message") return json;
@@ -154,7 +153,7 @@ export class Journal implements AsyncDisposable {
     if (!this.#written.has(sha256)) {
       makeFolder(this.#attachments);
       const path = join(this.#attachments, `${sha256}.json`);
-      // Under another name first: a killed process must not leave half a file under a whole one's name.
+      // Under another name first: a killed process must not leave a partial file under the final name.
       writeFileSync(`${path}.part`, content);
       renameSync(`${path}.part`, path);
       this.#written.add(sha256);
@@ -176,13 +175,13 @@ function hash(content: string | Buffer): string {
 /** A journal as read back. */
 export interface JournalContent {
   readonly events: readonly TraceEvent[];
-  /** True when the last line was cut off, as a killed process leaves it. */
+  /** True when the last line is incomplete, as after a killed process. */
   readonly torn: boolean;
 }
 
 /**
  * Reads a run folder's journal and checks every line. Throws `store/corrupt` for a journal that is missing or has a line
- * that does not match its checksum, unless that is the last one and cut off.
+ * that does not match its checksum, unless it is an incomplete last line.
  */
 export async function readJournal(folder: string, budget = new ReadBudget()): Promise<JournalContent> {
   const file = join(folder, "journal.jsonl");
@@ -207,10 +206,10 @@ export async function readJournal(folder: string, budget = new ReadBudget()): Pr
   return { events, torn: restBytes > 0 };
 }
 
-/** Not readline, which also breaks lines at characters that JSON may hold; not one string, which has a largest size. */
+/** Not readline, which also splits at characters that JSON strings may contain; not one string, whose length is limited. */
 async function* chunksOf(file: string): AsyncGenerator<Buffer> {
   try {
-    // Reading a pipe could wait without end.
+    // Reading a pipe could block forever.
     if (!(await stat(file)).isFile()) throw new Error("it is not a regular file");
     yield* createReadStream(file, { highWaterMark: 1024 * 1024 }) as AsyncIterable<Buffer>;
   } catch (cause) {
@@ -219,7 +218,7 @@ async function* chunksOf(file: string): AsyncGenerator<Buffer> {
   }
 }
 
-/** The lines of a piece of text; the last one is what follows the last line break. */
+/** The lines of a text; the last one is the text after the last line break. */
 function linesOf(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   let start = 0;
@@ -242,7 +241,7 @@ function readLine(bytes: Buffer, place: SourceLocation, budget: ReadBudget): Tra
   const parsed = budget.parse(event);
   const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
   if (!isEvent) throw corrupt(place);
-  // The rest of what was written with a checksum is taken as it is.
+  // With a matching checksum, the rest of the event is trusted.
   return parsed as TraceEvent;
 }
 
@@ -269,12 +268,12 @@ function corrupt(place: SourceLocation): McpvalsError {
   });
 }
 
-/** Maximum nesting of one record: that of the deepest message, and of the event around it. */
+/** Maximum nesting of one record: the deepest message plus the event around it. */
 const mostLevels = 500;
 
 /**
- * What is left of the memory for a run that is read back. A run's folder can come from anywhere, and one of a few megabytes can
- * have values that take a hundred times as much.
+ * The remaining memory for reading a run. A run folder can come from anywhere, and a file of a few megabytes can have values
+ * that need a hundred times as much memory.
  */
 export class ReadBudget {
   #left = getHeapStatistics().heap_size_limit / 2;

@@ -18,22 +18,22 @@ interface ScriptedTurn {
 
 interface Prepared {
   readonly spec: AgentSpec;
-  /** Of the task, for the kind that plays it. */
+  /** Solution of the task, for the oracle. */
   readonly solution?: TaskSolution;
-  /** Ends what the agent was told by. */
+  /** Stops the model or program that the agent uses. */
   readonly close: () => Promise<void>;
 }
 
-/** One way to make an agent of a kind do what a test wants. */
+/** One way to script an agent of a kind. */
 interface Way {
   readonly way: string;
   readonly prepare: (turns: readonly ScriptedTurn[]) => Promise<Prepared>;
 }
 
-/** Programs reach servers over the gateway, so they are looked at with real ones: see test/agents. */
+/** Programs reach servers over the gateway, so test/agents tests them with real servers. */
 type ProgramType = "acp" | "command";
 
-/** Every kind of agent in this process that can be made to do something; one that is missing does not compile. */
+/** Every kind of in-process agent that can be scripted; a missing kind is a compile error. */
 const kinds: Readonly<Record<Exclude<AgentSpec["type"], "null" | ProgramType>, readonly Way[]>> = {
   model: [
     modelOver("anthropic", (baseURL) => ({ model: "anthropic/claude-sonnet-4-5", baseURL })),
@@ -106,7 +106,7 @@ function solutionOf(turns: readonly ScriptedTurn[]): Prepared {
 type Call = (tool: string, args: JsonObject, options: CallOptions) => CallOutcome | Promise<CallOutcome>;
 
 interface Played {
-  /** What was emitted and which calls came to which session, in order. */
+  /** The emitted events and the calls of each session, in order. */
   readonly log: readonly string[];
   readonly events: readonly EventBody[];
   readonly thrown: unknown;
@@ -165,7 +165,7 @@ function bench({ prepare }: Way): Bench {
   };
 }
 
-/** What every kind of agent emits; models are asked between. */
+/** The events that every kind of agent emits; model events are left out. */
 function lineOf(event: EventBody): string[] {
   switch (event.type) {
     case "agent.started":
@@ -187,12 +187,12 @@ function lineOf(event: EventBody): string[] {
 
 const ways = Object.entries(kinds).flatMap(([kind, list]) => list.map((way) => ({ kind, ...way })));
 
-it("every kind has a way to be told what to do", () => {
+it("every kind has at least one way to script it", () => {
   for (const list of Object.values(kinds)) expect(list).not.toEqual([]);
 });
 
 describe.each(ways)("an agent of kind $kind, over $way", ({ kind, ...way }) => {
-  it("plays every turn, in order, with its number, and what it says", async () => {
+  it("plays every turn in order, with its number and message", async () => {
     const { play, session } = bench(way);
     const { log, events, thrown } = await play(
       [
@@ -227,7 +227,7 @@ describe.each(ways)("an agent of kind $kind, over $way", ({ kind, ...way }) => {
     expect(events[0]).toMatchObject({ type: "agent.started", agent: "it", kind });
   });
 
-  it("sends each call to the server that was meant, with the server's own name of the tool", async () => {
+  it("sends each call to the right server, with the server's own name of the tool", async () => {
     const { play, session } = bench(way);
     const { log } = await play(
       [
@@ -276,7 +276,7 @@ describe.each(ways)("an agent of kind $kind, over $way", ({ kind, ...way }) => {
     ["a JSON-RPC error", { kind: "error", message: "no", code: -32603, latencyMs: 1 }],
     ["an unusable answer", { kind: "error", message: "odd", unusable: true, latencyMs: 1 }],
     ["a timeout", { kind: "timeout", message: "late", latencyMs: 1 }],
-  ])("takes %s for behaviour, and goes on", async (_, outcome) => {
+  ])("treats %s as behaviour of the server, and continues", async (_, outcome) => {
     const { play, session } = bench(way);
     const { log, thrown } = await play(
       [{ calls: [{ tool: "a" }], say: "it failed" }],
@@ -286,7 +286,7 @@ describe.each(ways)("an agent of kind $kind, over $way", ({ kind, ...way }) => {
     expect(log.slice(2)).toEqual(["x.a {}", "says 0: it failed", "end 0: done"]);
   });
 
-  it("ends with the very error of a server that is lost, and emits nothing more", async () => {
+  it("rethrows the error of a lost server, and emits nothing more", async () => {
     const lost = new McpvalsError("server/exited", "gone");
     const { play, session } = bench(way);
     const { log, thrown } = await play(
@@ -300,7 +300,7 @@ describe.each(ways)("an agent of kind $kind, over $way", ({ kind, ...way }) => {
   describe("when the trial is over", () => {
     const reason = new McpvalsError("trial/timeout", "over");
 
-    it("before it begins: does nothing at all", async () => {
+    it("before it begins: does nothing", async () => {
       const { play, session } = bench(way);
       const { log, thrown } = await play(
         [{ calls: [{ tool: "a" }], say: "never" }],
@@ -330,7 +330,7 @@ describe.each(ways)("an agent of kind $kind, over $way", ({ kind, ...way }) => {
     it.each([
       ["in the middle of a turn", [{ calls: [{ tool: "a" }, { tool: "a" }], say: "never" }]],
       ["at the end of a turn", [{ calls: [{ tool: "a" }], say: "never" }, { say: "never" }]],
-    ])("as a call is answered %s: makes nothing of the answer", async (_, turns) => {
+    ])("when a call is answered %s: ignores the answer", async (_, turns) => {
       const controller = new AbortController();
       const { play, session } = bench(way);
       const answerLate: Call = () => {
@@ -343,7 +343,7 @@ describe.each(ways)("an agent of kind $kind, over $way", ({ kind, ...way }) => {
     });
   });
 
-  it("leaves nothing behind, however it ends", async () => {
+  it("leaves no listeners, timers or promises behind, however it ends", async () => {
     const turns = [{ calls: [{ tool: "a" }], say: "done" }];
     await bench(way).play([{ say: "warm up" }], []);
     for (const end of ["well", "aborted", "lost"]) {

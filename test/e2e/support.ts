@@ -9,13 +9,13 @@ import { root } from "../support/cli.ts";
 
 export type ServerConfig = NonNullable<Config["server"]>;
 
-/** The fixture server, with flags that say how it misbehaves. */
+/** The fixture server, with flags for its misbehaviour. */
 export function fixtureServer(...flags: readonly string[]): Extract<ServerConfig, { transport: "stdio" }> {
   const program = join(root, "test/fixtures/servers/fixture-server.mjs");
   return { transport: "stdio", command: process.execPath, args: [program, ...flags] };
 }
 
-/** A config as a file of that name, for `runInline` and `folderOf`. */
+/** A config file, for `runInline` and `folderOf`. */
 export function configFile(config: Config): { readonly "mcp-eval.config.json": Config } {
   return { "mcp-eval.config.json": config };
 }
@@ -46,7 +46,7 @@ export function gradesOf(trial: TrialResult): Readonly<Record<string, string>> {
   );
 }
 
-/** An address on loopback where nothing listens. */
+/** A closed port on loopback. */
 export async function closedAddress(): Promise<string> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -55,7 +55,7 @@ export async function closedAddress(): Promise<string> {
   return `http://127.0.0.1:${port}`;
 }
 
-/** A variable for a server's `env`, and who is alive with it. Linux only. */
+/** A variable for a server's `env`, and the living processes that have it. Linux only. */
 export function processTag(): {
   readonly env: Readonly<Record<string, string>>;
   living(): Promise<readonly number[]>;

@@ -6,7 +6,7 @@ import { fixtureServer } from "../e2e/support.ts";
 const test: ToolTest = { name: "echo", args: { message: "hi" }, expectedResult: "hi" };
 const soon = { startupTimeout: 1000 };
 
-/** Servers that do not become healthy. */
+/** Servers that fail to start. */
 const faults = {
   "a command that does not exist": {
     server: { transport: "stdio", command: "no-such-program" },
@@ -23,7 +23,7 @@ const faults = {
     code: "server/spawn-failed",
     says: ["cwd does not exist", "nowhere"],
   },
-  "an end at once with a stack trace": {
+  "an immediate exit with a stack trace": {
     server: fixtureServer("--stderr=Error: no DB_URL\n    at connect (db.js:12:3)", "--exit=1"),
     code: "server/exited",
     says: [
@@ -32,7 +32,7 @@ const faults = {
       "run the same command in a terminal",
     ],
   },
-  "an end by a signal": {
+  "termination by a signal": {
     server: fixtureServer("--stderr=about to crash", "--kill=SIGSEGV"),
     code: "server/exited",
     says: ["was ended by SIGSEGV before it had answered initialize", "about to crash"],
@@ -53,7 +53,7 @@ const faults = {
     says: ['not an MCP message: "Listening on port 3000"', "logs belong on stderr"],
     warns: ["wrote a line on stdout that is not MCP"],
   },
-  "a line that does not end": {
+  "an endless line": {
     server: fixtureServer("--long-line=20000000"),
     code: "server/message-too-large",
     says: [
@@ -61,7 +61,7 @@ const faults = {
       "raise maxMessageBytes",
     ],
   },
-  "an answer to initialize that is no object": {
+  "an initialize result that is not an object": {
     server: fixtureServer("--initialize=text"),
     code: "server/protocol-error",
     says: ["answered initialize with", 'the result is not an object: "hello"'],
@@ -71,7 +71,7 @@ const faults = {
     code: "server/protocol-error",
     says: ["answered initialize with an error: no thanks (code -32600)"],
   },
-  "a list of tools that goes in circles": {
+  "a cyclic pagination of tools/list": {
     server: fixtureServer("--circle"),
     code: "server/protocol-error",
     says: ["tools/list goes in circles"],
@@ -93,7 +93,7 @@ describe("a server that does not start", () => {
     ended = await runAll(all);
   });
 
-  it.each(Object.entries(all))("because of %s is an error that says so", (name, fault) => {
+  it.each(Object.entries(all))("because of %s is an error that names the cause", (name, fault) => {
     expectVerdict(ended, name, fault);
   });
 

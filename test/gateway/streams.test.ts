@@ -16,7 +16,7 @@ interface Asked {
   next(): Promise<unknown>;
 }
 
-/** Sends one message as a bare client would. */
+/** Sends one message without the SDK. */
 async function ask(
   { url }: GatewayEndpoint,
   message: object,
@@ -79,7 +79,7 @@ describe("a subscription of 2026-07-28", () => {
   });
   const headers = { "mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen" };
 
-  it.each(["a program", "an address"])("has a stream of its own (%s)", async (kind) => {
+  it.each(["a program", "an address"])("has its own stream (%s)", async (kind) => {
     let opened: Opened;
     if (kind === "a program") opened = await openGateway(await programHost([askingServer, "both"]));
     else {
@@ -97,7 +97,7 @@ describe("a subscription of 2026-07-28", () => {
 });
 
 describe("a request of a program to an agent over HTTP", () => {
-  it("is sent on the response of the request that it belongs to", async () => {
+  it("is sent on the response stream of its request", async () => {
     const { endpoint } = await openGateway(await programHost([conformingServer]));
     const session = await initialize(endpoint);
     const asked = await ask(endpoint, call(1, "test_sampling", { prompt: "p" }), session);
@@ -112,7 +112,7 @@ describe("a request of a program to an agent over HTTP", () => {
     expect(await asked.next()).toMatchObject({ id: 1, result: { content: [{ type: "text" }] } });
   });
 
-  it("waits for a stream where the client accepts no events", async () => {
+  it("waits for a stream if the client does not accept events", async () => {
     const { endpoint, record } = await openGateway(await programHost([conformingServer]));
     const session = await initialize(endpoint);
     const asking = ask(endpoint, call(1, "test_sampling", { prompt: "p" }), {
@@ -128,7 +128,7 @@ describe("a request of a program to an agent over HTTP", () => {
     expect(response.headers.get("content-type")).toBe("application/json");
   });
 
-  it("is sent on the response of the latest request, and notifications of changes on the stream", async () => {
+  it("is sent on the response of the latest request; change notifications go to the GET stream", async () => {
     const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
       const { id, method } = JSON.parse(line);
       if (id === undefined) return;
@@ -183,8 +183,8 @@ describe("a request of a program to an agent over HTTP", () => {
   });
 });
 
-describe("an agent that ends its request", () => {
-  it("cancels it, where it has no session", async () => {
+describe("an agent that aborts its request", () => {
+  it("cancels it if it has no session", async () => {
     const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
     const controller = new AbortController();
     const leaving = fetch(endpoint.url, {
@@ -224,7 +224,7 @@ describe("an agent with a session", () => {
   });
 });
 
-describe("a stream that the server ends before the answer", () => {
+describe("a stream that the server closes before the response", () => {
   it.each(["http", "bridge"] as const)("is resumed for an agent over %s", async (way) => {
     const child = spawn(process.execPath, [conformingServer, "http"], {
       stdio: ["ignore", "pipe", "inherit"],

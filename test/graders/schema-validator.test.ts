@@ -16,7 +16,7 @@ const sum: Json = {
   required: ["sum"],
   additionalProperties: false,
 };
-/** Takes time that doubles with every letter. */
+/** A pattern with catastrophic backtracking: each letter doubles the time. */
 const endless: Json = { type: "string", pattern: "^(a+)+$" };
 const letters = `${"a".repeat(64)}!`;
 
@@ -24,14 +24,14 @@ function check(schema: Json, value: Json, validator = shared): Promise<SchemaChe
   return validator.validate(schema, value);
 }
 
-/** The sentences of the errors of a value that its schema does not allow. */
+/** The formatted errors of an invalid value. */
 async function errorsOf(schema: Json, value: Json, validator = shared): Promise<readonly string[]> {
   const found = await check(schema, value, validator);
   return found.status === "invalid" ? found.errors.map((error) => formatSchemaError(error)) : [found.status];
 }
 
 describe("a usable schema", () => {
-  it("tells valid values from others, and what is wrong with these", async () => {
+  it("accepts valid values and reports the errors of others", async () => {
     expect(await check(sum, { sum: 5 })).toEqual(valid);
     expect(await errorsOf(sum, { sum: "5", more: 1 })).toEqual([
       `the value must NOT have additional properties ("more")`,
@@ -57,13 +57,13 @@ describe("a usable schema", () => {
     });
   });
 
-  it("shows the first five of many faults", async () => {
+  it("reports at most five errors", async () => {
     expect(await errorsOf({ items: { type: "string" } }, [1, 2, 3, 4, 5, 6])).toEqual(
       [0, 1, 2, 3, 4].map((index) => `/${index} must be string, is ${index + 1}`),
     );
   });
 
-  it("is told about a fault in few words, whatever the server calls its members", async () => {
+  it("truncates long member names in errors", async () => {
     const name = "k".repeat(1_000_000);
     expect(await errorsOf({ additionalProperties: { type: "string" } }, { [name]: 1 })).toEqual([
       `/${"k".repeat(199)}… must be string, is 1`,
@@ -73,7 +73,7 @@ describe("a usable schema", () => {
     ]);
   });
 
-  it("says of a long value how it begins", async () => {
+  it("shows the beginning of a long value", async () => {
     expect(await errorsOf({ properties: { a: { type: "number" } } }, { a: "x".repeat(1_000_000) })).toEqual([
       `/a must be number, is "${"x".repeat(79)}…`,
     ]);
@@ -84,16 +84,16 @@ describe("a usable schema", () => {
     ["2020-12", "https://json-schema.org/draft/2020-12/schema"],
     ["2019-09", "https://json-schema.org/draft/2019-09/schema"],
     ["draft 7", "http://json-schema.org/draft-07/schema#"],
-    ["draft 7, written in another way", "https://json-schema.org/draft-07/schema"],
+    ["draft 7 with https and without #", "https://json-schema.org/draft-07/schema"],
     ["draft 6", "http://json-schema.org/draft-06/schema#"],
     ["draft 4", "http://json-schema.org/draft-04/schema#"],
-  ])("may say that its dialect is %s", async (_, $schema) => {
+  ])("can declare its dialect: %s", async (_, $schema) => {
     const schema = $schema === undefined ? sum : { ...sum, $schema };
     expect(await check(schema, { sum: 5 })).toEqual(valid);
     expect(await errorsOf(schema, {})).toEqual(["the value must have required property 'sum'"]);
   });
 
-  it("is read in its dialect: draft 7 has items by position, 2020-12 prefixItems", async () => {
+  it("is validated in its dialect: draft 7 has positional items, 2020-12 prefixItems", async () => {
     const items = [{ type: "number" }];
     expect(await check({ $schema: "http://json-schema.org/draft-07/schema#", items }, ["x"])).toMatchObject({
       status: "invalid",
@@ -102,7 +102,7 @@ describe("a usable schema", () => {
     expect(await check({ items }, ["x"])).toMatchObject({ status: "unusable" });
   });
 
-  it("may refer to itself and to its definitions", async () => {
+  it("can refer to itself and to its definitions", async () => {
     const tree: Json = {
       $ref: "#/$defs/node",
       $defs: { node: { type: "object", properties: { next: { $ref: "#/$defs/node" } } } },
@@ -111,7 +111,7 @@ describe("a usable schema", () => {
     expect(await errorsOf(tree, { next: { next: 1 } })).toEqual(["/next/next must be object, is 1"]);
   });
 
-  it("checks known formats and leaves others alone, without a word on the terminal", async () => {
+  it("checks known formats and ignores unknown ones, without output on the terminal", async () => {
     expect(await errorsOf({ format: "date" }, "2026-02-30")).toEqual([
       `the value must match format "date", is "2026-02-30"`,
     ]);
@@ -124,7 +124,7 @@ describe("a usable schema", () => {
     expect(await node).toEqual({ stdout: '{"status":"valid"}', stderr: "" });
   });
 
-  it("does not take what every object inherits for what the value has", async () => {
+  it("does not treat inherited members of objects as members of the value", async () => {
     expect(await check({ type: "object", required: ["constructor"] }, {})).toMatchObject({
       status: "invalid",
     });
@@ -135,38 +135,38 @@ describe("a usable schema", () => {
     expect(Object.prototype).not.toHaveProperty("type");
   });
 
-  it("may be true or false", async () => {
+  it("can be true or false", async () => {
     expect(await check(true, 1)).toEqual(valid);
     expect(await errorsOf(false, 1)).toEqual(["the value boolean schema is false"]);
   });
 
-  it("may come a thousand times", async () => {
+  it("can be used a thousand times at once", async () => {
     const checks = await Promise.all(Array.from({ length: 1000 }, (_, index) => check(sum, { sum: index })));
     expect(checks).toEqual(checks.map(() => valid));
   });
 });
 
-describe("a schema that cannot be used", () => {
+describe("an unusable schema", () => {
   it.each([
     ["has a wrong keyword", { type: "objekt" }, /^schema is invalid: data\/type must be equal to one of/],
     ["is a text", "sum", /^a schema is an object or a boolean, not "sum"$/],
     ["is null", null, /^a schema is an object or a boolean, not null$/],
     ["is a list", [{}], /^a schema is an object or a boolean, not \[{}\]$/],
-    ["has a pattern that is none", { pattern: "(" }, /Invalid regular expression/],
+    ["has an invalid pattern", { pattern: "(" }, /Invalid regular expression/],
     [
       "needs another file",
       { $ref: "https://example.com/schema.json" },
       /can't resolve reference https:\/\/example.com/,
     ],
     ["has an unknown dialect", { $schema: "urn:mine" }, /^its \$schema names no known dialect: "urn:mine"$/],
-    ["has a dialect that is no text", { $schema: 7 }, /^its \$schema names no known dialect: 7$/],
-    ["refers to itself and nothing else", { $ref: "#" }, /^it refers to itself without end$/],
+    ["has a dialect that is not a string", { $schema: 7 }, /^its \$schema names no known dialect: 7$/],
+    ["consists only of a reference to itself", { $ref: "#" }, /^it refers to itself without end$/],
     [
-      "refers to itself in a circle",
+      "has a cycle of references",
       { $ref: "#/$defs/a", $defs: { a: { allOf: [{ $ref: "#" }] } } },
       /^it refers to/,
     ],
-  ])("because it %s says so", async (_, schema, reason) => {
+  ])("that %s is reported with the reason", async (_, schema, reason) => {
     expect(await check(schema, { sum: 5 })).toEqual({
       status: "unusable",
       reason: expect.stringMatching(reason),
@@ -174,7 +174,7 @@ describe("a schema that cannot be used", () => {
     expect(await check(sum, { sum: 5 })).toEqual(valid);
   });
 
-  /** A validator in which the time of the validations with these numbers is over at once, and that of others never. */
+  /** A validator in which only the validations with these numbers time out, and at once. */
   function validatorWithTimeouts(...numbers: readonly number[]): SchemaValidator {
     let count = 0;
     return new SchemaValidator(limitMs, (callback, milliseconds) => {
@@ -184,7 +184,7 @@ describe("a schema that cannot be used", () => {
   }
   const tooLong = { status: "unusable", reason: `checking a value against it takes over ${limitMs} ms` };
 
-  it("because it takes too long says so, and costs no other schema its verdict", async () => {
+  it("that takes too long is reported, and other schemas still get their verdict", async () => {
     await using validator = validatorWithTimeouts(2);
     const all = [
       [sum, { sum: 1 }] as const,
@@ -200,13 +200,13 @@ describe("a schema that cannot be used", () => {
     ]);
   });
 
-  it("because it took too long is not tried again", async () => {
+  it("that took too long once is not tried again", async () => {
     await using validator = validatorWithTimeouts(1);
     for (let call = 0; call < 100; call += 1)
       expect(await check(structuredClone(endless), letters, validator)).toEqual(tooLong);
   });
 
-  it("because it grows without bounds when it is compiled costs no other schema its verdict", async () => {
+  it("that exhausts the memory when it is compiled does not affect other schemas", async () => {
     const bomb: Json = {
       $ref: "#/$defs/d0",
       $defs: Object.fromEntries(
@@ -223,7 +223,7 @@ describe("a schema that cannot be used", () => {
     expect(await check(sum, { sum: 5 }, validator)).toEqual(valid);
   });
 
-  it("or can, when it has five megabytes, gives an outcome in time", async () => {
+  it("or a usable one of five megabytes gets an outcome in time", async () => {
     const properties = Object.fromEntries(
       Array.from({ length: 60_000 }, (_, index) => [
         `property-${index}`,
@@ -238,8 +238,8 @@ describe("a schema that cannot be used", () => {
   });
 });
 
-describe("the end", () => {
-  it("comes at once, whatever is still being checked", async () => {
+describe("disposing", () => {
+  it("ends pending validations at once", async () => {
     const validator = new SchemaValidator();
     const waiting = [check(endless, letters, validator), check(sum, { sum: 5 }, validator)];
     await validator[Symbol.asyncDispose]();
@@ -249,7 +249,7 @@ describe("the end", () => {
     ]);
   });
 
-  it("is not held up by an idle thread", async () => {
+  it("is not needed for the process to exit", async () => {
     const script = `
       import { SchemaValidator } from ${JSON.stringify(new URL("../../src/graders/schema-validator.ts", import.meta.url).href)};
       process.stdout.write((await new SchemaValidator().validate(true, 1)).status);

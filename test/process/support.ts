@@ -10,7 +10,7 @@ export const fixtureServer: string = fileURLToPath(
   new URL("../fixtures/servers/fixture-server.mjs", import.meta.url),
 );
 
-/** A program that uses the sources in a process of its own. */
+/** A script that uses the sources in a separate process. */
 export function fixtureScript(name: string): string {
   return fileURLToPath(new URL(`../fixtures/servers/${name}`, import.meta.url));
 }
@@ -26,13 +26,13 @@ export async function start(command: string, ...args: string[]): Promise<Managed
   return child;
 }
 
-/** Numbers of the living processes that descend from a run of mcpvals, this one unless told. Linux only. */
+/** Ids of the living processes of a run of mcpvals, by default of this one. Linux only. */
 export async function livingProcesses(run = runMarker): Promise<number[]> {
   const all = await procLister.list();
   return all.map(({ pid }) => pid).filter((pid) => procLister.carries(pid, `${runMarkerName}=${run}`));
 }
 
-/** Numbers of the living watchdogs of a run. Linux only. */
+/** Ids of the living watchdogs of a run. Linux only. */
 export async function livingWatchdogs(run: string): Promise<number[]> {
   const all = await procLister.list();
   return all
@@ -40,7 +40,7 @@ export async function livingWatchdogs(run: string): Promise<number[]> {
     .filter((pid) => commandLine(pid).includes(`mcpvals-watchdog\0${runMarkerName}=${run}`));
 }
 
-/** Waits until a number of processes of a run live. */
+/** Waits until `count` processes of a run are alive. */
 export async function untilLiving(count: number, run = runMarker): Promise<number[]> {
   return vi.waitFor(
     async () => {
@@ -52,7 +52,7 @@ export async function untilLiving(count: number, run = runMarker): Promise<numbe
   );
 }
 
-/** Waits until the fixture server's daemon has left its parent behind, and gives its number. */
+/** Waits until the fixture server's daemon has lost its parent, and returns its id. */
 export async function untilDaemon(run = runMarker): Promise<number> {
   return vi.waitFor(
     async () => {

@@ -24,14 +24,14 @@ const runs: [string, SampleRun][] = [
   ["empty", emptyRun()],
 ];
 
-it.each(runs)("writes the result of a run that is %s, and nothing else", async (_, run) => {
+it.each(runs)("writes only the result of a run that is %s", async (_, run) => {
   const text = await written(run);
   expect(text).toBe(`${JSON.stringify(run.end.result, null, 2)}\n`);
   const validate = new Ajv2020({ strict: true, strictTypes: false }).compile(resultJsonSchema());
   expect(validate(JSON.parse(text)) || validate.errors).toBe(true);
 });
 
-it("writes what JSON.stringify would, safe to print, for any value", async () => {
+it("writes the same JSON as JSON.stringify, safe to print, for any value", async () => {
   const values = fc.dictionary(fc.string(), fc.jsonValue());
   await fc.assert(
     fc.asyncProperty(fc.array(values), values, async (trials, servers) => {
@@ -44,7 +44,7 @@ it("writes what JSON.stringify would, safe to print, for any value", async () =>
   );
 });
 
-it("writes nothing before the end, and nothing at all without one", async () => {
+it("writes nothing before the end of the run, and nothing if it does not end", async () => {
   const output = captureOutput();
   const reporter = reporters.json(output);
   const run = passingRun();

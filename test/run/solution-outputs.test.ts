@@ -6,7 +6,7 @@ import { leaf } from "../support/sessions.ts";
 import { playTrial, portableTask } from "../support/portable.ts";
 import { scriptStepOf } from "../support/step-context.ts";
 
-/** Gives what it was told of the outputs of steps as its own output. */
+/** Returns the outputs of steps that it reads on stdin as its own output. */
 const echo = `#!/usr/bin/env node
 const chunks = [];
 process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", () => {
@@ -27,7 +27,7 @@ function said(events: readonly TraceEvent[]): readonly string[] {
 
 const oracle = createWrittenAgent({ type: "oracle", name: "oracle" });
 
-it("what a solution's own calls give is seen by the solution alone, which sees what setup gave", async () => {
+it("a solution sees the outputs of setup and of its own calls; other steps do not see those of its calls", async () => {
   const seen = scriptStepOf({ inline: echo }, { id: "seen", protocol: "json" });
   const task = portableTask(
     { setup, solution, env: { WHAT: "{steps.made.outputs.name}" } },
@@ -41,7 +41,7 @@ it("what a solution's own calls give is seen by the solution alone, which sees w
   expect(JSON.stringify(end)).not.toContain("found");
 });
 
-it("a verify step cannot use them", async () => {
+it("a verify step cannot use the outputs of a solution", async () => {
   const uses = leaf("uses", "pass", {
     request: { kind: "tool", tool: "pass", args: { id: "{steps.found.outputs.name}" } },
   });

@@ -10,7 +10,7 @@ import { ProgramOutput } from "../../src/process/program-output.ts";
 
 export const path: string = process.env["PATH"] ?? "";
 
-/** A program that tries what it must not be able to do. */
+/** A program that attempts forbidden actions. */
 export function hostile(name: string): string {
   return fileURLToPath(new URL(`../fixtures/extensions/hostile/${name}`, import.meta.url));
 }
@@ -29,7 +29,7 @@ export const spec: SandboxSpec = {
   processes: 64,
 };
 
-/** What a test changes of a confinement. */
+/** The changes of a test to the confinement. */
 export interface Given {
   readonly env?: Readonly<Record<string, string>>;
   readonly spec?: Partial<SandboxSpec>;
@@ -38,7 +38,7 @@ export interface Given {
   readonly cwd?: string;
 }
 
-/** A fresh folder, which is removed when the test ends. */
+/** A new folder that is removed when the test ends. */
 export async function freshFolder(parent: string = tmpdir()): Promise<string> {
   const folder = await realpath(await mkdtemp(join(parent, "mcpvals-sandbox-")));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -84,7 +84,7 @@ export class Bench {
     return child;
   }
 
-  /** Runs a program to its end. */
+  /** Runs a program until it exits. */
   async run(command: readonly string[], given: Given = {}): Promise<Ended> {
     const child = await this.start(command, given);
     const output = new ProgramOutput();
@@ -101,7 +101,7 @@ export class Bench {
     };
   }
 
-  /** What a program says, which must have ended well and said JSON. */
+  /** The JSON that a program prints; it must exit with 0. */
   async ask(command: readonly string[], given: Given = {}): Promise<unknown> {
     const { exitCode, stdout, stderr } = await this.run(command, given);
     if (exitCode !== 0) throw new Error(`${command.join(" ")} ended with ${exitCode}: ${stderr}`);
@@ -116,7 +116,7 @@ export interface Ended {
   readonly brokenLimit: string | undefined;
 }
 
-/** Why a sandbox cannot be tried here; undefined where it can. */
+/** Why a sandbox cannot be tested here; undefined if it can. */
 export async function whyNot(sandbox: Sandbox, wanted: SandboxSpec = spec): Promise<string | undefined> {
   try {
     await sandbox.check(wanted, AbortSignal.timeout(60_000));
@@ -128,7 +128,7 @@ export async function whyNot(sandbox: Sandbox, wanted: SandboxSpec = spec): Prom
   }
 }
 
-/** Command lines of the living processes in which a text stands. Linux and macOS. */
+/** Command lines of living processes that contain a text. Linux and macOS. */
 export function commandLines(text: string): readonly string[] {
   const lines = execFileSync("ps", ["-axww", "-o", "args="], { encoding: "utf8" }).split("\n");
   return lines.filter((line) => line.includes(text));

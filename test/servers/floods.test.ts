@@ -6,7 +6,7 @@ import { callOptions, fixtureSpec, startSession } from "./support.ts";
 
 const flood = 50_000_000;
 
-/** Peak memory of a process that starts the fixture server and ends as told, in MB. */
+/** Peak memory, in MB, of a process that uses the fixture server. */
 async function peakMemory(...args: string[]): Promise<{ peak: number; stdout: string }> {
   const { stdout } = await promisify(execFile)(process.execPath, [fixtureScript("use-server.ts"), ...args]);
   return { peak: Number(/^peak (\d+)$/m.exec(stdout)?.[1]) / 1024, stdout };
@@ -31,7 +31,7 @@ describe("a flood on stderr", () => {
     expect(record.events.at(-1)?.type).toBe("server.stopped");
   });
 
-  it("needs little memory", async () => {
+  it("does not increase the memory use", async () => {
     const { peak: calm } = await peakMemory("peak");
     const { peak } = await peakMemory("peak", `--flood-stderr=${4 * flood}`);
     expect(peak - calm).toBeLessThan(100);
@@ -39,7 +39,7 @@ describe("a flood on stderr", () => {
 });
 
 describe("a flood of noise on stdout", () => {
-  it("is recorded in fifty events and one that counts the rest", async () => {
+  it("is recorded in fifty events and one with the number of the rest", async () => {
     const { session, record } = await startSession(fixtureSpec([`--flood-stdout=${flood}`]));
     await session.stop();
     expect(record.of("server.invalid_output")).toHaveLength(50);
@@ -54,8 +54,8 @@ describe("a flood of noise on stdout", () => {
   });
 });
 
-describe("an answer of 100 MB", () => {
-  it("is refused without being held in memory", async () => {
+describe("a response of 100 MB", () => {
+  it("is refused without being buffered", async () => {
     const { peak: calm } = await peakMemory("peak");
     const { peak, stdout } = await peakMemory("huge");
     expect(stdout).toContain('server "fixture" sent a message of more than 10000000 bytes');

@@ -12,7 +12,7 @@ import { anyTool, stubSession } from "../support/sessions.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 import { textResult } from "../support/trial-events.ts";
 
-/** A task of the step form whose verify steps are these. */
+/** A task of the older step form with these verify steps. */
 function taskOf(verify: string): Task {
   const document: unknown = parseYaml(`
 kind: Task
@@ -43,7 +43,7 @@ interface Verified {
   readonly asked: readonly string[];
 }
 
-/** Runs the verify steps against a server that says "page one" to everything, but fails `broken`. */
+/** Runs the verify steps against a server whose tools all return "page one"; the tool `broken` fails. */
 async function verify(steps: string): Promise<Verified> {
   const asked: string[] = [];
   const session = stubSession({
@@ -67,7 +67,7 @@ async function verify(steps: string): Promise<Verified> {
 }
 
 describe("calls of the older step form", () => {
-  it("look at the list of content, and give it to later steps", async () => {
+  it("check the content blocks, and pass them to later steps", async () => {
     const { checks, outputs, asked } = await verify(`
   - d.read: {args: {id: "{env.X}"}, expect: {content: {match: '^\\[\\{', fields: [{path: "[0].text", equals: page one}]}}}
   - script: {inline: 'test "$PAGE" = "[{\\"type\\":\\"text\\",\\"text\\":\\"page one\\"}]"', env: {PAGE: "{steps.docs.read.content}"}}
@@ -79,7 +79,7 @@ describe("calls of the older step form", () => {
     expect(Object.keys(outputs)).toEqual(["verify_0"]);
   });
 
-  it("that are to fail must fail", async () => {
+  it("that are expected to fail must fail", async () => {
     const { checks } = await verify(
       "[{d.broken: {expect: {isError: true}}}, {d.read: {expect: {isError: true}}}, {d.broken: {}}]",
     );
@@ -92,14 +92,14 @@ describe("calls of the older step form", () => {
 });
 
 describe("scripts of the older forms", () => {
-  it("have templates in their variables and none in their text", async () => {
+  it("have templates in their variables but not in their text", async () => {
     const { checks } = await verify(
       `[{script: {inline: 'test "$A/{env.X}" = "x done/{env.X}"', env: {A: "\${X} {agent.output}"}}}]`,
     );
     expect(checks.map(([, passed]) => passed)).toEqual([true]);
   });
 
-  it("end verify when they fail, unless they may fail, and then still count", async () => {
+  it("end verify when they fail; with continueOnError they do not end it, but still count", async () => {
     const both = (rest: string) => `[{script: {inline: exit 1${rest}}}, {script: {inline: exit 0}}]`;
     expect((await verify(both(""))).checks.map(([, passed]) => passed)).toEqual([false]);
     const soft = await verify(both(", continueOnError: true"));
@@ -108,7 +108,7 @@ describe("scripts of the older forms", () => {
 });
 
 describe("requests of the older step form", () => {
-  /** Verifies the answer of a server that says this to everything. */
+  /** Verifies a request to a server that responds with `body`. */
   async function answering(body: string, expectation: string): Promise<Verified["checks"]> {
     const server = createServer((_request, response) => response.end(body)).listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -120,7 +120,7 @@ describe("requests of the older step form", () => {
     }
   }
 
-  it("look at the answer with patterns", async () => {
+  it("check the response with patterns", async () => {
     const expectation = `{body: {match: "^.{2}v.*a+", fields: [{path: v, match: "^a+$"}]}}`;
     const passed = await answering('{"v":"aaa"}', expectation);
     expect(passed).toEqual([
@@ -132,7 +132,7 @@ describe("requests of the older step form", () => {
     expect(failed.map(([, held]) => held)).toEqual([true, true, false]);
   });
 
-  it("are quick with patterns for which other engines try every way there is", async () => {
+  it("match patterns that need exponential time in backtracking engines", async () => {
     const body = JSON.stringify({ v: `${"a".repeat(24)}!` });
     const expectation = `{body: {match: '"(a+)+"', fields: [{path: v, match: "^(a+)+$"}, {path: v, match: "^(a|a?)+$"}]}}`;
     const checks = await answering(body, expectation);

@@ -50,7 +50,7 @@ describe("a journal read back", () => {
     expect(await readJournal(folder)).toEqual({ events: trial.events, torn: false });
   });
 
-  it("gives any event back as it was", async () => {
+  it("returns every event unchanged", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.jsonValue(), { maxLength: 5 }),
@@ -69,14 +69,14 @@ describe("a journal read back", () => {
     );
   });
 
-  it("has one line an event, with a checksum that other tools can check", async () => {
+  it("has one line for each event, with a standard CRC-32", async () => {
     await write(event(1, { type: "agent.message", turn: 0, text: "line\u2028break é" }));
     expect(await readFile(path(), "utf8")).toBe(
       '{"crc":"7eb22b96","event":{"seq":1,"at":1001,"trial":"t1","type":"agent.message","turn":0,"text":"line\u2028break é"}}\n',
     );
   });
 
-  it("may be larger than what is read at once", async () => {
+  it("can be larger than one read buffer", async () => {
     const events = Array.from({ length: 2000 }, (_, index) =>
       event(index + 1, { type: "server.stderr", server: "s", text: "é".repeat(700) }),
     );
@@ -94,7 +94,7 @@ describe("a journal read back", () => {
 describe("large messages", () => {
   const large = { jsonrpc: "2.0", id: 1, result: { content: [{ type: "text", text: "x".repeat(300_000) }] } };
 
-  it("come back whole, and are kept once", async () => {
+  it("are read back complete, and stored once", async () => {
     const events = [message(1, large), message(2, { small: true }), message(3, large)];
     await write(...events);
     expect((await readJournal(folder)).events).toEqual(events);
@@ -108,7 +108,7 @@ describe("large messages", () => {
     expect((await readJournal(folder)).events).toEqual([event]);
   });
 
-  it("are on disk as soon as the journal speaks of them", async () => {
+  it("are on disk before the journal refers to them", async () => {
     const journal = new Journal(folder);
     add(journal, message(1, large));
     journal.flush();
@@ -116,7 +116,7 @@ describe("large messages", () => {
     await journal[Symbol.asyncDispose]();
   });
 
-  it("cannot be claimed by a server that writes a reference itself", async () => {
+  it("cannot be read by a server that sends a reference itself", async () => {
     const reference = { $attachment: "0".repeat(64), jsonrpc: "2.0", id: 1, result: {} };
     await write(message(1, reference), message(2, { $attachment: "../../etc/passwd" }));
     expect((await readJournal(folder)).events).toEqual([
@@ -125,7 +125,7 @@ describe("large messages", () => {
     ]);
   });
 
-  it("that were changed or are missing are told", async () => {
+  it("that were changed or are missing are reported", async () => {
     await write(message(1, large));
     const [name = ""] = await readdir(join(folder, "attachments"));
     const file = join(folder, "attachments", name);
@@ -158,7 +158,7 @@ describe("damage", () => {
     }
   });
 
-  it("says where it is", async () => {
+  it("is reported with its line", async () => {
     await write(...some);
     const lines = (await readFile(path(), "utf8")).split("\n");
     await writeFile(path(), [lines[0], lines[1]?.replace("text 2", "text 4"), lines[2], ""].join("\n"));
@@ -168,14 +168,14 @@ describe("damage", () => {
     });
   });
 
-  it("by a line that is none is detected", async () => {
+  it("by an invalid line is detected", async () => {
     await write(...some);
     const text = await readFile(path(), "utf8");
     await writeFile(path(), `${text}\n`);
     await expect(readJournal(folder)).rejects.toMatchObject({ message: /^line 4 / });
   });
 
-  it("of the last line, when it was cut off, is told and costs only that line", async () => {
+  it("by truncation of the last line is reported, and only that line is lost", async () => {
     await write(...some);
     const whole = await readFile(path());
     const start = whole.lastIndexOf(0x0a, -2) + 1;
@@ -185,7 +185,7 @@ describe("damage", () => {
     }
   });
 
-  it("that leaves no journal at all is told", async () => {
+  it("that removes the whole journal is reported", async () => {
     await expect(readJournal(folder)).rejects.toMatchObject({
       code: "store/corrupt",
       message: expect.stringContaining("the journal of the run cannot be read: ENOENT"),
@@ -194,7 +194,7 @@ describe("damage", () => {
 });
 
 describe("commits", () => {
-  it("may overlap, and each covers what was appended before it", async () => {
+  it("may overlap, and each covers all events appended before it", async () => {
     await using journal = new Journal(folder);
     const commits = Array.from({ length: 200 }, async (_, index) => {
       if (index % 3 === 0) await Promise.resolve();
@@ -208,20 +208,20 @@ describe("commits", () => {
     expect((await readJournal(folder)).events).toHaveLength(200);
   });
 
-  it("are not needed for events to reach the file in a moment", async () => {
+  it("are not needed for events to reach the file within 100 ms", async () => {
     await using journal = new Journal(folder);
     add(journal, ...some);
     await expect.poll(async () => (await readJournal(folder)).events).toEqual(some);
   });
 
-  it("write at once what is much", async () => {
+  it("are not needed for large events, which are written at once", async () => {
     await using journal = new Journal(folder);
     const event = message(1, "x".repeat(100_000));
     add(journal, event);
     expect((await readJournal(folder)).events).toEqual([event]);
   });
 
-  it("leave out what comes after the end", async () => {
+  it("ignore events after the end", async () => {
     const journal = new Journal(folder);
     add(journal, ...some);
     await journal[Symbol.asyncDispose]();
@@ -235,7 +235,7 @@ describe("commits", () => {
 describe.runIf(process.platform === "linux")("a full disk", () => {
   beforeEach(() => symlink("/dev/full", path()));
 
-  it("ends the record without ending the process, and is told once", async () => {
+  it("stops the recording but not the process, and is reported once", async () => {
     const journal = new Journal(folder);
     add(journal, message(1, "x".repeat(100_000)));
     add(journal, ...some);
@@ -244,14 +244,14 @@ describe.runIf(process.platform === "linux")("a full disk", () => {
     await journal[Symbol.asyncDispose]();
   });
 
-  it("is told at the end when nobody committed", async () => {
+  it("is reported at the end if there was no commit", async () => {
     const journal = new Journal(folder);
     add(journal, ...some);
     await expect(journal[Symbol.asyncDispose]()).rejects.toMatchObject({ code: "ENOSPC" });
   });
 });
 
-it("tells a message that could not be kept apart", async () => {
+it("is reported for an attachment that cannot be written", async () => {
   await writeFile(join(folder, "attachments"), "in the way");
   const journal = new Journal(folder);
   add(journal, ...some, message(4, "x".repeat(300_000)), ...some);

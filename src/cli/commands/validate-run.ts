@@ -35,7 +35,7 @@ import {
   writeOut,
 } from "../terminal.ts";
 
-/** How `validate --run` is carried out. */
+/** The flags of `validate --run`. */
 export interface ValidateRunFlags extends ExtensionRunFlags {
   readonly concurrency?: number;
   readonly output?: string;
@@ -46,9 +46,9 @@ export interface ValidateRunFlags extends ExtensionRunFlags {
 const usualConcurrency = 4;
 
 /**
- * `mcpvals validate --run`; returns the exit code: 0 when all tasks that could be tried are proven, 1 when one
- * is not, 3 when something broke or nothing could be tried, 130 when it was interrupted. Throws McpvalsError of kind
- * `usage` for files that are wrong.
+ * `mcpvals validate --run`; returns the exit code: 0 if all tasks that could be tried are proven, 1 if one is not, 3 if the
+ * environment broke or no task could be tried, 130 after an interruption. Throws McpvalsError of kind `usage` for invalid
+ * files.
  */
 export async function executeValidateRun(
   { load: options, filters, json }: ConfigQuery,
@@ -95,7 +95,7 @@ function failsIdle({ nothing: idle, repeating: echo }: TaskProof): boolean {
   return idle?.result.verdict === "fail" && (echo === undefined || echo.result.verdict === "fail");
 }
 
-/** Stores which tasks fail when the agent does nothing. If that cannot be written, later runs only lack this information. */
+/** Stores which tasks fail when the agent does nothing. A write error is only a note, since later runs only lack this information. */
 function rememberProofs(cwd: string, proofs: readonly TaskProof[]): void {
   const byTask = Map.groupBy(proofs, ({ task }) => task);
   const tasks = [...byTask].filter(([, each]) => each.every(failsIdle)).map(([task]) => task);
@@ -152,7 +152,7 @@ function trialReport(trial: ProofTrial | undefined): Json {
 
 export interface ProveOptions
   extends Pick<RunOptions, "output" | "strict" | "allowOutside">, ExtensionsOptions {
-  /** Tasks at once. */
+  /** Maximum number of concurrent tasks. */
   readonly concurrency: number;
   readonly signal: AbortSignal;
 }
@@ -161,8 +161,8 @@ const nothing: AgentSpec = { type: "null", name: "null" };
 const oracle: AgentSpec = { type: "oracle", name: "oracle" };
 
 /**
- * Runs tasks from files of their own with an agent that does nothing and with the one that plays their solutions, each
- * trial by itself, and judges what came of it. Throws as `run` does.
+ * Runs portable tasks with an agent that does nothing and with the oracle, which plays their solutions, and judges the trials.
+ * Throws as `run` does.
  */
 export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): Promise<readonly TaskProof[]> {
   const { tasks, variants = [] } = loaded.eval;
@@ -172,7 +172,7 @@ export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): P
   const place = { loaded, options, memory: { changes: new Map(), known: new Map(), ...except } };
   const first = await trialsOf(nothing, tasks, place);
   const results = [...first.values()].map(({ result }) => result);
-  // Only where what the agent says can decide, and saying nothing does not pass.
+  // Only for tasks where the answer of the agent can decide, and an empty answer does not pass.
   const answered = tasks.filter(({ name, verify }) => {
     const passes = results.some(({ task, verdict }) => task === name && verdict !== "fail");
     return /\bagent\b/.test(JSON.stringify(verify)) && !passes;
@@ -201,9 +201,8 @@ interface Place {
 type Trials = ReadonlyMap<string, ProofTrial>;
 
 /**
- * One trial of each task in each variant. What `stateProbe` looks at may be anybody's, so tasks that have one run one by one.
- * Those in whose folder something changed are tried again with nothing beside them: another task may have changed and undone
- * it, or something outside the run.
+ * One trial of each task in each variant. Tasks with `stateProbe` run one at a time, since the probe may read shared state.
+ * Tasks in whose folder something changed are repeated alone: another task, or a process outside the run, may have changed it.
  */
 async function trialsOf(agent: AgentSpec, tasks: readonly Task[], place: Place): Promise<Trials> {
   const { concurrency } = place.options;
@@ -217,8 +216,8 @@ async function trialsOf(agent: AgentSpec, tasks: readonly Task[], place: Place):
     ...(await runTrials(agent, probed, place, 1)),
   ];
   const suspects = first.filter(([, { differences = [] }]) => differences.some(isInTaskFolder));
-  const again = tasks.filter(({ name }) => suspects.some(([, { result }]) => result.task === name));
-  const alone = await runTrials(agent, again, place, 1);
+  const repeated = tasks.filter(({ name }) => suspects.some(([, { result }]) => result.task === name));
+  const alone = await runTrials(agent, repeated, place, 1);
   const settled = suspects.map(([name, trial]): [string, ProofTrial] => {
     const later = alone.get(name);
     if (later?.differences === undefined || wasCutOff(later)) return [name, trial];
@@ -235,7 +234,7 @@ async function runTrials(
 ): Promise<Trials> {
   if (tasks.length === 0 || options.signal.aborted) return new Map();
   const trials = new Map<string, ProofTrial>();
-  // Once, whatever number of attempts a task asks for.
+  // One attempt, also for tasks that set more.
   const once = tasks.map((task): Task => {
     if (task.portable === undefined) return task;
     const { runs: _, ...portable } = task.portable;

@@ -48,7 +48,7 @@ export const errorCatalogue = {
   ),
   "config/nothing-to-run": usage("Nothing to run. Add at least one workflow, tool test or task."),
   "config/checks-nothing": usage(
-    "A workflow without expectations. Add expectedState, expectTools or a judge: a workflow that checks nothing cannot pass.",
+    "A check that cannot fail, or a workflow without expectations. Add an expectation that can fail: a run without evidence never passes.",
   ),
   "config/duplicate-name": usage("Duplicate name. Rename one of the two."),
   "config/unknown-reference": usage("Unknown name. Use one of the names that the message lists."),

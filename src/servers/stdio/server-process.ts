@@ -22,11 +22,11 @@ import {
 import { type ClientOptions, Multiplexer } from "./multiplexer.ts";
 import { invalidLineText, OutputRecorder } from "./output-recorder.ts";
 
-/** How long output may arrive after the process has ended, and the end after the output, in milliseconds. */
+/** Maximum delay between the exit of the process and the end of its output, in either order, in milliseconds. */
 const settleMs = 250;
 
 /**
- * Starts a server's program: one JSON-RPC message a line over its pipes. In a sandbox it can read its folder and the listed paths,
+ * Starts the program of a server, with one JSON-RPC message per line on its pipes. In a sandbox it can read its folder and the listed paths,
  * and write the listed paths. Without a sandbox the process exists when this function returns, before its promise settles. Throws
  * McpvalsError `server/spawn-failed` and `sandbox/unavailable`.
  */
@@ -40,7 +40,7 @@ export async function startServerProcess(name: string, spec: StdioServerSpec): P
   }
 }
 
-/** A running program of a server; `brokenLimit` is the limit for which its sandbox ended it. */
+/** A running program of a server; `brokenLimit` is the limit for which the sandbox killed it. */
 type ServerProgram = ManagedProcess & { readonly brokenLimit?: string | undefined };
 
 async function startProgram(spec: StdioServerSpec): Promise<ServerProgram> {
@@ -71,7 +71,7 @@ async function sandboxOf(kind: "none" | "process" | "docker") {
   return sandboxes.sandboxOf(kind);
 }
 
-/** A record of the process. */
+/** A recording of the process. */
 interface Watcher {
   readonly emit: Emit;
   readonly output: OutputRecorder;
@@ -79,19 +79,19 @@ interface Watcher {
 
 /** A program that serves MCP over its pipes: the process, its clients and its watchers. */
 export class ServerProcess {
-  /** The era that it speaks; undefined before the first request. */
+  /** The protocol era of the program; undefined before the first request. */
   era: Era | undefined;
   readonly #name: string;
   readonly #spec: StdioServerSpec;
   readonly #process: ServerProgram;
   readonly #clients = new Multiplexer((text) => this.#send(text));
   readonly #reader: LineReader;
-  /** Aborts when nothing is sent or received any more. */
+  /** Aborts when no more messages are sent or received. */
   readonly #closing = new AbortController();
   readonly #watchers = new Set<Watcher>();
   readonly #lost = new AbortController();
   readonly #ended: Promise<void>;
-  /** Events before the first watcher, which gets them. */
+  /** Events before the first watcher, which receives them. */
   readonly #early: EventBody[] = [];
   readonly #firstOutput: OutputRecorder;
   readonly #stderrTail = new TextTail();
@@ -99,7 +99,7 @@ export class ServerProcess {
   #firstEmit: Emit = (event) => this.#early.push(event);
   #isWatched = false;
   #isReading = false;
-  /** Settles when stdin accepts more; shared by all waiting senders. */
+  /** Settles when stdin accepts more data; shared by all waiting senders. */
   #drained: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
 
@@ -124,7 +124,7 @@ export class ServerProcess {
     return this.#lost.signal;
   }
 
-  /** Records the process until the result is called. */
+  /** Records the process until the returned function is called. */
   watch(emit: Emit): () => void {
     const isFirst = !this.#isWatched;
     const output = isFirst ? this.#firstOutput : new OutputRecorder(this.#name, emit);
@@ -177,7 +177,7 @@ export class ServerProcess {
 
   async #stop(): Promise<void> {
     const { by, durationMs } = await this.#process.stop();
-    // A process that is stuck in the kernel outlives even SIGKILL.
+    // A process in an uninterruptible system call survives even SIGKILL.
     await settlesWithin(this.#ended, settleMs);
     this.#close();
     for (const { output } of this.#watchers) output.finish();
@@ -247,7 +247,7 @@ export class ServerProcess {
     this.#lose("server/exited", how, hint);
   }
 
-  /** Not when it ended before its stdin was closed, nor when it was ended by a signal from elsewhere. */
+  /** False if it ended before its stdin was closed, or by a signal from elsewhere. */
   async #wasEndedByUs(signal: ProcessExit["signal"]): Promise<boolean> {
     if (this.#stopping === undefined) return false;
     const { by } = await this.#process.stop();
@@ -267,7 +267,7 @@ export class ServerProcess {
     this.#close();
   }
 
-  /** A message goes beyond the limits; reading stops there. */
+  /** A message exceeds the limits, so reading stops. */
   #break(error: McpvalsError): void {
     if (this.#stopping !== undefined) return;
     this.#lost.abort(error);
