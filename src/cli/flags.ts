@@ -114,7 +114,7 @@ export function addSourceFlags(command: Command): Command {
       "[sources...]",
       "a config, an Eval, or tasks: files, folders, globs (default: the config in this or a parent folder)",
     )
-    .option("-c, --config <file>", "the same as the argument")
+    .option("-c, --config <file>", "the config, an alternative to the argument")
     .option("-t, --task <glob>", "only tasks whose name matches; repeatable", collect)
     .option("--tag <tag>", "only tasks with this tag; repeatable", collect)
     .option(
@@ -170,7 +170,7 @@ export interface ConfigQuery {
 
 /** Adds what a command that reads files has, with `--json`. */
 export function addQueryFlags(command: Command): Command {
-  return addSourceFlags(command).option("--json", "print the answer as JSON");
+  return addSourceFlags(command).option("--json", "print the output as JSON");
 }
 
 export function queryOf(

@@ -12,7 +12,7 @@ export function cacheFolder(
   const given = variableNamed(name, variables) ?? "";
   if (isAbsolute(given)) return join(given, "mcpvals");
   const home = homeFolder();
-  return home === undefined ? undefined : join(home, usual, "mcpvals");
+  return home === undefined ? undefined : join(home, defaultPath, "mcpvals");
 }
 
 /** The variable that names the cache folder, and its default path in the home folder. */

@@ -32,7 +32,7 @@ import {
 /** `mcpvals extensions`: the extensions that the lock of this folder names, and the cache. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   const add = (name: string, description: string): Command =>
-    subcommand(command, name, description).option("--json", "print the answer as JSON");
+    subcommand(command, name, description).option("--json", "print the output as JSON");
   const addCached = (name: string, description: string): Command =>
     add(name, description).option(
       "--cache-dir <dir>",
