@@ -43,21 +43,13 @@ const misspelt = (name: string): string => `there is "${name}" there, did you me
 describe("that nothing is at a path is evidence only where its parent is there", () => {
   it.each<[string, Omit<JsonExpectation, "path">, string, Json?]>([
     ["$.itmes[0].error", absent, `$.itmes leads to nothing already; ${misspelt("items")}`],
-    ["$.meta.error", absent, "$.meta leads to nothing already"],
-    ["$.itmes[*]", none, "$.itmes leads to nothing already"],
     ["$.itmes[?@.status == 'failed']", none, "$.itmes leads to nothing already"],
     ["$.itmes[*].name", { equals: [] }, "$.itmes leads to nothing already"],
     ["$.total[*]", none, "$.total is 2, which has no members"],
-    ["$.items.error", absent, "which has no members"],
     ["$.user1[0]", absent, "which has no entries"],
     ["$.error", absent, '$ is "fine", which has no members', "fine"],
-    ["$.next.cursor", absent, "$.next is null, which has no members"],
-    ["$.next[0]", absent, "$.next is null, which has no entries"],
     ["$.next[*]", none, "$.next is null, which has no members"],
-    ["$.next[?@.a == 1]", none, "$.next is null"],
     ["$.next..a", absent, "$.next is null"],
-    ["$.error", absent, "$ is null", null],
-    ["$.next[*].name", { equals: [] }, "$.next is null"],
     ["$.error", absent, "$ is [], which has no members", []],
   ])("%s %j", (path, expected, reason, from) => {
     const message = expect.stringContaining(reason) as string;
@@ -67,17 +59,12 @@ describe("that nothing is at a path is evidence only where its parent is there",
   it.each<[string, Omit<JsonExpectation, "path">, Json?]>([
     ["$.error", absent],
     ["$.items[*].tag.name", absent, nulls],
-    ["$.mixed[?@.name == 'c']", none, nulls],
     ["$.items[2]", absent],
     ["$.items[0].tags[*]", none],
-    ["$.items[?@.status == 'failed'].name", none],
-    ["$.items[*].error", absent],
     ["$..error", absent],
     ["$.error", absent, {}],
-    ["$.user2", absent],
     ["$.items[?@.status != 'failed']", { count: 2 }],
     ["$.items[?!@.error]", { count: 2 }],
-    ["$.items[?@.name == 'a' && @.status == 'ok']", { count: 1 }],
     ["$.items[0]['name', 'error']", { count: 1 }],
     ["$.items[?@.tags[?@ == 'x']]", { count: 1 }],
   ])("%s %j is evidence, without a doubt", (path, expected, from) => {
@@ -88,22 +75,15 @@ describe("that nothing is at a path is evidence only where its parent is there",
   it.each<[string, Omit<JsonExpectation, "path">, string, Json?]>([
     ["$.itmes", absent, "items"],
     ["$..itmes", absent, "items"],
-    ["$['itmes', 'error']", none, "items"],
-    ["$.Items", absent, "items"],
     ["$.items[*].staus", absent, "status"],
     ["$.items[?@.staus == 'failed']", none, "status"],
-    ["$.items[?@.name == 'c' && !(@.staus == 'ok')]", none, "status"],
     ["$.items[?@.staus != 'failed']", { count: 2 }, "status"],
     ["$.items[?!@.staus]", { count: 2 }, "status"],
-    ["$.items[?!(@.staus == 'failed')]", { count: 2 }, "status"],
     ["$.items[?@.staus == 'x' || @.name == 'a']", { exists: true }, "status"],
-    ["$.items[?@.staus == @.satus]", { count: 2 }, "status"],
     ["$.items[?@.name != @.staus]", { count: 2 }, "status"],
     ["$.items[?@.name != $.totl]", { count: 2 }, "total"],
-    ["$[?@.emial != 'x'].email", { exists: true }, "email"],
     ["$.items[?!match(@.staus, 'f.*')]", { count: 2 }, "status"],
     ["$[?@.meta.colur != 'red'].name", { count: 1 }, "colour", [{ name: "a", meta: { colour: "red" } }]],
-    ["$.items[0]['name', 'staus']", { count: 1 }, "status"],
     ["$.items[?@.staus != 'failed'].name", { equals: ["a", "b"] }, "status"],
   ])("%s %j passes with a doubt", (path, expected, near, from) => {
     const { passed, doubt } = only({ path, ...expected }, from);
@@ -121,7 +101,6 @@ describe("a `not` does not pass when there was nothing to check", () => {
     [text, failed("$.itmes[0].status"), "failed"],
     ["oops", failed("$.items[0].status"), "failed"],
     ['{"a":1,"a":2}', failed("$.a"), "failed"],
-    ["", failed("$.a"), "failed"],
     [undefined, { content: { contains: ["secret"] } }, "failed"],
     [text, failed("$.items[0].status"), "passed"],
     [text, failed("$.error"), "passed"],
@@ -196,11 +175,8 @@ describe("an agent that repeats what the user says does not pass", () => {
 
   it.each<[Workflow["steps"], number, string]>([
     [[{ user: "What is 19 plus 23? Say 42", expectedState: "42" }], 0, "42"],
-    [[{ user: "What is 19 plus 23? Say 42.", expectedState: "42" }], 0, "42"],
     [[{ user: "Say 42.0", expectedState: "42" }], 0, "42"],
-    [[{ user: "Create the issue FOO-1.", expectedState: "foo-1" }], 0, "foo-1"],
     [[{ user: "Answer with YES or NO.", expectedState: "yes" }], 0, "yes"],
-    [[{ user: "a", expectedState: "a" }], 0, "a"],
     [[{ user: "Is it “42”?", expectedState: "42" }], 0, "42"],
     [
       [
@@ -224,7 +200,6 @@ describe("an agent that repeats what the user says does not pass", () => {
 
   it.each<Workflow["steps"]>([
     [{ user: "What is 15 plus 27?", expectedState: "5" }],
-    [{ user: "What is 2.5 plus 2.5?", expectedState: "5" }],
     [{ user: "What is -5 times -1?", expectedState: "5" }],
     [{ user: "Say it in words.", expectedState: "five" }],
     [
@@ -264,16 +239,10 @@ describe("an agent that repeats what the user says does not pass", () => {
 // docs/guide.md, "Workflows".
 describe("a state's number is a whole number", () => {
   it.each([
-    ["It is 5.", "5"],
     ["It is 5.0.", "5"],
-    ["5", "5"],
     ["2-5", "5"],
     ["[10,5,3]", "5"],
-    ["[10,500,3]", "500"],
-    ["version 1.2.3", "1.2"],
-    ["$5, or 5%", "5"],
     ["15, then 5", "5"],
-    ["total 50, total 5", "total 5"],
     ["3.50", "3.50"],
     ["x5y", "5"],
     ["\u001b[1m5\u001b[0m", "5"],
@@ -284,26 +253,13 @@ describe("a state's number is a whole number", () => {
     expect(statesText(text, state)).toBe(true);
   });
 
-  const numbers = [
-    "15",
-    "51",
-    "0.5",
-    "of .5",
-    "5.2",
-    "5.05",
-    "It is -5.",
-    "\u22125",
-    "(-5)",
-    "",
-    "\u001b[5m",
-  ];
-  const marks = ["\u009b5m", "\u001b]8;;http://127.0.0.1/5\u0007here", "1\u200b5", "1\u00ad5", "1\u00855"];
-  const digits = ["\u06635", "5\u0663", "5\u00b2", "\u20135", "\uff0d5"];
+  const numbers = ["51", "of .5", "5.05", "\u22125", "(-5)", "", "\u001b[5m"];
+  const marks = ["\u009b5m", "\u001b]8;;http://127.0.0.1/5\u0007here", "1\u200b5", "1\u00855"];
+  const digits = ["\u06635", "5\u00b2", "\u20135", "\uff0d5"];
   it.each([
     ...[...numbers, ...marks, ...digits].map((text) => [text, "5"] as const),
     ["total 50", "total 5"],
     ["3.55", "3.5"],
-    ["\u00135", "15"],
     ["abc", "\u200b"],
   ] as const)("%j does not state %j", (text, state) => {
     expect(statesText(text, state)).toBe(false);
@@ -404,9 +360,7 @@ describe("a judge's answer that is not exactly one verdict is none", () => {
   };
   it.each([
     [scoreForm, '{"score":0,"score":1,"reason":"x"}'],
-    [scoreForm, '{"score":1,"reason":"bad","score":0,"reason":"good"}'],
     [scoreForm, '{"score":0,"\\u0073core":1,"reason":"x"}'],
-    [scoreForm, '```json\n{"score":0,"score":1,"reason":"x"}\n```'],
     [scoreForm, '{"score":1,"reason":"x","details":{"ok":false,"ok":true}}'],
     [yesOrNoForm, '{"passed":false,"reason":"no","passed":true}'],
   ])("a key twice: %2$s", (form, text) => expectNoVerdict(form, { text }, twice));
@@ -415,7 +369,6 @@ describe("a judge's answer that is not exactly one verdict is none", () => {
     [scoreForm, '{"score":1,"reason":"x","passed":false}', "passed"],
     [scoreForm, '{"score":1,"Score":0,"reason":"x"}', "Score"],
     [yesOrNoForm, '{"Passed":false,"passed":true,"reason":"x"}', "Passed"],
-    [yesOrNoForm, '{"passed":true,"reason":"x","score":0}', "score"],
   ])("another key: %2$s", (form, text, key) => {
     const message = `openai/gpt-4o gave "${key}", which is no part of a verdict`;
     return expectNoVerdict(form, { text }, { code: "judge/no-verdict", message });

@@ -35,49 +35,30 @@ const schemaOf = (schema: Json): Step => mcp({ schema });
 describe("an expectation that could not fail is refused at load", () => {
   const ignored: Step[] = [
     json("$.a", { equals: { b: 1 } }, "$.*"),
-    json("$.a", { equals: { b: { c: 1 } } }, "$..*"),
     json("$.a", { equals: { b: 1 } }, "$"),
-    json("$", { equals: { b: 1, c: 2 } }, "$.b", "$['c']"),
-    json("$", { equals: { b: { c: 1 } } }, "$.b.*"),
     json("$", { equals: [1, 2] }, "$[*]"),
-    json("$", { equals: [1, 2] }, "$[?@ != 'x']"),
     json("$", { contains: { b: 1 } }, "$.*"),
     json("$", { equals: {} }, "$.*"),
-    json("$", { equals: [] }, "$[*]"),
     json("$", { contains: {} }),
   ];
   const texts: Step[] = [
     mcp({ text: { matches: ".*" } }),
     mcp({ text: { matches: ["a", "x*|y"] } }),
     { http: { url: "http://127.0.0.1", expect: { body: { matches: "(?s).*" } } } },
+    { file: { path: "t.json", expect: { matches: "$" } } },
+    command("test -d .", { expect: { stderr: { matches: ["x", "(x)?"] } } }),
     command("test -d .", { expect: { stdout: { matches: "^" } } }),
     { llm: { contains: "42", input: "agent.output" } },
   ];
   const schemas: Json[] = [
     {},
-    { title: "a", $comment: "b" },
     { properties: { a: {} }, allOf: [true], required: [], minLength: 0 },
-    { oneOf: [{}] },
     { not: { not: {} } },
-    { not: { not: { not: { not: true } } } },
     { contains: {}, minContains: 0 },
-    { contains: { const: 1 }, minContains: 0 },
-    { minContains: 2 },
     { type: ["string", "number", "boolean", "object", "array", "null"] },
-    {
-      anyOf: [
-        ["string", "number"],
-        ["boolean", "object"],
-        ["array", "null"],
-      ].map((type) => ({ type })),
-    },
-    { pattern: ".*" },
+    { anyOf: [{ type: ["string", "number", "boolean"] }, { type: ["object", "array", "null"] }] },
     { pattern: "" },
     { propertyNames: { pattern: "x*" } },
-    { $ref: "#/$defs/a", $defs: { a: {} } },
-    { $ref: "#" },
-    { then: { type: "string" } },
-    { anyOf: [{ type: "object" }, {}] },
   ];
 
   it.each([...ignored, ...texts, ...schemas.map(schemaOf)])("%j", async (step) => {
@@ -92,7 +73,6 @@ describe("an expectation that could not fail is refused at load", () => {
     [{ text: { contains: "" } }, "contains must not be empty"],
     [{ text: { matches: "" } }, "matches"],
     [{ text: {} }, "text"],
-    [{ json: {} }, "json"],
     [{ json: [] }, "json"],
   ])("and so is an invalid or empty expectation: %j", async (expected, message) => {
     expect((await said(mcp(expected))).join("\n")).toMatch(/^config\//);
@@ -101,23 +81,15 @@ describe("an expectation that could not fail is refused at load", () => {
 
   const canFail: Step[] = [
     json("$", { equals: { b: 1, c: 2 } }, "$.b"),
-    json("$", { equals: { b: 1, c: [] } }, "$.b"),
-    json("$", { equals: [1, 2] }, "$[0]"),
     json("$", { equals: {} }, "$.at"),
-    json("$", { equals: "a" }, "$.*"),
     json("$", { matches: ".*" }),
     mcp({ text: { matches: ".+" } }),
-    mcp({ text: { matches: "^$" } }),
     schemaOf({ additionalProperties: false }),
-    schemaOf({ not: { type: "string" } }),
     schemaOf({ not: { not: { type: "string" } } }),
     schemaOf({ type: ["string", "number", "boolean", "object", "array"] }),
-    schemaOf({ type: "array", contains: {} }),
     schemaOf({ if: { type: "string" }, then: { minLength: 1 } }),
     schemaOf({ $ref: "https://example.com/a" }),
-    schemaOf({ $ref: "#/$defs/a", $defs: { a: { enum: [1] } } }),
     schemaOf({ properties: { a: { const: 0 } }, "x-note": 1 }),
-    schemaOf({ type: "object" }),
   ];
 
   it("but an expectation that can fail is accepted", async () => {
@@ -139,7 +111,6 @@ describe("an expectation that could not fail is refused at load", () => {
       ["schema requires none of its properties, so that {} fits it; name them in required"],
     ],
     [{ type: "object", properties: { sum: { const: 5 }, a: { type: "string" } }, required: ["sum"] }, []],
-    [{ const: 5 }, []],
     [{ minLength: 3, minimum: 3 }, []],
   ])("and a note names the other values that match the schema %j", async (schema, notes) => {
     expect(await said(schemaOf(schema))).toEqual(notes.map(containing));
@@ -189,9 +160,7 @@ describe("a comparison with nothing left to compare fails at run time too", () =
   it.each<[Json, Json, string[]]>([
     [{ a: 1 }, { a: 1 }, ["$.*"]],
     [{ a: 1 }, { a: 2 }, ["$.a"]],
-    [{ a: { b: 1 } }, { a: { b: 2 } }, ["$.a.b"]],
     [[1], [2], ["$[0]"]],
-    [{ a: 1 }, {}, ["$.*"]],
     ["text", "text", ["$"]],
   ])("%j and %j without %j", (actual, expected, ignorePaths) => {
     for (const part of [{ equals: expected }, { contains: expected }])
@@ -221,7 +190,6 @@ describe("assertions of a task set that assert nothing are refused", () => {
 
   it.each<[object, string]>([
     [{}, "assertions asserts nothing"],
-    [{ toolsUsed: [] }, "assertions asserts nothing"],
     [{ minToolCalls: 0, noDuplicateCalls: false }, "assertions asserts nothing"],
     [{ maxToolCalls: 5, toolsNotUsed: [] }, "assertions.toolsNotUsed is empty, so it asserts nothing"],
     [
@@ -301,7 +269,6 @@ describe("a weak expectation is noted", () => {
   it.each<Pick<Test, "args" | "expectedResult">>([
     { args: { city: "Oslo, Norway" }, expectedResult: "oslo" },
     { args: { n: 5 }, expectedResult: 5 },
-    { args: { n: "it is 5" }, expectedResult: 5 },
     { args: { id: 7, tags: ["red"] }, expectedResult: { id: 7, tag: "red" } },
     { args: { city: "Oslo" }, expectedResult: { $equals: "Oslo" } },
   ])("in the result of a tool that only repeats its arguments: %j", async (test) => {
@@ -312,10 +279,8 @@ describe("a weak expectation is noted", () => {
 
   it.each<Pick<Test, "args" | "expectedResult">>([
     { args: { a: 2, b: 3 }, expectedResult: 5 },
-    { args: { a: 25 }, expectedResult: 5 },
     { args: { city: "Oslo" }, expectedResult: { city: "Oslo", days: 3 } },
     { args: { city: "Oslo" }, expectedResult: { city: "Oslo", isRainy: false } },
-    { args: { flag: true }, expectedResult: true },
     { expectedResult: "Oslo" },
   ])("but not %j", async (test) => {
     expect(await notesOf({ ...test, name: "weather" })).toEqual([]);
@@ -375,24 +340,20 @@ describe("a check with the same result in every trial is noted", () => {
   });
 });
 
-// docs/guide.md, "Tool tests": a number is within 0.0001 of what is expected, and within a tenth of it.
+// docs/guide.md, "Tool tests".
 describe("an expected number does not match another number", () => {
   it.each<[Json, string, boolean]>([
-    [0.0001, "0", false],
     [0.0001, "0.00019", false],
     [-0.00005, "0.00005", false],
-    [0.0001, "0.0001", true],
-    [0.3, "0.30000000000000004", true],
     [0.3333, "0.33333333", true],
     [0, "0.00001", false],
-    ["5", "15", false],
     ["5", "the sum is 5.", true],
     ["total: 5", "Total: 50", false],
   ])("%j by %j: %s", (expected, text, passed) => {
     const found = checkExpectedResult(expected, { content: [{ type: "text", text }] });
+    const part = "only as a part of another number";
     expect(found.passed).toBe(passed);
-    if (!passed && typeof expected === "string")
-      expect(found.message).toContain("only as a part of another number");
+    if (!passed && typeof expected === "string") expect(found.message).toContain(part);
   });
 });
 

@@ -37,7 +37,7 @@ async function saidOf(other: string): Promise<readonly string[]> {
 // docs/tasks.md, "The first task".
 describe("a task file that has lost its content is refused, not left out", () => {
   const comments = ["# kind: Task\n  # verify\n", "%YAML 1.2\n---\n# a task\n...\n", "--- ~ # nothing\n"];
-  it.each(["", " \n\r\n\t\n", "---\n", "---\n---\n", "\uFEFF", "null\n", ...comments])("%j", async (text) => {
+  it.each(["", " \n\r\n\t\n", "---\n---\n", "\uFEFF", "null\n", ...comments])("%j", async (text) => {
     using folder = folderOf({ "t/a.yaml": task("a"), "t/below/b.yaml": text });
     const file = join("t", "below", "b.yaml");
     expect(await problems(folder.path, { source: "t" })).toEqual([
@@ -78,10 +78,8 @@ describe("a task file that has lost its content is refused, not left out", () =>
   const list = /^t.b\.yaml has tasks in a list, which are not taken/;
   it.each([
     ["after another document", `a: 1\n---\n${task("b")}`, several],
-    ["after a manifest", `apiVersion: v1\nkind: Pod\n---\n${task("b")}`, several],
     ["after an empty document", `---\n# nothing\n---\n${task("b")}`, several],
     ["before another", `${task("b")}---\n${task("c")}`, several],
-    ["of another group", task("b").replace("mcp-eval/v1", "mcp.eval/v1"), version],
     ["of another version", task("b").replace("mcp-eval/v1", "mcp-eval/v2"), version],
     ["of only a name", "metadata: { name: b }\n", /^t.b\.yaml has no kind, so it is not taken as a task/],
     ["in a list", `- ${nested("  ")}\n`, list],
@@ -126,11 +124,6 @@ describe("a task set that reaches no task is refused", () => {
       { "eval.yaml": waza },
       /^eval.yaml:2:9 config\/not-found tasks: there is no task file at "w\/\*.yaml"$/,
     ],
-    [
-      "of waza, with an empty file",
-      { "eval.yaml": waza, "w/a.yaml": "# no\n" },
-      /^w.a\.yaml:1:1 config\/syntax the file is empty$/,
-    ],
     ["of a config", { "eval.yaml": config }, /tasks: no file of kind Task is at "t\/\*\*\/\*.yaml"/],
   ])("%s", async (_, written, message) => {
     using folder = folderOf(written);
@@ -165,20 +158,15 @@ const throwing = {
 describe("a value that JSON cannot hold is refused, with its place", () => {
   it.each<[string, unknown]>([
     [".sum: undefined is not JSON", { sum: undefined }],
-    [".a[0].b: undefined", { a: [{ b: undefined }] }],
     ["[0]: undefined is not JSON", [undefined]],
     ["[0]: undefined is not JSON", Object.assign([], { length: 1 })],
     [': a list with the member "sum" is not JSON', Object.assign([1], { sum: 5 })],
-    [": undefined is not JSON", undefined],
     [": NaN is not a number that JSON has", NaN],
     [": a value of type function is not JSON", () => 5],
-    [": a value of type symbol is not JSON", Symbol("s")],
     [": a key that is a symbol", { [Symbol("s")]: 1 }],
     [": a value of type bigint is not JSON", 5n],
     [".at: a Date is not JSON", { at: new Date(0) }],
-    [": a Map is not JSON", new Map([["sum", 5]])],
     [": a Sum is not JSON", new Sum()],
-    [": a String is not JSON", Object("5")],
     [".toJSON: a value of type function", { toJSON: () => ({}) }],
     [".sum: its getter threw: no sum", throwing],
   ])("expectedResult%s", async (message, expectedResult) => {
@@ -192,19 +180,13 @@ describe("a value that JSON cannot hold is refused, with its place", () => {
     expect(found).toEqual([expect.stringContaining("nested deeper than 200 levels")]);
   });
 
-  const http = { transport: "shttp", url: "http://127.0.0.1" };
-  const workflow = (steps: object, rest: object = {}): object => ({
-    workflows: [{ name: "w", steps, ...rest }],
-  });
+  const workflow = (steps: object): object => ({ workflows: [{ name: "w", steps }] });
   it.each<[string, object]>([
     ["toolHealthSuites[0].tests[0].expectedError", programConfig({ expectedError: undefined })],
-    ["toolHealthSuites[0].tests[0].maxLatency", programConfig({ maxLatency: undefined })],
     ["toolHealthSuites[0].tests[0].args.a", programConfig({ args: { a: undefined } })],
     ["server.env.KEY", { server: { transport: "stdio", command: "x", env: { KEY: undefined } } }],
     ["servers.a", { server: undefined, servers: { a: undefined } }],
-    ["server.headers.a", { server: { ...http, headers: { a: undefined } } }],
     ["workflows[0].steps[0].expectedState", workflow([{ user: "x", expectedState: undefined }])],
-    ["workflows[0].expectTools", workflow([{ user: "x" }], { expectTools: undefined })],
     ["tasks[0]", { tasks: [undefined] }],
   ])("undefined as %s", async (place, rest) => {
     const found = await problems(import.meta.dirname, { source: programConfig({}, rest) });

@@ -21,17 +21,10 @@ const anyUrl = "http://127.0.0.1:1";
 
 // docs/tasks.md, "The first task".
 describe("a check that cannot fail is refused at load", () => {
-  const lines = ["# nothing", ":", "true", "exit 0", "\n \n# \n", "set -euo pipefail", "/bin/true", "( : )"];
-  const scripts = [
-    "#!/bin/sh\n# nothing\n",
-    "#!/usr/bin/env python3\n# nothing\n",
-    "#!/usr/bin/env node\n// no\n",
-  ];
-
   it("wherever it is in a verify phase", async () => {
     const steps = [
-      ...lines.map((line) => command(line)),
-      ...scripts.map((inline) => script(inline)),
+      command("# nothing"),
+      script("#!/usr/bin/env python3\n# nothing\n"),
       command("true", { expect: { stdout: "" } }),
       command("echo ready", { expect: { stdout: "ready" } }),
       script(`echo '{"passed": true}'`, { protocol: "json" }),
@@ -43,14 +36,12 @@ describe("a check that cannot fail is refused at load", () => {
     expect(await phasesNotRefused(/^\d+: spec\.verify\[1\].* checks nothing: /, phases)).toEqual([]);
   });
 
-  it.each(["", "#!/bin/sh\n# nothing\n", "#!/bin/sh\nset -e\nexit 0\n"])(
-    "a script file: %j",
-    async (text) => {
-      const phase = [real, { script: { file: "check.sh" } }];
-      const refused = /^\d+: spec\.verify\[1\]\.script checks nothing: /;
+  it("a script file", async () => {
+    const phase = [real, { script: { file: "check.sh" } }];
+    const refused = /^\d+: spec\.verify\[1\]\.script checks nothing: /;
+    for (const text of ["", "#!/bin/sh\nset -e\nexit 0\n"])
       expect(await phasesNotRefused(refused, [phase], { "check.sh": text })).toEqual([]);
-    },
-  );
+  });
 
   it("but not in setup, nor where what it writes depends on the trial, nor a check that can fail", async () => {
     const spoken = command("echo {task.name}", { expect: { stdout: "t" } });
@@ -64,26 +55,12 @@ describe("a check that cannot fail is refused at load", () => {
   it("as a phase of which nothing can fail", async () => {
     const phases = [
       command("test -f x || true"),
-      command("test -f x; echo done"),
-      command("test -f x &"),
       command("false", { continueOnError: true }),
       script("test -f x\nexit 0"),
       { http: { url: anyUrl, expect: { status: ["2xx", "3xx", "4xx", "5xx"] } } },
       { anyOf: [real, command("echo fine")] },
     ];
     expect(await phasesNotRefused(/^\d+: spec\.verify checks nothing: /, phases)).toEqual([]);
-  });
-
-  it("as a pattern or text that is in every text", async () => {
-    const phases = ["", ".*", "^", "$", "^.*$", "[\\s\\S]*", "(x)?"].flatMap((matches): Phase[] => [
-      command("test -d .", { expect: { stdout: { matches } } }),
-      command("test -d .", { expect: { stderr: { matches: ["x", matches] } } }),
-      { file: { path: "t.json", expect: { matches } } },
-      { http: { url: anyUrl, expect: { body: { matches } } } },
-    ]);
-    expect(await phasesNotRefused(/matches/, phases)).toEqual([]);
-    const empty = command("echo x", { expect: { stdout: { contains: "" } } });
-    expect(await phasesNotRefused(/contains must not be empty/, [empty])).toEqual([]);
   });
 
   it("as an empty list or expectation", async () => {
@@ -108,10 +85,8 @@ describe("a check that cannot fail is refused at load", () => {
     const [a, there] = [file({ contains: "a" }), file({ exists: true })];
     const opposites: Step[] = [
       [a, { not: a }],
-      [{ not: [a] }, a],
       [{ not: { command: { name: "n", run: "test -f x" } } }, command("test -f x")],
-      [there, file({ exists: false })],
-      [real, there, { not: there }],
+      [real, there, file({ exists: false })],
     ].map((steps) => ({ anyOf: steps }));
     const refused = /one of two opposites always holds/;
     expect(await phasesNotRefused(refused, [...opposites, ...opposites.map((step) => group(step))])).toEqual(
@@ -200,14 +175,10 @@ describe("a program that answers that it has not passed does not pass", () => {
   it("without protocol: json", async () => {
     const answers = [
       '{"passed": false}',
-      '{"passed": false, "reason": "why"}',
-      '{\n  "passed": false\n}\n',
       'a log line\n{"passed": false}',
       '{"passed": "false"}',
       '{"passed": null}',
       '{"passed": 0}',
-      '{"passed": false}\n{"log": 1}\n{"log": 2}',
-      '{"passed": false}\na log line',
       '{"passed": true}\n{"passed": false}\n{"log": 1}',
       '{"passed": true, "checks": [{"name": "a", "passed": false}]}',
     ].map(says);
@@ -223,8 +194,6 @@ describe("a program that answers that it has not passed does not pass", () => {
       '{"passed": 12, "failed": 3}',
       '{"result": {"passed": false}}',
       '{"case": "a", "passed": false}\n{"passed": true}',
-      "[]",
-      "{passed: false}",
     ];
     expect(
       await phasesWithout(
@@ -239,8 +208,6 @@ describe("a program that answers that it has not passed does not pass", () => {
       '{"passed": false, "passed": true}',
       '{"p\\u0061ssed": false, "passed": true}',
       '{"passed": true, "checks": [{"name": "a", "passed": false, "passed": true}]}',
-      '{"passed": true, "checks": [{"name": "a", "passed": false}], "checks": []}',
-      '{"passed": false}{"passed": true}',
       '{"passed": false}\n{"passed": true}',
     ];
     const phases = answers.map((answer) => script(says(answer), { protocol: "json" }));
@@ -342,23 +309,15 @@ describe("not passes only for an exit code that means no", () => {
     const phases = [
       sh("if then"),
       sh("grep -q x no-such-file"),
-      sh("grep --no-such-option x /dev/null"),
       sh("test 1 -gt one"),
       sh("no-such-program"),
-      sh("/dev/null"),
       sh("kill -9 $$"),
-      sh("sh -c 'kill -15 $$'; exit $?"),
       sh("exit 22"),
       sh("exit 4", { expect: { exitCode: 3 } }),
       inSh("exit 2"),
-      inSh("kill -9 $$"),
       { allOf: [sh("exit 1"), sh("exit 2")] },
-      not(sh("exit 2")),
       { anyOf: [sh("exit 2"), sh("exit 1")] },
-      group(sh("exit 2")),
-      foreach(sh("exit 2")),
       sh("exit 1", { expect: { stdout: "b" } }),
-      sh("cat no-such-file", { expect: { stdout: { contains: "b" } } }),
       sh("exit 1", { expect: { stderr: { contains: "b" } } }),
     ];
     expect(await phasesWithout(/^fail: .*(exited with|ended by)/s, phases.map(not))).toEqual([]);
@@ -416,62 +375,42 @@ describe("a tree of steps", () => {
     { file: { path: "{workspace}/a", content: "x" } },
     { file: { path: "{workspace}/b", absent: true } },
     command("mkdir -p {workspace}/c"),
-    command("touch {workspace}/d"),
     command("echo x > {workspace}/e"),
     command("test -d . || true"),
-    command("test -d .", { continueOnError: true }),
     command("test -f nope", { continueOnError: true }),
-    command("test -d .", { if: "{env.KIND} == other" }),
+    command("test -d .", { continueOnError: true }),
     command("test -f nope", { if: "{env.KIND} == other" }),
   );
-
-  /** Steps that hold steps; with `mayNegate` also those that negate what they hold, or need not look at it. */
-  function treesOf(leaf: fc.Arbitrary<Step>, mayNegate: boolean): fc.Arbitrary<Step> {
-    return fc.letrec<{ tree: Step; steps: Step[] }>((tie) => {
-      const negating = [
-        tie("steps").map((steps) => ({ not: steps })),
-        tie("tree").map((step) => ({ not: step })),
-        tie("steps").map((steps) => ({ anyOf: steps })),
-        tie("steps").map((steps) => ({ group: { setup: [real], steps, cleanup: [real] } })),
-      ];
-      return {
-        steps: fc.array(tie("tree"), { minLength: 1, maxLength: 2 }),
-        tree: fc.oneof(
-          { maxDepth: 2, withCrossShrink: true },
-          leaf,
-          tie("steps").map((steps) => ({ allOf: steps })),
-          tie("steps").map((steps) => ({ group: { steps } })),
-          fc
-            .tuple(tie("steps"), idle, idle)
-            .map(([steps, before, after]) => ({ group: { setup: [before], steps, cleanup: [after] } })),
-          fc
-            .tuple(tie("steps"), fc.constantFrom([1], ["a"]))
-            .map(([steps, items]) => ({ foreach: { var: "x", in: items, steps } })),
-          ...(mayNegate ? negating : []),
-        ),
-      };
-    }).tree;
-  }
-
+  const { tree } = fc.letrec<{ tree: Step; steps: Step[] }>((tie) => ({
+    steps: fc.array(tie("tree"), { minLength: 1, maxLength: 2 }),
+    tree: fc.oneof(
+      { maxDepth: 2, withCrossShrink: true },
+      idle,
+      tie("tree").map((step) => ({ not: step })),
+      fc
+        .tuple(tie("steps"), fc.constantFrom("allOf", "anyOf", "not"))
+        .map(([steps, key]) => ({ [key]: steps })),
+      tie("steps").map((steps) => ({ group: { setup: [real], steps, cleanup: [real] } })),
+      tie("steps").map((steps) => ({ foreach: { var: "x", in: [1], steps } })),
+    ),
+  }));
   const spec = { env: { KIND: "this" } };
 
-  /** Fails when one of these phases is accepted and its task has another verdict. */
-  async function expectIfAccepted(expected: RegExp, phases: readonly (readonly Step[])[]): Promise<void> {
+  /** Fails when one of these phases is accepted and its task passes. */
+  async function expectNoPass(phases: readonly (readonly Step[])[]): Promise<void> {
     const refusals = await Promise.all(
       phases.map((verify) => refusalOf({ "t.json": taskOf("t", { ...spec, verify }) })),
     );
     const accepted = phases.filter((_, index) => refusals[index] === undefined);
-    if (accepted.length > 0) expect(await phasesWithout(expected, accepted, spec)).toEqual([]);
+    if (accepted.length > 0) expect(await phasesWithout(/^(?!pass)/, accepted, spec)).toEqual([]);
   }
 
   it("of which none is a check is refused, or does not pass", async () => {
-    const phase = fc.array(treesOf(idle, true), { minLength: 1, maxLength: 2 });
-    await fc.assert(
-      fc.asyncProperty(fc.array(phase, { minLength: 12, maxLength: 16 }), (phases) =>
-        expectIfAccepted(/^(?!pass)/, phases),
-      ),
-      { numRuns: 1, endOnFailure: true },
-    );
+    const phase = fc.array(tree, { minLength: 1, maxLength: 2 });
+    await fc.assert(fc.asyncProperty(fc.array(phase, { minLength: 12, maxLength: 16 }), expectNoPass), {
+      numRuns: 1,
+      endOnFailure: true,
+    });
   }, 120_000);
 
   it("of which one alternative holds whose result does not count is no evidence", async () => {
@@ -480,17 +419,6 @@ describe("a tree of steps", () => {
     const failed = command("test -f nope", { continueOnError: true });
     const alternatives = [[ignored], [skipped, ignored], [{ allOf: [skipped] }, ignored]];
     const phases = alternatives.map((steps) => [{ anyOf: steps }, skipped]);
-    await expectIfAccepted(/^(?!pass)/, [...phases, [{ not: { anyOf: [failed] } }]]);
+    await expectNoPass([...phases, [{ not: { anyOf: [failed] } }]]);
   });
-
-  it("of which all have to hold, with a check, passes", async () => {
-    const leaf = fc.oneof(fc.constant(real), idle);
-    const tree = treesOf(leaf, false).map((step): Step[] => [real, step]);
-    await fc.assert(
-      fc.asyncProperty(fc.array(tree, { minLength: 4, maxLength: 6 }), async (phases) => {
-        expect(await phasesWithout(/^pass/, phases, spec)).toEqual([]);
-      }),
-      { numRuns: 1, endOnFailure: true },
-    );
-  }, 120_000);
 });
