@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, runHere, runIn } from "../support/cli.ts";
+import { folderOf, type HereOutcome, runHere, runIn } from "../support/cli.ts";
 import { shopRelease, startReleaseMirror } from "../support/release-mirror.ts";
 
 const operations = {
@@ -38,14 +38,14 @@ process.exit(0);
 `;
 const manifest = { name: "greeter", version: "1.0.0", program: "greeter.mjs", operations };
 
-interface TaskParts {
-  readonly requires?: readonly object[];
-  readonly setup?: readonly object[];
-  readonly verify: readonly object[];
+interface Named {
+  readonly name?: string;
+  readonly package?: string;
+  readonly as?: string;
 }
 
-function task(spec: TaskParts, name = "hello"): object {
-  const imports = [{ package: "./greeter.mjs", as: "greeter" }];
+function task(spec: object, { name = "hello", as = "greeter", ...from }: Named = {}): object {
+  const imports = [{ package: "./greeter.mjs", ...from, as }];
   return {
     kind: "Task",
     apiVersion: "mcp-eval/v1",
@@ -87,176 +87,133 @@ function errorsIn(stderr: string): string[] {
   return stderr.split("\n").filter((line) => /^\S+: error /.test(line));
 }
 
+/** A folder with the extension; `started` is what its processes have left there. */
+function project(files: Readonly<Record<string, unknown>>) {
+  const folder = folderOf({ "greeter.mjs": program, ...files });
+  const started = join(folder.path, "started");
+  return {
+    path: folder.path,
+    [Symbol.dispose]: () => folder[Symbol.dispose](),
+    cli: (...args: readonly string[]): Promise<HereOutcome> => runHere(args, { cwd: folder.path }),
+    run: (...args: readonly string[]): Promise<HereOutcome> =>
+      runHere(["run", ...args, "--agent", "null", "--reporter", "json"], { cwd: folder.path }),
+    started: (): string => (existsSync(started) ? readFileSync(started, "utf8") : ""),
+    has: (name: string): boolean => existsSync(join(folder.path, name)),
+  };
+}
+
+function trialsOf({ stdout, stderr }: HereOutcome): RunResult["trials"] {
+  if (stdout === "") throw new Error(stderr);
+  return (JSON.parse(stdout) as RunResult).trials;
+}
+
 describe("a task whose steps use an extension", () => {
   it("runs, with arguments completed", async () => {
-    using folder = folderOf({ "greeter.mjs": program, "hello.json": good });
-    const args = ["run", "hello.json", "--agent", "null", "--reporter", "json"];
-    const { code, stdout, stderr } = await runHere(args, { cwd: folder.path });
-    const { trials } = JSON.parse(stdout) as RunResult;
-    expect([code, stderr, trials.map(({ verdict, error }) => [verdict, error])]).toEqual([
-      0,
-      "",
-      [["pass", undefined]],
-    ]);
-    // Once to be asked what it offers, once for the trial.
-    expect(readFileSync(join(folder.path, "started"), "utf8")).toBe("xx");
-    expect(existsSync(join(folder.path, "mcp-eval.lock"))).toBe(false);
+    using here = project({ "hello.json": good });
+    const outcome = await here.run("hello.json");
+    expect([outcome.code, outcome.stderr]).toEqual([0, ""]);
+    expect(trialsOf(outcome)).toMatchObject([{ verdict: "pass" }]);
+    expect(outcome.stdout).toContain('greet{\\"name\\":\\"a\\",\\"times\\":2}');
+    // Once for its manifest, once for the trial.
+    expect([here.started(), here.has("mcp-eval.lock")]).toEqual(["xx", false]);
   });
 
   it("is refused before anything starts, every step with its place, when it uses it wrongly", async () => {
-    using folder = folderOf({ "greeter.mjs": program, "extension.yaml": manifest, "bad.yaml": bad });
-    for (const args of [
-      ["validate", "bad.yaml"],
-      ["run", "bad.yaml", "--agent", "null"],
-      ["validate", "--run", "bad.yaml"],
-    ]) {
-      const { code, stdout, stderr } = await runHere(args, { cwd: folder.path });
+    using here = project({ "extension.yaml": manifest, "bad.yaml": bad });
+    for (const words of ["validate bad.yaml", "run bad.yaml --agent null", "validate --run bad.yaml"]) {
+      const { code, stdout, stderr } = await here.cli(...words.split(" "));
       expect([code, stdout, errorsIn(stderr)]).toEqual([2, "", problems]);
       expect(stderr).toContain('hint: Did you mean "greet"? Known operations: greet, clean.');
       expect(stderr).toContain("hint: It takes name, times. It needs name, times.");
       expect(stderr).toContain("> 10 |     - greeter.great: {}\n       |       ^^^^^^^^^^^^^");
     }
-    expect([existsSync(join(folder.path, "started")), existsSync(join(folder.path, ".mcpvals"))]).toEqual([
-      false,
-      false,
-    ]);
+    expect([here.started(), here.has(".mcpvals")]).toEqual(["", false]);
   });
 
-  it("is refused before anything starts where a program that the extension needs is not here", async () => {
+  it("is refused before a run where a program that the extension needs is missing", async () => {
     const needs = { ...manifest, requires: [{ command: "node" }, { command: "no-such-program" }] };
-    using folder = folderOf({ "greeter.mjs": program, "extension.yaml": needs, "hello.json": good });
-    const { code, stdout, stderr } = await runHere(["run", "hello.json", "--agent", "null"], {
-      cwd: folder.path,
-    });
+    using here = project({ "extension.yaml": needs, "hello.json": good });
+    const { code, stdout, stderr } = await here.run("hello.json");
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toMatch(
       /^hello\.json:\d+:\d+: error the extension greeter \(\.\/greeter\.mjs\) needs the program "no-such-program", which is not on its PATH \(extension\/missing-command\)$/m,
     );
     expect(stderr).not.toContain('program "node"');
-    expect(existsSync(join(folder.path, "started"))).toBe(false);
+    expect(here.started()).toBe("");
     // A file can be checked on a machine that it will not run on.
-    expect((await runHere(["validate", "hello.json"], { cwd: folder.path })).code).toBe(0);
+    expect((await here.cli("validate", "hello.json")).code).toBe(0);
   });
 
-  it("gives durations as texts, which are looked at before anything starts", async () => {
-    const args = {
-      name: { type: "string" },
-      times: { type: "integer" },
-      within: { type: "duration", default: "90s" },
-    };
-    const timed = { ...manifest, operations: { greet: { args, phases: ["verify"] } } };
-    const step = (within: string): object => ({ "greeter.greet": { name: "x", times: 1, within } });
-    using folder = folderOf({
-      "greeter.mjs": program,
-      "extension.yaml": timed,
-      "good.json": task({ verify: [{ "greeter.greet": { name: "x" } }, step("1m30s")] }),
-      "bad.json": task({ verify: [step("5 minutes")] }),
-    });
-    const run = (file: string) =>
-      runHere(["run", file, "--agent", "null", "-r", "json"], { cwd: folder.path });
-    expect((await run("bad.json")).stderr).toContain(
-      'greeter.greet: within must be a duration, such as 90s or 1m30s, is "5 minutes" (task/extension)',
-    );
-    const { code, stdout } = await run("good.json");
-    expect(code).toBe(0);
-    expect(stdout).toContain('greet{\\"name\\":\\"x\\",\\"within\\":\\"90s\\"}');
-  });
-
-  it("is refused by a run that has to ask the extension first", async () => {
-    using folder = folderOf({ "greeter.mjs": program, "bad.yaml": bad });
-    const { code, stderr } = await runHere(["run", "bad.yaml", "--agent", "null"], { cwd: folder.path });
-    expect([code, errorsIn(stderr)]).toEqual([2, problems]);
-    expect(readFileSync(join(folder.path, "started"), "utf8")).toBe("x");
-  });
-
-  it("is validated without starting anything, and what was not checked is said", async () => {
-    using folder = folderOf({ "greeter.mjs": program, "bad.yaml": bad });
-    const text = await runHere(["validate", "bad.yaml"], { cwd: folder.path });
+  it("without extension.yaml is checked by a run only, which asks the extension first", async () => {
+    using here = project({ "bad.yaml": bad });
     const note =
       "not checked: steps of the extension greeter: it has no extension.yaml, so it would have to be started";
+    const text = await here.cli("validate", "bad.yaml");
     expect([text.code, text.stderr]).toEqual([0, `note: ${note}\n`]);
-    const json = await runHere(["validate", "bad.yaml", "--json"], { cwd: folder.path });
+    const json = await here.cli("validate", "bad.yaml", "--json");
     expect(JSON.parse(json.stdout)).toMatchObject({ valid: true, notes: [note] });
-    expect(existsSync(join(folder.path, "started"))).toBe(false);
+    expect(here.started()).toBe("");
+    const { code, stderr } = await here.run("bad.yaml");
+    expect([code, errorsIn(stderr), here.started()]).toEqual([2, problems, "x"]);
   });
 
   it("is listed and validated although its extension would have to be fetched", async () => {
-    const fetched = JSON.parse(
-      JSON.stringify(good).replace("./greeter.mjs", "npm:@acme/greeter@1"),
-    ) as object;
-    using folder = folderOf({ "hello.json": fetched });
-    const list = await runHere(["list", "hello.json"], { cwd: folder.path });
+    const fetched = task({ verify: [{ "greeter.x": {} }] }, { package: "npm:@acme/greeter@1" });
+    using here = project({ "hello.json": fetched });
+    const list = await here.cli("list", "hello.json");
     expect([list.code, list.stderr]).toEqual([0, ""]);
-    const { code, stderr } = await runHere(["validate", "hello.json"], { cwd: folder.path });
-    expect([code, stderr.split("\n")]).toEqual([
-      0,
-      [
-        expect.stringMatching(
-          /^note: not checked: steps of the extension greeter: npm:@acme\/greeter@1 is not in the cache.* Fetch it once with the network: mcpvals extensions add npm:@acme\/greeter@1\.$/m,
-        ),
-        "",
-      ],
-    ]);
-    expect(existsSync(join(folder.path, "mcp-eval.lock"))).toBe(false);
+    const { code, stderr } = await here.cli("validate", "hello.json");
+    expect(code).toBe(0);
+    expect(stderr).toMatch(
+      /^note: not checked: steps of the extension greeter: npm:@acme\/greeter@1 is not in the cache.* Fetch it once with the network: mcpvals extensions add npm:@acme\/greeter@1\.\n$/,
+    );
+    expect(here.has("mcp-eval.lock")).toBe(false);
   });
 
-  it("is refused when its extension is no program", async () => {
-    for (const command of ["validate", "run"]) {
-      const { code, stderr } = await runIn({ "greeter.mjs/x": "", "hello.json": good }, [
-        command,
-        "hello.json",
-      ]);
-      expect([code, stderr]).toEqual([
-        2,
-        expect.stringMatching(/(?:^|\n)hello\.json:9:7: error .*\(extension\/not-found\)/),
-      ]);
-    }
+  it.each(["validate", "run"])("is refused when its extension is no program: %s", async (command) => {
+    const files = { "greeter.mjs/x": "", "hello.json": good };
+    const { code, stderr } = await runIn(files, [command, "hello.json"]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/(?:^|\n)hello\.json:\d+:\d+: error .*\(extension\/not-found\)/);
   });
 
-  it("is skipped when it lacks what it requires, whatever its extension is", async () => {
-    const skipped = task({ requires: [{ command: "no-such-program" }], verify: [{ "greeter.greet": {} }] });
-    using folder = folderOf({ "greeter.mjs": program, "skipped.json": skipped });
-    const args = ["run", "skipped.json", "--agent", "null", "--reporter", "json"];
-    const { code, stdout } = await runHere(args, { cwd: folder.path });
-    expect([code, (JSON.parse(stdout) as RunResult).trials.map(({ verdict }) => verdict)]).toEqual([
-      3,
-      ["skip"],
-    ]);
-    expect(existsSync(join(folder.path, "started"))).toBe(false);
-  });
-
-  it("does not keep another task from running", async () => {
-    using folder = folderOf({
-      "greeter.mjs": program,
+  it("does not keep other tasks from running, and is not needed for a task that is skipped", async () => {
+    const requires = [{ command: "no-such-program" }];
+    using here = project({
+      "skipped.json": task({ requires, verify: [{ "greeter.greet": {} }] }),
       "bad.yaml": bad,
-      "other.json": task({ verify: [{ command: { run: "test -d ." } }] }, "other"),
+      "other.json": task({ verify: [{ command: { run: "test -d ." } }] }, { name: "other" }),
     });
-    const args = ["run", ".", "--task", "other", "--agent", "null", "--reporter", "json"];
-    const { code, stdout } = await runHere(args, { cwd: folder.path });
-    expect([code, (JSON.parse(stdout) as RunResult).summary.pass]).toEqual([0, 1]);
-    expect(existsSync(join(folder.path, "started"))).toBe(false);
+    for (const [words, code, verdict] of [
+      [["skipped.json"], 3, "skip"],
+      [[".", "--task", "other"], 0, "pass"],
+    ] as const) {
+      const outcome = await here.run(...words);
+      expect([outcome.code, trialsOf(outcome).map((trial) => trial.verdict)]).toEqual([code, [verdict]]);
+    }
+    expect(here.started()).toBe("");
   });
 });
 
 describe("what an eval says of extensions", () => {
-  const evalFile = (extensions: object): object => ({
-    kind: "Eval",
-    metadata: { name: "e" },
-    config: {
-      agent: { type: "builtin.llm-agent", model: "openai:m" },
-      extensions,
-      taskSets: [{ path: "hello.json" }],
-    },
-  });
+  const withEval = (extensions: object, hello = good) =>
+    project({
+      "hello.json": hello,
+      "eval.json": {
+        kind: "Eval",
+        metadata: { name: "e" },
+        config: {
+          agent: { type: "builtin.llm-agent", model: "openai:m" },
+          extensions,
+          taskSets: [{ path: "hello.json" }],
+        },
+      },
+    });
 
   it("refuses sources that are not allowed, before anything is looked up", async () => {
-    using folder = folderOf({
-      "greeter.mjs": program,
-      "hello.json": good,
-      "eval.json": evalFile({ allowedSources: ["npm:*", "github.com/acme/*"] }),
-    });
+    using here = withEval({ allowedSources: ["npm:*", "github.com/acme/*"] });
     for (const command of ["validate", "run"]) {
-      const { code, stderr } = await runHere([command, "eval.json"], { cwd: folder.path });
+      const { code, stderr } = await here.cli(command, "eval.json");
       expect([code, stderr]).toEqual([2, expect.stringContaining("(extension/source-not-allowed)")]);
       expect(stderr).toContain("hint: allowedSources has npm:*, github.com/acme/*.");
     }
@@ -264,125 +221,85 @@ describe("what an eval says of extensions", () => {
 
   it("refuses to run without the sandbox that was asked for", async () => {
     const sandbox = { kind: "docker", runtime: "no-such-program" };
-    using folder = folderOf({
-      "greeter.mjs": program,
-      "hello.json": good,
-      "eval.json": evalFile({ greeter: { package: "./greeter.mjs", sandbox } }),
-    });
-    const { code, stdout, stderr } = await runHere(["run", "eval.json", "--agent", "null"], {
-      cwd: folder.path,
-    });
+    using here = withEval({ greeter: { package: "./greeter.mjs", sandbox } });
+    const { code, stdout, stderr } = await here.run("eval.json");
     expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(/\(sandbox\/unavailable\)/)]);
     expect(stderr).toMatch(/^eval\.json:\d+:\d+: error /);
-    expect(existsSync(join(folder.path, "started"))).toBe(false);
+    expect(here.started()).toBe("");
     // Nothing is started to validate it, so that a file can be checked where the sandbox is not.
-    expect((await runHere(["validate", "eval.json"], { cwd: folder.path })).code).toBe(0);
+    expect((await here.cli("validate", "eval.json")).code).toBe(0);
   });
 
+  const later = { package: "./greeter.mjs", config: { at: "{workspace}" } };
+
   it("leaves steps to the trial when an extension cannot be asked yet", async () => {
-    using folder = folderOf({
-      "greeter.mjs": program,
-      "hello.json": good,
-      "eval.json": evalFile({ greeter: { package: "./greeter.mjs", config: { at: "{workspace}" } } }),
-    });
-    const args = ["run", "eval.json", "--agent", "null", "--reporter", "json"];
-    const { code, stderr } = await runHere(args, { cwd: folder.path });
-    expect([code, stderr]).toEqual([
-      0,
-      "note: not checked: steps of the extension greeter: its settings have templates that only a trial can replace\n",
-    ]);
-    expect(readFileSync(join(folder.path, "started"), "utf8")).toBe("x");
+    using here = withEval({ greeter: later });
+    const { code, stderr } = await here.run("eval.json");
+    const note = "its settings have templates that only a trial can replace\n";
+    expect([code, stderr]).toEqual([0, `note: not checked: steps of the extension greeter: ${note}`]);
+    expect(here.started()).toBe("x");
   });
 
   it("asks an extension that has several names where its settings are known", async () => {
     const verify = [{ "plain.great": {} }, { "later.great": {} }];
-    using folder = folderOf({
-      "greeter.mjs": program,
-      "hello.json": task({ verify }),
-      "eval.json": evalFile({
-        plain: { package: "./greeter.mjs" },
-        later: { package: "./greeter.mjs", config: { at: "{workspace}" } },
-      }),
+    using here = withEval({ plain: { package: "./greeter.mjs" }, later }, task({ verify }));
+    const { code, stderr } = await here.run("eval.json");
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/verify\[0\].* no operation "great"[^]*verify\[1\].* no operation "great"/);
+    const looked = await here.cli("validate", "eval.json");
+    const note = "not checked: steps of the extensions plain, later: it has no extension.yaml";
+    expect(looked.stderr).toContain(note);
+  });
+
+  it("decides where packages come from and go to, and which version each task gets", async () => {
+    await using mirror = await startReleaseMirror({ "acme/shop": ["2.0.0", "1.1.0"].map(shopRelease) });
+    const shopTask = (name: string, version: string): object =>
+      task(
+        { verify: [{ "shop.look": {} }] },
+        { name, package: `github.com/acme/shop@${version}`, as: "shop" },
+      );
+    const evalFile = (shop: object): object => ({
+      kind: "Eval",
+      metadata: { name: "e" },
+      config: {
+        taskSets: [{ glob: "../tasks/*.json" }],
+        extensions: { releasesUrl: mirror.url, cacheDir: "../kept", ...shop },
+      },
     });
-    const { code, stderr } = await runHere(["run", "eval.json", "--agent", "null"], { cwd: folder.path });
-    expect([code, stderr]).toEqual([
-      2,
-      expect.stringMatching(/verify\[0\].* no operation "great"[^]*verify\[1\].* no operation "great"/),
-    ]);
-    const looked = await runHere(["validate", "eval.json"], { cwd: folder.path });
-    expect(looked.stderr).toContain(
-      "not checked: steps of the extensions plain, later: it has no extension.yaml",
-    );
+    const shop = { package: "github.com/acme/shop@v1.1.0", config: { task: "{task.name}" } };
+    using here = project({
+      ".git/HEAD": "",
+      "tasks/old.json": shopTask("old", "v1"),
+      "tasks/new.json": shopTask("new", "v2"),
+      "evals/own.json": evalFile({}),
+      "evals/one.json": evalFile({ shop }),
+    });
+    const reasons = (outcome: HereOutcome): object =>
+      Object.fromEntries(
+        trialsOf(outcome).map(({ task: name, grades }) => [
+          name,
+          grades.find(({ grader }) => grader === "verify-steps")?.reason,
+        ]),
+      );
+    const own = await here.run("evals/own.json");
+    expect(reasons(own)).toEqual({
+      new: expect.stringContaining("this is 2.0.0 with"),
+      old: expect.stringContaining("this is 1.1.0 with"),
+    });
+    const { environment } = JSON.parse(own.stdout) as RunResult;
+    expect(environment.extensions?.map(({ version }) => version)).toEqual(["v2.0.0", "v1.1.0"]);
+    expect(reasons(await here.run("evals/one.json"))).toEqual({
+      new: expect.stringContaining('this is 1.1.0 with {"task":"new"}'),
+      old: expect.stringContaining('this is 1.1.0 with {"task":"old"}'),
+    });
+    const cached = readdirSync(join(here.path, "kept", "github.com", "acme", "shop"));
+    expect([cached.toSorted(), here.has("mcp-eval.lock")]).toEqual([["v1.1.0", "v2.0.0"], true]);
   });
-});
-
-const shopTask = (name: string, version: string): object => ({
-  kind: "Task",
-  apiVersion: "mcp-eval/v1",
-  metadata: { name },
-  spec: {
-    imports: [{ package: `github.com/acme/shop@${version}`, as: "shop" }],
-    prompt: "Look.",
-    verify: [{ "shop.look": {} }],
-  },
-});
-
-/** What the steps of each task say. */
-const reasons = ({ trials }: RunResult): unknown =>
-  Object.fromEntries(
-    trials.map(({ task: name, grades }) => [
-      name,
-      grades.find(({ grader }) => grader === "verify-steps")?.reason,
-    ]),
-  );
-
-it("settings of extensions are those of the eval: where from, where to, and the versions of one package for each task", async () => {
-  await using mirror = await startReleaseMirror({ "acme/shop": ["2.0.0", "1.1.0"].map(shopRelease) });
-  const evalFile = (who: string, shop: object): object => ({
-    kind: "Eval",
-    metadata: { name: who },
-    config: {
-      taskSets: [{ glob: "../tasks/*.json" }],
-      extensions: { releasesUrl: mirror.url, cacheDir: "../kept", ...shop },
-    },
-  });
-  using folder = folderOf({
-    ".git/HEAD": "",
-    "tasks/old.json": shopTask("old", "v1"),
-    "tasks/new.json": shopTask("new", "v2"),
-    "evals/own.json": evalFile("own", {}),
-    "evals/one.json": evalFile("one", {
-      shop: { package: "github.com/acme/shop@v1.1.0", config: { task: "{task.name}" } },
-    }),
-  });
-  const run = async (file: string): Promise<RunResult> => {
-    const args = ["run", file, "--agent", "null", "--reporter", "json"];
-    const { stdout, stderr } = await runHere(args, { cwd: folder.path });
-    if (stdout === "") throw new Error(stderr);
-    return JSON.parse(stdout) as RunResult;
-  };
-  const own = await run("evals/own.json");
-  expect(reasons(own)).toEqual({
-    new: expect.stringContaining("this is 2.0.0 with"),
-    old: expect.stringContaining("this is 1.1.0 with"),
-  });
-  expect(own.environment.extensions?.map(({ version }) => version)).toEqual(["v2.0.0", "v1.1.0"]);
-  expect(reasons(await run("evals/one.json"))).toEqual({
-    new: expect.stringContaining('this is 1.1.0 with {"task":"new"}'),
-    old: expect.stringContaining('this is 1.1.0 with {"task":"old"}'),
-  });
-  expect(readdirSync(join(folder.path, "kept", "github.com", "acme", "shop")).toSorted()).toEqual([
-    "v1.1.0",
-    "v2.0.0",
-  ]);
-  expect(readdirSync(folder.path)).toContain("mcp-eval.lock");
 });
 
 it("mcpvals extensions test tells once why the rest was not tried", async () => {
-  const { code, stdout, stderr } = await runIn(
-    { "gone.mjs": 'console.error("no DATABASE_URL");\nprocess.exit(3);\n' },
-    ["extensions", "test", "gone.mjs"],
-  );
+  const files = { "gone.mjs": 'console.error("no DATABASE_URL");\nprocess.exit(3);\n' };
+  const { code, stdout, stderr } = await runIn(files, ["extensions", "test", "gone.mjs"]);
   expect([code, stderr, stdout]).toEqual([
     1,
     "",
@@ -395,36 +312,21 @@ it("mcpvals extensions test tells once why the rest was not tried", async () => 
   ]);
 });
 
-it("mcpvals extensions test asks of a program that keeps silent whether it holds back what it writes", async () => {
-  const { code, stdout } = await runIn({ "mute.mjs": "process.stdin.resume();\n" }, [
-    "extensions",
-    "test",
-    "./mute.mjs",
-    "--timeout",
-    "500ms",
-  ]);
-  expect([code, stdout.split("\n")[1]]).toEqual([
-    1,
-    '  fail  initialize  extension "mute.mjs" did not answer initialize within 500 ms; does the program flush its stdout after each line?',
-  ]);
+it("mcpvals extensions test asks about a silent program whether it flushes its output", async () => {
+  const args = ["extensions", "test", "./mute.mjs", "--timeout", "500ms"];
+  const { code, stdout } = await runIn({ "mute.mjs": "process.stdin.resume();\n" }, args);
+  expect(code).toBe(1);
+  expect(stdout).toContain(
+    '  fail  initialize  extension "mute.mjs" did not answer initialize within 500 ms; does the program flush its stdout after each line?\n',
+  );
 });
 
-it("an operation that there is not is told with the package, where the task's name for it says little", async () => {
-  const task = {
-    kind: "Task",
-    apiVersion: "mcp-eval/v1",
-    metadata: { name: "t" },
-    spec: {
-      imports: [{ package: "mcpvals:csv", as: "table" }],
-      prompt: "Do it.",
-      verify: [{ "table.cuont": { path: "a.csv" } }],
-    },
-  };
-  const { code, stderr } = await runIn({ "task.json": task }, ["validate", "task.json"]);
-  expect([code, stderr]).toEqual([
-    2,
-    expect.stringMatching(
-      /the extension table, which is mcpvals:csv, has no operation "cuont" [^]*Did you mean "count"\?/,
-    ),
-  ]);
+it("an unknown operation is reported with the package when the alias hides it", async () => {
+  const verify = [{ "table.cuont": { path: "a.csv" } }];
+  const table = task({ verify }, { package: "mcpvals:csv", as: "table" });
+  const { code, stderr } = await runIn({ "task.json": table }, ["validate", "task.json"]);
+  expect(code).toBe(2);
+  expect(stderr).toMatch(
+    /the extension table, which is mcpvals:csv, has no operation "cuont" [^]*Did you mean "count"\?/,
+  );
 });

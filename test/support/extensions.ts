@@ -33,6 +33,20 @@ export async function errorOf(work: Promise<unknown>): Promise<McpvalsError> {
   throw error;
 }
 
+/** Expects an error with this code; a text is its whole message. */
+export async function expectError(
+  work: Promise<unknown>,
+  code: string,
+  message: RegExp | string = /./,
+): Promise<McpvalsError> {
+  const error = await errorOf(work);
+  expect(error).toMatchObject({
+    code,
+    message: typeof message === "string" ? message : expect.stringMatching(message),
+  });
+  return error;
+}
+
 /** Waits until there is no such process any more. */
 export async function isGone(pid: number): Promise<void> {
   expect(pid).toBeGreaterThan(0);

@@ -79,14 +79,6 @@ describe("a run with an extension", () => {
     expect(shown.stdout).toMatch(/x stderr: ready in no flavour/);
   });
 
-  it("fails with the operation's message, and goes on", async () => {
-    using run = start({ verify: [{ "x.no": { why: "three pods are missing" } }, { "x.ok": {} }] });
-    const ended = await run.ended();
-    expect([ended.code, ended.result.verdict]).toEqual([1, "fail"]);
-    expect(ended.console).toContain("x.no: three pods are missing");
-    expect(notes(run)).toContain("execute ok in verify");
-  });
-
   it("is an error when it crashes, which the end of its stderr explains; cleanup gets a fresh process", async () => {
     using run = start({ verify: [{ "x.exit-3": {} }, { "x.ok": {} }] });
     const ended = await run.ended();
@@ -103,53 +95,6 @@ describe("a run with an extension", () => {
       "execute ok in cleanup",
       "shutdown",
     ]);
-  });
-
-  it("is never green when a failing operation is negated and breaks", async () => {
-    using run = start({ verify: [{ not: [{ "x.rpc": {} }] }] });
-    const ended = await run.ended();
-    expect(ended.result.trials[0]).toMatchObject({
-      verdict: "error",
-      error: { code: "extension/rpc-error" },
-    });
-  });
-
-  it("ends the trial when an operation of setup does not succeed", async () => {
-    using run = start({ setup: [{ "x.no": { why: "no room" } }], verify: [{ "x.ok": {} }] });
-    const ended = await run.ended();
-    expect(ended.result.trials[0]).toMatchObject({ verdict: "error", error: { code: "task/setup-failed" } });
-    expect(ended.console).toContain("x.no: no room");
-    expect(notes(run)).not.toContain("execute ok in verify");
-    expect(notes(run)).toContain("execute ok in cleanup");
-  });
-
-  it("is a timeout when an operation hangs; it may cancel, and cleanup gets a fresh process", async () => {
-    using run = start({ verify: [{ "x.hang": { timeout: "3s" } }] });
-    const ended = await run.ended();
-    expect([ended.code, ended.result.trials[0]?.verdict]).toEqual([3, "timeout"]);
-    expect(ended.result.trials[0]?.error).toMatchObject({ code: "extension/timeout" });
-    expect(notes(run).slice(2)).toEqual([
-      "execute hang in verify",
-      "cancelled",
-      "start",
-      "initialize",
-      "execute ok in cleanup",
-      "shutdown",
-    ]);
-    expect(ended.left).toEqual([]);
-  });
-
-  it("polls, and repeats an operation for each item", async () => {
-    using run = start({
-      verify: [
-        { "x.no": { retry: { for: "300ms", every: "100ms" }, continueOnError: true } },
-        { foreach: { var: "item", in: ["a", "b"], steps: [{ "x.ok": { note: "{item}" } }] } },
-      ],
-    });
-    const ended = await run.ended();
-    expect(ended.result.verdict).toBe("pass");
-    expect(notes(run).filter((line) => line === "execute no in verify").length).toBeGreaterThan(1);
-    expect(notes(run).filter((line) => line === "start")).toHaveLength(1);
   });
 
   it("cleans up with a fresh process after an interruption", async () => {

@@ -1,11 +1,23 @@
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../../../src/core/errors/error.ts";
 import { noSandbox } from "../../../src/sandbox/sandboxes.ts";
-import { errorOf, isGone, play, type CallOptions, type Played } from "../../support/extensions.ts";
+import {
+  errorOf,
+  expectError,
+  isGone,
+  play,
+  type CallOptions,
+  type Played,
+} from "../../support/extensions.ts";
 
 function starts(played: Played): number {
   return played.notes().filter((line) => line.startsWith("start ")).length;
 }
+
+const details: Readonly<Record<string, string>> = {
+  rpc: 'data: {"asked":"execute"}\nready in no flavour',
+  "exit-3": "ready in no flavour\nthe disk is full",
+};
 
 describe("an extension over JSON-RPC", () => {
   it("is told everything, answers, and is one process a trial", async () => {
@@ -60,17 +72,6 @@ describe("an extension over JSON-RPC", () => {
     });
   });
 
-  it("is initialised once for all operations", async () => {
-    await using played = play("faulty.mjs");
-    for (let count = 0; count < 5; count += 1) await played.call("ok");
-    const notes = played.notes();
-    expect(notes.filter((line) => !line.startsWith("start"))).toEqual([
-      "initialize",
-      ...Array.from({ length: 5 }, () => "execute ok in verify"),
-    ]);
-    expect(starts(played)).toBe(1);
-  });
-
   it.each<readonly [operation: string, code: string, message: RegExp]>([
     ["unasked", "extension/protocol", /answer with the id 99, which was not requested/],
     ["as-text", "extension/protocol", /answer with the id "2", which was not requested/],
@@ -104,21 +105,13 @@ describe("an extension over JSON-RPC", () => {
   ])("%s is a fault, after which the next call gets a new process", async (operation, code, message) => {
     const needsProcess = ["closes", "killed", "orphan"].includes(operation);
     await using played = play("faulty.mjs", needsProcess ? { sandbox: noSandbox } : {});
-    const error = await errorOf(played.call(operation));
-    expect(error).toMatchObject({ code });
-    expect(error.message).toMatch(/^extension "x" /);
+    const error = await expectError(played.call(operation), code, /^extension "x" /);
     expect(error.message).toMatch(message);
-    expect(error.details.detail).toContain("ready in no flavour");
+    expect(error.details.detail).toContain(details[operation] ?? "ready in no flavour");
     const orphan = played.notes().find((line) => line.startsWith("orphan "));
     if (orphan !== undefined) await isGone(Number(orphan.split(" ")[1]));
     expect((await played.call("ok")).outputs).toMatchObject({ count: 1 });
     expect(starts(played)).toBe(2);
-  });
-
-  it("waits on when what is no message was not meant to be an answer", async () => {
-    await using played = play("faulty.mjs");
-    expect(await played.call("no-answer")).toEqual({ success: true });
-    expect(played.eventsOf("extension.invalid_output")).toHaveLength(2);
   });
 
   it("cuts no secret in two, which nobody would find then", async () => {
@@ -132,21 +125,6 @@ describe("an extension over JSON-RPC", () => {
     expect(told).not.toMatch(/Qk7|Pl5/);
   });
 
-  it("tells what stderr said last", async () => {
-    await using played = play("faulty.mjs");
-    const error = await errorOf(played.call("exit-3"));
-    expect(error.details.detail).toBe("ready in no flavour\nthe disk is full");
-    expect(played.eventsOf("extension.exited")).toEqual([
-      { type: "extension.exited", extension: "x", exitCode: 3, signal: null, expected: false },
-    ]);
-  });
-
-  it("shows what belongs to an error of the extension's", async () => {
-    await using played = play("faulty.mjs");
-    const error = await errorOf(played.call("rpc"));
-    expect(error.details.detail).toBe('data: {"asked":"execute"}\nready in no flavour');
-  });
-
   it.each([
     ["old", "extension/version", /speaks version 9\.0\.0 of the protocol, and mcpvals speaks 0\.0\.1/],
     [
@@ -158,9 +136,11 @@ describe("an extension over JSON-RPC", () => {
     ["mute", "extension/timeout", /took longer than 200 ms/],
   ])("refuses a program that is %s", async (flavour, code, message) => {
     await using played = play("faulty.mjs", { spec: { env: { FLAVOUR: flavour } } });
-    const error = await errorOf(played.call("ok", { timeoutMs: flavour === "mute" ? 200 : 20_000 }));
-    expect(error).toMatchObject({ code });
-    expect(error.message).toMatch(message);
+    const error = await expectError(
+      played.call("ok", { timeoutMs: flavour === "mute" ? 200 : 20_000 }),
+      code,
+      message,
+    );
     if (code === "extension/start-failed")
       expect(error.details.hint).toMatch(/(?:initialize|stderr).*action\|check/);
     expect(error.details.detail).toContain(`ready in ${flavour}`);
@@ -195,9 +175,7 @@ describe("an extension over JSON-RPC", () => {
     ["ok", { args: { sice: 1 } }, "extension/invalid-arguments", /sice/],
   ] as const)("does not call %s with %j", async (operation, options: CallOptions, code, message) => {
     await using played = play("faulty.mjs");
-    const error = await errorOf(played.call(operation, options));
-    expect(error).toMatchObject({ code });
-    expect(error.message).toMatch(message);
+    await expectError(played.call(operation, options), code, message);
     expect(played.notes().filter((line) => line.startsWith("execute"))).toEqual([]);
     await played.call("ok");
     expect(starts(played)).toBe(1);
@@ -217,40 +195,30 @@ describe("an extension over JSON-RPC", () => {
     expect(await played.call("error-null")).toEqual({ success: true });
     expect(await played.call("noise")).toEqual({ success: true });
     expect(await played.call("bad-log")).toEqual({ success: true });
+    expect(await played.call("no-answer")).toEqual({ success: true });
     expect(played.eventsOf("extension.invalid_output").map(({ text }) => text)).toEqual([
       "Listening on port 80",
       "[1, 2]",
       '{"jsonrpc":"2.0","method":"log","params":{"level":"shout","message":"x"}}',
+      '{"id":5,"rate":1}',
+      '{"rate":NaN}',
     ]);
   });
 
-  it("records logs, and of a storm the beginning and how many were left out", async () => {
+  it("records logs, and how many were omitted since they were too large or too many", async () => {
     const played = play("faulty.mjs");
+    await played.call("large-log");
     await played.call("logs");
+    const log = { type: "extension.log", extension: "x", level: "info" };
     expect(played.eventsOf("extension.log")).toEqual(
-      [0, 1, 2].map((index) => ({
-        type: "extension.log",
-        extension: "x",
-        level: "info",
-        message: `line ${index}`,
-        data: { index },
-      })),
+      [0, 1, 2].map((index) => ({ ...log, message: `line ${index}`, data: { index } })),
     );
     await played.call("storm");
     await played[Symbol.asyncDispose]();
     expect(played.eventsOf("extension.log")).toHaveLength(1000);
     expect(played.eventsOf("extension.output_omitted")).toEqual([
-      { type: "extension.output_omitted", extension: "x", stream: "log", count: 200_003 - 1000 },
+      { type: "extension.output_omitted", extension: "x", stream: "log", count: 200_004 - 1000 },
     ]);
-  });
-
-  it("leaves out a log that is too large as a whole", async () => {
-    const played = play("faulty.mjs");
-    await played.call("large-log");
-    await played.call("logs", { args: { count: 1 } });
-    await played[Symbol.asyncDispose]();
-    expect(played.eventsOf("extension.log")).toMatchObject([{ message: "line 0" }]);
-    expect(played.eventsOf("extension.output_omitted")).toMatchObject([{ stream: "log", count: 1 }]);
   });
 
   it("lets an operation that takes too long cancel, and kills it then", async () => {
@@ -289,9 +257,7 @@ describe("an extension over JSON-RPC", () => {
       expect.poll(() => played.eventsOf("extension.exited").length).toBe(count);
     await played.call("exit-after");
     await ended(1);
-    const error = await errorOf(played.call("ok"));
-    expect(error).toMatchObject({ code: "extension/crashed" });
-    expect(error.message).toMatch(/ended with exit code 0 between two requests/);
+    await expectError(played.call("ok"), "extension/crashed", /ended with exit code 0 between two requests/);
     await played.call("exit-after");
     await ended(2);
     expect(await played.call("ok", { phase: "cleanup" })).toMatchObject({ success: true });
@@ -305,15 +271,6 @@ describe("an extension over JSON-RPC", () => {
     expect((await played.call("ok")).outputs).toMatchObject({ count: 1 });
   });
 
-  it("tells at the trial's end of a second answer that nobody was told of", async () => {
-    const played = play("faulty.mjs");
-    expect(await played.call("twice-later")).toEqual({ success: true });
-    await expect.poll(() => played.eventsOf("extension.invalid_output").length).toBe(1);
-    expect(await played.call("ok", { phase: "cleanup" })).toMatchObject({ success: true });
-    const error = await errorOf(Promise.resolve(played[Symbol.asyncDispose]()));
-    expect(error.message).toMatch(/answered request 2 twice/);
-  });
-
   it.each([
     ["twice-later", "extension/protocol", /answered request 2 twice/],
     ["large-later", "extension/answer-too-large", /a line of more than 10 MiB/],
@@ -325,20 +282,10 @@ describe("an extension over JSON-RPC", () => {
         expect(await played.call(operation)).toEqual({ success: true });
         await expect.poll(() => played.eventsOf("extension.exited").length, { timeout: 5000 }).toBe(1);
         if (phase !== undefined) expect(await played.call("ok", { phase })).toMatchObject({ success: true });
-        const error = await errorOf(Promise.resolve(played[Symbol.asyncDispose]()));
-        expect(error).toMatchObject({ code });
-        expect(error.message).toMatch(message);
+        await expectError(Promise.resolve(played[Symbol.asyncDispose]()), code, message);
       }
     },
   );
-
-  it("starts nothing for a call that was cancelled before", async () => {
-    const played = play("faulty.mjs");
-    const reason = new McpvalsError("run/interrupted", "the run was interrupted");
-    expect(await errorOf(played.call("ok", { signal: AbortSignal.abort(reason) }))).toBe(reason);
-    await played[Symbol.asyncDispose]();
-    expect(played.events).toEqual([]);
-  });
 
   it("has the ports released that its settings and variables name, before it is started", async () => {
     const released: string[][] = [];
@@ -358,9 +305,11 @@ describe("an extension over JSON-RPC", () => {
     const operations = { ok: { params, phases: ["verify"] as const } };
     const manifest = { name: "x", version: "1", protocol: "json-rpc" as const, operations };
     await using played = play("faulty.mjs", { manifest });
-    const error = await errorOf(played.call("ok", { args: { note: 3 } }));
-    expect(error).toMatchObject({ code: "extension/protocol" });
-    expect(error.message).toMatch(/^the schema of the arguments of x\.ok cannot be used: /);
+    await expectError(
+      played.call("ok", { args: { note: 3 } }),
+      "extension/protocol",
+      /^the schema of the arguments of x\.ok cannot be used: /,
+    );
     expect(played.events).toEqual([]);
   });
 
@@ -392,26 +341,26 @@ describe("an extension over JSON-RPC", () => {
 
   it("says that a program cannot be started", async () => {
     await using played = play("missing-program");
-    const error = await errorOf(played.call("ok"));
-    expect(error).toMatchObject({ code: "extension/start-failed" });
-    expect(error.message).toMatch(/^extension "x" cannot be started: command not found/);
+    await expectError(
+      played.call("ok"),
+      "extension/start-failed",
+      /^extension "x" cannot be started: command not found/,
+    );
   });
 });
 
 describe("an extension that is as strict as the Go SDK", () => {
-  it("is content with what it is told", async () => {
+  it("accepts what it is told, and a line that is too long for it is named", async () => {
     await using played = play("go-like.mjs", { spec: { config: { kubeconfig: "~/.kube/config" } } });
     expect(await played.call("create", { phase: "setup" })).toEqual({
       success: true,
       outputs: { name: "pod", args: "{}" },
     });
     expect(await played.call("create", { args: { a: "x".repeat(60_000) } })).toMatchObject({ success: true });
-  });
-
-  it("names the reason when a line is too long for it", async () => {
-    await using played = play("go-like.mjs");
-    const error = await errorOf(played.call("create", { args: { a: "x".repeat(70_000) } }));
-    expect(error).toMatchObject({ code: "extension/crashed" });
+    const error = await expectError(
+      played.call("create", { args: { a: "x".repeat(70_000) } }),
+      "extension/crashed",
+    );
     expect(error.details.detail).toBe("bufio.Scanner: token too long");
   });
 });

@@ -2,23 +2,9 @@ import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { ExtensionManifest } from "../../../src/core/formats/extension/manifest.ts";
-import { errorOf, isGone, play } from "../../support/extensions.ts";
+import { expectError, isGone, play } from "../../support/extensions.ts";
 
-const names = [
-  "ok",
-  "no",
-  "liar",
-  "coward",
-  "two",
-  "quiet",
-  "crash",
-  "large",
-  "orphan",
-  "signalled",
-  "twins",
-  "deep",
-  "hang",
-];
+const names = "ok no liar coward two quiet crash large orphan signalled twins deep hang".split(" ");
 const manifest: ExtensionManifest = {
   name: "one-shot",
   version: "1.0.0",
@@ -77,10 +63,8 @@ describe("an extension that is started for each operation", () => {
     const { success, outputs } = await played.call("orphan");
     expect(success).toBe(true);
     await isGone(Number(outputs?.["pid"]));
-    expect(await errorOf(played.call("hang", { timeoutMs: 1000 }))).toMatchObject({
-      code: "extension/timeout",
-      message: 'extension "x" took longer than 1000 ms for hang',
-    });
+    const late = played.call("hang", { timeoutMs: 1000 });
+    await expectError(late, "extension/timeout", 'extension "x" took longer than 1000 ms for hang');
     await isGone(played.eventsOf("extension.started")[1]?.pid ?? 0);
     expect(played.eventsOf("extension.exited")).toMatchObject([{ expected: true }, { expected: false }]);
   });
@@ -96,20 +80,15 @@ describe("an extension that is started for each operation", () => {
     ["large", "extension/answer-too-large", /more than 10 MiB on stdout/],
   ])("names the fault %s", async (operation, code, message) => {
     await using played = play("one-shot.py", { manifest });
-    const error = await errorOf(played.call(operation));
-    expect(error).toMatchObject({ code });
-    expect(error.message).toMatch(message);
+    const error = await expectError(played.call(operation), code, message);
     expect(error.details.detail).toContain(`one shot of ${operation}`);
     if (operation === "crash") expect(error.details.detail).toContain("RuntimeError: the disk is full");
   });
 
   it("is told both ways when there is no extension.yaml", async () => {
     await using played = play("one-shot.py");
-    const error = await errorOf(played.call("ok"));
-    expect(error).toMatchObject({ code: "extension/start-failed" });
-    expect(error.message).toMatch(
-      /ended with exit code 1 .*; it has no extension\.yaml, so it must speak JSON-RPC$/,
-    );
+    const message = /ended with exit code 1 .*; it has no extension\.yaml, so it must speak JSON-RPC$/;
+    const error = await expectError(played.call("ok"), "extension/start-failed", message);
     expect(error.details.hint).toMatch(/stderr.*action\|check NAME/);
   });
 });

@@ -79,6 +79,7 @@ describe("a path", () => {
     ["./empty", "names no program"],
     ["./gone", "there is no file"],
     ["./several", "has several programs, a, b, and none has the name of the package, several"],
+    ["./inherited", "none has the name of the package, constructor"],
   ])("%s is refused: %s", async (text, reason) => {
     const folder = await folderWith({
       "data.txt": "",
@@ -86,6 +87,7 @@ describe("a path", () => {
       "empty/README.md": "",
       "gone/extension.yaml": `${manifestText}program: gone\n`,
       "several/package.json": JSON.stringify({ bin: { a: "a.js", b: "b.js" } }),
+      "inherited/package.json": JSON.stringify({ name: "constructor", bin: { a: "a.js", b: "b.js" } }),
     });
     await expectRefusal(resolveIn(folder, text), "not-found", reason);
   });

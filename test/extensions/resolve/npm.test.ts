@@ -155,20 +155,20 @@ test("a package with what it depends on, and no script of it is run", async () =
   expect(await resolver("a").newest(use("@1").package)).toBe("1.2.0");
 });
 
-test("what a package brings itself needs no checksum of its own", async () => {
-  const manifest = { bundleDependencies: ["inner"], bin: "main.js" };
-  const { quick } = await scene({ "@acme/demo": [demo("1.0.0", { manifest })] });
-  expect((await quick("a").resolve(use("@1"), undefined, normally)).extension.version).toBe("1.0.0");
-});
-
-test("what depends on the platform is locked for it alone", async () => {
-  const only = { optionalDependencies: { native: "1.0.0" }, bin: "main.js" };
+test.each([
+  ["what it brings itself needs no checksum", "any", { bundleDependencies: ["inner"] }],
+  [
+    "what depends on the platform is locked for it alone",
+    platform,
+    { optionalDependencies: { native: "1.0.0" } },
+  ],
+])("%s", async (_, locked, more) => {
   const { quick } = await scene({
-    "@acme/demo": [demo("1.0.0", { manifest: only })],
+    "@acme/demo": [demo("1.0.0", { manifest: { bin: "main.js", ...more } })],
     native: [{ version: "1.0.0", files: {}, manifest: { os: ["plan9"] } }],
   });
-  const { locked } = await quick("a").resolve(use("@1.0.0"), undefined, normally);
-  expect(Object.keys(locked?.files ?? {})).toEqual([platform]);
+  const resolved = await quick("a").resolve(use("@1.0.0"), undefined, normally);
+  expect(Object.keys(resolved.locked?.files ?? {})).toEqual([locked]);
 });
 
 test.each([
@@ -262,15 +262,6 @@ test("a program that is none of the package's files is not run", async () => {
   const { quick } = await scene({ "@acme/demo": [demo("1.0.0", { manifest: {}, files })] });
   const work = quick("a").resolve(use("@1"), undefined, normally);
   await expectRefusal(work, "integrity", "is not one of its files");
-});
-
-test("a package with the name of what every object has says which programs it has", async () => {
-  const folder = await temporaryFolder();
-  const bin = { a: "a.js", b: "b.js" };
-  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "constructor", bin }));
-  const text = "has several programs, a, b, and none has the name of the package, constructor";
-  const work = resolverIn(folder).resolve({ package: folder, dir: "/" }, undefined, normally);
-  await expectRefusal(work, "not-found", text);
 });
 
 test("the registries that a project names are heeded, and nothing else of its settings", async () => {

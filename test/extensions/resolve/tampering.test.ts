@@ -4,6 +4,7 @@ import { join, relative, sep } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { LockedExtension } from "../../../src/core/formats/extension/lock-file.ts";
+import { nameChecker } from "../../../src/extensions/resolve/archive.ts";
 import { hashTree, recordedFiles } from "../../../src/extensions/resolve/cache.ts";
 import { readChecksums } from "../../../src/extensions/resolve/releases.ts";
 import {
@@ -23,7 +24,6 @@ import {
   normally,
   platform,
   releaseScene,
-  resolverIn,
   upstreamRelease,
 } from "./resolving.ts";
 
@@ -58,14 +58,7 @@ async function cachedScene(rest: Partial<MirrorRelease> = {}) {
     const before = JSON.parse(await readFile(record, "utf8")) as object;
     await writeFile(record, JSON.stringify({ ...before, ...changes }));
   };
-  /** Changes the program and everything that the record says of it. */
-  const changeAll = async (): Promise<void> => {
-    await writeFile(extension.program, evil);
-    const { signal } = new AbortController();
-    const tree = await hashTree(extension.folder, { executables: new Set(), signal });
-    await changeRecord({ tree: tree.hash, files: recordedFiles(tree) });
-  };
-  return { ...here, extension, locked, file, record, changeRecord, changeAll };
+  return { ...here, extension, locked, file, record, changeRecord };
 }
 
 describe("a changed cache", () => {
@@ -93,22 +86,16 @@ describe("a changed cache", () => {
     await expectRefusal(resolver.pin(use.package, "v1.0.0", locked), "integrity");
   });
 
-  test("a record that was changed with the program does not hide it from the lock", async () => {
-    const { resolve, extension, locked, record, changeRecord } = await cachedScene();
-    const before = await readFile(extension.program, "utf8");
+  test("a program that was changed together with its record is neither run, locked nor pinned", async () => {
+    const { resolver, resolve, extension, locked, file, changeRecord } = await cachedScene();
     await writeFile(extension.program, evil);
-    const text = await readFile(record, "utf8");
-    await writeFile(record, text.replace(hash("sha256", before), hash("sha256", evil)));
-    await changeRecord({ platform: "other" });
-    await expectRefusal(resolve(locked, fromCache), "integrity", "as locked");
-  });
-
-  test("a cache that was changed together with its record is neither locked nor pinned", async () => {
-    const { resolver, resolve, locked, file, changeAll } = await cachedScene();
-    await changeAll();
+    const { signal } = new AbortController();
+    const tree = await hashTree(extension.folder, { executables: new Set(), signal });
+    await changeRecord({ tree: tree.hash, files: recordedFiles(tree) });
+    const asLocked = `${file.tree}, as locked`;
+    await expectRefusal(resolve(locked, fromCache), "integrity", asLocked);
     await expectRefusal(resolve(), "integrity", "as it was fetched now");
-    const pinned = resolver.pin(use.package, "v1.0.0", locked);
-    await expectRefusal(pinned, "integrity", `${file.tree}, as locked`);
+    await expectRefusal(resolver.pin(use.package, "v1.0.0", locked), "integrity", asLocked);
   });
 
   test("nothing that a changed record says gets into a lock that has the version", async () => {
@@ -129,26 +116,26 @@ describe("a changed cache", () => {
     await expectRefusal(resolve(undefined, { frozen: false, offline: true }), "unreachable");
   });
 
-  test.each(["{", `{"package":"github.com/acme/other"}`, ""])(
-    "a damaged record keeps no other version away, is refused for its own, and is listed: %s",
-    async (text) => {
-      const here = await cachedScene();
-      await writeFile(here.record, text);
-      await expectRefusal(here.resolve(here.locked), "integrity", "extension.json is damaged");
-      here.publish(await upstreamRelease("v1.1.0", here.program));
-      const { locked } = await here.resolve();
-      expect(locked?.version).toBe("v1.1.0");
-      await here.resolve(locked, fromCache);
-      const cached = await here.resolver.cached();
-      expect(cached.map(({ version, isDamaged = false }) => [version, isDamaged])).toEqual([
-        ["v1.0.0", true],
-        ["v1.1.0", false],
-      ]);
-      expect(cached[0]).toMatchObject({ package: "github.com/acme/demo", platform, bytes: 0 });
-      for (const version of cached) await here.resolver.remove(version);
-      await here.expectEmptyCache();
-    },
-  );
+  test("a damaged record is refused and listed, and does not affect another version", async () => {
+    const here = await cachedScene();
+    await writeFile(here.record, `{"package":"github.com/acme/other"}`);
+    await expectRefusal(here.resolve(here.locked), "integrity", "extension.json is damaged");
+    here.publish(await upstreamRelease("v1.1.0", here.program));
+    const { locked } = await here.resolve();
+    await here.resolve(locked, fromCache);
+    const cached = await here.resolver.cached();
+    const damaged = {
+      package: "github.com/acme/demo",
+      version: "v1.0.0",
+      platform,
+      bytes: 0,
+      isDamaged: true,
+    };
+    expect(cached).toMatchObject([damaged, { version: "v1.1.0" }]);
+    expect(cached[1]).not.toHaveProperty("isDamaged");
+    for (const version of cached) await here.resolver.remove(version);
+    await here.expectEmptyCache();
+  });
 
   test("nothing outside of it is removed, nor all of it", async () => {
     const { resolver, folder } = await cachedScene();
@@ -179,31 +166,21 @@ describe("a changed cache", () => {
 });
 
 describe("a lock that disagrees", () => {
-  test.each([
-    ["the files", { tree: noHash }],
-    ["the hash of what is fetched", { hash: noHash }],
-  ])("%s", async (_, change) => {
+  const otherHash = `expected ${noHash}, as locked, found sha256:`;
+  const noFile = "is not one of its files";
+
+  test.each<[object, object, string, string]>([
+    [{}, { tree: noHash }, "integrity", otherHash],
+    [{}, { hash: noHash }, "integrity", otherHash],
+    [{}, { name: "../../../../../../../marker" }, "integrity", noFile],
+    [{}, { name: "extension.json" }, "integrity", noFile],
+    [{}, { name: "/bin/sh" }, "integrity", noFile],
+    [{ version: "1.0.0" }, {}, "integrity", "1.0.0, as locked, found v1.0.0"],
+    [{ package: "github.com/evil/demo" }, {}, "invalid-lock", "github.com/evil/demo"],
+  ])("entry %j, file %j", async (entry, change, code, text) => {
     const { resolve, locked, file } = await cachedScene();
-    const other = { ...locked, files: { [platform]: { ...file, ...change } } };
-    await expectRefusal(resolve(other), "integrity", `expected ${noHash}, as locked, found sha256:`);
-  });
-
-  test.each(["../../../../../../../marker", "extension.json", "/bin/sh"])(
-    "a program that is none of the files: %s",
-    async (name) => {
-      const { resolve, locked, file } = await cachedScene();
-      const other = { ...locked, files: { [platform]: { ...file, name } } };
-      const text = `${JSON.stringify(name)}, is not one of its files`;
-      await expectRefusal(resolve(other, fromCache), "integrity", text);
-    },
-  );
-
-  test.each([
-    ["another way to write the version", { version: "1.0.0" }, "integrity", "1.0.0, as locked, found v1.0.0"],
-    ["another package", { package: "github.com/evil/demo" }, "invalid-lock", "github.com/evil/demo"],
-  ])("%s", async (_, change, code, text) => {
-    const { resolve, locked } = await cachedScene();
-    await expectRefusal(resolve({ ...locked, ...change }), code, text);
+    const other = { ...locked, ...entry, files: { [platform]: { ...file, ...change } } };
+    await expectRefusal(resolve(other), code, text);
   });
 
   test("frozen: an entry that says nothing of this platform, nor what the release's checksums are", async () => {
@@ -218,16 +195,15 @@ describe("a lock that disagrees", () => {
 
 describe("a changed release", () => {
   test("other checksums than were locked", async () => {
-    const here = await cachedScene();
-    const changed = await upstreamRelease("v1.0.0", `${here.program}# evil\n`);
-    here.publish(changed);
-    const found = hash("sha256", checksumsOf(changed.files));
-    expect(await expectRefusal(here.elsewhere().resolve(use, here.locked, normally), "integrity")).toBe(
-      `checksums.sha256 of github.com/acme/demo v1.0.0 does not match: expected ${here.locked.checksums}, as locked, found sha256:${found}. Nothing of it was run. The release was changed after it was locked, or the lock was edited. Ask the authors why; if the change is legitimate, remove the entry from mcp-eval.lock and add it again.`,
-    );
-    here.publish({ ...changed, checksums: false, digests: true });
-    const without = here.elsewhere().resolve(use, here.locked, normally);
-    await expectRefusal(without, "integrity", "found a release without any");
+    const { program, publish, elsewhere, locked } = await cachedScene();
+    const changed = await upstreamRelease("v1.0.0", `${program}# evil\n`);
+    const resolve = () => elsewhere().resolve(use, locked, normally);
+    publish(changed);
+    const found = `found sha256:${hash("sha256", checksumsOf(changed.files))}`;
+    const expected = `expected ${locked.checksums}, as locked, ${found}`;
+    await expectRefusal(resolve(), "integrity", "checksums.sha256 of github.com/acme/demo v1.0.0", expected);
+    publish({ ...changed, checksums: false, digests: true });
+    await expectRefusal(resolve(), "integrity", "found a release without any");
   });
 
   test("the same checksums around another file", async () => {
@@ -364,7 +340,7 @@ describe("checksums that do not vouch", () => {
 });
 
 describe("the way here", () => {
-  test("a download that ends early", async () => {
+  test("a download that ends early, with and without an announced length", async () => {
     const { mirror, answer, resolve, expectEmptyCache } = await scene();
     answer(zip, (response) => {
       response.writeHead(200, { "content-length": "1000" });
@@ -372,11 +348,6 @@ describe("the way here", () => {
     });
     await expectRefusal(resolve(), "unreachable", `${zip} could not be fetched: terminated`);
     expect(mirror.requests.filter((path) => path.endsWith(zip))).toHaveLength(2);
-    await expectEmptyCache();
-  });
-
-  test("a download that is shorter than it should be, without saying so", async () => {
-    const { answer, resolve, expectEmptyCache } = await scene();
     answer(zip, (response) => response.end("short"));
     expect(await expectRefusal(resolve(), "integrity")).toMatch(/in 5 of \d+ bytes/);
     await expectEmptyCache();
@@ -391,16 +362,13 @@ describe("the way here", () => {
     expect(other.requests).toEqual([]);
   });
 
-  test.each(["https://example.invalid/x.zip", "http://example.invalid/x.zip", "file:///etc/passwd"])(
-    "a file's address at another source, or not https: %s",
-    async (address) => {
-      const { answer, resolver } = await scene();
-      const asset = { name: zip, browser_download_url: address, digest: noHash };
-      const release = { tag_name: "v1.0.0", assets: [asset] };
-      answer("/tags/v1.0.0", (response) => response.end(JSON.stringify(release)));
-      await expectRefusal(resolver.pin(use.package, "v1.0.0", undefined), "source-not-allowed");
-    },
-  );
+  test("a file's address at another source", async () => {
+    const { answer, resolver } = await scene();
+    const asset = { name: zip, browser_download_url: "https://example.invalid/x.zip", digest: noHash };
+    const release = { tag_name: "v1.0.0", assets: [asset] };
+    answer("/tags/v1.0.0", (response) => response.end(JSON.stringify(release)));
+    await expectRefusal(resolver.pin(use.package, "v1.0.0", undefined), "source-not-allowed");
+  });
 
   test("redirects within the source are followed, but not forever", async () => {
     const { mirror, resolve, elsewhere } = await scene();
@@ -440,28 +408,13 @@ describe("the way here", () => {
     await expectRefusal(resolver.newest(use.package), "unreachable", "the answer is too long");
   });
 
-  test("a mirror that is not https", async () => {
-    const work = resolverIn("/nowhere", { releasesUrl: "http://example.invalid" }).newest(use.package);
-    await expectRefusal(work, "source-not-allowed", "releasesUrl is not https: http://example.invalid/");
-  });
-
-  test.each([
-    ["github.com/acme/demo@v1", ["github.com/other/*", "npm:*"]],
-    ["npm:demo@1", ["github.com/**"]],
-    ["./demo/../../demo", ["./demo/**"]],
-    ["mcpvals:sql", []],
-  ])("%s is asked for nowhere when only %s is allowed", async (text, allowedSources) => {
-    const { mirror, folder, elsewhere } = await scene();
-    const resolver = elsewhere("x", { allowedSources });
-    const work = resolver.resolve({ package: text, dir: folder }, undefined, normally);
-    await expectRefusal(work, "source-not-allowed");
+  test("a source that is not allowed is never asked", async () => {
+    const { mirror, elsewhere } = await scene();
+    const other = elsewhere("x", { allowedSources: ["github.com/other/*", "npm:*"] });
+    await expectRefusal(other.resolve(use, undefined, normally), "source-not-allowed");
     expect(mirror.requests).toEqual([]);
-  });
-
-  test("a source that is allowed", async () => {
-    const { elsewhere } = await scene();
-    const resolver = elsewhere("x", { allowedSources: ["github.com/acme/*"] });
-    expect((await resolver.resolve(use, undefined, normally)).extension.version).toBe("v1.0.0");
+    const allowed = elsewhere("x", { allowedSources: ["github.com/acme/*"] });
+    expect((await allowed.resolve(use, undefined, normally)).extension.version).toBe("v1.0.0");
   });
 });
 
@@ -469,42 +422,50 @@ describe("an archive that does harm", () => {
   const first = executable("demo", "#!/bin/sh\n");
   const link = { name: "out", type: "SymbolicLink", linkpath: "/tmp" } as const;
 
-  /** Members of a tar that are one file with a name of any length. */
+  test.each<[readonly string[], string]>([
+    [["../evil"], "leaves its folder"],
+    [["a/../../evil"], "leaves its folder"],
+    [["a/./evil"], "leaves its folder"],
+    [["/tmp/evil"], "is absolute"],
+    [["a//evil"], "an empty part"],
+    [["C:/evil"], "a colon"],
+    [["a\\..\\evil"], "a backslash"],
+    [["a\u001b[2J"], "a control character"],
+    [["a./evil"], "ends in a dot"],
+    [["a /evil"], "ends in a dot or a space"],
+    [["a/NUL.txt"], "is a device on Windows"],
+    [["a/".repeat(600)], "is too long"],
+    [["a".repeat(256)], "a part that is too long"],
+    [["demo", "DEMO"], `both "demo" and "DEMO"`],
+    [["data", "data"], `both "data"`],
+    [["demo", "demo/x"], `both "demo"`],
+    [["\u00e9", "e\u0301"], "both"],
+  ])("names %j", (names, text) => {
+    const check = nameChecker("it");
+    const last = names.at(-1) ?? "";
+    for (const name of names.slice(0, -1)) expect(check(name, "file")).toBe(name);
+    expect(() => check(last, "file")).toThrow(text);
+  });
+
+  /** A member of a tar with a name of any length. */
   function longName(name: string): ArchiveMember[] {
-    const text = ` path=${name}x\n`;
-    const length = [5, 6].find((digits) => String(Buffer.byteLength(text) + digits).length === digits) ?? 3;
-    const content = `${Buffer.byteLength(text) + length}${text}`;
+    const text = ` path=${name}\n`;
+    const content = `${Buffer.byteLength(text) + 5}${text}`;
     return [{ name: "pax", type: "ExtendedHeader", content }, { name: "x" }];
   }
 
   test.each<[".zip" | ".tgz", string, readonly ArchiveMember[], string]>([
     [".zip", "a name with ..", [first, { name: "../evil" }], "../evil"],
-    [".zip", ".. in the middle", [first, { name: "a/../../evil" }], "evil"],
-    [".zip", "an absolute name", [first, { name: "/tmp/evil" }], "/tmp/evil"],
-    [".zip", "a drive", [first, { name: "C:/evil" }], "C:/evil"],
-    [".zip", "backslashes", [first, { name: "..\\evil" }], "evil"],
     [".zip", "a link", [{ name: "demo", content: "/bin/sh", mode: 0o120777 }], "has a link"],
     [".zip", "a device", [{ name: "demo", mode: 0o020666 }], "neither a file nor a folder"],
     [".zip", "names that differ by case", [first, { name: "DEMO" }], `both "demo" and "DEMO"`],
-    [".zip", "a name twice", [first, { name: "data" }, { name: "data" }], `both "data"`],
-    [".zip", "a file that is a folder", [first, { name: "demo/x" }], `both "demo"`],
-    [".zip", "a device of Windows", [first, { name: "a/NUL.txt" }], "is a device on Windows"],
-    [".zip", "names of another form", [first, { name: "\u00e9" }, { name: "e\u0301" }], "both"],
-    [".zip", "a control character", [first, { name: "a\u001b[2J" }], "a control character"],
-    [".zip", "a dot in the middle", [first, { name: "a/./evil" }], "leaves its folder"],
-    [".zip", "a dot at the end", [first, { name: "a./evil" }], "ends in a dot"],
-    [".zip", "an empty one", [], "has no files"],
+    [".zip", "no member", [], "has no files"],
     [".tgz", "a name with ..", [first, { name: "../evil" }], "../evil"],
-    [".tgz", "an absolute name", [first, { name: "/tmp/evil" }], "/tmp/evil"],
     [".tgz", "a deep name", [first, ...longName("a/".repeat(20_000))], "is too long"],
-    [".tgz", "a long name", [first, ...longName("a".repeat(256))], "is too long"],
-    [".tgz", "a drive", [first, { name: "C:/evil" }], "C:/evil"],
-    [".tgz", "backslashes", [first, { name: "a\\..\\evil" }], "backslash"],
     [".tgz", "a link that leads out", [first, link, { name: "out/evil" }], "a link"],
     [".tgz", "a hard link", [{ name: "demo", type: "Link", linkpath: "/bin/sh" }], "a link"],
     [".tgz", "a device", [first, { name: "null", type: "CharacterDevice" }], "neither"],
     [".tgz", "a pipe", [first, { name: "pipe", type: "FIFO" }], "neither"],
-    [".tgz", "names that differ by case", [first, { name: "Demo" }], `both "demo" and "Demo"`],
   ])("%s: %s", async (ending, _, members, text) => {
     await expectUnsafe(ending, ending === ".zip" ? await zipOf(members) : tarOf(members), text);
   });
