@@ -278,10 +278,13 @@ const mostLevels = 500;
 export class ReadBudget {
   #left = getHeapStatistics().heap_size_limit / 2;
 
-  /** Reads JSON. Throws `store/corrupt` for text over the remaining budget or nested too deeply, and an Error for invalid JSON. */
-  parse(json: Uint8Array): unknown {
+  /**
+   * Reads JSON that is held in memory as often as `copies` says. Throws `store/corrupt` for text over the remaining budget or
+   * nested too deeply, and an Error for invalid JSON.
+   */
+  parse(json: Uint8Array, copies = 1): unknown {
     const { deepest, weight } = new JsonMeter().push(json);
-    this.#left -= weight;
+    this.#left -= weight * copies;
     if (this.#left < 0) {
       throw new McpvalsError("store/corrupt", "the run is too large to read into memory", {
         hint: "Give Node more: NODE_OPTIONS=--max-old-space-size=MEGABYTES.",

@@ -18,6 +18,9 @@ export const defaultRunsFolder = join(".mcpvals", "runs");
 /** In bytes; a longer text exceeds the maximum string length of V8. */
 const largestDocument = 500 * 1024 * 1024;
 
+/** The lists of a document are copied into tables, for the result and for each reporter. */
+const documentCopies = 4;
+
 /** What is known of a run before its first trial. */
 export type RunHead = Pick<RunResult, "id" | "startedAt" | "environment">;
 
@@ -161,7 +164,7 @@ function readDocument<T extends object>(
   { members, budget }: { readonly members: readonly (string & keyof T)[]; readonly budget: ReadBudget },
 ): T {
   try {
-    const document = budget.parse(readRegularFile(join(folder, name), largestDocument));
+    const document = budget.parse(readRegularFile(join(folder, name), largestDocument), documentCopies);
     const isObject = typeof document === "object" && document !== null;
     if (isObject && members.every((key) => Object.hasOwn(document, key))) return document as T;
     throw new Error("it is not a document of a run");

@@ -1,10 +1,12 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Reporter } from "../../src/core/report/reporter.ts";
+import type { Reporter, ReporterOutput } from "../../src/core/report/reporter.ts";
 import { consoleReporter } from "../../src/reporters/console.ts";
 import { brokenRun, failingRun, passingRun, variedRun } from "./runs.ts";
 import { grade, play, request, sampleRun, scripted, toolTest, trialOf, type SampleRun } from "./samples.ts";
 import { captureOutput, Screen, type CaptureOptions, type CapturedOutput } from "./screen.ts";
+
+type StageOptions = CaptureOptions & Pick<ReporterOutput, "notices">;
 
 interface Stage {
   readonly run: SampleRun;
@@ -16,8 +18,11 @@ interface Stage {
   readonly screen: () => string[];
 }
 
-function stage(run: SampleRun, options: CaptureOptions = {}): Stage {
-  const output = captureOutput({ isTerminal: true, ...options });
+function stage(run: SampleRun, { notices, ...options }: StageOptions = {}): Stage {
+  const output = {
+    ...captureOutput({ isTerminal: true, ...options }),
+    ...(notices === undefined ? {} : { notices }),
+  };
   const reporter = consoleReporter(output);
   return {
     run,
@@ -58,6 +63,11 @@ describe("live progress", () => {
       "  ⠙ adds two numbers  get-sum  1.0 s",
       "  1 of 6 trials · 1 passed · 1.1 s",
     ]);
+
+    const step = { phase: "verify", step: "page", name: "the page answers", attempt: 1, input: {} } as const;
+    reporter.onEvent?.({ type: "step.started", stepType: "http", seq: 3, at: 0, trial: "t2", ...step });
+    output.tick();
+    expect(screen().at(-2)).toBe("  ⠙ adds two numbers  checking: the page answers  1.0 s");
 
     await end(1);
     output.pass(100);
@@ -133,6 +143,31 @@ describe("live progress", () => {
     output.pass(1000);
     await reporter.close?.();
     expect(output.writes).toHaveLength(written);
+  });
+
+  it("stands below notices, which are shown at once and stay", async () => {
+    let notice: ((text: string) => void) | undefined;
+    const { run, output, reporter, start, end, screen } = stage(passingRun(), {
+      notices(listener) {
+        notice = listener;
+        return () => (notice = undefined);
+      },
+    });
+    await reporter.onRunStart?.(run.start);
+    await start(0);
+    output.pass(100);
+    notice?.("\nInterrupted: stopping.\nOnce more ends at once.");
+    const told = ["Interrupted: stopping.", "Once more ends at once."];
+    expect(screen().slice(3)).toEqual([
+      ...told,
+      "  ⠙ echo answers what it was told  0.1 s",
+      "  0 of 2 trials · 0.1 s",
+    ]);
+    await end(0);
+    await reporter.onRunEnd?.(run.end);
+    await reporter.close?.();
+    expect(notice).toBeUndefined();
+    expect(screen().slice(3, 6)).toEqual([...told, "  everything"]);
   });
 
   it("redraws nothing while nothing changes", async () => {

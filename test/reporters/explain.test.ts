@@ -134,27 +134,18 @@ it.each<[string, EventBody[], number[][], string[]]>([
   expect(rowsOf(events, ...citations)).toEqual(expected);
 });
 
-it("shows the first of many events and counts the others", () => {
+it("shortens what is long and counts what it leaves out", () => {
   const events = Array.from({ length: 30 }, (_, index) => request(index, `tool-${index}`, {}));
   const rows = rowsOf(
     events,
-    events.map((_, index) => index + 1),
+    [...events.keys()].map((index) => index + 1),
   );
-  expect(rows).toHaveLength(9);
-  expect(rows.at(-1)).toBe(": … and 22 more events");
-});
-
-it("shortens what is long", () => {
-  const rows = rowsOf(
-    [request(1, "echo", { text: "x".repeat(500) }), response(1, textResult("y\n".repeat(50)))],
-    [2],
-  );
-  expect(rows[0]).toMatch(/… \(211 more characters\) \[event 1, 4 ms\]$/u);
-  expect(rows[1]).toBe(`result: ${"y⏎".repeat(8)}… 42 lines more`);
-});
-
-it("says nothing of evidence that is not there", () => {
-  expect(rowsOf([], [1, 2, 3])).toEqual([]);
+  expect([rows.length, rows.at(-1)]).toEqual([9, ": … and 22 more events"]);
+  const long = [request(1, "echo", { text: "x".repeat(500) }), response(1, textResult("y\n".repeat(50)))];
+  expect(rowsOf(long, [2])).toEqual([
+    expect.stringMatching(/… \(211 more characters\) \[event 1, 4 ms\]$/u),
+    `result: ${"y⏎".repeat(8)}… 42 lines more`,
+  ]);
 });
 
 describe("the rows of a check", () => {
@@ -165,67 +156,51 @@ describe("the rows of a check", () => {
     );
   }
 
-  it("shows single values side by side", () => {
-    expect(checked("sunny", "it rains")).toEqual(['expected "sunny"', 'actual "it rains"']);
+  it.each<[string, [Json, Json, string?, string?], string[]]>([
+    ["data in quotes", ["sunny", "it rains"], ['expected "sunny"', 'actual "it rains"']],
+    ["nothing that the reason states", [6, 5, "the number found is 5, expected 6"], []],
+    ["what the reason has as part of a word", [6, 5, "it is 15, expected 6.5"], ["expected 6", "actual 5"]],
+    [
+      "our own words without quotes",
+      ["a file", "nothing", "told", "exists"],
+      ["expected a file", "actual nothing"],
+    ],
+    [
+      "an expectation in words",
+      ["a result", "it broke", "", "call"],
+      ["expected a result", 'actual "it broke"'],
+    ],
+    ["other checks as data", ["a", "b", "", "body equals"], ['expected "a"', 'actual "b"']],
+  ])("show %s", (_, check, rows) => {
+    expect(checked(...check)).toEqual(rows);
   });
 
-  it("does not repeat what the reason states, but is not fooled by parts of words", () => {
-    expect(checked(6, 5, "the number found is 5, expected 6")).toEqual([]);
-    expect(checked(6, 5, "the number found is 15, expected 6.5")).toEqual(["expected 6", "actual 5"]);
-  });
-
-  it("does not quote our own words, as it does data", () => {
-    const rows = (name: string, expected: Json, actual: Json) => checked(expected, actual, "told", name);
-    expect(rows("exists", "a file", "nothing")).toEqual(["expected a file", "actual nothing"]);
-    expect(rows("call", "a result", "it broke")).toEqual(["expected a result", 'actual "it broke"']);
-    expect(rows("body equals", "a file", "nothing")).toEqual(['expected "a file"', 'actual "nothing"']);
-  });
-
-  it("diffs objects in the order of the expected keys, without those nobody asked about", () => {
-    expect(checked({ a: 1, b: { c: 2 } }, { z: 0, b: { d: 1, c: 3 }, a: 1 })).toEqual([
-      "diff - expected  + actual",
-      "diff   {",
-      'diff     "a": 1,',
-      'diff     "b": {',
-      'diff -     "c": 2',
-      'diff +     "c": 3',
-      "diff     }",
-      "diff   }",
-    ]);
-  });
-
-  it("keeps every key where exactly this value was expected", () => {
-    expect(checked({ $equals: { a: 1 } }, { a: 1, b: 2 })).toEqual([
-      "diff - expected  + actual",
-      "diff   {",
-      'diff -   "a": 1',
-      'diff +   "a": 1,',
-      'diff +   "b": 2',
-      "diff   }",
-    ]);
-  });
-
-  it("diffs text of several lines", () => {
-    expect(checked("one\ntwo\nthree", "one\n2\nthree")).toEqual([
-      "diff - expected  + actual",
-      "diff   one",
-      "diff - two",
-      "diff + 2",
-      "diff   three",
-    ]);
-  });
-
-  it("shortens large values and long diffs", () => {
-    const long = Array.from({ length: 100 }, (_, index) => index);
-    const rows = checked(long, []);
-    expect(rows).toHaveLength(2);
-    expect(checked("x", "y".repeat(1000))[1]).toMatch(/… \(402 more characters\)$/u);
-    const diff = checked(
-      long,
-      long.map((value) => value + 1000),
+  it.each<[string, Json, Json, string[]]>([
+    [
+      "objects in the order of the expected keys, without those nobody asked about",
+      { a: 1, b: { c: 2 } },
+      { z: 0, b: { d: 1, c: 3 }, a: 1 },
+      ["  {", '    "a": 1,', '    "b": {', '-     "c": 2', '+     "c": 3', "    }", "  }"],
+    ],
+    [
+      "every key where exactly this value was expected",
+      { $equals: { a: 1 } },
+      { a: 1, b: 2 },
+      ["  {", '-   "a": 1', '+   "a": 1,', '+   "b": 2', "  }"],
+    ],
+    ["text of several lines", "one\ntwo\nthree", "one\n2\nthree", ["  one", "- two", "+ 2", "  three"]],
+  ])("diff %s", (_, expected, actual, lines) => {
+    expect(checked(expected, actual)).toEqual(
+      ["- expected  + actual", ...lines].map((line) => `diff ${line}`),
     );
-    expect(diff).toHaveLength(26);
-    expect(diff.at(-1)).toBe("diff   … 178 more lines");
+  });
+
+  it("are shortened", () => {
+    const long = Array.from({ length: 100 }, (_, index) => index);
+    expect(checked(long, [])).toHaveLength(2);
+    expect(checked("x", "y".repeat(1000))[1]).toMatch(/… \(402 more characters\)$/u);
+    const other = long.map((value) => value + 1000);
+    expect(checked(long, other).slice(25)).toEqual(["diff   … 178 more lines"]);
   });
 });
 

@@ -1,4 +1,4 @@
-import type { EventBody } from "../../src/core/trace/events.ts";
+import type { Check, EventBody } from "../../src/core/trace/events.ts";
 import {
   brokenTrial,
   claude,
@@ -14,6 +14,7 @@ import {
   workflow,
   type SampleRun,
 } from "./samples.ts";
+import { failedCheck, stepEvents } from "./step-runs.ts";
 
 const folder = ".mcpvals/runs/20261121-101500-4f2a";
 
@@ -213,39 +214,18 @@ const searchEvents: EventBody[] = [
   response(1, textResult("3 flights")),
 ];
 
-function stepStarted(): EventBody {
-  return {
-    type: "step.started",
-    phase: "verify",
-    step: "call",
-    stepType: "mcp",
-    attempt: 1,
-    input: { tool: "get-sum", args: {} },
-  };
+function failedCall(request: EventBody, response: EventBody, ...checks: readonly Check[]): EventBody[] {
+  return stepEvents("call", { type: "mcp", input: { tool: "get-sum", args: {} }, checks }, [
+    request,
+    response,
+  ]);
 }
 
-const sumEvents: EventBody[] = [
-  stepStarted(),
+const sumEvents = failedCall(
   request(1, "get-sum", { a: 2, b: 3 }),
   response(1, textResult("The sum of 2 and 3 is 5.")),
-  {
-    type: "step.finished",
-    phase: "verify",
-    step: "call",
-    attempt: 1,
-    outcome: "failed",
-    durationMs: 4,
-    checks: [
-      {
-        name: "result",
-        passed: false,
-        expected: 6,
-        actual: 5,
-        message: "the last number in the text is 5, expected 6",
-      },
-    ],
-  },
-];
+  failedCheck("result", "the last number in the text is 5, expected 6", 6, 5),
+);
 
 const forecast = {
   temperature: 33,
@@ -253,36 +233,14 @@ const forecast = {
   humidity: 82,
   wind: { speed: 3, direction: "NW" },
 };
+const wanted = { conditions: "Sunny", temperature: 33, wind: { speed: 3, direction: "SE" } };
 
-const weatherEvents: EventBody[] = [
-  stepStarted(),
+const weatherEvents = failedCall(
   request(1, "get-structured-content", { location: "New York" }),
   response(1, { structuredContent: forecast, content: [] }),
-  {
-    type: "step.finished",
-    phase: "verify",
-    step: "call",
-    attempt: 1,
-    outcome: "failed",
-    durationMs: 4,
-    checks: [
-      {
-        name: "result",
-        passed: false,
-        expected: { conditions: "Sunny", temperature: 33, wind: { speed: 3, direction: "SE" } },
-        actual: forecast,
-        message: "the result does not contain what was expected: /city is missing",
-      },
-      {
-        name: "latency",
-        passed: false,
-        expected: 100,
-        actual: 240.1,
-        message: "240.1 ms, 100 ms allowed",
-      },
-    ],
-  },
-];
+  failedCheck("result", "the result does not contain what was expected: /city is missing", wanted, forecast),
+  failedCheck("latency", "240.1 ms, 100 ms allowed", 100, 240.1),
+);
 
 const cursedEvents: EventBody[] = [
   request(1, "annotated", { text: "\u001b[31mred" }),

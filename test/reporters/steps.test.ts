@@ -1,230 +1,155 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, it } from "vitest";
-import { validateXML } from "xmllint-wasm";
 import type { SerializedError } from "../../src/core/errors/error.ts";
 import type { Task } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { consoleReporter } from "../../src/reporters/console.ts";
-import { displayWidth } from "../../src/reporters/text.ts";
-import { junitReporter } from "../../src/reporters/junit.ts";
-import {
-  brokenTrial,
-  play,
-  request,
-  response,
-  sampleRun,
-  type SampleRun,
-  type SampleTrial,
-  textResult,
-} from "./samples.ts";
+import { brokenTrial, play, request, response, sampleRun, type SampleTrial, textResult } from "./samples.ts";
 import { captureOutput } from "./screen.ts";
 import { failedCheck, gradedTrial, heldCheck, portableTask, stepEvents } from "./step-runs.ts";
 
-const oracle = { name: "oracle", type: "oracle" };
-const agent = { agent: "oracle" };
-
-async function failingTasks(): Promise<SampleRun> {
-  const [page, rollout, calls, settings] = [
-    portableTask("serve a page", ["started", { id: "page", name: "the page answers" }], {
-      tags: ["http"],
-      difficulty: "easy",
-    }),
-    portableTask("roll out to all hosts", ["hosts", "switch", "absent"]),
-    portableTask("call a tool", ["sum"]),
-    portableTask("write the settings", ["settings", "restart"]),
-  ];
-  const trials = [
-    await gradedTrial(page, pageEvents, agent),
-    await gradedTrial(rollout, rolloutEvents, agent),
-    await gradedTrial(calls, callEvents, agent),
-    await gradedTrial(settings, settingsEvents, agent),
-  ];
-  return sampleRun({ name: "shop", tasks: [page, rollout, calls, settings], trials, agents: [oracle] });
-}
-
-const pageEvents: EventBody[] = [
-  ...stepEvents("started", { checks: [heldCheck("exit code", "it exited with 0")] }),
-  ...[1, 2, 3].flatMap((attempt) =>
-    stepEvents("page", {
-      type: "http",
-      name: "the page answers",
-      attempt,
-      input: { method: "GET", url: "http://127.0.0.1:8080/health", headers: {} },
-      checks: [failedCheck("status", "it is 503", "2xx", 503)],
-    }),
-  ),
-];
-
-const rolloutEvents: EventBody[] = [
-  ...stepEvents(
-    "hosts",
-    {
-      type: "foreach",
-      input: { var: "host", in: ["alpha", "beta"] },
-      checks: [
-        heldCheck("host=alpha up: exit code"),
-        failedCheck("host=beta up: exit code", "it exited with 7, expected 0", 0, 7),
-      ],
-    },
-    [
-      ...stepEvents("hosts[0]/up", { parent: "hosts[0]", checks: [heldCheck("exit code")] }),
-      ...stepEvents("hosts[1]/up", {
-        parent: "hosts[1]",
-        input: { run: "curl --fail http://beta:8080\necho done" },
-        checks: [
-          failedCheck("exit code", "it exited with 7, expected 0: connection refused", 0, {
-            exitCode: 7,
-            stderr: "curl: (7) Failed to connect\nconnection refused",
-          }),
-        ],
-      }),
-    ],
-  ),
-  ...stepEvents(
-    "switch",
-    {
-      type: "anyOf",
-      input: { steps: 2 },
-      checks: [
-        failedCheck("anyOf", "none of 2 alternatives holds: blue: …, green: …", "one of 2 alternatives", []),
-      ],
-    },
-    ["blue", "green"].flatMap((color) =>
-      stepEvents(`switch/${color}`, {
-        type: "file",
-        parent: "switch",
-        input: { path: `${color}.txt` },
-        checks: [failedCheck("exists", "there is no such file", true, false)],
-      }),
-    ),
-  ),
-  ...stepEvents(
-    "absent",
-    {
-      type: "not",
-      input: { steps: 1 },
-      checks: [failedCheck("not", "it holds: old: exit code: it exited with 0", "does not hold", "holds")],
-    },
-    stepEvents("absent/old", { parent: "absent", checks: [heldCheck("exit code", "it exited with 0")] }),
-  ),
-];
-
-const callEvents: EventBody[] = stepEvents(
-  "sum",
-  {
-    type: "mcp",
-    input: { tool: "get-sum", args: { a: 2, b: 3 } },
-    checks: [failedCheck("text", 'does not contain "6"', "6", "The sum of 2 and 3 is 5.")],
-  },
-  [request(1, "get-sum", { a: 2, b: 3 }), response(1, textResult("The sum of 2 and 3 is 5."))],
-);
-
-const settingsEvents: EventBody[] = [
-  ...stepEvents("settings", {
-    type: "file",
-    input: { path: "settings.ini" },
-    checks: [
-      failedCheck("content", "is another text", "[a]\nport = 80\nname = x\n", "[a]\nport = 81\nname = x\n"),
-      failedCheck("json $.a", "differs at $.a.port", { port: 80, tags: ["x"] }, { port: 81, tags: ["x"] }),
-    ],
-  }),
-  ...stepEvents("restart", {
-    outcome: "failed",
-    ignored: true,
-    checks: [failedCheck("exit code", "it exited with 5, expected 0", 0, 5)],
-  }),
-  ...stepEvents("drop", {
-    phase: "cleanup",
-    outcome: "error",
-    ignored: true,
-    error: { code: "step/cannot-run", kind: "environment", message: "no such program: dropdb" },
-  }),
-];
-
-async function otherTasks(): Promise<SampleRun> {
-  const [broken, late, ...lacking] = [
-    portableTask("needs a database", ["rows"]),
-    portableTask("waits for the queue", ["queue"]),
-    portableTask("asks the cluster", ["pods"]),
-    portableTask("rolls back", ["pods"]),
-  ];
-  const passed = portableTask("reads the file", ["content"]);
-  const setupFailed = {
-    code: "task/setup-failed",
-    kind: "environment",
-    message: "setup failed: create the schema: exit code: it exited with 1, expected 0: no such table",
-  } as const;
-  const timeout = {
-    code: "step/timeout",
-    kind: "timeout",
-    message: "step queue: it took longer than 500 ms",
-  } as const;
-  const missing = {
-    code: "task/missing-requirement",
-    kind: "environment",
-    message: "requirements not met: command kubectl",
-  } as const;
-  return sampleRun({
-    name: "shop",
-    tasks: [broken, late, ...lacking, passed],
-    agents: [oracle],
-    trials: [
-      brokenTrial(broken, setupFailed, { ...agent, events: setupEvents }),
-      brokenTrial(late, timeout, { ...agent, events: lateEvents }),
-      ...lacking.map((task) => skippedTrial(task, missing)),
-      await gradedTrial(passed, passedEvents, agent),
-    ],
-  });
-}
-
-function skippedTrial(task: Task, error: SerializedError): SampleTrial {
-  const { result, events } = brokenTrial(task, error, agent);
-  return { result: { ...result, verdict: "skip" }, events };
-}
-
-const setupEvents: EventBody[] = stepEvents("setup[0]", {
-  phase: "setup",
-  name: "create the schema",
-  input: { run: "psql --file schema.sql" },
-  checks: [
-    failedCheck("exit code", "it exited with 1, expected 0: no such table", 0, {
-      exitCode: 1,
-      stderr: "connected\nno such table",
-    }),
-  ],
-});
-
-const lateEvents: EventBody[] = [
-  ...stepEvents("ready", { checks: [heldCheck("exit code")] }),
-  ...stepEvents("queue", {
-    type: "http",
-    outcome: "timeout",
-    input: { method: "GET", url: "http://127.0.0.1:1/queue" },
-    error: { code: "step/timeout", kind: "timeout", message: "step queue: it took longer than 500 ms" },
-  }),
-];
-
-const passedEvents: EventBody[] = [
-  ...stepEvents("content", { attempt: 1, checks: [failedCheck("exists", "it is not there", true, false)] }),
-  ...stepEvents("content", { attempt: 2, checks: [heldCheck("exists", "it is there")] }),
-];
-
-async function printed(run: SampleRun): Promise<string> {
+/** The console's report of trials of tasks with steps. */
+async function printed(
+  ...trials: readonly (readonly [Task, SampleTrial | Promise<SampleTrial>])[]
+): Promise<string> {
   const output = captureOutput();
+  const run = sampleRun({
+    name: "shop",
+    tasks: trials.map(([task]) => task),
+    trials: await Promise.all(trials.map(([, trial]) => trial)),
+    agents: [{ name: "oracle", type: "oracle" }],
+  });
   await play(run, consoleReporter(output));
   return output.text();
 }
 
-/** The text between the first line break and the end of a template. */
-function whole(template: string): string {
-  return template.slice(1);
+function graded(
+  name: string,
+  verify: Parameters<typeof portableTask>[1],
+  ...events: readonly EventBody[]
+): [Task, Promise<SampleTrial>] {
+  const task = portableTask(name, verify);
+  return [task, gradedTrial(task, events)];
 }
 
+function broken(
+  name: string,
+  verify: readonly string[],
+  error: SerializedError,
+  ...events: readonly EventBody[]
+): [Task, SampleTrial] {
+  const task = portableTask(name, verify);
+  return [task, brokenTrial(task, error, { agent: "oracle", events })];
+}
+
+const noUpstream = failedCheck("exit code", "it exited with 7, expected 0: connection refused", 0, {
+  exitCode: 7,
+  stderr: "curl: (7) Failed to connect\nconnection refused",
+});
+
 it("tells of each failed step its name, its place, what it worked with, and what was expected and there", async () => {
-  expect(await printed(await failingTasks())).toBe(
-    whole(String.raw`
-mcpvals 0.1.0  shop
+  const text = await printed(
+    graded(
+      "serve a page",
+      ["started", ["page", "the page answers"]],
+      ...stepEvents("started", { checks: [heldCheck("exit code", "it exited with 0")] }),
+      ...[1, 2, 3].flatMap((attempt) =>
+        stepEvents("page", {
+          type: "http",
+          name: "the page answers",
+          attempt,
+          input: { method: "GET", url: "http://127.0.0.1:8080/health", headers: {} },
+          checks: [failedCheck("status", "it is 503", "2xx", 503)],
+        }),
+      ),
+    ),
+    graded(
+      "roll out to all hosts",
+      ["hosts", "switch", "absent"],
+      ...stepEvents(
+        "hosts",
+        {
+          type: "foreach",
+          input: { var: "host", in: ["alpha", "beta"] },
+          checks: [heldCheck("alpha"), failedCheck("beta", "it exited with 7, expected 0", 0, 7)],
+        },
+        [
+          ...stepEvents("hosts[0]/up", { parent: "hosts[0]", checks: [heldCheck("exit code")] }),
+          ...stepEvents("hosts[1]/up", {
+            parent: "hosts[1]",
+            input: { run: "curl --fail http://beta:8080\necho done" },
+            checks: [noUpstream],
+          }),
+        ],
+      ),
+      ...stepEvents(
+        "switch",
+        {
+          type: "anyOf",
+          input: { steps: 2 },
+          checks: [failedCheck("anyOf", "none of 2 alternatives holds", 1, [])],
+        },
+        ["blue", "green"].flatMap((color) =>
+          stepEvents(`switch/${color}`, {
+            type: "file",
+            parent: "switch",
+            input: { path: `${color}.txt` },
+            checks: [failedCheck("exists", "there is no such file", true, false)],
+          }),
+        ),
+      ),
+      ...stepEvents(
+        "absent",
+        {
+          type: "not",
+          input: { steps: 1 },
+          checks: [
+            failedCheck("not", "it holds: old: exit code: it exited with 0", "does not hold", "holds"),
+          ],
+        },
+        stepEvents("absent/old", { parent: "absent", checks: [heldCheck("exit code", "it exited with 0")] }),
+      ),
+    ),
+    graded(
+      "call a tool",
+      ["sum"],
+      ...stepEvents(
+        "sum",
+        {
+          type: "mcp",
+          input: { tool: "get-sum", args: { a: 2, b: 3 } },
+          checks: [failedCheck("text", 'does not contain "6"', "6", "The sum of 2 and 3 is 5.")],
+        },
+        [request(1, "get-sum", { a: 2, b: 3 }), response(1, textResult("The sum of 2 and 3 is 5."))],
+      ),
+    ),
+    graded(
+      "write the settings",
+      ["settings", "restart"],
+      ...stepEvents("settings", {
+        type: "file",
+        input: { path: "settings.ini" },
+        checks: [
+          failedCheck(
+            "content",
+            "is another text",
+            "[a]\nport = 80\nname = x\n",
+            "[a]\nport = 81\nname = x\n",
+          ),
+          failedCheck(
+            "json $.a",
+            "differs at $.a.port",
+            { port: 80, tags: ["x"] },
+            { port: 81, tags: ["x"] },
+          ),
+        ],
+      }),
+      ...stepEvents("restart", {
+        ignored: true,
+        checks: [failedCheck("exit code", "it exited with 5, expected 0", 0, 5)],
+      }),
+    ),
+  );
+  expect(text).toBe(String.raw`mcpvals 0.1.0  shop
 4 tasks · agent oracle (the task's own solution, not a model)
 
   ✗ serve a page               41 ms
@@ -290,19 +215,67 @@ Failed
 Warnings
 
   - write the settings: verify step "restart" failed, which changes no verdict: exit code: it exited with 5, expected 0
-  - write the settings: cleanup step "drop" could not act: no such program: dropdb
 
   4 failed · 4 trials in 3.2 s · no model took part
 
   FAIL   exit 1
-`),
-  );
+`);
 });
 
 it("tells of a trial that broke which step broke it, and of skipped ones what they lack, once", async () => {
-  expect(await printed(await otherTasks())).toBe(
-    whole(String.raw`
-mcpvals 0.1.0  shop
+  const message = "setup failed: create the schema: exit code: it exited with 1, expected 0: no such table";
+  const late = {
+    code: "step/timeout",
+    kind: "timeout",
+    message: "step queue: it took longer than 500 ms",
+  } as const;
+  const lacking = ["asks the cluster", "rolls back"].map((name) => {
+    const reason = "requirements not met: command kubectl";
+    const [task, { result, events }] = broken(name, ["pods"], {
+      code: "task/missing-requirement",
+      kind: "environment",
+      message: reason,
+    });
+    return [task, { result: { ...result, verdict: "skip" }, events }] as const;
+  });
+  const text = await printed(
+    broken(
+      "needs a database",
+      ["rows"],
+      { code: "task/setup-failed", kind: "environment", message },
+      ...stepEvents("setup[0]", {
+        phase: "setup",
+        name: "create the schema",
+        input: { run: "psql --file schema.sql" },
+        checks: [
+          failedCheck("exit code", "it exited with 1, expected 0: no such table", 0, {
+            exitCode: 1,
+            stderr: "connected\nno such table",
+          }),
+        ],
+      }),
+    ),
+    broken(
+      "waits for the queue",
+      ["queue"],
+      late,
+      ...stepEvents("ready", { checks: [heldCheck("exit code")] }),
+      ...stepEvents("queue", {
+        type: "http",
+        outcome: "timeout",
+        input: { method: "GET", url: "http://127.0.0.1:1/queue" },
+        error: late,
+      }),
+    ),
+    ...lacking,
+    graded(
+      "reads the file",
+      ["content"],
+      ...stepEvents("content", { checks: [failedCheck("exists", "it is not there", true, false)] }),
+      ...stepEvents("content", { attempt: 2, checks: [heldCheck("exists", "it is there")] }),
+    ),
+  );
+  expect(text).toBe(String.raw`mcpvals 0.1.0  shop
 5 tasks · agent oracle (the task's own solution, not a model)
 
   ! needs a database         41 ms  task/setup-failed
@@ -336,31 +309,29 @@ Skipped
 
   INCOMPLETE   exit 3
   Incomplete: 0 failed, 2 not evaluated (1 error, 1 timeout).
-`),
-  );
+`);
 });
 
 it("leaves it to the message what a program found that judges by itself, every line of it", async () => {
-  const rows = "the rows differ (- expected, + found):\n   a\n-  2\n+  1";
-  const expectRows = stepEvents("rows", {
+  const rows = stepEvents("rows", {
     type: "extension",
     input: { extension: "db", operation: "expect", args: { sql: "SELECT a FROM t" } },
-    checks: [failedCheck("db.expect", rows, true, false)],
+    checks: [
+      failedCheck("db.expect", "the rows differ (- expected, + found):\n   a\n-  2\n+  1", true, false),
+    ],
   });
-  const script = stepEvents("look", {
+  const look = stepEvents("look", {
     type: "script",
     checks: [failedCheck("tidy", "there is dust", true, false)],
   });
-  const isReady = stepEvents("ready", {
+  const ready = stepEvents("ready", {
     type: "http",
     checks: [failedCheck("body $.ready", "it differs", true, false)],
   });
-  const [one, all] = [portableTask("one", ["rows"]), portableTask("all", ["rows", "look", "ready"])];
-  const trials = [
-    await gradedTrial(one, expectRows, agent),
-    await gradedTrial(all, [...expectRows, ...script, ...isReady], agent),
-  ];
-  const shown = await printed(sampleRun({ name: "shop", tasks: [one, all], trials, agents: [oracle] }));
+  const shown = await printed(
+    graded("one", ["rows"], ...rows),
+    graded("all", ["rows", "look", "ready"], ...rows, ...look, ...ready),
+  );
   expect(shown.slice(shown.indexOf("Failed"), shown.indexOf("  2 failed")).replaceAll(/ +$/gm, "")).toBe(
     `Failed
 
@@ -389,46 +360,4 @@ it("leaves it to the message what a program found that judges by itself, every l
 
 `,
   );
-});
-
-it("writes the same into JUnit, with the task's file", async () => {
-  const output = captureOutput();
-  await play(await failingTasks(), junitReporter(output));
-  expect(output.text()).toContain(
-    whole(String.raw`
-    <testcase name="serve a page" classname="shop.tasks" file="/srv/tasks/serve a page/task.yaml" time="0.041">
-      <failure type="verify-steps" message="verify-steps: the page answers: status: it is 503 (3 attempts)">verify-steps 0.50  the page answers: status: it is 503 (3 attempts)
-  step      the page answers  (http in verify, 3 attempts in 20 ms, event 9)
-  input     GET http://127.0.0.1:8080/health
-  expected  "2xx"</failure>
-    </testcase>
-`),
-  );
-  const schema = readFileSync(join(import.meta.dirname, "../fixtures/junit.xsd"), "utf8");
-  expect((await validateXML({ xml: output.text(), schema })).errors).toEqual([]);
-});
-
-it.each([80, 120])("fits into a terminal of %i columns", async (columns) => {
-  for (const run of [await failingTasks(), await otherTasks()]) {
-    const output = captureOutput({ isTerminal: true, columns });
-    await play(run, consoleReporter(output));
-    const end = output.text().slice(output.text().search(/\n(?:Failed\n|Errors {2})/));
-    expect(end).toContain("step      ");
-    const widest = Math.max(...end.split("\n").map((line) => displayWidth(line)));
-    expect(widest).toBeLessThanOrEqual(columns);
-  }
-});
-
-it("says on a terminal which step is at work", async () => {
-  const output = captureOutput({ isTerminal: true, columns: 80 });
-  const reporter = consoleReporter(output);
-  const run = await failingTasks();
-  await reporter.onRunStart?.(run.start);
-  const [first] = run.start.plan.trials;
-  if (first !== undefined) await reporter.onTrialStart?.(first);
-  const [started] = stepEvents("page", { type: "http", name: "the page answers" });
-  if (started !== undefined) reporter.onEvent?.({ seq: 1, at: 0, trial: "t1", ...started });
-  output.tick();
-  expect(output.text()).toContain("checking: the page answers");
-  await reporter.close?.();
 });

@@ -4,6 +4,7 @@ import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { getHeapStatistics } from "node:v8";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Plan } from "../../src/core/plan/plan.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
@@ -195,6 +196,16 @@ describe("a damaged folder", () => {
         message: `${name} in ${folder} cannot be read: it is not a document of a run`,
       });
     }
+  });
+
+  it("whose plan would take too much memory is refused", async () => {
+    const folder = await write();
+    const lists = "[],".repeat(getHeapStatistics().heap_size_limit / 600);
+    await writeFile(join(folder, "plan.json"), `{"agents":[],"trials":[],"tasks":[${lists}[]]}`);
+    await expect(readRun(runs, "latest")).rejects.toMatchObject({
+      code: "store/corrupt",
+      message: "the run is too large to read into memory",
+    });
   });
 
   it("with half a last line is read without it", async () => {
