@@ -15,7 +15,7 @@ async function printed(
   const run = sampleRun({
     name: "shop",
     tasks: trials.map(([task]) => task),
-    trials: await Promise.all(trials.map(([, trial]) => trial)),
+    trials: await Promise.all(trials.map(async ([, trial]) => await trial)),
     agents: [{ name: "oracle", type: "oracle" }],
   });
   await play(run, consoleReporter(output));

@@ -136,7 +136,7 @@ describe("calls", () => {
 
   it('with the ids 1 and "1" are two', () => {
     const { trial, send, receive } = trialWithMessages();
-    for (const id of [1, "1"]) send({ id, method: "tools/call", params: { name: `${typeof id}` } });
+    for (const id of [1, "1"]) send({ id, method: "tools/call", params: { name: typeof id } });
     receive({ id: "1", result: textResult("text id") });
     expect(outcomes(trial)).toEqual([
       ["number", unanswered],
