@@ -57,10 +57,8 @@ export interface StepKind<S extends Shape = Shape, I extends InnerList = InnerLi
   readonly dotted?: StepForm;
   /** The only phases that it may stand in; absent: all. */
   readonly phases?: readonly string[];
-  /** What its texts are, by their keys in the body, `*` for every member; all others are plain texts. */
+  /** What its values with templates are, by their paths in the model; see {@link TextPath}. */
   readonly texts: Readonly<Record<string, TextRole<S>>>;
-  /** Keys of the body in which templates are not replaced. */
-  readonly plainKeys?: readonly string[];
   /** Keys of what it sends, which a program or server might only repeat. */
   readonly given?: readonly string[];
   /** What its `outputs` may use. */
@@ -87,20 +85,69 @@ interface InnerOutcome {
   readonly counts: boolean;
 }
 
-/** What a text of a step is. */
-export type TextRole<S extends Shape = Shape> =
-  | {
-      readonly role: "text";
-      /** A path that must not leave the task's folder; `file`: of a file that exists. */
-      readonly path?: "inside" | "file";
-      /** `key` is the last key of the text's path; `isStatic`: whether a text has no template. */
-      place(
-        step: Fields<S>,
-        at: { readonly key: string; readonly isStatic: (text: string) => boolean },
-      ): FindPlace | "shell";
-    }
-  /** A text that is the same in every trial proves nothing. */
-  | { readonly role: "judged text" | "text expectation" | "JSON expectations" | "JSON Schema" };
+/**
+ * How the templates in a value of a step are replaced, and what is checked of it at load. Both follow the same rule about
+ * where a value from outside may stand.
+ */
+export type TextRole<S extends Shape = Shape> = TextPlace<S> | ValueRole;
+
+interface WrittenAs {
+  /** Its keys in the body, where they are not its path in the model. */
+  readonly key?: string;
+}
+
+interface TextPlace<S extends Shape> extends WrittenAs {
+  readonly role: "text";
+  /** A path that must not leave the task's folder; `file`: of a file that exists. */
+  readonly path?: "inside" | "file";
+  /** `key` is the last key of the text's path; `resolve` replaces the templates of a text, or gives undefined at load. */
+  place(
+    step: Fields<S>,
+    at: { readonly key: string; readonly resolve: (text: string) => string | undefined },
+  ): FindPlace | "shell";
+}
+
+interface ValueRole extends WrittenAs {
+  /**
+   * `fixed`: no templates. `wanted`: must not become empty. `judged text`: one that is the same in every trial proves nothing.
+   * `items`: those of a loop.
+   */
+  readonly role:
+    | "fixed"
+    | "wanted"
+    | "judged text"
+    | "text expectation"
+    | "JSON expectations"
+    | "JSON"
+    | "JSON Schema"
+    | "items";
+}
+
+/** The paths of all values in fields of the model that may have templates; `*` is every member of a table. */
+type TextPath<T> = T extends unknown
+  ? { [K in keyof T & string]-?: ValuePath<T[K], K> }[keyof T & string]
+  : never;
+
+type ValuePath<T, P extends string> = [Json] extends [T]
+  ? P
+  : T extends string
+    ? string extends T
+      ? P
+      : never
+    : T extends readonly (infer U)[]
+      ? ValuePath<U, P>
+      : T extends object
+        ? MemberPath<T, P>
+        : never;
+
+/** Of expectations, which are expanded as a whole, and of tables and other objects, which are not. */
+type MemberPath<T extends object, P extends string> = string extends keyof T
+  ? [Json] extends [T[keyof T]]
+    ? P
+    : ValuePath<T[keyof T], `${P}.*`>
+  : "matches" extends keyof T
+    ? P
+    : `${P}.${TextPath<T>}`;
 
 /** How the body of a step is written. */
 export interface StepForm {
@@ -126,21 +173,24 @@ interface FormOf<S extends Shape, B extends z.ZodType<CommonBody>> {
 /** Lets optional members be undefined: these are left out. */
 type WithUndefined<T> = { readonly [K in keyof T]: {} extends Pick<T, K> ? T[K] | undefined : T[K] };
 
-function stepKind<
-  S extends Shape,
-  B extends z.ZodType<CommonBody>,
-  D extends z.ZodType<CommonBody> = B,
-  I extends InnerList = never,
->({
-  schema,
-  build,
-  dotted,
-  inner = [],
-  ...rest
-}: Omit<StepKind<S, I>, "form" | "dotted" | "inner"> &
-  FormOf<S, B> & { readonly dotted?: FormOf<S, D>; readonly inner?: readonly I[] }): StepKind<S, I> {
-  const form = formOf({ schema, build });
-  return { ...rest, inner, form, ...(dotted === undefined ? {} : { dotted: formOf(dotted) }) };
+/** Makes a kind of step with some fields in the model. */
+function stepKind<S extends Shape>(model: S) {
+  return <B extends z.ZodType<CommonBody>, D extends z.ZodType<CommonBody> = B, I extends InnerList = never>({
+    schema,
+    build,
+    dotted,
+    inner = [],
+    ...rest
+  }: Omit<StepKind<S, I>, "model" | "form" | "dotted" | "inner" | "texts"> &
+    FormOf<S, B> & {
+      readonly dotted?: FormOf<S, D>;
+      readonly inner?: readonly I[];
+      /** A value with templates that has no role is an error of the compiler. */
+      readonly texts: { readonly [P in TextPath<Fields<S>>]: TextRole<S> };
+    }): StepKind<S, I> => {
+    const form = formOf({ schema, build });
+    return { ...rest, model, inner, form, ...(dotted === undefined ? {} : { dotted: formOf(dotted) }) };
+  };
 }
 
 function formOf<S extends Shape, B extends z.ZodType<CommonBody>>({ schema, build }: FormOf<S, B>): StepForm {
@@ -384,10 +434,11 @@ const env = variables
 
 // What texts are, and what outputs may use.
 
-function placed<S extends Shape>(find: FindPlace, path?: "inside" | "file"): TextRole<S> {
-  return { role: "text", place: () => find, ...(path === undefined ? {} : { path }) };
+function placed(find: FindPlace, more: Pick<TextPlace<Shape>, "path" | "key"> = {}): TextRole {
+  return { role: "text", place: () => find, ...more };
 }
 
+const plainText = placed(inText);
 const variable: TextRole = { role: "text", place: (_, { key }) => inVariable(key) };
 const textRole = { role: "text expectation" } as const;
 
@@ -400,19 +451,18 @@ export const answerValues = { result: any, text: plain };
 // The kinds.
 
 const command = stepKind({
+  run: text.describe("The shell command line."),
+  shell: text.describe("Absent: the variable SHELL, else `/bin/sh`.").exactOptional(),
+  workdir: text.describe("Relative to the task's folder.").exactOptional(),
+  env: texts,
+  stdin: text.exactOptional(),
+  expect: z.strictObject({
+    exitCode: z.int(),
+    stdout: textExpectationModel.exactOptional(),
+    stderr: textExpectationModel.exactOptional(),
+  }),
+})({
   summary: "Runs a shell command line.",
-  model: {
-    run: text.describe("The shell command line."),
-    shell: text.describe("Absent: the variable SHELL, else `/bin/sh`.").exactOptional(),
-    workdir: text.describe("Relative to the task's folder.").exactOptional(),
-    env: texts,
-    stdin: text.exactOptional(),
-    expect: z.strictObject({
-      exitCode: z.int(),
-      stdout: textExpectationModel.exactOptional(),
-      stderr: textExpectationModel.exactOptional(),
-    }),
-  },
   schema: closedObject({
     run: filledText.describe("The shell command line, or several lines."),
     shell: optional(filledText, "The shell.", "the variable `SHELL`, else `/bin/sh`"),
@@ -449,12 +499,15 @@ const command = stepKind({
   texts: {
     run: {
       role: "text",
-      place: ({ shell }, { isStatic }) =>
-        shell !== undefined && isStatic(shell) && !isShell(shell) ? inProgramText(shell) : "shell",
+      place: ({ shell }, { resolve }) => {
+        const program = shell === undefined ? undefined : resolve(shell);
+        return program === undefined || isShell(program) ? "shell" : inProgramText(program);
+      },
     },
     shell: placed(inProgramName),
-    workdir: placed(inFilePath, "inside"),
+    workdir: placed(inFilePath, { path: "inside" }),
     "env.*": variable,
+    stdin: plainText,
     "expect.stdout": textRole,
     "expect.stderr": textRole,
   },
@@ -476,18 +529,17 @@ const status = z.union([
 const presentJson = z.custom<Json>((value) => value !== undefined, { error: "any JSON value" });
 
 const http = stepKind({
+  url: text,
+  method: text,
+  headers: texts,
+  body: z.union([z.strictObject({ text }), z.strictObject({ json })]).exactOptional(),
+  expect: z.strictObject({
+    status: z.array(z.union([z.int(), text])).describe("Alternatives; empty: any."),
+    headers: z.record(text, textExpectationModel).exactOptional(),
+    body: textExpectationModel.exactOptional(),
+  }),
+})({
   summary: "Sends one HTTP request.",
-  model: {
-    url: text,
-    method: text,
-    headers: texts,
-    body: z.union([z.strictObject({ text }), z.strictObject({ json })]).exactOptional(),
-    expect: z.strictObject({
-      status: z.array(z.union([z.int(), text])).describe("Alternatives; empty: any."),
-      headers: z.record(text, textExpectationModel).exactOptional(),
-      body: textExpectationModel.exactOptional(),
-    }),
-  },
   schema: closedObject({
     url: filledText.describe("URL, starting with `http://` or `https://`."),
     method: filledText.default("GET").describe("HTTP method."),
@@ -528,11 +580,15 @@ const http = stepKind({
   texts: {
     url: placed(inUrl),
     method: placed(nowhere("where the method of a request is named")),
-    body: {
+    "headers.*": plainText,
+    "body.json": { role: "JSON" },
+    "body.text": {
       role: "text",
+      key: "body",
       place: ({ body, headers }) =>
         body !== undefined && "text" in body ? inBody(body.text, headers) : inText,
     },
+    "expect.status": { role: "fixed" },
     "expect.headers.*": textRole,
     "expect.body": textRole,
   },
@@ -593,20 +649,19 @@ function fileUseError(value: unknown): string {
 }
 
 const file = stepKind({
+  path: text.describe("Relative to the task's folder."),
+  action: z.discriminatedUnion("kind", [
+    z.strictObject({ kind: z.literal("create"), content: text, mode: z.int() }),
+    z.strictObject({ kind: z.literal("remove") }),
+    z.strictObject({
+      kind: z.literal("check"),
+      exists: z.boolean(),
+      mode: z.int().describe("Permission bits.").exactOptional(),
+      content: textExpectationModel.exactOptional(),
+    }),
+  ]),
+})({
   summary: "Creates, removes or checks a file.",
-  model: {
-    path: text.describe("Relative to the task's folder."),
-    action: z.discriminatedUnion("kind", [
-      z.strictObject({ kind: z.literal("create"), content: text, mode: z.int() }),
-      z.strictObject({ kind: z.literal("remove") }),
-      z.strictObject({
-        kind: z.literal("check"),
-        exists: z.boolean(),
-        mode: z.int().describe("Permission bits.").exactOptional(),
-        content: textExpectationModel.exactOptional(),
-      }),
-    ]),
-  },
   schema: closedObject({
     path: filledText.describe("Relative to the task's folder, or inside `{workspace}`."),
     content: optional(z.string(), "Creates the file with this content, and missing parent folders."),
@@ -651,22 +706,20 @@ const file = stepKind({
     const check = { exists, mode: bits, content: isEmpty ? undefined : wanted };
     return { path, action: { kind: "check" as const, ...withoutUndefined(check) } };
   },
-  texts: { path: placed(inFilePath, "inside"), expect: textRole },
-  plainKeys: ["mode"],
+  texts: { path: placed(inFilePath, { path: "inside" }), "action.content": { ...textRole, key: "expect" } },
   values: ({ action }): Readonly<Record<string, HasNames>> =>
     action.kind === "remove" ? {} : { content: plain },
   canFail: ({ action }) => action.kind === "check",
 });
 
 const llm = stepKind({
+  contains: text.exactOptional(),
+  exact: text.exactOptional(),
+  rubric: text.exactOptional(),
+  input: text.describe("The text to judge; absent: the agent's output.").exactOptional(),
+})({
   summary: "Asks the judge about a text; only in verify.",
   phases: ["verify"],
-  model: {
-    contains: text.exactOptional(),
-    exact: text.exactOptional(),
-    rubric: text.exactOptional(),
-    input: text.describe("The text to judge; absent: the agent's output.").exactOptional(),
-  },
   schema: closedObject({
     contains: optional(filledText, "What the text must say, in any wording."),
     exact: optional(filledText, "What the text must say, and nothing else."),
@@ -689,23 +742,27 @@ const llm = stepKind({
         "Asks the eval's judge about a text; only in verify. At least one of `contains`, `exact` and `rubric`. Its `outputs` may use `{score}` and `{reason}`.",
     }),
   build: ({ contains, exact, rubric, input }) => ({ contains, exact, rubric, input }),
-  texts: { rubric: placed(inRubric), input: { role: "judged text" } },
+  texts: {
+    contains: { role: "wanted" },
+    exact: { role: "wanted" },
+    rubric: placed(inRubric),
+    input: { role: "judged text" },
+  },
   values: () => ({ score: plain, reason: plain }),
 });
 
 const protocols = z.enum(["exit-code", "json"]);
 
 const script = stepKind({
+  source: z.union([z.strictObject({ file: text }), z.strictObject({ inline: text })]),
+  args: z.array(text),
+  env: texts,
+  protocol: protocols,
+  workdir: z
+    .enum(["task", "script"])
+    .describe("The working folder: the task's folder, or that of the script."),
+})({
   summary: "Runs a program of the task.",
-  model: {
-    source: z.union([z.strictObject({ file: text }), z.strictObject({ inline: text })]),
-    args: z.array(text),
-    env: texts,
-    protocol: protocols,
-    workdir: z
-      .enum(["task", "script"])
-      .describe("The working folder: the task's folder, or that of the script."),
-  },
   schema: closedObject({
     file: optional(
       filledText,
@@ -743,17 +800,18 @@ const script = stepKind({
     workdir: "task" as const,
   }),
   texts: {
-    file: placed(inProgramName, "file"),
-    inline: {
+    "source.file": placed(inProgramName, { path: "file", key: "file" }),
+    "source.inline": {
       role: "text",
+      key: "inline",
       place: ({ source }) => {
         const program = "inline" in source ? scriptProgram(source.inline) : undefined;
         return program === undefined || isShell(program) ? "shell" : inProgramText(program);
       },
     },
+    args: plainText,
     "env.*": variable,
   },
-  plainKeys: ["protocol"],
   values: ({ protocol }) => (protocol === "json" ? { ...printed, outputs: any } : printed),
   program: ({ source, protocol }, read) => {
     const content = "inline" in source ? source.inline : read(source.file);
@@ -822,35 +880,34 @@ const mcpFields = {
 const mcpOutputs = "Its `outputs` may use `{result}` and `{text}`.";
 
 const mcp = stepKind({
+  server: text.describe("Absent: the server that has the tool, or the only server.").exactOptional(),
+  request: mcpRequestModel,
+  expect: z.strictObject({
+    result: json.describe("In a tool test; absent: any result passes.").exactOptional(),
+    error: text
+      .describe("In a tool test: the call must fail with an error that contains this text, ignoring case.")
+      .exactOptional(),
+    maxLatencyMs: milliseconds.exactOptional(),
+    isError: z
+      .boolean()
+      .describe("Whether the call must fail. Absent: it must not, unless `error` is given.")
+      .exactOptional(),
+    text: textExpectationModel
+      .describe("Expectations of the result's texts, joined by line ends.")
+      .exactOptional(),
+    json: z
+      .array(jsonExpectationModel)
+      .describe(
+        "Expectations of the structured content, else of the text parsed as JSON; for a resource or prompt, of the whole result.",
+      )
+      .exactOptional(),
+    schema: jsonObject.describe("JSON Schema for the same value.").exactOptional(),
+    content: textExpectationModel
+      .describe("Only in older formats: expectations of the result's content list as JSON text.")
+      .exactOptional(),
+  }),
+})({
   summary: "Sends a request to a server.",
-  model: {
-    server: text.describe("Absent: the server that has the tool, or the only server.").exactOptional(),
-    request: mcpRequestModel,
-    expect: z.strictObject({
-      result: json.describe("In a tool test; absent: any result passes.").exactOptional(),
-      error: text
-        .describe("In a tool test: the call must fail with an error that contains this text, ignoring case.")
-        .exactOptional(),
-      maxLatencyMs: milliseconds.exactOptional(),
-      isError: z
-        .boolean()
-        .describe("Whether the call must fail. Absent: it must not, unless `error` is given.")
-        .exactOptional(),
-      text: textExpectationModel
-        .describe("Expectations of the result's texts, joined by line ends.")
-        .exactOptional(),
-      json: z
-        .array(jsonExpectationModel)
-        .describe(
-          "Expectations of the structured content, else of the text parsed as JSON; for a resource or prompt, of the whole result.",
-        )
-        .exactOptional(),
-      schema: jsonObject.describe("JSON Schema for the same value.").exactOptional(),
-      content: textExpectationModel
-        .describe("Only in older formats: expectations of the result's content list as JSON text.")
-        .exactOptional(),
-    }),
-  },
   schema: requestSchema({ ...mcpRequestFields, ...mcpFields }).meta({
     id: "McpStep",
     title: "Step mcp",
@@ -878,10 +935,16 @@ const mcp = stepKind({
   },
   texts: {
     server: placed(nowhere("where a server is named")),
-    tool: placed(nowhere("where a tool is named")),
+    "request.tool": placed(nowhere("where a tool is named"), { key: "tool" }),
+    "request.uri": plainText,
+    "request.prompt": plainText,
+    "request.args": { role: "JSON" },
+    "expect.result": { role: "JSON" },
+    "expect.error": plainText,
     "expect.text": textRole,
     "expect.json": { role: "JSON expectations" },
     "expect.schema": { role: "JSON Schema" },
+    "expect.content": textRole,
   },
   given: ["args", "resource"],
   values: () => answerValues,
@@ -896,12 +959,11 @@ const { name: _, ...operationFields } = commonFields;
 const operationSchema = closedObject({ timeout: extensionTimeout, ...operationFields });
 
 const extension = stepKind({
+  extension: text.describe("The extension: an alias, its name in an eval, or its package."),
+  operation: text.describe("Name of the operation."),
+  args: jsonObject.describe("Arguments, as templates."),
+})({
   summary: "An operation of an extension.",
-  model: {
-    extension: text.describe("The extension: an alias, its name in an eval, or its package."),
-    operation: text.describe("Name of the operation."),
-    args: jsonObject.describe("Arguments, as templates."),
-  },
   schema: closedObject({
     package: filledText.describe("The extension: its alias in `imports`, or its package."),
     action: filledText.describe("The operation."),
@@ -937,8 +999,11 @@ const extension = stepKind({
       timeoutMs: body.timeout ?? operationMs(alias),
     }),
   },
-  texts: {},
-  plainKeys: ["package", "action"],
+  texts: {
+    extension: { role: "fixed", key: "package" },
+    operation: { role: "fixed", key: "action" },
+    args: { role: "JSON" },
+  },
   values: () => ({ outputs: any }),
 });
 
@@ -978,12 +1043,11 @@ export const foreachFields = {
 };
 
 const foreach = stepKind({
+  variable: text,
+  in: z.union([text, z.array(json)]).describe("The items, or a template that gives a JSON list."),
+})({
   summary: "Runs steps for every item of a list.",
   inner: ["steps"],
-  model: {
-    variable: text,
-    in: z.union([text, z.array(json)]).describe("The items, or a template that gives a JSON list."),
-  },
   schema: closedObject({
     ...foreachFields,
     steps: stepList.describe("Steps for each item."),
@@ -995,8 +1059,7 @@ const foreach = stepKind({
       "Runs its steps for every item; all must pass. After it, outputs of its steps are those of the last item. An empty list fails.",
   }),
   build: ({ var: name, in: items }) => ({ variable: name, in: items }),
-  texts: {},
-  plainKeys: ["var"],
+  texts: { variable: { role: "fixed", key: "var" }, in: { role: "items" } },
   values: () => ({}),
   canFail: someCanFail,
 });
@@ -1012,7 +1075,7 @@ function holderKind<I extends InnerList>(
     readonly schema: z.ZodType<CommonBody>;
   },
 ): StepKind<{}, I> {
-  return stepKind({ ...kind, model: {}, build: () => ({}), texts: {}, values: () => ({}) });
+  return stepKind({})({ ...kind, build: () => ({}), texts: {}, values: () => ({}) });
 }
 
 const anyOf = holderKind({

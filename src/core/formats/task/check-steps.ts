@@ -118,7 +118,8 @@ const apart = ["id", "timeout", "retry", "stableFor", "outputs"];
 function checkStep(placed: PlacedStep, walk: Walk): void {
   const { step, kind, body, bodyPath, isShort, ownId, inner } = placed;
   const isOperation = step.type === "extension" && bodyPath.at(-1) !== "extension";
-  const skipped = isOperation ? apart : [...apart, "name", ...innerLists, ...(kind.plainKeys ?? [])];
+  const fixed = Object.values(kind.texts).flatMap(({ role, key }) => (role === "fixed" ? (key ?? []) : []));
+  const skipped = isOperation ? apart : [...apart, "name", ...innerLists, ...fixed];
   const own = isShort ? [] : Object.entries(body).filter(([key]) => !skipped.includes(key));
   const checked = own.map(([key, value]) => checkTemplates(value, [...bodyPath, key], walk));
   if (step.type === "anyOf") {
@@ -182,8 +183,9 @@ interface Placed {
 /** Checks the texts of a step that are more than plain texts, as its kind says. */
 function checkRoles(placed: PlacedStep, walk: Walk, isResolved: boolean): void {
   const body = { value: placed.body, path: placed.bodyPath };
-  for (const [keys, role] of Object.entries(placed.kind.texts))
-    for (const each of follow(body, keys.split("."))) checkRole(role, each, { placed, walk, isResolved });
+  for (const [path, role] of Object.entries(placed.kind.texts))
+    for (const each of follow(body, (role.key ?? path).split(".")))
+      checkRole(role, each, { placed, walk, isResolved });
 }
 
 function follow(from: Placed, [key, ...rest]: readonly string[]): Placed[] {
@@ -217,8 +219,8 @@ function checkRole(role: TextRole, at: Placed, { placed, walk, isResolved }: Rol
   switch (role.role) {
     case "text": {
       if (typeof value !== "string") return;
-      const isStatic = (text: string): boolean => staticText(text, locals) !== undefined;
-      const findPlace = role.place(placed.step, { key: String(path.at(-1)), isStatic });
+      const resolve = (text: string): string | undefined => staticText(text, locals);
+      const findPlace = role.place(placed.step, { key: String(path.at(-1)), resolve });
       if (role.path !== undefined)
         checkPath({ text: value, path }, { files, wanted: role.path }, { found, locals });
       if (isResolved) checkPlaces({ text: value, path }, locals, { findPlace, found });
