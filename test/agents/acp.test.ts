@@ -3,7 +3,7 @@ import { realpath } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { type AcpAgentOptions, createAcpAgent } from "../../src/agents/acp.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { AcpAgentSpec, PermissionPolicy } from "../../src/core/formats/model.ts";
+import type { AcpAgentSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import {
   acpAgent,
@@ -99,47 +99,23 @@ describe("an agent that speaks ACP", () => {
     expect(await answerTo("cwd", { spec: { cwd: process.cwd() } })).toBe(process.cwd());
   });
 
-  it.each<[string, readonly string[], "http" | "bridge", boolean]>([
-    ["the bridge, when that is wanted", [], "bridge", false],
-    ["http, when that is wanted", ["--no-http"], "http", true],
-  ])("gets servers over %s", async (_, flags, connect, overHttp) => {
-    const endpoint = await openTestEndpoint("files");
-    const { events, thrown } = await play({
-      users: ['call echo {"message":"hi"}'],
-      endpoints: [endpoint],
-      flags,
-      spec: { connect },
-    });
+  it.each([
+    ["http", [], {}],
+    ["bridge", ["--no-http"], {}],
+    ["bridge", [], { connect: "bridge" }],
+    ["http", ["--no-http"], { connect: "http" }],
+  ] as const)("reaches a server through the gateway over %s, with %j and %j", async (via, flags, spec) => {
+    const recorded: EventBody[] = [];
+    const { endpoint, close } = await openGatewayEndpoint((event) => recorded.push(event));
+    const users = ['call add {"a":1,"b":2}', 'call add {"a":3,"b":4}'];
+    const { events, thrown } = await play({ users, endpoints: [endpoint], flags, spec });
+    await close();
     expect(thrown).toBeUndefined();
-    expect(eventsOf(events, "agent.tool").at(-1)).toMatchObject({ status: "completed", result: "hi" });
-    expect(endpoint.requests.length > 0).toBe(overHttp);
+    const results = eventsOf(events, "agent.tool").filter(({ status }) => status === "completed");
+    const add = { source: "mcp:files", tool: "add" };
+    expect(results).toMatchObject(["3", "7"].map((result) => ({ ...add, result })));
+    expect(eventsOf(recorded, "gateway.connected")).toMatchObject([{ via }]);
   });
-
-  it.each([["http", []] as const, ["bridge", ["--no-http"]] as const])(
-    "reaches a real server through the gateway over %s",
-    async (via, flags) => {
-      const recorded: EventBody[] = [];
-      const { endpoint, close } = await openGatewayEndpoint((event) => recorded.push(event));
-      const users = ['call add {"a":1,"b":2}', 'call add {"a":3,"b":4}'];
-      const { events, thrown } = await play({ users, endpoints: [endpoint], flags });
-      await close();
-      expect(thrown).toBeUndefined();
-      const sent = eventsOf(recorded, "mcp.message").filter(({ message }) =>
-        JSON.stringify(message).includes("tools/call"),
-      );
-      expect(sent).toMatchObject([
-        { client: "1", message: { params: { name: "add", arguments: { a: 1, b: 2 } } } },
-        { client: "1", message: { params: { name: "add", arguments: { a: 3, b: 4 } } } },
-      ]);
-      const results = eventsOf(events, "agent.tool").filter(({ status }) => status === "completed");
-      const ofAdd = { source: "mcp:files", tool: "add" };
-      expect(results).toMatchObject([
-        { ...ofAdd, result: "3" },
-        { ...ofAdd, result: "7" },
-      ]);
-      expect(eventsOf(recorded, "gateway.connected")).toMatchObject([{ via }]);
-    },
-  );
 
   it("has its reported tokens on record, turn by turn, and is refused the files of a client", async () => {
     const { events } = await play({ users: ["usage 10 5", "fs", "usage 3 2"] });
@@ -166,15 +142,6 @@ describe("an agent that speaks ACP", () => {
     ]);
   });
 
-  it("has its stderr on record, whole lines up to a limit", async () => {
-    const { events } = await play({ prompt: "stderr careful\nflood 300000" });
-    const output = eventsOf(events, "agent.output");
-    const lines = output.flatMap(({ text }) => text.trimEnd().split("\n"));
-    expect(output.every(({ stream, text }) => stream === "stderr" && text.endsWith("\n"))).toBe(true);
-    expect([lines[0], lines[1], lines.at(-2)]).toEqual(["careful", "x".repeat(63), "x".repeat(63)]);
-    expect([lines.length, lines.at(-1)]).toEqual([4097, "[37952 more bytes were left out]"]);
-  });
-
   it("may write a few lines on stdout that are not messages, or answer no request", async () => {
     const answer = '{"jsonrpc":"2.0","id":"none","result":{}}';
     const prompt = `noise loading…\nnoise ${answer}\nsay hello`;
@@ -185,42 +152,35 @@ describe("an agent that speaks ACP", () => {
     expect(eventsOf(events, "agent.message")[0]?.text).toBe("hello");
   });
 
-  it("chooses its model in the session", async () => {
-    const { events } = await play({ prompt: "which", flags: ["--models=a,b"], spec: { model: "b" } });
+  it("chooses its model in the session; a model that is not offered is an error", async () => {
+    const flags = ["--models=a,b"];
+    const { events } = await play({ prompt: "which", flags, spec: { model: "b" } });
     expect(eventsOf(events, "agent.message")[0]?.text).toBe("b");
     expect(eventsOf(events, "agent.started")[0]?.model).toBe("b");
+    for (const [offered, hint] of [
+      [flags, "It offers a, b."],
+      [[], "Leave model out, and choose it by the program's own arguments or variables."],
+    ] as const) {
+      const { thrown } = await play({ prompt: "which", flags: offered, spec: { model: "c" } });
+      expect(thrown).toMatchObject({ code: "agent/model-not-offered", details: { hint } });
+    }
   });
 
-  it.each([
-    ["It offers a, b.", ["--models=a,b"]],
-    ["Leave model out, and choose it by the program's own arguments or variables.", []],
-  ])("cannot act without the wanted model: %s", async (hint, flags) => {
-    const { thrown } = await play({ prompt: "which", flags, spec: { model: "c" } });
-    expect(thrown).toMatchObject({ code: "agent/model-not-offered", details: { hint } });
-  });
-});
-
-describe("permissions", () => {
-  const turn = 'ask\ncall echo {"message":"hi"}\nshell rm -rf /';
-  const once = 'call echo {"message":"hi"}';
-  it.each<[PermissionPolicy, string, readonly string[], readonly string[]]>([
-    ["allow", turn, ["allowed", "allowed"], ["completed", "completed"]],
-    ["allow-mcp", turn, ["allowed", "denied"], ["completed", "failed"]],
-    ["deny", turn, ["denied", "denied"], ["failed", "failed"]],
-    ["allow", `ask always\n${once}`, ["allowed"], ["completed"]],
-    ["deny", `ask nothing\n${once}`, ["cancelled"], ["failed"]],
-  ])("%s, of %j, means %j", async (policy, prompt, decisions, ends) => {
+  it("asks permission for each use, which the policy answers and the record has", async () => {
     const endpoint = await openTestEndpoint("files");
-    const spec = { permissions: policy };
-    const { events, thrown } = await play({ users: [prompt], endpoints: [endpoint], spec });
+    const { events, thrown } = await play({
+      users: ['ask\ncall echo {"message":"hi"}\nshell rm -rf /'],
+      endpoints: [endpoint],
+      spec: { permissions: "allow-mcp" },
+    });
     expect(thrown).toBeUndefined();
-    const asked = eventsOf(events, "agent.permission");
-    expect(asked.map(({ decision }) => decision)).toEqual(decisions);
-    const [decision] = decisions;
-    expect(asked[0]).toMatchObject({ turn: 0, callId: "call-1", title: "files__echo", decision, policy });
+    const asked = { turn: 0, policy: "allow-mcp" };
+    expect(eventsOf(events, "agent.permission")).toMatchObject([
+      { ...asked, callId: "call-1", title: "files__echo", decision: "allowed" },
+      { ...asked, callId: "call-2", title: "rm -rf /", decision: "denied" },
+    ]);
     const tools = eventsOf(events, "agent.tool").filter(({ status }) => status !== "started");
-    expect(tools.map(({ status }) => status)).toEqual(ends);
-    expect(endpoint.requests.filter((line) => line === "POST /mcp").length > 2).toBe(ends[0] === "completed");
+    expect(tools.map(({ status }) => status)).toEqual(["completed", "failed"]);
   });
 });
 
@@ -238,9 +198,7 @@ describe("an agent that cannot act", () => {
     expect(thrown).toMatchObject({ code: "agent/spawn-failed", kind: "environment" });
   });
 
-  const limitMs = 3000;
   const crash = "say working\nstderr out of memory\ncrash 9";
-  const wroteElse = `did not answer initialize within ${limitMs} ms, but wrote something else`;
   it.each<[flags: string, prompt: string, code: string, message: string, detail?: string]>([
     [
       "--exit=3",
@@ -251,7 +209,6 @@ describe("an agent that cannot act", () => {
     ],
     ["", crash, "exited", "ended with code 9 in turn 1", "out of memory"],
     ["--silent", "", "startup-timeout", "did not answer initialize within 500 ms"],
-    ["--silent --banner=2", "", "protocol", wroteElse, "stdout: welcome 0"],
     [
       "--silent --banner=1000",
       "",
@@ -269,27 +226,13 @@ describe("an agent that cannot act", () => {
     ],
     ["--auth", "", "auth", "is not logged in: Authentication required"],
   ])("because of %s %j is the error agent/%s", async (flags, prompt, code, message, detail = "") => {
-    // Only what never answers waits for the limit.
-    const startupMs = flags === "--silent" ? 500 : limitMs;
-    const { thrown } = await play({
-      prompt,
-      flags: flags.split(" ").filter((flag) => flag !== ""),
-      options: { startupMs },
-    });
+    // Only a program that never answers waits for the limit.
+    const options = { startupMs: flags === "--silent" ? 500 : 20_000 };
+    const { thrown } = await play({ prompt, flags: flags.match(/\S+/g) ?? [], options });
     const expected = { code: `agent/${code}`, kind: "environment", message: `agent it ${message}` };
     expect(thrown).toMatchObject(expected);
     expect((thrown as McpvalsError).details.detail ?? "").toContain(detail);
     expect(await livingProcesses()).toEqual([]);
-  });
-
-  it("has on record what it did before it ended", async () => {
-    const { events } = await play({ prompt: "say working\ncrash 9" });
-    expect(withoutPid(events)).toEqual([
-      started,
-      { type: "turn.started", turn: 0, user: "say working\ncrash 9" },
-      { ...exited, exitCode: 9, expected: false },
-      { type: "agent.message", turn: 0, text: "working" },
-    ]);
   });
 
   it("is logged in when it asks and its key is there", async () => {
@@ -348,13 +291,10 @@ describe("when the trial is over", () => {
     expect(await livingProcesses()).toEqual([]);
   });
 
-  it("nothing is left behind, however it ends", async () => {
+  it("nothing is left behind", async () => {
     await play({ prompt: "say warm up" });
-    for (const prompt of ["say hi", "error 1 no"]) {
-      const nothingIsLeft = watchLeftovers();
-      await play({ prompt });
-      await nothingIsLeft();
-      expect(await livingProcesses(), prompt).toEqual([]);
-    }
+    const nothingIsLeft = watchLeftovers();
+    await play({ prompt: "error 1 no" });
+    await nothingIsLeft();
   });
 });

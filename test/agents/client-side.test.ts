@@ -2,7 +2,6 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { AgentDriver, ClientSideContext } from "../../src/agents/driver.ts";
 import { createModelAgent } from "../../src/agents/model.ts";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
-import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ModelAgentSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import type { ClientSide, ServerSession } from "../../src/servers/client/session.ts";
@@ -100,26 +99,6 @@ describe("the user's answers", () => {
     expect(scripted.clientSide?.(at)).toEqual({
       roots: [{ uri: "file:///tmp/with%20space", name: "workspace" }],
     });
-  });
-
-  test("reach a real server, as the workspace does", async () => {
-    const plan = {
-      task: [
-        { call: "trigger-elicitation-request", args: {} },
-        { call: "get-roots-list", args: {} },
-      ],
-    };
-    const agent = createWrittenAgent({ type: "scripted", name: "s", plan });
-    const { messages, run } = await everythingFor(agent, {
-      workspace: "/tmp/here",
-      elicitation: [{ action: "accept", content: { name: "Ada" } }],
-    });
-    await run();
-    expect(methodsOf(messages)).toEqual(expect.arrayContaining(["elicitation/create", "roots/list"]));
-    const results = JSON.stringify(eventsOf(messages, "mcp.message").map(({ message }) => message));
-    expect(results).toContain("User provided the requested information");
-    expect(results).toContain("Name: Ada");
-    expect(results).toContain("file:///tmp/here");
   });
 });
 
@@ -353,18 +332,4 @@ test("a model's calls ask for progress, which is on record", async () => {
   await run();
   expect(methodsOf(messages).filter((method) => method === "notifications/progress")).toHaveLength(2);
   expect(provider.requests[1]?.newResults[0]?.text).toContain("completed");
-});
-
-test("a call that is running when the time is up is cancelled, and the server is told", async () => {
-  const provider = await provide([
-    { tool: "trigger-long-running-operation", args: { duration: 30, steps: 300 } },
-  ]);
-  const deadline = new AbortController();
-  const { messages, run } = await everythingFor(model(provider), {}, deadline.signal);
-  const timeUp = new McpvalsError("run/interrupted", "time is up");
-  const running = run();
-  await expect.poll(() => methodsOf(messages)).toContain("notifications/progress");
-  deadline.abort(timeUp);
-  await expect(running).rejects.toBe(timeUp);
-  expect(methodsOf(messages)).toContain("notifications/cancelled");
 });

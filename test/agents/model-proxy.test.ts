@@ -34,29 +34,15 @@ const chat = { usage: { prompt_tokens: 3, completion_tokens: 2 } };
 const counted: Usage = { inputTokens: 3, outputTokens: 2, requests: 1 };
 
 describe("startModelProxy", () => {
-  it.each([
-    ["/v1/messages", { max_tokens: 9 }, { "x-api-key": "k", "anthropic-version": "2023-06-01" }],
-    ["/v1/responses", {}, { authorization: "Bearer k" }],
-    ["/v1/chat/completions", {}, { authorization: "Bearer k" }],
-    ["/v1beta/models/m:generateContent", {}, { "x-goog-api-key": "k" }],
-  ])("counts the tokens of each answer of %s, whatever the API", async (path, more, headers) => {
+  it("counts the tokens of each answer", async () => {
     const usage = { input: 100, output: 7, cacheRead: 20 };
     await using provider = await startFakeProvider([{ text: "one", usage }, { text: "two" }]);
     const { url, usages } = await startProxy(provider.url);
-    const turn = { role: "user", content: "hello" };
-    const body = {
-      model: "m",
-      messages: [turn],
-      input: [turn],
-      contents: [{ role: "user", parts: [{ text: "hello" }] }],
-      ...more,
-    };
-    for (let n = 0; n < 2; n += 1) {
-      const answer = await post(`${url}${path}`, body, headers);
-      expect([answer.status, await answer.text()]).toEqual([
-        200,
-        expect.stringContaining(n === 0 ? "one" : "two"),
-      ]);
+    const body = { model: "m", max_tokens: 9, messages: [{ role: "user", content: "hello" }] };
+    for (const text of ["one", "two"]) {
+      const headers = { "x-api-key": "k", "anthropic-version": "2023-06-01" };
+      const answer = await post(`${url}/v1/messages`, body, headers);
+      expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining(text)]);
     }
     expect(usages).toMatchObject([
       { inputTokens: 100, outputTokens: 7, cacheReadTokens: 20, requests: 1 },

@@ -5,7 +5,7 @@ import type { Json, JsonObject, ScriptedAction, SolutionAction } from "../../src
 import { resolveIn, type Scope, withLocals } from "../../src/core/templates/template.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
-import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
+import { anyTool, stubSession, textResult } from "../support/sessions.ts";
 import { plainTrial, scopeOf } from "../support/step-context.ts";
 
 // Turns, rejected calls, failures and ends are in test/contracts/agent.test.ts.
@@ -283,21 +283,4 @@ describe("without a plan or solution", () => {
     await expect(createWrittenAgent(spec).run(context)).rejects.toMatchObject({ code, message });
     expect(context.events).toEqual([]);
   });
-});
-
-it("plays against a real server", async () => {
-  await using session = await startEverything();
-  const outputs = { text: "{text}" };
-  const type = { type: "{result | json $.contents[0].mimeType}" };
-  const uri = "demo://resource/static/document/features.md";
-  const played = await play(
-    [
-      { kind: "tool", id: "sum", tool: "get-sum", args: { a: 2, b: 3 }, outputs },
-      { kind: "prompt", id: "ask", prompt: "args-prompt", args: { city: "Rome" }, outputs },
-      { kind: "resource", id: "page", uri, outputs: type },
-      say("{steps.sum.outputs.text} {steps.ask.outputs.text} {steps.page.outputs.type}"),
-    ],
-    { sessions: [session] },
-  );
-  expect(messages(played)).toEqual(["0: The sum of 2 and 3 is 5. What's weather in Rome? text/markdown"]);
 });

@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { openMockHost } from "../../src/servers/mock/mock-host.ts";
 import { root } from "../support/cli.ts";
-import { addressHost, openGateway, type Opened, programHost } from "./support.ts";
+import { addressHost, listenProgram, openGateway, type Opened, programHost } from "./support.ts";
 
 const program = join(root, "test/fixtures/servers/odd-json-server.mjs");
 const requests = [
@@ -16,10 +15,7 @@ const requests = [
 ];
 
 async function openOverHttp(): Promise<Opened & { readonly url: string }> {
-  const child = spawn(process.execPath, [program, "http"], { stdio: ["ignore", "pipe", "inherit"] });
-  onTestFinished(() => void child.kill());
-  const [port] = (await once(child.stdout, "data")) as [Buffer];
-  const url = `http://127.0.0.1:${port.toString().trim()}/mcp`;
+  const url = await listenProgram(program);
   return { ...(await openGateway(await addressHost(url))), url };
 }
 

@@ -39,17 +39,18 @@ const filters: Filter[] = [
   },
 ];
 
-async function addressOfFixture(): Promise<ServerHost> {
+async function addressOfFixture(transport: "shttp" | "sse"): Promise<ServerHost> {
   const server = await startHttpBridge([]);
   onTestFinished(() => server.close());
-  return addressHost(server.shttp);
+  return addressHost(server[transport], transport);
 }
 
 describe.each([
   ["http", "a program", () => programHost([fixtureServer])],
   ["bridge", "a program", () => programHost([fixtureServer])],
-  ["http", "an address", addressOfFixture],
-  ["bridge", "an address", addressOfFixture],
+  ["http", "an address", () => addressOfFixture("shttp")],
+  ["bridge", "an address", () => addressOfFixture("shttp")],
+  ["http", "an address of the older transport", () => addressOfFixture("sse")],
 ] satisfies [Way, string, () => Promise<ServerHost>][])("filters between %s and %s", (way, _to, open) => {
   it("change, answer and drop messages; the record is of the agent's side", async () => {
     const { endpoint, record } = await openGateway(await open(), { filters });

@@ -1,12 +1,18 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { eventsOf } from "../../src/servers/http/event-stream.ts";
 import { askingServer, startAskingServer } from "../fixtures/servers/asking-server.ts";
 import { conformingServer } from "../fixtures/servers/conforming-server.ts";
 import { fixtureServer } from "../process/support.ts";
-import { addressHost, connectClient, openGateway, type Opened, programHost, transportTo } from "./support.ts";
+import {
+  addressHost,
+  connectClient,
+  listenProgram,
+  openGateway,
+  type Opened,
+  programHost,
+  transportTo,
+} from "./support.ts";
 
 const accept = "application/json, text/event-stream";
 
@@ -97,21 +103,6 @@ describe("a subscription of 2026-07-28", () => {
 });
 
 describe("a request of a program to an agent over HTTP", () => {
-  it("is sent on the response stream of its request", async () => {
-    const { endpoint } = await openGateway(await programHost([conformingServer]));
-    const session = await initialize(endpoint);
-    const asked = await ask(endpoint, call(1, "test_sampling", { prompt: "p" }), session);
-    expect(asked.response.headers.get("content-type")).toBe("text/event-stream");
-    const { id } = (await asked.next()) as { id: number };
-    const answered = await ask(
-      endpoint,
-      { id, result: { role: "assistant", content: [], model: "m" } },
-      session,
-    );
-    expect(answered.response.status).toBe(202);
-    expect(await asked.next()).toMatchObject({ id: 1, result: { content: [{ type: "text" }] } });
-  });
-
   it("waits for a stream if the client does not accept events", async () => {
     const { endpoint, record } = await openGateway(await programHost([conformingServer]));
     const session = await initialize(endpoint);
@@ -226,12 +217,7 @@ describe("an agent with a session", () => {
 
 describe("a stream that the server closes before the response", () => {
   it.each(["http", "bridge"] as const)("is resumed for an agent over %s", async (way) => {
-    const child = spawn(process.execPath, [conformingServer, "http"], {
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    onTestFinished(() => void child.kill());
-    const [port] = (await once(child.stdout, "data")) as [Buffer];
-    const host = await addressHost(`http://127.0.0.1:${port.toString().trim()}/mcp`);
+    const host = await addressHost(await listenProgram(conformingServer));
     const { endpoint, losses, record } = await openGateway(host);
     const client = await connectClient(transportTo(endpoint, way));
     expect(await client.callTool({ name: "test_reconnection", arguments: {} })).toEqual({

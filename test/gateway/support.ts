@@ -1,9 +1,15 @@
 import { Client, StreamableHTTPClientTransport, type Transport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { HttpServerSpec } from "../../src/core/formats/model.ts";
+import { localBinPath } from "../../src/process/environment.ts";
+import { spawnProcess } from "../../src/process/spawn.ts";
 import type { Filter } from "../../src/servers/filters/filter-chain.ts";
 import type { Gateway, GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
@@ -84,4 +90,37 @@ export const everythingMain: string = join(
 /** The events of a record as short words. */
 export function typesIn(record: Record): string[] {
   return record.events.map(({ type }) => type);
+}
+
+/** Starts a fixture program that serves HTTP and prints its port; gives its URL. */
+export async function listenProgram(program: string): Promise<string> {
+  const child = spawn(process.execPath, [program, "http"], { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void child.kill());
+  const [port] = (await once(child.stdout, "data")) as [Buffer];
+  return `http://127.0.0.1:${port.toString().trim()}/mcp`;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** Starts the reference server on a free loopback port, and gives its origin when it listens. */
+export async function listenEverything(transport: "streamableHttp" | "sse"): Promise<string> {
+  const port = await freePort();
+  const env = { PATH: localBinPath(process.cwd(), process.env["PATH"]), PORT: String(port) };
+  const command = process.execPath;
+  const server = await spawnProcess({ command, args: [everythingMain, transport], env, cwd: process.cwd() });
+  onTestFinished(async () => {
+    await server.stop({ stdinMs: 0 });
+  });
+  server.stdout.resume();
+  const lines = createInterface(server.stderr);
+  for await (const line of lines) if (line.includes(`port ${port}`)) break;
+  server.stderr.resume();
+  return `http://127.0.0.1:${port}`;
 }

@@ -97,16 +97,6 @@ describe.each([
     expect(JSON.stringify(outcome)).toContain("not now");
   });
 
-  it("limits a call that waits for the client", async () => {
-    const sampling = (_params: JsonObject, signal: AbortSignal): Promise<never> =>
-      new Promise((_resolve, reject) => {
-        signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
-      });
-    const { session } = await start(await spec(), { sampling });
-    const outcome = await session.callTool("ask-model", {}, callOptions({ timeoutMs: 200 }));
-    expect(outcome).toMatchObject({ kind: "timeout" });
-  });
-
   it("reads resources, reports failing tools, and sends headers for proxies over HTTP", async () => {
     const { session } = await start(await spec());
     expect(session.abilities).toEqual({ tools: true, resources: true, prompts: false });

@@ -31,19 +31,6 @@ const echo = (session: ServerSession, message = "hi", timeoutMs = 5000): Promise
 
 const always = (fault: Omit<Fault, "probability">): Rules => ({ faults: [{ ...fault, probability: 1 }] });
 
-it("shows an agent its allowed tools, recorded as the agent sees them", async () => {
-  const { session, record } = await filtered({ tools: ["echo", "ad*"] });
-  expect(session.tools.map(({ name }) => name)).toEqual(["echo", "add"]);
-  const [hidden] = record.of("tools.hidden");
-  expect(hidden?.tools).toContain("fail");
-  const lists = record.of("mcp.message").map(({ message }) => JSON.stringify(message));
-  expect(lists.some((message) => message.includes('"add"'))).toBe(true);
-  expect(lists.some((message) => message.includes('"fail"'))).toBe(false);
-  expect(await session.callTool("fail", {}, callOptions())).toMatchObject({ kind: "error", code: -32602 });
-  expect(record.of("tool.refused")).toMatchObject([{ server: "s", tool: "fail" }]);
-  expect(await echo(session)).toMatchObject({ kind: "result" });
-});
-
 it("injects a dropped call and a truncated result, and holds requests", async () => {
   const { session, record } = await filtered({
     rateLimit: { requests: 1, perMs: 50 },

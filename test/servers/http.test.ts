@@ -107,19 +107,6 @@ describe("a server over Streamable HTTP", () => {
     });
   });
 
-  it("may answer with a stream of events, one of them split over many chunks", async () => {
-    const { session } = await startOver(
-      onCall(({ response, message }) => {
-        startEvents(response);
-        const result = JSON.stringify({ jsonrpc: "2.0", id: message.id, result: text("streamed") });
-        response.write(": a comment\n\n");
-        for (const character of `data: ${result}\r\n\r\n`) response.write(character);
-        response.end();
-      }),
-    );
-    expect(await session.callTool("echo", {}, callOptions())).toMatchObject({ result: text("streamed") });
-  });
-
   it("that ends a stream without the answer gives an error at once; one that cuts it is lost", async () => {
     let isCut = false;
     const { session } = await startOver(
@@ -188,30 +175,6 @@ describe("a server over Streamable HTTP", () => {
       ]);
     },
   );
-
-  it("may send many events that are too large only together", async () => {
-    const { session } = await startOver(
-      onCall(({ response, message }) => {
-        startEvents(response);
-        const note = {
-          jsonrpc: "2.0",
-          method: "notifications/message",
-          params: { level: "info", data: "x".repeat(50_000) },
-        };
-        for (let sent = 0; sent < 40; sent += 1) response.write(`data: ${JSON.stringify(note)}\n\n`);
-        response.end(`data: ${JSON.stringify({ jsonrpc: "2.0", id: message.id, result: text("done") })}\n\n`);
-      }),
-      { maxMessageBytes: 100_000 },
-    );
-    expect(await session.callTool("echo", {}, callOptions())).toMatchObject({ result: text("done") });
-  });
-
-  it("is told to cancel a call that times out", async () => {
-    const { session, record } = await startOver(onCall(() => undefined));
-    const outcome = await session.callTool("echo", {}, callOptions({ timeoutMs: 100 }));
-    expect(outcome.kind).toBe("timeout");
-    expect(record.of("mcp.message").at(-1)?.message).toMatchObject({ method: "notifications/cancelled" });
-  });
 
   it("that does not answer DELETE is stopped all the same", async () => {
     const { session, record } = await startOver(({ request }) => request.method === "DELETE");

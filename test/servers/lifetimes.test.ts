@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -9,6 +9,7 @@ import { fixtureServer, processTag, type ServerConfig } from "../e2e/support.ts"
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { livingProcesses } from "../process/support.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
+import { watchLeftovers } from "../support/leftovers.ts";
 
 type Stdio = ReturnType<typeof fixtureServer>;
 
@@ -124,75 +125,37 @@ describe.runIf(linux)("nothing is left of servers that many trials share", () =>
   });
 });
 
-describe.runIf(linux)("24 trials at once, with three servers each", () => {
-  it("leave no process, port or descriptor", async () => {
-    const web = await startHttpFixture();
-    onTestFinished(() => web.close());
-    const servers: Config["servers"] = {
+it.runIf(linux)("24 trials at once with three servers each leave no process, port or timer", async () => {
+  const web = await startHttpFixture();
+  onTestFinished(() => web.close());
+  const config: Config = {
+    servers: {
       own: counter,
       shared: { ...counter, args: [...(counter.args ?? []), "shared"], lifetime: "per_run" },
       web: { transport: "shttp", url: web.url },
-    };
-    const plan = [
-      { call: "count", server: "own", args: {} },
-      { call: "count", server: "shared", args: {} },
-      { call: "echo", server: "web", args: { message: "hi" } },
-      { say: "Done" },
-    ];
-    const config: Config = {
-      servers,
-      agents: { script: { type: "scripted", plan: { w: plan } } },
-      workflows: [{ name: "w", steps: [{ user: "count", expectedState: "Done" }] }],
-    };
-    const trials = (number: number): Promise<string[]> =>
-      evaluate(config, { output: false, trials: number, concurrency: number }).then((result) =>
-        result.trials.map(({ verdict, error }) => error?.message ?? verdict),
-      );
-    await trials(1);
-    const before = leftovers();
-    const timersBefore = timersNow();
-    expect(await trials(24)).toEqual(Array.from({ length: 24 }, () => "pass"));
-    expect(await livingProcesses()).toEqual([]);
-    const timers = timersNow();
-    await vi.waitFor(() => expect(more(leftovers(), before)).toEqual({}), { timeout: 10_000, interval: 50 });
-    expect(timers).toBeLessThanOrEqual(timersBefore);
-  });
-
-  /** What there is more of than before: a connection of the first trial that was kept open may have ended since. */
-  function more(now: Leftovers, before: Leftovers): Partial<Leftovers> {
-    const added = (["descriptors", "listening"] as const).filter((kind) => now[kind] > before[kind]);
-    return Object.fromEntries(added.map((kind) => [kind, now[kind] - before[kind]]));
-  }
-
-  /** Not to be asked while something waits by timers, as `waitFor` does. */
-  function timersNow(): number {
-    return process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
-  }
-
-  interface Leftovers {
-    readonly descriptors: number;
-    readonly listening: number;
-  }
-
-  function leftovers(): Leftovers {
-    const tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map((file) => readFileSync(file, "utf8"));
-    const own = new Set(readdirSync("/proc/self/fd").flatMap((fd) => inodeOf(fd) ?? []));
-    const listening = tables
-      .flatMap((table) => table.split("\n"))
-      .map((line) => line.trim().split(/\s+/))
-      .filter((fields) => fields[3] === "0A" && own.has(fields[9] ?? ""));
-    return {
-      descriptors: readdirSync("/proc/self/fd").length,
-      listening: listening.length,
-    };
-  }
+    },
+    agents: {
+      script: {
+        type: "scripted",
+        plan: {
+          w: [
+            { call: "count", server: "own", args: {} },
+            { call: "count", server: "shared", args: {} },
+            { call: "echo", server: "web", args: { message: "hi" } },
+            { say: "Done" },
+          ],
+        },
+      },
+    },
+    workflows: [{ name: "w", steps: [{ user: "count", expectedState: "Done" }] }],
+  };
+  const verdicts = async (trials: number): Promise<string[]> => {
+    const result = await evaluate(config, { output: false, trials, concurrency: trials });
+    return result.trials.map(({ verdict, error }) => error?.message ?? verdict);
+  };
+  await verdicts(1);
+  const nothingIsLeft = watchLeftovers();
+  expect(await verdicts(24)).toEqual(Array.from({ length: 24 }, () => "pass"));
+  expect(await livingProcesses()).toEqual([]);
+  await nothingIsLeft();
 });
-
-/** The number of the socket that a descriptor stands for. */
-function inodeOf(fd: string): string | undefined {
-  try {
-    return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`))?.[1];
-  } catch {
-    return undefined; // the descriptor of the listing itself
-  }
-}

@@ -64,15 +64,6 @@ describe("a list", () => {
       message: "resources/list did not answer within 100 ms",
     });
   });
-
-  it("that is not one is unusable", async () => {
-    const { session } = await startWith({ first: { resources: "none" } });
-    expect(await session.list("resources", callOptions())).toMatchObject({
-      kind: "error",
-      message: expect.stringContaining("resources is not an array") as string,
-      unusable: true,
-    });
-  });
 });
 
 it("a list of tools that could not be read is asked for again", async () => {

@@ -1,4 +1,4 @@
-import { Client, type JSONRPCMessage, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/client";
+import { type JSONRPCMessage, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/client";
 import { afterAll, expect, it, onTestFinished, vi } from "vitest";
 import type {
   JsonObject,
@@ -85,41 +85,26 @@ it("knows the versions that the SDK knows", () => {
 it.each(["legacy", "modern"] as const)("is a server to our client in the %s era", async (protocol) => {
   const greet = {
     description: "says hello",
-    inputSchema: { type: "object", properties: { name: { type: "string" } } },
+    inputSchema: { type: "object" },
     outputSchema: { type: "object" },
   };
   const [first, second] = [
     { uri: "mock:a", name: "a", description: "the first", mimeType: "text/plain" },
     { uri: "mock:b", name: "b" },
   ];
-  const ask = {
-    name: "ask",
-    description: "asks",
-    arguments: [
-      { name: "city", required: true, description: "where" },
-      { name: "why", required: false },
-    ],
+  const city = { name: "city", required: true, description: "where" };
+  const ask = { name: "ask", description: "asks", arguments: [city, { name: "why", required: false }] };
+  const messages = [
+    { role: "user", text: "Weather in {city}{why}? {literal} {" },
+    { role: "assistant", text: "Sunny in {city}" },
+  ] as const;
+  const mock = {
+    instructions: "be nice",
+    tools: { greet: { ...greet, responses: [{ answer: says("hello") }] } },
+    resources: [first, second].map((each, index) => ({ ...each, text: "AB".charAt(index) })),
+    prompts: [{ ...ask, messages }],
   };
-  const { host, session, record } = await start(
-    {
-      instructions: "be nice",
-      tools: { greet: { ...greet, responses: [{ answer: says("hello") }] } },
-      resources: [
-        { ...first, text: "A" },
-        { ...second, text: "B" },
-      ] as MockDefinition["resources"],
-      prompts: [
-        {
-          ...ask,
-          messages: [
-            { role: "user", text: "Weather in {city}{why}? {literal} {" },
-            { role: "assistant", text: "Sunny in {city}" },
-          ],
-        },
-      ],
-    },
-    { protocol },
-  );
+  const { host, session, record } = await start(mock as Partial<MockDefinition>, { protocol });
   expect(session.tools).toEqual([{ name: "greet", ...greet }]);
   expect(session.abilities).toEqual({ tools: true, resources: true, prompts: true });
   expect(record.of("server.started")).toEqual([
@@ -162,29 +147,7 @@ it.each(["legacy", "modern"] as const)("is a server to our client in the %s era"
     expect(outcome).toMatchObject(expected);
   await session.stop();
   await host.stop();
-  expect(record.events.at(-1)).toEqual({
-    type: "server.stopped",
-    server: "m",
-    by: "disconnect",
-    durationMs: 0,
-  });
-});
-
-it("is a server to the SDK's own client, which believes no answer that is not as it should be", async () => {
-  const host = open(
-    mockSpec({ tools: { greet: tool({ answer: says("hello") }) }, resources: [], prompts: [] }),
-  );
-  const record = createRecord();
-  for (const mode of ["legacy", { pin: "2026-07-28" }] as const) {
-    const connection = host.connect(record.emit);
-    const client = new Client({ name: "c", version: "1" }, { versionNegotiation: { mode } });
-    await client.connect(connection);
-    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(["greet"]);
-    expect(await client.callTool({ name: "greet" })).toMatchObject(text("hello"));
-    if (mode === "legacy") expect(await client.ping()).toMatchObject({});
-    if (mode === "legacy") await client.setLoggingLevel("debug");
-    await client.close();
-  }
+  expect(record.events.at(-1)).toMatchObject({ type: "server.stopped", server: "m", by: "disconnect" });
 });
 
 it("answers as MCP says what clients outside ask, each in its era", async () => {
@@ -232,7 +195,7 @@ it("answers with the first response that fits", async () => {
         { matchRegex: { q: "(?i)^rome$" }, answer: says("pattern") },
         { matchRegex: { n: "^4\\d$" }, answer: says("pattern of a number") },
         {
-          matchSchema: { type: "object", required: ["deep"], properties: { deep: { type: "integer" } } },
+          matchSchema: { required: ["deep"], properties: { deep: { type: "integer" } } },
           answer: says("schema"),
         },
         { answer: says("anything") },
@@ -295,11 +258,7 @@ it("makes a call that nothing fits an error of the tool, which says what would f
 });
 
 it("gives each kind of answer", async () => {
-  const whole = {
-    content: [{ type: "text", text: "x", annotations: { priority: 1 } }],
-    isError: true,
-    more: 1,
-  };
+  const whole = { content: [{ type: "text", text: "x", annotations: {} }], isError: true, more: 1 };
   const { session, record } = await start({
     tools: {
       object: tool({ answer: { kind: "return", value: { a: 1 } } }),
@@ -326,13 +285,8 @@ it("gives each kind of answer", async () => {
   expect(await call("silent", 30)).toMatchObject({ kind: "timeout" });
   expect(record.of("server.invalid_output")).toEqual([]);
   expect(await call("garbled", 30)).toMatchObject({ kind: "timeout" });
-  expect(record.of("server.invalid_output")).toEqual([
-    {
-      type: "server.invalid_output",
-      server: "m",
-      text: expect.stringMatching(/^<html>\d+<\/html>$/) as unknown,
-    },
-  ]);
+  const [invalid, ...others] = record.of("server.invalid_output");
+  expect([invalid?.text, others]).toEqual([expect.stringMatching(/^<html>\d+<\/html>$/), []]);
   const raw = record.of("mcp.message").flatMap((event) => event.raw ?? []);
   expect(raw).toEqual([expect.stringMatching(/^\{"jsonrpc":"2.0", "id":\d+,"result":5\}$/)]);
 });

@@ -156,13 +156,6 @@ describe("stored tokens", () => {
     expect(await readdir(join(auth.file, ".."))).toEqual(["tokens.json"]);
   });
 
-  test("are refreshed each time they expire", async () => {
-    const server = await protect({ callsPerToken: 1 });
-    const auth = await stored(server, { access_token: "old", refresh_token: server.refreshToken });
-    const texts = await call(server, auth, 3);
-    expect(texts.map((text) => text.at(-1))).toEqual(["1", "2", "3"]);
-  });
-
   test("that another process has refreshed are read from the file", async () => {
     const server = await protect({ goodToken: "canary-fresh" });
     const auth = await stored(server, { access_token: "old" });

@@ -66,19 +66,6 @@ describe("a program that starts", () => {
     await expectNothingLeft();
   });
 
-  it("gives its tools as it declares them, and is started once", async () => {
-    const { session, record } = await startSession(fixtureSpec());
-    expect(session.tools.find(({ name }) => name === "bad-output")).toEqual({
-      name: "bad-output",
-      description: "The tool bad-output.",
-      inputSchema: { type: "object" },
-      outputSchema: { type: "object", required: ["sum"] },
-      extension: { kept: true },
-    });
-    expect(record.of("server.started")).toHaveLength(1);
-    if (linux) expect(await livingProcesses()).toHaveLength(1);
-  });
-
   it("is healthy without the tools capability, and is not asked for tools", async () => {
     const { session, record } = await startSession(fixtureSpec(["--no-tools", "--mute=tools/list"]));
     expect(session.tools).toEqual([]);

@@ -119,24 +119,6 @@ describe("answers", () => {
   });
 });
 
-it("records messages in both directions, with the text where serializing would give another", async () => {
-  const { connection, sent, events, say } = await connect();
-  await connection.send(request(1));
-  const answer = { jsonrpc: "2.0", id: 1, result: {} };
-  say(answer, `{"jsonrpc":"2.0","id":1.0,"result":{}}`);
-  const message = { type: "mcp.message", server: "s" };
-  expect(sent).toEqual([JSON.stringify(request(1))]);
-  expect(events).toEqual([
-    { ...message, direction: "client-to-server", message: request(1) },
-    {
-      ...message,
-      direction: "server-to-client",
-      message: answer,
-      raw: `{"jsonrpc":"2.0","id":1.0,"result":{}}`,
-    },
-  ]);
-});
-
 it.each([
   ["an answer", (bench: Awaited<ReturnType<typeof connect>>, body: object) => bench.say(body)],
   [

@@ -54,11 +54,11 @@ it("passes on at once what no filter holds, with its text unchanged", async () =
 
 it("asks filters in order towards the server and in reverse towards the client", async () => {
   const asked: string[] = [];
-  const named = (name: string): Filter => ({
+  const [a, b] = ["a", "b"].map((name): Filter => ({
     fromClient: (wire) => (asked.push(`${name} out`), { kind: "pass", wire }),
     fromServer: (wire) => (asked.push(`${name} in`), { kind: "pass", wire }),
-  });
-  const run = new FilterChain([named("a"), named("b")]);
+  }));
+  const run = new FilterChain([a ?? {}, b ?? {}]);
   await run.fromClient(wireMessage(request(1)), () => undefined);
   await run.fromServer(wireMessage(answer(1)), () => undefined);
   expect(asked).toEqual(["a out", "b out", "b in", "a in"]);

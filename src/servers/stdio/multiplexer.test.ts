@@ -149,18 +149,6 @@ describe("ids", () => {
     ]);
   });
 
-  it("are replaced and found again for many requests at once", () => {
-    const { client, read } = setUp();
-    const [a, b] = [client(), client()];
-    const count = 5_000;
-    for (let id = 0; id < count; id += 1) for (const each of [a, b]) each.says(request(id));
-    for (let id = count - 1; id >= 0; id -= 1)
-      for (const each of [a, b]) each.says(notification("notifications/cancelled", { requestId: id }));
-    expect(read).toHaveLength(4 * count);
-    expect(read.at(-2)).toBe(text(notification("notifications/cancelled", { requestId: 0 })));
-    expect(read.at(-1)).toContain('"requestId":"mcpvals:');
-  });
-
   it("of a subscription route its notifications", () => {
     const { client, read, serverSays } = setUp();
     const [a, b] = [client(), client()];
