@@ -42,10 +42,14 @@ const kinds: Readonly<
       })),
       { text: say },
     ]);
-    const { url: baseURL, close } = await startFakeProvider(replies);
+    const provider = await startFakeProvider(replies);
+    const close = (): Promise<void> => provider.close();
     onTestFinished(close);
     const model = "anthropic/claude-sonnet-4-5";
-    return { spec: { type: "model", name: "it", apiKey: "test-key", maxSteps: 10, model, baseURL }, close };
+    return {
+      spec: { type: "model", name: "it", apiKey: "test-key", maxSteps: 10, model, baseURL: provider.url },
+      close,
+    };
   },
   async scripted(turns) {
     const task = turns.flatMap(({ calls = [], say }) => [
@@ -124,12 +128,12 @@ describe.each(Object.entries(kinds))("an agent of kind %s", (kind, prepare) => {
     ] as ScriptedTurn[];
     const { log, events, thrown } = await play(turns);
     expect(thrown).toBeUndefined();
-    expect(log).toEqual([
-      "started it",
-      ...["turn 0: user 0", 'x.a {"n":1}', "says 0: first", "end 0: done"],
-      ...["turn 1: user 1", "says 1: second", "end 1: done"],
-      ...["turn 2: user 2", 'x.a {"n":2}', 'x.a {"n":3}', "says 2: third", "end 2: done"],
-    ]);
+    const logged = [
+      ["started it", "turn 0: user 0", 'x.a {"n":1}', "says 0: first", "end 0: done"],
+      ["turn 1: user 1", "says 1: second", "end 1: done"],
+      ["turn 2: user 2", 'x.a {"n":2}', 'x.a {"n":3}', "says 2: third", "end 2: done"],
+    ];
+    expect(log).toEqual(logged.flat());
     expect(events[0]).toMatchObject({ type: "agent.started", agent: "it", kind });
   });
 
@@ -143,10 +147,14 @@ describe.each(Object.entries(kinds))("an agent of kind %s", (kind, prepare) => {
     const servers = { x: ["both"], y: ["both", "mine"] };
     const { log, events, thrown } = await play([{ calls, say: "done" }, { say: "more" }], { servers });
     expect(thrown).toBeUndefined();
-    expect(log.slice(2)).toEqual([
-      ...['y.both {"deep":{"list":[1,null,"ü"]}}', 'rejected none {"n":1}', "y.mine {}", "x.both {}"],
-      ...["says 0: done", "end 0: done", "turn 1: user 1", "says 1: more", "end 1: done"],
-    ]);
+    const called = [
+      'y.both {"deep":{"list":[1,null,"ü"]}}',
+      'rejected none {"n":1}',
+      "y.mine {}",
+      "x.both {}",
+    ];
+    const ended = ["says 0: done", "end 0: done", "turn 1: user 1", "says 1: more", "end 1: done"];
+    expect(log.slice(2)).toEqual([...called, ...ended]);
     expect(events.find((event) => event.type === "tool.rejected")?.reason).toContain('"none"');
   });
 

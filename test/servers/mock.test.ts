@@ -104,7 +104,7 @@ it.each(["legacy", "modern"] as const)("is a server to our client in the %s era"
     resources: [first, second].map((each, index) => ({ ...each, text: "AB".charAt(index) })),
     prompts: [{ ...ask, messages }],
   };
-  const { host, session, record } = await start(mock as Partial<MockDefinition>, { protocol });
+  const { host, session, record } = await start(mock, { protocol });
   expect(session.tools).toEqual([{ name: "greet", ...greet }]);
   expect(session.abilities).toEqual({ tools: true, resources: true, prompts: true });
   expect(record.of("server.started")).toEqual([
