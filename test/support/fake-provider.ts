@@ -231,20 +231,20 @@ function readRequest(
   key: string | undefined,
 ): FakeRequest {
   const body = fields(raw.body);
-  const { items, tools, toolName, keyOf, needsKey, path } = wires[wire];
-  const model = body["model"] === undefined ? (path.exec(raw.path)?.[1] ?? "") : text(body["model"]);
+  const format = wires[wire];
+  const model = body["model"] === undefined ? (format.path.exec(raw.path)?.[1] ?? "") : text(body["model"]);
   const system: string[] = [];
   const request = { users: [] as string[], assistants: [] as string[], toolResults: [] as FakeToolResult[] };
   const problems: string[] = [];
   const demand = (holds: boolean, problem: string): void => void (holds || problems.push(problem));
   const open = new Map<string, string>();
   let newFrom = 0;
-  const sent = keyOf(raw.headers);
-  demand(key === undefined ? !needsKey || sent !== "" : sent === key, wrongKey);
+  const sent = format.keyOf(raw.headers);
+  demand(key === undefined ? !format.needsKey || sent !== "" : sent === key, wrongKey);
   demand(body["stream"] !== true, "this fake does not stream");
   demand(model !== "", "the request names no model");
 
-  for (const item of items(body, raw.headers)) {
+  for (const item of format.items(body, raw.headers)) {
     if ("problem" in item) problems.push(item.problem);
     else if ("system" in item) {
       demand(request.users.length === 0, "a system message after the user's");
@@ -272,11 +272,11 @@ function readRequest(
   demand(open.size === 0, `the calls ${[...open.keys()].join()} are unanswered`);
   demand(request.users.length > 0, "nothing was said by the user");
 
-  const declared = tools(body);
+  const declared = format.tools(body);
   const names = declared.map(({ name }) => text(name));
   demand(new Set(names).size === names.length, `tool names are not unique: ${names.join()}`);
   for (const { name, schema } of declared) {
-    demand(toolName.test(text(name)), `illegal tool name ${JSON.stringify(name)}`);
+    demand(format.toolName.test(text(name)), `illegal tool name ${JSON.stringify(name)}`);
     const { type, properties } = fields(schema);
     demand(type === "object" && properties !== undefined, `the schema of ${text(name)} is no object's`);
   }
