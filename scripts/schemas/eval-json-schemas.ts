@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { serverShapes } from "../../src/core/formats/config/server.ts";
-import { evalSchema } from "../../src/core/formats/eval-file/eval-schema.ts";
+import { evalSchema } from "../../src/core/formats/eval-file/parse-eval-file.ts";
 import { isJsonObject } from "../../src/core/formats/json.ts";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 import { wazaEvalSchema, wazaTaskSchema } from "../../src/core/formats/waza/waza-schema.ts";

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import * as nodeModule from "node:module";
 import { join } from "node:path";
-import { cacheFolder } from "../load/cache-folder.ts";
+import { cacheFolder } from "../load/environment.ts";
 import { privateFolder } from "../files/files.ts";
 
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);

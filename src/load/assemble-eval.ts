@@ -8,9 +8,9 @@ import {
   chooseAgents,
   type CompleteProgram,
   type DeclaredAgents,
+  modelId,
 } from "../core/formats/config/agent.ts";
-import { checkPlans } from "../core/formats/config/check-config.ts";
-import { modelId } from "../core/formats/eval-file/parse-eval-file.ts";
+import { checkPlans } from "../core/formats/config/parse-config.ts";
 import {
   type EvalExtensions,
   type ExtensionPlaces,
@@ -75,6 +75,17 @@ interface EvalParts {
   readonly notes: readonly string[];
   readonly problems: FileProblems;
 }
+
+/** What an eval without tasks from files has of them. */
+export const noTasks: TasksOfEval = {
+  tasks: [],
+  taskServers: {},
+  variants: {},
+  notes: [],
+  variables: [],
+  servers: [],
+  extensionUses: new Map(),
+};
 
 /** Limits of an eval that sets none, in milliseconds. */
 export const defaultLimits: Eval["limits"] = { trialMs: 300_000, callMs: 30_000, modelMs: 120_000 };

@@ -1,11 +1,11 @@
-import { tmpdir } from "node:os";
-import { isAbsolute, relative, resolve, sep } from "node:path";
+import { homedir, tmpdir } from "node:os";
+import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../core/formats/config/agent.ts";
 import type { ParsedStdioServer } from "../core/formats/config/server.ts";
-import { interpolate, type Interpolation, type LookupVariable } from "../core/formats/read-json.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, StdioServerSpec } from "../core/formats/model.ts";
-import { baseEnvironment, localBinPath, mergeEnvironments } from "../process/environment.ts";
+import { interpolate, type Interpolation, type LookupVariable } from "../core/formats/read-json.ts";
+import { baseEnvironment, localBinPath, mergeEnvironments, runningPlatform } from "../process/environment.ts";
 
 /** Environment variables by name. */
 export type EnvironmentVariables = Readonly<Record<string, string>>;
@@ -153,4 +153,31 @@ export interface LoadContext {
 /** A file as messages name it: relative to where the reader is. */
 export function shownFrom(cwd: string, file: string): string {
   return relative(cwd, file) || file;
+}
+
+/** This user's cache folder; undefined if the user has no home folder. */
+export function cacheFolder(
+  variables: EnvironmentVariables = environment(),
+  platform: string = runningPlatform(),
+): string | undefined {
+  const [name, defaultPath] = placeOn(platform);
+  const given = variableNamed(name, variables) ?? "";
+  if (isAbsolute(given)) return join(given, "mcpvals");
+  const home = homeFolder();
+  return home === undefined ? undefined : join(home, defaultPath, "mcpvals");
+}
+
+/** The variable that names the cache folder, and its default path in the home folder. */
+function placeOn(platform: string): readonly [variable: string, defaultPath: string] {
+  if (platform === "win32") return ["LOCALAPPDATA", join("AppData", "Local")];
+  return ["XDG_CACHE_HOME", platform === "darwin" ? join("Library", "Caches") : ".cache"];
+}
+
+function homeFolder(): string | undefined {
+  try {
+    const home = homedir();
+    return isAbsolute(home) ? home : undefined;
+  } catch {
+    return undefined; // the system does not know this user
+  }
 }

@@ -1,6 +1,6 @@
 import { basename, dirname, extname, resolve } from "node:path";
 import type { Diagnostic } from "../core/errors/error.ts";
-import { buildAgent, modelAgent } from "../core/formats/config/agent.ts";
+import { buildAgent, modelAgent, modelId } from "../core/formats/config/agent.ts";
 import { type ProvidedServers, readConfigServers } from "../core/formats/config/server-tables.ts";
 import { buildServers } from "../core/formats/config/server.ts";
 import {
@@ -13,7 +13,6 @@ import {
   type AgentRef,
   checkAssertedServers,
   type EvalFile,
-  modelId,
   parseEvalFile,
   type TaskSet,
 } from "../core/formats/eval-file/parse-eval-file.ts";

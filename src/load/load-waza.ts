@@ -9,13 +9,18 @@ import { buildServers } from "../core/formats/config/server.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import { placeProblems, type Problem } from "../core/formats/problem.ts";
-import { parseWazaEval, type WazaEval } from "../core/formats/waza/parse-waza-eval.ts";
-import { parseWazaTask, type WazaTask } from "../core/formats/waza/parse-waza-task.ts";
-import type { PlacedAssertions } from "../core/formats/waza/read-graders.ts";
+import {
+  parseWazaEval,
+  parseWazaTask,
+  type PlacedAssertions,
+  type WazaEval,
+  type WazaTask,
+} from "../core/formats/waza/parse-waza.ts";
 import {
   assembleEval,
   defaultLimits,
   type LoadedConfig,
+  noTasks,
   ownServers,
   requestedAgents,
   requestedJudge,
@@ -27,7 +32,7 @@ import { readData } from "./read/read-document.ts";
 import { type OpenedFile, type TaskFile, taskFile, withoutRepeats } from "./read/read-files.ts";
 import { fixtureReader, serverBuilder } from "./servers.ts";
 import { pathKind, pathsOfPattern } from "./sources.ts";
-import { noTasks, taskFiles, type TasksOfEval } from "./tasks.ts";
+import { taskFiles, type TasksOfEval } from "./tasks.ts";
 
 /** Keys whose texts may name variables: servers, and agents. Prompts and all else are taken as they are. */
 const interpolated = [["mcp_servers"], ["config", "mcp_servers"], ["variants"], ["agent"], ["agents"]];

@@ -9,6 +9,7 @@ import { asObject, withoutUndefined } from "../core/formats/json.ts";
 import {
   assembleEval,
   type LoadedConfig,
+  noTasks,
   ownServers,
   placeExtensions,
   requestedAgents,
@@ -30,12 +31,13 @@ import {
   type OpenedFile,
   type OpenedSources,
   openSources,
+  type TaskFile,
   tasksOfPatterns,
   withoutRepeats,
 } from "./read/read-files.ts";
 import { fixtureReader, loadMcpConfig, noServers, serverBuilder } from "./servers.ts";
 import { findSources, type Source } from "./sources.ts";
-import { collectTasks, noTasks, parseTasks } from "./tasks.ts";
+import type { TaskContext, TasksOfEval } from "./tasks.ts";
 
 /** What is loaded, and how; what is absent is as the members of {@link LoadContext} say, or empty, or false. */
 export interface LoadOptions extends Partial<Omit<LoadContext, "overrides" | "cwd">> {
@@ -167,12 +169,18 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   const { provided, taskFiles } = parts;
   const { files, notes } = await tasksOfPatterns(taskFiles.patterns, { dir, cwd, problems });
   const { inheritEnv } = taskFiles;
-  const ofFiles = parseTasks(files, { loadContext, provided, inheritEnv, extensions, problems });
-  const tasks = collectTasks(ofFiles, { loadContext, problems });
+  const tasks = await readTasks(files, { loadContext, provided, inheritEnv, extensions, problems });
   return assembleEval(
     { ...common, tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions },
     loadContext,
   );
+}
+
+/** What files of tasks give to an eval; without any, what reads tasks is not loaded. */
+async function readTasks(files: readonly TaskFile[], context: TaskContext): Promise<TasksOfEval> {
+  if (files.length === 0) return noTasks;
+  const { collectTasks, parseTasks } = await import("./tasks.ts");
+  return collectTasks(parseTasks(files, context), context);
 }
 
 /** Makes an eval of tasks that were named one by one, by folder or by glob. Throws one error for all their problems. */
@@ -185,7 +193,7 @@ async function loadTasks(
   const provided =
     mcpConfig === undefined ? noServers : await loadMcpConfig(mcpConfig, { loadContext, problems });
   const build = serverBuilder({ dir: cwd, loadContext });
-  const parsed = parseTasks(withoutRepeats(files), {
+  const tasks = await readTasks(withoutRepeats(files), {
     loadContext,
     provided: { base: provided.table, build },
     inheritEnv: [],
@@ -204,7 +212,7 @@ async function loadTasks(
       },
       file: only?.kind === "file" ? only.path : undefined,
       dir: only === undefined ? cwd : only.kind === "file" ? dirname(only.path) : only.dir,
-      tasks: collectTasks(parsed, { loadContext, problems }),
+      tasks,
       variables: provided.variables,
       notes: [...notes, ...provided.notes],
       problems,

@@ -22,7 +22,7 @@ import { taskVariables, withVariables } from "./secrets.ts";
 import { pathKind, repositoryOf } from "./sources.ts";
 
 /** What the eval around them gives to tasks. */
-interface TaskContext {
+export interface TaskContext {
   readonly loadContext: LoadContext;
   /** The eval's servers. */
   readonly provided: ProvidedServers;
@@ -103,16 +103,6 @@ export interface TasksOfEval {
   /** Steps that need extensions, by task; tasks without any are left out. */
   readonly extensionUses: ReadonlyMap<string, readonly ExtensionUse[]>;
 }
-
-export const noTasks: TasksOfEval = {
-  tasks: [],
-  taskServers: {},
-  variants: {},
-  notes: [],
-  variables: [],
-  servers: [],
-  extensionUses: new Map(),
-};
 
 /** Puts tasks together; those that check nothing go to the problems. */
 export function collectTasks(

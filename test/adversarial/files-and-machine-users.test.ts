@@ -23,7 +23,7 @@ import { ExtensionCache } from "../../src/extensions/resolve/cache.ts";
 import { readLock } from "../../src/extensions/resolve/files.ts";
 import { projectNpmrc } from "../../src/extensions/resolve/npm.ts";
 import { makeFolder, privateFolder } from "../../src/files/files.ts";
-import { cacheFolder } from "../../src/load/cache-folder.ts";
+import { cacheFolder } from "../../src/load/environment.ts";
 import { load } from "../../src/load/load.ts";
 import { localBinPath } from "../../src/process/environment.ts";
 import { ownMark, removeLeftovers } from "../../src/process/folders.ts";

@@ -18,10 +18,11 @@ export type {
   ScriptedAction,
   ScriptedAgentSpec,
 } from "./config/agent.ts";
-export type { MockDefinition, MockResponse } from "./config/mock.ts";
 export type {
   Fault,
   HttpServerSpec,
+  MockDefinition,
+  MockResponse,
   MockServerSpec,
   OAuthSpec,
   RateLimit,
@@ -33,6 +34,9 @@ export type { ExtensionSettings } from "./extension/extension-table-schema.ts";
 export type * from "./json.ts";
 export * from "./presets/presets.ts";
 export * from "./sandbox.ts";
+
+/** What the `apiVersion` of a task must be. */
+export const taskApiVersion = "mcp-eval/v1";
 
 /** What every file format parses to: which tasks run, with which agents, against which servers. Durations are in milliseconds. */
 export interface Eval {

@@ -11,16 +11,17 @@ import {
   memberOf,
   withoutUndefined,
 } from "../../core/formats/json.ts";
-import { buildStep, Expressions } from "../../core/formats/legacy-task/build-step.ts";
 import {
+  buildStep,
+  Expressions,
   type LegacyForm,
   type LegacyPhase,
   type RawStep,
   readScriptForm,
   readStepForm,
-} from "../../core/formats/legacy-task/legacy-form.ts";
+} from "../../core/formats/legacy-task/parse-legacy-task.ts";
 import { LenientReader } from "../../core/formats/lenient-reader.ts";
-import type { Json, JsonObject } from "../../core/formats/model.ts";
+import { type Json, type JsonObject, taskApiVersion } from "../../core/formats/model.ts";
 import type {
   HttpStep,
   JsonExpectation,
@@ -29,7 +30,6 @@ import type {
   Step,
   TextExpectation,
 } from "../../core/formats/step.ts";
-import { taskApiVersion } from "../../core/formats/task/task-schema.ts";
 import { shownFrom } from "../environment.ts";
 import { SourceText } from "../problems.ts";
 import { documentKind, rootMembers } from "../read/document.ts";

@@ -3,8 +3,7 @@ import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { FileTooLargeError, readRegularFile } from "../../files/files.ts";
 import { SourceText, SyntaxProblems } from "../problems.ts";
 import { configExtensions } from "../sources.ts";
-import { type ConfigDocument, valueDocument } from "./document.ts";
-import { jsonDocument } from "./json-document.ts";
+import { type ConfigDocument, jsonDocument, valueDocument } from "./document.ts";
 import type { YamlOptions } from "./yaml-document.ts";
 
 /** Largest files that are read, in bytes: more would take longer than anyone wants to wait. */

@@ -4,7 +4,7 @@ import { basename, dirname, resolve, sep } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { didYouMean, suggestion } from "../../core/formats/did-you-mean.ts";
 import { asList, asObject, asText } from "../../core/formats/json.ts";
-import { taskApiVersion } from "../../core/formats/task/task-schema.ts";
+import { taskApiVersion } from "../../core/formats/model.ts";
 import { type LoadContext, shownFrom } from "../environment.ts";
 import { fileError, FileProblems } from "../problems.ts";
 import { pathsOfPattern, repositoryOf, type Source } from "../sources.ts";

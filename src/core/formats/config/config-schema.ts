@@ -3,8 +3,7 @@ import { isReporterName, reporterHelp } from "../reporters.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
 import { agentSchema, judgeSchema, namedAgentSchema } from "./agent.ts";
 import { anyJson, anyObject, closedObject, duration, filledText, nameKey } from "./config-fields.ts";
-import { mcpMockSchema, mockSchema } from "./mock.ts";
-import { lifetimeSchema, serverSchema } from "./server.ts";
+import { lifetimeSchema, mcpMockSchema, mockSchema, serverSchema } from "./server.ts";
 
 const answer = closedObject({
   message: filledText.optional().meta({

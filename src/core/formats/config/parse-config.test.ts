@@ -1,7 +1,9 @@
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { evalOf, notesOf, problemsOf, stdio } from "../../../../test/support/parse-config.ts";
-import type { Config } from "./config-schema.ts";
 import type { Eval } from "../model.ts";
+import type { Config } from "./config-schema.ts";
+import { uniqueTitles } from "./parse-config.ts";
 
 const workflow = { name: "flow", steps: [{ user: "hi", expectedState: "hello" }] };
 const withWorkflow = { toolHealthSuites: [], workflows: [workflow] };
@@ -239,4 +241,36 @@ it.each([
   const parsed = (): unknown => evalOf({ ...withWorkflow, agent }).agents[0];
   if (problem === undefined) expect(parsed()).toBeDefined();
   else expect(parsed).toThrow(problem);
+});
+
+it.each([
+  [
+    ["a", "b"],
+    ["a", "b"],
+  ],
+  [
+    ["a", "a", "a"],
+    ["a", "a (2)", "a (3)"],
+  ],
+  [
+    ["a", "a (2)", "a"],
+    ["a", "a (2)", "a (3)"],
+  ],
+  [
+    ["a", "a", "a (2)"],
+    ["a", "a (2)", "a (2) (2)"],
+  ],
+])("makes of %j %j", (titles, unique) => {
+  expect(uniqueTitles(titles)).toEqual(unique);
+});
+
+it("always gives as many different titles as it got", () => {
+  const title = fc.constantFrom("a", "b", "a (2)", "a (3)", "a (2) (2)");
+  fc.assert(
+    fc.property(fc.array(title), (titles) => {
+      const unique = uniqueTitles(titles);
+      expect(unique).toHaveLength(titles.length);
+      expect(new Set(unique).size).toBe(titles.length);
+    }),
+  );
 });

@@ -2,9 +2,10 @@ import { suggestion } from "../did-you-mean.ts";
 import { formatKeyPath, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
 import { mostProblems, type Problem, validate } from "../problem.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
-import { type Fixtures, mockServers } from "./mock.ts";
 import {
   type BuildServer,
+  type Fixtures,
+  mockServers,
   type ParsedServer,
   type ServerLifetime,
   serverSchema,

@@ -1,13 +1,12 @@
 import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
 import { placeVariables, shellMark, ShellTextError } from "../../templates/shell.ts";
-import type { AgentSkills } from "../config/agent.ts";
+import { type AgentSkills, modelId } from "../config/agent.ts";
 import { closedObject } from "../config/config-fields.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import { memberOf, withoutUndefined } from "../json.ts";
 import type { CommandAgentSpec, ServerSpec } from "../model.ts";
 import type { Locate } from "../problem.ts";
-import { modelId } from "./parse-eval-file.ts";
 
 /** A `kind: Agent` file. */
 export interface AgentFile {

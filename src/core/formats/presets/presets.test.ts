@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { acpOfPreset, commandOfPreset } from "../config/agent.ts";
 import { agentPresets } from "../model.ts";
-import { presets } from "./presets.ts";
 import type { OutputEvent, OutputReader } from "./preset.ts";
+import { presets } from "./presets.ts";
 
 function read(sample: string, reader: OutputReader): readonly OutputEvent[] {
   const file = new URL(`../../../../test/fixtures/agents/outputs/${sample}.jsonl`, import.meta.url);
@@ -83,4 +84,41 @@ it("takes an end for want of turns for the agent's, not for a failure", () => {
   const events = read("claude-code-max-turns", presets["claude-code"].createReader());
   expect(events.slice(-2)).toEqual([{ kind: "end", reason: "max-steps" }, { kind: "complete" }]);
   expect(events.some((event) => event.kind === "failed")).toBe(false);
+});
+
+describe("acpOfPreset", () => {
+  it.each([
+    ["gemini", "m", "gemini --acp --skip-trust --model m", {}],
+    ["claude-code", "m", "claude-agent-acp", { ANTHROPIC_MODEL: "m" }],
+    ["codex", "m", "codex-acp", { NO_BROWSER: "1", INITIAL_AGENT_MODE: "workspace-write" }],
+    ["copilot", "m", "copilot --acp --no-auto-update --disable-builtin-mcps --model m", {}],
+    [
+      "opencode",
+      "m",
+      "opencode acp",
+      { OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_PERMISSION: '{"*":"ask"}' },
+    ],
+  ] as const)("of %s with the model %s", (preset, model, line, env) => {
+    const parts = acpOfPreset(preset, model);
+    expect([[parts.command, ...parts.args].join(" "), parts.env]).toEqual([line, env]);
+  });
+});
+
+describe("commandOfPreset", () => {
+  it("puts the model before what belongs to the turn", () => {
+    const { args, nextArgs = [] } = commandOfPreset("codex", "m");
+    expect(args.slice(0, 4)).toEqual(["exec", "--model", "{model}", "--json"]);
+    expect(nextArgs.slice(0, 5)).toEqual(["exec", "resume", "--model", "{model}", "--json"]);
+    expect(args.at(-1)).toBe("{prompt}");
+  });
+
+  it.each(agentPresets)(
+    "gives %s its prompt and its session, and no model that was not asked for",
+    (preset) => {
+      const { args, nextArgs = [], stdin } = commandOfPreset(preset);
+      expect(args.join(" ").includes("{prompt}")).toBe(!stdin);
+      expect(nextArgs.join(" ")).toContain("{session}");
+      expect([...args, ...nextArgs].join(" ")).not.toContain("{model}");
+    },
+  );
 });

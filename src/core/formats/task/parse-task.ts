@@ -1,7 +1,7 @@
 import { suggestion } from "../did-you-mean.ts";
 import { isJsonObject, type Json, type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import { parseLegacyTask } from "../legacy-task/parse-legacy-task.ts";
-import type { PortableTask, Requirement, Task } from "../model.ts";
+import { type PortableTask, type Requirement, type Task, taskApiVersion } from "../model.ts";
 import { mostProblems, placeProblems, type Problem, problem, problemAt } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { declaredOutputs, type PromptTurn } from "./check-steps.ts";
@@ -11,7 +11,7 @@ import { taskNotes } from "./check-verify.ts";
 import { allSteps, phasedSteps, readTask, type TaskSource } from "./read-task.ts";
 import { checkSettings, extensionPorts, randomPorts, usedExtensions } from "./task-extensions.ts";
 import { Findings, type ParsedTask, type ParseTaskOptions, type TaskFiles } from "./task-options.ts";
-import { type ParsedTaskFile, taskApiVersion } from "./task-schema.ts";
+import type { ParsedTaskFile } from "./task-schema.ts";
 
 export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts";
 

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { taskApiVersion } from "../model.ts";
 import { anyObject, closedObject, duration, filledText, optional } from "../config/config-fields.ts";
 import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";
 import { serverSchema } from "../config/server.ts";
@@ -56,9 +57,6 @@ export const solutionSchemas = {
     description: "Runs its actions for every item.",
   }),
 };
-
-/** What a task's `apiVersion` must be. */
-export const taskApiVersion = "mcp-eval/v1";
 
 const labelKey = z.string().regex(/^[^=\s]+$/, { error: "must be a name without spaces and =" });
 

@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { agentSchema, namedAgentSchema } from "../config/agent.ts";
 import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
-import { lifetimeSchema } from "../config/server.ts";
-import { mcpMockSchema } from "../config/mock.ts";
+import { lifetimeSchema, mcpMockSchema } from "../config/server.ts";
 
 /** What is refused by name where it says something. */
 const refused = z.unknown().optional().meta({ refused: true });
