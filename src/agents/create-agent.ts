@@ -1,18 +1,26 @@
 import type { AgentSpec } from "../core/formats/model.ts";
 import type { AgentDriver, AgentOptions } from "./driver.ts";
 
-/** Creates the driver of an agent, whose code is loaded now. */
-export async function createAgent(spec: AgentSpec, options: AgentOptions): Promise<AgentDriver> {
+/** Loads the code of an agent. The function creates its driver for one trial. */
+export async function loadAgent(spec: AgentSpec, options: AgentOptions): Promise<() => AgentDriver> {
   switch (spec.type) {
-    case "model":
-      return (await import("./model.ts")).createModelAgent(spec, options);
+    case "model": {
+      const { createModelAgent } = await import("./model.ts");
+      return () => createModelAgent(spec, options);
+    }
     case "scripted":
     case "oracle":
-    case "null":
-      return (await import("./scripted.ts")).createWrittenAgent(spec);
-    case "acp":
-      return (await import("./acp.ts")).createAcpAgent(spec, options);
-    case "command":
-      return (await import("./command.ts")).createCommandAgent(spec);
+    case "null": {
+      const { createWrittenAgent } = await import("./scripted.ts");
+      return () => createWrittenAgent(spec);
+    }
+    case "acp": {
+      const { createAcpAgent } = await import("./acp.ts");
+      return () => createAcpAgent(spec, options);
+    }
+    case "command": {
+      const { createCommandAgent } = await import("./command.ts");
+      return () => createCommandAgent(spec);
+    }
   }
 }

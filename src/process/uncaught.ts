@@ -1,16 +1,21 @@
-const listeners = new Set<(error: unknown) => void>();
+/** Replaced rather than changed: a set that many trials change keeps its earlier tables in memory. */
+let listeners: readonly ((error: unknown) => void)[] = [];
 
 /**
  * Calls the listener with uncaught errors, such as those of a callback, until it is disposed of. Only in a process that reports
  * them with {@link reportUncaught}.
  */
 export function onUncaught(listener: (error: unknown) => void): Disposable {
-  listeners.add(listener);
-  return { [Symbol.dispose]: () => void listeners.delete(listener) };
+  listeners = [...listeners, listener];
+  return {
+    [Symbol.dispose]() {
+      listeners = listeners.filter((other) => other !== listener);
+    },
+  };
 }
 
 /** Reports an uncaught error to all listeners; false when there is none. */
 export function reportUncaught(error: unknown): boolean {
   for (const listener of listeners) listener(error);
-  return listeners.size > 0;
+  return listeners.length > 0;
 }

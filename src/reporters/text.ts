@@ -284,8 +284,9 @@ export function writePieces(output: Pick<ReporterOutput, "write">, texts: Iterab
 }
 
 /** What a name is read from; a planned trial and its result both have it. */
-export type Nameable = Pick<TrialResult, "task" | "agent" | "variant" | "attempt" | "form"> & {
+export type Nameable = Pick<TrialResult, "task" | "agent" | "attempt" | "form"> & {
   readonly suite?: string;
+  readonly variant?: string | undefined;
 };
 
 /** Whether a run has several agents, sets of servers or attempts, so that names must say which one is meant. */

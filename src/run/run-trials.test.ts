@@ -65,7 +65,7 @@ describe("schedule", () => {
     expect(stage.started).toEqual(["t1", "t2", "t3"]);
     stage.end("t1");
     stage.end("t3");
-    expect(await done).toEqual([]);
+    await done;
   });
 
   it("passes over a busy lane and comes back to it first", async () => {
@@ -82,10 +82,10 @@ describe("schedule", () => {
       await settle();
     }
     expect(stage.started).toEqual(["t1", "t3", "t2", "t5", "t4"]);
-    expect(await done).toEqual([]);
+    await done;
   });
 
-  it("gives back what never started once it is stopped, after the rest has ended", async () => {
+  it("starts nothing more once it is stopped, and ends after the trials that started", async () => {
     const stage = new Stage();
     let stopped = false;
     const done = schedule(trials("a", "b", "a", "c"), {
@@ -99,7 +99,8 @@ describe("schedule", () => {
     await settle();
     expect(stage.started).toEqual(["t1", "t2"]);
     stage.end("t2");
-    expect(ids(await done)).toEqual(["t3", "t4"]);
+    await done;
+    expect(stage.started).toEqual(["t1", "t2"]);
   });
 
   it("wakes who waits for a lane when it is stopped", async () => {
@@ -113,13 +114,13 @@ describe("schedule", () => {
     await settle();
     stopped = true;
     stage.end("t1");
-    expect(ids(await done)).toEqual(["t2", "t3"]);
+    await done;
+    expect(stage.started).toEqual(["t1"]);
   });
 
   it("starts nothing when it is stopped from the beginning", async () => {
     const stage = new Stage();
-    const done = schedule(trials("a", undefined), { concurrency: 2, run: stage.run, isStopped: () => true });
-    expect(ids(await done)).toEqual(["t1", "t2"]);
+    await schedule(trials("a", undefined), { concurrency: 2, run: stage.run, isStopped: () => true });
     expect(stage.started).toEqual([]);
   });
 
@@ -142,27 +143,20 @@ describe("schedule", () => {
     await thrown;
   });
 
-  it("has nothing to do without trials", async () => {
-    expect(
-      await schedule([], { concurrency: 4, run: () => Promise.reject(new Error("no")), isStopped: never }),
-    ).toEqual([]);
-  });
-
   it("lets timers run between trials that wait for nothing", async () => {
     let turns = 0;
     let stopped = false;
     setTimeout(() => {
       stopped = true;
     }, 1);
-    const rest = await schedule(trialsOf(Array.from({ length: 1_000_000 }, () => undefined)), {
+    await schedule(trialsOf(Array.from({ length: 1_000_000 }, () => undefined)), {
       concurrency: 1,
       run: async () => {
         turns += 1;
       },
       isStopped: () => stopped,
     });
-    expect(turns + rest.length).toBe(1_000_000);
-    expect(rest.length).toBeGreaterThan(0);
+    expect(turns).toBeLessThan(1_000_000);
   });
 
   it("keeps its promises whatever the lanes, the limit and the order of endings", async () => {
@@ -188,13 +182,12 @@ describe("schedule", () => {
           ended += 1;
           working[(endings.next().value ?? 0) % working.length]?.end();
         }
-        const rest = ids(await done);
-        expect([...stage.started, ...rest].toSorted()).toEqual(ids(list).toSorted());
-        expect(rest.length > 0).toBe(stopAfter !== null && stage.started.length < list.length);
+        await done;
+        expect(stage.started.length === list.length || isStopped()).toBe(true);
         for (const name of new Set(lanes)) {
-          const inLane = (id: string): boolean => list.find((trial) => trial.id === id)?.lane === name;
-          const planned = ids(list).filter(inLane);
-          expect([...stage.started.filter(inLane), ...rest.filter(inLane)]).toEqual(planned);
+          const inLane = ids(list.filter((trial) => trial.lane === name));
+          const started = stage.started.filter((id) => inLane.includes(id));
+          expect(started).toEqual(inLane.slice(0, started.length));
         }
       }),
       { numRuns: 150 },

@@ -37,30 +37,31 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   // Events are redacted, so the task that they are compared with must be, too.
   const gradedTasks = new Map(plan.tasks.map((task) => [task.name, context.redact.fromOutside(task)]));
-  const results = new Map<string, TrialResult>();
+  const results: TrialResult[] = [];
   const share = shareEqual<readonly Grade[]>();
   let bailed = false;
-  const rest = await schedule(plan.trials, {
+  await schedule(plan.trials, {
     concurrency: plan.concurrency,
     isStopped: () => bailed || context.signal.aborted,
-    run: async (trial) => {
+    run: async (trial, index) => {
       const result = await runTrial(trial, taskInVariant(plan, taskOf(trial, tasks), trial), {
         ...context,
         share,
         gradedTask: taskInVariant(plan, taskOf(trial, gradedTasks), trial),
       });
-      results.set(trial.id, result);
+      results[index] = result;
       bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
     },
   });
-  for (const trial of rest) {
+  for (const [index, trial] of plan.trials.entries()) {
+    if (results[index] !== undefined) continue;
     const error = notRun({ interrupted: context.signal.aborted });
     const result = ungradedTrial(trial, taskOf(trial, tasks), { verdict: "skip", error, durationMs: 0 });
-    results.set(trial.id, result);
+    results[index] = result;
     await context.settle(result, []);
     await context.onTrialEnd(result);
   }
-  return plan.trials.flatMap((trial) => results.get(trial.id) ?? []);
+  return results;
 }
 
 interface GradedContext extends TrialsContext {
@@ -158,7 +159,7 @@ function shareEqual<T>(): (value: T) => T {
 export interface ScheduleOptions {
   /** Trials at once. */
   readonly concurrency: number;
-  readonly run: (trial: Trial) => Promise<void>;
+  readonly run: (trial: Trial, index: number) => Promise<void>;
   /** Called before each trial; once true, no further trial starts. */
   readonly isStopped: () => boolean;
 }
@@ -166,34 +167,36 @@ export interface ScheduleOptions {
 /** Trials with the same `lane`, in order: they run one after the other. Those without one may run at the same time. */
 interface Group {
   readonly isSequential: boolean;
-  readonly waiting: readonly { readonly trial: Trial; readonly index: number }[];
+  /** Indexes of trials. */
+  readonly waiting: readonly number[];
   next: number;
   isBusy: boolean;
 }
 
 /**
- * Runs trials in order, at most `concurrency` at once, never two of one sequential group (`lane`). Once all that started have
- * ended, it returns the trials that never started. When `run` throws, no further trial starts, and the error is thrown once all
- * that started have ended.
+ * Runs trials in order, at most `concurrency` at once, never two of one sequential group (`lane`), and waits until all that
+ * started have ended. When `run` throws, no further trial starts, and the error is thrown once all that started have ended.
  */
 export async function schedule(
   trials: readonly Trial[],
   { concurrency, run, isStopped }: ScheduleOptions,
-): Promise<readonly Trial[]> {
-  const indexed = trials.map((trial, index) => ({ trial, index }));
-  const groups = [...Map.groupBy(indexed, ({ trial }) => trial.lane)].map(([lane, waiting]): Group => ({
-    isSequential: lane !== undefined,
-    waiting,
-    next: 0,
-    isBusy: false,
-  }));
+): Promise<void> {
+  const groups = [...Map.groupBy(trials.keys(), (index) => trials[index]?.lane)].map(
+    ([lane, waiting]): Group => ({
+      isSequential: lane !== undefined,
+      waiting,
+      next: 0,
+      isBusy: false,
+    }),
+  );
   let left = trials.length;
   let released = Promise.withResolvers<void>();
   let isBroken = false;
   const work = async (): Promise<void> => {
     while (left > 0 && !isBroken && !isStopped()) {
       const group = earliest(groups);
-      const trial = group?.waiting[group.next]?.trial;
+      const index = group?.waiting[group.next] ?? -1;
+      const trial = trials[index];
       if (group === undefined || trial === undefined) {
         await released.promise;
         continue;
@@ -202,7 +205,7 @@ export async function schedule(
       group.isBusy = group.isSequential;
       left -= 1;
       try {
-        await run(trial);
+        await run(trial, index);
       } catch (error) {
         isBroken = true;
         throw error;
@@ -220,8 +223,6 @@ export async function schedule(
   );
   const failure = workers.find(({ status }) => status === "rejected");
   if (failure?.status === "rejected") throw failure.reason;
-  const rest = groups.flatMap(({ waiting, next }) => waiting.slice(next));
-  return rest.toSorted((a, b) => a.index - b.index).map(({ trial }) => trial);
 }
 
 /** The group with the earliest trial that may start. */
@@ -229,7 +230,7 @@ function earliest(groups: readonly Group[]): Group | undefined {
   let best: Group | undefined;
   let bestIndex = Infinity;
   for (const group of groups) {
-    const index = group.isBusy ? undefined : group.waiting[group.next]?.index;
+    const index = group.isBusy ? undefined : group.waiting[group.next];
     if (index === undefined || index >= bestIndex) continue;
     best = group;
     bestIndex = index;

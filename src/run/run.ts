@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
-import { createAgent } from "../agents/create-agent.ts";
+import { loadAgent } from "../agents/create-agent.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { usesJudge } from "../core/formats/step.ts";
 import type { GradeContext } from "../core/grade/grader.ts";
@@ -105,6 +105,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   using exit = flushOnExit(folder);
   const place = folder === undefined ? {} : { folder: folder.path };
   const { limits, judge } = spec;
+  const agents = new Map<string, ReturnType<typeof loadAgent>>();
   const services: TrialServices = {
     limits,
     variables: { shell: env, overrides },
@@ -117,10 +118,12 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     extensions,
     validateSchema,
     createJudge: (emit) => judge && createStepJudge(judge, { env, emit, modelMs: limits.modelMs }),
-    createAgent(name) {
+    async createAgent(name) {
       const agent = spec.agents.find((candidate) => candidate.name === name);
       if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
-      return createAgent(agent, { env, modelMs: limits.modelMs, version });
+      const loaded = agents.get(name) ?? loadAgent(agent, { env, modelMs: limits.modelMs, version });
+      agents.set(name, loaded);
+      return (await loaded)();
     },
   };
   try {
@@ -225,6 +228,8 @@ function followSignal(signal: AbortSignal | undefined): Disposable & { readonly 
     );
   if (signal?.aborted === true) interrupt();
   signal?.addEventListener("abort", interrupt, { once: true });
+  // The first listener of a signal creates a table that its last one removes; those of all trials would stay in memory.
+  controller.signal.addEventListener("abort", () => undefined);
   return {
     signal: controller.signal,
     [Symbol.dispose]: () => signal?.removeEventListener("abort", interrupt),

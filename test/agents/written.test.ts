@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createAgent } from "../../src/agents/create-agent.ts";
+import { loadAgent } from "../../src/agents/create-agent.ts";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import type { Json, JsonObject, ScriptedAction, SolutionAction } from "../../src/core/formats/model.ts";
 import { resolveIn, type Scope, withLocals } from "../../src/core/templates/template.ts";
@@ -113,7 +113,7 @@ describe("turns", () => {
 
   it("are empty with the agent null, which sends no request", async () => {
     const options = { env: {}, modelMs: 1000, version: "0.0.0" };
-    const agent = await createAgent({ type: "null", name: "nobody" }, options);
+    const agent = (await loadAgent({ type: "null", name: "nobody" }, options))();
     const calls: string[] = [];
     const context = recordedContext({ users: ["one", "two"], sessions: [stub("s", ["a"], calls)] });
     await agent.prepare();

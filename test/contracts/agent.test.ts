@@ -1,6 +1,6 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createAgent } from "../../src/agents/create-agent.ts";
+import { loadAgent } from "../../src/agents/create-agent.ts";
 import type { TaskSolution } from "../../src/agents/driver.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import { withoutUndefined } from "../../src/core/formats/json.ts";
@@ -103,7 +103,7 @@ describe.each(Object.entries(kinds))("an agent of kind %s", (kind, prepare) => {
       }),
     );
     const { spec, solution, close } = await prepare(turns);
-    const agent = await createAgent(spec, { env: {}, modelMs: 10_000, version: "0.0.0" });
+    const agent = (await loadAgent(spec, { env: {}, modelMs: 10_000, version: "0.0.0" }))();
     await agent.prepare();
     const users = turns.map((_, index) => `user ${index}`);
     const context = recordedContext({ users, sessions, ...withoutUndefined({ signal }) });

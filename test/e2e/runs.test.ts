@@ -40,7 +40,7 @@ describe("a matrix of 3 agents, 2 sets of servers and 2 attempts", () => {
     const cells = ["caller", "guesser", "program"].flatMap((agent) =>
       ["with", "without"].flatMap((variant) => [1, 2].map((attempt) => `${agent} ${variant} ${attempt}`)),
     );
-    const cellOf = (trial: { agent: string | null; variant?: string; attempt: number }): string =>
+    const cellOf = (trial: { agent: string | null; variant?: string | undefined; attempt: number }): string =>
       `${trial.agent} ${trial.variant} ${trial.attempt}`;
     expect([plan.trials.map(cellOf), result.trials.map(cellOf)]).toEqual([cells, cells]);
     const passed = result.trials.filter(({ verdict }) => verdict === "pass");

@@ -7,11 +7,11 @@ export interface Trial {
   /** Name of the agent; null when the task has no user turns, so that no agent takes part. */
   readonly agent: string | null;
   /** Name of the set of servers; absent when the eval has no variants. */
-  readonly variant?: string;
+  readonly variant?: string | undefined;
   /** Counts from 1. */
   readonly attempt: number;
   /** Name of a sequential group: its trials run one after the other. Without one a trial may overlap with any other. */
-  readonly lane?: string;
+  readonly lane?: string | undefined;
 }
 
 /** Everything that will run, resolved and in order. */
@@ -49,9 +49,8 @@ const parallelSuiteSlots = 4;
  * with one, only the tests of a suite that is not parallel are in one.
  */
 export function createPlan(spec: Eval): Plan {
-  const trials = spec.tasks
-    .flatMap((task) => attemptsOf(task, spec))
-    .map((trial, index): Trial => ({ id: `t${index + 1}`, ...trial }));
+  const trials: Trial[] = [];
+  for (const task of spec.tasks) addTrials(trials, task, spec);
   return {
     schema: "mcpvals.plan/1",
     name: spec.name,
@@ -82,19 +81,23 @@ export function summarizeAgent(agent: AgentSpec): AgentSummary {
   return { name: agent.name, type: agent.type, ...model };
 }
 
-function attemptsOf(task: Task, spec: Eval): Omit<Trial, "id">[] {
-  const agents = task.turns.length === 0 ? [null] : spec.agents.map((agent) => agent.name);
-  const variants = spec.variants?.map((variant) => ({ variant: variant.name })) ?? [{}];
+/** One object literal and no lists in between, since a large run holds a hundred thousand trials at once. */
+function addTrials(trials: Trial[], task: Task, spec: Eval): void {
   const lane = laneOf(task, spec);
-  const cells = agents.flatMap((agent) => variants.map((variant) => ({ agent, ...variant })));
-  return cells.flatMap((cell) =>
-    Array.from({ length: task.portable?.runs ?? spec.trials }, (_, index) => ({
-      task: task.name,
-      ...cell,
-      attempt: index + 1,
-      ...(lane === undefined ? {} : { lane }),
-    })),
-  );
+  for (const agent of task.turns.length === 0 ? [undefined] : spec.agents) {
+    for (const variant of spec.variants ?? [undefined]) {
+      for (let attempt = 1; attempt <= (task.portable?.runs ?? spec.trials); attempt++) {
+        trials.push({
+          id: `t${trials.length + 1}`,
+          task: task.name,
+          agent: agent?.name ?? null,
+          variant: variant?.name,
+          attempt,
+          lane,
+        });
+      }
+    }
+  }
 }
 
 function laneOf(task: Task, spec: Eval): string | undefined {
