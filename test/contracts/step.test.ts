@@ -309,17 +309,6 @@ describe.each(all)("a step of type %s", (type, prepare) => {
     expect(finished.checks.every((check) => check.passed)).toBe(course === "good");
   });
 
-  it("that never does what was expected fails, which is a finding and no error", async () => {
-    const { attempts, report } = await play(prepare, ["bad", "bad", "bad"], { retries: 2 });
-    expect(report).toMatchObject({ outcome: "failed" });
-    expect(report?.error).toBeUndefined();
-    expect(attempts).toEqual([
-      [1, "failed"],
-      [2, "failed"],
-      [3, "failed"],
-    ]);
-  });
-
   it.skipIf(lacks("slow"))("whose last attempt takes too long is a timeout, not a failure", async () => {
     const nothingIsLeft = watchLeftovers();
     const { report } = await play(prepare, ["bad", "slow"], { retries: 1 });

@@ -83,40 +83,4 @@ describe("a step of an extension", () => {
     const holder: Step = { type: "not", id: "n", timeoutMs: 5000, steps: [step()] };
     expect((await run(holder, [crashed])).report).toMatchObject({ outcome: "error" });
   });
-
-  it("is told the phase of the part of a group that it stands in", async () => {
-    const group: Step = {
-      type: "group",
-      id: "g",
-      timeoutMs: 5000,
-      setup: [step({ id: "before" })],
-      steps: [step({ id: "during" })],
-      cleanup: [step({ id: "after" })],
-    };
-    const { calls } = await run(group, [{ success: true }]);
-    expect(calls.map(({ step: id, phase }) => [id, phase])).toEqual([
-      ["before", "setup"],
-      ["during", "verify"],
-      ["after", "cleanup"],
-    ]);
-  });
-
-  it("is tried again, and has to stay true, as any step", async () => {
-    const polled = step({ retry: { forMs: 5000, everyMs: 1 } });
-    const { report, calls } = await run(polled, [{ success: false }, { success: false }, { success: true }]);
-    expect(report.outcome).toBe("passed");
-    expect(calls).toHaveLength(3);
-    const unstable = await run(step({ stableForMs: 100, retry: { forMs: 200, everyMs: 5 } }), [
-      { success: true },
-      { success: false },
-    ]);
-    expect(unstable.report.outcome).toBe("failed");
-  });
-
-  it("can be negated, and be one of several", async () => {
-    const not: Step = { type: "not", id: "n", timeoutMs: 5000, steps: [step()] };
-    expect((await run(not, [{ success: false }])).report.outcome).toBe("passed");
-    const anyOf: Step = { type: "anyOf", id: "a", timeoutMs: 5000, steps: [step(), step({ id: "t" })] };
-    expect((await run(anyOf, [{ success: false }, { success: true }])).report.outcome).toBe("passed");
-  });
 });

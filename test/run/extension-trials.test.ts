@@ -117,9 +117,4 @@ describe("a trial with an extension", () => {
     expect(events.filter(({ type }) => type === "extension.started")).toHaveLength(2);
     expect(events.filter(({ type }) => type === "extension.exited")).toHaveLength(2);
   });
-
-  it("starts nothing when no operation is used", async () => {
-    const { events } = await trial({});
-    expect(events.some(({ type }) => type.startsWith("extension."))).toBe(false);
-  });
 });

@@ -78,17 +78,11 @@ it.each<[Requirement, Given, string | undefined]>([
   [{ kind: "platform", name: process.platform }, {}, undefined],
   [{ kind: "platform", name: here.toUpperCase() }, {}, undefined],
   platform(elsewhere),
-  platform("plan9"),
   platform("constructor"),
   [{ kind: "judge" }, {}, "a judge, and none is configured"],
   [{ kind: "judge" }, { spec: { judge: { model: "a/b", passThreshold: 0.5 } } }, undefined],
   [{ kind: "extension", name: "k8s" }, {}, `${notConfigured} (there are none)`],
   [{ kind: "extension", name: "k8s" }, { task: { extensions: { k8s } } }, undefined],
-  [
-    { kind: "extension", name: "k8s" },
-    { task: { extensions: { csv: k8s, sql: k8s } } },
-    `${notConfigured} (there are csv, sql)`,
-  ],
 ])("%j with %j", async (requirement, given, problem) => {
   expect(await missing(requirement, given)).toEqual(problem === undefined ? [] : [problem]);
 });

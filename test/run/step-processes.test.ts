@@ -83,21 +83,6 @@ describe.concurrent("the processes of steps get", () => {
     );
   });
 
-  it("what spec.env builds on the shell's value of the same name", async () => {
-    const env = { PATH: "{env.PATH}:/opt/tools", KUBECONFIG: "{env.KUBECONFIG}/config" };
-    expect(await environments(env, { overrides: {}, shell })).toEqual(
-      allHave({ ...base, PATH: `${path}:/opt/tools`, KUBECONFIG: "/home/someone/.kube/config" }),
-    );
-  });
-
-  it("what the command line gives, which wins over all else", async () => {
-    const overrides = { WHO: "line", EDITOR: "emacs", HOME: "/home/other" };
-    const env = { WHO: "task", TELL: "{env.WHO}" };
-    expect(await environments(env, { overrides, shell })).toEqual(
-      allHave({ ...base, HOME: "/home/other", WHO: "line", EDITOR: "emacs", TELL: "line" }),
-    );
-  });
-
   it("the variables that inheritEnv names", async () => {
     const inheritEnv = ["KUBECONFIG", "EDITOR", "NOT_SET"];
     const told = await environments({ EDITOR: "ed" }, { overrides: {}, shell }, { inheritEnv });

@@ -170,10 +170,6 @@ describe("the expectation of a command", () => {
   it.each<[TextExpectation, string]>([
     [{ equals: "one\ntwo" }, "passed"],
     [{ equals: "one" }, "failed"],
-    [{ contains: ["two", "one"] }, "passed"],
-    [{ contains: ["one", "three"] }, "failed"],
-    [{ matches: ["^one\ntwo"] }, "passed"],
-    [{ matches: ["^two"] }, "failed"],
   ])("can be about stdout and about stderr: %j has %s", async (text, outcome) => {
     const out = await playStep(expecting("echo one; echo two", { stdout: text }));
     const err = await playStep(expecting("(echo one; echo two) >&2", { stderr: text }));
@@ -183,10 +179,6 @@ describe("the expectation of a command", () => {
   });
 
   it("can be about JSON, and is checked whole even if the exit code is wrong", async () => {
-    const stdout = { json: [{ path: "$.items[0].name", equals: "web" }] };
-    const echo = (text: string): CommandStep => expecting(`echo '${text}'`, { stdout });
-    expect((await playStep(echo('{"items": [{"name": "web"}]}'))).outcome).toBe("passed");
-    expect((await playStep(echo('{"items": []}'))).outcome).toBe("failed");
     const { checks } = await playStep(expecting("echo a; exit 1", { stdout: { equals: "a" } }));
     expect(checks.map(([, passed]) => passed)).toEqual([false, true]);
   });

@@ -5,7 +5,7 @@ import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
-import { anyTool, startEverything, stubSession } from "../support/sessions.ts";
+import { anyTool, stubSession } from "../support/sessions.ts";
 import { plainTrial, scopeOf, stepContext, type TestContext } from "../support/step-context.ts";
 import { errorResult, mcpStep, structuredResult, textResult } from "../support/trial-events.ts";
 
@@ -178,6 +178,7 @@ describe("templates are replaced", () => {
 describe("isError", () => {
   const five = result(textResult("5"));
   const failed = result(errorResult("division by zero"));
+  const silent = result({ content: [], isError: true });
   const good = ["call", true, "it succeeded"];
   const asExpected = ["call", true, "failed as expected"];
   const bad = (message: string): unknown[] => ["call", false, message];
@@ -187,13 +188,7 @@ describe("isError", () => {
     ["absent, an error", {}, failed, "failed", [bad("no result: division by zero")]],
     ["absent, a protocol error", {}, refusal, "failed", [bad("no result: no such thing")]],
     ["absent, no result", {}, unusable, "error", []],
-    [
-      "absent, no text",
-      {},
-      result({ content: [], isError: true }),
-      "failed",
-      [bad("it failed without a word")],
-    ],
+    ["absent, no text", {}, silent, "failed", [bad("it failed without a word")]],
     ["false, a result", { isError: false }, five, "passed", [good]],
     ["false, an error", { isError: false }, failed, "failed", [bad("no result: division by zero")]],
     ["true, a result", { isError: true }, five, "failed", [bad("expected an error, it succeeded")]],
@@ -222,9 +217,7 @@ describe("isError", () => {
 
   it.each<[McpRequest, CallOutcome, McpExpectation, string]>([
     [add, failed, { text: { contains: ["by zero"] } }, "passed"],
-    [add, failed, { text: { contains: ["overflow"] } }, "failed"],
     [page, refusal, { text: { contains: ["no such"] } }, "passed"],
-    [page, refusal, { text: { contains: ["overflow"] } }, "failed"],
     [add, result(errorResult('{"code":5}')), { json: [{ path: "$.code", equals: 5 }] }, "passed"],
     [add, result(errorResult('{"code":6}')), { json: [{ path: "$.code", equals: 5 }] }, "failed"],
     [page, refusal, { json: [{ path: "$.code", equals: 5 }] }, "failed"],
@@ -293,7 +286,6 @@ describe("latency", () => {
   it.each<[number, number, string, string]>([
     [3, 2, "failed", "3 ms, 2 ms allowed"],
     [3, 3, "passed", "3 ms, 3 ms allowed"],
-    [100.04, 100, "passed", "100 ms, 100 ms allowed"],
     [100.06, 100, "failed", "100.1 ms, 100 ms allowed"],
   ])("of %d ms with a limit of %d ms has %s", async (latencyMs, maxLatencyMs, outcome, message) => {
     const reply = result({ contents: [] }, latencyMs);
@@ -315,7 +307,6 @@ describe("latency", () => {
 });
 
 describe("the server", () => {
-  const hint = "Name the server with `server:` in the step.";
   const run = (
     request: McpRequest,
     servers: readonly Server[],
@@ -336,97 +327,59 @@ describe("the server", () => {
     expect(servers.map(({ asked }) => asked.length)).toEqual([0, 6]);
   });
 
-  const several = "several servers";
-  const unknown = "is not among those of the task: one";
-  const needs = "which did not start";
+  const unknown = "config/unknown-reference";
+  const unlisted = server("one", fine, []);
   it.each<[McpRequest, readonly Server[], object, string, string]>([
-    [add, [one(), two()], {}, "config/unknown-reference", `${several} offer the tool "add": one, two`],
-    [
-      page,
-      [one(), two()],
-      {},
-      "config/unknown-reference",
-      `${several} could be asked for the resource "a:page": one, two`,
-    ],
-    [
-      greeting,
-      [one(), two()],
-      {},
-      "config/unknown-reference",
-      `${several} could be asked for the prompt "greet": one, two`,
-    ],
+    [add, [one(), two()], {}, unknown, 'several servers offer the tool "add": one, two'],
+    [page, [one(), two()], {}, unknown, 'several servers could be asked for the resource "a:page": one, two'],
     [
       add,
       [one()],
-      { server: "three" },
-      "config/unknown-reference",
-      `the server "three" of tool "add" ${unknown}`,
+      { server: "x" },
+      unknown,
+      'the server "x" of tool "add" is not among those of the task: one',
     ],
+    [page, [], {}, unknown, 'the task has no server to ask for the resource "a:page"'],
+    [add, [unlisted], { server: "x", absent: ["x"] }, "server/missing", 'the tool "add" needs server "x"'],
+    [add, [unlisted], { absent: ["x"] }, "server/missing", 'the tool "add" needs server "x"'],
     [
       page,
       [one()],
-      { server: "three" },
-      "config/unknown-reference",
-      `the server "three" of resource "a:page" ${unknown}`,
-    ],
-    [page, [], {}, "config/unknown-reference", 'the task has no server to ask for the resource "a:page"'],
-    [
-      add,
-      [server("one", fine, [])],
-      { server: "two", absent: ["two"] },
+      { absent: ["x", "y"] },
       "server/missing",
-      `the tool "add" needs server "two", ${needs}`,
-    ],
-    [
-      add,
-      [server("one", fine, [])],
-      { absent: ["two"] },
-      "server/missing",
-      `the tool "add" needs server "two", ${needs}`,
-    ],
-    [
-      page,
-      [one()],
-      { absent: ["two", "three"] },
-      "server/missing",
-      `the resource "a:page" needs one of the servers "two", "three", ${needs}`,
+      'the resource "a:page" needs one of the servers "x", "y"',
     ],
   ])("has to be clear and running: %j of %j with %j", async (request, servers, parts, code, message) => {
     const report = await run(request, servers, parts);
-    const details = message.startsWith(several) ? { details: { hint } } : {};
-    expect(report).toMatchObject({ outcome: "error", error: { code, message, ...details } });
+    const whole = code === unknown ? message : `${message}, which did not start`;
+    expect(report).toMatchObject({ outcome: "error", error: { code, message: whole } });
     expect(servers.flatMap(({ asked }) => asked)).toEqual([]);
   });
 
-  it.each<[string, readonly Server[], string | undefined, readonly string[]]>([
+  it.each<[string, readonly Server[], string, string]>([
     [
-      "none of several offers",
-      [server("one", fine, ["sub"]), server("two", fine, [])],
-      undefined,
-      ["tool", 'no server lists the tool "add" (servers: one, two)'],
-    ],
-    [
-      "the only one does not list",
+      "call",
       [server("two", fine, ["adds"])],
-      undefined,
-      ["call", 'the server "two" does not list the tool "add"; listed: adds; did you mean "adds"?'],
+      "",
+      'does not list the tool "add"; listed: adds; did you mean "adds"?',
     ],
+    ["call", [one(), server("two", fine, [])], "two", 'does not list the tool "add"; it lists none'],
     [
-      "the named one does not list",
-      [one(), server("two", fine, [])],
-      "two",
-      ["call", 'the server "two" does not list the tool "add"; it lists none'],
-    ],
-    [
-      "the only one lists twice",
+      "call",
       [server("two", fine, ["add", "add"])],
-      undefined,
-      ["call", 'the server "two" lists the tool "add" 2 times, so it is not clear which of them is called'],
+      "",
+      'lists the tool "add" 2 times, so it is not clear which of them is called',
     ],
-  ])("is at fault for a tool that %s", async (_, servers, named, [name, message]) => {
-    const step = named === undefined ? {} : { server: named };
-    const report = await run(add, servers, step);
-    expect(summary(report)).toEqual(["failed", [[name, false, message]]]);
+    [
+      "tool",
+      [server("one", fine, ["sub"]), unlisted],
+      "",
+      'no server lists the tool "add" (servers: one, one)',
+    ],
+  ])("is at fault for a tool that is not listed once: %s %j", async (name, servers, named, problem) => {
+    const step = named === "" ? {} : { server: named };
+    const message = name === "tool" ? problem : `the server "two" ${problem}`;
+    expect(summary(await run(add, servers, step))).toEqual(["failed", [[name, false, message]]]);
     // Whatever the server answers: neither a not nor an expected error passes.
     const not: Step = { type: "not", id: "not", steps: [stepOf(add, {}, step)], timeoutMs: 1000 };
     const context = taskContext(servers.map(({ session }) => session));
@@ -472,84 +425,36 @@ describe("a tool test", () => {
 
   const invalid = "content.0.text: Invalid input";
   const none = `no result: ${invalid}`;
-  const answered = "Invalid result for tools/call: content is not an array";
-  const byZero = 'expected an error containing "By Zero"';
-  it.each<[McpExpectation, CallOutcome, string, unknown[]]>([
-    [{}, result(textResult("5")), "passed", []],
-    [{}, result(errorResult("no")), "failed", []],
-    [{}, failure("Unknown tool", -32602), "failed", []],
+  const byZero = { error: "By Zero" };
+  const wanted = 'expected an error containing "By Zero"';
+  const unusableAnswer = { ...failure("Division by zero"), unusable: true } as CallOutcome;
+  it.each<[McpExpectation, CallOutcome, string, ...(readonly [string, boolean, string][])]>([
+    [{}, result(textResult("5")), "passed"],
+    [{}, result(errorResult("no")), "failed"],
+    [{}, failure("Unknown tool", -32602), "failed"],
     // An answer that is not a result never passes, whatever the events show of it.
-    [{}, failure(invalid), "failed", [["call", false, none]]],
-    [
-      { maxLatencyMs: 10 },
-      failure(invalid),
-      "failed",
-      [
-        ["call", false, none],
-        ["latency", true, "3 ms, 10 ms allowed"],
-      ],
-    ],
-    [{ result: 5 }, failure(invalid), "failed", [["result", false, none]]],
+    [{}, failure(invalid), "failed", ["call", false, none]],
+    [{ result: 5 }, failure(invalid), "failed", ["result", false, none]],
     [
       { result: 5, maxLatencyMs: 2 },
       result(textResult("6")),
       "failed",
-      [
-        ["result", false, "the number found is 6, expected 5"],
-        ["latency", false, "3 ms, 2 ms allowed"],
-      ],
+      ["result", false, "the number found is 6, expected 5"],
+      ["latency", false, "3 ms, 2 ms allowed"],
     ],
+    [{ result: "5" }, result(errorResult("5")), "failed", ["result", false, "the call failed: 5"]],
+    [byZero, result(errorResult("division by zero")), "passed", ["error", true, "failed as expected"]],
+    [byZero, failure("Division by zero", -32603), "passed", ["error", true, "failed as expected"]],
+    [byZero, result(errorResult("overflow")), "failed", ["error", false, `${wanted}, it says "overflow"`]],
+    [byZero, result(textResult("by zero")), "failed", ["error", false, `${wanted}, the call succeeded`]],
     [
-      { error: "By Zero" },
-      result(errorResult("division by zero")),
-      "passed",
-      [["error", true, "failed as expected"]],
-    ],
-    [
-      { error: "By Zero" },
-      failure("Division by zero", -32603),
-      "passed",
-      [["error", true, "failed as expected"]],
-    ],
-    [
-      { error: "By Zero" },
-      failure("HTTP 400: division by zero"),
-      "passed",
-      [["error", true, "failed as expected"]],
-    ],
-    [
-      { error: "By Zero" },
-      result(errorResult("overflow")),
+      byZero,
+      unusableAnswer,
       "failed",
-      [["error", false, `${byZero}, it says "overflow"`]],
+      ["error", false, `${wanted}, the answer is unusable: Division by zero`],
     ],
-    [
-      { error: "By Zero" },
-      result(textResult("by zero")),
-      "failed",
-      [["error", false, `${byZero}, the call succeeded`]],
-    ],
-    [
-      { error: "invalid" },
-      { kind: "error", message: answered, unusable: true, latencyMs: 3 },
-      "failed",
-      [["error", false, `expected an error containing "invalid", the answer is unusable: ${answered}`]],
-    ],
-  ])("that expects %j of %j has %s", async (expectation, reply, outcome, checks) => {
+  ])("that expects %j of %j has %s", async (expectation, reply, outcome, ...checks) => {
     expect(await testOutcome(expectation, reply)).toEqual([outcome, checks]);
-  });
-
-  it("does not take the right text in an error for the result", async () => {
-    expect((await testOutcome({ result: "5" }, result(errorResult("5"))))[0]).toBe("failed");
-  });
-
-  it("survives a result that is nested very deep", async () => {
-    let deep: JsonObject = {};
-    for (let level = 0; level < 100_000; level += 1) deep = { deep };
-    const expected = { result: { deep: { deep: {} } } };
-    expect((await testOutcome(expected, result(structuredResult(deep, "5"))))[0]).toBe("passed");
-    const withoutText = result({ content: [], structuredContent: deep });
-    expect((await testOutcome({ result: "x" }, withoutText))[0]).toBe("failed");
   });
 
   it("retries after an error, after isError, and after a wrong result", async () => {
@@ -559,36 +464,4 @@ describe("a tool test", () => {
     const { outcome } = await runStep({ ...mcpStep(), retries: 5, expect: { result: 5 } }, context);
     expect([context.events.length, outcome]).toEqual([8, "passed"]);
   });
-});
-
-it("works on a real server", async () => {
-  await using session = await startEverything();
-  const context = taskContext([session]);
-  const uri = "demo://resource/static/document/features.md";
-  const structured = {
-    kind: "tool",
-    tool: "get-structured-content",
-    args: { location: "New York" },
-  } as const;
-  const prompt = { kind: "prompt", prompt: "args-prompt", args: { city: "Rome" } } as const;
-  const steps: [McpRequest, McpExpectation][] = [
-    [
-      structured,
-      {
-        json: [{ path: "$.temperature", type: "number" }],
-        schema: { type: "object", required: ["temperature", "conditions", "humidity"] },
-      },
-    ],
-    [
-      { kind: "resource", uri },
-      { json: [{ path: "$.contents[0].uri", equals: uri }], text: { contains: ["#"] } },
-    ],
-    [prompt, { text: { equals: "What's weather in Rome?" }, json: [{ path: "$.messages", count: 1 }] }],
-    [{ kind: "resource", uri: "demo://nothing" }, { isError: true }],
-    [{ ...prompt, args: {} }, { isError: true }],
-  ];
-  for (const [request, expectation] of steps) {
-    const step = stepOf(request, expectation, { timeoutMs: 20_000 });
-    expect(await runStep(step, context)).toMatchObject({ outcome: "passed" });
-  }
 });

@@ -2,13 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { ControlStep, Step } from "../../src/core/formats/step.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
-import {
-  commandStepOf,
-  scriptStepOf,
-  stepContext,
-  testTrial,
-  writeTaskFile,
-} from "../support/step-context.ts";
+import { commandStepOf, stepContext, testTrial, writeTaskFile } from "../support/step-context.ts";
 
 const missing = commandStepOf("no-such-program --check");
 
@@ -39,9 +33,7 @@ describe("a program that the shell does not find, or cannot run", () => {
   it.each<[string, Step]>([
     ["a command", missing],
     ["a command with another code", commandStepOf("exit 126", { expect: { exitCode: 1 } })],
-    ["a script", scriptStepOf({ inline: "no-such-program" })],
     ["a not", holder("not", [missing])],
-    ["a not in a not", holder("not", [holder("not", [missing])])],
     ["an anyOf", holder("anyOf", [commandStepOf("false", { id: "other" }), missing])],
     ["an allOf in an anyOf", holder("anyOf", [holder("allOf", [missing])])],
     [

@@ -11,31 +11,44 @@ function passes(expected: Json, result: JsonObject): boolean {
   return checkExpectedResult(expected, result).passed;
 }
 
-describe("an expected text", () => {
-  it("is looked for in the text, ignoring case", () => {
-    expect(checkExpectedResult("HELLO", text("say hello, world"))).toEqual({
-      name: "result",
-      passed: true,
-      expected: "HELLO",
-      actual: "say hello, world",
-      message: 'the text contains "HELLO"',
-    });
-    expect(checkExpectedResult("bye", text("hello"))).toEqual({
-      name: "result",
-      passed: false,
-      expected: "bye",
-      actual: "hello",
-      message: 'the text does not contain "bye"',
-    });
-  });
+it.each<[Json, JsonObject, Json, string]>([
+  ["HELLO", text("say hello, world"), "say hello, world", 'the text contains "HELLO"'],
+  [8, text("5 + 3 = 8"), 8, "the last number in the text is 8, expected 8"],
+  [8, structured({ result: 8 }, "9"), 8, "the number found is 8, expected 8"],
+  [true, structured({ result: true }), true, "the result equals what was expected"],
+  [null, structured({ result: null }), null, "the result equals what was expected"],
+  ["", wordless, "", "the text is empty"],
+])("%j is in %j", (expected, result, actual, message) => {
+  const check = checkExpectedResult(expected, result);
+  expect(check).toMatchObject({ name: "result", passed: true, expected, actual });
+  if (expected !== "") expect(check.message).toBe(message);
+});
 
-  it("that is empty is not in every text", () => {
-    expect(passes("", text(""))).toBe(true);
-    expect(passes("", wordless)).toBe(true);
-    expect(checkExpectedResult("", text("hello"))).toMatchObject({
-      passed: false,
-      message: "the text is not empty",
-    });
+it.each<[Json, JsonObject, Json, string]>([
+  ["bye", text("hello"), "hello", 'the text does not contain "bye"'],
+  ["", text("hello"), "hello", "the text is not empty"],
+  [7, text("5 + 3 = 8"), 8, "the last number in the text is 8, expected 7"],
+  [7, text("none"), "none", "expected the number 7, found no number"],
+  [
+    [1],
+    structured({ result: [2] }),
+    { result: [2] },
+    "the result does not equal what was expected: /result/0 is 2, expected 1",
+  ],
+  [
+    true,
+    text("yes"),
+    "yes",
+    "the result has no structured content and its text is not JSON: Unexpected token 'y'",
+  ],
+  [{ $contains: "x" }, text("hello"), "hello", 'the text does not contain "x"'],
+])("%j is not in %j", (expected, result, actual, message) => {
+  expect(checkExpectedResult(expected, result)).toEqual({
+    name: "result",
+    passed: false,
+    expected,
+    actual,
+    message,
   });
 });
 
@@ -74,7 +87,7 @@ describe("an expected number", () => {
   it("is found in JSON that is nested or quoted without end", () => {
     const levels = 100_000;
     expect(passes(8, text(`${"[".repeat(levels)}8${"]".repeat(levels)}`))).toBe(true);
-    expect(passes(8, text(JSON.stringify(['\\",'.repeat(3_000_000), 8])))).toBe(true);
+    expect(passes(8, text(JSON.stringify(['\\",'.repeat(300_000), 8])))).toBe(true);
   });
 
   it("is not looked for in an error", () => {
@@ -86,23 +99,6 @@ describe("an expected number", () => {
         message: "the call failed: MCP error -32602: no such city",
       });
     expect(passes(0, text("0"))).toBe(true);
-  });
-
-  it("is told what was found", () => {
-    expect(checkExpectedResult(7, text("5 + 3 = 8"))).toEqual({
-      name: "result",
-      passed: false,
-      expected: 7,
-      actual: 8,
-      message: "the last number in the text is 8, expected 7",
-    });
-    expect(checkExpectedResult(7, text("none"))).toEqual({
-      name: "result",
-      passed: false,
-      expected: 7,
-      actual: "none",
-      message: "expected the number 7, found no number",
-    });
   });
 
   it("is the structured value, whatever the text says", () => {
@@ -145,28 +141,6 @@ describe("an expected boolean, null or list", () => {
     [[{ a: 1 }], text('[{"a":1,"b":2}]')],
   ])("%j does not equal %j", (expected, result) => {
     expect(passes(expected, result)).toBe(false);
-  });
-
-  it("says what the value was", () => {
-    expect(checkExpectedResult(true, structured({ result: true }))).toEqual({
-      name: "result",
-      passed: true,
-      expected: true,
-      actual: true,
-      message: "the result equals what was expected",
-    });
-    expect(checkExpectedResult([1], structured({ result: [2] }))).toMatchObject({
-      actual: { result: [2] },
-      message: "the result does not equal what was expected: /result/0 is 2, expected 1",
-    });
-    expect(checkExpectedResult(null, structured({ result: null }))).toMatchObject({
-      passed: true,
-      actual: null,
-    });
-    expect(checkExpectedResult(true, text("yes"))).toMatchObject({
-      actual: "yes",
-      message: "the result has no structured content and its text is not JSON: Unexpected token 'y'",
-    });
   });
 });
 
@@ -263,14 +237,6 @@ describe("$contains", () => {
   ])("does not find %j in %j", (value, result) => {
     expect(passes({ $contains: value }, result)).toBe(false);
   });
-
-  it("of a text says what the text was", () => {
-    expect(checkExpectedResult({ $contains: "x" }, text("hello"))).toMatchObject({
-      expected: { $contains: "x" },
-      actual: "hello",
-      message: 'the text does not contain "x"',
-    });
-  });
 });
 
 describe("a structure that is not as expected", () => {
@@ -279,15 +245,11 @@ describe("a structure that is not as expected", () => {
   it.each<[Json, JsonObject, string]>([
     [{ items: [{ id: 0 }] }, structured({ items: entries }), "/items has 50 entries, expected 1"],
     [[], structured({ items: [1] }), "/items has 1 entry, expected 0"],
-    [{ city: "Oslo" }, structured({ city: "Rome", temp: 5 }), '/city is "Rome", expected "Oslo"'],
     [{ city: "Oslo" }, structured({ place: { city: "Rome" } }), '/place/city is "Rome", expected "Oslo"'],
     [{ price: 1 }, structured({ city: "Rome" }), "/price is missing"],
-    [{ price: 1 }, text('{"city":"Rome"}'), "/price is missing"],
-    [true, structured({ result: false }), "/result is false, expected true"],
     [true, text("1"), "the value is 1, expected true"],
     [{ content: [] }, structured({ sum: 8 }), "/content has 1 entry, expected 0"],
     [{ $equals: { a: 1 } }, structured({ a: 1, b: 2 }), "/b is not expected"],
-    [{ $equals: "hello" }, text("Hello"), 'the text is "Hello", expected "hello"'],
     [{ $equals: "a" }, structured({ result: "b" }, "in words"), '/result is "b", expected "a"'],
     [
       { $contains: { id: 3 } },
@@ -306,21 +268,12 @@ describe("a structure that is not as expected", () => {
 describe("numbersInText", () => {
   it.each<[string, number[]]>([
     ["5 + 3 = 8", [5, 3, 8]],
-    ["5+3=8", [5, 3, 8]],
     ["The sum of 2 and 3 is 5.", [2, 3, 5]],
-    ["sum:8", [8]],
-    ["sum=8;", [8]],
-    ["(8)", [8]],
     ["[8]", [8]],
     ['"8"', [8]],
-    ["8!", [8]],
-    ["8: eight", [8]],
     ["结果是8。", [8]],
     ["-4", [-4]],
     ["−4", [-4]],
-    ["(-4)", [-4]],
-    ["x = -4", [-4]],
-    ["–4", [-4]],
     ["－4", [-4]],
     ["5 - -3 = 8", [5, -3, 8]],
     ["1\u202f234,5", [1234, 5]],
@@ -335,56 +288,25 @@ describe("numbersInText", () => {
     ["+8", [8]],
     ["1,234.5", [1234.5]],
     ["1,234,567", [1_234_567]],
-    ["12,34", [12, 34]],
     ["1,2345", [1, 2345]],
     ["1000,200", [1000, 200]],
     ["1, 2, 3", [1, 2, 3]],
-    ["0.1", [0.1]],
     [".5 or -.5", [0.5, -0.5]],
     ["1e3", [1000]],
     ["1.5E-3", [0.0015]],
     ["1e999", []],
     ["$3.50, 4 € and 50%", [3.5, 4, 50]],
-    ["20°C", [20]],
     ["issue #12", [12]],
     ["", []],
-    ["none", []],
   ])("finds those in %j", (text, numbers) => {
     expect(numbersInText(text)).toEqual(numbers);
   });
 
-  it.each([
-    "v1.2.3",
-    "1.2.3",
-    "10.0.0.1",
-    "2024-01-15",
-    "2024-01-15T10:30:00Z",
-    "10:30",
-    "1/2/2024",
-    "3/4",
-    "8/10",
-    "5-3",
-    "5–3",
-    "3٤",
-    "٣4",
-    "３4",
-    "5²",
-    "5½",
-    "3.٤",
-    "3·5",
-    "3．5",
-    "3٫5",
-    "555-1234",
-    "gpt-4",
-    "x-5",
-    "utf8",
-    "user_8",
-    "8_000",
-    "1'000",
-    "0x1F",
-    "550e8400-e29b-41d4-a716-446655440000",
-    "https://example.com/items/8",
-  ])("finds none in %j", (text) => {
+  it.each(
+    `v1.2.3 10.0.0.1 2024-01-15 10:30 1/2/2024 8/10 5-3 3٤ ３4 5½ 3.٤ 3·5 gpt-4 utf8 8_000 0x1F 550e8400-e29b-41d4-a716-446655440000 https://example.com/items/8`.split(
+      " ",
+    ),
+  )("finds none in %j", (text) => {
     expect(numbersInText(text)).toEqual([]);
   });
 
@@ -416,15 +338,15 @@ describe("numbersInText", () => {
   });
 
   it("gets to an end with numbers of megabytes", () => {
-    const digits = "1".repeat(12_000_000);
+    const digits = "1".repeat(1_000_000);
     expect(numbersInText(`${digits} 0.${digits} 1e${digits} 8`)).toEqual([8]);
-    expect(numbersInText(`1${",111".repeat(3_000_000)} 8`).at(-1)).toBe(8);
+    expect(numbersInText(`1${",111".repeat(300_000)} 8`).at(-1)).toBe(8);
   });
 
   it.each(["1", "1,", "1.", "1e", "1-", "1,111", ".", "-", "1,111,"])(
     "takes time in proportion to many %j",
     (piece) => {
-      numbersInText(piece.repeat(Math.ceil(1_000_000 / piece.length)));
+      numbersInText(piece.repeat(Math.ceil(300_000 / piece.length)));
     },
   );
 });

@@ -21,38 +21,7 @@ it("is written as a JSON pointer, and in few words", () => {
   expect(told("x".repeat(100), null)?.[2]).toBe(`it is "${"x".repeat(79)}…, expected null`);
 });
 
-const json = fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<Json>;
-
-/** The same value with the keys of all objects in another order. */
-function reordered(value: Json): Json {
-  if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map(reordered);
-  return Object.fromEntries(
-    Object.entries(value)
-      .toReversed()
-      .map(([key, item]) => [key, reordered(item)]),
-  );
-}
-
-/** The same value with more members in all objects. */
-function enriched(value: Json): Json {
-  if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map(enriched);
-  const members = Object.entries(value).map(([key, item]): [string, Json] => [key, enriched(item)]);
-  return Object.fromEntries([["more", 1] as [string, Json], ...members]);
-}
-
 describe("equalJson", () => {
-  it("is an equivalence", () => {
-    fc.assert(
-      fc.property(json, json, json, (a, b, c) => {
-        expect(equalJson(a, structuredClone(a))).toBe(true);
-        expect(equalJson(a, b)).toBe(equalJson(b, a));
-        if (equalJson(a, b) && equalJson(b, c)) expect(equalJson(a, c)).toBe(true);
-      }),
-    );
-  });
-
   it("is the equality of JSON texts with sorted keys", () => {
     const small = fc.jsonValue({ maxDepth: 1, stringUnit: fc.constantFrom("a") }) as fc.Arbitrary<Json>;
     fc.assert(
@@ -61,10 +30,6 @@ describe("equalJson", () => {
       }),
       { numRuns: 1000 },
     );
-  });
-
-  it("does not look at the order of keys", () => {
-    fc.assert(fc.property(json, (value) => equalJson(value, reordered(value))));
   });
 
   it.each<[Json, Json]>([
@@ -97,25 +62,6 @@ describe("equalJson", () => {
 });
 
 describe("containsJson", () => {
-  it("holds for equal values, and for values with more members", () => {
-    fc.assert(
-      fc.property(json, (value) => {
-        expect(containsJson(value, structuredClone(value))).toBe(true);
-        expect(containsJson(enriched(value), value)).toBe(true);
-      }),
-    );
-  });
-
-  it("holds both ways for equal values only", () => {
-    const small = fc.jsonValue({ maxDepth: 1, stringUnit: fc.constantFrom("a") }) as fc.Arbitrary<Json>;
-    fc.assert(
-      fc.property(small, small, (a, b) => {
-        expect(containsJson(a, b) && containsJson(b, a)).toBe(equalJson(a, b));
-      }),
-      { numRuns: 1000 },
-    );
-  });
-
   it.each<[Json, Json, boolean]>([
     [{ a: 1, b: 2 }, { a: 1 }, true],
     [{ a: 1 }, { a: 1, b: 2 }, false],

@@ -2,14 +2,7 @@ import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { AgentSpec, Eval, Task } from "../formats/model.ts";
-import {
-  createPlan,
-  effectiveServers,
-  lifetimeOf,
-  summarizeAgent,
-  taskInVariant,
-  type Trial,
-} from "./plan.ts";
+import { createPlan, effectiveServers, lifetimeOf, taskInVariant, type Trial } from "./plan.ts";
 
 const claude: AgentSpec = {
   type: "model",
@@ -96,10 +89,6 @@ describe("createPlan", () => {
     expect(lanes({ tasks })).toEqual([1, "main", "main", "main"]);
     expect(lanes({ tasks, concurrency: 2 })).toEqual([2, "not parallel", undefined, undefined]);
   });
-
-  it("has no trials without tasks", () => {
-    expect(createPlan(spec({ trials: 5 }))).toMatchObject({ trials: [], concurrency: 1 });
-  });
 });
 
 it("has as many attempts of a task as the task says, else as the eval does", () => {
@@ -124,10 +113,6 @@ it("has servers with an address for the run, and all others for one trial, unles
   expect(lifetimeOf(program)).toBe("per_trial");
   expect(lifetimeOf({ ...rest, transport: "mock", mock })).toBe("per_trial");
   expect(lifetimeOf({ ...http, transport: "shttp", lifetime: "per_trial" })).toBe("per_trial");
-});
-
-it("says nothing secret of an agent", () => {
-  expect(JSON.stringify([claude, script].map(summarizeAgent))).not.toContain("secret");
 });
 
 describe("variants", () => {

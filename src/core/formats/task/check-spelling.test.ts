@@ -152,16 +152,12 @@ describe("what looks like a template and is none", () => {
 
   it.each([
     ["in {worksapce}/a", "{worksapce}", "{workspace}"],
-    ["{workspce}", "{workspce}", "{workspace}"],
-    ["{Workspace}", "{Workspace}", "{workspace}"],
     ["{Env.HOME}", "{Env.HOME}", "{env.HOME}"],
     ["{step.a.outputs.b | json $.x}", "{step.a.outputs.b | json $.x}", "{steps.a.outputs.b | json $.x}"],
     ["{rnadom.id:a}", "{rnadom.id:a}", "{random.id:a}"],
     ["${steps.a.outputs.b}", "${steps.a.outputs.b}", "{steps.a.outputs.b}"],
-    ["echo ${env.HOME}/x", "${env.HOME}", "{env.HOME}"],
     ["{ workspace . x }", "{ workspace . x }", names],
     ["{workspace/notes.txt}", "{workspace/notes.txt}", names],
-    ["{steps.a.outputs.b[0]}", "{steps.a.outputs.b[0]}", names],
     ['{env["HOME"]}', '{env["HOME"]}', names],
     ["say {steps.a.outputs.b and go", "{steps.a.outputs.b", open],
     ["{env.HOME\nrest}", "{env.HOME", open],
@@ -176,28 +172,20 @@ describe("what looks like a template and is none", () => {
   ])("beside the variable of a foreach: %s", (text, expected) => {
     expect(found(text, inLoop)).toEqual(expected);
   });
-
-  it("is told with every place in a text", () => {
-    expect(found("{Env.A} {Env.B} {env.C}").map(([written]) => written)).toEqual(["{Env.A}", "{Env.B}"]);
-  });
 });
 
 describe("what does not look like a template", () => {
   it.each([
     '{"a": 1, "env": {"x": 2}}',
-    "{a: 1, env: 2}",
     "${x} ${workspace} ${HOME:-none} $env.x",
     "a{2,3} \\d{4} [a-z]{3} x{2}",
     "{{.items}} {{ env.HOME }} {{workspce}} ${{ env.X }}",
     "{{range .items}}{{.metadata.name}}{{end}}",
     "awk '{print $1}' | cut -d{ -f1",
     "cp {task.yaml,env.json} out; mkdir -p {a,b}",
-    "if (x) { agent.output = 1; }",
     "map(x => {steps.push(x)})",
     "{env} {random} {task} {workspace} { workspace } {env.HOME | sh}",
     "",
-    "{",
-    "{}",
   ])("%s", (text) => {
     expect(found(text)).toEqual([]);
   });

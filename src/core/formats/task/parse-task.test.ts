@@ -34,12 +34,6 @@ describe("metadata", () => {
     const { task } = valid(taskDocument({}, { ...own, ...said, timeout: "90s" }));
     expect(task).toMatchObject({ ...own, portable: { ...said, timeoutMs: 90_000 } });
   });
-
-  it("takes over the state that must come back", () => {
-    const step = { command: { id: "look", run: "x", outputs: { a: "{stdout}", b: "{stderr}" } } };
-    const document = taskDocument({ setup: [step] }, { stateProbe: ["look", "look.b"] });
-    expect(valid(document).task.portable?.stateProbe).toEqual(["look", "look.b"]);
-  });
 });
 
 describe("spec", () => {
@@ -54,21 +48,6 @@ describe("spec", () => {
     expect(turnsOf(prompt)).toEqual([{ user: prompt }]);
     expect(turnsOf({ file: "p.md" })).toEqual([{ user: "from a file" }]);
     expect(turnsOf(["first", { file: "q.md" }])).toEqual([{ user: "first" }, { user: "more {task.name}" }]);
-  });
-
-  it("takes steps in all phases, in the order of the file", () => {
-    const steps = (phase: string): object[] =>
-      [1, 2].map((each) => ({ command: { run: `${phase} ${each}` } }));
-    const spec = { setup: steps("setup"), verify: steps("verify"), cleanup: steps("cleanup") };
-    const { verify, portable } = taskOf(spec);
-    const runs = [portable?.setup, verify, portable?.cleanup].map((list) =>
-      list?.map((step) => `${step.id}: ${step.type === "command" ? step.run : ""}`),
-    );
-    expect(runs).toEqual([
-      ["setup[0]: setup 1", "setup[1]: setup 2"],
-      ["verify[0]: verify 1", "verify[1]: verify 2"],
-      ["cleanup[0]: cleanup 1", "cleanup[1]: cleanup 2"],
-    ]);
   });
 
   it("takes variables, fixtures and requirements", () => {
@@ -106,11 +85,6 @@ requires: [{command: git}, {env: TOKEN}, {server: x}, {platform: linux}, {judge:
     expect(valid(taskDocument({ setup: steps, cleanup: steps })).notes).toEqual([
       "cleanup[1]: continueOnError: false has no effect; all of cleanup always runs",
     ]);
-  });
-
-  it("takes over what the eval passes on", () => {
-    expect(portableOf({}, { inheritEnv: true }).inheritEnv).toBe(true);
-    expect(portableOf({}, { inheritEnv: ["A"] }).inheritEnv).toEqual(["A"]);
   });
 });
 

@@ -279,15 +279,11 @@ describe("patterns and JSON paths", () => {
 
   it.each<[object, string]>([
     [{ command: { ...run, expect: { stdout: bad } } }, "command.expect.stdout"],
-    [{ command: { ...run, expect: { stderr: bad } } }, "command.expect.stderr"],
     [{ http: { url: "http://x", expect: { body: bad } } }, "http.expect.body"],
-    [{ http: { url: "http://x", expect: { headers: { etag: bad } } } }, "http.expect.headers.etag"],
     [{ file: { path: "a", expect: bad } }, "file.expect"],
     [{ mcp: { tool: "a", expect: { text: bad } } }, "mcp.expect.text"],
-    [{ "main.a": { expect: { text: bad } } }, '["main.a"].expect.text'],
   ])("%j", (step, where) => {
-    const place = `spec.verify[0]${where.startsWith("[") ? "" : "."}${where}`;
-    expect(wrongIn({ verify: [step] })).toEqual(inText(place));
+    expect(wrongIn({ verify: [step] })).toEqual(inText(`spec.verify[0].${where}`));
   });
 
   it("are checked in lists, and where they are left out of comparisons", () => {
