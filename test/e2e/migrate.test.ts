@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Json, Task } from "../../src/core/formats/model.ts";
@@ -405,28 +405,22 @@ describe("mcpvals migrate", () => {
     }
   });
 
-  it("replaces nothing in another folder without --force", async () => {
-    using folder = folderOf({ "a.yaml": scriptForm, "new/a.yaml": "mine", ...files });
-    const refused = await runHere(["migrate", "a.yaml", "--out", "new"], { cwd: folder.path });
+  it("writes into the file, or into another folder, where it replaces nothing without --force", async () => {
+    using folder = folderOf({ "a.yaml": scriptForm, "b.yaml": judgeForm, ...files });
+    const migrate = (...args: readonly string[]) => runHere(["migrate", ...args], { cwd: folder.path });
+    const read = (file: string): string => readFileSync(join(folder.path, file), "utf8");
+    expect(await migrate("a.yaml", "b.yaml", "--out", "new")).toMatchObject({ code: 0, stdout: "" });
+    expect([read("new/a.yaml"), read("a.yaml")]).toEqual([migratedScriptForm, scriptForm]);
+    writeFileSync(join(folder.path, "new/a.yaml"), "mine");
+    const refused = await migrate("a.yaml", "--out", "new");
     expect(refused).toMatchObject({ code: 2, stdout: "" });
     expect(refused.stderr).toContain(
       `${join(folder.path, "new/a.yaml")} is there already (usage/invalid-option)`,
     );
-    expect(readFileSync(join(folder.path, "new/a.yaml"), "utf8")).toBe("mine");
-    const forced = await runHere(["migrate", "a.yaml", "--out", "new", "--force"], { cwd: folder.path });
-    expect(forced.code).toBe(0);
-    expect(readFileSync(join(folder.path, "new/a.yaml"), "utf8")).toBe(migratedScriptForm);
-  });
-
-  it("writes into the file, or into another folder", async () => {
-    using folder = folderOf({ "a.yaml": scriptForm, "b.yaml": judgeForm, ...files });
-    const out = await runHere(["migrate", "a.yaml", "b.yaml", "--out", "new"], { cwd: folder.path });
-    expect(out).toMatchObject({ code: 0, stdout: "" });
-    expect(readFileSync(join(folder.path, "new/a.yaml"), "utf8")).toBe(migratedScriptForm);
-    expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toBe(scriptForm);
-    const write = await runHere(["migrate", "a.yaml", "--write"], { cwd: folder.path });
-    expect(write).toMatchObject({ code: 0, stdout: "" });
-    expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toBe(migratedScriptForm);
+    expect(read("new/a.yaml")).toBe("mine");
+    expect((await migrate("a.yaml", "--out", "new", "--force")).code).toBe(0);
+    expect(await migrate("a.yaml", "--write")).toMatchObject({ code: 0, stdout: "" });
+    expect([read("new/a.yaml"), read("a.yaml")]).toEqual([migratedScriptForm, migratedScriptForm]);
   });
 
   it("takes the packages of extensions from an Eval", async () => {

@@ -152,20 +152,6 @@ config:
     expect(Object.values(extensionsOf(loaded)).map(plain)).toEqual([
       { alias: "db", package: "mcpvals:sql", dir: folder.path, config: {}, env: {}, sandbox: defaultSandbox },
     ]);
-    using wrong = folderOf({
-      ...files,
-      "mcp-eval.config.yaml": config(
-        `{ db: { package: "mcpvals:sql", memmory: 1GB }, network: [example.org], sandbox: bwrap, x: { package: y } }`,
-      ),
-    });
-    expect(await problemsOf(load(wrong.path, { source: "mcp-eval.config.yaml" }))).toMatchObject([
-      { code: "config/unknown-key", message: 'unknown key "memmory" in extensions.db' },
-      {
-        message:
-          'extensions.network[0] must be "host", the network of this machine: a sandbox has that or none, and no addresses, ports or names can be listed',
-      },
-      { message: 'extensions.sandbox must be "none", "process" or "docker" or an object' },
-    ]);
     using unknown = folderOf({ ...files, "mcp-eval.config.yaml": config("{ x: { package: y } }") });
     expect(await problemsOf(load(unknown.path, { source: "mcp-eval.config.yaml" }))).toMatchObject([
       { code: "extension/invalid-package", message: 'extensions.x.package: "y" is not a valid package' },

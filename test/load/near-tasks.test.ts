@@ -48,18 +48,6 @@ describe("files that are not quite tasks", () => {
     }
   });
 
-  it("are noted in the tasks of a config, but not the config itself", async () => {
-    using folder = folderOf({
-      "mcp-eval.config.yaml": "server: { transport: stdio, command: node }\ntasks: ['**/*.yaml']\n",
-      "t/a.yaml": task("a"),
-      "t/x.yaml": withoutKind,
-    });
-    const { notes } = await load(folder.path);
-    expect(notes).toEqual([
-      `${join("t", "x.yaml")} has no kind, so it is not taken as a task; add kind: Task`,
-    ]);
-  });
-
   it("are named where there is no task", async () => {
     const { details } = await failureIn(
       { "t/x.yaml": withoutKind, "t/y.yaml": "kind: Eval\n" },
