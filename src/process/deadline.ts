@@ -16,40 +16,31 @@ export interface DeadlineOptions {
 const longestTimer = 2 ** 31 - 1;
 
 /**
- * Makes a signal that aborts with `reason()` after `ms` milliseconds, or with the parent's reason when the parent aborts
- * first. Neither the timer nor the listener on the parent outlives the signal's disposal.
+ * Makes a signal that aborts with `reason()` after `ms` milliseconds, or with the reason of the first parent that aborts.
+ * Neither the timer nor, unlike with `AbortSignal.any`, a listener on a parent outlives the signal's disposal.
  */
-export function abortAfter(ms: number, reason: () => unknown, parent?: AbortSignal): DeadlineSignal {
+export function abortAfter(
+  ms: number,
+  reason: () => unknown,
+  ...given: readonly (AbortSignal | undefined)[]
+): DeadlineSignal {
   const controller = new AbortController();
+  const parents = given.filter((parent) => parent !== undefined);
   const timer = ms > longestTimer ? undefined : setTimeout(() => controller.abort(reason()), ms);
-  const follow = (): void => controller.abort(parent?.reason);
+  const follow = (): void => controller.abort(parents.find(({ aborted }) => aborted)?.reason);
   const dispose = (): void => {
     clearTimeout(timer);
-    parent?.removeEventListener("abort", follow);
+    for (const parent of parents) parent.removeEventListener("abort", follow);
   };
   controller.signal.addEventListener("abort", dispose, { once: true });
-  parent?.addEventListener("abort", follow, { once: true });
-  if (parent?.aborted === true) follow();
+  for (const parent of parents) parent.addEventListener("abort", follow, { once: true });
+  if (parents.some(({ aborted }) => aborted)) follow();
   return { signal: controller.signal, [Symbol.dispose]: dispose };
 }
 
-/**
- * Makes a signal that aborts with the first of the given ones, with its reason. Unlike `AbortSignal.any` it leaves no listener
- * behind after its disposal.
- */
+/** Makes a signal that aborts with the first of the given ones, with its reason. */
 export function abortWithAny(signals: readonly AbortSignal[]): DeadlineSignal {
-  const controller = new AbortController();
-  const follow = (event: Event): void => {
-    controller.abort(event.target instanceof AbortSignal ? event.target.reason : undefined);
-  };
-  for (const signal of signals) {
-    if (signal.aborted) controller.abort(signal.reason);
-    signal.addEventListener("abort", follow, { once: true });
-  }
-  const dispose = (): void => {
-    for (const signal of signals) signal.removeEventListener("abort", follow);
-  };
-  return { signal: controller.signal, [Symbol.dispose]: dispose };
+  return abortAfter(Infinity, () => undefined, ...signals);
 }
 
 /**

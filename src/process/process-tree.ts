@@ -340,12 +340,8 @@ function parsePs(text: string): ProcessInfo[] {
 
 /** The descendants of a process, by parent number. */
 export function descendantsOf(root: number, all: readonly ProcessInfo[]): readonly ProcessInfo[] {
-  return [
-    ...withDescendants(
-      all.filter(({ parent }) => parent === root),
-      all,
-    ).values(),
-  ];
+  const children = all.filter(({ parent }) => parent === root);
+  return [...withDescendants(children, all).values()];
 }
 
 /** Processes with their descendants, by number. */
@@ -365,14 +361,8 @@ function withDescendants(
 /**
  * Signals all descendants of a process, nearest first. Never throws: processes that have ended are ignored.
  */
-export async function signalDescendants(root: number, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
-  for (const { pid } of descendantsOf(root, await listOrNone())) {
-    try {
-      process.kill(pid, signal);
-    } catch {
-      continue;
-    }
-  }
+export async function signalDescendants(root: number, signal: TreeSignal): Promise<void> {
+  for (const { pid } of descendantsOf(root, await listOrNone())) send(pid, signal);
 }
 
 /** Living processes; none where they cannot be listed now, as without `ps`. */

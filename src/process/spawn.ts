@@ -12,7 +12,15 @@ import { devNull } from "node:os";
 import { resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { settlesWithin } from "./deadline.ts";
-import { closed, createProcessTree, endSurvivors, forgetTree, killMs, rememberTree } from "./process-tree.ts";
+import {
+  closed,
+  createProcessTree,
+  endSurvivors,
+  forgetTree,
+  killMs,
+  rememberTree,
+  type TreeSignal,
+} from "./process-tree.ts";
 import {
   createProcessMarker,
   guardGroup,
@@ -85,13 +93,18 @@ export interface SpawnExtras {
    * Not on Windows.
    */
   readonly given?: readonly (string | Uint8Array)[];
+  /**
+   * Signals the program in place of its tree, for a process whose own end would kill the program inside. What is left of the
+   * tree then is signalled as usual.
+   */
+  readonly signal?: (pid: number, signal: TreeSignal) => Promise<void>;
 }
 
 /**
  * Starts a program in a process group of its own. The process exists when this function returns, before its promise
  * settles (on Windows a little later). Throws McpvalsError `server/spawn-failed`.
  */
-export async function spawnProcess(spec: ProcessSpec, { given }: SpawnExtras = {}): Promise<ManagedProcess> {
+export async function spawnProcess(spec: ProcessSpec, extras: SpawnExtras = {}): Promise<ManagedProcess> {
   const marker = createProcessMarker();
   const options = {
     cwd: spec.cwd,
@@ -101,10 +114,12 @@ export async function spawnProcess(spec: ProcessSpec, { given }: SpawnExtras = {
   };
   try {
     const child =
-      process.platform === "win32" ? await launchOnWindows(spec, options) : launch(spec, options, given);
+      process.platform === "win32"
+        ? await launchOnWindows(spec, options)
+        : launch(spec, options, extras.given);
     // The pid is set at once when there is a process; the event can come late in a busy process.
     if (child.pid === undefined) throw (await once(child, "error"))[0];
-    return managed(child, `${processMarkerName}=${marker}`, spec.env["PATH"]);
+    return managed(child, `${processMarkerName}=${marker}`, spec.env["PATH"], extras.signal);
   } catch (error) {
     throw await explainSpawnError(error, spec);
   }
@@ -166,7 +181,12 @@ async function launchOnWindows(
 /** How long the output written before the end may take to arrive, in milliseconds. */
 const drainMs = 100;
 
-function managed(child: Child, marker: string, path: string | undefined): ManagedProcess {
+function managed(
+  child: Child,
+  marker: string,
+  path: string | undefined,
+  signalInside: SpawnExtras["signal"],
+): ManagedProcess {
   const { pid = 0, stdin, stdout, stderr } = child;
   const streams = [stdin, stdout, stderr];
   let exit: ProcessExit | undefined;
@@ -184,6 +204,7 @@ function managed(child: Child, marker: string, path: string | undefined): Manage
     });
   });
   const tree = createProcessTree({ pid, marker, hasExited: () => exit !== undefined });
+  const signal = (name: TreeSignal): Promise<void> => signalInside?.(pid, name) ?? tree.signal(name);
   rememberTree(tree);
   guardGroup(pid, path);
   // A broken pipe means that the other side has gone, which `exited` and the end of the streams report.
@@ -200,9 +221,9 @@ function managed(child: Child, marker: string, path: string | undefined): Manage
     stdin.end();
     if (gone) return "already-exited";
     if (await settlesWithin(exited, stdinMs)) return "stdin";
-    await tree.signal("SIGTERM");
+    await signal("SIGTERM");
     if (await settlesWithin(exited, termMs)) return "SIGTERM";
-    await tree.signal("SIGKILL");
+    await signal("SIGKILL");
     await settlesWithin(exited, killMs);
     return "SIGKILL";
   };

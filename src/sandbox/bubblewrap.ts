@@ -58,13 +58,13 @@ async function startBubblewrap(confinement: Confinement): Promise<ConfinedProces
   }
   const child = await spawnProcess(outside(program, [plan.command, ...process.args], spec.memoryBytes), {
     given: [inside.map((argument) => `${argument}\0`).join(""), withoutKeys()],
+    signal: signalDescendants,
   });
   const besides = memoryFileBytes(child.pid, plan.mounts);
   return confined(child, {
     // The only process of bubblewrap itself is its init process inside.
     brokenLimit: watchLimits({ child, spec, own: 1, besides }),
     cleanUp: namespaceEnd(child),
-    signalInside: (signal) => signalDescendants(child.pid, signal),
   });
 }
 

@@ -3,7 +3,7 @@ import type { SandboxSpec } from "../core/formats/model.ts";
 import { settlesWithin, withDeadline } from "../process/deadline.ts";
 import { killMs, memoryOf, type ProcessInfo, signalDescendants, watchTree } from "../process/process-tree.ts";
 import { ProgramOutput } from "../process/program-output.ts";
-import type { ManagedProcess, ProcessSpec, StopOptions, StoppedBy, StopResult } from "../process/spawn.ts";
+import type { ManagedProcess, ProcessSpec, StopResult } from "../process/spawn.ts";
 
 /** A program to be started, and what it may access. All paths are absolute. */
 export interface Confinement {
@@ -37,11 +37,6 @@ export interface Sandbox {
 /** What a sandbox adds to a process. None of it throws. */
 export interface Confining {
   readonly brokenLimit: () => string | undefined;
-  /**
-   * Signals the processes inside, for a sandbox whose end kills them all, so that the confining process must not get SIGTERM
-   * itself. Absent: the whole tree gets SIGTERM.
-   */
-  readonly signalInside?: (signal: "SIGTERM" | "SIGKILL") => Promise<void>;
   /** Called before it is stopped. */
   readonly onStop?: () => void;
   /** Removes what would outlive the process. May be called more than once after its end. */
@@ -51,48 +46,23 @@ export interface Confining {
 /** The program inside the process that confines it. */
 export function confined(
   child: ManagedProcess,
-  { brokenLimit, signalInside, onStop, cleanUp }: Confining,
+  { brokenLimit, onStop, cleanUp }: Confining,
 ): ConfinedProcess {
-  const { pid, stdin, stdout, stderr, exited } = child;
   let stopping: Promise<StopResult> | undefined;
-  /** What ended it; undefined when the whole tree can be stopped as usual, or has ended. */
-  const endInside = async ({
-    stdinMs = 1000,
-    termMs = 1000,
-  }: StopOptions): Promise<StoppedBy | undefined> => {
-    if (signalInside === undefined || child.exit !== undefined) return undefined;
-    stdin.end();
-    if (await settlesWithin(exited, stdinMs)) return "stdin";
-    if (termMs > 0) {
-      await signalInside("SIGTERM");
-      if (await settlesWithin(exited, termMs)) return "SIGTERM";
-    }
-    await signalInside("SIGKILL");
-    await settlesWithin(exited, killMs);
-    return "SIGKILL";
-  };
-  const stop = async (options: StopOptions): Promise<StopResult> => {
-    const started = performance.now();
-    onStop?.();
-    const by = await endInside(options);
-    const result = await child.stop(by === "SIGKILL" ? { stdinMs: 0, termMs: 0 } : options);
-    await cleanUp();
-    return { ...result, durationMs: performance.now() - started, ...(by === undefined ? {} : { by }) };
-  };
   return {
-    pid,
-    stdin,
-    stdout,
-    stderr,
-    exited,
+    ...child,
     get exit() {
       return child.exit;
     },
     get brokenLimit() {
       return brokenLimit();
     },
-    stop(options = {}) {
-      stopping ??= stop(options);
+    stop(options) {
+      onStop?.();
+      stopping ??= child.stop(options).then(async (result) => {
+        await cleanUp();
+        return result;
+      });
       return stopping;
     },
     async release() {

@@ -30,25 +30,16 @@ async function untilNothingIsLeft(run: string): Promise<void> {
   );
 }
 
-/** Takes the safety net away, to see that the rest works without it. */
-async function killWatchdog(run: string): Promise<void> {
-  for (const pid of await livingWatchdogs(run)) process.kill(pid, "SIGKILL");
-}
-
 describe.runIf(process.platform === "linux")("nothing is left of a server", () => {
-  it("when the process that started it exits without stopping it", async () => {
-    const run = await runUntilReady("exit", "--stubborn", "--daemon");
-    await killWatchdog(run.marker);
+  it.each([
+    ["exit", 5],
+    ["throw", 1],
+  ])("when the process that started it ends without stopping it, by %s", async (ending, code) => {
+    const run = await runUntilReady(ending, "--stubborn", "--daemon");
+    // The rest must work without the watchdog.
+    for (const pid of await livingWatchdogs(run.marker)) process.kill(pid, "SIGKILL");
     run.process.stdin.write("\n");
-    expect(await once(run.process, "exit")).toEqual([5, null]);
-    await untilNothingIsLeft(run.marker);
-  });
-
-  it("when that process ends with an uncaught error", async () => {
-    const run = await runUntilReady("throw", "--stubborn", "--daemon");
-    await killWatchdog(run.marker);
-    run.process.stdin.write("\n");
-    expect(await once(run.process, "exit")).toEqual([1, null]);
+    expect(await once(run.process, "exit")).toEqual([code, null]);
     await untilNothingIsLeft(run.marker);
   });
 
@@ -62,17 +53,11 @@ describe.runIf(process.platform === "linux")("nothing is left of a server", () =
     await untilNothingIsLeft(run.marker);
   });
 
-  it("when that process is ended by a signal that it does not handle", async () => {
+  it("when that process is ended by a signal, which its watchdog does not get", async () => {
     const run = await runUntilReady("wait", "--stubborn");
-    run.process.kill("SIGTERM");
-    await untilNothingIsLeft(run.marker);
-  });
-
-  it("and the watchdog does not hear Ctrl-C: it is in a group of its own", async () => {
-    const run = await runUntilReady("wait");
     const [watchdog] = await livingWatchdogs(run.marker);
     expect(() => process.kill(-(watchdog ?? 0), 0)).not.toThrow();
-    run.process.kill("SIGKILL");
+    run.process.kill("SIGTERM");
     await untilNothingIsLeft(run.marker);
   });
 });

@@ -1,9 +1,8 @@
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
 import { processMarkerName, runMarker, runMarkerName } from "../../src/process/watchdog.ts";
 import { spawnProcess } from "../../src/process/spawn.ts";
 import { path, start } from "./support.ts";
@@ -15,17 +14,6 @@ beforeAll(() => {
 });
 
 afterAll(() => rmSync(folder, { recursive: true }));
-
-async function failure(spec: { command: string; args?: string[]; cwd?: string }): Promise<McpvalsError> {
-  const env = { PATH: path };
-  const error = await spawnProcess({ args: [], env, cwd: folder, ...spec }).then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (!(error instanceof McpvalsError)) throw new Error(`no McpvalsError: ${String(error)}`);
-  expect(error.code).toBe("server/spawn-failed");
-  return error;
-}
 
 describe("spawnProcess", () => {
   it.skipIf(!existsSync("/bin/bash"))("starts bash without the files of a remote login", async () => {
@@ -85,56 +73,31 @@ describe("spawnProcess", () => {
 });
 
 describe("what spawnProcess says when it fails", () => {
-  it("a command that is not on the PATH", async () => {
-    const error = await failure({ command: "no-such-program" });
-    expect(error.message).toBe("command not found: no-such-program");
-    expect(error.details.hint).toContain("PATH");
-    expect(error.cause).toMatchObject({ code: "ENOENT" });
+  const split = /^command is one program without arguments: .* into args\./;
+
+  beforeAll(() => {
+    writeFileSync(join(folder, "script"), "#!/no/such/interpreter\n", { mode: 0o755 });
+    writeFileSync(join(folder, "plain.txt"), "echo hello\n", { mode: 0o644 });
   });
 
-  it("a path where nothing is", async () => {
-    const error = await failure({ command: "./no-such-program" });
-    expect(error.message).toBe("command not found: ./no-such-program");
-    expect(error.details.hint).toContain(folder);
-  });
-
-  it.each(["node server.mjs", "no-such-program x", "/no/such/program server.mjs"])(
-    "arguments in the command: %s",
-    async (command) => {
-      const error = await failure({ command });
-      expect(error.message).toBe(`command not found: ${command}`);
-      expect(error.details.hint).toMatch(/^command is one program without arguments: .* into args\./);
-    },
-  );
-
-  it("a script whose interpreter is missing", async () => {
-    const script = join(folder, "script");
-    writeFileSync(script, "#!/no/such/interpreter\n", { mode: 0o755 });
-    expect((await failure({ command: script })).message).toBe(`the interpreter of ${script} was not found`);
-  });
-
-  it("a file that may not be executed", async () => {
-    const script = join(folder, "plain.txt");
-    writeFileSync(script, "echo hello\n");
-    chmodSync(script, 0o644);
-    const error = await failure({ command: script });
-    expect(error.message).toBe(`not executable: ${script}`);
-    expect(error.details.hint).toContain("chmod +x");
-  });
-
-  it("a working folder that does not exist, although the command is fine", async () => {
-    const cwd = join(folder, "missing");
-    expect((await failure({ command: "sh", cwd })).message).toBe(`cwd does not exist: ${cwd}`);
-  });
-
-  it("a working folder that is a file", async () => {
-    const cwd = join(folder, "file");
-    writeFileSync(cwd, "");
-    expect((await failure({ command: "sh", cwd })).message).toBe(`cwd is not a folder: ${cwd}`);
-  });
-
-  it("arguments that no system takes", async () => {
-    const error = await failure({ command: "sh", args: ["a\0b"] });
-    expect(error.message).toContain("cannot start sh");
+  it.each<[string, string, RegExp, { readonly args?: string[]; readonly cwd?: string }?]>([
+    ["no-such-program", "command not found: no-such-program", /PATH/],
+    ["./no-such-program", "command not found: ./no-such-program", /looked for from .*mcpvals-spawn-/],
+    ["node server.mjs", "command not found: node server.mjs", split],
+    ["no-such-program x", "command not found: no-such-program x", split],
+    ["/no/such/program server.mjs", "command not found: /no/such/program server.mjs", split],
+    ["./script", "the interpreter of ./script was not found", /first line/],
+    ["./plain.txt", "not executable: ./plain.txt", /chmod \+x/],
+    ["sh", "cwd does not exist: /no/such/folder", /exists/, { cwd: "/no/such/folder" }],
+    ["sh", "cwd is not a folder: /dev/null", /exists/, { cwd: "/dev/null" }],
+    ["sh", "cannot start sh: ", /terminal/, { args: ["a\0b"] }],
+  ])("%s: %s", async (command, message, hint, more = {}) => {
+    const spec = { command, args: [], env: { PATH: path }, cwd: folder, ...more };
+    await expect(spawnProcess(spec)).rejects.toMatchObject({
+      code: "server/spawn-failed",
+      message: expect.stringContaining(message),
+      details: { hint: expect.stringMatching(hint) },
+      cause: expect.any(Error),
+    });
   });
 });

@@ -154,26 +154,11 @@ describe.skipIf(reason !== undefined)(
         const home = await freshFolder(homedir());
         await writeFile(join(home, "secret"), "s3cret");
         await symlink(home, join(place.workspace, "link"));
-        const paths = [
-          homedir(),
-          home,
-          join(home, "secret"),
-          `/proc/1/root${home}/secret`,
-          "/home",
-          "/root",
-          "/var",
-        ];
-        const more = [
-          join(place.workspace, "link", "secret"),
-          "/etc/shadow",
-          "/run",
-          "/opt",
-
-          "/sys",
-        ];
-        const answer = await bench.ask([node, hostile("read.mjs"), ...paths, ...more]);
-        expect(answer).toEqual(
-          Object.fromEntries([...paths, ...more].map((path) => [path, { code: "ENOENT" }])),
+        const ways = [home, join(home, "secret"), `/proc/1/root${home}/secret`];
+        const system = "/home /root /var /etc/shadow /run /opt /sys".split(" ");
+        const paths = [homedir(), ...ways, join(place.workspace, "link", "secret"), ...system];
+        expect(await bench.ask([node, hostile("read.mjs"), ...paths])).toEqual(
+          Object.fromEntries(paths.map((path) => [path, { code: "ENOENT" }])),
         );
         expect(await bench.ask(["python3", hostile("read.py"), home, homedir()])).toEqual({
           [home]: [],
@@ -191,11 +176,11 @@ describe.skipIf(reason !== undefined)(
 
       it("does not follow a link that an earlier program put in the place of something to be read", async () => {
         const home = await freshFolder(homedir());
+        const data = join(place.workspace, "data");
         await writeFile(join(home, "secret"), "s3cret");
-        await symlink(home, join(place.workspace, "data"));
-        const read = [join(place.workspace, "data")];
-        const path = join(place.workspace, "data", "secret");
-        expect(await bench.ask([node, hostile("read.mjs"), path, home], { read })).toEqual({
+        await symlink(home, data);
+        const path = join(data, "secret");
+        expect(await bench.ask([node, hostile("read.mjs"), path, home], { read: [data] })).toEqual({
           [path]: { code: "ENOENT" },
           [home]: { code: "ENOENT" },
         });
@@ -244,30 +229,22 @@ describe.skipIf(reason !== undefined)(
     });
 
     describe("network", () => {
-      const listen = async (): Promise<number> => {
+      const listen = async (...at: readonly [string] | readonly [number, string]): Promise<number> => {
         const server = createServer((socket) => socket.end("hello"));
         onTestFinished(() => new Promise((resolve) => void server.close(() => resolve())));
-        await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+        await new Promise<void>((resolve) => {
+          if (at.length === 1) server.listen(at[0], resolve);
+          else server.listen(...at, resolve);
+        });
         const address = server.address();
         return typeof address === "object" && address !== null ? address.port : 0;
       };
 
-      const listenAbstract = async (): Promise<string> => {
-        const name = `mcpvals-${process.pid}-${performance.now()}`;
-        const server = createServer((socket) => socket.end("hello"));
-        onTestFinished(() => new Promise((resolve) => void server.close(() => resolve())));
-        await new Promise<void>((resolve) => void server.listen(`\0${name}`, resolve));
-        return name;
-      };
-
       it("is not there", async () => {
-        const port = await listen();
-        const answer = await bench.ask([
-          "python3",
-          hostile("network.py"),
-          String(port),
-          await listenAbstract(),
-        ]);
+        const port = await listen(0, "127.0.0.1");
+        const abstract = `mcpvals-${process.pid}-${performance.now()}`;
+        await listen(`\0${abstract}`);
+        const answer = await bench.ask(["python3", hostile("network.py"), String(port), abstract]);
         expect(answer).toEqual({ worked: {}, interfaces: ["lo"] });
         expect(await bench.ask([node, hostile("network.mjs"), String(port)])).toEqual({
           loopback: { code: "ECONNREFUSED" },
@@ -276,10 +253,9 @@ describe.skipIf(reason !== undefined)(
       });
 
       it("is that of the machine when the spec says so", async () => {
-        const port = await listen();
-        const answer = await bench.ask([node, hostile("network.mjs"), String(port)], {
-          spec: { network: "host" },
-        });
+        const port = String(await listen(0, "127.0.0.1"));
+        const given = { spec: { network: "host" as const } };
+        const answer = await bench.ask([node, hostile("network.mjs"), port], given);
         expect(answer).toMatchObject({ loopback: "hello" });
       });
     });

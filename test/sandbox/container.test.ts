@@ -31,29 +31,15 @@ const sandbox = sandboxOf("docker");
 const image = `localhost/mcpvals-sandbox-test-${process.pid}`;
 /** Podman's storage for these tests, separate from that of the machine. */
 const store = mkdtempSync(join(tmpdir(), "mcpvals-podman-"));
-const storeOf = (name: string): string[] => [
-  "--root",
-  join(store, name, "root"),
-  "--runroot",
-  join(store, name, "run"),
-];
-/** Container commands to try; the last one works without systemd and with cgroups v1. */
+const storeOf = (name: string): string[] =>
+  ["root", "runroot"].flatMap((kind) => [`--${kind}`, join(store, name, kind)]);
+const older = "--runtime runc --cgroup-manager=cgroupfs --storage-driver=vfs run";
+const limits = "--ulimit nofile=10000:10000 --ulimit nproc=10000:10000";
+/** Ways to run containers; the last is for machines without systemd or with old control groups. */
 const runtimes: readonly (readonly string[])[] = [
   ["docker"],
   ["podman", ...storeOf("plain")],
-  [
-    "podman",
-    ...storeOf("runc"),
-    "--runtime",
-    "runc",
-    "--cgroup-manager=cgroupfs",
-    "--storage-driver=vfs",
-    "run",
-    "--ulimit",
-    "nofile=10000:10000",
-    "--ulimit",
-    "nproc=10000:10000",
-  ],
+  ["podman", ...storeOf("runc"), ...`${older} ${limits}`.split(" ")],
 ];
 
 interface Found {
@@ -221,33 +207,21 @@ describe.skipIf(typeof way === "string")(`the docker sandbox${named}`, () => {
 });
 
 describe("the docker sandbox refuses", () => {
-  const check = (wanted: SandboxSpec): Promise<void> => sandbox.check(wanted, AbortSignal.timeout(20_000));
-
-  it("a spec without an image", async () => {
-    await expect(check({ ...spec, kind: "docker" })).rejects.toMatchObject({
-      code: "sandbox/unavailable",
-      message: "the sandbox docker needs an image",
-    });
-  });
-
-  it("a missing runtime", async () => {
-    await expect(
-      check({ ...spec, kind: "docker", image: "x", runtime: ["no-such-runtime"] }),
-    ).rejects.toMatchObject({
-      code: "sandbox/unavailable",
-      message: "no container engine works here: no-such-runtime: command not found: no-such-runtime",
-    });
-  });
-
-  it("a client whose engine does not run", async () => {
-    const folder = await freshFolder();
-    const client = join(folder, "client");
-    await writeFile(client, '#!/bin/sh\necho "{}"\necho "Cannot connect to the engine" >&2\nexit 1\n', {
-      mode: 0o755,
-    });
-    await expect(check({ ...spec, kind: "docker", image: "x", runtime: [client] })).rejects.toMatchObject({
-      code: "sandbox/unavailable",
-      message: `no container engine works here: ${client}: Cannot connect to the engine`,
-    });
+  it("a spec without an image, a runtime that is not there, and a client whose engine does not run", async () => {
+    const client = join(await freshFolder(), "client");
+    const script = '#!/bin/sh\necho "{}"\necho "Cannot connect to the engine" >&2\nexit 1\n';
+    await writeFile(client, script, { mode: 0o755 });
+    const none = "no container engine works here: ";
+    for (const [wanted, message] of [
+      [{}, "the sandbox docker needs an image"],
+      [
+        { image: "x", runtime: ["no-such-runtime"] },
+        `${none}no-such-runtime: command not found: no-such-runtime`,
+      ],
+      [{ image: "x", runtime: [client] }, `${none}${client}: Cannot connect to the engine`],
+    ] as const) {
+      const checked = sandbox.check({ ...spec, kind: "docker", ...wanted }, AbortSignal.timeout(20_000));
+      await expect(checked).rejects.toMatchObject({ code: "sandbox/unavailable", message });
+    }
   });
 });

@@ -22,6 +22,8 @@ const sandbox = sandboxOf("process");
 const reason = process.platform === "linux" ? await whyNot(sandbox) : "only tried on Linux";
 const named = reason === undefined ? "" : ` (SKIPPED: ${reason})`;
 
+const confine = fileURLToPath(new URL("../fixtures/extensions/confine.ts", import.meta.url));
+
 describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
   let place: Place;
   let bench: Bench;
@@ -92,9 +94,8 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
     );
 
     it("of Node's buffers is ended over the limit", async () => {
-      expect(await bench.run([process.execPath, hostile("hog.mjs"), "400"], small)).toMatchObject({
-        brokenLimit: over,
-      });
+      const hog = [process.execPath, hostile("hog.mjs"), "400"];
+      expect((await bench.run(hog, small)).brokenLimit).toEqual(over);
     });
 
     it.each([
@@ -115,8 +116,7 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
     });
 
     it("is never written as a core, though it may be outside", async () => {
-      const script = fileURLToPath(new URL("../fixtures/extensions/confine.ts", import.meta.url));
-      const command = [process.execPath, script, place.workspace, "sh", "-c", "ulimit -c"];
+      const command = [process.execPath, confine, place.workspace, "sh", "-c", "ulimit -c"];
       const withCores = ["sh", "-c", 'ulimit -c "$(ulimit -H -c)"; exec "$@"', "sh"];
       const outside = new Bench(sandboxOf("none"), place);
       expect((await outside.run([...withCores, ...command])).stdout).toBe("0\n");
@@ -161,8 +161,7 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
   });
 
   it("gets no file that whoever started mcpvals left open", async () => {
-    const script = fileURLToPath(new URL("../fixtures/extensions/confine.ts", import.meta.url));
-    const command = [process.execPath, script, place.workspace, "python3", hostile("powers.py")];
+    const command = [process.execPath, confine, place.workspace, "python3", hostile("powers.py")];
     const outside = new Bench(sandboxOf("none"), place);
     const withRoot = ["sh", "-c", 'exec 9</; exec "$@"', "sh"];
     const seen = ["node", "-e", "console.log(require('fs').readdirSync('/proc/self/fd/9/').length > 0)"];
@@ -179,23 +178,16 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
   });
 
   it("ends with mcpvals, even if that is killed", async () => {
-    const script = fileURLToPath(new URL("../fixtures/extensions/confine.ts", import.meta.url));
+    const file = join(place.workspace, "count");
+    const program = ["python3", hostile("outlive.py"), file, "stay"];
     const mcpvals = await spawnProcess({
       command: process.execPath,
-      args: [
-        script,
-        place.workspace,
-        "python3",
-        hostile("outlive.py"),
-        join(place.workspace, "count"),
-        "stay",
-      ],
+      args: [confine, place.workspace, ...program],
       env: { PATH: path },
       cwd: place.workspace,
     });
     onTestFinished(async () => void (await mcpvals.stop({ stdinMs: 0, termMs: 0 })));
-    const count = async (): Promise<string> => readFile(join(place.workspace, "count"), "utf8");
-    await vi.waitFor(async () => expect(Number(await count())).toBeGreaterThan(3), 20_000);
+    await vi.waitFor(async () => expect(Number(await readFile(file, "utf8"))).toBeGreaterThan(3), 20_000);
     process.kill(mcpvals.pid, "SIGKILL");
     await mcpvals.exited;
     await vi.waitFor(() => expect(commandLines("innocent")).toEqual([]), 20_000);
@@ -204,10 +196,9 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
   it.skipIf(process.getuid?.() !== 0)(
     "confines an ordinary user's programs too (SKIPPED unless root)",
     async () => {
-      const script = fileURLToPath(new URL("../fixtures/extensions/confine.ts", import.meta.url));
       await chmod(join(place.workspace, ".."), 0o755);
       await chown(place.workspace, 65_534, 65_534);
-      const own = ["--reuid", "65534", "--regid", "65534", "--clear-groups", process.execPath, script];
+      const own = ["--reuid", "65534", "--regid", "65534", "--clear-groups", process.execPath, confine];
       const asNobody = (...command: string[]): Promise<Ended> =>
         new Bench(sandboxOf("none"), place).run(["setpriv", ...own, place.workspace, ...command]);
       expect(JSON.parse((await asNobody("python3", hostile("powers.py"))).stdout)).toEqual({

@@ -79,7 +79,7 @@ export interface ProcessStart {
 export class ExtensionProcess {
   /** Settles when the program has ended and its output was read, even if a descendant holds its pipes. Never rejects. */
   readonly ended: Promise<ProcessExit>;
-  readonly #process: ConfinedProcess;
+  readonly program: ConfinedProcess;
   readonly #alias: string;
   readonly #emit: Emit;
   readonly #stderr: WholeLines;
@@ -110,27 +110,10 @@ export class ExtensionProcess {
 
   constructor(alias: string, running: ConfinedProcess, emit: Emit) {
     this.#alias = alias;
-    this.#process = running;
+    this.program = running;
     this.#emit = emit;
     this.#stderr = new WholeLines((text) => void emit({ type: "extension.stderr", extension: alias, text }));
     this.ended = this.#watch();
-  }
-
-  get pid(): number {
-    return this.#process.pid;
-  }
-
-  /** Undefined as long as the program lives. */
-  get exit(): ProcessExit | undefined {
-    return this.#process.exit;
-  }
-
-  get stdin(): ConfinedProcess["stdin"] {
-    return this.#process.stdin;
-  }
-
-  get stdout(): ConfinedProcess["stdout"] {
-    return this.#process.stdout;
   }
 
   /** For the detail of an error: the first line of stdout that is not a message, and the end of stderr. */
@@ -151,7 +134,7 @@ export class ExtensionProcess {
 
   /** An error about this extension, with its output as the detail; it names a limit instead when the program broke one. */
   error(code: ErrorCode, message: string, details: ErrorDetails = {}): McpvalsError {
-    const limit = this.#process.brokenLimit;
+    const limit = this.program.brokenLimit;
     const all = { ...withoutUndefined({ detail: this.detail }), ...details };
     return limit === undefined
       ? new McpvalsError(code, `extension "${this.#alias}" ${message}`, all)
@@ -198,24 +181,19 @@ export class ExtensionProcess {
 
   /** Ends it with everything that it started; first it is asked to. Never throws. */
   async kill(): Promise<void> {
-    if (this.exit === undefined) this.#expected = false;
+    if (this.program.exit === undefined) this.#expected = false;
     await this.stop({ stdinMs: 0, termMs });
   }
 
   /** Ends it as `stopTree` does, and records its end. Never throws. */
   async stop(options?: StopOptions): Promise<void> {
-    await this.#process.stop(options);
+    await this.program.stop(options);
     // The kernel may be unable to end it now.
     await settlesWithin(this.ended, endMs);
   }
 
-  /** As `release` of a {@link ConfinedProcess}: whether it has ended with its whole tree. */
-  release(): Promise<boolean> {
-    return this.#process.release();
-  }
-
   async #watch(): Promise<ProcessExit> {
-    const { exited, stdout, stderr } = this.#process;
+    const { exited, stdout, stderr } = this.program;
     const take = (chunk: Buffer): void => {
       this.#tail.push(chunk);
       this.#stderr.push(chunk);

@@ -78,8 +78,8 @@ export class JsonRpcExtension implements AsyncDisposable {
         this.#fail(process.error("extension/answer-too-large", message));
       },
     });
-    process.stdout.on("data", (chunk: Buffer) => this.#reader.push(chunk));
-    process.stdout.once("end", () => void this.#onOutputEnd());
+    process.program.stdout.on("data", (chunk: Buffer) => this.#reader.push(chunk));
+    process.program.stdout.once("end", () => void this.#onOutputEnd());
     void process.ended.then((exit) => this.#onExit(exit));
   }
 
@@ -138,7 +138,7 @@ export class JsonRpcExtension implements AsyncDisposable {
 
   /** Asks it to end, then ends it. Never throws. */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#fault === undefined && this.#ending === undefined && this.process.exit === undefined) {
+    if (this.#fault === undefined && this.#ending === undefined && this.process.program.exit === undefined) {
       this.expectEnd();
       const asked = this.#request("shutdown", {}, "shutdown", neverAborted);
       await settlesWithin(Promise.race([asked, this.process.ended]), shutdownMs);
@@ -178,7 +178,7 @@ export class JsonRpcExtension implements AsyncDisposable {
     const answer = new Promise<RpcReply>((resolve, reject) => {
       this.#pending.set(id, { name, resolve, reject });
     });
-    this.process.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
+    this.process.program.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
     try {
       const reply = await untilAborted(answer, signal);
       // A second answer may come right behind the first one.

@@ -61,7 +61,7 @@ export async function startOneShot(
 ): Promise<ExtensionProcess> {
   const place = { ...start.place, read: [...start.place.read, folder] };
   const process = await ExtensionProcess.start({ ...start, place, protocol: "one-shot" });
-  process.stdin.end();
+  process.program.stdin.end();
   process.expectEnd();
   return process;
 }
@@ -89,13 +89,13 @@ export function readOutput(process: ExtensionProcess): Promise<OneShotOutput> {
     const take = (chunk: Buffer): void => {
       if (answer.length + chunk.length <= largestAnswer) return answer.push(chunk);
       answer.clear();
-      process.stdout.off("data", take);
+      process.program.stdout.off("data", take);
       const message = `wrote more than ${largestAnswer / 1024 / 1024} MiB on stdout`;
       reject(process.error("extension/answer-too-large", message));
     };
-    process.stdout.on("data", take);
+    process.program.stdout.on("data", take);
     const end = (exit: ProcessExit): void => {
-      process.stdout.off("data", take);
+      process.program.stdout.off("data", take);
       resolve({ stdout: answer.take(), exit });
     };
     void process.ended.then(end);

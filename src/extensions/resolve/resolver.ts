@@ -132,9 +132,9 @@ export function createResolver(options: ResolverOptions): ExtensionResolver {
     checkSource(parsed.ref, allowedSources);
     return parsed.ref;
   };
-  const versioned = (text: string): VersionedPackage => {
+  const versioned = (text: string) => {
     const ref = open(text);
-    if (ref.kind === "release" || ref.kind === "npm") return new VersionedPackage(text, ref, cache, options);
+    if (ref.kind === "release" || ref.kind === "npm") return versionedPackage(text, ref, cache, options);
     throw new McpvalsError("extension/invalid-package", `${text} has no versions to choose from.`, {
       hint: "Only github.com/ORG/REPO and npm:NAME have versions.",
     });
@@ -185,27 +185,21 @@ function plainPath(path: string): string {
 }
 
 /** A package with versions: resolves it from the lock, the cache and its source to verified files. */
-class VersionedPackage {
-  readonly #written: string;
-  readonly #ref: VersionedRef;
-  readonly #cache: ExtensionCache;
-  readonly #options: ResolverOptions;
-  readonly #platform = platformName(releasePlatform());
-  #source: PackageSource | undefined;
+function versionedPackage(
+  written: string,
+  ref: VersionedRef,
+  cache: ExtensionCache,
+  options: ResolverOptions,
+) {
+  const platform = platformName(releasePlatform());
+  let source: PackageSource | undefined;
 
-  constructor(written: string, ref: VersionedRef, cache: ExtensionCache, options: ResolverOptions) {
-    this.#written = written;
-    this.#ref = ref;
-    this.#cache = cache;
-    this.#options = options;
-  }
-
-  async resolve(
+  async function resolve(
     locked: LockedExtension | undefined,
     how: ResolveMode,
   ): Promise<{ readonly extension: ResolvedExtension; readonly locked: LockedExtension }> {
-    const file = locked && this.#fileOf(locked);
-    const entry = locked ? await this.#locked(locked, file, how) : await this.#unlocked(how);
+    const file = locked && fileOf(locked);
+    const entry = locked ? await lockedEntry(locked, file, how) : await unlockedEntry(how);
     const { record, folder } = entry;
     const given = how.sha256 === undefined ? record.hash : givenHash(how.sha256);
     if (given !== record.hash)
@@ -215,42 +209,37 @@ class VersionedPackage {
         found: record.hash,
         hint: `Compare both with what the authors publish elsewhere. It is in ${folder}.`,
       });
-    let tree = await this.#checked(entry, file?.tree);
+    let tree = await checked(entry, file?.tree);
     const recheck = async (): Promise<void> => {
-      if (!tree.isUntouched()) tree = await this.#checked(entry, file?.tree);
+      if (!tree.isUntouched()) tree = await checked(entry, file?.tree);
     };
     const kept = locked !== undefined && file !== undefined ? locked : lockOf(entry, locked);
-    const { program, manifest } = await this.#read(entry, tree, file?.name ?? record.name, kept.version);
-    await this.#cache.touch(entry);
+    const { program, manifest } = await read(entry, tree, file?.name ?? record.name, kept.version);
+    await cache.touch(entry);
     const place = { folder: filesOf(entry), program: join(filesOf(entry), program) };
-    const own = { package: this.#written, ref: this.#ref, version: kept.version, hash: tree.hash };
+    const own = { package: written, ref: ref, version: kept.version, hash: tree.hash };
     return { extension: { ...own, ...place, ...withoutUndefined({ manifest }), recheck }, locked: kept };
   }
 
-  newest(): Promise<string> {
-    return this.#asked().newest();
-  }
-
-  async pin(version: string, previous: LockedExtension | undefined): Promise<LockedExtension> {
+  async function pin(version: string, previous: LockedExtension | undefined): Promise<LockedExtension> {
     const tags = tagsOf(version);
-    const own =
-      previous !== undefined && tags.includes(previous.version) ? this.#fileOf(previous) : undefined;
-    const same = (await this.#usable()).filter(({ record }) => tags.includes(record.version));
+    const own = previous !== undefined && tags.includes(previous.version) ? fileOf(previous) : undefined;
+    const same = (await usable()).filter(({ record }) => tags.includes(record.version));
     const cached = same.find(({ record }) => record.hash === own?.hash) ?? same[0];
-    const entry = cached ?? (await this.#fetched(version));
-    await this.#checked(entry, entry.record.hash === own?.hash ? own.tree : undefined);
+    const entry = cached ?? (await fetched(version));
+    await checked(entry, entry.record.hash === own?.hash ? own.tree : undefined);
     return lockOf(entry, previous);
   }
 
-  async verify({ version, files }: LockedExtension): Promise<readonly string[]> {
+  async function verify({ version, files }: LockedExtension): Promise<readonly string[]> {
     const problems: string[] = [];
-    for (const entry of await this.#cache.entries(this.#ref.name)) {
+    for (const entry of await cache.entries(ref.name)) {
       const file = Object.values(files).find(({ hash }) => hash === entry.record.hash);
       if (entry.record.version !== version || file === undefined) continue;
       try {
-        await this.#checked(entry, file.tree);
+        await checked(entry, file.tree);
       } catch (error) {
-        this.#options.signal.throwIfAborted();
+        options.signal.throwIfAborted();
         if (!(error instanceof McpvalsError)) throw error;
         problems.push(error.message);
       }
@@ -259,15 +248,15 @@ class VersionedPackage {
   }
 
   /** The file of the lock for this platform. */
-  #fileOf({ files }: LockedExtension): LockedFile | undefined {
-    return files[this.#platform] ?? files["any"];
+  function fileOf({ files }: LockedExtension): LockedFile | undefined {
+    return files[platform] ?? files["any"];
   }
 
   /** The program must be one of the verified files, whatever the lock or a manifest names. */
-  async #read(entry: CacheEntry, { files }: Tree, name: string, version: string) {
-    const shown = `${this.#ref.name} ${version}`;
+  async function read(entry: CacheEntry, { files }: Tree, name: string, version: string) {
+    const shown = `${ref.name} ${version}`;
     const folder = filesOf(entry);
-    const found = await readPackage(this.#ref, { name, folder, files, shown });
+    const found = await readPackage(ref, { name, folder, files, shown });
     if (files.some(({ path }) => path === found.program)) return found;
     throw new McpvalsError(
       "extension/integrity",
@@ -276,35 +265,35 @@ class VersionedPackage {
     );
   }
 
-  async #locked(
+  async function lockedEntry(
     locked: LockedExtension,
     file: LockedFile | undefined,
     how: ResolveMode,
   ): Promise<CacheEntry> {
-    const { name } = this.#ref;
+    const { name } = ref;
     const { package: lockedName, version, checksums } = locked;
     if (lockedName !== name) {
-      const message = `the lock's entry for ${this.#written} is of another package, ${lockedName}.`;
+      const message = `the lock's entry for ${written} is of another package, ${lockedName}.`;
       throw new McpvalsError("extension/invalid-lock", message);
     }
-    const known = file && (await this.#cache.find(name, version, file.hash));
+    const known = file && (await cache.find(name, version, file.hash));
     if (known !== undefined) return known;
     if (how.frozen && file === undefined && checksums === undefined)
-      throw notLocked(`the lock has ${this.#written}, but not for ${this.#platform}`);
-    if (how.offline) throw this.#offline(`${name} ${version}`);
-    return this.#fetched(version, locked, how.sha256);
+      throw notLocked(`the lock has ${written}, but not for ${platform}`);
+    if (how.offline) throw notCached(`${name} ${version}`);
+    return fetched(version, locked, how.sha256);
   }
 
-  async #unlocked(how: ResolveMode): Promise<CacheEntry> {
-    if (how.frozen) throw notLocked(`${this.#written} is not in the lock`);
-    if (!how.offline) return this.#fetched(await this.newest(), undefined, how.sha256);
-    const entries = await this.#usable();
+  async function unlockedEntry(how: ResolveMode): Promise<CacheEntry> {
+    if (how.frozen) throw notLocked(`${written} is not in the lock`);
+    if (!how.offline) return fetched(await asked().newest(), undefined, how.sha256);
+    const entries = await usable();
     const version = newestOf(
       entries.map(({ record }) => record.version),
-      this.#ref,
+      ref,
     );
     const entry = entries.find(({ record }) => record.version === version);
-    if (entry === undefined) throw this.#offline(this.#written);
+    if (entry === undefined) throw notCached(written);
     return entry;
   }
 
@@ -312,33 +301,32 @@ class VersionedPackage {
    * Fetches what the source offers. A cached version does not replace it: without a lock nothing vouches for the cache, whose
    * records could have been changed with the files.
    */
-  async #fetched(version: string, locked?: LockedExtension, sha256?: string): Promise<CacheEntry> {
-    const { name } = this.#ref;
-    const offer = await this.#asked().offer(version, locked, sha256);
+  async function fetched(version: string, locked?: LockedExtension, sha256?: string): Promise<CacheEntry> {
+    const { name } = ref;
+    const offer = await asked().offer(version, locked, sha256);
     // A file has one hash, whatever platform it was locked on.
     const file = Object.values(locked?.files ?? {}).find((each) => each.name === offer.name);
     if (file !== undefined && file.hash !== offer.hash)
       throw lockMismatch(`${offer.name} of ${name} ${offer.version}`, file.hash, offer.hash);
     if (locked !== undefined && locked.version !== offer.version)
       throw lockMismatch(`the version of ${name}`, locked.version, offer.version);
-    const entry = await this.#cache.add(name, offer);
+    const entry = await cache.add(name, offer);
     // The checksums can have changed around a file that stayed the same.
     const { checksums: _, ...record } = entry.record;
     return { ...entry, record: { ...record, ...withoutUndefined({ checksums: offer.checksums }) } };
   }
 
   /** The source, which remembers its answers. */
-  #asked(): PackageSource {
-    const context = { ...this.#options, onProgress: this.#options.onProgress ?? (() => undefined) };
-    const ref = this.#ref;
-    this.#source ??= ref.kind === "npm" ? npmSource(ref, context) : releaseSource(ref, context);
-    return this.#source;
+  function asked(): PackageSource {
+    const context = { ...options, onProgress: options.onProgress ?? (() => undefined) };
+    source ??= ref.kind === "npm" ? npmSource(ref, context) : releaseSource(ref, context);
+    return source;
   }
 
   /** Reads all files, and compares them with the lock, else with the record of the cache. */
-  async #checked(entry: CacheEntry, locked: string | undefined): Promise<Tree> {
+  async function checked(entry: CacheEntry, locked: string | undefined): Promise<Tree> {
     const { record, folder } = entry;
-    const tree = await hashEntry(entry, this.#options.signal);
+    const tree = await hashEntry(entry, options.signal);
     if (tree.hash === (locked ?? record.tree)) return tree;
     const changes = changedFiles(record, tree);
     const file = `what is cached of ${record.package} ${record.version} in ${filesOf(entry)}`;
@@ -352,17 +340,19 @@ class VersionedPackage {
   }
 
   /** Cached entries for this platform, the last used first. */
-  async #usable(): Promise<readonly CacheEntry[]> {
-    const entries = await this.#cache.entries(this.#ref.name);
-    return entries.filter(({ record }) => record.platform === this.#platform || record.platform === "any");
+  async function usable(): Promise<readonly CacheEntry[]> {
+    const entries = await cache.entries(ref.name);
+    return entries.filter(({ record }) => record.platform === platform || record.platform === "any");
   }
 
-  #offline(what: string): McpvalsError {
+  function notCached(what: string): McpvalsError {
     const message = `${what} is not in the cache, and nothing may be fetched (offline).`;
     return new McpvalsError("extension/unreachable", message, {
-      hint: `Fetch it once with the network: mcpvals extensions add ${this.#written}.`,
+      hint: `Fetch it once with the network: mcpvals extensions add ${written}.`,
     });
   }
+
+  return { resolve, newest: () => asked().newest(), pin, verify };
 }
 
 function notLocked(message: string): McpvalsError {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { checkManifest } from "../../../src/extensions/contract/manifest-checks.ts";
+import { checkManifest } from "../../../src/extensions/contract/subject.ts";
 import { contractHolds } from "../../../src/extensions/contract/run-contract.ts";
 import { correct, manifestBeside, told, tryProgram, tryVariant } from "./try-program.ts";
 

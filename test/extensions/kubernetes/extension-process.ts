@@ -93,21 +93,30 @@ async function end(child: ChildProcess): Promise<void> {
   await closed;
 }
 
-/** Expects success. */
-export async function passes(answer: Promise<Answered>): Promise<void> {
-  expect(await answer).toMatchObject({ success: true });
+/** What a message contains, or matches; nothing in particular by default. */
+type Expected = string | RegExp;
+
+function matching(expected: Expected): unknown {
+  return typeof expected === "string" ? expect.stringContaining(expected) : expect.stringMatching(expected);
 }
 
-/** Expects a finding, with nothing but this message if one is given. */
-export async function fails(answer: Promise<Answered>, message?: unknown): Promise<void> {
-  if (message === undefined) expect(await answer).toMatchObject({ success: false });
-  else expect(await answer).toEqual({ success: false, message });
+/** Expects success, with these outputs if they are given. */
+export async function passes(
+  answer: Promise<Answered>,
+  message: Expected = "",
+  outputs?: object,
+): Promise<void> {
+  const answered = await answer;
+  expect(answered).toMatchObject({ success: true, ...(outputs && { outputs }) });
+  if (message !== "") expect(answered.message).toEqual(matching(message));
+}
+
+/** Expects a finding. */
+export async function fails(answer: Promise<Answered>, message: Expected = ""): Promise<void> {
+  expect(await answer).toMatchObject({ success: false, message: matching(message) });
 }
 
 /** Expects an error of JSON-RPC: it cannot be known whether what was asked holds. */
-export async function isError(
-  answer: Promise<Answered>,
-  message: unknown = expect.any(String),
-): Promise<void> {
-  expect(await answer).toEqual({ code: -32000, message });
+export async function isError(answer: Promise<Answered>, message: Expected = ""): Promise<void> {
+  expect(await answer).toEqual({ code: -32000, message: matching(message) });
 }

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { fails, isError } from "./extension-process.ts";
+import { fails, isError, passes } from "./extension-process.ts";
 import { type Served, serveExtension } from "./served.ts";
 
 /** Notes its arguments, its folder and KUBECONFIG, and ends as the file `answer` beside it says. */
@@ -46,10 +46,7 @@ describe.skipIf(process.platform === "win32")("helm (a program that stands for i
       on: true,
     };
     const args = { chart: "./charts/web", name: "web", namespace: "shop", values };
-    expect(await served.extension.run("helmInstall", args)).toEqual({
-      success: true,
-      message: "NAME: web\nSTATUS: deployed",
-    });
+    await passes(served.extension.run("helmInstall", args), "NAME: web\nSTATUS: deployed");
     const sets = [
       "replicas=2",
       "image.tag=1\\,2",
@@ -76,47 +73,36 @@ describe.skipIf(process.platform === "win32")("helm (a program that stands for i
 
   it("lists, and only what is expected counts", async () => {
     answer({ stdout: "[]" });
-    expect(await served.extension.run("helmList", null)).toEqual({
-      success: true,
-      message: "there are no releases",
-      outputs: { count: "0", names: "" },
-    });
+    await passes(served.extension.run("helmList", null), "there are no releases", { count: "0", names: "" });
     expect(lastNote().args).toEqual(["list", "--output", "json", ...kubeContext]);
-    expect(await served.extension.run("helmList", { expect: { count: 1 } })).toMatchObject({
-      success: false,
-      message: "expected 1: there are no releases",
-    });
+    await fails(
+      served.extension.run("helmList", { expect: { count: 1 } }),
+      "expected 1: there are no releases",
+    );
     answer({
       stdout: JSON.stringify([{ name: "web", namespace: "shop", status: "deployed", chart: "web-1.0.0" }]),
     });
     const told = "1 release:\nweb (namespace shop, deployed, chart web-1.0.0)";
     const all = { allNamespaces: true, namespace: "shop", expect: { names: ["web"], count: 1 } };
-    expect(await served.extension.run("helmList", all)).toEqual({
-      success: true,
-      message: told,
-      outputs: { count: "1", names: "web" },
-    });
+    await passes(served.extension.run("helmList", all), told, { count: "1", names: "web" });
     expect(lastNote().args).toEqual(["list", "--output", "json", "--all-namespaces", ...kubeContext]);
-    expect(await served.extension.run("helmList", { expect: { names: ["db"] } })).toMatchObject({
-      success: false,
-      message: `db not among them: ${told}`,
-    });
+    await fails(
+      served.extension.run("helmList", { expect: { names: ["db"] } }),
+      `db not among them: ${told}`,
+    );
     answer({ stdout: "WARNING" });
     await isError(served.extension.run("helmList", {}));
   });
 
   it("uninstalls; what is not there is gone already", async () => {
     answer({ stdout: `release "web" uninstalled\n` });
-    expect(await served.extension.run("helmUninstall", { name: "web", namespace: "shop" })).toEqual({
-      success: true,
-      message: `release "web" uninstalled`,
-    });
+    await passes(
+      served.extension.run("helmUninstall", { name: "web", namespace: "shop" }),
+      `release "web" uninstalled`,
+    );
     expect(lastNote().args).toEqual(["uninstall", "web", "--namespace", "shop", ...kubeContext]);
     answer({ code: 1, stderr: "Error: uninstall: Release not loaded: web: release: not found\n" });
-    expect(await served.extension.run("helmUninstall", { name: "web" })).toEqual({
-      success: true,
-      message: "there is no release web",
-    });
+    await passes(served.extension.run("helmUninstall", { name: "web" }), "there is no release web");
   });
 
   it("tells its errors apart from those of the cluster", async () => {
@@ -133,7 +119,7 @@ describe.skipIf(process.platform === "win32")("helm (a program that stands for i
     ] as const) {
       await isError(
         served.extension.run(operation, args),
-        expect.stringContaining("could not work with the cluster: Error: Kubernetes cluster unreachable"),
+        "could not work with the cluster: Error: Kubernetes cluster unreachable",
       );
     }
   });
@@ -142,7 +128,7 @@ describe.skipIf(process.platform === "win32")("helm (a program that stands for i
     await using without = await serveExtension({ PATH: join(bin, "empty") });
     await isError(
       without.extension.run("helmList", {}),
-      expect.stringContaining("the program helm is not on PATH; install it (Helm 3)"),
+      "the program helm is not on PATH; install it (Helm 3)",
     );
   });
 });

@@ -4,7 +4,7 @@ import { delimiter, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { kubeconfigOf } from "../../support/kube-api.ts";
-import { startExtension, fails, isError } from "./extension-process.ts";
+import { fails, isError, passes, startExtension } from "./extension-process.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "mcpvals-kubeconfig-"));
 /** A closed port; no test sends a request to it. */
@@ -34,11 +34,7 @@ describe("the kubeconfig", () => {
     ] as const;
     for (const [config, variables, context] of cases) {
       await using extension = await startExtension({ config, env: variables, workdir: folder });
-      expect(await extension.run("getCurrentContext", null)).toEqual({
-        success: true,
-        message: context,
-        outputs: { context },
-      });
+      await passes(extension.run("getCurrentContext", null), context, { context });
     }
   });
 
@@ -82,10 +78,10 @@ describe("the kubeconfig", () => {
         },
       ],
     });
-    expect(await extension.run("listContexts", null)).toEqual({
-      success: true,
-      message: "* admin\n  nobody\n  stranger",
-      outputs: { current: "admin", count: "3", contexts: "admin\nnobody\nstranger" },
+    await passes(extension.run("listContexts", null), "* admin\n  nobody\n  stranger", {
+      current: "admin",
+      count: "3",
+      contexts: "admin\nnobody\nstranger",
     });
   });
 
@@ -128,14 +124,14 @@ describe("the kubeconfig", () => {
     await using extension = await startExtension({ config: { kubeconfig }, workdir: folder });
     await isError(
       extension.run("resource-exists", { kind: "Pod", name: "x", exists: false }, { phase: "verify" }),
-      expect.stringContaining("the Kubernetes API at https://127.0.0.1:9 cannot be reached"),
+      "the Kubernetes API at https://127.0.0.1:9 cannot be reached",
     );
     const empty = write("empty", { kind: "Config" });
     await using none = await startExtension({ config: { kubeconfig: empty }, workdir: folder });
     await fails(none.run("getCurrentContext"));
     await isError(
       none.run("resource-exists", { kind: "Pod", name: "x" }, { phase: "verify" }),
-      expect.stringContaining("has no current context"),
+      "has no current context",
     );
   });
 });

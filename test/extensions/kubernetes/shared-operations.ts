@@ -88,11 +88,11 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
 
   describe("namespaces", () => {
     it("makes one, and says that it is there already", async () => {
-      expect(await run("create-namespace", { name: "shop", labels: { team: "a" } })).toEqual({
-        success: true,
-        message: "Namespace shop is created",
-        outputs: { name: "shop", namespace: "shop" },
-      });
+      await passes(
+        run("create-namespace", { name: "shop", labels: { team: "a" } }),
+        "Namespace shop is created",
+        { name: "shop", namespace: "shop" },
+      );
       await fails(run("create-namespace", { name: "shop" }), `namespaces "shop" already exists`);
       const labels = { kind: "Namespace", name: "shop", path: "metadata.labels.team", value: "a" };
       await passes(look("field-equals", labels));
@@ -107,14 +107,11 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         config: { kubeconfig: cluster.kubeconfig },
         workdir: cluster.folder,
       });
-      expect(await fresh.run("deleteGeneratedNamespaces", null, { workspace: "/of/another/trial" })).toEqual({
-        success: true,
-        message: "there are no generated namespaces",
-      });
-      expect(await fresh.run("deleteGeneratedNamespaces", null, workspace)).toEqual({
-        success: true,
-        message: `being deleted: ${name}`,
-      });
+      await passes(
+        fresh.run("deleteGeneratedNamespaces", null, { workspace: "/of/another/trial" }),
+        "there are no generated namespaces",
+      );
+      await passes(fresh.run("deleteGeneratedNamespaces", null, workspace), `being deleted: ${name}`);
       await passes(run("delete-namespace", { name, ignoreNotFound: true }, { phase: "cleanup" }));
       await passes(look("resource-exists", { kind: "Namespace", name, exists: false }));
     });
@@ -130,9 +127,7 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         uid: expect.stringMatching(/^[0-9a-f-]{36}$/),
         resourceVersion: expect.stringMatching(/^\d+$/),
       });
-      const again = await run("create", web);
-      expect(again.success).toBe(false);
-      expect(again.message).toMatch(/deployments\S* "web" already exists/);
+      await fails(run("create", web), /deployments\S* "web" already exists/);
     });
 
     it("generates a name, uses the context's namespace, and tells what is not valid", async () => {
@@ -141,9 +136,7 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
         namespace: "default",
         name: expect.stringMatching(/^made-\w{5}$/),
       });
-      const wrong = await run("create", configMap("Not_Valid"));
-      expect(wrong.success).toBe(false);
-      expect(wrong.message).toContain(`ConfigMap "Not_Valid" is invalid: metadata.name`);
+      await fails(run("create", configMap("Not_Valid")), `ConfigMap "Not_Valid" is invalid: metadata.name`);
       await fails(
         run("create", { ...configMap("x"), metadata: { name: "x", namespace: "nowhere" } }),
         `namespaces "nowhere" not found`,
@@ -164,16 +157,13 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
     it("deletes without waiting, or waits until it is gone", async () => {
       await run("create", configMap("one"));
       const target = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "one" } };
-      expect(await run("delete", target)).toEqual({
-        success: true,
-        message: "ConfigMap default/one is being deleted",
-      });
+      await passes(run("delete", target), "ConfigMap default/one is being deleted");
       await passes(run("delete", { ...target, wait: true, ignoreNotFound: true }));
       await fails(run("delete", target), "ConfigMap default/one does not exist");
-      expect(await run("delete", { ...target, ignoreNotFound: true })).toEqual({
-        success: true,
-        message: "ConfigMap default/one does not exist",
-      });
+      await passes(
+        run("delete", { ...target, ignoreNotFound: true }),
+        "ConfigMap default/one does not exist",
+      );
     });
   });
 
@@ -192,11 +182,11 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
     });
 
     it("applies a file of the task's folder, kinds that it defines included", async () => {
-      expect(await run("apply", { file: "widgets.yaml" })).toEqual({
-        success: true,
-        message: "applied: CustomResourceDefinition widgets.example.com, Widget shop/first",
-        outputs: { count: "2", names: "CustomResourceDefinition widgets.example.com\nWidget shop/first" },
-      });
+      await passes(
+        run("apply", { file: "widgets.yaml" }),
+        "applied: CustomResourceDefinition widgets.example.com, Widget shop/first",
+        { count: "2", names: "CustomResourceDefinition widgets.example.com\nWidget shop/first" },
+      );
       const size = { apiVersion: "example.com/v1", kind: "Widget", name: "first", namespace: "shop" };
       expect(await look("field-equals", { ...size, path: "$.spec.size", value: 3 })).toMatchObject({
         success: true,
@@ -207,10 +197,10 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
     it("applies lists into a namespace, and refuses what is none of it", async () => {
       const list = { apiVersion: "v1", kind: "List", items: [configMap("l1"), configMap("l2")] };
       const yaml = JSON.stringify(list);
-      expect(await run("apply", { yaml, namespace: "shop" })).toMatchObject({
-        success: true,
-        message: "applied: ConfigMap shop/l1, ConfigMap shop/l2",
-      });
+      await passes(
+        run("apply", { yaml, namespace: "shop" }),
+        "applied: ConfigMap shop/l1, ConfigMap shop/l2",
+      );
       await passes(run("apply", { manifests: [configMap("l1", { a: "9" })], namespace: "shop" }));
       await isError(run("apply", { file: "../outside.yaml" }));
       await isError(run("apply", { yaml: "kind: Pod" }), "yaml, document 1 lacks apiVersion, metadata.name");
@@ -254,19 +244,17 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       const waiting = run("wait", { ...wanted, timeout: "20s" });
       const available = [{ type: "Available", status: "True", reason: "MinimumReplicasAvailable" }];
       await cluster.setStatus(webPath, { conditions: available, observedGeneration: 1 });
-      expect(await waiting).toEqual({
-        success: true,
-        message: "Deployment shop/web has Available=True (MinimumReplicasAvailable)",
-      });
+      await passes(waiting, "Deployment shop/web has Available=True (MinimumReplicasAvailable)");
       await passes(look("condition", { ...webTarget, condition: "Available" }));
       await fails(look("condition", { ...webTarget, condition: "Available", status: "False" }));
     });
 
     it("end with the step's own time when that is shorter", async () => {
       const gone = { ...oldWebTarget, condition: "Gone" };
-      const late = await run("wait", { ...gone, timeout: "60s" }, { timeout: "1s" });
-      expect(late.success).toBe(false);
-      expect(late.message).toContain("the step's own timeout of 1s is shorter than the 60s asked for");
+      await fails(
+        run("wait", { ...gone, timeout: "60s" }, { timeout: "1s" }),
+        "the step's own timeout of 1s is shorter than the 60s asked for",
+      );
       const whole = await run("wait", gone, { timeout: "300ms" });
       expect(whole.message).toContain("within 270ms, the time left for the step");
     });
@@ -274,9 +262,10 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
     it("must be newer than the object's last change", async () => {
       const changed = { ...web, spec: { ...web.spec, replicas: 3 } };
       await passes(run("apply", { manifest: changed, force: true }));
-      const stale = await look("condition", { ...webTarget, condition: "Available" });
-      expect(stale.success).toBe(false);
-      expect(stale.message).toContain("from before the object's last change (generation 1 of 2)");
+      await fails(
+        look("condition", { ...webTarget, condition: "Available" }),
+        "from before the object's last change (generation 1 of 2)",
+      );
       await cluster.setStatus(webPath, { observedGeneration: 2 });
       await passes(look("condition", { ...webTarget, condition: "Available" }));
     });
@@ -287,9 +276,8 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       const flipping = look("condition-stable", { ...stable, for: "15s" });
       const conditions = [{ type: "Available", status: "False", reason: "Crashed" }];
       await cluster.setStatus(webPath, { conditions });
-      const flipped = await flipping;
-      expect(flipped.success).toBe(false);
-      expect(flipped.message).toMatch(
+      await fails(
+        flipping,
         /^Deployment shop\/web: expected Available=True for 15s, but after \S+ Available=False \(Crashed\)/,
       );
       const short = await run(
@@ -339,10 +327,10 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       );
       const deployment = await look("condition", { ...webTarget, condition: "Available" });
       expect(deployment.message).toContain(`pod web-1: Pending\n  ${states}`);
-      expect(await run("exec", { pod: "web-1", namespace: "shop", command: ["true"] })).toMatchObject({
-        success: false,
-        message: expect.stringContaining("the container main is not running"),
-      });
+      await fails(
+        run("exec", { pod: "web-1", namespace: "shop", command: ["true"] }),
+        "the container main is not running",
+      );
       await fails(
         run("exec", { pod: "gone", namespace: "shop", command: ["true"] }),
         "Pod shop/gone does not exist",
@@ -353,29 +341,26 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
   describe("looking at objects", () => {
     it("counts them", async () => {
       const maps = { kind: "ConfigMap", namespace: "shop", labelSelector: "set=maps" };
-      expect(await look("resource-exists", { ...maps, count: 2 })).toEqual({
-        success: true,
-        message: "ConfigMap in shop with set=maps: there are 2: ConfigMap shop/l1, ConfigMap shop/l2",
-        outputs: { count: "2", names: "ConfigMap shop/l1\nConfigMap shop/l2" },
-      });
-      expect(await look("resource-exists", { ...maps, count: { min: 3 } })).toMatchObject({
-        success: false,
-        message:
-          "ConfigMap in shop with set=maps: expected at least 3, but there are 2: ConfigMap shop/l1, ConfigMap shop/l2",
-      });
-      expect(
-        await look("resource-exists", { ...maps, labelSelector: { set: "none" }, exists: false }),
-      ).toEqual({
-        success: true,
-        message: "ConfigMap in shop with set=none: there is none",
-        outputs: { count: "0", names: "" },
-      });
+      await passes(
+        look("resource-exists", { ...maps, count: 2 }),
+        "ConfigMap in shop with set=maps: there are 2: ConfigMap shop/l1, ConfigMap shop/l2",
+        { count: "2", names: "ConfigMap shop/l1\nConfigMap shop/l2" },
+      );
+      await fails(
+        look("resource-exists", { ...maps, count: { min: 3 } }),
+        "ConfigMap in shop with set=maps: expected at least 3, but there are 2: ConfigMap shop/l1, ConfigMap shop/l2",
+      );
+      await passes(
+        look("resource-exists", { ...maps, labelSelector: { set: "none" }, exists: false }),
+        "ConfigMap in shop with set=none: there is none",
+        { count: "0", names: "" },
+      );
       const everywhere = { kind: "ConfigMap", allNamespaces: true, name: "l1" };
       expect(await look("resource-exists", everywhere)).toMatchObject({ outputs: { count: "1" } });
-      expect(await look("resource-exists", { ...maps, labelSelector: "a===b" })).toMatchObject({
-        success: false,
-        message: "unable to parse requirement: found '=', expected: identifier",
-      });
+      await fails(
+        look("resource-exists", { ...maps, labelSelector: "a===b" }),
+        "unable to parse requirement: found '=', expected: identifier",
+      );
     });
 
     it("never takes an unknown kind for something that is gone", async () => {
@@ -391,10 +376,7 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       const part = (spec: object): object => ({ manifest: { ...oldWebTarget, spec } });
       const containers = [{ name: "main", image: "nginx:1" }];
       const good = part({ replicas: 3, paused: null, template: { spec: { containers } } });
-      expect(await look("resource-matches", good)).toEqual({
-        success: true,
-        message: "Deployment shop/web is as the manifest says",
-      });
+      await passes(look("resource-matches", good), "Deployment shop/web is as the manifest says");
       const bad = part({
         replicas: 2,
         template: { spec: { containers: [{ name: "main", image: "nginx:2" }, { name: "side" }] } },
@@ -436,16 +418,15 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
   describe("rights", () => {
     it("are asked for, and only expect makes them count", async () => {
       const question = { verb: "get", resource: "pods", as: "alice" };
-      expect(await look("authCanI", question)).toEqual({
-        success: true,
-        message: "get pods in the whole cluster as alice is not allowed",
-        outputs: { allowed: "false", reason: "" },
+      await passes(look("authCanI", question), "get pods in the whole cluster as alice is not allowed", {
+        allowed: "false",
+        reason: "",
       });
       await passes(look("authCanI", { ...question, expect: { allowed: false } }));
-      expect(await look("authCanI", { ...question, expect: { allowed: true } })).toMatchObject({
-        success: false,
-        message: "get pods in the whole cluster as alice is not allowed; expected it to be allowed",
-      });
+      await fails(
+        look("authCanI", { ...question, expect: { allowed: true } }),
+        "get pods in the whole cluster as alice is not allowed; expected it to be allowed",
+      );
       expect(
         await look("authCanI", { verb: "get", resource: "pods", expect: { allowed: true } }),
       ).toMatchObject({ success: true, outputs: { allowed: "true" } });
@@ -459,26 +440,21 @@ export function describeOperations(open: () => Promise<TestCluster>): void {
       const target = { kind: "ConfigMap", name: "owned" };
       await isError(
         nobody.run("resource-exists", target, { phase: "verify" }),
-        expect.stringMatching(
-          /^the kubeconfig's user may not do this at http\S+: GET \S+ answered 403: .*forbidden: User "nobody"/,
-        ),
+        /^the kubeconfig's user may not do this at http\S+: GET \S+ answered 403: .*forbidden: User "nobody"/,
       );
       await using stranger = await startExtension({
         config: { kubeconfig: cluster.kubeconfig, context: "stranger" },
         workdir: cluster.folder,
       });
-      await isError(
-        stranger.run("resource-exists", target, { phase: "verify" }),
-        expect.stringContaining("is not known to"),
-      );
+      await isError(stranger.run("resource-exists", target, { phase: "verify" }), "is not known to");
     });
   });
 
   it("deletes a namespace with everything in it and waits until it is gone", async () => {
-    expect(await run("delete-namespace", { name: "shop" }, { phase: "cleanup" })).toEqual({
-      success: true,
-      message: "Namespace shop is deleted",
-    });
+    await passes(
+      run("delete-namespace", { name: "shop" }, { phase: "cleanup" }),
+      "Namespace shop is deleted",
+    );
     await fails(
       run("delete-namespace", { name: "shop" }, { phase: "cleanup" }),
       "Namespace shop does not exist",

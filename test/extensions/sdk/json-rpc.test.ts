@@ -201,11 +201,6 @@ test("lines are read however they are cut, and however long they are", async () 
   expect(stdout.at(-1)).toEqual(result(3, {}));
 });
 
-test("requests are handled one at a time, in their order", async () => {
-  const answers = await answersTo(execute(1, "slow"), execute(2, "greet", { args: { name: "Ada" } }));
-  expect(answers.map((answer) => (answer as { id?: Json }).id)).toEqual([undefined, 1, 2]);
-});
-
 test("an operation that is over its time gets an error, whether or not it heeds its signal", async () => {
   const program = new Program();
   const context = { timeout: "100ms" };

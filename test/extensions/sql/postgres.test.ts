@@ -1,14 +1,10 @@
 import { Client } from "pg";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { startPostgres } from "./postgres-server.ts";
-import { startSql } from "./sql-extension.ts";
+import { broken, startSql } from "./sql-extension.ts";
 
 const server = await startPostgres();
 afterAll(async () => server?.[Symbol.asyncDispose]());
-
-function broken(message: RegExp): unknown {
-  return { error: { code: -32_000, message: expect.stringMatching(message) } };
-}
 
 /** Its own connection, beside those of the extension. */
 async function aside<T>(work: (client: Client) => Promise<T>): Promise<T> {

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { expect } from "vitest";
 import type { OperationResult } from "../../../src/core/formats/extension/protocol.ts";
 import type { JsonObject } from "../../../src/core/formats/json.ts";
 import { root } from "../../support/cli.ts";
@@ -17,6 +18,17 @@ export interface CallOptions {
   readonly phase?: "setup" | "verify" | "cleanup";
   /** A Go duration. */
   readonly timeout?: string;
+}
+
+/** An answer that is a finding; a text is its whole message. */
+export function failed(message: string | RegExp): unknown {
+  const text: unknown = typeof message === "string" ? message : expect.stringMatching(message);
+  return { result: expect.objectContaining({ success: false, message: text }) };
+}
+
+/** An answer that is an error of the environment. */
+export function broken(message: RegExp): unknown {
+  return { error: { code: -32_000, message: expect.stringMatching(message) } };
 }
 
 /** The extension as a process, with a folder that is the task's, and one that is the trial's. */

@@ -3,15 +3,7 @@ import { chmod, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
-import { startSql } from "./sql-extension.ts";
-
-function broken(message: RegExp): unknown {
-  return { error: { code: -32_000, message: expect.stringMatching(message) } };
-}
-
-function failed(message: RegExp): unknown {
-  return { result: expect.objectContaining({ success: false, message: expect.stringMatching(message) }) };
-}
+import { broken, failed, startSql } from "./sql-extension.ts";
 
 const make = "CREATE TABLE t (a INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)";
 const count = { sql: "SELECT count(*) AS n FROM t" };
