@@ -38,8 +38,7 @@ import {
   programCompleter,
   shownFrom,
 } from "./environment.ts";
-import { FileProblems } from "./problems.ts";
-import { plainDocument } from "./read/document.ts";
+import { FileProblems, plainDocument } from "./problems.ts";
 import { readData } from "./read/read-document.ts";
 import { type OpenedFile, readTasks, type TaskFile, withoutRepeats } from "./read/read-files.ts";
 import {

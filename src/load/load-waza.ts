@@ -26,8 +26,8 @@ import {
   requestedJudge,
 } from "./assemble-eval.ts";
 import { interpolateParts, type LoadContext, programCompleter, shownFrom } from "./environment.ts";
-import { FileProblems } from "./problems.ts";
-import { type ConfigDocument, plainDocument } from "./read/document.ts";
+import { FileProblems, plainDocument } from "./problems.ts";
+import type { ConfigDocument } from "./read/document.ts";
 import { readData } from "./read/read-document.ts";
 import { type OpenedFile, type TaskFile, taskFile, withoutRepeats } from "./read/read-files.ts";
 import { fixtureReader, serverBuilder } from "./servers.ts";

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { Diagnostic } from "../core/errors/error.ts";
-import { FileProblems, SourceText } from "./problems.ts";
+import { FileProblems } from "./problems.ts";
+import { SourceText } from "./read/document.ts";
 
 it("what is wrong with one place is reported once, what has no place as often as it is found", () => {
   const problems = new FileProblems();

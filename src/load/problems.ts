@@ -1,93 +1,11 @@
-import { type Diagnostic, McpvalsError, type SourceLocation } from "../core/errors/error.ts";
-import { codeFrame, formatLocation } from "../core/errors/render.ts";
+import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
+import type { Json } from "../core/formats/model.ts";
 import { type Locate, placeProblems, type Problem } from "../core/formats/problem.ts";
+import { readJson } from "../core/formats/read-json.ts";
 import { createRedactor, type Secret } from "../core/trace/redact.ts";
+import { type ConfigDocument, failureOf, type SourceText } from "./read/document.ts";
 import { maskSecrets } from "./secrets.ts";
-
-/** The text of a file, and where its lines are. */
-export class SourceText {
-  /** The file as messages name it. */
-  readonly file: string;
-  readonly text: string;
-  #lineStarts: number[] | undefined;
-
-  constructor(file: string, text: string) {
-    this.file = file;
-    this.text = text;
-  }
-
-  /** The place of an offset, with the key path when one is given. Columns count UTF-16 units. */
-  location(offset: number, path = ""): SourceLocation {
-    const starts = this.#starts();
-    let [low, high] = [0, starts.length - 1];
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if ((starts[middle] ?? 0) <= offset) low = middle;
-      else high = middle - 1;
-    }
-    const column = offset - (starts[low] ?? 0) + 1;
-    return { file: this.file, line: low + 1, column, ...(path === "" ? {} : { path }) };
-  }
-
-  /** The lines around a place, ready to print. */
-  frame(location: Pick<SourceLocation, "line" | "column">): string | undefined {
-    return codeFrame((line) => this.#line(line), location);
-  }
-
-  #line(line: number): string | undefined {
-    const starts = this.#starts();
-    const start = starts[line - 1];
-    if (start === undefined || (start === this.text.length && line > 1)) return undefined;
-    const next = starts[line];
-    return this.text.slice(start, next === undefined ? undefined : next - 1).replace(/\r$/, "");
-  }
-
-  #starts(): readonly number[] {
-    this.#lineStarts ??= [0, ...Array.from(this.text.matchAll(/\n/g), ({ index }) => index + 1)];
-    return this.#lineStarts;
-  }
-}
-
-/** Something in a text that breaks its format. */
-export interface SyntaxProblem {
-  readonly offset: number;
-  readonly message: string;
-  readonly hint?: string;
-}
-
-/** A text that is not well-formed; it carries everything that is wrong with it. */
-export class SyntaxProblems extends Error {
-  readonly problems: readonly SyntaxProblem[];
-
-  constructor(problems: readonly SyntaxProblem[]) {
-    super(problems[0]?.message ?? "syntax error");
-    this.problems = problems;
-  }
-
-  /** The same with places in the text. */
-  in(source: SourceText): McpvalsError {
-    return failureOf(
-      this.problems.map(({ offset, message, hint }) => {
-        const location = source.location(offset);
-        const frame = source.frame(location);
-        const masked = frame === undefined ? undefined : maskSecrets(frame);
-        return withoutUndefined({ code: "config/syntax" as const, message, location, hint, frame: masked });
-      }),
-    );
-  }
-}
-
-/** One error for all problems of a file. Its code is that of the first problem. */
-export function failureOf(diagnostics: readonly Diagnostic[], cause?: unknown): McpvalsError {
-  const [first] = diagnostics;
-  if (first === undefined) throw new Error("a failure without a problem", { cause });
-  const { code, message, location, hint } = first;
-  const where = location === undefined ? "" : `${formatLocation(location)}: `;
-  const more = diagnostics.length === 1 ? "" : ` (and ${diagnostics.length - 1} more)`;
-  const details = withoutUndefined({ diagnostics, location, hint, cause });
-  return new McpvalsError(code, `${where}${message}${more}`, details);
-}
 
 /** An error for one problem of a file, with the lines around it. */
 export function fileError(problem: Problem, { locate, source }: Placed, file: string): McpvalsError {
@@ -160,4 +78,19 @@ export class FileProblems {
     });
     return failureOf(framed, this.#cause);
   }
+}
+
+/**
+ * A document's value as plain JSON of a size and depth that can be worked with; undefined, with the reason among the
+ * problems, when it is not. `subject` is what the document is, for messages.
+ */
+export function plainDocument(
+  document: ConfigDocument,
+  subject: string,
+  problems: FileProblems,
+): Json | undefined {
+  const found: Problem[] = [];
+  const json = readJson(document.value, { subject, problems: found, text: (text) => text });
+  problems.addPlaced(found, document);
+  return found.length === 0 ? json : undefined;
 }

@@ -14,8 +14,8 @@ import {
   type EnvironmentVariables,
   type LoadContext,
 } from "./environment.ts";
-import { FileProblems, type SourceText } from "./problems.ts";
-import { documentKind, isOlderForm, rootMembers } from "./read/document.ts";
+import { FileProblems } from "./problems.ts";
+import { documentKind, isOlderForm, rootMembers, type SourceText } from "./read/document.ts";
 import { endingOf, parseData } from "./read/read-document.ts";
 import { exportedTask, isTaskExport, type TaskFile } from "./read/read-files.ts";
 import { taskVariables, withVariables } from "./secrets.ts";

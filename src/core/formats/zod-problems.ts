@@ -38,16 +38,17 @@ function describeAll(issues: Branch, context: Context): Problem[] {
 }
 
 function describe(issue: Issue, context: Context): Problem[] {
-  const path = pathOf(issue, context);
+  const place = placeAt(pathOf(issue, context), context);
+  const { path, value } = place;
   switch (issue.code) {
     case "unrecognized_keys":
-      return unknownKeys(issue.keys, issue.message.split(", "), path, context);
+      return unknownKeys(issue.keys, issue.message.split(", "), place);
     case "invalid_union":
-      return describeUnion(issue, path, context);
+      return describeUnion(issue, place, context);
     case "invalid_type":
-      return [wrongType(issue, path, context)];
+      return [wrongType(issue, place, context)];
     case "invalid_value":
-      return [wrongValue(oneOf(issue.values), path, context)];
+      return [wrongValue(oneOf(issue.values), place, context)];
     case "too_small":
     case "too_big":
       return [invalid(`must ${limitOf(issue)}`, path)];
@@ -60,11 +61,21 @@ function describe(issue: Issue, context: Context): Problem[] {
     case "custom":
       // The message is a predicate of our own, such as "must not be blank".
       return [
-        valueAt(context.document, path) === undefined
+        value === undefined
           ? missingKey(path, issue.message.replace(/^must be /, ""))
           : invalid(issue.message, path),
       ];
   }
+}
+
+/** A path, and the value that the document has there. */
+interface Place {
+  readonly path: KeyPath;
+  readonly value: unknown;
+}
+
+function placeAt(path: KeyPath, { document }: Context): Place {
+  return { path, value: valueAt(document, path) };
 }
 
 function pathOf(issue: Issue, { base }: Context): KeyPath {
@@ -74,10 +85,9 @@ function pathOf(issue: Issue, { base }: Context): KeyPath {
 function unknownKeys(
   keys: readonly string[],
   known: readonly string[],
-  parent: KeyPath,
-  { document }: Context,
+  { path: parent, value }: Place,
 ): Problem[] {
-  const unquoted = keys.length === 1 ? unquotedTemplate(valueAt(document, parent)) : undefined;
+  const unquoted = keys.length === 1 ? unquotedTemplate(value) : undefined;
   return keys.slice(0, mostKeys).map((key) =>
     problem([...parent, key], `unknown key ${JSON.stringify(key.slice(0, 80))}${inside(parent)}`, {
       code: "config/unknown-key",
@@ -88,9 +98,9 @@ function unknownKeys(
 }
 
 /** For what is no object the hint says which keys one would have. */
-function wrongType(issue: IssueOf<"invalid_type">, path: KeyPath, context: Context): Problem {
-  const wrong = wrongValue(typeName(issue.expected), path, context);
-  const value = valueAt(context.document, path);
+function wrongType(issue: IssueOf<"invalid_type">, place: Place, context: Context): Problem {
+  const wrong = wrongValue(typeName(issue.expected), place, context);
+  const { path, value } = place;
   const lists = issue.expected === "object" && /^\$?\w+(?:, \$?\w+)*$/.test(issue.message);
   if (!lists || value === undefined || wrong.hint !== undefined) return wrong;
   return { ...wrong, hint: objectHint(path, value, issue.message) ?? `Its keys are ${issue.message}.` };
@@ -120,19 +130,14 @@ function invalid(predicate: string, path: KeyPath, hint?: string): Problem {
     : problemAt(path, predicate, { hint });
 }
 
-function wrongValue(wanted: string, path: KeyPath, context: Context): Problem {
-  const value = valueAt(context.document, path);
+function wrongValue(wanted: string, place: Place, context: Context): Problem {
+  const { path, value } = place;
   if (value === undefined && path.length > 0) return missingKey(path, wanted);
   const received = wanted.includes('"') && typeof value === "string" ? "" : `, not ${kindOf(value)}`;
-  return invalid(`must be ${wanted}${received}`, path, quotingHint(wanted, value, path, context));
+  return invalid(`must be ${wanted}${received}`, path, quotingHint(wanted, place, context));
 }
 
-function quotingHint(
-  wanted: string,
-  value: unknown,
-  path: KeyPath,
-  { templates }: Context,
-): string | undefined {
+function quotingHint(wanted: string, { path, value }: Place, { templates }: Context): string | undefined {
   const unquoted = unquotedTemplate(value);
   if (unquoted !== undefined && wanted.includes("a string")) return unquoted;
   if (wanted === "a string" && (typeof value === "number" || typeof value === "boolean"))
@@ -142,11 +147,11 @@ function quotingHint(
   return /^(\d+(\.\d+)?|true|false)$/.test(value) ? "Write it without quotes." : undefined;
 }
 
-function describeUnion(issue: IssueOf<"invalid_union">, path: KeyPath, context: Context): Problem[] {
+function describeUnion(issue: IssueOf<"invalid_union">, place: Place, context: Context): Problem[] {
+  const { path, value } = place;
   if (issue.discriminator !== undefined) {
     const options = "options" in issue && Array.isArray(issue.options) ? issue.options : [];
-    const wrong = wrongValue(oneOf(options), path, context);
-    const value = valueAt(context.document, path);
+    const wrong = wrongValue(oneOf(options), place, context);
     // What other tools call the Streamable HTTP transport.
     const isHttp = typeof value === "string" && /^(?:https|streamable[-_\s]*http)$/i.test(value);
     return [
@@ -154,7 +159,7 @@ function describeUnion(issue: IssueOf<"invalid_union">, path: KeyPath, context: 
     ];
   }
   const branches = issue.errors.filter((branch) => !branch.some(isRootMismatch));
-  if (branches.length === 0) return [wrongValue(rootAlternatives(issue.errors), path, context)];
+  if (branches.length === 0) return [wrongValue(rootAlternatives(issue.errors), place, context)];
   const inner = { ...context, base: path };
   // Those of the right kind that fit best.
   const right = branches.filter((branch) => !branch.some((each) => isOtherKind(each, inner)));
@@ -172,7 +177,7 @@ function isRootMismatch(issue: Issue): boolean {
 }
 
 function isMissing(issue: Issue, context: Context): boolean {
-  return issue.path.length > 0 && valueAt(context.document, pathOf(issue, context)) === undefined;
+  return issue.path.length > 0 && placeAt(pathOf(issue, context), context).value === undefined;
 }
 
 /** A key with one fixed value that was given another one: the option was not meant. */
@@ -190,7 +195,7 @@ function wrongKind(branches: readonly Branch[], context: Context): Problem {
   const kinds = branches.flat().filter((issue) => isOtherKind(issue, context));
   const [first] = kinds;
   const path = first === undefined ? context.base : pathOf(first, context);
-  return wrongValue(oneOf(kinds.flatMap(({ values }) => values)), path, context);
+  return wrongValue(oneOf(kinds.flatMap(({ values }) => values)), placeAt(path, context), context);
 }
 
 /** For an object that could become one of several, each lacking its own key. */
@@ -202,7 +207,7 @@ function eitherKey(branches: readonly Branch[], missing: readonly Branch[], cont
   const extra = new Set(unknown.flatMap((issue) => issue.keys));
   return [
     problem(context.base, message, { code: "config/missing-key" }),
-    ...unknownKeys([...extra], [...known], context.base, context),
+    ...unknownKeys([...extra], [...known], placeAt(context.base, context)),
   ];
 }
 

@@ -31,8 +31,7 @@ import type {
   TextExpectation,
 } from "../../core/formats/step.ts";
 import { shownFrom } from "../environment.ts";
-import { SourceText } from "../problems.ts";
-import { documentKind, rootMembers } from "../read/document.ts";
+import { documentKind, rootMembers, SourceText } from "../read/document.ts";
 import { endingOf, readData, readDataText } from "../read/read-document.ts";
 import { parseOlderYaml } from "../read/yaml-document.ts";
 import { parseTaskText, type TaskOptions } from "../tasks.ts";

@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { valueAt } from "../../core/formats/json.ts";
-import { SourceText, SyntaxProblems } from "../problems.ts";
-import { jsonDocument, parseJson } from "./document.ts";
+import { jsonDocument, parseJson, SourceText, SyntaxProblems } from "./document.ts";
 
 function problems(text: string): readonly { offset: number; message: string; hint?: string }[] {
   try {

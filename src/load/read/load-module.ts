@@ -3,7 +3,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { McpvalsError, type SourceLocation } from "../../core/errors/error.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import { withDeadline } from "../../process/deadline.ts";
-import { failureOf, type SourceText } from "../problems.ts";
+import { failureOf, type SourceText } from "./document.ts";
 import { maskSecrets } from "../secrets.ts";
 
 interface LoadModuleOptions {

@@ -1,9 +1,8 @@
 import { extname } from "node:path";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { FileTooLargeError, readRegularFile } from "../../files/files.ts";
-import { SourceText, SyntaxProblems } from "../problems.ts";
 import { configExtensions } from "../sources.ts";
-import { type ConfigDocument, jsonDocument, valueDocument } from "./document.ts";
+import { type ConfigDocument, jsonDocument, SourceText, SyntaxProblems, valueDocument } from "./document.ts";
 import type { YamlOptions } from "./yaml-document.ts";
 
 /** Largest files that are read, in bytes: more would take longer than anyone wants to wait. */

@@ -1,7 +1,15 @@
 import * as yaml from "yaml";
 import { parseYaml } from "../../core/formats/parse-yaml.ts";
-import { type SourceText, type SyntaxProblem, SyntaxProblems } from "../problems.ts";
-import { type ConfigDocument, type FindOffsets, isOlderForm, locateIn, type Offsets } from "./document.ts";
+import {
+  type ConfigDocument,
+  type FindOffsets,
+  isOlderForm,
+  locateIn,
+  type Offsets,
+  type SourceText,
+  type SyntaxProblem,
+  SyntaxProblems,
+} from "./document.ts";
 
 type Parsed = yaml.Document.Parsed;
 
