@@ -139,14 +139,6 @@ describe("tools, resources and prompts", () => {
     expect(await grade(failing, set)).toMatchObject({ verdict: "fail", reason: told });
   });
 
-  it("are used by one call that succeeds among others that do not", async () => {
-    const trial = new Played((trial) => {
-      trial.call("get", {}, errorResult("no such pod"));
-      trial.get();
-    });
-    expect(await grade(trial, { toolsUsed: [get] })).toMatchObject({ verdict: "pass" });
-  });
-
   it("that are missing are named with what was called instead", async () => {
     let last = 0;
     const trial = new Played((trial) => (last = trial.get()));
@@ -204,10 +196,6 @@ describe("the number of calls", () => {
     [{ maxToolCalls: 0 }, { verdict: "fail", reason: "maxToolCalls: 3 tool calls, at most 0 expected" }],
   ])("is over all servers: %j", async (set, expected) => {
     expect(await grade(trial, set)).toMatchObject(expected);
-  });
-
-  it("may be zero", async () => {
-    expect(await grade(new Played(), { maxToolCalls: 0 })).toMatchObject({ verdict: "pass" });
   });
 });
 
@@ -396,81 +384,39 @@ describe("a pattern without a server", () => {
     trial.report("odd", "unknown");
   });
 
-  it.each<[string, Played, AssertionSet, Partial<Grade>]>([
+  it.each<[Played, AssertionSet, number, string?]>([
+    [trial, { toolsUsed: [{ name: "get" }, { name: "bash" }] }, 1],
+    [trial, { toolsNotUsed: [{ pattern: "^ba" }, { name: "delete" }] }, 0, "builtin.bash was called"],
     [
-      "fits all tools",
-      trial,
-      { toolsUsed: [{ name: "get" }, { name: "bash" }] },
-      { verdict: "pass", score: 1 },
-    ],
-    [
-      "fits what is forbidden",
-      trial,
-      { toolsNotUsed: [{ pattern: "^ba" }, { name: "delete" }] },
-      { verdict: "fail", reason: "toolsNotUsed: builtin.bash was called" },
-    ],
-    [
-      "does not fit tools that were not called",
       trial,
       { toolsUsed: [{ name: "list" }, { name: "gett" }, {}] },
-      { reason: 'toolsUsed: no call of list, gett (did you mean "get"?); called: k8s.get' },
+      0,
+      'no call of list, gett (did you mean "get"?); called: k8s.get',
     ],
-    ["fits no report of an offered tool", onlyReported, { toolsUsed: [{ name: "delete" }] }, { score: 0 }],
-    ["fits no report of one, by pattern", onlyReported, { requireAny: [{ pattern: "^del" }] }, { score: 0 }],
+    [onlyReported, { toolsUsed: [{ name: "delete" }] }, 0],
+    [onlyReported, { requireAny: [{ pattern: "^del" }] }, 0],
+    [onlyReported, { toolsNotUsed: [{ name: "delete" }] }, 0, "builtin.delete was called"],
+    [trial, { toolsNotUsed: [{ server: "builtin" }] }, 1, "no call of anything of builtin"],
+    [trial, { maxToolCalls: 1 }, 1],
+    [own, { toolsUsed: [{ source: "builtin", name: "get" }, { source: "skill" }] }, 1],
+    [own, { toolsNotUsed: [{ source: "skill", name: "get" }] }, 1, "no call of skill.get"],
+    [own, { toolsUsed: [{ source: "builtin", name: "Skill" }] }, 0],
+    [own, { toolsUsed: [{ source: "builtin", name: "odd" }] }, 0],
+    [own, { toolsNotUsed: [{ source: "builtin", name: "odd" }] }, 0],
+    [own, { toolsNotUsed: [{ source: "skill" }] }, 0],
     [
-      "fits a report of one that is forbidden",
-      onlyReported,
-      { toolsNotUsed: [{ name: "delete" }] },
-      { verdict: "fail", reason: "toolsNotUsed: builtin.delete was called" },
-    ],
-    [
-      "with one, does not fit the agent's own tools, which are not counted",
-      trial,
-      { toolsNotUsed: [{ server: "builtin" }], maxToolCalls: 1 },
-      {
-        reason: "toolsNotUsed: no call of anything of builtin; maxToolCalls: 1 tool call, at most 1 expected",
-      },
-    ],
-    [
-      "fits a source",
-      own,
-      { toolsUsed: [{ source: "builtin", name: "get" }, { source: "skill" }] },
-      { score: 1 },
-    ],
-    [
-      "fits no other source",
-      own,
-      { toolsNotUsed: [{ source: "skill", name: "get" }] },
-      { reason: "toolsNotUsed: no call of skill.get", score: 1 },
-    ],
-    [
-      "fits not another kind",
-      own,
-      { toolsUsed: [{ source: "builtin", name: "Skill" }] },
-      { verdict: "fail" },
-    ],
-    [
-      "is not shown by a tool of unknown origin",
-      own,
-      { toolsUsed: [{ source: "builtin", name: "odd" }] },
-      { score: 0 },
-    ],
-    [
-      "may fit a tool of unknown origin",
-      own,
-      { toolsNotUsed: [{ source: "builtin", name: "odd" }] },
-      { score: 0 },
-    ],
-    ["fits a forbidden source", own, { toolsNotUsed: [{ source: "skill" }] }, { verdict: "fail" }],
-    [
-      "fits no server's tool where a source is named",
       trial,
       { toolsUsed: [{ source: "builtin", name: "get" }] },
-      { verdict: "fail", reason: "toolsUsed: no call of builtin.get; called: k8s.get" },
+      0,
+      "no call of builtin.get; called: k8s.get",
     ],
-  ])("%s", async (_, played, set, expected) => {
-    expect(await grade(played, set)).toMatchObject(expected);
-  });
+  ])(
+    "fits the agent's own tools, and servers' tools only by the record: %# %j",
+    async (played, set, score, reason) => {
+      const told = reason === undefined ? {} : { reason: `${Object.keys(set).join("")}: ${reason}` };
+      expect(await grade(played, set)).toMatchObject({ score, ...told });
+    },
+  );
 
   it("has the first use of each tool as evidence", async () => {
     const { evidence } = await grade(trial, { toolsUsed: [{ name: "get" }, { name: "bash" }] });

@@ -19,51 +19,64 @@ const sent = message("client-to-server");
 const got = message("server-to-client");
 
 describe("warnings of messages", () => {
-  it("has none of requests, answers and notifications in both directions", () => {
-    const told = warnings(
-      sent({ id: 1, method: "tools/call" }),
-      got({ id: 1, method: "sampling/createMessage" }),
-      sent({ id: 1, result: {} }),
-      got({ method: "notifications/progress" }),
-      got({ id: 1, result: { isError: true } }),
-      sent({ id: 2, method: "logging/setLevel" }),
-      got({ id: 2, error: { code: -1, message: "no" } }),
-    );
-    expect(told).toEqual([]);
-  });
+  const [asked, answered] = [sent({ id: 1, method: "ping" }), got({ id: 1, result: {} })];
+  const malformed = { ...got({ method: "notifications/progress" }), malformed: "it has a key twice" };
+  const advice = "logs belong on stderr, other clients may break on them";
+  const other = "other clients may read it in another way or not at all";
+  const unasked = "that no request was waiting for";
 
-  it("counts lines that are not MCP, by server, and shows the first", () => {
-    const advice = "logs belong on stderr, other clients may break on them";
-    expect(warnings(line("x".repeat(100)), line("two"), line("only", "other"))).toEqual([
-      `server "s" wrote 2 lines on stdout that are not MCP, first "${"x".repeat(80)}"; ${advice}`,
-      `server "other" wrote a line on stdout that is not MCP, first "only"; ${advice}`,
-    ]);
-  });
-
-  it("counts answers to requests that were not sent, by server, and shows the first", () => {
-    const [asked, answered] = [sent({ id: 1, method: "ping" }), got({ id: 1, result: {} })];
-    expect(warnings(asked, answered, answered, got({ id: 9, result: {} }))).toEqual([
-      'server "s" gave 2 answers that no request was waiting for, first with id 1',
-    ]);
-    expect(
-      warnings(asked, answered, got({ id: 1, result: {} }, "other"), got({ id: "1", result: {} })),
-    ).toEqual([
-      'server "other" gave an answer that no request was waiting for, with id 1',
-      'server "s" gave an answer that no request was waiting for, with id "1"',
-    ]);
-    expect(warnings(got({ id: null, error: { code: -32_700, message: "Parse error" } }))).toEqual([
-      'server "s" gave an answer that no request was waiting for, with id null: Parse error',
-    ]);
-  });
-
-  it("counts malformed messages, by server, and shows the first", () => {
-    const malformed = { ...got({ method: "notifications/progress" }), malformed: "it has a key twice" };
-    expect(warnings(malformed)).toEqual([
-      'server "s" sent a malformed message: it has a key twice; other clients may read it in another way or not at all',
-    ]);
-    expect(warnings(malformed, { ...malformed, malformed: "other" })).toEqual([
-      'server "s" sent 2 malformed messages, first: it has a key twice; other clients may read it in another way or not at all',
-    ]);
+  it.each<[string, EventBody[], string[]]>([
+    [
+      "requests, answers and notifications in both directions",
+      [
+        sent({ id: 1, method: "tools/call" }),
+        got({ id: 1, method: "sampling/createMessage" }),
+        sent({ id: 1, result: {} }),
+        got({ method: "notifications/progress" }),
+        got({ id: 1, result: { isError: true } }),
+        sent({ id: 2, method: "logging/setLevel" }),
+        got({ id: 2, error: { code: -1, message: "no" } }),
+      ],
+      [],
+    ],
+    [
+      "lines that are not MCP",
+      [line("x".repeat(100)), line("two"), line("only", "other")],
+      [
+        `server "s" wrote 2 lines on stdout that are not MCP, first "${"x".repeat(80)}"; ${advice}`,
+        `server "other" wrote a line on stdout that is not MCP, first "only"; ${advice}`,
+      ],
+    ],
+    [
+      "answers to requests that were not sent",
+      [asked, answered, answered, got({ id: 9, result: {} })],
+      [`server "s" gave 2 answers ${unasked}, first with id 1`],
+    ],
+    [
+      "answers with the ids of others",
+      [asked, answered, got({ id: 1, result: {} }, "other"), got({ id: "1", result: {} })],
+      [
+        `server "other" gave an answer ${unasked}, with id 1`,
+        `server "s" gave an answer ${unasked}, with id "1"`,
+      ],
+    ],
+    [
+      "an answer without an id",
+      [got({ id: null, error: { code: -32_700, message: "Parse error" } })],
+      [`server "s" gave an answer ${unasked}, with id null: Parse error`],
+    ],
+    [
+      "a malformed message",
+      [malformed],
+      [`server "s" sent a malformed message: it has a key twice; ${other}`],
+    ],
+    [
+      "malformed messages",
+      [malformed, { ...malformed, malformed: "other" }],
+      [`server "s" sent 2 malformed messages, first: it has a key twice; ${other}`],
+    ],
+  ])("counts by server and shows the first of %s", (_, events, told) => {
+    expect(warnings(...events)).toEqual(told);
   });
 
   it.each([
