@@ -8,7 +8,7 @@ import { openSession, type StartOptions } from "./client/open-session.ts";
 import type { ServerSession } from "./client/session.ts";
 import type { ServerHost } from "./connections/host.ts";
 import type { RateLimiter, TrialFilters } from "./filters/filters.ts";
-import type { Gateway } from "./gateway/endpoint.ts";
+import type { Gateway } from "./gateway/gateway.ts";
 import { openStdioHost } from "./stdio/stdio-host.ts";
 import { serveTrial, type TrialServer } from "./trial-server.ts";
 

@@ -4,7 +4,8 @@ import type { ServerSession } from "./client/session.ts";
 import { openSession, type StartOptions } from "./client/open-session.ts";
 import type { ServerHost } from "./connections/host.ts";
 import type { TrialFilters } from "./filters/filters.ts";
-import type { Gateway, GatewayEndpoint } from "./gateway/endpoint.ts";
+import type { GatewayEndpoint } from "./gateway/endpoint.ts";
+import type { Gateway } from "./gateway/gateway.ts";
 
 /** One server as one trial has it. */
 export interface TrialServer {

@@ -8,8 +8,7 @@ import type {
 } from "../../src/core/formats/model.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
-import { legacyVersions } from "../../src/servers/mock/mock-server.ts";
-import { openMockHost } from "../../src/servers/mock/mock-host.ts";
+import { legacyVersions, openMockHost } from "../../src/servers/mock/mock-host.ts";
 import { openSession } from "../../src/servers/client/open-session.ts";
 import type { ServerSession } from "../../src/servers/client/session.ts";
 import { type WireMessage, wireMessage } from "../../src/servers/messages/json-rpc.ts";

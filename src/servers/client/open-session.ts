@@ -14,8 +14,15 @@ import {
   unusableAnswer,
 } from "../connections/host.ts";
 import { errorCodes, modernVersion } from "../messages/json-rpc.ts";
-import { ClientSession, listTools, noTimeout } from "./client-session.ts";
-import { type ClientSide, loadSdk, type Sdk, type ServerSession } from "./session.ts";
+import {
+  ClientSession,
+  type ClientSide,
+  listTools,
+  loadSdk,
+  noTimeout,
+  type Sdk,
+  type ServerSession,
+} from "./session.ts";
 
 export interface StartOptions {
   readonly emit: Emit;
@@ -67,14 +74,9 @@ export async function openSession(
     const opening = connectClient(sdk, connection, spec, options, lost, (next) => (step = next));
     const client = await untilAborted(opening, lost);
     step = "tools/list";
-    const { tools: hasTools, resources, prompts } = client.getServerCapabilities() ?? {};
-    const listing = hasTools === undefined ? [] : listTools(client, { signal: lost, timeout: noTimeout });
+    const hasTools = client.getServerCapabilities()?.tools !== undefined;
+    const listing = hasTools ? listTools(client, { signal: lost, timeout: noTimeout }) : [];
     const tools = await untilAborted(Promise.resolve(listing), lost);
-    const abilities = {
-      tools: hasTools !== undefined,
-      resources: resources !== undefined,
-      prompts: prompts !== undefined,
-    };
     // Recorded once, with the session of the trial.
     if (options.connect?.agent !== true) {
       const { name = "", version = "" } = client.getServerVersion() ?? {};
@@ -83,7 +85,7 @@ export async function openSession(
       const facts = { name, version, protocolVersion, tools: tools.length, durationMs };
       emit({ type: "server.ready", server: host.name, ...facts });
     }
-    return new ClientSession(connection, { client, tools, abilities }, sdk, stop);
+    return new ClientSession(connection, client, tools, sdk, stop);
   } catch (error) {
     await stop();
     signal.throwIfAborted();
@@ -92,8 +94,6 @@ export async function openSession(
   }
 }
 
-type OnStep = (step: HandshakeStep) => void;
-
 /** Uses the era of the spec, or else `initialize` first and the modern era where the server requires it. */
 async function connectClient(
   sdk: Sdk,
@@ -101,7 +101,7 @@ async function connectClient(
   { protocol }: ServerSpec,
   options: StartOptions,
   signal: AbortSignal,
-  onStep: OnStep,
+  onStep: (step: HandshakeStep) => void,
 ): Promise<Client> {
   const connect = async (isModern: boolean): Promise<Client> => {
     const { sampling, elicitation, roots } = options.clientSide ?? {};

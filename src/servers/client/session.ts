@@ -1,5 +1,13 @@
+import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprotocol/client";
+import { contentProblem, isNoAnswer } from "../../core/checks/tool-result.ts";
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
+import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import type { McpRequest } from "../../core/formats/step.ts";
+import { shortened } from "../../core/text/visible-text.ts";
+import { abortAfter, settlesWithin } from "../../process/deadline.ts";
+import { HttpNoAnswer, OriginalError, type ServerConnection } from "../connections/host.ts";
+import { paramHeaders } from "../messages/json-rpc.ts";
 
 /** A tool as the server listed it. */
 export interface ToolDefinition {
@@ -43,45 +51,309 @@ export interface ClientSide {
 }
 
 /** The capabilities of a server. */
-export interface ServerAbilities {
-  readonly tools: boolean;
-  readonly resources: boolean;
-  readonly prompts: boolean;
-}
+type ServerAbilities = Readonly<Record<"tools" | "resources" | "prompts", boolean>>;
 
-/** A session with a healthy server. */
-export interface ServerSession extends AsyncDisposable {
+/** How long a server may take to show that it is alive, in milliseconds. */
+const aliveMs = 1000;
+
+/** The longest timeout of the SDK, in milliseconds, for requests whose time is limited by a signal. */
+export const noTimeout: number = 2 ** 31 - 1;
+
+const lists = {
+  resources: { method: "resources/list", key: "resources" },
+  resourceTemplates: { method: "resources/templates/list", key: "resourceTemplates" },
+  prompts: { method: "prompts/list", key: "prompts" },
+} as const;
+
+/** A session with a healthy server, as its users and stand-ins have it. */
+export type ServerSession = Pick<ClientSession, keyof ClientSession>;
+
+/**
+ * A session with a healthy server: the SDK's client on a recorded connection. Results are given as the server sent them and are
+ * judged elsewhere.
+ */
+export class ClientSession implements AsyncDisposable {
   readonly name: string;
-  /** The last listing. */
-  readonly tools: readonly ToolDefinition[];
   readonly abilities: ServerAbilities;
+  /** Aborts with an McpvalsError when the connection is lost without being stopped. */
+  readonly lost: AbortSignal;
+  readonly #client: Client;
+  readonly #sdk: Sdk;
+  readonly #end: () => Promise<void>;
+  readonly #isModern: boolean;
+  #tools: readonly ToolDefinition[];
+  #toolsMayDiffer = false;
+  #stopped = false;
+
+  /** `client` has completed the handshake; `end` ends the connection. */
+  constructor(
+    { name, lost }: ServerConnection,
+    client: Client,
+    tools: readonly ToolDefinition[],
+    sdk: Sdk,
+    end: () => Promise<void>,
+  ) {
+    const { tools: hasTools, resources, prompts } = client.getServerCapabilities() ?? {};
+    this.name = name;
+    this.abilities = {
+      tools: hasTools !== undefined,
+      resources: resources !== undefined,
+      prompts: prompts !== undefined,
+    };
+    this.lost = lost;
+    this.#client = client;
+    this.#sdk = sdk;
+    this.#end = end;
+    this.#isModern = client.getProtocolEra() === "modern";
+    this.#tools = tools;
+    client.setNotificationHandler("notifications/tools/list_changed", () => this.expireTools());
+  }
+
+  /** The last listing. */
+  get tools(): readonly ToolDefinition[] {
+    return this.#tools;
+  }
+
   /**
    * The tools of one name. They are listed again when the server said that they changed, after `expireTools`, or when none has
    * that name. Throws as `callTool` does, and McpvalsError `server/protocol-error` when there is no list.
    */
-  toolsNamed(name: string, options: CallOptions): Promise<readonly ToolDefinition[]>;
+  async toolsNamed(name: string, options: CallOptions): Promise<readonly ToolDefinition[]> {
+    if (!this.abilities.tools) return [];
+    const named = (): ToolDefinition[] => this.#tools.filter((tool) => tool.name === name);
+    if (named().length > 0 && !this.#toolsMayDiffer) return named();
+    this.#toolsMayDiffer = false;
+    const outcome = await this.#settle("tools/list", options, async (request) => {
+      this.#tools = await listTools(this.#client, request);
+      return {};
+    });
+    if (outcome.kind === "result") return named();
+    this.#toolsMayDiffer = true;
+    const code = outcome.kind === "timeout" ? "server/call-timeout" : "server/protocol-error";
+    throw new McpvalsError(code, `server "${this.name}" gives no list of its tools: ${outcome.message}`);
+  }
+
   /** To be called when other clients have used the server, so that its tools may have changed. */
-  expireTools(): void;
+  expireTools(): void {
+    this.#toolsMayDiffer = true;
+  }
+
   /**
    * Calls a tool. Throws McpvalsError when the connection is lost (`server/exited`, `server/unreachable`,
    * `server/message-too-large`, …), and the signal's reason when it aborts.
    */
-  callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome>;
+  callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
+    const definition = this.#isModern ? this.#tools.find(({ name }) => name === tool) : undefined;
+    const headers =
+      definition === undefined ? {} : { headers: { ...paramHeaders(definition.inputSchema, args) } };
+    const request = { method: "tools/call", params: { name: tool, arguments: args } };
+    return this.#settle(`tool "${tool}"`, options, (limits) =>
+      this.#client.request(request, callResultSchema(this.#sdk), { ...limits, ...headers }),
+    );
+  }
+
   /** Reads a resource; the result has `contents`. Throws as `callTool` does. */
-  readResource(uri: string, options: CallOptions): Promise<CallOutcome>;
-  /** Gets a prompt; the result has `messages`. Arguments that are not strings are sent as JSON. Throws as `callTool` does. */
-  getPrompt(name: string, args: JsonObject, options: CallOptions): Promise<CallOutcome>;
-  /** All pages of `resources/list`, of `resources/templates/list` and of `prompts/list`, as `{resources}` and so on. Throws as `callTool` does. */
-  list(kind: "resources" | "resourceTemplates" | "prompts", options: CallOptions): Promise<CallOutcome>;
-  /** Aborts with an McpvalsError when the connection is lost without being stopped. */
-  readonly lost: AbortSignal;
+  readResource(uri: string, options: CallOptions): Promise<CallOutcome> {
+    const request = { method: "resources/read", params: { uri } };
+    return this.#settle(`resource "${uri}"`, options, (limits) =>
+      this.#client.request(request, listSchema("contents"), limits),
+    );
+  }
+
+  /**
+   * Gets a prompt; the result has `messages`. Its arguments are strings (MCP 2025-11-25, prompts/get); other values are sent as
+   * their JSON. Throws as `callTool` does.
+   */
+  getPrompt(name: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
+    const texts = Object.entries(args).map(
+      ([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)] as const,
+    );
+    const request = { method: "prompts/get", params: { name, arguments: Object.fromEntries(texts) } };
+    return this.#settle(`prompt "${name}"`, options, (limits) =>
+      this.#client.request(request, listSchema("messages"), limits),
+    );
+  }
+
+  /**
+   * All pages of `resources/list`, `resources/templates/list` or `prompts/list` within the time of one call, joined under the list's
+   * own key. Throws as `callTool` does.
+   */
+  list(kind: keyof typeof lists, options: CallOptions): Promise<CallOutcome> {
+    const { method, key } = lists[kind];
+    return this.#settle(method, options, async (limits) => ({
+      [key]: await listAll(this.#client, method, { key, schema: listSchema(key) }, limits),
+    }));
+  }
+
   /**
    * Settles when the server has answered a ping, and so has outlived its last answer, when it is lost, or after a timeout.
    * Never throws.
    */
-  checkAlive(): Promise<void>;
+  async checkAlive(): Promise<void> {
+    if (this.#stopped || this.lost.aborted) return;
+    // Any answer is a sign of life, an error too.
+    const anyResult = resultSchema(() => undefined);
+    await settlesWithin(this.#client.request({ method: "ping" }, anyResult, { timeout: aliveMs }), aliveMs);
+  }
+
   /** Ends the connection and the whole process tree; never throws. */
-  stop(): Promise<void>;
+  stop(): Promise<void> {
+    this.#stopped = true;
+    return this.#end();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  /**
+   * Sends a request, or several, within the limits of one call. Throws when the server is lost or stopped, and when the signal
+   * aborts.
+   */
+  async #settle(
+    what: string,
+    { timeoutMs, signal, progress = false }: CallOptions,
+    send: (limits: RequestOptions) => Promise<JsonObject>,
+  ): Promise<CallOutcome> {
+    this.#throwIfOver(signal);
+    const { SdkError, SdkErrorCode } = this.#sdk;
+    const started = performance.now();
+    const timedOut = (): Error =>
+      new SdkError(SdkErrorCode.RequestTimeout, "Request timed out", { timeout: timeoutMs });
+    using limit = abortAfter(timeoutMs, timedOut, signal);
+    try {
+      const result = await send({
+        timeout: noTimeout,
+        signal: limit.signal,
+        // A server reports progress only to a client that handles it. The record has it; the time limit stays as it is.
+        ...(progress ? { onprogress: () => undefined } : {}),
+      });
+      return { kind: "result", result, latencyMs: performance.now() - started };
+    } catch (error) {
+      const latencyMs = performance.now() - started;
+      this.#throwIfOver(signal);
+      if (!limit.signal.aborted) return { kind: "error", ...this.#describe(error), latencyMs };
+      const message = `${what} did not answer within ${Math.round(timeoutMs)} ms`;
+      return { kind: "timeout", message, latencyMs };
+    }
+  }
+
+  #throwIfOver(signal: AbortSignal): void {
+    this.lost.throwIfAborted();
+    signal.throwIfAborted();
+    if (!this.#stopped) return;
+    throw new McpvalsError("server/exited", `server "${this.name}" was stopped by us, so it gives no answer`);
+  }
+
+  #describe(error: unknown): { message: string; code?: number; data?: Json; unusable?: true } {
+    const data = error instanceof this.#sdk.ProtocolError ? error.data : undefined;
+    if (data instanceof HttpNoAnswer) {
+      const { status, message } = data;
+      return { message, ...(status < 300 || isNoAnswer(status) ? { unusable: true } : {}) };
+    }
+    // Every error that the server sent comes with its original; others are made in this process.
+    if (!(data instanceof OriginalError)) return { message: messageOf(error), unusable: true };
+    const { code, message, data: given } = data.error;
+    return { message, code, ...(given === undefined ? {} : { data: given as Json }) };
+  }
+}
+
+// Schemas that leave the result as it came. Unlike the SDK's own ones they keep unknown members.
+
+type ResultSchema = StandardSchemaV1<unknown, JsonObject>;
+
+/** `problemOf` says why a result is unusable. The SDK has checked that it is an object. */
+function resultSchema(problemOf: (result: JsonObject) => string | undefined): ResultSchema {
+  return {
+    "~standard": {
+      version: 1,
+      vendor: "mcpvals",
+      validate(result) {
+        const problem = problemOf(result as JsonObject);
+        return problem === undefined ? { value: result as JsonObject } : { issues: [{ message: problem }] };
+      },
+    },
+  };
+}
+
+function callResultSchema(sdk: Sdk): ResultSchema {
+  const schema = sdk.specTypeSchemas.CallToolResult["~standard"];
+  return resultSchema((result) => {
+    const { content, structuredContent } = result;
+    if (!Array.isArray(content) && (content !== undefined || structuredContent === undefined))
+      return "content is not an array";
+    const problem = contentProblem(result);
+    if (problem !== undefined) return problem;
+    const [issue] = schema.validate(result).issues ?? [];
+    return issue === undefined ? undefined : `${pathText(issue.path)}${issue.message}`;
+  });
+}
+
+function pathText(path: StandardSchemaV1.Issue["path"] = []): string {
+  const keys = path.map((part) => String(typeof part === "object" ? part.key : part));
+  return keys.length === 0 ? "" : `${keys.join(".")}: `;
+}
+
+/** Accepts a result with an array under this key. */
+function listSchema(key: string): ResultSchema {
+  return resultSchema((result) => (Array.isArray(result[key]) ? undefined : `${key} is not an array`));
+}
+
+/** Checks only what a call needs, so that an invalid annotation does not make the whole server unusable. */
+const toolsSchema = resultSchema(({ tools, nextCursor }) => {
+  if (!Array.isArray(tools)) return "tools is not an array";
+  for (const [index, tool] of (tools as readonly Json[]).entries()) {
+    const problem = toolProblem(tool);
+    if (problem !== undefined) return `tools[${index}] ${problem}`;
+  }
+  return nextCursor === undefined || nextCursor === null || typeof nextCursor === "string"
+    ? undefined
+    : "nextCursor is not a string";
+});
+
+function toolProblem(tool: Json): string | undefined {
+  if (!isJsonObject(tool)) return "is not an object";
+  const { name, description, inputSchema, outputSchema } = tool;
+  if (typeof name !== "string") return "has no name";
+  if (!isJsonObject(inputSchema)) return `(${name}) has no inputSchema`;
+  if (description !== undefined && typeof description !== "string")
+    return `(${name}) has a description that is not text`;
+  if (outputSchema !== undefined && !isJsonObject(outputSchema))
+    return `(${name}) has an outputSchema that is no object`;
+  return undefined;
+}
+
+/** Requests all pages of `tools/list`. Throws when a page is unusable or the pages do not end. */
+export async function listTools(client: Client, limits: RequestOptions): Promise<readonly ToolDefinition[]> {
+  const tools = await listAll(client, "tools/list", { key: "tools", schema: toolsSchema }, limits);
+  return tools as unknown as readonly ToolDefinition[];
+}
+
+/** Pages that a list may have. */
+const mostPages = 1000;
+
+async function listAll(
+  client: Client,
+  method: string,
+  { key, schema }: { readonly key: string; readonly schema: ResultSchema },
+  limits: RequestOptions,
+): Promise<readonly Json[]> {
+  const items: Json[] = [];
+  const seen = new Set<string>();
+  let cursor: Json | undefined;
+  do {
+    const params = cursor === undefined ? {} : { params: { cursor } };
+    const page = await client.request({ method, ...params }, schema, limits);
+    for (const item of page[key] as readonly Json[]) items.push(item);
+    cursor = page["nextCursor"];
+    if (typeof cursor !== "string") return items;
+    if (seen.has(cursor))
+      throw new Error(
+        `${method} goes in circles: the cursor ${JSON.stringify(shortened(cursor, 200))} comes twice`,
+      );
+    seen.add(cursor);
+  } while (seen.size < mostPages);
+  throw new Error(`${method} has more than ${mostPages} pages`);
 }
 
 /** Sends a request of any kind to a server. Throws as `ServerSession.callTool` does. */

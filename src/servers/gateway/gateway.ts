@@ -16,17 +16,8 @@ import {
   readBody,
   requestOf,
   type WireMessage,
-  wiresOf,
 } from "../messages/json-rpc.ts";
-import { AgentConnection } from "./agent-connection.ts";
-import {
-  answerError,
-  type RequestHandler,
-  type Gateway,
-  type GatewayEndpoint,
-  type GatewayRoute,
-  type EndpointContext,
-} from "./endpoint.ts";
+import { AgentConnection, answerError, type GatewayEndpoint, type GatewayRoute } from "./endpoint.ts";
 import { ProxyHandler } from "./http-proxy.ts";
 import { StreamableHttpHandler } from "./http-session.ts";
 
@@ -35,7 +26,7 @@ import { StreamableHttpHandler } from "./http-session.ts";
  * the command line's main file, which `endpoint.bridge` starts.
  */
 export function createGateway({ main = ownMain() }: { readonly main?: string } = {}): Gateway {
-  return new LoopbackGateway(main);
+  return new Gateway(main);
 }
 
 /** In a build it is beside this file. */
@@ -44,7 +35,8 @@ function ownMain(): string {
   return fileURLToPath(new URL(isSource ? "../../cli/main.ts" : "./main.js", import.meta.url));
 }
 
-class LoopbackGateway implements Gateway {
+/** The outer side of the recording gateway: what agents outside this process can reach. */
+export class Gateway {
   readonly #main: string;
   readonly #endpoints = new Map<string, AgentEndpoint>();
   readonly #upgraded = new Set<Duplex>();
@@ -55,6 +47,7 @@ class LoopbackGateway implements Gateway {
     this.#main = main;
   }
 
+  /** Opens one server to the agent of one trial. */
   async open(route: GatewayRoute): Promise<GatewayEndpoint> {
     if (this.#isClosed) throw new Error("the gateway is closed");
     this.#listening ??= this.#listen();
@@ -65,7 +58,7 @@ class LoopbackGateway implements Gateway {
     const { port } = server.address() as AddressInfo;
     const base = `http://127.0.0.1:${port}/${secret}`;
     return {
-      server: endpoint.server,
+      server: route.host.name,
       url: `${base}/mcp`,
       bridge: {
         command: process.execPath,
@@ -80,6 +73,7 @@ class LoopbackGateway implements Gateway {
     };
   }
 
+  /** Ends all connections and stops listening. Never throws. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const endpoint of this.#endpoints.values()) endpoint.close();
@@ -150,12 +144,11 @@ const mostBytes = 10 * 1024 * 1024;
 const mostOpenBytes = 64 * 1024 * 1024;
 
 /** Gives the agent of one trial access to one server. */
-class AgentEndpoint implements EndpointContext {
+class AgentEndpoint {
   /** In the path of every request; it cannot be guessed. */
   readonly secret: string = randomBytes(24).toString("base64url");
-  readonly server: string;
   readonly #route: GatewayRoute;
-  readonly #handler: RequestHandler;
+  readonly #handler: ProxyHandler | StreamableHttpHandler;
   readonly #connections = new Set<AgentConnection>();
   readonly #responses = new Set<ServerResponse>();
   readonly #bridges = new Set<BridgeConnection>();
@@ -166,23 +159,18 @@ class AgentEndpoint implements EndpointContext {
 
   constructor(route: GatewayRoute) {
     const { host } = route;
-    this.server = host.name;
     this.#route = route;
+    const connect = (): AgentConnection => this.#connect("http");
     // Requests of Streamable HTTP mean nothing to a server of the older transport.
     this.#handler =
       host.address?.transport === "shttp"
-        ? new ProxyHandler(this, host.address)
-        : new StreamableHttpHandler(this, host);
+        ? new ProxyHandler(host.name, host.address, connect)
+        : new StreamableHttpHandler(host, connect);
   }
 
-  connect(via: "http" | "bridge"): AgentConnection {
+  #connect(via: "http" | "bridge"): AgentConnection {
     this.#clients += 1;
-    const { emit, filters } = this.#route;
-    const client = String(this.#clients);
-    const onLost = (error: McpvalsError): void => {
-      if (!this.#isClosed) this.#route.onLost?.(error);
-    };
-    const connection = new AgentConnection({ server: this.server, client, via, emit, filters, onLost });
+    const connection = new AgentConnection(this.#route, String(this.#clients), via);
     this.#connections.add(connection);
     connection.ended.addEventListener("abort", () => this.#connections.delete(connection), { once: true });
     return connection;
@@ -220,7 +208,7 @@ class AgentEndpoint implements EndpointContext {
     socket.write(
       `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${bridgeProtocol}\r\n\r\n`,
     );
-    const end = new BridgeConnection(socket, head, this.connect("bridge"), this.#route.host);
+    const end = new BridgeConnection(socket, head, this.#connect("bridge"), this.#route.host);
     this.#bridges.add(end);
     socket.once("close", () => this.#bridges.delete(end));
   }
@@ -309,7 +297,7 @@ class BridgeConnection {
       return;
     }
     // Other lines are ignored, as any server does. Invalid UTF-8 becomes replacement characters, here and for the server.
-    for (const wire of wiresOf(readBody(line.toString("utf8")))) this.#pass(wire);
+    for (const wire of readBody(line.toString("utf8")).wires) this.#pass(wire);
   }
 
   #pass(wire: WireMessage): void {

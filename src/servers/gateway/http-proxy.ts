@@ -13,10 +13,15 @@ import {
   readBytes,
   requestOf,
   type WireMessage,
-  wiresOf,
 } from "../messages/json-rpc.ts";
-import { type AgentConnection, type HttpExchange, pickClient, requestProblem } from "./agent-connection.ts";
-import { answerError, type EndpointContext, type RequestHandler, sessionOf } from "./endpoint.ts";
+import {
+  type AgentConnection,
+  answerError,
+  type HttpExchange,
+  pickClient,
+  requestProblem,
+  sessionOf,
+} from "./endpoint.ts";
 
 /** Methods that `fetch` can forward. */
 const forwarded = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -50,17 +55,21 @@ class ProxyClient {
  * client that speaks messages would not do here: what belongs to HTTP, such as ids of events and resumed streams, is part of
  * what agent and server agree on.
  */
-export class ProxyHandler implements RequestHandler {
-  readonly #context: EndpointContext;
+export class ProxyHandler {
+  readonly #server: string;
+  readonly #connect: () => AgentConnection;
   readonly #address: HttpAddress;
   readonly #sessions = new Map<string, ProxyClient>();
   readonly #sessionless = new Set<ProxyClient>();
 
-  constructor(context: EndpointContext, address: HttpAddress) {
-    this.#context = context;
+  /** `connect` begins a new connection of the agent. */
+  constructor(server: string, address: HttpAddress, connect: () => AgentConnection) {
+    this.#server = server;
     this.#address = address;
+    this.#connect = connect;
   }
 
+  /** Answers a request. Rejects only for a bug in mcpvals. */
   async handle(exchange: HttpExchange): Promise<void> {
     const { request, response } = exchange;
     const { method = "GET" } = request;
@@ -69,11 +78,11 @@ export class ProxyHandler implements RequestHandler {
     const messages = readAgentBody(exchange);
     if (messages === undefined)
       return answerError(response, 400, errorCodes.parse, "Parse error: not a JSON-RPC message in UTF-8");
-    const requests = wiresOf(messages).flatMap(({ message }) => requestOf(message) ?? []);
+    const requests = messages.wires.flatMap(({ message }) => requestOf(message) ?? []);
     const ids = requests.map(({ id }) => id);
     const begins = requests.some((each) => each.method === "initialize");
     const session = sessionOf(exchange);
-    const open = (): ProxyClient => new ProxyClient(this.#context.connect("http"));
+    const open = (): ProxyClient => new ProxyClient(this.#connect());
     const known = session === undefined ? undefined : this.#sessions.get(session);
     const client = known ?? (begins ? open() : pickClient(this.#sessionless, ids, open));
     const { connection } = client;
@@ -82,8 +91,7 @@ export class ProxyHandler implements RequestHandler {
       "close",
       connection.onCut(() => response.destroy()),
     );
-    const place = { server: this.#context.server, url: this.#address.url };
-    const forwarding = new Forwarding(exchange, messages, ids, connection, this.#address, place);
+    const forwarding = new Forwarding(exchange, messages, ids, connection, this.#server, this.#address);
     const upstream = await forwarding.send();
     if (upstream === undefined) return;
     if (begins && session === undefined) {
@@ -103,7 +111,7 @@ export class ProxyHandler implements RequestHandler {
  * character set than UTF-8, or no messages. A body that is not forwarded has none.
  */
 function readAgentBody({ request: { method, headers }, body }: HttpExchange): BodyMessages | undefined {
-  if (body.length === 0 || !hasBody(method)) return { kind: "other" };
+  if (body.length === 0 || !hasBody(method)) return { kind: "other", wires: [] };
   const encoding = headers["content-encoding"] ?? "identity";
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(headers["content-type"] ?? "")?.[1] ?? "utf-8";
   if (encoding.toLowerCase() !== "identity" || !/^utf-?8$/i.test(charset)) return undefined;
@@ -125,8 +133,7 @@ class Forwarding {
   readonly #ids: readonly MessageId[];
   readonly #connection: AgentConnection;
   readonly #address: HttpAddress;
-  readonly #place: Place;
-  readonly #limits: ReadLimits;
+  readonly #place: Place & ReadLimits;
   /** Requests that the response has to answer. */
   readonly #unanswered: Set<MessageId>;
   /** What filters answered in place of the server. */
@@ -141,8 +148,8 @@ class Forwarding {
     messages: BodyMessages,
     ids: readonly MessageId[],
     connection: AgentConnection,
+    server: string,
     address: HttpAddress,
-    place: Place,
   ) {
     this.#exchange = exchange;
     this.#response = exchange.response;
@@ -150,8 +157,7 @@ class Forwarding {
     this.#ids = ids;
     this.#connection = connection;
     this.#address = address;
-    this.#place = place;
-    this.#limits = { server: place.server, limit: address.maxMessageBytes };
+    this.#place = { server, url: address.url, limit: address.maxMessageBytes };
     this.#unanswered = new Set(ids);
   }
 
@@ -193,7 +199,7 @@ class Forwarding {
     const connection = this.#connection;
     const response = this.#response;
     const isBatch = this.#messages.kind === "batch";
-    const before = wiresOf(this.#messages);
+    const before = this.#messages.wires;
     const problem = connection.isFiltered ? requestProblem(this.#exchange, this.#messages) : undefined;
     if (problem !== undefined) {
       for (const wire of before) connection.recordRefused(wire);
@@ -248,10 +254,10 @@ class Forwarding {
 
   /** Reads the whole body, since filters have to see its messages before the agent does. */
   async #relayJson(upstream: Response): Promise<void> {
-    const bytes = await wholeOf(upstream, this.#limits);
+    const bytes = await wholeOf(upstream, this.#place);
     const messages = readBytes(bytes);
     if (messages.kind === "other" && this.#answers.length > 0) return this.#answerAlone(true);
-    const before = wiresOf(messages);
+    const before = messages.wires;
     const after = await this.#filterAnswers(before);
     if (this.#response.destroyed || this.#connection.ended.aborted) return;
     const isSame = areSame(before, after);
@@ -275,10 +281,10 @@ class Forwarding {
       this.#connection.recordDelivered(answer);
       await this.#write(`event: message\ndata: ${answer.text}\n\n`);
     }
-    for await (const event of eventsOf(upstream, this.#limits)) {
+    for await (const event of eventsOf(upstream, this.#place)) {
       const { bytes, data, event: name = "message", id } = event;
       if (id !== undefined) this.#isResumable = true;
-      const before = data === undefined || name !== "message" ? [] : wiresOf(readBytes(bytes, data));
+      const before = data === undefined || name !== "message" ? [] : readBytes(bytes, data).wires;
       if (before.length === 0) {
         await this.#write(bytes);
         continue;

@@ -12,26 +12,33 @@ import {
   requestOf,
   type WireMessage,
   wireMessage,
-  wiresOf,
 } from "../messages/json-rpc.ts";
-import { type AgentConnection, type HttpExchange, pickClient, requestProblem } from "./agent-connection.ts";
-import { answerError, type EndpointContext, type RequestHandler, sessionOf } from "./endpoint.ts";
+import {
+  type AgentConnection,
+  answerError,
+  type HttpExchange,
+  pickClient,
+  requestProblem,
+  sessionOf,
+} from "./endpoint.ts";
 
 /**
  * Serves Streamable HTTP to an agent, in front of a server that is reached over a channel. A session begins with `initialize`
  * and has a channel of its own. Requests without a session, as in 2026-07-28, share a channel as long as their ids differ.
  */
-export class StreamableHttpHandler implements RequestHandler {
-  readonly #context: EndpointContext;
+export class StreamableHttpHandler {
   readonly #host: ServerHost;
+  readonly #connect: () => AgentConnection;
   readonly #sessions = new Map<string, HttpSession>();
   readonly #sessionless = new Set<HttpSession>();
 
-  constructor(context: EndpointContext, host: ServerHost) {
-    this.#context = context;
+  /** `connect` begins a new connection of the agent. */
+  constructor(host: ServerHost, connect: () => AgentConnection) {
     this.#host = host;
+    this.#connect = connect;
   }
 
+  /** Answers a request. Rejects only for a bug in mcpvals. */
   async handle(exchange: HttpExchange): Promise<void> {
     const { request, response, body } = exchange;
     const { method } = request;
@@ -53,22 +60,19 @@ export class StreamableHttpHandler implements RequestHandler {
   }
 
   #withoutSession(messages: BodyMessages): HttpSession {
-    const requests = wiresOf(messages).flatMap(({ message }) => requestOf(message) ?? []);
+    const requests = messages.wires.flatMap(({ message }) => requestOf(message) ?? []);
     if (requests.some(({ method }) => method === "initialize")) {
       const id = randomUUID();
-      const session = this.#open(id, () => this.#sessions.delete(id));
+      const session = new HttpSession(id, this.#connect(), this.#host, () => this.#sessions.delete(id));
       this.#sessions.set(id, session);
       return session;
     }
     const ids = requests.map(({ id }) => id);
     return pickClient(this.#sessionless, ids, () => {
-      const session: HttpSession = this.#open(undefined, () => this.#sessionless.delete(session));
+      const onEnded = (): unknown => this.#sessionless.delete(session);
+      const session = new HttpSession(undefined, this.#connect(), this.#host, onEnded);
       return session;
     });
-  }
-
-  #open(id: string | undefined, onEnded: () => void): HttpSession {
-    return new HttpSession(id, this.#context.connect("http"), this.#host, onEnded);
   }
 }
 
@@ -83,7 +87,7 @@ class HttpSession {
   readonly #server: string;
   readonly #channel: Channel;
   /** Called when the server or the agent has ended it. */
-  readonly #onEnded: () => void;
+  readonly #onEnded: () => unknown;
   /** Open requests by id. */
   readonly #posts = new Map<MessageId, Post>();
   /** Messages without a response to go out on yet, and their length in characters. */
@@ -93,7 +97,7 @@ class HttpSession {
   #stream: EventStream | undefined;
   #isEnded = false;
 
-  constructor(id: string | undefined, connection: AgentConnection, host: ServerHost, onEnded: () => void) {
+  constructor(id: string | undefined, connection: AgentConnection, host: ServerHost, onEnded: () => unknown) {
     this.#id = id;
     this.#connection = connection;
     this.#server = host.name;
@@ -112,7 +116,7 @@ class HttpSession {
   /** Sends an agent's messages to the server; requests keep the response open until they are answered. */
   async post(exchange: HttpExchange, messages: BodyMessages): Promise<void> {
     const { response } = exchange;
-    const wires = wiresOf(messages);
+    const wires = messages.wires;
     const problem = this.#connection.isFiltered ? requestProblem(exchange, messages) : undefined;
     if (problem !== undefined) {
       for (const wire of wires) this.#connection.recordRefused(wire);
@@ -303,7 +307,7 @@ class Post {
     headers: OutgoingHttpHeaders,
   ) {
     const path = ["params", "_meta", "progressToken"];
-    this.tokens = new Set(wiresOf(messages).map(({ message }) => idAt(message, path)));
+    this.tokens = new Set(messages.wires.map(({ message }) => idAt(message, path)));
     this.unanswered = new Set(ids);
     this.#response = response;
     this.#headers = headers;

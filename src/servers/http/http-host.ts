@@ -1,16 +1,37 @@
+import { isNoAnswer } from "../../core/checks/tool-result.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { valueAt } from "../../core/formats/json.ts";
 import type { HttpServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
+import { pause, untilAborted, withDeadline } from "../../process/deadline.ts";
 import {
   type Channel,
   type ChannelListener,
   type ConnectOptions,
   type HttpAddress,
+  HttpNoAnswer,
+  isAccepted,
+  type SendOptions,
   ServerConnection,
   type ServerHost,
 } from "../connections/host.ts";
-import { SseChannel, StreamableChannel } from "./http-channels.ts";
-import { shownUrl } from "./http-errors.ts";
+import { Watchers } from "../connections/watchers.ts";
+import {
+  answeredId,
+  cancelledId,
+  errorAnswer,
+  errorCodes,
+  type MessageId,
+  messageHeaders,
+  methodOf,
+  readBody,
+  readBytes,
+  requestOf,
+  versionIn,
+  type WireMessage,
+} from "../messages/json-rpc.ts";
+import { eventsOf, isEventStream, type ReadLimits, refusalText, wholeOf } from "./event-stream.ts";
+import { explainStatus, explainUnreachable, noAnswerIn, type Place, shownUrl } from "./http-errors.ts";
 import { createServerFetch } from "./server-fetch.ts";
 
 /** Creates the host of a server with an address; nothing is sent yet. Throws McpvalsError `server/unreachable`. */
@@ -29,9 +50,8 @@ class HttpHost implements ServerHost {
   readonly address: HttpAddress;
   /** Never aborts: only channels notice that the server is gone. */
   readonly lost: AbortSignal = new AbortController().signal;
-  readonly #watchers = new Set<Emit>();
+  readonly #watchers: Watchers;
   readonly #channels = new Set<Channel>();
-  #isWatched = false;
   #stopping: Promise<void> | undefined;
 
   constructor(name: string, spec: HttpServerSpec) {
@@ -39,15 +59,11 @@ class HttpHost implements ServerHost {
     this.name = name;
     this.transport = transport;
     this.address = { transport, url: new URL(url), fetch: createServerFetch(spec), maxMessageBytes };
+    this.#watchers = new Watchers(name, { transport, target: shownUrl(url) });
   }
 
   watch(emit: Emit): () => void {
-    const { name: server, transport, address } = this;
-    const reused = this.#isWatched ? ({ reused: true } as const) : {};
-    emit({ type: "server.started", server, transport, target: shownUrl(address.url), ...reused });
-    this.#isWatched = true;
-    this.#watchers.add(emit);
-    return () => void this.#watchers.delete(emit);
+    return this.#watchers.add(emit);
   }
 
   connect(emit: Emit, { filters }: ConnectOptions = {}): ServerConnection {
@@ -83,9 +99,333 @@ class HttpHost implements ServerHost {
   async #stop(): Promise<void> {
     const started = performance.now();
     await Promise.all([...this.#channels].map((channel) => channel.close()));
-    const durationMs = performance.now() - started;
-    for (const emit of this.#watchers)
-      emit({ type: "server.stopped", server: this.name, by: "disconnect", durationMs });
-    this.#watchers.clear();
+    this.#watchers.stop("disconnect", performance.now() - started);
+  }
+}
+
+/** A client of a server with an address, which leaves the texts of messages as they are. */
+abstract class HttpChannel implements Channel {
+  protected readonly place: Place;
+  protected readonly address: HttpAddress;
+  protected readonly listener: ChannelListener;
+  protected readonly limits: ReadLimits;
+  protected readonly closing: AbortController = new AbortController();
+  /** Settles when the next message may be sent. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(server: string, address: HttpAddress, listener: ChannelListener) {
+    this.place = { server, url: address.url };
+    this.address = address;
+    this.listener = listener;
+    this.limits = { server, limit: address.maxMessageBytes };
+  }
+
+  abstract send(wire: WireMessage, options?: SendOptions): Promise<void>;
+
+  abstract close(): Promise<void>;
+
+  protected inTurn(work: () => Promise<void>): Promise<void> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+
+  /** Throws McpvalsError when there is no response. */
+  protected async fetch(url: URL, init: RequestInit & { method: string }, id?: MessageId): Promise<Response> {
+    try {
+      const response = await this.address.fetch(url, init);
+      const requestIds = id === undefined ? [] : [id];
+      this.listener.onResponse?.({ method: init.method, status: response.status, requestIds });
+      return response;
+    } catch (error) {
+      throw explainUnreachable(this.place, error);
+    }
+  }
+
+  /** Tells the client that a request has no answer: in its own way, or with a JSON-RPC error in place of the answer. */
+  protected reportNoAnswer(request: WireMessage, failure: HttpNoAnswer): void {
+    if (this.listener.onNoAnswer !== undefined) return this.listener.onNoAnswer(request, failure);
+    const id = requestOf(request.message)?.id;
+    if (id !== undefined) this.listener.onMessage(errorAnswer(id, errorCodes.server, failure.message));
+  }
+
+  /** The server is lost to this client. */
+  protected lose(error: unknown): void {
+    if (this.closing.signal.aborted) return;
+    const loss = explainUnreachable(this.place, error);
+    this.closing.abort(loss);
+    this.listener.onClosed(loss);
+  }
+}
+
+/** A client of the older HTTP+SSE transport: all messages of the server come over one stream of events. */
+class SseChannel extends HttpChannel {
+  /** Where messages are sent to. */
+  readonly #endpoint = Promise.withResolvers<URL>();
+
+  constructor(server: string, address: HttpAddress, listener: ChannelListener) {
+    super(server, address, listener);
+    void this.#listen();
+  }
+
+  send(wire: WireMessage, { headers }: SendOptions = {}): Promise<void> {
+    return this.inTurn(() => this.#post(wire, headers));
+  }
+
+  close(): Promise<void> {
+    this.closing.abort(new Error("the channel was closed"));
+    return Promise.resolve();
+  }
+
+  async #listen(): Promise<void> {
+    const { url } = this.place;
+    try {
+      const headers = { accept: "text/event-stream" };
+      const response = await this.fetch(url, { method: "GET", headers, signal: this.closing.signal });
+      if (!response.ok) throw explainStatus(this.place, "GET", response);
+      for await (const { event = "message", data = "", bytes } of eventsOf(response, this.limits)) {
+        if (event === "endpoint") this.#endpoint.resolve(this.#checked(new URL(data, url)));
+        if (event !== "message") continue;
+        for (const wire of readBytes(bytes, data).wires)
+          if (!this.closing.signal.aborted) this.listener.onMessage(wire);
+      }
+      throw new McpvalsError(
+        "server/unreachable",
+        `server "${this.place.server}" ended the event stream ${shownUrl(url)}, over which all its answers come`,
+        { hint: "See the server's own log for why." },
+      );
+    } catch (error) {
+      this.lose(error);
+    }
+  }
+
+  /** The configured headers, which may hold secrets, are only for the origin of the url. */
+  #checked(endpoint: URL): URL {
+    if (endpoint.origin === this.place.url.origin) return endpoint;
+    throw new McpvalsError(
+      "server/protocol-error",
+      `server "${this.place.server}" names an endpoint at another origin: ${shownUrl(endpoint)}`,
+      { hint: "The endpoint has to have the scheme, host and port of the url." },
+    );
+  }
+
+  async #post(wire: WireMessage, more: SendOptions["headers"]): Promise<void> {
+    const { signal } = this.closing;
+    const id = requestOf(wire.message)?.id;
+    try {
+      const url = await untilAborted(this.#endpoint.promise, signal);
+      const headers = { ...more, "content-type": "application/json", ...messageHeaders(wire.message) };
+      const response = await this.fetch(url, { method: "POST", headers, body: wire.text, signal }, id);
+      const text = await refusalText(response);
+      if (response.ok) return;
+      const failure = noAnswerIn({ ...this.place, url }, response, text);
+      if (id !== undefined) this.reportNoAnswer(wire, failure);
+      else if (this.listener.onNoAnswer !== undefined) throw failure;
+    } catch (error) {
+      if (error instanceof HttpNoAnswer) throw error;
+      const loss = explainUnreachable(this.place, error);
+      this.lose(loss);
+      throw loss;
+    }
+  }
+}
+
+/** How long the server may take to confirm the end of a session, in milliseconds. */
+const farewellMs = 1000;
+/** Pause before a stream is resumed, unless the server says, in milliseconds. */
+const defaultRetryMs = 1000;
+/** Attempts to resume a stream that bring no event. */
+const mostRetries = 3;
+
+/** The position in a stream of events. */
+interface Progress {
+  lastEventId?: string;
+  retryMs: number;
+}
+
+/** A pending request. */
+interface Call {
+  readonly wire: WireMessage;
+  readonly headers: SendOptions["headers"];
+  readonly abort: AbortController;
+  isAnswered: boolean;
+}
+
+/** A client of Streamable HTTP: both eras, sessions, resumed streams. */
+class StreamableChannel extends HttpChannel {
+  readonly #calls = new Map<MessageId, Call>();
+  #session: string | undefined;
+  #version: string | undefined;
+
+  /** Notifications keep their order, and all messages wait for `initialize`. */
+  send(wire: WireMessage, options: SendOptions = {}): Promise<void> {
+    const { aborted, reason } = this.closing.signal;
+    if (aborted) return Promise.reject(explainUnreachable(this.place, reason));
+    // `initialize` may wait for an answer of the client.
+    if (answeredId(wire.message) !== undefined) return this.#notify(wire);
+    return this.inTurn(async () => {
+      const request = requestOf(wire.message);
+      if (request === undefined) return this.#cancels(wire) ? undefined : this.#notify(wire);
+      const answered = this.#call(request.id, wire, options);
+      if (request.method === "initialize") await answered;
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.closing.signal.aborted) return;
+    this.closing.abort(new Error("the channel was closed"));
+    if (this.#session === undefined) return;
+    // Without it the server only keeps the session for longer.
+    await withDeadline((signal) => this.#request("DELETE", { signal }), {
+      ms: farewellMs,
+      onTimeout: () => new Error("no answer to DELETE"),
+    }).catch(() => undefined);
+  }
+
+  /** In 2026-07-28 a request is cancelled by ending it. */
+  #cancels({ message }: WireMessage): boolean {
+    const id = cancelledId(message);
+    const call = id === undefined ? undefined : this.#calls.get(id);
+    if (call === undefined || versionIn(call.wire.message) === undefined) return false;
+    call.isAnswered = true;
+    call.abort.abort();
+    return true;
+  }
+
+  async #notify(wire: WireMessage): Promise<void> {
+    const response = await this.#post(wire, {}, this.closing.signal);
+    // Only a client in this process can be told that its notification was refused.
+    if (!response.ok && this.listener.onNoAnswer !== undefined)
+      throw noAnswerIn(this.place, response, await refusalText(response));
+    await response.body?.cancel();
+    if (methodOf(wire.message) === "notifications/initialized" && response.ok) void this.#listen();
+  }
+
+  /** Never rejects: a failed request is reported to the listener, and a server that is gone closes the channel. */
+  async #call(id: MessageId, wire: WireMessage, { headers, signal }: SendOptions): Promise<void> {
+    const call: Call = { wire, headers, abort: new AbortController(), isAnswered: false };
+    const stop = (): void => call.abort.abort();
+    this.closing.signal.addEventListener("abort", stop, { once: true });
+    signal?.addEventListener("abort", stop, { once: true });
+    this.#calls.set(id, call);
+    try {
+      const response = await this.#post(wire, headers, call.abort.signal);
+      this.#session ??= response.headers.get("mcp-session-id") ?? undefined;
+      const body = await this.#read(response, call);
+      if (!call.isAnswered && !this.closing.signal.aborted)
+        this.reportNoAnswer(wire, noAnswerIn(this.place, response, body));
+    } catch (error) {
+      if (!call.abort.signal.aborted) this.lose(error);
+    } finally {
+      this.closing.signal.removeEventListener("abort", stop);
+      signal?.removeEventListener("abort", stop);
+      if (this.#calls.get(id) === call) this.#calls.delete(id);
+    }
+  }
+
+  /** Reads the response to a request; gives the text of its body. */
+  async #read(response: Response, call: Call): Promise<string> {
+    if (response.ok && isEventStream(response)) {
+      await this.#readStream(response, call.abort.signal, call);
+      return "";
+    }
+    if (!response.ok) {
+      const text = await refusalText(response);
+      const answer = isNoAnswer(response.status) ? undefined : readBody(text).wires[0];
+      if (answer !== undefined && answeredId(answer.message) === requestOf(call.wire.message)?.id)
+        this.#receive(answer, call);
+      return text;
+    }
+    if (isAccepted(response)) {
+      await response.body?.cancel();
+      return "";
+    }
+    const bytes = await wholeOf(response, this.limits);
+    const text = bytes.toString("utf8");
+    for (const wire of readBytes(bytes, text).wires) this.#receive(wire, call);
+    return text;
+  }
+
+  /** Reads the stream for messages that belong to no request; servers may have none. */
+  async #listen(): Promise<void> {
+    const { signal } = this.closing;
+    try {
+      const stream = await this.#openStream(undefined, signal);
+      if (stream !== undefined) await this.#readStream(stream, signal);
+    } catch (error) {
+      // The next request shows whether the server is gone.
+      if (error instanceof McpvalsError && error.code === "server/message-too-large") this.lose(error);
+    }
+  }
+
+  /** Reads a stream to its end, and resumes it where the server supports that. */
+  async #readStream(first: Response, signal: AbortSignal, call?: Call): Promise<void> {
+    const progress: Progress = { retryMs: defaultRetryMs };
+    let response: Response | undefined = first;
+    for (let tries = 0; response !== undefined; tries++) {
+      const before = progress.lastEventId;
+      await this.#readEvents(response, progress, call);
+      if (call !== undefined && (call.isAnswered || progress.lastEventId === undefined)) return;
+      if (progress.lastEventId !== before) tries = 0;
+      if (tries === mostRetries) return;
+      await pause(progress.retryMs, signal);
+      response = await this.#openStream(progress.lastEventId, signal);
+    }
+  }
+
+  async #readEvents(response: Response, progress: Progress, call?: Call): Promise<void> {
+    try {
+      for await (const event of eventsOf(response, this.limits)) {
+        if (event.id !== undefined) progress.lastEventId = event.id;
+        progress.retryMs = event.retry ?? progress.retryMs;
+        if (event.data === undefined || (event.event ?? "message") !== "message") continue;
+        for (const wire of readBytes(event.bytes, event.data).wires) this.#receive(wire, call);
+      }
+    } catch (error) {
+      if (error instanceof McpvalsError || this.closing.signal.aborted) throw error;
+      // A stream that broke can be resumed if its events have ids.
+      if (call !== undefined && !call.isAnswered && progress.lastEventId === undefined) throw error;
+    }
+  }
+
+  async #openStream(lastEventId: string | undefined, signal: AbortSignal): Promise<Response | undefined> {
+    const after = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
+    const response = await this.#request("GET", {
+      headers: { accept: "text/event-stream", ...after },
+      signal,
+    });
+    if (response.ok && isEventStream(response)) return response;
+    await response.body?.cancel();
+    return undefined;
+  }
+
+  #receive(wire: WireMessage, call?: Call): void {
+    if (this.closing.signal.aborted) return;
+    const id = answeredId(wire.message);
+    const answered = id === undefined ? undefined : this.#calls.get(id);
+    if (answered !== undefined) answered.isAnswered = true;
+    if (call !== undefined && methodOf(call.wire.message) === "initialize" && answered === call) {
+      const version = valueAt(wire.message, ["result", "protocolVersion"]);
+      if (typeof version === "string") this.#version = version;
+    }
+    this.listener.onMessage(wire);
+  }
+
+  #post(wire: WireMessage, more: SendOptions["headers"], signal: AbortSignal): Promise<Response> {
+    const headers = {
+      ...more,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      ...messageHeaders(wire.message),
+    };
+    return this.#request("POST", { headers, body: wire.text, signal }, requestOf(wire.message)?.id);
+  }
+
+  #request(method: string, init: RequestInit, id?: MessageId): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.#session !== undefined) headers.set("mcp-session-id", this.#session);
+    if (this.#version !== undefined && !headers.has("mcp-protocol-version"))
+      headers.set("mcp-protocol-version", this.#version);
+    return this.fetch(this.place.url, { ...init, method, headers }, id);
   }
 }

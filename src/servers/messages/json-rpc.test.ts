@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseMessage, readBody, replaceInJson, wiresOf } from "./json-rpc.ts";
+import { parseMessage, readBody, replaceInJson } from "./json-rpc.ts";
 
 describe("parseMessage", () => {
   it.each([
@@ -38,10 +38,12 @@ describe("a body", () => {
     const body = readBody(`\n{\r\n"jsonrpc":"2.0",\n"id":1.0, "method":"\\n"}\n`);
     expect(body).toEqual({
       kind: "message",
-      wire: {
-        message: { jsonrpc: "2.0", id: 1, method: "\n" },
-        text: `{ "jsonrpc":"2.0", "id":1.0, "method":"\\n"}`,
-      },
+      wires: [
+        {
+          message: { jsonrpc: "2.0", id: 1, method: "\n" },
+          text: `{ "jsonrpc":"2.0", "id":1.0, "method":"\\n"}`,
+        },
+      ],
     });
   });
 
@@ -57,7 +59,9 @@ describe("a body", () => {
     `[{"jsonrpc":"2.0","method":"a"},{}]`,
     "{}",
     "[{]}",
-  ])("that is no message is none: %j", (text) => expect(readBody(text)).toEqual({ kind: "other" }));
+  ])("that is no message is none: %j", (text) =>
+    expect(readBody(text)).toEqual({ kind: "other", wires: [] }),
+  );
 
   it("is a batch, whose messages keep their own texts", () => {
     const texts = [
@@ -66,7 +70,7 @@ describe("a body", () => {
     ];
     const body = readBody(` [ ${texts.join(" ,\n")}\t] `);
     expect(body.kind).toBe("batch");
-    expect(wiresOf(body).map(({ text }) => text)).toEqual(texts);
+    expect(body.wires.map(({ text }) => text)).toEqual(texts);
   });
 });
 

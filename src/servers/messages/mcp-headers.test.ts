@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from "vitest";
 import type { JsonObject } from "../../core/formats/model.ts";
-import { messageHeaders, paramHeaders } from "./mcp-headers.ts";
+import { messageHeaders, paramHeaders } from "./json-rpc.ts";
 
 const meta = { "io.modelcontextprotocol/protocolVersion": "2026-07-28" };
 const headersOf = (method: string, params: Record<string, unknown>): unknown =>

@@ -3,13 +3,14 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import type { ServerSpec, StdioServerSpec } from "../../core/formats/model.ts";
 import { jsonExcess } from "../../core/formats/read-json.ts";
-import type { Emit, EventBody } from "../../core/trace/events.ts";
+import type { Emit } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { closed } from "../../process/process-tree.ts";
-import { LineReader, TextTail } from "../../process/program-output.ts";
+import { LineReader } from "../../process/program-output.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
 import { listedPath } from "../../sandbox/mounts.ts";
 import type { Channel, ChannelListener, Evidence } from "../connections/host.ts";
+import { Watchers } from "../connections/watchers.ts";
 import {
   deepestMessage,
   type Era,
@@ -20,7 +21,6 @@ import {
   parseMessage,
 } from "../messages/json-rpc.ts";
 import { type ClientOptions, Multiplexer } from "./multiplexer.ts";
-import { invalidLineText, OutputRecorder } from "./output-recorder.ts";
 
 /** Maximum delay between the exit of the process and the end of its output, in either order, in milliseconds. */
 const settleMs = 250;
@@ -71,33 +71,19 @@ async function sandboxOf(kind: "none" | "process" | "docker") {
   return sandboxes.sandboxOf(kind);
 }
 
-/** A recording of the process. */
-interface Watcher {
-  readonly emit: Emit;
-  readonly output: OutputRecorder;
-}
-
 /** A program that serves MCP over its pipes: the process, its clients and its watchers. */
 export class ServerProcess {
   /** The protocol era of the program; undefined before the first request. */
   era: Era | undefined;
   readonly #name: string;
-  readonly #spec: StdioServerSpec;
   readonly #process: ServerProgram;
   readonly #clients = new Multiplexer((text) => this.#send(text));
   readonly #reader: LineReader;
   /** Aborts when no more messages are sent or received. */
   readonly #closing = new AbortController();
-  readonly #watchers = new Set<Watcher>();
+  readonly #watchers: Watchers;
   readonly #lost = new AbortController();
   readonly #ended: Promise<void>;
-  /** Events before the first watcher, which receives them. */
-  readonly #early: EventBody[] = [];
-  readonly #firstOutput: OutputRecorder;
-  readonly #stderrTail = new TextTail();
-  #firstInvalidLine: string | undefined;
-  #firstEmit: Emit = (event) => this.#early.push(event);
-  #isWatched = false;
   #isReading = false;
   /** Settles when stdin accepts more data; shared by all waiting senders. */
   #drained: Promise<void> | undefined;
@@ -105,15 +91,20 @@ export class ServerProcess {
 
   constructor(name: string, spec: StdioServerSpec, process: ServerProgram) {
     this.#name = name;
-    this.#spec = spec;
     this.#process = process;
-    this.#firstOutput = new OutputRecorder(name, (event) => this.#firstEmit(event));
+    const { command, args, sandbox, captureStderr } = spec;
+    this.#watchers = new Watchers(name, {
+      transport: "stdio",
+      target: [command, ...args].join(" "),
+      pid: process.pid,
+      ...(sandbox === undefined ? {} : { sandbox: sandbox.kind }),
+    });
     this.#reader = new LineReader({
       limit: spec.maxMessageBytes,
       onLine: (line) => this.#receive(line),
       onTooLong: () => this.#break(messageTooLarge(name, spec.maxMessageBytes)),
     });
-    process.stderr.on("data", (chunk: Buffer) => this.#takeStderr(chunk));
+    process.stderr.on("data", (chunk: Buffer) => this.#watchers.stderr(chunk, captureStderr !== false));
     this.#ended = process.exited.then((exit) => this.#recordExit(exit));
     process.stdin.once("close", () => void this.#pipeClosed("stdin"));
     process.stdout.once("end", () => void this.#pipeClosed("stdout"));
@@ -126,28 +117,7 @@ export class ServerProcess {
 
   /** Records the process until the returned function is called. */
   watch(emit: Emit): () => void {
-    const isFirst = !this.#isWatched;
-    const output = isFirst ? this.#firstOutput : new OutputRecorder(this.#name, emit);
-    const watcher = { emit, output };
-    const { command, args, sandbox } = this.#spec;
-    emit({
-      type: "server.started",
-      server: this.#name,
-      transport: "stdio",
-      target: [command, ...args].join(" "),
-      pid: this.#process.pid,
-      ...(sandbox === undefined ? {} : { sandbox: sandbox.kind }),
-      ...(isFirst ? {} : { reused: true }),
-    });
-    this.#isWatched = true;
-    if (isFirst) {
-      this.#firstEmit = emit;
-      for (const event of this.#early.splice(0)) emit(event);
-    }
-    this.#watchers.add(watcher);
-    return () => {
-      if (this.#watchers.delete(watcher)) output.finish();
-    };
+    return this.#watchers.add(emit);
   }
 
   /** Opens a channel for a client; the first one starts the reading of stdout. */
@@ -166,8 +136,7 @@ export class ServerProcess {
   }
 
   evidence(): Evidence {
-    const [stderrTail, firstInvalidLine] = [this.#stderrTail.text, this.#firstInvalidLine];
-    return withoutUndefined({ stderrTail, firstInvalidLine });
+    return this.#watchers.evidence();
   }
 
   stop(): Promise<void> {
@@ -180,9 +149,7 @@ export class ServerProcess {
     // A process in an uninterruptible system call survives even SIGKILL.
     await settlesWithin(this.#ended, settleMs);
     this.#close();
-    for (const { output } of this.#watchers) output.finish();
-    this.#announce({ type: "server.stopped", server: this.#name, by, durationMs });
-    this.#watchers.clear();
+    this.#watchers.stop(by, durationMs);
   }
 
   /**
@@ -213,23 +180,7 @@ export class ServerProcess {
     if (excess !== undefined) return this.#break(excessive(this.#name, excess));
     const wire = parseMessage(line);
     if (wire !== undefined) return this.#clients.receive(wire);
-    if (line.every((byte) => byte === 0x20 || byte === 0x09)) return;
-    this.#firstInvalidLine ??= invalidLineText(line);
-    for (const output of this.#outputs()) output.invalidLine(line);
-  }
-
-  #takeStderr(chunk: Buffer): void {
-    this.#stderrTail.push(chunk);
-    if (this.#spec.captureStderr === false) return;
-    for (const output of this.#outputs()) output.stderr(chunk);
-  }
-
-  #outputs(): readonly OutputRecorder[] {
-    return this.#isWatched ? [...this.#watchers].map(({ output }) => output) : [this.#firstOutput];
-  }
-
-  #announce(event: EventBody): void {
-    for (const { emit } of this.#watchers) emit(event);
+    if (line.some((byte) => byte !== 0x20 && byte !== 0x09)) this.#watchers.invalidLine(line);
   }
 
   async #recordExit({ exitCode, signal }: ProcessExit): Promise<void> {
@@ -237,8 +188,7 @@ export class ServerProcess {
     // Everything that the process wrote is read before its end is reported.
     await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), settleMs);
     const expected = await this.#wasEndedByUs(signal);
-    for (const { output } of this.#watchers) output.flush();
-    this.#announce({ type: "server.exited", server: this.#name, exitCode, signal, expected });
+    this.#watchers.emit({ type: "server.exited", server: this.#name, exitCode, signal, expected });
     if (expected) return;
     const { brokenLimit } = this.#process;
     const end = signal === null ? `exited with code ${exitCode}` : `was ended by ${signal}`;
@@ -261,7 +211,7 @@ export class ServerProcess {
   }
 
   #lose(code: "server/exited" | "server/protocol-error", how: string, hint: string): void {
-    const details = withoutUndefined({ hint, detail: this.#stderrTail.text });
+    const details = withoutUndefined({ hint, detail: this.#watchers.evidence().stderrTail });
     const error = new McpvalsError(code, `server "${this.#name}" ${how}`, details);
     this.#lost.abort(error);
     this.#close();

@@ -1,20 +1,20 @@
 import { describe, expect, it } from "vitest";
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { EventBody } from "../../core/trace/events.ts";
+import type { ServerHost } from "../connections/host.ts";
 import { wireMessage } from "../messages/json-rpc.ts";
-import { AgentConnection } from "./agent-connection.ts";
+import { AgentConnection } from "./endpoint.ts";
 
 function open(): { connection: AgentConnection; events: EventBody[]; losses: McpvalsError[] } {
   const events: EventBody[] = [];
   const losses: McpvalsError[] = [];
-  const connection = new AgentConnection({
-    server: "s",
-    client: "1",
-    via: "http",
-    emit: (event) => events.push(event),
+  const route = {
+    host: { name: "s" } as ServerHost,
+    emit: (event: EventBody) => events.push(event),
     filters: () => [],
-    onLost: (error) => losses.push(error),
-  });
+    onLost: (error: McpvalsError) => losses.push(error),
+  };
+  const connection = new AgentConnection(route, "1", "http");
   return { connection, events, losses };
 }
 
