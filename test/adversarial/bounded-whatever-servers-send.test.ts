@@ -1,8 +1,6 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { containsText } from "../../src/core/formats/contains-text.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
@@ -11,7 +9,7 @@ import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { callOptions, startSession, stdioSpec } from "../servers/support.ts";
 import { root } from "../support/cli.ts";
 import { startRun } from "../support/faults.ts";
-import { hostileServer } from "../support/hostile.ts";
+import { hostileServer, startAtPort } from "../support/hostile.ts";
 
 // A trial stays under 1 GB of memory, and its error does not affect the next one.
 
@@ -33,11 +31,8 @@ function outcomesOf({ trials }: RunResult): string[] {
 
 /** Starts a server with an address that ends with the test. */
 async function hostileAddress(transport: "shttp" | "sse", ...attack: readonly string[]): Promise<Server> {
-  const { command, args } = hostileServer(transport === "sse" ? "sse" : "http", ...attack);
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const [port] = (await once(child.stdout.setEncoding("utf8"), "data")) as [string];
-  return { transport, url: `http://127.0.0.1:${port.trim()}/mcp` };
+  const url = await startAtPort(hostileServer(transport === "sse" ? "sse" : "http", ...attack));
+  return { transport, url: `${url}/mcp` };
 }
 
 it("a trial records 128 MiB: whoever sends more ends it, is named, and ends no other", async () => {
@@ -45,21 +40,13 @@ it("a trial records 128 MiB: whoever sends more ends it, is named, and ends no o
     texts: hostileServer("attack=notes", "count=140", "bytes=9000000"),
     // Values can take twenty times the memory of their text.
     values: hostileServer("attack=notes", "payload=members", "count=100", "bytes=9000000"),
-    unasked: hostileServer("attack=answers", "count=20000", "bytes=20000"),
   };
   using run = startRun(attacksBy(servers));
   const { result, peak, code } = await run.ended();
   const full =
     "error trial/record-full: a trial records at most 128 MiB, and this one had more: 129 MiB from server";
-  const error = (name: string): unknown => expect.stringContaining(name);
-  expect(outcomesOf(result)).toEqual([
-    `${full} "texts"`,
-    "pass",
-    error("trial/record-full"),
-    "pass",
-    error("trial/record-full"),
-    "pass",
-  ]);
+  const error: unknown = expect.stringContaining("trial/record-full");
+  expect(outcomesOf(result)).toEqual([`${full} "texts"`, "pass", error, "pass"]);
   expect(code).toBe(3);
   expect(peak).toBeLessThan(1000);
 }, 120_000);
@@ -186,18 +173,12 @@ describe("an agent program", () => {
     ]);
   }, 120_000);
 
-  it.each(["asked", "thoughts"])(
-    "that sends `%s` without end may write 256 MiB",
-    async (attack) => {
-      const config = agentsOf({ bad: ["acp", attack, "count=1000", "bytes=9000000"] });
-      using run = startRun(config, { args: ["--agent", "bad", "--agent", "good"] });
-      const { result: outcome, peak } = await run.ended();
-      expect(outcome.trials.map(({ verdict, error }) => [verdict, error?.message])).toEqual([
-        ["error", "agent bad wrote more than 256 MiB in one trial"],
-        ["pass", undefined],
-      ]);
-      expect(peak).toBeLessThan(1000);
-    },
-    120_000,
-  );
+  it("may write 256 MiB in a trial", async () => {
+    const config = agentsOf({ bad: ["acp", "asked", "count=1000", "bytes=9000000"] });
+    using run = startRun(config, { args: ["--agent", "bad", "--agent", "good"] });
+    const { result: outcome, peak } = await run.ended();
+    const tooMuch = "error agent/protocol: agent bad wrote more than 256 MiB in one trial";
+    expect(outcomesOf(outcome)).toEqual([tooMuch, "pass"]);
+    expect(peak).toBeLessThan(1000);
+  }, 120_000);
 });

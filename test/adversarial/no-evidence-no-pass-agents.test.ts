@@ -12,7 +12,7 @@ import type { ServerConfig } from "../e2e/support.ts";
 import { acpAgent, eventsOf, type PlayedProgram, playProgram } from "../support/agent-context.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
-import { lyingServer, lyingServerOverHttp } from "../support/hostile.ts";
+import { lyingAddress, lyingServer } from "../support/hostile.ts";
 
 const programs = join(root, "test/fixtures/agents");
 
@@ -348,8 +348,8 @@ describe("an agent's call that failed does not count as use of a tool", () => {
   });
 
   it("nor does a malformed answer to a program", async () => {
-    await using http = await lyingServerOverHttp("no-text");
-    for (const server of [lyingServer("no-text"), http.at("mcp"), http.at("events")]) {
+    const overHttp = await Promise.all(["mcp", "events"].map((path) => lyingAddress("no-text", path)));
+    for (const server of [lyingServer("no-text"), ...overHttp]) {
       const trial = await healthOf(server, caller("add"), needsAdd);
       expect(gradeOf(trial, "tool-call-health")).toContain("malformed: its bytes are not UTF-8");
     }

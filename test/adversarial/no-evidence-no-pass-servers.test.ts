@@ -9,7 +9,7 @@ import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { startSession, stdioSpec } from "../servers/support.ts";
 import { folderOf } from "../support/cli.ts";
-import { lyingServer, lyingServerOverHttp } from "../support/hostile.ts";
+import { lyingAddress, lyingServer } from "../support/hostile.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 import { command, taskOf } from "./task-verdicts.ts";
 
@@ -220,9 +220,8 @@ describe("an answer that readers can read in different ways fails a tool test", 
     ["accepted", "mcp", "timeout", "HTTP 202, as if there were nothing to answer"],
     ["elsewhere", "mcp", "fail", "HTTP 307"],
   ])("over HTTP: %s at /%s", async (lie, path, verdict, says) => {
-    await using server = await lyingServerOverHttp(lie);
     const test = { ...five, ...(verdict === "timeout" ? { timeout: 200 } : {}) };
-    const [trial] = (await play([["a", server.at(path), "fail", "", test]])).values();
+    const [trial] = (await play([["a", await lyingAddress(lie, path), "fail", "", test]])).values();
     expect([trial?.verdict, JSON.stringify(trial)]).toEqual([verdict, expect.stringContaining(says)]);
   });
 });

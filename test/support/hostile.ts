@@ -28,23 +28,19 @@ export function lyingServer(lie: string): FixtureServer {
   return programOf("lying-server.mjs", [lie]);
 }
 
-export interface HttpLyingServer extends AsyncDisposable {
-  /** At `events` it answers with a stream of events, elsewhere with JSON. */
-  at(path: string): { readonly transport: "shttp"; readonly url: string };
+/** Starts a program that serves HTTP and prints its port, and gives its address; it ends with the test. */
+export async function startAtPort({ command, args }: FixtureServer): Promise<string> {
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const [port] = (await once(child.stdout, "data")) as [Buffer];
+  return `http://127.0.0.1:${String(port).trim()}`;
 }
 
-/** The same over Streamable HTTP, on loopback. */
-export async function lyingServerOverHttp(lie: string): Promise<HttpLyingServer> {
-  const { command, args } = programOf("lying-server.mjs", [lie, "http"]);
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
-  const [port] = (await once(child.stdout, "data")) as [Buffer];
+/** A server that lies, over Streamable HTTP; at `/events` it answers with a stream of events, elsewhere with JSON. */
+export async function lyingAddress(lie: string, path = "mcp"): Promise<{ transport: "shttp"; url: string }> {
   return {
-    at: (path) => ({ transport: "shttp", url: `http://127.0.0.1:${String(port).trim()}/${path}` }),
-    async [Symbol.asyncDispose]() {
-      const ended = once(child, "exit");
-      child.kill();
-      await ended;
-    },
+    transport: "shttp",
+    url: `${await startAtPort(programOf("lying-server.mjs", [lie, "http"]))}/${path}`,
   };
 }
 
