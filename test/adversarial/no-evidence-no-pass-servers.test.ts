@@ -119,14 +119,13 @@ describe("a step of a task passes only for what its server lists", () => {
       "failed failed failed",
     ]),
     // Answers that not all readers read in one way.
-    ...["empty-block", "IsError", "is_error", "StructuredContent"].map((lie): [string, Step[], string] => [
+    ...["empty-block", "IsError", "StructuredContent"].map((lie): [string, Step[], string] => [
       lie,
       [add, isError, not(isError)],
       "error error error",
     ]),
     [["none", "unlisted"], [add, not(call("addd"))], "passed failed"],
     ["learns-add", [add, call("learn"), add], "failed passed passed"],
-    ["forgets-add", [add, call("learn"), add], "passed passed failed"],
     ["none", prompts, "passed failed"],
     ["picture-of-five", [text({ contains: ["5"] })], "failed"],
     // The schema of the tool counts as it was before the call.
@@ -142,9 +141,7 @@ describe("a server that is gone when it has answered proves nothing", () => {
   itGives([
     ["by a signal", "answer:kill", "error", '" was ended by SIGKILL'],
     ["with an exit code", "answer:exit-1", "error", '" exited with code 1'],
-    ["with exit code 0", "answer:exit-0", "error", '" exited with code 0'],
     ["of several trials", perRun("answer:kill"), "error", '" was ended by SIGKILL'],
-    ["by a signal when it was to end", "stdin:kill", "error", '" was ended by SIGKILL'],
     [
       "with a code when it was to end",
       "stdin:exit-1",
@@ -166,7 +163,6 @@ describe("a server of a task that is gone when it has answered proves nothing", 
 
   it.each([
     ["answer:kill", [], killed],
-    ["answer:kill", [command("true")], killed],
     ["answer:kill", [kills], killed],
     ["none", [kills], ended],
   ])("%s, with the cleanup %j", async (lie, cleanup, [verdict, message, warnings]) => {
@@ -193,7 +189,6 @@ describe("an answer that readers can read in different ways fails a tool test", 
     ["with an empty block", "empty-block", "fail", "content[0] has no type", {}],
     ["with the number beside a picture", "picture-of-five", "fail", "found no number"],
     ["IsError", "IsError", "fail", 'it has the key "IsError", which only some readers take for isError'],
-    ["is_error", "is_error", "fail", "take for isError"],
     ["StructuredContent", "StructuredContent", "fail", "take for structuredContent"],
     ["with the number in the error", "code-5", "fail", "the call failed: MCP error -32602, attempt 5"],
     ["with the number in colours", "colours", "fail", "found no number"],
@@ -214,8 +209,6 @@ describe("an answer that readers can read in different ways fails a tool test", 
 
   it.each<[lie: string, path: string, verdict: string, says: string]>([
     ["no-text", "mcp", "fail", malformed],
-    ["no-text", "events", "fail", malformed],
-    ["error-twice", "mcp", "fail", "twice"],
     ["error-twice", "events", "fail", "twice"],
     ["accepted", "mcp", "timeout", "HTTP 202, as if there were nothing to answer"],
     ["elsewhere", "mcp", "fail", "HTTP 307"],

@@ -41,7 +41,6 @@ describe("a value means itself in a pattern", () => {
     ["ab", "^[{agent.output}]b$", "^x"],
     ["c", "^[a{agent.output}]$", "-z"],
     ["x", "{agent.output}", "x|y"],
-    ["a", "(?i){agent.output}", "(A)"],
   ])("%j does not match %s with %j", async (text, matches, output) => {
     expect(await outcomeOf(looks(text, { matches }), output)).toBe("failed");
     const json = looks(JSON.stringify(text), { json: { path: "$", matches } });
@@ -93,11 +92,8 @@ describe("a value means itself in a JSON path", () => {
 
   it.each([
     [named, "' || true || '"],
-    [named, "\\' || true || \\'"],
-    ["$.{agent.output}", "*"],
     ["$.{agent.output}", "x..*"],
     ["$.items[{agent.output}]", "?true"],
-    ["$.items[{agent.output}]", "0,1"],
   ])("%s does not exist with %j", async (path, output) => {
     expect(await outcomeOf(looks(document, { json: { path, matches: ".*" } }), output)).toBe("failed");
   });
@@ -173,10 +169,8 @@ describe("a value does not decide which host is asked, nor leave its place in a 
 
   it.each([
     "{agent.output}",
-    "{agent.output}/x",
     "http://{agent.output}/",
     "http://a.example{agent.output}",
-    "http:///{agent.output}",
     "http://me:x{agent.output}@a.example/",
   ])("%s is refused", (url) => {
     expect(wrongIn({ verify: [{ http: { url } }] })).toEqual([

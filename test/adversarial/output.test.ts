@@ -15,7 +15,6 @@ const attacks = [
   "   ::set-output name=a::FORGED",
   "\u3000\u00a0::stop-commands::FORGED",
   "##[error]FORGED",
-  "##[add-mask]FORGED",
   "FORGED ##vso[task.setvariable variable=a]b",
   "###vso[task.complete result=Succeeded;]FORGED",
   "##teamcity[buildStatus status='SUCCESS' text='FORGED']",
@@ -130,8 +129,6 @@ describe("text of servers, agents and models is never obeyed or taken for mcpval
     [["run", "--trials", withoutNul], {}],
     [["task", "export", "a", withoutNul], {}],
     [["extensions", withoutNul], {}],
-    [["show", withoutNul], {}],
-    [["migrate", withoutNul], {}],
   ])("in the error for %j with %j", async (args, files) => {
     const [outcome] = await runAll(files, args);
     expect([outcome?.code, outcome?.stderr]).toEqual([2, expect.stringContaining("FORGED")]);
@@ -171,9 +168,7 @@ describe("one line of text from outside", () => {
 
   it.each([
     ["colons", "::".repeat(500_000)],
-    ["spaces and colons", `${" ".repeat(25_000)}::`.repeat(40)],
     ["hashes", "#".repeat(1_000_000)],
-    ["hashes and words", "##abc".repeat(200_000)],
     ["colours", "\u001b[31m".repeat(200_000)],
     ["direction marks", "\u202e".repeat(250_000)],
   ])("takes time proportional to a text of %s", (_, long) => {
