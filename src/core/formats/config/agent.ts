@@ -17,7 +17,9 @@ import {
   closedObject,
   filledText,
   httpUrl,
+  named,
   nameKey,
+  optional,
   type Parsed,
   variableNames,
   variables,
@@ -27,57 +29,44 @@ const modelFields = {
   model: filledText.describe(
     "`PROVIDER/MODEL`, such as `anthropic/claude-sonnet-4-5`; with `baseURL` any name.",
   ),
-  baseURL: httpUrl.optional().meta({
-    description: "Address of the provider's API, or of any OpenAI-compatible server.",
-    defaultText: "the provider's own",
-  }),
-  apiKey: z.string().optional().meta({
-    description: "API key. Prefer the provider's environment variable, or `${VAR}`.",
-    defaultText: "the provider's usual variable",
-  }),
-  api: z.enum(["responses", "chat"]).optional().meta({
-    description: "Which OpenAI API to use.",
-    defaultText: "the provider's usual one",
-  }),
-  temperature: z
-    .number()
-    .min(0)
-    .optional()
-    .meta({ description: "Sampling temperature.", defaultText: "the provider's" }),
-  maxOutputTokens: z.int().min(1).optional().meta({
-    description: "Maximum number of tokens in one answer.",
-    defaultText: "the provider's; 8192 for Anthropic",
-  }),
+  baseURL: optional(
+    httpUrl,
+    "Address of the provider's API, or of any OpenAI-compatible server.",
+    "the provider's own",
+  ),
+  apiKey: optional(
+    z.string(),
+    "API key. Prefer the provider's environment variable, or `${VAR}`.",
+    "the provider's usual variable",
+  ),
+  api: optional(z.enum(["responses", "chat"]), "Which OpenAI API to use.", "the provider's usual one"),
+  temperature: optional(z.number().min(0), "Sampling temperature.", "the provider's"),
+  maxOutputTokens: optional(
+    z.int().min(1),
+    "Maximum number of tokens in one answer.",
+    "the provider's; 8192 for Anthropic",
+  ),
 };
 
 const modelAgentSchema = closedObject({
-  type: z
-    .literal("model")
-    .optional()
-    .meta({ description: "A language model in a tool loop.", defaultText: "`model`" }),
+  type: optional(z.literal("model"), "A language model in a tool loop.", "`model`"),
   ...modelFields,
-  headers: z
-    .record(filledText, z.string())
-    .optional()
-    .describe("HTTP headers sent to the provider. Their values are not recorded."),
+  headers: optional(
+    z.record(filledText, z.string()),
+    "HTTP headers sent to the provider. Their values are not recorded.",
+  ),
   maxSteps: z.int().min(1).default(20).describe("Model calls allowed in one user turn."),
-  system: z.string().optional().meta({ description: "System prompt.", defaultText: "none" }),
-  resources: z.boolean().optional().meta({
-    description: "Whether the model gets tools of mcpvals to read resources and get prompts.",
-    defaultText: "`true`",
-  }),
-}).meta({
-  id: "ModelAgent",
-  title: "Model agent",
-  description: "A language model in a tool loop of mcpvals.",
-});
+  system: optional(z.string(), "System prompt.", "none"),
+  resources: optional(
+    z.boolean(),
+    "Whether the model gets tools of mcpvals to read resources and get prompts.",
+    "`true`",
+  ),
+}).meta(named("ModelAgent", "Model agent", "A language model in a tool loop of mcpvals."));
 
 const scriptedCall = closedObject({
   call: filledText.describe("Tool to call."),
-  server: filledText.optional().meta({
-    description: "Server to call it on.",
-    defaultText: "the one that offers the tool",
-  }),
+  server: optional(filledText, "Server to call it on.", "the one that offers the tool"),
   args: anyObject.default({}).describe("Arguments of the call."),
 }).meta({ id: "ScriptedCall", title: "Scripted call", description: "Calls one tool." });
 
@@ -92,11 +81,7 @@ const scriptedAgentSchema = closedObject({
     .describe(
       "Actions in order, by the name of the workflow or task. Each one that the agent plays needs a plan. For task files, texts may contain templates such as `{workspace}`, as in their `solution`.",
     ),
-}).meta({
-  id: "ScriptedAgent",
-  title: "Scripted agent",
-  description: "Plays a plan; for examples, tests and offline use.",
-});
+}).meta(named("ScriptedAgent", "Scripted agent", "Plays a plan; for examples, tests and offline use."));
 
 const modelProxy = closedObject({
   target: httpUrl.describe("Address of the provider's API."),
@@ -104,42 +89,39 @@ const modelProxy = closedObject({
 }).meta({ id: "ModelProxy", title: "Model proxy", description: "The API that the proxy forwards to." });
 
 const programFields = {
-  preset: z.enum(agentPresets).optional().meta({
-    description: "A known program; the preset fills in the settings that are not given here.",
-    defaultText: "none",
-  }),
-  command: filledText.optional().meta({
-    description:
-      "The program to start: a name that is found on `PATH`, or a path from `cwd`, else from this file.",
-    defaultText: "the preset's; without one it is required",
-  }),
-  args: z.array(z.string()).optional().meta({ description: "Its arguments.", defaultText: "the preset's" }),
+  preset: optional(
+    z.enum(agentPresets),
+    "A known program; the preset fills in the settings that are not given here.",
+    "none",
+  ),
+  command: optional(
+    filledText,
+    "The program to start: a name that is found on `PATH`, or a path from `cwd`, else from this file.",
+    "the preset's; without one it is required",
+  ),
+  args: optional(z.array(z.string()), "Its arguments.", "the preset's"),
   env: variables.default({}).describe("Environment variables for the program, on top of a small safe set."),
   inheritEnv: variableNames
     .default([])
     .describe(
       "Variables to pass on from your own environment, by name, besides those of the preset; `true` passes on all of them.",
     ),
-  cwd: filledText.optional().meta({
-    description: "Folder that the program works in, relative to the config file.",
-    defaultText: "a fresh one for each trial",
-  }),
-  model: filledText.optional().meta({
-    description: "Model id in the program's own notation.",
-    defaultText: "chosen by the program",
-  }),
-  connect: z.enum(["http", "bridge"]).optional().meta({
-    description: "How it reaches servers: by URL (`http`), or by a command that it starts (`bridge`).",
-    defaultText: "`http` if the program supports it, else `bridge`",
-  }),
-  modelProxy: z
-    .union([z.literal(true), modelProxy])
-    .optional()
-    .meta({
-      description:
-        "Sends its model requests through a proxy of mcpvals, which counts tokens; `true` if the preset supports it.",
-      defaultText: "no proxy",
-    }),
+  cwd: optional(
+    filledText,
+    "Folder that the program works in, relative to the config file.",
+    "a fresh one for each trial",
+  ),
+  model: optional(filledText, "Model id in the program's own notation.", "chosen by the program"),
+  connect: optional(
+    z.enum(["http", "bridge"]),
+    "How it reaches servers: by URL (`http`), or by a command that it starts (`bridge`).",
+    "`http` if the program supports it, else `bridge`",
+  ),
+  modelProxy: optional(
+    z.union([z.literal(true), modelProxy]),
+    "Sends its model requests through a proxy of mcpvals, which counts tokens; `true` if the preset supports it.",
+    "no proxy",
+  ),
 };
 
 type Program = z.output<z.ZodObject<typeof programFields>>;
@@ -159,10 +141,11 @@ function checkProgram({ preset, command, modelProxy: proxy }: Program, context: 
 const acpAgentSchema = closedObject({
   type: z.literal("acp").describe("A program that speaks the Agent Client Protocol."),
   ...programFields,
-  permissions: z.enum(["allow", "allow-mcp", "deny"]).optional().meta({
-    description: "The answer to its permission requests; `allow-mcp` allows only tools of servers.",
-    defaultText: "`allow`; with `cwd`, `allow-mcp`",
-  }),
+  permissions: optional(
+    z.enum(["allow", "allow-mcp", "deny"]),
+    "The answer to its permission requests; `allow-mcp` allows only tools of servers.",
+    "`allow`; with `cwd`, `allow-mcp`",
+  ),
 })
   .superRefine(checkProgram)
   .superRefine(({ preset, connect, model, args }, context) => {
@@ -182,22 +165,22 @@ const acpAgentSchema = closedObject({
 const commandAgentSchema = closedObject({
   type: z.literal("command").describe("A program that is started for each user turn."),
   ...programFields,
-  nextArgs: z.array(z.string()).optional().meta({
-    description: "Arguments of every turn but the first.",
-    defaultText: "`args`; with a preset and without `args`, the preset's",
-  }),
-  stdin: z.boolean().optional().meta({
-    description: "Whether the prompt is written to stdin.",
-    defaultText: "the preset's; without one `false`",
-  }),
-  output: z.enum(commandOutputs).optional().meta({
-    description: "Format of its output.",
-    defaultText: "the preset's; without one `text`",
-  }),
-  configFiles: z.array(z.enum(mcpClients)).optional().meta({
-    description: "Clients whose MCP config files are written into its working folder.",
-    defaultText: "the preset's; without one none",
-  }),
+  nextArgs: optional(
+    z.array(z.string()),
+    "Arguments of every turn but the first.",
+    "`args`; with a preset and without `args`, the preset's",
+  ),
+  stdin: optional(
+    z.boolean(),
+    "Whether the prompt is written to stdin.",
+    "the preset's; without one `false`",
+  ),
+  output: optional(z.enum(commandOutputs), "Format of its output.", "the preset's; without one `text`"),
+  configFiles: optional(
+    z.array(z.enum(mcpClients)),
+    "Clients whose MCP config files are written into its working folder.",
+    "the preset's; without one none",
+  ),
 })
   .superRefine(checkProgram)
   .superRefine(({ preset, model, command = "", args, nextArgs = [], env }, context) => {
@@ -233,17 +216,12 @@ type ParsedCommand = z.output<typeof commandAgentSchema>;
 /** The model that judges. */
 export const judgeSchema = closedObject({
   ...modelFields,
-  passThreshold: z
-    .number()
-    .min(0)
-    .max(1)
-    .optional()
-    .meta({ description: "Lowest score that passes.", defaultText: "the config's `passThreshold`" }),
-}).meta({
-  id: "Judge",
-  title: "Judge",
-  description: "The model that grades workflows, with `llmJudge` or `--llm`.",
-});
+  passThreshold: optional(
+    z.number().min(0).max(1),
+    "Lowest score that passes.",
+    "the config's `passThreshold`",
+  ),
+}).meta(named("Judge", "Judge", "The model that grades workflows, with `llmJudge` or `--llm`."));
 
 /** How to reach a language model. */
 export type ModelSpec = Omit<Parsed<typeof modelAgentSchema>, "type" | "maxSteps" | "system" | "resources">;

@@ -27,6 +27,15 @@ export function optional<S extends z.ZodType>(
   return field.optional().meta({ description, ...(absent === undefined ? {} : { defaultText: absent }) });
 }
 
+/** What the JSON Schema and the reference call a part of a format. */
+export function named(
+  id: string,
+  title: string,
+  description: string,
+): Record<"id" | "title" | "description", string> {
+  return { id, title, description };
+}
+
 /** Text with at least one character that is not white space. */
 export const filledText = z.string().regex(/\S/, { error: "must not be blank" });
 

@@ -2,26 +2,28 @@ import * as z from "zod";
 import { isReporterName, reporterHelp } from "../reporters.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
 import { agentSchema, judgeSchema, namedAgentSchema } from "./agent.ts";
-import { anyJson, anyObject, closedObject, duration, filledText, nameKey } from "./config-fields.ts";
+import {
+  anyJson,
+  anyObject,
+  closedObject,
+  duration,
+  filledText,
+  named,
+  nameKey,
+  optional,
+} from "./config-fields.ts";
 import { lifetimeSchema, mcpMockSchema, mockSchema, serverSchema } from "./server.ts";
 
 const answer = closedObject({
-  message: filledText.optional().meta({
-    description: "Text that the question contains, ignoring case.",
-    defaultText: "any question",
-  }),
-  server: filledText.optional().meta({ description: "The server that asks.", defaultText: "any" }),
+  message: optional(filledText, "Text that the question contains, ignoring case.", "any question"),
+  server: optional(filledText, "The server that asks.", "any"),
   action: z.enum(["accept", "decline", "cancel"]).describe("The user's action."),
-  content: anyObject.optional().describe("The answer; only with `accept`."),
+  content: optional(anyObject, "The answer; only with `accept`."),
 })
   .refine(({ action, content }) => content === undefined || action === "accept", {
     error: 'must not have content, since its action is not "accept"',
   })
-  .meta({
-    id: "ElicitationAnswer",
-    title: "Elicitation answer",
-    description: "An answer to an elicitation request.",
-  });
+  .meta(named("ElicitationAnswer", "Elicitation answer", "An answer to an elicitation request."));
 
 /** Answers to what servers ask of the user. */
 export const elicitationSchema = z.array(answer);
@@ -33,36 +35,31 @@ const expectTools = z.array(filledText);
 
 const workflowStep = closedObject({
   user: filledText.describe("What the user says to the agent."),
-  expectTools: expectTools
-    .optional()
-    .describe(
-      "Tools that must be called; the lists of all steps are joined. Prefer the workflow's `expectTools`, which takes precedence.",
-    ),
-  expectedState: filledText
-    .optional()
-    .describe(
-      "Text that the turn's last message or last tool result must contain, ignoring case; a number at its start or end must be a whole number. The user's text must not contain it, unless the workflow has `expectTools` or a judge.",
-    ),
-  expectedError: filledText
-    .optional()
-    .describe("A tool call in this turn must fail with an error that contains this text."),
+  expectTools: optional(
+    expectTools,
+    "Tools that must be called; the lists of all steps are joined. Prefer the workflow's `expectTools`, which takes precedence.",
+  ),
+  expectedState: optional(
+    filledText,
+    "Text that the turn's last message or last tool result must contain, ignoring case; a number at its start or end must be a whole number. The user's text must not contain it, unless the workflow has `expectTools` or a judge.",
+  ),
+  expectedError: optional(
+    filledText,
+    "A tool call in this turn must fail with an error that contains this text.",
+  ),
 }).meta({ id: "WorkflowStep", title: "Workflow step", description: "One user turn." });
 
 /** An agent's task: user turns and what is expected of them. */
 const workflowSchema = closedObject({
   name: filledText.describe("Unique in the file."),
-  description: z.string().optional().describe("Shown in lists and reports."),
+  description: optional(z.string(), "Shown in lists and reports."),
   steps: z.array(workflowStep).min(1).describe("User turns, in order; at least one."),
-  expectTools: expectTools
-    .optional()
-    .describe(
-      "Tools that must be called in this order, over the whole workflow. An empty list expects nothing.",
-    ),
-  servers: z.array(filledText).min(1).optional().meta({
-    description: "Names of the servers that the agent gets.",
-    defaultText: "all",
-  }),
-  elicitation: elicitationSchema.optional().describe(elicitationDescription),
+  expectTools: optional(
+    expectTools,
+    "Tools that must be called in this order, over the whole workflow. An empty list expects nothing.",
+  ),
+  servers: optional(z.array(filledText).min(1), "Names of the servers that the agent gets.", "all"),
+  elicitation: optional(elicitationSchema, elicitationDescription),
 }).meta({
   id: "Workflow",
   title: "Workflow",
@@ -72,51 +69,29 @@ const workflowSchema = closedObject({
 
 const toolTest = closedObject({
   name: filledText.describe("The tool to call."),
-  description: z
-    .string()
-    .optional()
-    .meta({ description: "Title of the test.", defaultText: "the tool's name" }),
-  server: filledText.optional().meta({
-    description: "Server to call it on.",
-    defaultText: "the suite's, else the one that offers the tool",
-  }),
+  description: optional(z.string(), "Title of the test.", "the tool's name"),
+  server: optional(filledText, "Server to call it on.", "the suite's, else the one that offers the tool"),
   args: anyObject.default({}).describe("Arguments of the call."),
-  expectedResult: anyJson.optional().meta({
-    description: "What the result must be or contain: any JSON value.",
-    defaultText: "any result that is not an error",
-  }),
-  expectedError: filledText.optional().describe("The call must fail with an error that contains this text."),
-  maxLatency: duration.optional().describe("Longest time for the answer."),
+  expectedResult: optional(
+    anyJson,
+    "What the result must be or contain: any JSON value.",
+    "any result that is not an error",
+  ),
+  expectedError: optional(filledText, "The call must fail with an error that contains this text."),
+  maxLatency: optional(duration, "Longest time for the answer."),
   retries: z.int().min(0).max(5).default(0).describe("Further attempts after a failed one."),
-  timeout: duration.optional().meta({
-    description: "Time limit of the call.",
-    defaultText: "the suite's `timeout`",
-  }),
-}).meta({
-  id: "ToolTest",
-  title: "Tool test",
-  description: "One direct call of one tool, without an agent.",
-});
+  timeout: optional(duration, "Time limit of the call.", "the suite's `timeout`"),
+}).meta(named("ToolTest", "Tool test", "One direct call of one tool, without an agent."));
 
 /** Direct calls of tools. */
 const suiteSchema = closedObject({
   name: filledText.describe("Unique in the file."),
-  description: z.string().optional().describe("For readers of the file."),
+  description: optional(z.string(), "For readers of the file."),
   tests: z.array(toolTest).min(1).describe("At least one."),
   parallel: z.boolean().default(false).describe("Whether the tests may run at the same time."),
-  timeout: duration.optional().meta({
-    description: "Time limit of each call in this suite.",
-    defaultText: "`timeout`",
-  }),
-  server: filledText.optional().meta({
-    description: "Server to call, for tests that name none.",
-    defaultText: "the one that offers the tool",
-  }),
-}).meta({
-  id: "ToolHealthSuite",
-  title: "Tool health suite",
-  description: "Tool tests that belong together.",
-});
+  timeout: optional(duration, "Time limit of each call in this suite.", "`timeout`"),
+  server: optional(filledText, "Server to call, for tests that name none.", "the one that offers the tool"),
+}).meta(named("ToolHealthSuite", "Tool health suite", "Tool tests that belong together."));
 
 const limits = closedObject({
   trial: duration.prefault("5m").describe("A whole trial, from starting its servers to its last check."),
@@ -129,68 +104,60 @@ const reporter = z.string().refine(isReporter, {
 
 /** A set of servers that is merged over those of the file. */
 const variantSchema = closedObject({
-  servers: anyObject
-    .optional()
-    .describe(
-      "Merged over the servers by name: maps are merged, lists replaced, `null` removes, `inherit: false` starts empty.",
-    ),
-  mcp_servers: anyObject.optional().describe("Another spelling of `servers`."),
-}).meta({
-  id: "Variant",
-  title: "Variant",
-  description: "A set of servers that every task runs with.",
-});
+  servers: optional(
+    anyObject,
+    "Merged over the servers by name: maps are merged, lists replaced, `null` removes, `inherit: false` starts empty.",
+  ),
+  mcp_servers: optional(anyObject, "Another spelling of `servers`."),
+}).meta(named("Variant", "Variant", "A set of servers that every task runs with."));
 
 /** Fields of everything that has servers and variants. */
 export const serverTableFields = {
-  mcp_servers: anyObject
-    .optional()
-    .describe(
-      "Another spelling of `servers`, as other tools use: `type` for `transport`, `workingDir`, `startup_timeout_ms`, `capture_stderr`; its servers are `required` unless they say otherwise.",
-    ),
-  mocks: z
-    .record(nameKey, mockSchema)
-    .optional()
-    .describe("Mocks by the names of servers; each replaces the server of its name."),
-  mcp_mocks: z.array(mcpMockSchema).optional().describe("Another spelling of `mocks`, as other tools use."),
-  serverLifetime: lifetimeSchema.optional().meta({
-    description: "Lifetime of servers that set none.",
-    defaultText: "`per_trial`; for servers with a URL `per_run`",
-  }),
-  mcp_server_lifetime: lifetimeSchema.optional().describe("Another spelling of `serverLifetime`."),
-  variants: z
-    .record(nameKey, variantSchema)
-    .optional()
-    .describe(
-      "Sets of servers by name, merged over the servers of the file. Every task runs with each of them, and not with the base servers alone.",
-    ),
-  seed: z.int().min(0).optional().meta({
-    description: "Seed of the random numbers of faults.",
-    defaultText: "`0`",
-  }),
+  mcp_servers: optional(
+    anyObject,
+    "Another spelling of `servers`, as other tools use: `type` for `transport`, `workingDir`, `startup_timeout_ms`, `capture_stderr`; its servers are `required` unless they say otherwise.",
+  ),
+  mocks: optional(
+    z.record(nameKey, mockSchema),
+    "Mocks by the names of servers; each replaces the server of its name.",
+  ),
+  mcp_mocks: optional(z.array(mcpMockSchema), "Another spelling of `mocks`, as other tools use."),
+  serverLifetime: optional(
+    lifetimeSchema,
+    "Lifetime of servers that set none.",
+    "`per_trial`; for servers with a URL `per_run`",
+  ),
+  mcp_server_lifetime: optional(lifetimeSchema, "Another spelling of `serverLifetime`."),
+  variants: optional(
+    z.record(nameKey, variantSchema),
+    "Sets of servers by name, merged over the servers of the file. Every task runs with each of them, and not with the base servers alone.",
+  ),
+  seed: optional(z.int().min(0), "Seed of the random numbers of faults.", "`0`"),
 };
 
 /** The config format: the one source of its types, its validation, its JSON Schema and its reference page. */
 export const configSchema = closedObject({
-  $schema: z.string().optional().describe("Address of the JSON Schema, for editors."),
-  name: filledText.optional().meta({
-    description: "Name of the evaluation, for reports.",
-    defaultText: "the name of the folder that holds the file",
-  }),
-  description: z.string().optional().describe("For readers of the file."),
-  server: serverSchema
-    .optional()
-    .describe('The only server under test; its name is "default". Not together with `servers`.'),
-  servers: z
-    .record(nameKey, serverSchema)
-    .optional()
-    .describe("The servers under test, by name. Not together with `server`."),
+  $schema: optional(z.string(), "Address of the JSON Schema, for editors."),
+  name: optional(
+    filledText,
+    "Name of the evaluation, for reports.",
+    "the name of the folder that holds the file",
+  ),
+  description: optional(z.string(), "For readers of the file."),
+  server: optional(
+    serverSchema,
+    'The only server under test; its name is "default". Not together with `servers`.',
+  ),
+  servers: optional(
+    z.record(nameKey, serverSchema),
+    "The servers under test, by name. Not together with `server`.",
+  ),
   ...serverTableFields,
-  agent: agentSchema.optional().meta({
-    description:
-      "The agent that runs: a name from `agents`, a model id, an agent, or the name of a preset (`gemini`).",
-    defaultText: "all in `agents`; without any, `anthropic/claude-sonnet-4-5`, named claude",
-  }),
+  agent: optional(
+    agentSchema,
+    "The agent that runs: a name from `agents`, a model id, an agent, or the name of a preset (`gemini`).",
+    "all in `agents`; without any, `anthropic/claude-sonnet-4-5`, named claude",
+  ),
   agents: z
     .record(nameKey, namedAgentSchema)
     .default({})
@@ -212,32 +179,29 @@ export const configSchema = closedObject({
     .describe(
       "Variables of your own environment that the steps of `tasks` get, by name; `true` passes on all of them. Without it they get only what programs need to start.",
     ),
-  extensions: extensionTableSchema.optional().meta({
-    description: "Extensions by the names that `tasks` use, and settings for all of them.",
-    defaultText: "only those that tasks import",
-  }),
+  extensions: optional(
+    extensionTableSchema,
+    "Extensions by the names that `tasks` use, and settings for all of them.",
+    "only those that tasks import",
+  ),
   llmJudge: z
     .boolean()
     .default(false)
     .describe("Whether a model also judges every workflow; `--llm` does the same."),
-  openaiKey: z.string().optional().meta({
-    description: "Key for a judge from OpenAI.",
-    defaultText: "the variable `OPENAI_API_KEY`",
-  }),
+  openaiKey: optional(z.string(), "Key for a judge from OpenAI.", "the variable `OPENAI_API_KEY`"),
   judgeModel: filledText
     .default("gpt-4o")
     .describe("Model of the judge: one of OpenAI's, or `PROVIDER/MODEL`. `judge` takes precedence."),
   passThreshold: z.number().min(0).max(1).default(0.8).describe("Lowest score of the judge that passes."),
-  judge: judgeSchema
-    .optional()
-    .describe("All settings of the judge. It is used only with `llmJudge` or `--llm`."),
+  judge: optional(judgeSchema, "All settings of the judge. It is used only with `llmJudge` or `--llm`."),
   timeout: duration.prefault("30s").describe("Limit of each tool call, and of each server's start."),
   limits: limits.prefault({}).describe("Time limits of trials and model calls."),
   trials: z.int().min(1).max(10_000).default(1).describe("Attempts of each task, by each agent."),
-  concurrency: z.int().min(1).max(1024).optional().meta({
-    description: "Trials at once.",
-    defaultText: "one after the other, except suites that are `parallel`",
-  }),
+  concurrency: optional(
+    z.int().min(1).max(1024),
+    "Trials at once.",
+    "one after the other, except suites that are `parallel`",
+  ),
   reporters: z
     .array(reporter)
     .default(["console"])

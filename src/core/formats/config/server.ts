@@ -25,6 +25,8 @@ import {
   duration,
   filledText,
   httpUrl,
+  named,
+  optional,
   type Parsed,
   patternText,
   variableNames,
@@ -45,31 +47,31 @@ const bothSpellings = { error: "must not have a key in two spellings" };
 const patterns = z.record(filledText, patternText);
 
 const writtenResponse = closedObject({
-  match: anyObject.optional().describe("The arguments must be exactly these."),
-  matchSchema: anyObject.optional().describe("A JSON Schema that the arguments must match."),
-  match_schema: anyObject.optional().describe("The same as `matchSchema`."),
-  matchRegex: patterns
-    .optional()
-    .describe("Regular expressions (RE2) by argument; each must match a part of the value."),
-  match_regex: patterns.optional().describe("The same as `matchRegex`."),
-  when: anyObject.optional().describe("Values that the state must have."),
-  set: anyObject.optional().describe("Values that the state gets."),
-  latency: duration.optional().describe("How long the answer takes."),
-  return: anyJson
-    .optional()
-    .describe("The result: a text, or any other JSON value, which is also the structured content."),
-  error: z.string().optional().describe("The call fails with this text (`isError`)."),
-  protocolError: closedObject({
-    code: z.int().describe("Its code."),
-    message: z.string().describe("Message of the error."),
-  })
-    .optional()
-    .describe("The answer is this JSON-RPC error."),
-  malformed: z
-    .string()
-    .optional()
-    .describe("This text replaces the whole message; `{id}` is the request's id."),
-  silence: z.literal(true).optional().describe("There is no answer."),
+  match: optional(anyObject, "The arguments must be exactly these."),
+  matchSchema: optional(anyObject, "A JSON Schema that the arguments must match."),
+  match_schema: optional(anyObject, "The same as `matchSchema`."),
+  matchRegex: optional(
+    patterns,
+    "Regular expressions (RE2) by argument; each must match a part of the value.",
+  ),
+  match_regex: optional(patterns, "The same as `matchRegex`."),
+  when: optional(anyObject, "Values that the state must have."),
+  set: optional(anyObject, "Values that the state gets."),
+  latency: optional(duration, "How long the answer takes."),
+  return: optional(
+    anyJson,
+    "The result: a text, or any other JSON value, which is also the structured content.",
+  ),
+  error: optional(z.string(), "The call fails with this text (`isError`)."),
+  protocolError: optional(
+    closedObject({
+      code: z.int().describe("Its code."),
+      message: z.string().describe("Message of the error."),
+    }),
+    "The answer is this JSON-RPC error.",
+  ),
+  malformed: optional(z.string(), "This text replaces the whole message; `{id}` is the request's id."),
+  silence: optional(z.literal(true), "There is no answer."),
 })
   .refine((value) => answers.filter((key) => key in value).length === 1, {
     error: `must have exactly one of ${answers.join(", ")}`,
@@ -122,14 +124,11 @@ function objectSchema(schema: JsonObject = {}): JsonObject {
 }
 
 const mockToolSchema = closedObject({
-  description: z.string().optional().describe("Its description."),
-  inputSchema: toolSchema.optional().meta({
-    description: "JSON Schema of its arguments.",
-    defaultText: "any object",
-  }),
-  input_schema: toolSchema.optional().describe("The same as `inputSchema`."),
-  outputSchema: toolSchema.optional().describe("JSON Schema of its structured results."),
-  output_schema: toolSchema.optional().describe("The same as `outputSchema`."),
+  description: optional(z.string(), "Its description."),
+  inputSchema: optional(toolSchema, "JSON Schema of its arguments.", "any object"),
+  input_schema: optional(toolSchema, "The same as `inputSchema`."),
+  outputSchema: optional(toolSchema, "JSON Schema of its structured results."),
+  output_schema: optional(toolSchema, "The same as `outputSchema`."),
   responses: z
     .array(response)
     .min(1)
@@ -149,9 +148,9 @@ const mockToolSchema = closedObject({
 
 const mockResource = closedObject({
   uri: filledText.describe("Its address."),
-  name: filledText.optional().meta({ description: "Its name.", defaultText: "its address" }),
-  description: z.string().optional().describe("Its description."),
-  mimeType: filledText.optional().describe("Its type."),
+  name: optional(filledText, "Its name.", "its address"),
+  description: optional(z.string(), "Its description."),
+  mimeType: optional(filledText, "Its type."),
   text: z.string().describe("Its content."),
 })
   .transform((resource) => ({ ...resource, name: resource.name ?? resource.uri }))
@@ -160,7 +159,7 @@ const mockResource = closedObject({
 const mockArgument = closedObject({
   name: filledText.describe("Its name."),
   required: z.boolean().default(false).describe("Whether it is required."),
-  description: z.string().optional().describe("Its description."),
+  description: optional(z.string(), "Its description."),
 }).meta({ id: "MockArgument", title: "Mock argument", description: "An argument of a prompt." });
 
 const mockMessage = closedObject({
@@ -170,7 +169,7 @@ const mockMessage = closedObject({
 
 const mockPrompt = closedObject({
   name: filledText.describe("Its name."),
-  description: z.string().optional().describe("Its description."),
+  description: optional(z.string(), "Its description."),
   arguments: z.array(mockArgument).default([]).describe("Its arguments."),
   messages: z.array(mockMessage).min(1).describe("Its messages."),
 }).meta({ id: "MockPrompt", title: "Mock prompt", description: "A prompt with fixed messages." });
@@ -179,7 +178,7 @@ const mockTools = z.record(filledText, mockToolSchema);
 
 /** What a mock offers and answers. */
 export const mockSchema = closedObject({
-  instructions: z.string().optional().describe("The server's instructions."),
+  instructions: optional(z.string(), "The server's instructions."),
   tools: mockTools.default({}).describe("Its tools, by name."),
   resources: z.array(mockResource).prefault([]).describe("Its resources."),
   prompts: z.array(mockPrompt).default([]).describe("Its prompts."),
@@ -196,12 +195,11 @@ export const mockSchema = closedObject({
 /** A mock in the spelling of others: a list, each with its server's name. */
 export const mcpMockSchema = closedObject({
   name: filledText.describe("Name of the server that it replaces."),
-  fixtures: filledText
-    .optional()
-    .describe(
-      "Folder with JSON files, relative to this file: each contains `tools`, or is the tool with the file's name. `tools` takes precedence.",
-    ),
-  tools: mockTools.optional().describe("Its tools, by name."),
+  fixtures: optional(
+    filledText,
+    "Folder with JSON files, relative to this file: each contains `tools`, or is the tool with the file's name. `tools` takes precedence.",
+  ),
+  tools: optional(mockTools, "Its tools, by name."),
 })
   .refine(({ fixtures, tools = {} }) => fixtures !== undefined || Object.keys(tools).length > 0, {
     error: "must have tools or fixtures",
@@ -287,16 +285,10 @@ const rateLimit = closedObject({
   .meta({ id: "RateLimit", title: "Rate limit", description: "Limits the rate of requests; others wait." });
 
 const faultTarget = {
-  tool: filledText.optional().meta({
-    description: "Name or glob of the affected tools; only for `tools/call`.",
-    defaultText: "any",
-  }),
+  tool: optional(filledText, "Name or glob of the affected tools; only for `tools/call`.", "any"),
   method: filledText.default("tools/call").describe("The affected method."),
   probability: z.number().min(0).max(1).default(1).describe("0: never, 1: always."),
-  times: z.int().min(1).optional().meta({
-    description: "Maximum number of times in one trial.",
-    defaultText: "no limit",
-  }),
+  times: optional(z.int().min(1), "Maximum number of times in one trial.", "no limit"),
 };
 
 const delayFault = closedObject({
@@ -315,10 +307,8 @@ const dropFault = closedObject({
 const errorFault = closedObject({
   kind: z.literal("error").describe("mcpvals answers with a JSON-RPC error."),
   ...faultTarget,
-  code: z.int().optional().meta({ description: "Code of the error.", defaultText: "-32603" }),
-  message: filledText
-    .optional()
-    .meta({ description: "Message of the error.", defaultText: "a default message" }),
+  code: optional(z.int(), "Code of the error.", "-32603"),
+  message: optional(filledText, "Message of the error.", "a default message"),
 }).meta({ id: "ErrorFault", title: "Error", description: "Answers with an error." });
 
 const truncateFault = closedObject({
@@ -337,11 +327,7 @@ const fault = z
   .refine(({ tool, method }) => tool === undefined || method === "tools/call", {
     error: 'must not have tool, since its method is not "tools/call"',
   })
-  .meta({
-    id: "Fault",
-    title: "Fault",
-    description: "An injected fault; `kind` is its type.",
-  });
+  .meta(named("Fault", "Fault", "An injected fault; `kind` is its type."));
 
 const protocol = z
   .enum(["auto", "legacy", "modern"])
@@ -352,43 +338,34 @@ const toolNames = z.array(filledText).transform((names) => (names.includes("*") 
 
 /** What every kind of server may have, beside how it is reached. */
 const sharedServerFields = {
-  startupTimeout: duration.optional().meta({
-    description: "Time limit of `initialize` and `tools/list` together.",
-    defaultText: "`timeout`",
-  }),
+  startupTimeout: optional(duration, "Time limit of `initialize` and `tools/list` together.", "`timeout`"),
   maxMessageBytes: z
     .int()
     .min(1)
     .default(10 * 1024 * 1024)
     .describe("Largest single message accepted from the server, in bytes."),
-  lifetime: lifetimeSchema.optional().meta({
-    description:
-      "How long one server process is used: for one trial, for all trials of a task with one agent, or for the run. `per_benchmark` is another name of `per_run`.",
-    defaultText: "`serverLifetime`; else `per_trial`, for servers with a URL `per_run`",
-  }),
-  required: z.boolean().optional().meta({
-    description:
-      "If it cannot start: `true`: nothing runs; `false`: trials run without it; not set: the trial is an error.",
-    defaultText: "neither",
-  }),
-  tools: toolNames.optional().meta({
-    description: "Tools that agents see and may call, by name or glob (`*`).",
-    defaultText: "all",
-  }),
-  rateLimit: rateLimit.optional().describe("Maximum number of requests of agents in a period; others wait."),
-  faults: z
-    .array(fault)
-    .optional()
-    .describe("Faults that are injected between agents and this server. Steps are not affected."),
-  protocol: protocol.optional().meta({
-    description:
-      "`legacy`: starts with `initialize`; `modern`: protocol 2026-07-28; `auto`: `legacy`, or `modern` if the server refuses that.",
-    defaultText: "`auto`",
-  }),
-  captureStderr: z.boolean().optional().meta({
-    description: "Whether what a program writes to stderr is recorded.",
-    defaultText: "`true`",
-  }),
+  lifetime: optional(
+    lifetimeSchema,
+    "How long one server process is used: for one trial, for all trials of a task with one agent, or for the run. `per_benchmark` is another name of `per_run`.",
+    "`serverLifetime`; else `per_trial`, for servers with a URL `per_run`",
+  ),
+  required: optional(
+    z.boolean(),
+    "If it cannot start: `true`: nothing runs; `false`: trials run without it; not set: the trial is an error.",
+    "neither",
+  ),
+  tools: optional(toolNames, "Tools that agents see and may call, by name or glob (`*`).", "all"),
+  rateLimit: optional(rateLimit, "Maximum number of requests of agents in a period; others wait."),
+  faults: optional(
+    z.array(fault),
+    "Faults that are injected between agents and this server. Steps are not affected.",
+  ),
+  protocol: optional(
+    protocol,
+    "`legacy`: starts with `initialize`; `modern`: protocol 2026-07-28; `auto`: `legacy`, or `modern` if the server refuses that.",
+    "`auto`",
+  ),
+  captureStderr: optional(z.boolean(), "Whether what a program writes to stderr is recorded.", "`true`"),
 };
 
 const bearer = closedObject({
@@ -402,11 +379,12 @@ const clientCredentials = closedObject({
   type: z.literal("client-credentials").describe("OAuth 2.1 client credentials."),
   clientId: filledText.describe("The client id."),
   clientSecret: filledText.describe("The client secret; use `${VAR}` to keep it out of the file."),
-  scope: filledText.optional().meta({ description: "The requested scopes.", defaultText: "none" }),
-  issuer: httpUrl.optional().meta({
-    description: "The only authorization server that gets the secret.",
-    defaultText: "none; then no token is requested",
-  }),
+  scope: optional(filledText, "The requested scopes.", "none"),
+  issuer: optional(
+    httpUrl,
+    "The only authorization server that gets the secret.",
+    "none; then no token is requested",
+  ),
 })
   .transform(({ type: kind, ...client }) => ({ kind, ...client }))
   .meta({
@@ -420,12 +398,13 @@ const storedTokens = closedObject({
   file: filledText.describe(
     "JSON file with `access_token` and `refresh_token`, relative to this one; new tokens are written back.",
   ),
-  clientId: filledText.optional().describe("The client id, for refreshing."),
-  clientSecret: filledText.optional().describe("The client secret, for refreshing."),
-  issuer: httpUrl.optional().meta({
-    description: "The only authorization server that gets the refresh token.",
-    defaultText: "the file's `issuer`, or none",
-  }),
+  clientId: optional(filledText, "The client id, for refreshing."),
+  clientSecret: optional(filledText, "The client secret, for refreshing."),
+  issuer: optional(
+    httpUrl,
+    "The only authorization server that gets the refresh token.",
+    "the file's `issuer`, or none",
+  ),
 })
   .transform(({ type: kind, ...client }) => ({ kind, ...client }))
   .meta({ id: "StoredAuth", title: "Stored tokens", description: "Tokens in a file." });
@@ -433,7 +412,7 @@ const storedTokens = closedObject({
 const authSchema = z
   .discriminatedUnion("type", [bearer, clientCredentials, storedTokens])
   .meta({ id: "Auth", title: "Auth", description: "Authentication; `type` is the method." });
-const auth = authSchema.optional().meta({ description: "Authentication.", defaultText: "none" });
+const auth = optional(authSchema, "Authentication.", "none");
 
 const headers = z
   .record(filledText, z.string())
@@ -447,19 +426,21 @@ const stdioServer = closedObject({
   ),
   args: z.array(z.string()).default([]).describe("Its arguments."),
   env: variables.default({}).describe("Environment variables for the program, on top of a small safe set."),
-  cwd: filledText.optional().meta({
-    description: "Folder that the program starts in, relative to the config file.",
-    defaultText: "the config file's folder",
-  }),
+  cwd: optional(
+    filledText,
+    "Folder that the program starts in, relative to the config file.",
+    "the config file's folder",
+  ),
   inheritEnv: variableNames
     .default([])
     .describe(
       "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).",
     ),
-  sandbox: sandboxSchema.optional().meta({
-    description: "The sandbox of the program. Its other settings may also be given here.",
-    defaultText: "`none`",
-  }),
+  sandbox: optional(
+    sandboxSchema,
+    "The sandbox of the program. Its other settings may also be given here.",
+    "`none`",
+  ),
   ...sandboxLimits(),
   ...sharedServerFields,
 })
@@ -484,9 +465,9 @@ const sseServer = closedObject({
   url: httpUrl.describe("The address of the event stream."),
   headers,
   auth,
-  reconnect: z.boolean().optional().describe("Accepted for older configs; has no effect."),
-  reconnectInterval: duration.optional().describe("Accepted for older configs; has no effect."),
-  maxReconnectAttempts: z.int().min(0).optional().describe("Accepted for older configs; has no effect."),
+  reconnect: optional(z.boolean(), "Accepted for older configs; has no effect."),
+  reconnectInterval: optional(duration, "Accepted for older configs; has no effect."),
+  maxReconnectAttempts: optional(z.int().min(0), "Accepted for older configs; has no effect."),
   ...sharedServerFields,
 }).meta({
   id: "SseServer",

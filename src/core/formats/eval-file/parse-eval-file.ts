@@ -5,7 +5,9 @@ import {
   closedObject,
   filledText,
   goDuration,
+  named,
   nameKey,
+  optional,
   patternText,
   texts,
   variableNames,
@@ -51,8 +53,8 @@ function neededUnless(key: string, types: readonly string[]): object {
 
 const agentRef = closedObject({
   type: z.enum(agentTypes).describe("`file`, or a built-in agent."),
-  path: z.string().optional().describe("The agent's file, relative to this file; for `type: file`."),
-  model: z.string().optional().describe("`PROVIDER:MODEL`; for `builtin.llm-agent`."),
+  path: optional(z.string(), "The agent's file, relative to this file; for `type: file`."),
+  model: optional(z.string(), "`PROVIDER:MODEL`; for `builtin.llm-agent`."),
 }).meta({
   id: "AgentRef",
   title: "Agent",
@@ -67,15 +69,16 @@ const agentRef = closedObject({
 });
 
 const judge = closedObject({
-  ref: agentRef.optional().describe("The model that judges, as an agent."),
-  env: closedObject({
-    baseUrlKey: filledText.describe("Variable with the base URL of the provider's API."),
-    apiKeyKey: filledText.describe("Variable with the API key."),
-    modelNameKey: filledText.describe("Variable with the model: `PROVIDER:MODEL`, or one of OpenAI's."),
-  })
-    .optional()
-    .describe("Names of environment variables with the judge's model; the older form of `ref`."),
-  passThreshold: z.number().min(0).max(1).optional().describe("Lowest score that passes."),
+  ref: optional(agentRef, "The model that judges, as an agent."),
+  env: optional(
+    closedObject({
+      baseUrlKey: filledText.describe("Variable with the base URL of the provider's API."),
+      apiKeyKey: filledText.describe("Variable with the API key."),
+      modelNameKey: filledText.describe("Variable with the model: `PROVIDER:MODEL`, or one of OpenAI's."),
+    }),
+    "Names of environment variables with the judge's model; the older form of `ref`.",
+  ),
+  passThreshold: optional(z.number().min(0).max(1), "Lowest score that passes."),
 }).meta({
   id: "Judge",
   title: "Judge",
@@ -86,7 +89,7 @@ const judge = closedObject({
 const source = closedObject({
   repo: filledText.describe("Address of a git repository."),
   ref: filledText.describe("Branch, tag or commit."),
-  serverMapping: texts.optional().describe("Names of its servers, by the names that its tasks use."),
+  serverMapping: optional(texts, "Names of its servers, by the names that its tasks use."),
 }).meta({
   id: "Source",
   title: "Source",
@@ -97,8 +100,8 @@ const server = filledText.describe("Name of the server.");
 
 const toolPattern = closedObject({
   server,
-  tool: z.string().optional().describe("Name of the tool."),
-  toolPattern: patternText.optional().describe("Regular expression (RE2) found in the name."),
+  tool: optional(z.string(), "Name of the tool."),
+  toolPattern: optional(patternText, "Regular expression (RE2) found in the name."),
 }).meta({
   id: "ToolPattern",
   title: "Tool calls",
@@ -107,23 +110,15 @@ const toolPattern = closedObject({
 
 const resourcePattern = closedObject({
   server,
-  uri: z.string().optional().describe("URI of the resource."),
-  uriPattern: patternText.optional().describe("Regular expression (RE2) found in the URI."),
-}).meta({
-  id: "ResourcePattern",
-  title: "Reads of resources",
-  description: "Matches reads; without URI and pattern, any.",
-});
+  uri: optional(z.string(), "URI of the resource."),
+  uriPattern: optional(patternText, "Regular expression (RE2) found in the URI."),
+}).meta(named("ResourcePattern", "Reads of resources", "Matches reads; without URI and pattern, any."));
 
 const promptPattern = closedObject({
   server,
-  prompt: z.string().optional().describe("Name of the prompt."),
-  promptPattern: patternText.optional().describe("Regular expression (RE2) found in the name."),
-}).meta({
-  id: "PromptPattern",
-  title: "Prompts",
-  description: "Matches prompts; without name and pattern, any.",
-});
+  prompt: optional(z.string(), "Name of the prompt."),
+  promptPattern: optional(patternText, "Regular expression (RE2) found in the name."),
+}).meta(named("PromptPattern", "Prompts", "Matches prompts; without name and pattern, any."));
 
 const orderedCall = closedObject({
   type: z.enum(["tool", "resource", "prompt"]).describe("The kind of call."),
@@ -132,10 +127,11 @@ const orderedCall = closedObject({
 }).meta({ id: "OrderedCall", title: "Call", description: "One call, by its exact name." });
 
 const skillPattern = closedObject({
-  skill: z.string().optional().describe("Name of the skill."),
-  skillPattern: patternText
-    .optional()
-    .describe("Regular expression (RE2) that must match in the arguments of the load."),
+  skill: optional(z.string(), "Name of the skill."),
+  skillPattern: optional(
+    patternText,
+    "Regular expression (RE2) that must match in the arguments of the load.",
+  ),
 }).meta({
   id: "SkillPattern",
   title: "Skill",
@@ -162,43 +158,42 @@ const skills = closedObject({
 const calls = z.int().min(0).optional();
 
 const assertions = closedObject({
-  toolsUsed: z.array(toolPattern).optional().describe("Every entry matches a successful call."),
-  requireAny: z.array(toolPattern).optional().describe("At least one entry matches a successful call."),
-  toolsNotUsed: z.array(toolPattern).optional().describe("No entry matches any call, not even a failed one."),
+  toolsUsed: optional(z.array(toolPattern), "Every entry matches a successful call."),
+  requireAny: optional(z.array(toolPattern), "At least one entry matches a successful call."),
+  toolsNotUsed: optional(z.array(toolPattern), "No entry matches any call, not even a failed one."),
   minToolCalls: calls.describe("Minimum number of successful tool calls, over all servers."),
   maxToolCalls: calls.describe("Maximum number of tool calls, over all servers."),
-  resourcesRead: z.array(resourcePattern).optional().describe("Every entry matches a successful read."),
-  resourcesNotRead: z.array(resourcePattern).optional().describe("No entry matches any read."),
-  promptsUsed: z.array(promptPattern).optional().describe("Every entry matches a prompt that the agent got."),
-  promptsNotUsed: z.array(promptPattern).optional().describe("No entry matches a prompt that the agent got."),
-  callOrder: z
-    .array(orderedCall)
-    .optional()
-    .describe("These calls succeeded in this order; others may come in between."),
-  noDuplicateCalls: z.boolean().optional().describe("No tool was called twice with equal arguments."),
-  skillsLoaded: z
-    .array(skillPattern)
-    .optional()
-    .describe("Every entry matches a skill that the agent loaded. Needs `skills`."),
-  skillsNotLoaded: z
-    .array(skillPattern)
-    .optional()
-    .describe("No entry matches a skill that the agent loaded. Needs `skills`."),
+  resourcesRead: optional(z.array(resourcePattern), "Every entry matches a successful read."),
+  resourcesNotRead: optional(z.array(resourcePattern), "No entry matches any read."),
+  promptsUsed: optional(z.array(promptPattern), "Every entry matches a prompt that the agent got."),
+  promptsNotUsed: optional(z.array(promptPattern), "No entry matches a prompt that the agent got."),
+  callOrder: optional(
+    z.array(orderedCall),
+    "These calls succeeded in this order; others may come in between.",
+  ),
+  noDuplicateCalls: optional(z.boolean(), "No tool was called twice with equal arguments."),
+  skillsLoaded: optional(
+    z.array(skillPattern),
+    "Every entry matches a skill that the agent loaded. Needs `skills`.",
+  ),
+  skillsNotLoaded: optional(
+    z.array(skillPattern),
+    "No entry matches a skill that the agent loaded. Needs `skills`.",
+  ),
 }).meta({ id: "Assertions", title: "Assertions", description: "Assertions about the agent's calls." });
 
 const taskSet = closedObject({
-  path: filledText.optional().describe("One task file, relative to this file."),
-  glob: filledText
-    .optional()
-    .describe("Task files, relative to this file; files of other kinds are ignored."),
+  path: optional(filledText, "One task file, relative to this file."),
+  glob: optional(filledText, "Task files, relative to this file; files of other kinds are ignored."),
   source: z
     .string()
     .optional()
     .meta({ description: "Name of one of the `sources`. Refused: sources are never fetched.", maxLength: 0 }),
-  labelSelector: texts.optional().describe("Labels that a task must all have."),
-  assertions: assertions
-    .optional()
-    .describe("Assertions about the agent's calls, in addition to the tasks' own steps."),
+  labelSelector: optional(texts, "Labels that a task must all have."),
+  assertions: optional(
+    assertions,
+    "Assertions about the agent's calls, in addition to the tasks' own steps.",
+  ),
 }).meta({
   id: "TaskSet",
   title: "Task set",
@@ -207,35 +202,35 @@ const taskSet = closedObject({
 });
 
 const config = closedObject({
-  agent: agentRef.optional().describe("The agent."),
-  agentFile: z.string().optional().describe("Older form of `agent: {type: file, path: …}`."),
-  agents: z
-    .record(nameKey, namedAgentSchema)
-    .optional()
-    .describe("Agents by name, as in a config: an agent, or a model id. All of them run."),
-  mcpConfigFile: z
-    .string()
-    .optional()
-    .describe("File with `mcpServers`, as MCP clients use, relative to this file."),
-  servers: z
-    .record(nameKey, serverSchema)
-    .optional()
-    .describe("Servers by name, as in a config; they take precedence over those of `mcpConfigFile`."),
+  agent: optional(agentRef, "The agent."),
+  agentFile: optional(z.string(), "Older form of `agent: {type: file, path: …}`."),
+  agents: optional(
+    z.record(nameKey, namedAgentSchema),
+    "Agents by name, as in a config: an agent, or a model id. All of them run.",
+  ),
+  mcpConfigFile: optional(z.string(), "File with `mcpServers`, as MCP clients use, relative to this file."),
+  servers: optional(
+    z.record(nameKey, serverSchema),
+    "Servers by name, as in a config; they take precedence over those of `mcpConfigFile`.",
+  ),
   ...serverTableFields,
-  inheritEnv: variableNames
-    .optional()
-    .describe("Environment variables that the tasks' processes get, by name; `true`: all."),
+  inheritEnv: optional(
+    variableNames,
+    "Environment variables that the tasks' processes get, by name; `true`: all.",
+  ),
   llmJudge: judge.optional(),
-  extensions: extensionTableSchema
-    .optional()
-    .describe("Extensions by the names that tasks use, and settings for all of them."),
-  sources: z.record(nameKey, source).optional().describe("Repositories of tasks, by name."),
+  extensions: optional(
+    extensionTableSchema,
+    "Extensions by the names that tasks use, and settings for all of them.",
+  ),
+  sources: optional(z.record(nameKey, source), "Repositories of tasks, by name."),
   skills: skills.optional(),
-  defaultTaskLimits: closedObject({ timeout: goDuration.optional(), cleanupTimeout: goDuration.optional() })
-    .optional()
-    .describe("Time limits of tasks that set none."),
-  runs: z.int().min(1).max(10_000).optional().describe("Attempts of each task, by each agent."),
-  parallel: z.int().min(1).max(1024).optional().describe("Trials at once, of tasks that are `parallel`."),
+  defaultTaskLimits: optional(
+    closedObject({ timeout: goDuration.optional(), cleanupTimeout: goDuration.optional() }),
+    "Time limits of tasks that set none.",
+  ),
+  runs: optional(z.int().min(1).max(10_000), "Attempts of each task, by each agent."),
+  parallel: optional(z.int().min(1).max(1024), "Trials at once, of tasks that are `parallel`."),
   taskSets: z.array(taskSet).optional().meta({ description: "Which tasks run.", minItems: 1 }),
 }).meta({
   id: "EvalConfig",
@@ -246,15 +241,15 @@ const config = closedObject({
 
 /** The eval format: the one source of its validation and its JSON Schema. */
 export const evalSchema = closedObject({
-  $schema: z.string().optional().describe("Address of the JSON Schema, for editors."),
-  apiVersion: z
-    .string()
-    .optional()
-    .describe("`mcp-eval/v1` refuses unknown keys; the older ones and none ignore them."),
+  $schema: optional(z.string(), "Address of the JSON Schema, for editors."),
+  apiVersion: optional(
+    z.string(),
+    "`mcp-eval/v1` refuses unknown keys; the older ones and none ignore them.",
+  ),
   kind: z.literal("Eval").describe("The kind of file."),
   metadata: closedObject({
-    name: z.string().optional().describe("Name of the evaluation, for reports."),
-    description: z.string().optional().describe("For readers of the file."),
+    name: optional(z.string(), "Name of the evaluation, for reports."),
+    description: optional(z.string(), "For readers of the file."),
   }).optional(),
   config,
 }).meta({ title: "mcpvals eval", description: "Which tasks run, with which agents, against which servers." });

@@ -1,7 +1,16 @@
 import * as z from "zod";
 import type { ErrorCode } from "../../errors/catalogue.ts";
 import type { SourceLocation } from "../../errors/error.ts";
-import { anyObject, closedObject, duration, filledText, httpUrl, texts } from "../config/config-fields.ts";
+import {
+  anyObject,
+  closedObject,
+  duration,
+  filledText,
+  httpUrl,
+  named,
+  optional,
+  texts,
+} from "../config/config-fields.ts";
 import { asObject, formatKeyPath, type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import type { Locate, Problem } from "../problem.ts";
 import {
@@ -77,28 +86,20 @@ const alias = closedObject({
   package: filledText.describe(
     "Where it comes from: `github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, `mcpvals:NAME`, or a path relative to this file.",
   ),
-  config: anyObject.optional().meta({
-    description: "Settings that are passed to it at start; texts may contain templates of tasks.",
-    defaultText: "none",
-  }),
-  env: texts.optional().meta({
-    description: "Environment variables of its process; texts may contain templates of tasks.",
-    defaultText: "none",
-  }),
-  sandbox: sandbox.optional().meta({
-    description: "The sandbox of this extension.",
-    defaultText: "the setting for all extensions",
-  }),
+  config: optional(
+    anyObject,
+    "Settings that are passed to it at start; texts may contain templates of tasks.",
+    "none",
+  ),
+  env: optional(texts, "Environment variables of its process; texts may contain templates of tasks.", "none"),
+  sandbox: optional(sandbox, "The sandbox of this extension.", "the setting for all extensions"),
   ...limits("that of all"),
-  timeout: duration.optional().meta({
-    description: "Time limit of one operation, for steps without `timeout`.",
-    defaultText: "the setting for all extensions",
-  }),
-}).meta({
-  id: "Extension",
-  title: "Extension",
-  description: "A program that adds steps to tasks: `ALIAS.OPERATION`.",
-});
+  timeout: optional(
+    duration,
+    "Time limit of one operation, for steps without `timeout`.",
+    "the setting for all extensions",
+  ),
+}).meta(named("Extension", "Extension", "A program that adds steps to tasks: `ALIAS.OPERATION`."));
 
 /** A setting, or an extension of that name. */
 function settingOr<S extends z.ZodType>(setting: S) {
@@ -115,10 +116,7 @@ const settingFields = {
     description: "Time limit of one operation, for steps without `timeout`.",
     defaultText: "`5m`",
   }),
-  sandbox: z.union([kind, sandboxParts, alias]).optional().meta({
-    description: "The sandbox of all extensions.",
-    defaultText: "`none`",
-  }),
+  sandbox: optional(z.union([kind, sandboxParts, alias]), "The sandbox of all extensions.", "`none`"),
   network: settingOr(network).meta({
     description: "`[host]`: sandboxed extensions use the network of this machine.",
     defaultText: "no network at all",

@@ -1,25 +1,6 @@
 import type { TurnEnd } from "../usage.ts";
-import {
-  type AgentNotice,
-  type Preset,
-  type OutputEvent,
-  type OutputReader,
-  type WireObject,
-  chunkText,
-  noteOf,
-  listOf,
-  optional,
-  usageOf,
-  objectOf,
-  textOf,
-  messageEvent,
-  sessionEvent,
-  tokensOf,
-  typedHttp,
-  typedProgram,
-  doubleUnderscore,
-  modelFlag,
-} from "./preset.ts";
+import type { AgentNotice, OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
+import * as common from "./preset.ts";
 
 /** Claude Code. */
 export const claudeCode: Preset = {
@@ -43,7 +24,7 @@ export const claudeCode: Preset = {
     command: "claude",
     args: claudeArgs([]),
     nextArgs: claudeArgs(["--resume", "{session}"]),
-    modelArgs: modelFlag,
+    modelArgs: common.modelFlag,
     // Required to run as root.
     env: { DISABLE_AUTOUPDATER: "1", IS_SANDBOX: "1" },
     package: "@anthropic-ai/claude-code",
@@ -59,13 +40,13 @@ export const claudeCode: Preset = {
     "CLAUDE_CONFIG_DIR",
   ],
   skills: { mountPath: ".claude/skills", tool: "Skill" },
-  toolNames: [doubleUnderscore],
+  toolNames: [common.doubleUnderscore],
   clientFile: {
     file: ".mcp.json",
     format: "json",
     key: "mcpServers",
-    http: typedHttp,
-    bridge: typedProgram,
+    http: common.typedHttp,
+    bridge: common.typedProgram,
   },
   createReader,
 };
@@ -87,14 +68,14 @@ function createReader(): OutputReader {
       switch (line["type"]) {
         case "system": {
           if (line["subtype"] === "api_retry") return readRetry(line);
-          const session = line["subtype"] === "init" ? sessionEvent(line["session_id"]) : [];
+          const session = line["subtype"] === "init" ? common.sessionEvent(line["session_id"]) : [];
           const { program } = claudeProgram(line);
           return session.length === 0 || program === undefined
             ? session
             : [...session, { kind: "ran", program }];
         }
         case "assistant": {
-          const id = textOf(objectOf(line["message"])["id"]);
+          const id = common.textOf(common.objectOf(line["message"])["id"]);
           if (id !== undefined) requests.add(id);
           return readBlocks(line, names);
         }
@@ -103,7 +84,7 @@ function createReader(): OutputReader {
         case "result": {
           const count = requests.size;
           requests.clear();
-          const models = Object.keys(objectOf(line["modelUsage"]));
+          const models = Object.keys(common.objectOf(line["modelUsage"]));
           return [
             ...models.map((model) => ({ kind: "ran", model }) as const),
             ...readEnd(line, count),
@@ -123,10 +104,12 @@ function readRetry(line: WireObject): readonly OutputEvent[] {
 }
 
 function readBlocks(line: WireObject, names: Map<string, string>): readonly OutputEvent[] {
-  const message = objectOf(line["message"]);
-  const parent = textOf(line["parent_tool_use_id"]);
-  const blocks = listOf(message["content"]).flatMap((item) => readBlock(objectOf(item), parent, names));
-  const reason = ends[textOf(message["stop_reason"]) ?? ""];
+  const message = common.objectOf(line["message"]);
+  const parent = common.textOf(line["parent_tool_use_id"]);
+  const blocks = common
+    .listOf(message["content"])
+    .flatMap((item) => readBlock(common.objectOf(item), parent, names));
+  const reason = ends[common.textOf(message["stop_reason"]) ?? ""];
   return reason === undefined || parent !== undefined ? blocks : [...blocks, { kind: "end", reason }];
 }
 
@@ -149,19 +132,19 @@ function readBlock(
   switch (block["type"]) {
     case "text":
       // Messages of subagents are not messages of the agent.
-      return parent === undefined ? messageEvent(block["text"]) : [];
+      return parent === undefined ? common.messageEvent(block["text"]) : [];
     case "tool_use": {
-      const callId = textOf(block["id"]) ?? "";
-      const name = textOf(block["name"]) ?? "";
+      const callId = common.textOf(block["id"]) ?? "";
+      const name = common.textOf(block["name"]) ?? "";
       names.set(callId, name);
-      const args = optional("args", block["input"]);
+      const args = common.optional("args", block["input"]);
       return [{ kind: "tool", callId, name, status: "started", ...args, ...parentCallId }];
     }
     case "tool_result": {
-      const callId = textOf(block["tool_use_id"]) ?? "";
+      const callId = common.textOf(block["tool_use_id"]) ?? "";
       const name = names.get(callId) ?? "";
       const status = block["is_error"] === true ? "failed" : "completed";
-      const result = optional("result", block["content"]);
+      const result = common.optional("result", block["content"]);
       return [{ kind: "tool", callId, name, status, ...result, ...parentCallId }];
     }
     default:
@@ -170,24 +153,27 @@ function readBlock(
 }
 
 function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
-  const { input, ...others } = tokensOf(objectOf(line["usage"]), {
+  const { input, ...others } = common.tokensOf(common.objectOf(line["usage"]), {
     input: "input_tokens",
     output: "output_tokens",
     cacheRead: "cache_read_input_tokens",
     cacheWrite: "cache_creation_input_tokens",
   });
   const tokens = { ...others, input: input + others.cacheRead + others.cacheWrite };
-  const reason = ends[textOf(line["stop_reason"]) ?? ""];
+  const reason = ends[common.textOf(line["stop_reason"]) ?? ""];
   const events: OutputEvent[] = [
-    { kind: "usage", usage: usageOf(tokens, requests) },
+    { kind: "usage", usage: common.usageOf(tokens, requests) },
     // Newer versions report only here how the last response ended.
     ...(reason === undefined ? [] : [{ kind: "end", reason } as const]),
   ];
-  const subtype = textOf(line["subtype"]) ?? "";
+  const subtype = common.textOf(line["subtype"]) ?? "";
   if (subtype === "error_max_turns") return [...events, { kind: "end", reason: "max-steps" }];
   if (line["is_error"] !== true && subtype === "success") return events;
-  const errors = listOf(line["errors"]).flatMap((item) => textOf(item) ?? []);
-  return [...events, { kind: "failed", message: textOf(line["result"]) ?? (errors.join("; ") || subtype) }];
+  const errors = common.listOf(line["errors"]).flatMap((item) => common.textOf(item) ?? []);
+  return [
+    ...events,
+    { kind: "failed", message: common.textOf(line["result"]) ?? (errors.join("; ") || subtype) },
+  ];
 }
 
 function readNotice(update: WireObject): AgentNotice {
@@ -197,20 +183,20 @@ function readNotice(update: WireObject): AgentNotice {
   if (update["type"] === "system" && update["subtype"] === "init") {
     return claudeProgram(update);
   }
-  const { kind } = objectOf(objectOf(update["_meta"])["claudeCode"]);
-  return kind === undefined ? {} : noteOf(chunkText(update));
+  const { kind } = common.objectOf(common.objectOf(update["_meta"])["claudeCode"]);
+  return kind === undefined ? {} : common.noteOf(common.chunkText(update));
 }
 
 /** The version in the first message of a session, in either form. */
 function claudeProgram(init: WireObject): { readonly program?: string } {
-  const version = textOf(init["claude_code_version"]);
+  const version = common.textOf(init["claude_code_version"]);
   return version === undefined ? {} : { program: `claude-code ${version}` };
 }
 
 /** The notice of a request to the model that is retried, in either form. */
 function apiRetry({ attempt, max_retries: most, error_status: status, error }: WireObject): string {
   const reason = typeof status === "number" ? `HTTP ${status}` : "no connection";
-  const said = textOf(error);
+  const said = common.textOf(error);
   const detail = said === undefined ? "" : `, ${said}`;
   return `a request to the model failed (${reason}${detail}) and is retried: attempt ${String(attempt)} of ${String(most)}`;
 }

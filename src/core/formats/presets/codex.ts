@@ -1,25 +1,13 @@
-import {
-  type AgentNotice,
-  type Preset,
-  type OutputEvent,
-  type OutputReader,
-  type ToolUse,
-  type Tokens,
-  type WireObject,
-  chunkText,
-  noteOf,
-  optional,
-  usageOf,
-  objectOf,
-  textOf,
-  messageEvent,
-  sessionEvent,
-  tokensOf,
-  program,
-  doubleUnderscore,
-  plainName,
-  modelFlag,
+import type {
+  AgentNotice,
+  OutputEvent,
+  OutputReader,
+  Preset,
+  Tokens,
+  ToolUse,
+  WireObject,
 } from "./preset.ts";
+import * as common from "./preset.ts";
 
 const codexArgs = [
   "--json",
@@ -47,7 +35,7 @@ export const codex: Preset = {
     command: "codex",
     args: ["exec", ...codexArgs, "--", "{prompt}"],
     nextArgs: ["exec", "resume", ...codexArgs, "--", "{session}", "{prompt}"],
-    modelArgs: modelFlag,
+    modelArgs: common.modelFlag,
     env: {},
     package: "@openai/codex",
     stdin: false,
@@ -56,19 +44,19 @@ export const codex: Preset = {
   inheritEnv: ["CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_HOME", "CODEX_PATH", "CODEX_CONFIG"],
   skills: { mountPath: ".agents/skills" },
   toolNames: [
-    doubleUnderscore,
+    common.doubleUnderscore,
     { before: "mcp__", between: "." },
     { before: "mcp__", between: "/" },
     { before: "mcp.", between: "." },
-    plainName("."),
-    plainName("/"),
+    common.plainName("."),
+    common.plainName("/"),
   ],
   clientFile: {
     file: ".codex/config.toml",
     format: "toml",
     key: "mcp_servers",
     http: (url) => ({ url }),
-    bridge: program,
+    bridge: common.program,
   },
   createReader,
 };
@@ -85,24 +73,27 @@ function createReader(): OutputReader {
     read(line) {
       switch (line["type"]) {
         case "thread.started":
-          return sessionEvent(line["thread_id"]);
+          return common.sessionEvent(line["thread_id"]);
         case "item.started":
         case "item.completed":
-          return readItem(objectOf(line["item"]), line["type"] === "item.started");
+          return readItem(common.objectOf(line["item"]), line["type"] === "item.started");
         case "turn.completed": {
-          const total = tokensOf(objectOf(line["usage"]), {
+          const total = common.tokensOf(common.objectOf(line["usage"]), {
             input: "input_tokens",
             output: "output_tokens",
             cacheRead: "cached_input_tokens",
             cacheWrite: "cache_write_input_tokens",
           });
-          const usage = usageOf(since(before, total));
+          const usage = common.usageOf(since(before, total));
           before = total;
           return [{ kind: "usage", usage }, { kind: "complete" }];
         }
         case "turn.failed":
           return [
-            { kind: "failed", message: textOf(objectOf(line["error"])["message"]) ?? "the turn failed" },
+            {
+              kind: "failed",
+              message: common.textOf(common.objectOf(line["error"])["message"]) ?? "the turn failed",
+            },
           ];
         default:
           return [];
@@ -112,9 +103,9 @@ function createReader(): OutputReader {
 }
 
 function readItem(item: WireObject, started: boolean): readonly OutputEvent[] {
-  const type = textOf(item["type"]) ?? "";
-  const callId = textOf(item["id"]) ?? "";
-  if (type === "agent_message") return started ? [] : messageEvent(item["text"]);
+  const type = common.textOf(item["type"]) ?? "";
+  const callId = common.textOf(item["id"]) ?? "";
+  if (type === "agent_message") return started ? [] : common.messageEvent(item["text"]);
   const ended = item["status"] === "failed" || item["status"] === "declined" ? "failed" : "completed";
   const status = started ? "started" : ended;
   if (type === "mcp_tool_call") return [{ kind: "tool", callId, status, ...serverTool(item) }];
@@ -122,13 +113,13 @@ function readItem(item: WireObject, started: boolean): readonly OutputEvent[] {
 }
 
 function serverTool(item: WireObject): Pick<ToolUse, "name" | "args" | "result" | "origin"> {
-  const server = textOf(item["server"]) ?? "";
-  const tool = textOf(item["tool"]) ?? "";
+  const server = common.textOf(item["server"]) ?? "";
+  const tool = common.textOf(item["tool"]) ?? "";
   return {
     name: `${server}.${tool}`,
     origin: { server, tool },
-    ...optional("args", item["arguments"]),
-    ...optional("result", item["result"] ?? item["error"]),
+    ...common.optional("args", item["arguments"]),
+    ...common.optional("result", item["result"] ?? item["error"]),
   };
 }
 
@@ -136,7 +127,7 @@ function serverTool(item: WireObject): Pick<ToolUse, "name" | "args" | "result" 
 function ownTool(item: WireObject, started: boolean): Pick<ToolUse, "args" | "result"> {
   const { id: _, type: __, status: ___, aggregated_output: output, exit_code: exitCode, ...args } = item;
   const result = started || output === undefined ? undefined : { output, exitCode };
-  return { ...optional("args", args), ...optional("result", result) };
+  return { ...common.optional("args", args), ...common.optional("result", result) };
 }
 
 /** It reports the tokens of the whole session; these are those of the last turn. */
@@ -152,15 +143,15 @@ function since(before: Tokens | undefined, now: Tokens): Tokens {
 
 /** Its own notices have no `messageId`, messages of its model have one; the last notice after an error is the reason. */
 function readNotice(update: WireObject): AgentNotice {
-  const { error, threadStatus } = objectOf(objectOf(update["_meta"])["codex"]);
+  const { error, threadStatus } = common.objectOf(common.objectOf(update["_meta"])["codex"]);
   if (threadStatus !== undefined) {
-    const failed = objectOf(threadStatus)["type"] === "systemError";
+    const failed = common.objectOf(threadStatus)["type"] === "systemError";
     return { failure: failed ? "its model could not be reached" : null };
   }
   if (error !== undefined) {
-    const { message, additionalDetails, willRetry } = objectOf(error);
-    const note = [message, additionalDetails].flatMap((text) => textOf(text) ?? []).join(": ");
+    const { message, additionalDetails, willRetry } = common.objectOf(error);
+    const note = [message, additionalDetails].flatMap((text) => common.textOf(text) ?? []).join(": ");
     return { note, ...(willRetry === false ? { failure: note } : {}) };
   }
-  return update["messageId"] === undefined ? noteOf(chunkText(update)) : {};
+  return update["messageId"] === undefined ? common.noteOf(common.chunkText(update)) : {};
 }

@@ -1,23 +1,5 @@
-import {
-  type AgentNotice,
-  type Preset,
-  type OutputEvent,
-  type OutputReader,
-  type ToolUse,
-  type WireObject,
-  chunkText,
-  optional,
-  usageOf,
-  objectOf,
-  textOf,
-  messageEvent,
-  sessionEvent,
-  tokensOf,
-  plainName,
-  modelFlag,
-  typedHttp,
-  typedProgram,
-} from "./preset.ts";
+import type { AgentNotice, OutputEvent, OutputReader, Preset, ToolUse, WireObject } from "./preset.ts";
+import * as common from "./preset.ts";
 
 const copilotArgs = ["--no-auto-update", "--disable-builtin-mcps"];
 const copilotTurn = [
@@ -38,7 +20,7 @@ export const copilot: Preset = {
     args: ["--acp", ...copilotArgs],
     env: {},
     package: "@github/copilot",
-    model: { by: "args", args: modelFlag },
+    model: { by: "args", args: common.modelFlag },
     httpOnly: true,
     usage: "session",
   },
@@ -46,7 +28,7 @@ export const copilot: Preset = {
     command: "copilot",
     args: [...copilotTurn, "--prompt={prompt}"],
     nextArgs: [...copilotTurn, "--resume={session}", "--prompt={prompt}"],
-    modelArgs: modelFlag,
+    modelArgs: common.modelFlag,
     env: {},
     package: "@github/copilot",
     stdin: false,
@@ -66,14 +48,14 @@ export const copilot: Preset = {
     "COPILOT_PROVIDER_WIRE_API",
   ],
   skills: { mountPath: ".github/skills", tool: "skill" },
-  toolNames: [plainName("-"), plainName("/")],
+  toolNames: [common.plainName("-"), common.plainName("/")],
   // Version 1.0.102 reads this one, else `.github/mcp.json`, in a trusted folder, but not `.copilot/mcp.json`.
   clientFile: {
     file: ".mcp.json",
     format: "json",
     key: "mcpServers",
-    http: (url) => ({ ...typedHttp(url), tools: ["*"] }),
-    bridge: (bridge) => ({ ...typedProgram(bridge), tools: ["*"] }),
+    http: (url) => ({ ...common.typedHttp(url), tools: ["*"] }),
+    bridge: (bridge) => ({ ...common.typedProgram(bridge), tools: ["*"] }),
   },
   createReader,
 };
@@ -88,32 +70,32 @@ function createReader(): OutputReader {
     lastEvent: "result",
     finish: () => [],
     read(line) {
-      const data = objectOf(line["data"]);
+      const data = common.objectOf(line["data"]);
       switch (line["type"]) {
         case "assistant.message":
           // Messages of subagents are not messages of the agent.
-          return data["parentToolCallId"] === undefined ? messageEvent(data["content"]) : [];
+          return data["parentToolCallId"] === undefined ? common.messageEvent(data["content"]) : [];
         case "assistant.usage":
-          return [{ kind: "usage", usage: usageOf(tokensOf(data, tokenNames), 1) }];
+          return [{ kind: "usage", usage: common.usageOf(common.tokensOf(data, tokenNames), 1) }];
         case "model.call_final_result": {
-          const model = textOf(data["model"]);
+          const model = common.textOf(data["model"]);
           return model === undefined || data["result"] !== "success" ? [] : [{ kind: "ran", model }];
         }
         case "tool.execution_start": {
-          const callId = textOf(data["toolCallId"]) ?? "";
+          const callId = common.textOf(data["toolCallId"]) ?? "";
           const named = nameOf(data);
           names.set(callId, named);
-          const args = optional("args", data["arguments"]);
+          const args = common.optional("args", data["arguments"]);
           return [{ kind: "tool", callId, ...named, status: "started", ...args }];
         }
         case "tool.execution_complete":
           return [readResult(data, names)];
         case "session.error":
-          trouble = textOf(data["message"]);
+          trouble = common.textOf(data["message"]);
           return [];
         case "result":
           return [
-            ...sessionEvent(line["sessionId"]),
+            ...common.sessionEvent(line["sessionId"]),
             ...(line["exitCode"] === 0 ? [] : [{ kind: "failed", message: trouble ?? "it failed" } as const]),
             { kind: "complete" },
           ];
@@ -125,25 +107,28 @@ function createReader(): OutputReader {
 }
 
 function nameOf(data: WireObject): Named {
-  const server = textOf(data["mcpServerName"]);
-  const tool = textOf(data["mcpToolName"]);
-  const parentCallId = textOf(data["parentToolCallId"]);
+  const server = common.textOf(data["mcpServerName"]);
+  const tool = common.textOf(data["mcpToolName"]);
+  const parentCallId = common.textOf(data["parentToolCallId"]);
   return {
-    name: textOf(data["toolName"]) ?? "",
+    name: common.textOf(data["toolName"]) ?? "",
     ...(server === undefined || tool === undefined ? {} : { origin: { server, tool } }),
     ...(parentCallId === undefined ? {} : { parentCallId }),
   };
 }
 
 function readResult(data: WireObject, names: ReadonlyMap<string, Named>): OutputEvent {
-  const callId = textOf(data["toolCallId"]) ?? "";
-  const result = objectOf(data["result"]);
+  const callId = common.textOf(data["toolCallId"]) ?? "";
+  const result = common.objectOf(data["result"]);
   return {
     kind: "tool",
     callId,
     ...(names.get(callId) ?? nameOf(data)),
     status: data["success"] === true ? "completed" : "failed",
-    ...optional("result", result["contents"] ?? result["content"] ?? objectOf(data["error"])["message"]),
+    ...common.optional(
+      "result",
+      result["contents"] ?? result["content"] ?? common.objectOf(data["error"])["message"],
+    ),
   };
 }
 
@@ -156,7 +141,7 @@ const tokenNames = {
 
 /** Its own notices begin with `Info:` or `Error:`, and come in one piece. */
 function readNotice(update: WireObject): AgentNotice {
-  const said = chunkText(update);
+  const said = common.chunkText(update);
   if (said === undefined) return {};
   if (/^Info: .*Retrying\.\.\.$/.test(said)) return { note: said };
   return { failure: said.startsWith("Error: ") ? said.slice("Error: ".length) : null };

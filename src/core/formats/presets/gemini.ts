@@ -1,20 +1,5 @@
-import {
-  type Preset,
-  type OutputEvent,
-  type OutputReader,
-  type WireObject,
-  optional,
-  usageOf,
-  objectOf,
-  textOf,
-  messageEvent,
-  sessionEvent,
-  tokensOf,
-  program,
-  doubleUnderscore,
-  plainName,
-  modelFlag,
-} from "./preset.ts";
+import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
+import * as common from "./preset.ts";
 
 /** Gemini CLI. */
 export const gemini: Preset = {
@@ -24,14 +9,14 @@ export const gemini: Preset = {
     args: ["--acp", "--skip-trust"],
     env: {},
     package: "@google/gemini-cli",
-    model: { by: "args", args: modelFlag },
+    model: { by: "args", args: common.modelFlag },
     login: { method: "gemini-api-key", variables: ["GEMINI_API_KEY"] },
   },
   headless: {
     command: "gemini",
     args: geminiArgs([]),
     nextArgs: geminiArgs(["--resume", "{session}"]),
-    modelArgs: modelFlag,
+    modelArgs: common.modelFlag,
     // It reads settings of trusted folders only, and --skip-trust does not cover their servers.
     env: { GEMINI_CLI_TRUST_WORKSPACE: "true" },
     package: "@google/gemini-cli",
@@ -45,17 +30,17 @@ export const gemini: Preset = {
   inheritEnv: ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"],
   skills: { mountPath: ".gemini/skills", tool: "activate_skill" },
   toolNames: [
-    doubleUnderscore,
+    common.doubleUnderscore,
     { before: "mcp_", between: "_" },
     { before: "", between: " (", after: " MCP Server)", toolFirst: true },
-    plainName("__"),
+    common.plainName("__"),
   ],
   clientFile: {
     file: ".gemini/settings.json",
     format: "json",
     key: "mcpServers",
     http: (url) => ({ httpUrl: url }),
-    bridge: program,
+    bridge: common.program,
   },
   createReader,
 };
@@ -70,7 +55,7 @@ function createReader(): OutputReader {
   const names = new Map<string, string>();
   let said = "";
   const finish = (): readonly OutputEvent[] => {
-    const events = messageEvent(said);
+    const events = common.messageEvent(said);
     said = "";
     return events;
   };
@@ -80,25 +65,28 @@ function createReader(): OutputReader {
     read(line) {
       switch (line["type"]) {
         case "init":
-          return sessionEvent(line["session_id"]);
+          return common.sessionEvent(line["session_id"]);
         case "message": {
           if (line["role"] !== "assistant") return [];
           // Pieces of one message follow each other.
           const earlier = line["delta"] === true ? [] : finish();
-          said += textOf(line["content"]) ?? "";
+          said += common.textOf(line["content"]) ?? "";
           return earlier;
         }
         case "tool_use": {
-          const callId = textOf(line["tool_id"]) ?? "";
-          const name = textOf(line["tool_name"]) ?? "";
+          const callId = common.textOf(line["tool_id"]) ?? "";
+          const name = common.textOf(line["tool_name"]) ?? "";
           names.set(callId, name);
-          const args = optional("args", line["parameters"]);
+          const args = common.optional("args", line["parameters"]);
           return [...finish(), { kind: "tool", callId, name, status: "started", ...args }];
         }
         case "tool_result": {
-          const callId = textOf(line["tool_id"]) ?? "";
+          const callId = common.textOf(line["tool_id"]) ?? "";
           const status = line["status"] === "error" ? "failed" : "completed";
-          const result = optional("result", line["output"] ?? objectOf(line["error"])["message"]);
+          const result = common.optional(
+            "result",
+            line["output"] ?? common.objectOf(line["error"])["message"],
+          );
           return [...finish(), { kind: "tool", callId, name: names.get(callId) ?? "", status, ...result }];
         }
         case "result":
@@ -111,13 +99,16 @@ function createReader(): OutputReader {
 }
 
 function readEnd(line: WireObject): readonly OutputEvent[] {
-  const stats = objectOf(line["stats"]);
-  const usage = usageOf(
-    tokensOf(stats, { input: "input_tokens", output: "output_tokens", cacheRead: "cached" }),
+  const stats = common.objectOf(line["stats"]);
+  const usage = common.usageOf(
+    common.tokensOf(stats, { input: "input_tokens", output: "output_tokens", cacheRead: "cached" }),
   );
-  const models = Object.keys(objectOf(stats["models"]));
+  const models = Object.keys(common.objectOf(stats["models"]));
   const ran = models.map((model) => ({ kind: "ran", model }) as const);
   const events: OutputEvent[] = line["stats"] === undefined ? [] : [...ran, { kind: "usage", usage }];
   if (line["status"] !== "error") return events;
-  return [...events, { kind: "failed", message: textOf(objectOf(line["error"])["message"]) ?? "it failed" }];
+  return [
+    ...events,
+    { kind: "failed", message: common.textOf(common.objectOf(line["error"])["message"]) ?? "it failed" },
+  ];
 }

@@ -1,19 +1,6 @@
 import type { TurnEnd } from "../usage.ts";
-import {
-  optional,
-  type Preset,
-  type OutputEvent,
-  type OutputReader,
-  type WireObject,
-  countOf,
-  usageOf,
-  objectOf,
-  textOf,
-  messageEvent,
-  sessionEvent,
-  plainName,
-  modelFlag,
-} from "./preset.ts";
+import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
+import * as common from "./preset.ts";
 
 /** opencode. */
 export const opencode: Preset = {
@@ -30,7 +17,7 @@ export const opencode: Preset = {
     command: "opencode",
     args: ["run", "--auto", "--format", "json", "--", "{prompt}"],
     nextArgs: ["run", "--auto", "--format", "json", "--session", "{session}", "--", "{prompt}"],
-    modelArgs: modelFlag,
+    modelArgs: common.modelFlag,
     env: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
     package: "opencode-ai",
     stdin: false,
@@ -45,7 +32,7 @@ export const opencode: Preset = {
     "OPENCODE_CONFIG_CONTENT",
   ],
   skills: { mountPath: ".opencode/skills", tool: "skill" },
-  toolNames: [plainName("_")],
+  toolNames: [common.plainName("_")],
   clientFile: {
     file: "opencode.json",
     format: "json",
@@ -69,35 +56,38 @@ function createReader(): OutputReader {
     finish: () => [],
     read(line) {
       const earlier = session;
-      session = textOf(line["sessionID"]) ?? session;
-      return [...(session === earlier ? [] : sessionEvent(session)), ...readPart(line)];
+      session = common.textOf(line["sessionID"]) ?? session;
+      return [...(session === earlier ? [] : common.sessionEvent(session)), ...readPart(line)];
     },
   };
 }
 
 function readPart(line: WireObject): readonly OutputEvent[] {
-  const part = objectOf(line["part"]);
+  const part = common.objectOf(line["part"]);
   switch (line["type"]) {
     case "text":
-      return messageEvent(part["text"]);
+      return common.messageEvent(part["text"]);
     case "tool_use": {
-      const state = objectOf(part["state"]);
+      const state = common.objectOf(part["state"]);
       return [
         {
           kind: "tool",
-          callId: textOf(part["callID"]) ?? "",
-          name: textOf(part["tool"]) ?? "",
+          callId: common.textOf(part["callID"]) ?? "",
+          name: common.textOf(part["tool"]) ?? "",
           status: state["status"] === "completed" ? "completed" : "failed",
-          ...optional("args", state["input"]),
-          ...optional("result", state["output"] ?? state["error"]),
+          ...common.optional("args", state["input"]),
+          ...common.optional("result", state["output"] ?? state["error"]),
         },
       ];
     }
     case "step_finish":
       return readStep(part);
     case "error": {
-      const error = objectOf(line["error"]);
-      const message = textOf(objectOf(error["data"])["message"]) ?? textOf(error["name"]) ?? "it failed";
+      const error = common.objectOf(line["error"]);
+      const message =
+        common.textOf(common.objectOf(error["data"])["message"]) ??
+        common.textOf(error["name"]) ??
+        "it failed";
       return [{ kind: "failed", message }];
     }
     default:
@@ -115,15 +105,15 @@ const ends: Readonly<Record<string, TurnEnd>> = {
 
 /** `input` is without the tokens of the cache. */
 function readStep(part: WireObject): readonly OutputEvent[] {
-  const tokens = objectOf(part["tokens"]);
-  const cache = objectOf(tokens["cache"]);
-  const cacheRead = countOf(cache["read"]);
-  const cacheWrite = countOf(cache["write"]);
-  const input = countOf(tokens["input"]) + cacheRead + cacheWrite;
-  const output = countOf(tokens["output"]) + countOf(tokens["reasoning"]);
-  const reason = ends[textOf(part["reason"]) ?? ""];
+  const tokens = common.objectOf(part["tokens"]);
+  const cache = common.objectOf(tokens["cache"]);
+  const cacheRead = common.countOf(cache["read"]);
+  const cacheWrite = common.countOf(cache["write"]);
+  const input = common.countOf(tokens["input"]) + cacheRead + cacheWrite;
+  const output = common.countOf(tokens["output"]) + common.countOf(tokens["reasoning"]);
+  const reason = ends[common.textOf(part["reason"]) ?? ""];
   return [
-    { kind: "usage", usage: usageOf({ input, output, cacheRead, cacheWrite }, 1) },
+    { kind: "usage", usage: common.usageOf({ input, output, cacheRead, cacheWrite }, 1) },
     ...(reason === undefined ? [] : [{ kind: "end", reason } as const]),
     ...(reason === undefined || part["reason"] === "tool-calls" ? [] : [{ kind: "complete" } as const]),
   ];
