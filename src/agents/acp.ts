@@ -1,18 +1,21 @@
 import type {
+  AnyMessage,
   ClientConnection,
   McpServer,
   PermissionOption,
   RequestPermissionRequest,
   RequestPermissionResponse,
+  Stream,
 } from "@agentclientprotocol/sdk";
 import { McpvalsError } from "../core/errors/error.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
-import type { AcpAgentSpec, PermissionPolicy } from "../core/formats/model.ts";
+import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
+import type { AcpAgentSpec, Json, PermissionPolicy } from "../core/formats/model.ts";
 import { objectOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
 import type { TurnEnd } from "../core/trace/events.ts";
 import { abortWithAny, settlesWithin, withDeadline } from "../process/deadline.ts";
 import { closed } from "../process/process-tree.ts";
-import { openAcpStream } from "./acp-stream.ts";
+import { LineReader } from "../process/program-output.ts";
+import type { ManagedProcess } from "../process/spawn.ts";
 import { AcpUpdates, AcpUsage, objectsIn } from "./acp-updates.ts";
 import {
   type AgentProgram,
@@ -24,7 +27,13 @@ import {
 } from "./agent-program.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { withModelProxy } from "./model-proxy.ts";
-import { ProgramLines } from "./program-lines.ts";
+import {
+  longestMessage,
+  MessageBudget,
+  parseObject,
+  ProgramLines,
+  repeatedKeyProblem,
+} from "./program-lines.ts";
 
 export interface AcpAgentOptions {
   /** Version of mcpvals, for the agent. */
@@ -142,9 +151,7 @@ class AcpSession {
       },
     });
     this.#otherLines = new ProgramLines("stdout", context.emit);
-    this.#stream = openAcpStream({
-      stdin: program.process.stdin,
-      stdout: program.process.stdout,
+    this.#stream = openAcpStream(program.process, {
       onUpdate: (params) => this.#takeUpdate(objectOf(params)),
       onOther: (line) => this.#takeOther(line),
       onBroken: (problem) =>
@@ -436,4 +443,95 @@ export function answerPermission(
   const chosen = kinds.flatMap((kind) => options.filter((option) => option.kind === kind)).at(0);
   if (chosen === undefined) return { decision: "cancelled" };
   return { decision: allowed ? "allowed" : "denied", optionId: chosen.optionId };
+}
+
+/** Receives what is not passed on to the SDK. */
+interface AcpListener {
+  /** Called with the parameters of each `session/update` in the order of the wire. */
+  readonly onUpdate: (params: unknown) => void;
+  /** Called with each line that is not an expected message. */
+  readonly onOther: (line: Buffer) => void;
+  /** Called with what the program did wrong, or with what `onUpdate` threw; nothing more is read. */
+  readonly onBroken: (problem: string | Error) => void;
+}
+
+/** The second is Claude Code's own notification, in which it reports about itself. */
+const updates: readonly unknown[] = ["session/update", "_claude/sdkMessage"];
+
+/**
+ * The messages of an agent program, one a line. Updates of the session bypass the SDK, so that each comes before the answer
+ * that follows it; answers to no request are left out. The stream has no end of its own.
+ */
+function openAcpStream(
+  { stdin, stdout }: ManagedProcess,
+  { onUpdate, onOther, onBroken }: AcpListener,
+): Stream & { readonly stop: () => void } {
+  /** Ids of mcpvals' requests that wait for an answer. */
+  const waiting = new Set<unknown>();
+  const budget = new MessageBudget();
+  let controller: Pick<ReadableStreamDefaultController<AnyMessage>, "enqueue"> | undefined;
+  const breakOff = (problem: string | Error): void => {
+    lines.stop();
+    onBroken(problem);
+  };
+  const readLine = (line: Buffer): void => {
+    const text = line.toString("utf8").trim();
+    if (text === "") return;
+    const excess = budget.problemOf(line);
+    if (excess !== undefined) return breakOff(excess);
+    const message = parseObject(text);
+    if (message === undefined) return onOther(line);
+    const problem = messageProblem(message, text, budget);
+    if (problem !== undefined) breakOff(problem);
+    else if (updates.includes(message["method"]) && !("id" in message)) onUpdate(message["params"]);
+    else if (isMessage(message) && ("method" in message || waiting.delete(message["id"])))
+      controller?.enqueue(message);
+    else onOther(line);
+  };
+  const lines = new LineReader({
+    limit: longestMessage,
+    onLine(line) {
+      try {
+        readLine(line);
+      } catch (error) {
+        breakOff(error instanceof Error ? error : new Error(String(error)));
+      }
+    },
+    onTooLong: () => breakOff(`wrote a message of more than ${longestMessage} bytes`),
+  });
+  stdout.on("data", (chunk: Buffer) => lines.push(chunk));
+  stdout.once("end", () => lines.end());
+  return {
+    readable: new ReadableStream<AnyMessage>({
+      start(given) {
+        controller = given;
+      },
+      cancel: () => lines.stop(),
+    }),
+    writable: new WritableStream<AnyMessage>({
+      write(message) {
+        if ("id" in message && "method" in message) waiting.add(message.id);
+        // A broken pipe means that the program has ended, which is reported elsewhere.
+        return new Promise((resolve) => {
+          stdin.write(`${JSON.stringify(message)}\n`, () => resolve());
+        });
+      },
+    }),
+    stop: () => lines.stop(),
+  };
+}
+
+/** Why a message must not be used. */
+function messageProblem(message: WireObject, text: string, budget: MessageBudget): string | undefined {
+  if ("result" in message && (message["error"] ?? undefined) !== undefined)
+    return "wrote an answer with both a result and an error";
+  const isRequest = "method" in message && "id" in message;
+  return repeatedKeyProblem(text) ?? (isRequest ? budget.problemOfRequest() : undefined);
+}
+
+function isMessage(message: WireObject): message is WireObject & AnyMessage {
+  if (typeof message["method"] === "string") return true;
+  if (!("error" in message)) return "result" in message;
+  const error = message["error"] as Json;
+  return isJsonObject(error) && typeof error["code"] === "number" && typeof error["message"] === "string";
 }

@@ -1,21 +1,27 @@
+import { McpvalsError } from "../core/errors/error.ts";
 import { mentions } from "../core/formats/agent-templates.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
-import type { TurnEnd } from "../core/trace/events.ts";
+import type { OutputEvent, OutputReader, ToolUse } from "../core/formats/presets/preset.ts";
+import { presets } from "../core/formats/presets/presets.ts";
+import type { Emit, TurnEnd } from "../core/trace/events.ts";
+import { toolOrigin } from "../core/trace/tool-events.ts";
 import { abortWithAny, settlesWithin, untilAborted } from "../process/deadline.ts";
 import { closed } from "../process/process-tree.ts";
+import { ByteStore } from "../process/program-output.ts";
 import { writeClientFiles, writeMcpConfigFile } from "../servers/client-files/write-client-files.ts";
 import {
   copySkills,
   fillTemplate,
   findAgentProgram,
+  loginDetails,
   presetOf,
   startAgentProgram,
   type TemplateValues,
 } from "./agent-program.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { withModelProxy } from "./model-proxy.ts";
-import { ConversationOutput, type TurnOutput, type TurnResult } from "./turn-output.ts";
+import { JsonLines, longestMessage, ProgramLines } from "./program-lines.ts";
 
 /** How long what a program wrote before its end may take to arrive, in milliseconds. */
 const drainMs = 1000;
@@ -69,16 +75,13 @@ async function playWithFiles(spec: CommandAgentSpec, context: AgentContext): Pro
 
 async function playTurns(spec: CommandAgentSpec, context: AgentContext, mcpConfig: string): Promise<void> {
   const { emit, endpoints, turns, signal, workspace } = context;
-  const { name, model, preset, cwd = workspace } = spec;
+  const { name, model, cwd = workspace } = spec;
   emit({ type: "agent.started", agent: name, kind: "command", ...withoutUndefined({ model }) });
-  const output = new ConversationOutput({
-    agent: name,
-    output: spec.output,
-    servers: endpoints.map(({ server }) => server),
-    skillTool: spec.skills?.tool,
+  const output = new ConversationOutput(
+    spec,
+    endpoints.map(({ server }) => server),
     emit,
-    ...withoutUndefined({ preset }),
-  });
+  );
   const servers = new Map(endpoints.map(({ server, url }) => [server, url]));
   for (const [turn, { user }] of turns.entries()) {
     signal.throwIfAborted();
@@ -93,21 +96,17 @@ async function playTurns(spec: CommandAgentSpec, context: AgentContext, mcpConfi
       session: output.session,
       servers,
     };
-    const reason = await playTurn(spec, context, { turn, values, output: output.begin(turn) });
+    const reason = await playTurn(spec, context, turn, values, output.begin(turn));
     emit({ type: "turn.finished", turn, reason });
   }
-}
-
-interface Turn {
-  readonly turn: number;
-  readonly values: TemplateValues;
-  readonly output: TurnOutput;
 }
 
 async function playTurn(
   spec: CommandAgentSpec,
   { emit, signal }: AgentContext,
-  { turn, values, output }: Turn,
+  turn: number,
+  values: TemplateValues,
+  output: TurnOutput,
 ): Promise<TurnEnd> {
   const { name } = spec;
   const { servers: _, ...publicValues } = values;
@@ -153,4 +152,152 @@ async function playTurn(
       { hint: "Its output was cut off, or the program ended too early; run the same command in a terminal." },
     );
   return reason;
+}
+
+/** What is known of a turn when its program has ended. */
+export interface TurnResult {
+  readonly reason: TurnEnd;
+  /** Why the program could not act, in its own words. */
+  readonly failure?: string;
+  /** Whether anything was in the expected format. */
+  readonly understood: boolean;
+  /** The event that ends a turn, if it is missing: the output was cut off. */
+  readonly missing?: string;
+}
+
+/** Takes what one turn's program prints. */
+interface TurnOutput {
+  /** Aborts with McpvalsError `agent/auth` when the program reports that its key was refused. */
+  readonly refused: AbortSignal;
+  /** Never throws. */
+  push(chunk: Buffer): void;
+  /** Throws unexpected errors in reading what was printed. */
+  finish(): TurnResult;
+}
+
+/** Longest message of a program whose whole output is its message, in bytes. */
+const textLimit = 1024 * 1024;
+
+type OutputSpec = Pick<CommandAgentSpec, "name" | "output" | "preset" | "skills">;
+
+/** Turns what a program prints in all turns of a conversation into events. */
+export class ConversationOutput {
+  /** Id of the program's session; empty until it reports one. */
+  session = "";
+  readonly #spec: OutputSpec;
+  readonly #servers: readonly string[];
+  readonly #emitEvent: Emit;
+  readonly #reader: OutputReader | undefined;
+  readonly #firstTurns = new Map<string, number>();
+
+  constructor(spec: OutputSpec, servers: readonly string[], emit: Emit) {
+    this.#spec = spec;
+    this.#servers = servers;
+    this.#emitEvent = emit;
+    this.#reader = spec.output === "text" ? undefined : presets[spec.output].createReader();
+  }
+
+  begin(turn: number): TurnOutput {
+    return this.#reader === undefined ? this.#beginText(turn) : this.#beginLines(turn, this.#reader);
+  }
+
+  #beginText(turn: number): TurnOutput {
+    const emit = this.#emitEvent;
+    const printed = new ByteStore();
+    let length = 0;
+    return {
+      refused: new AbortController().signal,
+      push(chunk) {
+        printed.push(chunk.subarray(0, Math.max(0, textLimit - length)));
+        length += chunk.length;
+      },
+      finish() {
+        const text = printed.take().toString("utf8").trimEnd();
+        if (text !== "") emit({ type: "agent.message", turn, text });
+        if (length > textLimit) {
+          const omission = `[${length - textLimit} more bytes were left out]\n`;
+          emit({ type: "agent.output", stream: "stdout", text: omission });
+        }
+        return { reason: "done", understood: true };
+      },
+    };
+  }
+
+  #beginLines(turn: number, reader: OutputReader): TurnOutput {
+    const { name, preset } = this.#spec;
+    const others = new ProgramLines("stdout", this.#emitEvent);
+    const refused = new AbortController();
+    let result: TurnResult = { reason: "done", understood: false };
+    let isComplete = false;
+    let broken: unknown;
+    const take = (events: readonly OutputEvent[]): void => {
+      if (events.length === 0) return;
+      isComplete = events.some(({ kind }) => kind === "complete");
+      result = { ...result, understood: true };
+      for (const event of events) {
+        if (event.kind === "end") result = { ...result, reason: event.reason };
+        else if (event.kind === "failed") result = { ...result, failure: event.message };
+        else if (event.kind === "refused") {
+          const message = `agent ${name} is not logged in: ${event.message}`;
+          refused.abort(new McpvalsError("agent/auth", message, loginDetails(preset)));
+        } else this.#emit(event, turn);
+      }
+    };
+    const lines = new JsonLines({
+      limit: longestMessage,
+      onBroken: (problem) => (result = { ...result, failure: `it ${problem}` }),
+      onObject: (line) => take(reader.read(line)),
+      onOther: (line) => others.push(line),
+    });
+    return {
+      refused: refused.signal,
+      push(chunk) {
+        try {
+          if (broken === undefined) lines.push(chunk);
+        } catch (error) {
+          // The caller is a listener of a stream, where nothing could catch it.
+          broken = error;
+        }
+      },
+      finish() {
+        if (broken !== undefined) throw broken;
+        lines.finish();
+        take(reader.finish());
+        others.finish();
+        return isComplete ? result : { ...result, missing: reader.lastEvent };
+      },
+    };
+  }
+
+  #emit(event: OutputEvent, turn: number): void {
+    const emit = this.#emitEvent;
+    if (event.kind === "session") this.session = event.id;
+    else if (event.kind === "message") emit({ type: "agent.message", turn, text: event.text });
+    else if (event.kind === "tool") this.#emitTool(event, turn);
+    else if (event.kind === "usage") emit({ type: "agent.usage", source: "agent", usage: event.usage });
+    else if (event.kind === "note") emit({ type: "agent.output", stream: "stdout", text: `${event.text}\n` });
+    else if (event.kind === "ran") {
+      const { kind: _, ...told } = event;
+      emit({ type: "agent.told", ...told });
+    }
+  }
+
+  #emitTool({ callId, name, status, args, result, parentCallId, origin }: ToolUse, turn: number): void {
+    const { output, skills } = this.#spec;
+    const [servers, skillTool] = [this.#servers, skills?.tool];
+    // Some programs count their calls from the beginning in each turn.
+    const unique = (id: string): string => {
+      const first = this.#firstTurns.get(id) ?? turn;
+      this.#firstTurns.set(id, first);
+      return first === turn ? id : `${id} (turn ${turn})`;
+    };
+    const preset = output === "text" ? this.#spec.preset : output;
+    const parent = parentCallId === undefined ? undefined : unique(parentCallId);
+    const source =
+      origin === undefined
+        ? toolOrigin(name, { servers, skillTool, ...withoutUndefined({ preset }) })
+        : { source: `mcp:${origin.server}`, tool: origin.tool };
+    const use = withoutUndefined({ ...source, status, args, result, parentCallId: parent });
+    this.#emitEvent({ type: "agent.tool", turn, callId: unique(callId), name, ...use });
+  }
 }

@@ -8,23 +8,7 @@ import type { GatewayEndpoint } from "./gateway/endpoint.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 
 /** One server as one trial has it. */
-export interface TrialServer {
-  readonly name: string;
-  /** The session of the trial's steps. */
-  readonly session: ServerSession;
-  /** Aborts with an McpvalsError when the server is lost without being stopped. */
-  readonly lost: AbortSignal;
-  /** The session of an agent in this process: `session`, or one of its own where filters stand before the server. */
-  agentSession(options: { readonly signal: AbortSignal }): Promise<ServerSession>;
-  /** Where an agent outside this process reaches the server; the same one each time. */
-  endpoint(): Promise<GatewayEndpoint>;
-  /** Ends the agent's connections, so that an agent that goes on running cannot reach the server. Never throws. */
-  closeAgentSide(): Promise<void>;
-  /** Settles when a program has shown that it outlived its last answer, or is lost. Never throws. */
-  checkAlive(): Promise<void>;
-  /** Ends the trial's use; stops the server when it serves no other trial. Never throws. */
-  stop(): Promise<void>;
-}
+export type TrialServer = Pick<ServedServer, keyof ServedServer>;
 
 /** A host as one trial gets it. */
 export interface Lease {
@@ -73,8 +57,9 @@ export async function serveTrial(lease: Lease, options: ServeOptions): Promise<T
   }
 }
 
-class ServedServer implements TrialServer {
+class ServedServer {
   readonly name: string;
+  /** The session of the trial's steps. */
   readonly session: ServerSession;
   readonly #host: ServerHost;
   readonly #options: ServeOptions;
@@ -97,10 +82,12 @@ class ServedServer implements TrialServer {
     if (lost.aborted) this.#lost.abort(lost.reason);
   }
 
+  /** Aborts with an McpvalsError when the server is lost without being stopped. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
 
+  /** The session of an agent in this process: `session`, or one of its own where filters stand before the server. */
   async agentSession({ signal }: { readonly signal: AbortSignal }): Promise<ServerSession> {
     const { emit, filters, spec } = this.#options;
     if (filters === undefined) return this.session;
@@ -114,6 +101,7 @@ class ServedServer implements TrialServer {
     return this.#agentSession;
   }
 
+  /** Where an agent outside this process reaches the server; the same one each time. */
   endpoint(): Promise<GatewayEndpoint> {
     const { emit, filters, gateway } = this.#options;
     this.#endpoint ??= gateway().then((opened) =>
@@ -128,6 +116,7 @@ class ServedServer implements TrialServer {
     return this.#endpoint;
   }
 
+  /** Ends the agent's connections, so that an agent that goes on running cannot reach the server. Never throws. */
   async closeAgentSide(): Promise<void> {
     if (this.#endpoint === undefined && this.#agentSession === undefined) return;
     this.#reportUnmetFaults();
@@ -139,10 +128,12 @@ class ServedServer implements TrialServer {
     ]);
   }
 
+  /** Settles when a program has shown that it outlived its last answer, or is lost. Never throws. */
   async checkAlive(): Promise<void> {
     if (this.#host.transport === "stdio" && !this.#options.signal.aborted) await this.session.checkAlive();
   }
 
+  /** Ends the trial's use; stops the server when it serves no other trial. Never throws. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
     return this.#stopping;

@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createAcpAgent } from "../../src/agents/acp.ts";
-import { createCommandAgent } from "../../src/agents/command.ts";
-import { ConversationOutput, type TurnResult } from "../../src/agents/turn-output.ts";
+import { ConversationOutput, createCommandAgent, type TurnResult } from "../../src/agents/command.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { type AgentPreset, agentPresets, type CommandOutput } from "../../src/core/formats/model.ts";
 import type { TrialResult } from "../../src/core/report/result.ts";
@@ -91,7 +90,7 @@ describe("an agent that did not end its turn itself has failed, whatever it had 
 });
 
 function readAll(output: CommandOutput, text: string): TurnResult {
-  const turn = new ConversationOutput({ agent: "it", output, servers: [], emit: () => 0 }).begin(0);
+  const turn = new ConversationOutput({ name: "it", output }, [], () => 0).begin(0);
   turn.push(Buffer.from(text));
   return turn.finish();
 }

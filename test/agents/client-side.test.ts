@@ -10,7 +10,7 @@ import { type FakeProvider, type FakeScript, startFakeProvider } from "../suppor
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
 
 const noAnswers: ClientSideContext = { emit: () => 0, workspace: "", elicitation: [] };
-const options = { env: {}, modelMs: 10_000, retry: { baseDelayMs: 0, maxRetries: 0 } };
+const options = { env: {}, modelMs: 100_000, retry: { baseDelayMs: 0, maxRetries: 0 } };
 
 function model(provider: FakeProvider, changes: Partial<ModelAgentSpec> = {}): AgentDriver {
   return createModelAgent(

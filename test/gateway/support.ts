@@ -82,7 +82,7 @@ export async function connectClient(transport: Transport, options?: ClientOption
   return client;
 }
 
-export const everythingMain: string = join(
+const everythingMain: string = join(
   root,
   "node_modules/@modelcontextprotocol/server-everything/dist/index.js",
 );

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import { folderOf, root, runCli } from "../support/cli.ts";
 import { type RealAgent, realAgents } from "./agents.ts";
-import { startFakeModel } from "./fake-model/fake-model.ts";
+import { startFakeModel } from "./fake-model.ts";
 
 const everything = [
   join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"),

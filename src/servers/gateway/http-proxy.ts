@@ -29,24 +29,15 @@ const forwarded = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 /** One client of a server that is reached through the proxy. */
 class ProxyClient {
   readonly connection: AgentConnection;
-  /** How many requests are pending, by id. */
-  readonly #pending = new Map<MessageId, number>();
+  /** Ids of the requests in each pending exchange. */
+  readonly pending = new Set<readonly MessageId[]>();
 
   constructor(connection: AgentConnection) {
     this.connection = connection;
   }
 
   isWaitingFor(id: MessageId): boolean {
-    return (this.#pending.get(id) ?? 0) > 0;
-  }
-
-  /** Counts requests as pending until the result is called. */
-  waitFor(ids: readonly MessageId[]): () => void {
-    const count = (change: number): void => {
-      for (const id of ids) this.#pending.set(id, (this.#pending.get(id) ?? 0) + change);
-    };
-    count(1);
-    return () => count(-1);
+    return [...this.pending].some((ids) => ids.includes(id));
   }
 }
 
@@ -86,7 +77,8 @@ export class ProxyHandler {
     const known = session === undefined ? undefined : this.#sessions.get(session);
     const client = known ?? (begins ? open() : pickClient(this.#sessionless, ids, open));
     const { connection } = client;
-    response.once("close", client.waitFor(ids));
+    client.pending.add(ids);
+    response.once("close", () => client.pending.delete(ids));
     response.once(
       "close",
       connection.onCut(() => response.destroy()),
