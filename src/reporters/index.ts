@@ -1,14 +1,17 @@
 import type { ReporterName } from "../core/formats/reporters.ts";
-import { jsonPieces } from "../core/report/result.ts";
+import { blocksOf, jsonPieces } from "../core/report/result.ts";
 import type { Reporter, ReporterOutput } from "../core/report/reporter.ts";
 import { consoleReporter } from "./console.ts";
 import { junitReporter } from "./junit.ts";
-import { writePieces } from "./text.ts";
 
 /** Every reporter. */
 export const reporters: Readonly<Record<ReporterName, (output: ReporterOutput) => Reporter>> = {
   console: consoleReporter,
   /** Writes the result document at the end, pretty-printed, and nothing else. */
-  json: (output) => ({ onRunEnd: ({ result }) => writePieces(output, jsonPieces(result)) }),
+  json: (output) => ({
+    onRunEnd({ result }) {
+      for (const block of blocksOf(jsonPieces(result))) output.write(block);
+    },
+  }),
   junit: junitReporter,
 };

@@ -1,6 +1,6 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
-import type { RunResult, TrialResult } from "../core/report/result.ts";
+import { blocksOf, type RunResult, type TrialResult } from "../core/report/result.ts";
 import { summarize } from "../core/report/trial-result.ts";
 import { visibleText, visibleXml } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
@@ -16,7 +16,6 @@ import {
   variantName,
   type Variety,
   varietyOf,
-  writePieces,
 } from "./text.ts";
 
 const messageCharacters = 1000;
@@ -32,7 +31,9 @@ export function junitReporter(output: ReporterOutput): Reporter {
     onRunStart({ plan }) {
       tasks = new Map(plan.tasks.map((task) => [task.name, task]));
     },
-    onRunEnd: (end) => writePieces(output, documentPieces(end, tasks)),
+    onRunEnd(end) {
+      for (const block of blocksOf(documentPieces(end, tasks))) output.write(block);
+    },
   };
 }
 

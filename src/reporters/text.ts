@@ -1,6 +1,5 @@
 import picocolors from "picocolors";
 import type { AgentSummary, Trial } from "../core/plan/plan.ts";
-import type { ReporterOutput } from "../core/report/reporter.ts";
 import type { RunEnvironment, TrialResult } from "../core/report/result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
 import type { Usage } from "../core/trace/events.ts";
@@ -264,23 +263,6 @@ export function countOf(count: number, noun: string): string {
 export function formatScore(score: number): string {
   const shown = Math.round(score * 100) / 100;
   return (score < 1 ? Math.min(shown, 0.99) : shown).toFixed(2);
-}
-
-const pieceCharacters = 65_536;
-
-/** Writes small texts in pieces of about 64 Ki characters, never as one giant string. */
-export function writePieces(output: Pick<ReporterOutput, "write">, texts: Iterable<string>): void {
-  let pending: string[] = [];
-  let length = 0;
-  for (const text of texts) {
-    pending.push(text);
-    length += text.length;
-    if (length < pieceCharacters) continue;
-    output.write(pending.join(""));
-    pending = [];
-    length = 0;
-  }
-  if (length > 0) output.write(pending.join(""));
 }
 
 /** What a name is read from; a planned trial and its result both have it. */

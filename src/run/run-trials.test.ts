@@ -1,13 +1,11 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Trial } from "../core/plan/plan.ts";
-import { schedule, type ScheduleOptions } from "./run-trials.ts";
+import { schedule } from "./run-trials.ts";
 
-function trials(...lanes: readonly (string | undefined)[]): Trial[] {
-  return trialsOf(lanes);
-}
+type Lanes = readonly (string | undefined)[];
 
-function trialsOf(lanes: readonly (string | undefined)[]): Trial[] {
+function trialsOf(lanes: Lanes): Trial[] {
   return lanes.map((lane, index) => ({
     id: `t${index + 1}`,
     task: "task",
@@ -17,129 +15,69 @@ function trialsOf(lanes: readonly (string | undefined)[]): Trial[] {
   }));
 }
 
-/** A world in which trials end when the test says so. */
-class Stage implements Pick<ScheduleOptions, "run"> {
+/** Schedules trials of lanes that end when the test says so. */
+class Stage {
   readonly started: string[] = [];
   readonly working = new Map<string, { readonly trial: Trial; readonly end: (error?: Error) => void }>();
+  readonly done: Promise<void>;
 
-  readonly run = (trial: Trial): Promise<void> => {
-    this.started.push(trial.id);
-    return new Promise((resolve, reject) => {
-      const end = (error?: Error): void => {
-        this.working.delete(trial.id);
-        if (error === undefined) resolve();
-        else reject(error);
-      };
+  constructor(lanes: Lanes, concurrency: number, isStopped: () => boolean = () => false) {
+    const run = async (trial: Trial): Promise<void> => {
+      this.started.push(trial.id);
+      const ended = Promise.withResolvers<void>();
+      const end = (error?: Error): void => (error === undefined ? ended.resolve() : ended.reject(error));
       this.working.set(trial.id, { trial, end });
-    });
-  };
+      await ended.promise.finally(() => this.working.delete(trial.id));
+    };
+    this.done = schedule(trialsOf(lanes), { concurrency, run, isStopped });
+  }
 
-  end(id: string, error?: Error): void {
-    this.working.get(id)?.end(error);
+  /** Ends a trial, if one is named, and lets everything happen that waits for nothing but its turn. */
+  async end(id?: string, error?: Error): Promise<readonly string[]> {
+    if (id !== undefined) this.working.get(id)?.end(error);
+    for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    return this.started;
   }
 }
 
-/** Lets everything happen that waits for nothing but its turn. */
-async function settle(): Promise<void> {
-  for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-}
-
-const never = (): boolean => false;
-
-function ids(list: readonly Trial[]): string[] {
-  return list.map((trial) => trial.id);
-}
-
 describe("schedule", () => {
-  it("runs in order, as many at once as allowed", async () => {
-    const stage = new Stage();
-    const done = schedule(trials(undefined, undefined, undefined), {
-      concurrency: 2,
-      run: stage.run,
-      isStopped: never,
-    });
-    await settle();
-    expect(stage.started).toEqual(["t1", "t2"]);
-    stage.end("t2");
-    await settle();
-    expect(stage.started).toEqual(["t1", "t2", "t3"]);
-    stage.end("t1");
-    stage.end("t3");
-    await done;
-  });
-
-  it("passes over a busy lane and comes back to it first", async () => {
-    const stage = new Stage();
-    const list = trials("a", "a", "b", "a", undefined);
-    const done = schedule(list, { concurrency: 2, run: stage.run, isStopped: never });
-    await settle();
-    expect(stage.started).toEqual(["t1", "t3"]);
-    stage.end("t1");
-    await settle();
-    expect(stage.started).toEqual(["t1", "t3", "t2"]);
-    for (const id of ["t3", "t2", "t5", "t4"]) {
-      stage.end(id);
-      await settle();
-    }
+  it("runs in order, as many at once as allowed, and passes over a busy lane and comes back to it first", async () => {
+    const stage = new Stage(["a", "a", "b", "a", undefined], 2);
+    expect(await stage.end()).toEqual(["t1", "t3"]);
+    expect(await stage.end("t1")).toEqual(["t1", "t3", "t2"]);
+    for (const id of ["t3", "t2", "t5", "t4"]) await stage.end(id);
     expect(stage.started).toEqual(["t1", "t3", "t2", "t5", "t4"]);
-    await done;
+    await stage.done;
   });
 
   it("starts nothing more once it is stopped, and ends after the trials that started", async () => {
-    const stage = new Stage();
     let stopped = false;
-    const done = schedule(trials("a", "b", "a", "c"), {
-      concurrency: 2,
-      run: stage.run,
-      isStopped: () => stopped,
-    });
-    await settle();
+    const stage = new Stage(["a", "b", "a", "c"], 2, () => stopped);
+    await stage.end();
     stopped = true;
-    stage.end("t1");
-    await settle();
-    expect(stage.started).toEqual(["t1", "t2"]);
-    stage.end("t2");
-    await done;
+    expect(await stage.end("t1")).toEqual(["t1", "t2"]);
+    await stage.end("t2");
+    await stage.done;
     expect(stage.started).toEqual(["t1", "t2"]);
   });
 
   it("wakes who waits for a lane when it is stopped", async () => {
-    const stage = new Stage();
     let stopped = false;
-    const done = schedule(trials("a", "a", "a"), {
-      concurrency: 3,
-      run: stage.run,
-      isStopped: () => stopped,
-    });
-    await settle();
+    const stage = new Stage(["a", "a", "a"], 3, () => stopped);
+    await stage.end();
     stopped = true;
-    stage.end("t1");
-    await done;
+    await stage.end("t1");
+    await stage.done;
     expect(stage.started).toEqual(["t1"]);
   });
 
-  it("starts nothing when it is stopped from the beginning", async () => {
-    const stage = new Stage();
-    await schedule(trials("a", undefined), { concurrency: 2, run: stage.run, isStopped: () => true });
-    expect(stage.started).toEqual([]);
-  });
-
   it("starts nothing more when a trial throws, and throws once the others have ended", async () => {
-    const stage = new Stage();
+    const stage = new Stage(["a", "b", "c", "d"], 2);
     let settled = false;
-    const done = schedule(trials("a", "b", "c", "d"), {
-      concurrency: 2,
-      run: stage.run,
-      isStopped: never,
-    }).finally(() => {
-      settled = true;
-    });
-    const thrown = expect(done).rejects.toThrow("broken");
-    await settle();
-    stage.end("t1", new Error("broken"));
-    await settle();
-    expect([settled, stage.started]).toEqual([false, ["t1", "t2"]]);
-    stage.end("t2", new Error("broken too"));
+    const thrown = expect(stage.done.finally(() => (settled = true))).rejects.toThrow("broken");
+    await stage.end();
+    expect([await stage.end("t1", new Error("broken")), settled]).toEqual([["t1", "t2"], false]);
+    await stage.end("t2", new Error("broken too"));
     await thrown;
   });
 
@@ -169,12 +107,10 @@ describe("schedule", () => {
     });
     await fc.assert(
       fc.asyncProperty(cases, async ({ lanes, concurrency, endings, stopAfter }) => {
-        const stage = new Stage();
-        const list = trialsOf(lanes);
         let ended = 0;
         const isStopped = (): boolean => stopAfter !== null && ended >= stopAfter;
-        const done = schedule(list, { concurrency, run: stage.run, isStopped });
-        for (await settle(); stage.working.size > 0; await settle()) {
+        const stage = new Stage(lanes, concurrency, isStopped);
+        for (await stage.end(); stage.working.size > 0; await stage.end()) {
           const working = [...stage.working.values()];
           const busy = working.flatMap(({ trial }) => trial.lane ?? []);
           expect(working.length).toBeLessThanOrEqual(concurrency);
@@ -182,10 +118,10 @@ describe("schedule", () => {
           ended += 1;
           working[(endings.next().value ?? 0) % working.length]?.end();
         }
-        await done;
-        expect(stage.started.length === list.length || isStopped()).toBe(true);
+        await stage.done;
+        expect(stage.started.length === lanes.length || isStopped()).toBe(true);
         for (const name of new Set(lanes)) {
-          const inLane = ids(list.filter((trial) => trial.lane === name));
+          const inLane = lanes.flatMap((lane, index) => (lane === name ? [`t${index + 1}`] : []));
           const started = stage.started.filter((id) => inLane.includes(id));
           expect(started).toEqual(inLane.slice(0, started.length));
         }

@@ -144,7 +144,8 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
         if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, events);
       },
       async onTrialEnd(result) {
-        folder?.commit();
+        // The wait for the disk goes on in the background; an error is reported at the end.
+        folder?.commit().catch(() => undefined);
         await reporters.onTrialEnd(result);
       },
     });

@@ -119,6 +119,7 @@ export class Journal implements AsyncDisposable {
       if (this.#failure !== undefined) throw this.#failure.error;
       await Promise.all([this.#syncAttachments(), dataSync(this.#file)]);
     } catch (error) {
+      this.#failure ??= { error };
       this.#failureReported = true;
       throw error;
     }

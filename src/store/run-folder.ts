@@ -6,9 +6,8 @@ import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
 import type { Task } from "../core/formats/model.ts";
 import type { Plan } from "../core/plan/plan.ts";
-import { jsonPieces, type RunResult } from "../core/report/result.ts";
+import { blocksOf, jsonPieces, type RunResult } from "../core/report/result.ts";
 import type { RecordedRun } from "../core/report/trial-result.ts";
-import type { TraceEvent } from "../core/trace/events.ts";
 import { isForeign, isLink, makeFolder, ownerOf, readRegularFile } from "../files/files.ts";
 import { Journal, type JournalContent, ReadBudget, readJournal } from "./journal.ts";
 
@@ -25,40 +24,19 @@ const documentCopies = 4;
 export type RunHead = Pick<RunResult, "id" | "startedAt" | "environment">;
 
 /** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. */
-export class RunFolder implements AsyncDisposable {
+export class RunFolder extends Journal {
   readonly path: string;
-  readonly #journal: Journal;
-  #commitError: unknown;
 
-  constructor(path: string, journal: Journal) {
+  /** Opens the journal in an existing folder. Throws what the file system throws. */
+  constructor(path: string) {
+    super(path);
     this.path = path;
-    this.#journal = journal;
   }
 
-  append(event: TraceEvent, json: string): void {
-    this.#journal.append(event, json);
-  }
-
-  flush(): void {
-    this.#journal.flush();
-  }
-
-  /** Writes a finished trial to the operating system at once, and syncs it to disk in the background. */
-  commit(): void {
-    this.#journal.commit().catch((error: unknown) => {
-      this.#commitError ??= error;
-    });
-  }
-
-  /** Waits until the journal is on disk and writes the result. Throws the first error of any write. */
+  /** Waits until the journal is on disk and writes the result. Throws what went wrong on the way, now or earlier. */
   async finish(result: RunResult): Promise<void> {
-    await this.#journal.commit();
-    if (this.#commitError !== undefined) throw this.#commitError;
+    await this.commit();
     await writeJson(this.path, "result.json", result);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#journal[Symbol.asyncDispose]();
   }
 }
 
@@ -74,7 +52,7 @@ export async function createRunFolder(runs: string, start: RunHead, plan: Plan):
     if (basename(resolve(runs, "..")) === ".mcpvals") keepOutOfGit(resolve(runs, ".."));
     await writeJson(path, "run.json", start);
     await writeJson(path, "plan.json", plan);
-    return new RunFolder(path, new Journal(path));
+    return new RunFolder(path);
   } catch (cause) {
     throw new McpvalsError("store/unwritable", `the run cannot be written to ${path}: ${messageOf(cause)}`, {
       hint: "Choose a folder that can be written, with --output DIR.",
@@ -110,20 +88,8 @@ function keepOutOfGit(folder: string): void {
 /** Written under another name first: a killed process must not leave half a document. */
 async function writeJson(folder: string, name: string, document: object): Promise<void> {
   const path = join(folder, name);
-  await writeFile(`${path}.part`, blocks(jsonPieces(document)));
+  await writeFile(`${path}.part`, blocksOf(jsonPieces(document)));
   await rename(`${path}.part`, path);
-}
-
-/** Joins many small texts into few larger ones, since each text is a separate write. */
-function* blocks(pieces: Iterable<string>): Generator<string> {
-  let block = "";
-  for (const piece of pieces) {
-    block += piece;
-    if (block.length < 64 * 1024) continue;
-    yield block;
-    block = "";
-  }
-  yield block;
 }
 
 /** A run as read back from its folder. */

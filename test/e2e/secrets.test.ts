@@ -255,105 +255,63 @@ console.error(DB_PASSWORD, OTHER);
 const checks = [{ name: "gossip " + OTHER, passed: false, message: DB_PASSWORD }];
 console.log(JSON.stringify({ passed: false, reason: DB_PASSWORD, checks, outputs: { all: process.env } }));`;
 
+const command = (run: string, rest: object = {}): object => ({ command: { run, ...rest } });
+const script = (inline: string, rest: object = {}): object => ({ script: { inline, ...rest } });
+const call = (tool: string, args: object, expect: object): object => ({
+  mcp: { server: "own", tool, args, expect },
+});
+
 /** A task that uses its secrets in every way that there is, and fails in all of them, so that they would be shown. */
 function taskFor(address: string): object {
-  const server = fixtureServer("--stderr={env.API_TOKEN} {env.DB_PASSWORD}");
-  const wrong = { stdout: "other", stderr: "other" };
-  return {
-    apiVersion: "mcp-eval/v1",
-    kind: "Task",
-    metadata: { name: "gossip" },
-    spec: {
-      env: { DB_PASSWORD: taskSecrets.password },
-      prompt: `Log in with {env.API_TOKEN}, {env.DB_PASSWORD} and ${key}.`,
-      solution: [
-        { "own.echo": { args: { message: "{env.DB_PASSWORD}", token: "{env.API_TOKEN}" } } },
-        { say: `I used {env.API_TOKEN}, {env.DB_PASSWORD} and ${key}.` },
-      ],
-      servers: {
-        own: {
-          command: server.command,
-          args: server.args,
-          env: { TOKEN: "{env.API_TOKEN}", PASS: "{env.DB_PASSWORD}", KEY: key },
-        },
-      },
-      setup: [
-        {
-          command: {
-            id: "reach",
-            run: "printf '%s\\n' {env.API_TOKEN} {env.DB_PASSWORD | sh} | tee reached",
-            outputs: { said: "{stdout}" },
-          },
-        },
-        { command: { run: `printf %s "$KEY" >> reached`, env: { KEY: key } } },
-      ],
-      verify: [
-        { command: { run: "echo {env.API_TOKEN}; echo {env.API_TOKEN} >&2; exit 1", expect: wrong } },
-        {
-          command: {
-            run: "printf %s {env.DB_PASSWORD | sh}; printf %s {env.DB_PASSWORD | sh} >&2",
-            expect: wrong,
-          },
-        },
-        {
-          command: {
-            run: `cat; printf %s "$A" >&2`,
-            stdin: "{env.DB_PASSWORD}",
-            env: { A: key },
-            expect: wrong,
-          },
-        },
-        {
-          command: {
-            run: "printf %s {steps.reach.outputs.said | sh}",
-            expect: { stdout: "{env.DB_PASSWORD}" },
-          },
-        },
-        { command: { run: "test -d .", workdir: "{env.API_TOKEN}", continueOnError: true } },
-        { script: { inline: leaky, protocol: "json" } },
-        { script: { inline: `printf '%s %s' "$1" "$2"; exit 1`, args: ["{env.DB_PASSWORD}", key] } },
-        { script: { inline: "printf %s {env.DB_PASSWORD | sh}; exit 1" } },
-        {
-          http: {
-            url: `${address}/say?token={env.API_TOKEN}`,
-            method: "POST",
-            headers: { Authorization: "Bearer {env.API_TOKEN}", "X-Password": "{env.DB_PASSWORD}" },
-            body: { json: { key, all: "{env.SERVICE_CREDENTIALS}" } },
-            expect: { headers: { "x-told": "other" }, body: { equals: "other" } },
-          },
-        },
-        { file: { path: "login", content: `password={env.DB_PASSWORD}\nkey=${key}\n` } },
-        { file: { path: "login", expect: { equals: "other {env.API_TOKEN}" } } },
-        {
-          mcp: {
-            server: "own",
-            tool: "echo",
-            args: { message: `{env.DB_PASSWORD} ${key}` },
-            expect: { text: "other" },
-          },
-        },
-        {
-          mcp: {
-            server: "own",
-            tool: "env",
-            args: {},
-            expect: { json: [{ path: "$.PASS", equals: "other" }] },
-          },
-        },
-        {
-          foreach: {
-            var: "each",
-            in: ["{env.API_TOKEN}"],
-            steps: [{ command: { run: "echo {each}; exit 1" } }],
-          },
-        },
-        { not: [{ command: { run: "test -n {env.API_TOKEN}" } }] },
-        { anyOf: [{ command: { run: "printf %s {env.DB_PASSWORD | sh}; exit 1" } }] },
-        { command: { run: "printf %s {agent.output | sh}", expect: { stdout: "other" } } },
-      ],
-      cleanup: [{ command: { run: "cat reached login; exit 1" } }],
-    },
+  const { command: program, args } = fixtureServer("--stderr={env.API_TOKEN} {env.DB_PASSWORD}");
+  const env = { TOKEN: "{env.API_TOKEN}", PASS: "{env.DB_PASSWORD}", KEY: key };
+  const expect = { stdout: "other", stderr: "other" };
+  const password = "{env.DB_PASSWORD | sh}";
+  const told = `Log in with {env.API_TOKEN}, {env.DB_PASSWORD} and ${key}.`;
+  const http = {
+    url: `${address}/say?token={env.API_TOKEN}`,
+    method: "POST",
+    headers: { Authorization: "Bearer {env.API_TOKEN}", "X-Password": "{env.DB_PASSWORD}" },
+    body: { json: { key, all: "{env.SERVICE_CREDENTIALS}" } },
+    expect: { headers: { "x-told": "other" }, body: { equals: "other" } },
   };
+  const spec = {
+    env: { DB_PASSWORD: taskSecrets.password },
+    prompt: told,
+    solution: [
+      { "own.echo": { args: { message: "{env.DB_PASSWORD}", token: "{env.API_TOKEN}" } } },
+      { say: told },
+    ],
+    servers: { own: { command: program, args, env } },
+    setup: [
+      command(`printf '%s\\n' {env.API_TOKEN} ${password} | tee reached`, {
+        id: "reach",
+        outputs: { said: "{stdout}" },
+      }),
+      command(`printf %s "$KEY" >> reached`, { env: { KEY: key } }),
+    ],
+    verify: [
+      command("echo {env.API_TOKEN}; echo {env.API_TOKEN} >&2; exit 1", { expect }),
+      command(`printf %s ${password}; printf %s ${password} >&2`, { expect }),
+      command(`cat; printf %s "$A" >&2`, { stdin: "{env.DB_PASSWORD}", env: { A: key }, expect }),
+      command("printf %s {steps.reach.outputs.said | sh}", { expect: { stdout: "{env.DB_PASSWORD}" } }),
+      command("test -d .", { workdir: "{env.API_TOKEN}", continueOnError: true }),
+      script(leaky, { protocol: "json" }),
+      script(`printf '%s %s' "$1" "$2"; exit 1`, { args: ["{env.DB_PASSWORD}", key] }),
+      script(`printf %s ${password}; exit 1`),
+      { http },
+      { file: { path: "login", content: `password={env.DB_PASSWORD}\nkey=${key}\n` } },
+      { file: { path: "login", expect: { equals: "other {env.API_TOKEN}" } } },
+      call("echo", { message: `{env.DB_PASSWORD} ${key}` }, { text: "other" }),
+      call("env", {}, { json: [{ path: "$.PASS", equals: "other" }] }),
+      { foreach: { var: "each", in: ["{env.API_TOKEN}"], steps: [command("echo {each}; exit 1")] } },
+      { not: [command("test -n {env.API_TOKEN}")] },
+      { anyOf: [command(`printf %s ${password}; exit 1`)] },
+      command("printf %s {agent.output | sh}", { expect: { stdout: "other" } }),
+    ],
+    cleanup: [command("cat reached login; exit 1")],
+  };
+  return { apiVersion: "mcp-eval/v1", kind: "Task", metadata: { name: "gossip" }, spec };
 }
 
 describe("the secrets of a task", () => {

@@ -118,13 +118,13 @@ describe("verdicts", () => {
     expect(await judge(provider)).toMatchObject({ verdict: expected, score });
   });
 
-  test.each([
-    ["a fence", `\`\`\`json\n${verdict(0.9)}\n\`\`\``],
-    ["a fence without a language", `\n\`\`\`\n${verdict(0.9)}\n\`\`\`\n`],
-  ])("JSON with %s is taken", async (_what, text) => {
-    await using provider = await startFakeProvider([{ text }]);
-    expect(await judge(provider)).toMatchObject({ verdict: "pass", score: 0.9 });
-  });
+  test.each([["a fence", `\`\`\`json\n${verdict(0.9)}\n\`\`\``]])(
+    "JSON with %s is taken",
+    async (_what, text) => {
+      await using provider = await startFakeProvider([{ text }]);
+      expect(await judge(provider)).toMatchObject({ verdict: "pass", score: 0.9 });
+    },
+  );
 
   test("throttling is retried and recorded as the judge's", async () => {
     await using provider = await startFakeProvider([
@@ -141,24 +141,12 @@ describe("verdicts", () => {
 describe("no verdict is an error without a score", () => {
   test.each<[string, FakeReply, RegExp]>([
     ["prose", { text: "I would say it went well, 9 out of 10." }, /not a verdict/],
-    ["JSON after prose", { text: `Sure!\n\`\`\`json\n${verdict(1)}\n\`\`\`` }, /not a verdict/],
-    [
-      "two fences",
-      { text: `\`\`\`json\n${verdict(1)}\n\`\`\`\n\`\`\`json\n${verdict(0)}\n\`\`\`` },
-      /not a verdict/,
-    ],
     ["nothing", { text: "" }, /gave no verdict|empty answer/],
     ["half a verdict", { text: '{"score": 1, "rea', finish: "length" }, /was cut off/],
-    ["a refusal", { text: "I cannot help with that.", finish: "refusal" }, /refused to judge/],
     ["a verdict that is a refusal", { text: verdict(1), finish: "refusal" }, /refused to judge/],
-    ["a number alone", { text: "1" }, /not a verdict/],
-    ["null", { text: "null" }, /not a verdict/],
     ["a list", { text: `[${verdict(1)}]` }, /not a verdict/],
     ["a score over 1", { text: verdict(8) }, /no score from 0 to 1, but 8/],
     ["a negative score", { text: verdict(-0.1) }, /no score from 0 to 1, but -0.1/],
-    ["a score that is infinite", { text: '{"score": 1e999, "reason": "x"}' }, /no score from 0 to 1/],
-    ["a score that is not a number", { text: '{"score": NaN, "reason": "x"}' }, /not a verdict/],
-    ["a score in words", { text: verdict("1") }, /no score from 0 to 1, but "1"/],
     ["no score", { text: '{"reason": "fine"}' }, /no score from 0 to 1, but none/],
     ["no reason", { text: '{"score": 1}' }, /without a reason/],
   ])("%s", async (_what, reply, message) => {

@@ -73,19 +73,11 @@ describe("a usable schema", () => {
     ]);
   });
 
-  it("shows the beginning of a long value", async () => {
-    expect(await errorsOf({ properties: { a: { type: "number" } } }, { a: "x".repeat(1_000_000) })).toEqual([
-      `/a must be number, is "${"x".repeat(79)}…`,
-    ]);
-  });
-
   it.each([
     ["nothing", undefined],
     ["2020-12", "https://json-schema.org/draft/2020-12/schema"],
     ["2019-09", "https://json-schema.org/draft/2019-09/schema"],
     ["draft 7", "http://json-schema.org/draft-07/schema#"],
-    ["draft 7 with https and without #", "https://json-schema.org/draft-07/schema"],
-    ["draft 6", "http://json-schema.org/draft-06/schema#"],
     ["draft 4", "http://json-schema.org/draft-04/schema#"],
   ])("can declare its dialect: %s", async (_, $schema) => {
     const schema = $schema === undefined ? sum : { ...sum, $schema };
@@ -139,19 +131,12 @@ describe("a usable schema", () => {
     expect(await check(true, 1)).toEqual(valid);
     expect(await errorsOf(false, 1)).toEqual(["the value boolean schema is false"]);
   });
-
-  it("can be used a thousand times at once", async () => {
-    const checks = await Promise.all(Array.from({ length: 1000 }, (_, index) => check(sum, { sum: index })));
-    expect(checks).toEqual(checks.map(() => valid));
-  });
 });
 
 describe("an unusable schema", () => {
   it.each([
     ["has a wrong keyword", { type: "objekt" }, /^schema is invalid: data\/type must be equal to one of/],
     ["is a text", "sum", /^a schema is an object or a boolean, not "sum"$/],
-    ["is null", null, /^a schema is an object or a boolean, not null$/],
-    ["is a list", [{}], /^a schema is an object or a boolean, not \[{}\]$/],
     ["has an invalid pattern", { pattern: "(" }, /Invalid regular expression/],
     [
       "needs another file",
@@ -159,7 +144,6 @@ describe("an unusable schema", () => {
       /can't resolve reference https:\/\/example.com/,
     ],
     ["has an unknown dialect", { $schema: "urn:mine" }, /^its \$schema names no known dialect: "urn:mine"$/],
-    ["has a dialect that is not a string", { $schema: 7 }, /^its \$schema names no known dialect: 7$/],
     ["consists only of a reference to itself", { $ref: "#" }, /^it refers to itself without end$/],
     [
       "has a cycle of references",

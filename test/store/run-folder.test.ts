@@ -60,7 +60,7 @@ async function write(options: WriteOptions = {}): Promise<string> {
   const { id = "20261121-224559-3f9a2c", verdict, cutOff = false } = options;
   await using folder = await createRunFolder(runs, head(id), plan);
   for (const event of events) folder.append(event, JSON.stringify(event));
-  folder.commit();
+  await folder.commit();
   if (!cutOff) await folder.finish(result(id, verdict));
   return folder.path;
 }

@@ -31,6 +31,11 @@ import {
 
 /** `mcpvals extensions`: the extensions that the lock of this folder names, and the cache. */
 export function define(command: Command, setExitCode: SetExitCode): void {
+  const write = (flags: { readonly json?: boolean }, { code = 0, json, lines }: Answer): void => {
+    if (flags.json === true) writeJson(json, 2);
+    else if (lines.length > 0) writeOut(lines.join("\n"));
+    setExitCode(code);
+  };
   const add = (name: string, description: string): Command =>
     subcommand(command, name, description).option("--json", "print the output as JSON");
   const addCached = (name: string, description: string): Command =>
@@ -41,35 +46,35 @@ export function define(command: Command, setExitCode: SetExitCode): void {
   const addFetching = (name: string, description: string): Command =>
     addCached(name, description).option("--releases-url <url>", "URL of the releases API, such as a mirror");
   addCached("list", "list locked and cached extensions, without network").action(
-    async (flags: ExtensionFlags) => setExitCode(await list(flags)),
+    async (flags: ExtensionFlags) => write(flags, await list(flags)),
   );
   addFetching("add", "download a package, verify its files and lock it")
     .argument("<package>", "github.com/ORG/REPO@VERSION or npm:NAME@VERSION, as in tasks")
     .option("--sha256 <hex>", "SHA-256 that the downloaded file must have", sha256)
-    .action(async (name: string, flags: AddFlags) => setExitCode(await addPackage(name, flags)));
+    .action(async (name: string, flags: AddFlags) => write(flags, await addPackage(name, flags)));
   addFetching("update", "lock the newest versions that match the tasks")
     .argument("[names...]", "packages, or the last parts of their names (default: all)")
     .action(async (names: readonly string[], flags: ExtensionFlags) =>
-      setExitCode(await update(names, flags)),
+      write(flags, await update(names, flags)),
     );
   addFetching("pin", "lock one version, regardless of the tasks; without network if it is cached")
     .argument("<name@version>", "a package of the lock, or the last part of its name")
-    .action(async (target: string, flags: ExtensionFlags) => setExitCode(await pin(target, flags)));
+    .action(async (target: string, flags: ExtensionFlags) => write(flags, await pin(target, flags)));
   addCached(
     "verify",
     "compare cached files with the lock; exit 1 if they differ, 3 if some are missing",
-  ).action(async (flags: ExtensionFlags) => setExitCode(await verify(flags)));
+  ).action(async (flags: ExtensionFlags) => write(flags, await verify(flags)));
   addCached("prune", "remove old cached versions that are not in this lock")
     .option("--older-than <age>", "minimum time since last use, such as 12h or 30d (default: 30d)", age)
     .option("--dry-run", "only list what would be removed")
-    .action(async (flags: PruneFlags) => setExitCode(await prune(flags)));
+    .action(async (flags: PruneFlags) => write(flags, await prune(flags)));
   add("test", "test whether a program is a valid extension; exit 1 if not")
     .argument("<program>", "the program, a folder with an extension.yaml, or mcpvals:NAME")
     .option("--config <json>", "settings of the extension, a JSON object", jsonObject)
     .option("--timeout <duration>", "time limit of one answer (default: 10s)", duration)
-    .action(async (program: string, flags: ContractFlags) => {
-      setExitCode(await testExtension(program, flags));
-    });
+    .action(async (program: string, flags: ContractFlags) =>
+      write(flags, await testExtension(program, flags)),
+    );
 }
 
 /** The flags that all commands for extensions have. */
@@ -152,16 +157,12 @@ function isCacheOf(cached: CachedVersion, entry: LockedEntry): boolean {
   return isSame && Object.values(entry.files).some(({ hash }) => hash === cached.hash);
 }
 
-/** An answer in both of its forms. Lines are safe to print. */
+/** The answer of a command in both of its forms; lines are safe to print. */
 interface Answer {
+  /** The exit code; 0 unless given. */
+  readonly code?: number;
   readonly json: unknown;
   readonly lines: readonly string[];
-}
-
-/** Writes an answer to stdout, as JSON when that was asked for. */
-function writeAnswer({ json, lines }: Answer, flags: { readonly json?: boolean }): void {
-  if (flags.json === true) writeJson(json, 2);
-  else if (lines.length > 0) writeOut(lines.join("\n"));
 }
 
 /** Rows as lines that are safe to print, their cells in columns. */
@@ -189,8 +190,8 @@ function bytesOf(versions: readonly CachedVersion[]): number {
   return versions.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** `mcpvals extensions list`; returns the exit code. */
-async function list(flags: ExtensionFlags): Promise<number> {
+/** `mcpvals extensions list` */
+async function list(flags: ExtensionFlags): Promise<Answer> {
   const { resolver, entries, shownLock, nothingLocked } = await openExtensions(flags);
   const cached = await resolver.cached();
   const locked = entries.map((entry) => {
@@ -221,8 +222,7 @@ async function list(flags: ExtensionFlags): Promise<number> {
     ...(locked.length === 0 ? [nothingLocked] : [shownLock, ...indented(rows)]),
     ...(others.length === 0 ? [] : ["", "Cached besides", ...indented(others.map(otherRow))]),
   ];
-  writeAnswer({ json, lines }, flags);
-  return 0;
+  return { json, lines };
 }
 
 function indented(rows: readonly (readonly string[])[]): string[] {
@@ -250,10 +250,10 @@ interface AddFlags extends ExtensionFlags {
 }
 
 /**
- * `mcpvals extensions add`; returns the exit code. Fetches a package, verifies its files, and locks it.
+ * `mcpvals extensions add`. Fetches a package, verifies its files, and locks it.
  * Throws McpvalsError of the codes `extension/…`.
  */
-async function addPackage(written: string, flags: AddFlags): Promise<number> {
+async function addPackage(written: string, flags: AddFlags): Promise<Answer> {
   const { cwd, resolver, lock, shownLock, save } = await openExtensions(flags);
   const before = Object.hasOwn(lock.extensions, written) ? lock.extensions[written] : undefined;
   const hash = flags.sha256 === undefined ? {} : { sha256: flags.sha256 };
@@ -272,15 +272,14 @@ async function addPackage(written: string, flags: AddFlags): Promise<number> {
     ? `${written} is now locked at ${place}`
     : `${written} was locked at ${place} before; its files are as they should be`;
   const json = { lock: shownLock, written, ...locked, folder: extension.folder, added: isNew };
-  writeAnswer({ json, lines: [visibleText(line)] }, flags);
-  return 0;
+  return { json, lines: [visibleText(line)] };
 }
 
 /**
- * `mcpvals extensions update`; returns the exit code. It locks the newest version that matches what is written.
+ * `mcpvals extensions update`. It locks the newest version that matches what is written.
  * When one of the packages fails, nothing is changed. Throws McpvalsError of the codes `extension/…`.
  */
-async function update(names: readonly string[], flags: ExtensionFlags): Promise<number> {
+async function update(names: readonly string[], flags: ExtensionFlags): Promise<Answer> {
   const open = await openExtensions(flags);
   const { resolver, lock, shownLock, nothingLocked, save } = open;
   const all = names.length === 0 ? open.entries : names.flatMap((name) => entriesNamed(name, open));
@@ -300,15 +299,14 @@ async function update(names: readonly string[], flags: ExtensionFlags): Promise<
     locked === undefined ? `${from} is the newest` : `${from} -> ${locked.version}`,
   ]);
   const lines = updates.length === 0 ? [nothingLocked] : columns(rows);
-  writeAnswer({ json: { lock: shownLock, updates: json }, lines }, flags);
-  return 0;
+  return { json: { lock: shownLock, updates: json }, lines };
 }
 
 /**
- * `mcpvals extensions pin`; returns the exit code. Locks one version of a package, whatever files say of the
+ * `mcpvals extensions pin`. Locks one version of a package, whatever files say of the
  * version, without the network when it is cached. Throws McpvalsError of the codes `extension/…`.
  */
-async function pin(target: string, flags: ExtensionFlags): Promise<number> {
+async function pin(target: string, flags: ExtensionFlags): Promise<Answer> {
   const [, name, version] = /^(.+)@([^@/]+)$/s.exec(target) ?? [];
   if (name === undefined || version === undefined) {
     throw new McpvalsError("usage/invalid-option", `${JSON.stringify(target)} names no version`, {
@@ -330,15 +328,14 @@ async function pin(target: string, flags: ExtensionFlags): Promise<number> {
   await save({ [written]: locked });
   const json = { lock: shownLock, written, from, to: locked.version };
   const how = from === locked.version ? `stays at ${from}` : `${from} -> ${locked.version}`;
-  writeAnswer({ json, lines: [visibleText(`${written}  ${how}  in ${shownLock}`)] }, flags);
-  return 0;
+  return { json, lines: [visibleText(`${written}  ${how}  in ${shownLock}`)] };
 }
 
 /**
- * `mcpvals extensions verify`; returns the exit code: 0 when everything locked is cached as the lock says, 1 when
+ * `mcpvals extensions verify`; exit code 0 when everything locked is cached as the lock says, 1 when
  * something differs, 3 when something is not cached or nothing is locked.
  */
-async function verify(flags: ExtensionFlags): Promise<number> {
+async function verify(flags: ExtensionFlags): Promise<Answer> {
   const { resolver, lock, entries, shownLock, nothingLocked } = await openExtensions(flags);
   const extensions: { written: string; version: string; outcome: string; problems: string[] }[] = [];
   for (const entry of entries) {
@@ -358,9 +355,9 @@ async function verify(flags: ExtensionFlags): Promise<number> {
   ]);
   const summary = `${counts.verified} verified, ${counts.changed} changed, ${counts.notCached} not cached`;
   const json = { lock: shownLock, ...counts, extensions };
-  writeAnswer({ json, lines: entries.length === 0 ? [nothingLocked] : [...lines, summary] }, flags);
-  if (counts.changed > 0) return 1;
-  return counts.verified === entries.length && entries.length > 0 ? 0 : 3;
+  const isVerified = counts.verified === entries.length && entries.length > 0;
+  const code = counts.changed > 0 ? 1 : isVerified ? 0 : 3;
+  return { code, json, lines: entries.length === 0 ? [nothingLocked] : [...lines, summary] };
 }
 
 interface PruneFlags extends ExtensionFlags {
@@ -372,10 +369,10 @@ interface PruneFlags extends ExtensionFlags {
 const usualAgeMs = 30 * 86_400_000;
 
 /**
- * `mcpvals extensions prune`; returns the exit code. Removes cached versions that were not used for long,
+ * `mcpvals extensions prune`. Removes cached versions that were not used for long,
  * never one that the lock names; those whose record is damaged always go, since they are of no use.
  */
-async function prune(flags: PruneFlags): Promise<number> {
+async function prune(flags: PruneFlags): Promise<Answer> {
   const { resolver, entries } = await openExtensions(flags);
   const { olderThan = usualAgeMs, dryRun = false } = flags;
   const newest = Date.now() - olderThan;
@@ -398,8 +395,7 @@ async function prune(flags: PruneFlags): Promise<number> {
   const verb = dryRun ? "would be removed" : "removed";
   const summary = `${countOf(old.length, "version")} ${verb}, ${formatBytes(json.bytes)}; ${json.kept} kept`;
   const lines = cached.length === 0 ? ["Nothing is cached."] : [...columns(rows), summary];
-  writeAnswer({ json, lines }, flags);
-  return 0;
+  return { json, lines };
 }
 
 /** The flags of `extensions test` as commander gives them. */
@@ -411,10 +407,10 @@ interface ContractFlags {
 }
 
 /**
- * `mcpvals extensions test`; returns the exit code: 0 when the program does all that an extension must, else
+ * `mcpvals extensions test`; exit code 0 when the program does all that an extension must, else
  * 1. Throws McpvalsError `extension/not-found` and `extension/invalid-manifest`.
  */
-async function testExtension(program: string, flags: ContractFlags): Promise<number> {
+async function testExtension(program: string, flags: ContractFlags): Promise<Answer> {
   using interrupt = abortOnInterrupt();
   const { contractHolds, runContract } = await import("../../extensions/contract/run-contract.ts");
   const { launchOf } = await import("../../extensions/host/extension-process.ts");
@@ -431,9 +427,8 @@ async function testExtension(program: string, flags: ContractFlags): Promise<num
     ...(flags.config === undefined ? {} : { config: flags.config }),
     ...(flags.timeout === undefined ? {} : { timeoutMs: flags.timeout }),
   });
-  const counts = countsOf(report);
-  writeAnswer({ json: { ...report, counts }, lines: reportLines(program, report) }, flags);
-  return contractHolds(report) ? 0 : 1;
+  const json = { ...report, counts: countsOf(report) };
+  return { code: contractHolds(report) ? 0 : 1, json, lines: reportLines(program, report) };
 }
 
 type Outcome = ContractVerdict["outcome"];

@@ -7,12 +7,6 @@ function frame(text: string, line: number, column: number): string | undefined {
   return codeFrame((number) => lines[number - 1], { line, column });
 }
 
-it("shows the line, its neighbours and a marker under the word", () => {
-  expect(frame("server:\n  comand: node\n  args: []", 2, 3)).toBe(
-    ["  1 | server:", "> 2 |   comand: node", "    |   ^^^^^^", "  3 |   args: []"].join("\n"),
-  );
-});
-
 it.each([
   ['{"name": "a b"}', 10, "^^^^^"],
   ["a: ${TOKEN}-x", 4, "^^^^^^^^"],
@@ -35,10 +29,6 @@ it("cuts long lines around the place", () => {
   expect(shown).toMatch(/^> 1 \| …a+ HERE b+…$/);
   expect(marker.indexOf("^")).toBe(shown.indexOf("HERE"));
   expect(marker.replaceAll(/[ |]/g, "")).toBe("^^^^");
-});
-
-it("shows tabs and control characters as one column each", () => {
-  expect(frame("\ta: \u001b[31m", 1, 2)).toBe("> 1 |  a: ?[31m\n    |  ^");
 });
 
 it("gives nothing for a place without a line", () => {

@@ -1,10 +1,5 @@
 import { quotedLines, visibleColumns, visibleLines, visibleText } from "../text/visible-text.ts";
-import type { Diagnostic, McpvalsError, SourceLocation } from "./error.ts";
-
-export interface RenderOptions {
-  /** Whether to use ANSI colours. */
-  readonly colors?: boolean;
-}
+import type { Diagnostic, ErrorDetails, McpvalsError, SourceLocation } from "./error.ts";
 
 const mostShown = 100;
 
@@ -12,31 +7,26 @@ const mostShown = 100;
  * Writes an error for people: where it is as `FILE:LINE:COLUMN`, what is wrong, the lines around it, what to do. An
  * error that stands for several problems of a file shows them all.
  */
-export function renderError(error: McpvalsError, { colors = false }: RenderOptions = {}): string {
-  const paint = colors ? ansi : plain;
+export function renderError(error: McpvalsError): string {
   const diagnostics = error.details.diagnostics ?? [];
   if (diagnostics.length === 0)
-    return renderOne({ code: error.code, message: error.message, ...error.details }, paint);
-  const shown = diagnostics.slice(0, mostShown).map((diagnostic) => renderOne(diagnostic, paint));
+    return renderOne({ code: error.code, message: error.message, ...error.details });
+  const shown = diagnostics.slice(0, mostShown).map(renderOne);
   const more = diagnostics.length - shown.length;
-  const total = diagnostics.length === 1 ? [] : [paint.bold(`${diagnostics.length} problems`)];
+  const total = diagnostics.length === 1 ? [] : [`${diagnostics.length} problems`];
   return [...shown, ...(more > 0 ? [`… and ${more} more`] : []), ...total].join("\n\n");
 }
 
-interface Renderable extends Diagnostic {
-  readonly detail?: string;
-}
-
-function renderOne(problem: Renderable, paint: Paint): string {
+function renderOne(problem: Diagnostic & Pick<ErrorDetails, "detail">): string {
   const { code, message, location, hint, frame, detail } = problem;
-  const where = location === undefined ? "" : `${paint.cyan(visibleText(formatLocation(location)))}: `;
+  const where = location === undefined ? "" : `${visibleText(formatLocation(location))}: `;
   const [first = "", ...others] = withoutColors(withoutEnd(message)).split("\n");
-  const head = `${where}${paint.red("error")} ${paint.bold(visibleText(first))} ${paint.dim(`(${code})`)}`;
+  const head = `${where}error ${visibleText(first)} (${code})`;
   const lines = [
     ...(others.length === 0 ? [] : quotedLines(others.join("\n"))),
     ...(frame === undefined ? [] : visibleLines(frame)),
     ...(detail === undefined || detail === "" ? [] : quotedLines(withoutColors(detail.trimEnd()))),
-    ...(hint === undefined ? [] : [`${paint.cyan("hint:")} ${visibleText(hint)}`]),
+    ...(hint === undefined ? [] : [`hint: ${visibleText(hint)}`]),
   ];
   return [head, ...lines.map((line) => `  ${line}`.trimEnd())].join("\n");
 }
@@ -50,21 +40,6 @@ function withoutEnd(message: string): string {
 function withoutColors(text: string): string {
   // eslint-disable-next-line no-control-regex -- these characters are what is looked for
   return text.replaceAll(/\u001b\[[0-?]*[ -/]*[@-~]/g, "");
-}
-
-interface Paint {
-  readonly red: (text: string) => string;
-  readonly cyan: (text: string) => string;
-  readonly bold: (text: string) => string;
-  readonly dim: (text: string) => string;
-}
-
-const same = (text: string): string => text;
-const plain: Paint = { red: same, cyan: same, bold: same, dim: same };
-const ansi: Paint = { red: wrap(31, 39), cyan: wrap(36, 39), bold: wrap(1, 22), dim: wrap(2, 22) };
-
-function wrap(open: number, close: number): (text: string) => string {
-  return (text) => `\u001b[${open}m${text}\u001b[${close}m`;
 }
 
 const widest = 100;

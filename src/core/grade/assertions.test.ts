@@ -127,11 +127,9 @@ describe("tools, resources and prompts", () => {
   const made = "called: k8s.get, docs.review";
   it.each<[AssertionSet, string]>([
     [{ toolsUsed: [get] }, `no successful call of k8s.get (it failed: no such pod); ${made}`],
-    [{ requireAny: [get] }, `no successful call of k8s.get (it failed: no such pod); ${made}`],
     [{ promptsUsed: [review] }, `no successful use of docs.review (it failed: no); ${made}`],
     [{ minToolCalls: 1 }, "0 tool calls that succeeded and 3 that did not, at least 1 expected"],
     [{ callOrder: [{ type: "tool", ...get }] }, `no successful call of k8s.get; ${made}`],
-    [{ toolsNotUsed: [get] }, "k8s.get was called"],
     [{ maxToolCalls: 2 }, "3 tool calls, at most 2 expected"],
     [{ noDuplicateCalls: true }, "called again with equal arguments: k8s.get"],
   ])("are neither used nor unused by calls that failed: %j", async (set, reason) => {
@@ -178,24 +176,6 @@ describe("tools, resources and prompts", () => {
     });
     const reason = "resourcesNotRead: docs.a, docs.b were read";
     expect(await grade(trial, unwanted)).toMatchObject({ verdict: "fail", score: 2 / 3, reason, evidence });
-  });
-});
-
-describe("the number of calls", () => {
-  const trial = new Played((trial) => {
-    trial.get({ a: 1 });
-    trial.get({ a: 2 });
-    trial.call("search", {}, textResult("x"), { server: "docs" });
-    trial.read("a");
-    trial.reject("unknown");
-  });
-  it.each<[AssertionSet, Partial<Grade>]>([
-    [{ minToolCalls: 3 }, { verdict: "pass", reason: "minToolCalls: 3 tool calls, at least 3 expected" }],
-    [{ maxToolCalls: 3 }, { verdict: "pass", reason: "maxToolCalls: 3 tool calls, at most 3 expected" }],
-    [{ minToolCalls: 4 }, { verdict: "fail", score: 0 }],
-    [{ maxToolCalls: 0 }, { verdict: "fail", reason: "maxToolCalls: 3 tool calls, at most 0 expected" }],
-  ])("is over all servers: %j", async (set, expected) => {
-    expect(await grade(trial, set)).toMatchObject(expected);
   });
 });
 
@@ -286,18 +266,6 @@ describe("assertion sets", () => {
     ]);
     const namesFor = (set: AssertionSet) => gradersOf(taskWith([set]), undefined).map(({ name }) => name);
     expect([namesFor({ maxToolCalls: 0 }).length, namesFor({ toolsUsed: [] }).length]).toEqual([3, 2]);
-  });
-
-  it("must all hold", async () => {
-    const trial = new Played((trial) => trial.get());
-    const reason = "set 2, maxToolCalls: 1 tool call, at most 0 expected";
-    const used = { toolsUsed: [get] };
-    expect(await grade(trial, used, { maxToolCalls: 0 })).toMatchObject({
-      verdict: "fail",
-      score: 0.5,
-      reason,
-    });
-    expect(await grade(trial, used, used)).toMatchObject({ verdict: "pass", score: 1 });
   });
 
   it("that say nothing are no evidence, nor is a trial without an agent", async () => {
@@ -396,14 +364,10 @@ describe("a pattern without a server", () => {
     [onlyReported, { toolsUsed: [{ name: "delete" }] }, 0],
     [onlyReported, { requireAny: [{ pattern: "^del" }] }, 0],
     [onlyReported, { toolsNotUsed: [{ name: "delete" }] }, 0, "builtin.delete was called"],
-    [trial, { toolsNotUsed: [{ server: "builtin" }] }, 1, "no call of anything of builtin"],
     [trial, { maxToolCalls: 1 }, 1],
     [own, { toolsUsed: [{ source: "builtin", name: "get" }, { source: "skill" }] }, 1],
     [own, { toolsNotUsed: [{ source: "skill", name: "get" }] }, 1, "no call of skill.get"],
-    [own, { toolsUsed: [{ source: "builtin", name: "Skill" }] }, 0],
     [own, { toolsUsed: [{ source: "builtin", name: "odd" }] }, 0],
-    [own, { toolsNotUsed: [{ source: "builtin", name: "odd" }] }, 0],
-    [own, { toolsNotUsed: [{ source: "skill" }] }, 0],
     [
       trial,
       { toolsUsed: [{ source: "builtin", name: "get" }] },
@@ -448,13 +412,10 @@ describe("skills", () => {
   const both = [...greeting, { skill: "farewell" }];
 
   it.each<[AssertionSet, (trial: Played) => void, boolean, string]>([
-    [{ skillsLoaded: greeting }, load(), true, "greeting"],
     [{ skillsLoaded: [{ pattern: "^.*greet" }] }, load(), true, "/^.*greet/"],
     [{ skillsLoaded: [{}] }, load(), true, "any skill"],
     [{ skillsLoaded: both }, load(), false, `the agent did not load farewell; ${given}`],
-    [{ skillsLoaded: [{ skill: "greet" }] }, load(), false, `the agent did not load greet; ${given}`],
     [{ skillsNotLoaded: [{ skill: "farewell" }] }, load(), true, "the agent did not load farewell"],
-    [{ skillsNotLoaded: [{ pattern: "ting" }] }, load(), false, "the agent loaded /ting/"],
     [{ skillsLoaded: greeting }, load("failed"), false, `the agent did not load greeting; ${given}`],
     [{ skillsNotLoaded: greeting }, load("failed"), false, "the agent loaded greeting"],
     [{ skillsLoaded: greeting }, () => undefined, false, "the agent was given no skills"],

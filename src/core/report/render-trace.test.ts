@@ -157,14 +157,9 @@ it("shows messages of any shape", () => {
   ]);
 });
 
-it("shows nothing of nothing", () => {
-  expect(renderTrace([])).toEqual([]);
-});
-
 it.each<[string, JsonObject, string]>([
   ["command", { run: "make\n  test\n", env: { A: "1" } }, "$ make ⏎ test ⏎"],
   ["http", { method: "POST", url: "http://127.0.0.1/a", headers: {} }, "POST http://127.0.0.1/a"],
-  ["http", { url: "http://127.0.0.1/a" }, "GET http://127.0.0.1/a"],
   ["file", { path: "a.txt" }, "a.txt"],
   ["file", { path: "a.txt", action: { kind: "create", content: "x" } }, "create a.txt"],
   ["script", { file: "check.sh", args: ["--all", "x"] }, "check.sh --all x"],

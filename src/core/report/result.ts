@@ -255,3 +255,20 @@ function* listPieces(items: readonly unknown[]): Generator<string> {
 function indented(value: unknown, indent: string): string {
   return visibleJson(JSON.stringify(value, null, 2)).replaceAll("\n", `\n${indent}`);
 }
+
+const blockCharacters = 65_536;
+
+/** Joins small texts to pieces of about 64 Ki characters: each piece is a write of its own. */
+export function* blocksOf(texts: Iterable<string>): Generator<string> {
+  let pending: string[] = [];
+  let length = 0;
+  for (const text of texts) {
+    pending.push(text);
+    length += text.length;
+    if (length < blockCharacters) continue;
+    yield pending.join("");
+    pending = [];
+    length = 0;
+  }
+  if (length > 0) yield pending.join("");
+}

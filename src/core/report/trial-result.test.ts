@@ -205,9 +205,7 @@ const events = stamp([
 ]);
 
 it.each([
-  ["only what is cited", [11], [11]],
   ["a response with its request and HTTP status", [9], [5, 8, 9]],
-  ["a request with its response", [2], [2, 3]],
   ["a server's request with our answer, though the numbers are alike", [6], [6, 7]],
   ["a step with all that it exchanged", [10], [4, 5, 6, 7, 8, 9, 10]],
   ["nothing for numbers that do not exist", [99], []],
@@ -227,13 +225,6 @@ const nested = stamp([
   ...attempt("other", 1, [], { outcome: "passed" }),
   ...attempt("drop", 1, [], { phase: "cleanup" }),
 ]);
-
-it("gives of a step that was tried again the first attempt and the last, with the steps inside", () => {
-  const grades = [{ grader: "g", verdict: "fail", score: 0, reason: "", evidence: [13] }] as const;
-  const kept = collectEvidence(nested, grades).map((event) => event.seq);
-  expect(nested[12]).toMatchObject({ step: "poll", attempt: 3, type: "step.finished" });
-  expect(kept).toEqual([1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
-});
 
 it("gives of a trial without grades the steps of setup and verify that did not pass", () => {
   const kept = collectEvidence(nested, []).map((event) => event.seq);

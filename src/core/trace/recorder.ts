@@ -24,7 +24,9 @@ export interface RecorderOptions {
  */
 export function createRecorder(trial: string, options: RecorderOptions): Emit {
   const { redact, now, sink, onBroken, limit = mostMemory } = options;
-  const budget = new RecordBudget(limit);
+  /** What each user has recorded, in bytes of memory. */
+  const users = new Map<string, number>();
+  let used = 0;
   let seq = 0;
   let isFull = false;
   const record = (body: EventBody): number => {
@@ -35,15 +37,20 @@ export function createRecorder(trial: string, options: RecorderOptions): Emit {
     const isClean = whole !== undefined && redact.isClean(whole);
     const clean: TraceEvent = isClean ? event : { ...withoutSecrets(body, redact), ...stamp };
     const json = isClean ? whole : JSON.stringify(clean);
-    const problem = isFull ? undefined : budget.take(body, weightOf(clean, json));
-    isFull ||= problem !== undefined;
+    const wasFull = isFull;
+    if (!wasFull) {
+      const [user, weight] = [userOf(body), weightOf(clean, json)];
+      users.set(user, (users.get(user) ?? 0) + weight);
+      used += weight;
+      isFull = used > limit;
+    }
     const isKept = !isFull || !isUnbounded(body);
     if (isKept) {
       seq += 1;
       const shown = isFull && json.length > shortEvent ? (clipped(clean) as TraceEvent) : clean;
       sink(shown, shown === clean ? json : JSON.stringify(shown));
     }
-    if (problem !== undefined) onBroken(problem);
+    if (isFull && !wasFull) onBroken(recordFull(limit, users));
     return isKept ? seq : 0;
   };
   return (body) => {
@@ -91,32 +98,13 @@ export function weightOf(value: unknown, json: string): number {
   return weight;
 }
 
-/** What is left of a trial's record, and who has used it. */
-class RecordBudget {
-  readonly #limit: number;
-  readonly #users = new Map<string, number>();
-  #used = 0;
-
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  /** Counts an event. Gives why it cannot be recorded, when it is more than is left. */
-  take(event: EventBody, weight: number): McpvalsError | undefined {
-    const user = userOf(event);
-    this.#used += weight;
-    this.#users.set(user, (this.#users.get(user) ?? 0) + weight);
-    return this.#used > this.#limit ? this.#error() : undefined;
-  }
-
-  #error(): McpvalsError {
-    const [[name, weight] = ["nobody", 0]] = [...this.#users].toSorted(([, a], [, b]) => b - a);
-    return new McpvalsError(
-      "trial/record-full",
-      `a trial records at most ${mebibytes(this.#limit)} MiB, and this one had more: ${mebibytes(weight)} MiB from ${name}`,
-      { hint: "Have it send less: all messages of a trial are kept in memory until the trial is graded." },
-    );
-  }
+function recordFull(limit: number, users: ReadonlyMap<string, number>): McpvalsError {
+  const [[name, weight] = ["nobody", 0]] = [...users].toSorted(([, a], [, b]) => b - a);
+  return new McpvalsError(
+    "trial/record-full",
+    `a trial records at most ${mebibytes(limit)} MiB, and this one had more: ${mebibytes(weight)} MiB from ${name}`,
+    { hint: "Have it send less: all messages of a trial are kept in memory until the trial is graded." },
+  );
 }
 
 function mebibytes(bytes: number): number {

@@ -205,11 +205,11 @@ const shapeHints =
  */
 export function createRedactor(secrets: readonly Secret[]): Redact {
   const names = new Map<string, string>();
-  const labels = new Labels();
+  const labelOf = createLabels();
   let replace: Replace | undefined;
-  const current = (): Replace => (replace ??= replaceAll(names, labels));
+  const current = (): Replace => (replace ??= replaceAll(names, labelOf));
   const add = ({ name, value }: Secret): void => {
-    const label = labels.of(name, value);
+    const label = labelOf(name, value);
     for (const form of writtenForms(value)) names.set(form, label);
     for (const whole of new Set([value, value.trim()]))
       for (const [text, encoding] of encodedForms(whole))
@@ -238,12 +238,12 @@ interface Replace {
   readonly redactNumber: (value: number) => unknown;
 }
 
-function replaceAll(names: ReadonlyMap<string, string>, labels: Labels): Replace {
+function replaceAll(names: ReadonlyMap<string, string>, labelOf: LabelOf): Replace {
   const forms = [...names.keys()];
   const finder = new SecretFinder(forms);
   const known = new Map<string, string>();
   const markOf = ({ form, whole }: Finding): string => {
-    const what = `${whole ? "" : "part of "}secret:${names.get(form) ?? labels.of("key", form)}`;
+    const what = `${whole ? "" : "part of "}secret:${names.get(form) ?? labelOf("key", form)}`;
     const mark = known.get(what) ?? markFor(what, forms);
     if (known.size < mostLabels) known.set(what, mark);
     return mark;
@@ -287,22 +287,21 @@ function replaced(text: string, findings: readonly Finding[], markOf: (finding: 
 /** Different values that are distinguished; a server can invent keys without end. */
 const mostLabels = 1000;
 
-/** Gives each secret value a name of its own, `NAME`, `NAME 2` and so on: two secrets must not look like one. */
-class Labels {
-  readonly #known = new Map<string, string>();
-  readonly #counts = new Map<string, number>();
+type LabelOf = (name: string, value: string) => string;
 
-  of(name: string, value: string): string {
+/** Gives each secret value a name of its own, `NAME`, `NAME 2` and so on: two secrets must not look like one. */
+function createLabels(): LabelOf {
+  const known = new Map<string, string>();
+  const counts = new Map<string, number>();
+  return (name, value) => {
     const key = `${name}\n${value}`;
-    const known = this.#known.get(key);
-    if (known !== undefined) return known;
-    const count = (this.#counts.get(name) ?? 0) + 1;
-    const label = count === 1 ? name : `${name} ${count}`;
-    if (this.#known.size >= mostLabels) return label;
-    this.#counts.set(name, count);
-    this.#known.set(key, label);
+    const count = (counts.get(name) ?? 0) + 1;
+    const label = known.get(key) ?? (count === 1 ? name : `${name} ${count}`);
+    if (known.has(key) || known.size >= mostLabels) return label;
+    counts.set(name, count);
+    known.set(key, label);
     return label;
-  }
+  };
 }
 
 /** JSON, or undefined for what has none: a value nested too deeply, or none at all. */
