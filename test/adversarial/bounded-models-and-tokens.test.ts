@@ -47,22 +47,24 @@ const invalid = (why: string): object => ({
   message: expect.stringContaining(why) as string,
 });
 
+it.each<[string, Endless, string]>([
+  ["without an end", { again: '{"text":"x"},' + "x".repeat(60_000) }, "more than 32 MiB"],
+  ["that is nested", { again: "[" }, "more than 500 levels"],
+  ["that is an error without an end", { status: 500, begin: '{"error":"', again: "x" }, "more than 32 MiB"],
+])("an answer %s is refused", async (_, answer, why) => {
+  expect(await ask("ollama/x", answer)).toMatchObject(invalid(why));
+});
+
 describe.each(Object.keys(wires) as (keyof typeof wires)[])("an answer of %s", (model) => {
-  it.each<[string, Endless, string]>([
-    ["without an end", { again: '{"text":"x"},' + "x".repeat(60_000) }, "more than 32 MiB"],
-    ["of tiny values", { again: "{}," }, "more than 100000 values"],
-    ["that is nested", { again: "[" }, "more than 500 levels"],
-    ["that is an error without an end", { status: 500, begin: '{"error":"', again: "x" }, "more than 32 MiB"],
-  ])("%s is refused", async (_, answer, why) => {
-    expect(await ask(model, answer)).toMatchObject(invalid(why));
+  it("of tiny values is refused", async () => {
+    expect(await ask(model, { again: "{}," })).toMatchObject(invalid("more than 100000 values"));
   });
 
   it("that is a redirect is not followed: the key goes to no other address", async () => {
     const other = await startEndless(() => ({ begin: "{}", end: "" }));
     const refused = { code: "model/rejected", message: expect.stringContaining("307") as string };
-    expect(await ask(model, { status: 307, headers: { location: other.url }, end: "" })).toMatchObject(
-      refused,
-    );
+    const redirect = { status: 307, headers: { location: other.url }, end: "" };
+    expect(await ask(model, redirect)).toMatchObject(refused);
     expect(other.requests).toEqual([]);
   });
 });
@@ -107,13 +109,13 @@ it("the whole program takes less than a gigabyte, whatever models send", async (
     agents: Object.fromEntries(agents),
     judge: modelAt("large"),
     llmJudge: true,
-    workflows: ["one", "two"].map((name) => ({ name, steps: [{ user: "hi", expectedState: "hello" }] })),
+    workflows: [{ name: "w", steps: [{ user: "hi", expectedState: "hello" }] }],
   };
   const flags = Object.keys(answers).flatMap((name) => ["--agent", name]);
   using run = startRun(config, { args: ["-j", "3", ...flags] });
   const { result, code, peak } = await run.ended();
   const verdicts = result.trials.map(({ verdict }) => verdict);
-  expect([verdicts.length, verdicts.includes("pass"), code === 0]).toEqual([6, false, false]);
+  expect([verdicts.length, verdicts.includes("pass"), code === 0]).toEqual([3, false, false]);
   expect(peak).toBeGreaterThan(50);
   expect(peak).toBeLessThan(1000);
 }, 120_000);

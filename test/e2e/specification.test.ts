@@ -189,60 +189,6 @@ describe("the specification", () => {
   });
 });
 
-describe("the model loop over every wire format", () => {
-  it("drives two real servers", async () => {
-    await using provider = await startFakeProvider(({ toolResults }) => {
-      if (toolResults.length === 0) {
-        return {
-          tools: [{ tool: "get-sum", args: { a: 19, b: 23 } }, { tool: "read_graph" }],
-          text: "Both.",
-        };
-      }
-      return { text: `I found ${toolResults.map(({ text }) => text).join(" and ")}` };
-    });
-    const models = {
-      anthropic: "anthropic/claude-sonnet-4-5",
-      "openai-responses": "openai/gpt-4o",
-      "openai-chat": { model: "openai/gpt-4o", api: "chat" },
-      google: "google/gemini-2.5-pro",
-      compatible: { model: "qwen3", baseURL: `${provider.url}/v1` },
-    };
-    const { code, result } = await runInline(
-      {
-        "mcp-eval.config.json": {
-          servers: {
-            everything: { transport: "stdio", command: "node", args: [everything, "stdio"] },
-            memory: {
-              transport: "stdio",
-              command: "mcp-server-memory",
-              env: { MEMORY_FILE_PATH: "none.jsonl" },
-            },
-          },
-          agents: models,
-          workflows: [
-            {
-              name: "work",
-              steps: [{ user: "Add 19 and 23, and read the graph.", expectedState: '"entities": []' }],
-              expectTools: ["get-sum", "memory.read_graph"],
-            },
-          ],
-        },
-      },
-      ["--concurrency", "3"],
-      { ...provider.env, PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"]}` },
-    );
-    expect(result.trials.map(({ agent, verdict, score }) => [agent, verdict, score])).toEqual(
-      Object.keys(models).map((name) => [name, "pass", 1]),
-    );
-    expect(code).toBe(0);
-    expect(new Set(provider.requests.map(({ wire }) => wire)).size).toBe(4);
-    expect(provider.requests).toHaveLength(10);
-    for (const { problems } of provider.requests) expect(problems).toEqual([]);
-    for (const trial of result.trials)
-      expect(trial.usage).toMatchObject({ inputTokens: 20, outputTokens: 10 });
-  });
-});
-
 /** The official `everything` server over Streamable HTTP, on a port of its own. */
 async function startEverythingOverHttp(): Promise<AsyncDisposable & { readonly url: string }> {
   const { origin, port } = new URL(await closedAddress());

@@ -30,7 +30,6 @@ function without(...indexes: readonly number[]): Change {
 
 const shop = { namespace: "{env.NAMESPACE}", service: "shop" };
 const store = { namespace: "store", service: "shop" };
-const green = { ...shop, version: "green" };
 const byHand = [25, 50, 75].map((v2) =>
   call("platform.set_traffic", { ...shop, weights: { v1: 100 - v2, v2 } }),
 );
@@ -45,19 +44,11 @@ const scale = (version: object, replicas: number): Action =>
 const quota = (namespace: string, instances: number): Action =>
   call("platform.set_quota", { namespace, quota: { instances } });
 const orders = { namespace: "{env.NAMESPACE}", service: "orders", version: "stable" };
-const observation = { entityName: "Grace", contents: ["room 4.02"] };
 const production = { LOG: "info", STAGE: "production" };
 const half = call("platform.set_traffic", { ...shop, weights: { blue: 50, green: 50 } });
-const blue = { ...shop, version: "blue" };
 
 const others: readonly Other[] = [
   ["config-edit", "writes the file anew, in another layout", () => [write("{env.FILE}", anew)]],
-  [
-    "config-edit",
-    "writes the number as a text",
-    instead("5000", String.raw`\"5000\"`),
-    "the timeout is 5 seconds",
-  ],
   [
     "database-audit",
     "changes the database",
@@ -97,37 +88,13 @@ const others: readonly Other[] = [
     "has the lead lead the deputy",
     instead(`"from":"Grace","to":"{env.TEAM}"`, `"from":"Grace","to":"{env.DEPUTY}"`),
   ],
-  [
-    "handover",
-    "remembers the room",
-    and(call("memory.add_observations", { observations: [observation] })),
-    "the room was nobody's business",
-  ],
   ["hard-blue-green-switch", "keeps blue as it was", without(4)],
   ["hard-blue-green-switch", "does not wait", without(2), "no customer ever saw an error"],
-  [
-    "hard-blue-green-switch",
-    "removes blue",
-    (solution) => [...solution.slice(0, 4), call("platform.remove_version", blue)],
-    "blue is kept",
-  ],
-  [
-    "hard-blue-green-switch",
-    "starts a third instance",
-    and(scale(green, 3)),
-    "green has all the traffic and is ready",
-  ],
   [
     "hard-blue-green-switch",
     "switches in two steps",
     (solution) => [...solution.slice(0, 3), half, ...solution.slice(3)],
     "it was one switch",
-  ],
-  [
-    "hard-blue-green-switch",
-    "stops the other service",
-    and(scale({ ...blue, service: "search" }, 0)),
-    "the other service is as it was",
   ],
   [
     "hard-healthy-rollout",
@@ -136,24 +103,16 @@ const others: readonly Other[] = [
   ],
   [
     "hard-healthy-rollout",
-    "moves all the traffic at once",
-    (solution) => [...solution.slice(0, 2), allToV2, ...solution.slice(4)],
-    "it was a rollout of the platform",
-  ],
-  [
-    "hard-healthy-rollout",
     "moves traffic before v2 is ready",
     ([deploy = {}, wait = {}, , , ...rest]) => [deploy, ...byHand, allToV2, wait, ...rest],
     "not one request failed, from the first to the last",
   ],
-  ["hard-healthy-rollout", "takes the image that leaks", instead("shop:1.1", "shop:1.3"), "it stays healthy"],
   [
     "hard-tenant-onboarding",
     "gives a lead another role",
     and(call("platform.set_member", { namespace: "blue-prod", user: "bo", role: "admin" })),
     "members are those of the template and the lead",
   ],
-  ["hard-tenant-onboarding", "changes the template", and(quota("template", 9)), "the template is as it was"],
   [
     "hard-tenant-onboarding",
     "makes one namespace too many",
@@ -170,12 +129,6 @@ const others: readonly Other[] = [
       call("platform.wait_until_ready", { ...store, version: "v2" }),
       call("platform.set_traffic", { ...store, weights: { v1: 50, v2: 50 } }),
     ],
-  ],
-  [
-    "incident-rollback",
-    "deletes the service",
-    and(call("platform.delete_service", store)),
-    "what step shop gives",
   ],
   [
     "knowledge-graph",

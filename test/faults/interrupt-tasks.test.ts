@@ -4,10 +4,9 @@ import { describe, expect, it } from "vitest";
 import { expectSameWhenRead, type FaultyRun, startRun, until } from "../support/faults.ts";
 import { fixtureServer, trialOf } from "../e2e/support.ts";
 
-const ways = {
-  "to the process": (pid: number) => process.kill(pid, "SIGINT"),
-  "to its group, as Ctrl-C does": (pid: number) => process.kill(-pid, "SIGINT"),
-};
+const toProcess = (pid: number): boolean => process.kill(pid, "SIGINT");
+/** As Ctrl-C does. */
+const toGroup = (pid: number): boolean => process.kill(-pid, "SIGINT");
 
 /** A step that notes in the task's folder that it ran. */
 const note = (id: string): object => ({ command: { id, run: `echo ${id} >> log && test -f log` } });
@@ -114,10 +113,11 @@ const cases: Record<
   },
 };
 
-describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
-  it.concurrent.each(Object.entries(cases))(
+describe("an interruption", () => {
+  it.concurrent.each(Object.entries(cases).map((entry, index) => [...entry, index] as const))(
     "in %s cleans up once, in reverse",
-    async (_name, { spec, reached, before, after }) => {
+    async (_name, { spec, reached, before, after }, index) => {
+      const send = index % 2 === 0 ? toProcess : toGroup;
       using run = start(spec);
       await reach(run, reached);
       expect(notes(run)).toEqual(before);
@@ -146,7 +146,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
       ],
     });
     await until(() => notes(run).includes("slow"), "the slow step of cleanup");
-    send(run.cli.child.pid ?? 0);
+    toGroup(run.cli.child.pid ?? 0);
     await run.cli.until(/Interrupted: cleaning up/);
     writeFileSync(join(run.folder, "tasks/a/go"), "");
     const ended = await run.ended();
@@ -159,11 +159,11 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
     await reach(run, /"step.started".*"step":"victim-step"/);
     const pid = run.cli.child.pid ?? 0;
     const first = performance.now();
-    send(pid);
+    toGroup(pid);
     await reach(run, /"step.started".*"step":"stuck"/);
     // Two signals that come closer together are one.
     await until(() => performance.now() - first > 200, "a moment after the first signal");
-    send(pid);
+    toGroup(pid);
     const { code, stdout, stderr } = await run.cli.finished;
     expect([code, stdout]).toEqual([130, ""]);
     expect(stderr).toContain("Ended immediately. Finished trials are kept: mcpvals show latest");

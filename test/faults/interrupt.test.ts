@@ -30,13 +30,10 @@ function three(victim: Test, victimFlags: readonly string[] = []): Config {
   };
 }
 
-/** The ways in which a signal comes: to the process alone, or as from a terminal, to everyone in its group. */
-const ways = {
-  "to the process": (pid: number) => process.kill(pid, "SIGINT"),
-  "to its group, as Ctrl-C does": (pid: number) => process.kill(-pid, "SIGINT"),
-};
+/** To everyone in the process's group, as from a terminal; test/faults/kill.test.ts signals the process alone. */
+const send = (pid: number): boolean => process.kill(-pid, "SIGINT");
 
-async function interrupt(run: FaultyRun, send: (pid: number) => void): Promise<Ended> {
+async function interrupt(run: FaultyRun): Promise<Ended> {
   send(run.cli.child.pid ?? 0);
   return run.ended();
 }
@@ -61,7 +58,7 @@ async function expectInterrupted(
 
 const notFinished = "skip run/interrupted";
 
-describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
+describe("an interruption", () => {
   it.concurrent("while the config is loading ends with 130, and nothing has run", async () => {
     using run = startRun(
       {},
@@ -84,7 +81,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
   it.concurrent("while a server starts", async () => {
     using run = startRun(three({ ...hi, description: "victim" }, ["--mute=initialize"]));
     await run.untilJournal(/"server":"victim".*"method":"initialize"/);
-    await expectInterrupted(run, await interrupt(run, send), {
+    await expectInterrupted(run, await interrupt(run), {
       "s/first": "pass",
       "s/victim": notFinished,
       "s/last": notFinished,
@@ -94,7 +91,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
   it.concurrent("while a tool is called", async () => {
     using run = startRun(three(hanging));
     await run.untilJournal(/"name":"slow","arguments"/);
-    const ended = await interrupt(run, send);
+    const ended = await interrupt(run);
     await expectInterrupted(run, ended, {
       "s/first": "pass",
       "s/victim": notFinished,
@@ -106,7 +103,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
   it.concurrent("while a server stops keeps the trial", async () => {
     using run = startRun(three({ ...hi, description: "victim" }, ["--linger=900"]));
     await run.untilJournal(/"trial":"t2".*"phase.started","phase":"stop"/);
-    await expectInterrupted(run, await interrupt(run, send), {
+    await expectInterrupted(run, await interrupt(run), {
       "s/first": "pass",
       "s/victim": "pass",
       "s/last": notFinished,
@@ -117,7 +114,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
     const tests = Array.from({ length: 100 }, (_one, index) => ({ ...hi, description: `test ${index + 1}` }));
     using run = startRun({ server: fixtureServer(), toolHealthSuites: [{ name: "s", tests }] });
     await run.untilJournal(/"trial":"t2",.*"trial.graded"/);
-    const ended = await interrupt(run, send);
+    const ended = await interrupt(run);
     await expectInterrupted(run, ended, {
       "s/test 1": "pass",
       "s/test 2": "pass",
@@ -140,7 +137,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
       toolHealthSuites: [{ name: "s", parallel: true, tests: [...quick, ...slow] }],
     });
     await run.untilJournal(/("name":"slow","arguments"[^]*){3}/);
-    await expectInterrupted(run, await interrupt(run, send), {
+    await expectInterrupted(run, await interrupt(run), {
       ...Object.fromEntries(quick.map(({ description }) => [`s/${description}`, "pass"])),
       ...Object.fromEntries(slow.map(({ description }) => [`s/${description}`, notFinished])),
     });
@@ -150,7 +147,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
     await using provider = await startFakeProvider(playing({ victim: "agent" }));
     using run = startRun(workflows(), { env: provider.env });
     await provider.received(2);
-    await expectInterrupted(run, await interrupt(run, send), {
+    await expectInterrupted(run, await interrupt(run), {
       first: "pass",
       victim: notFinished,
       last: notFinished,
@@ -162,7 +159,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
     const judged = { ...workflows(), llmJudge: true, judge: { model: "openai/judge" } };
     using run = startRun(judged, { env: provider.env });
     await provider.received(4);
-    const ended = await interrupt(run, send);
+    const ended = await interrupt(run);
     await expectInterrupted(run, ended, { first: "pass", victim: notFinished, last: notFinished });
     expect(trialOf(ended.result, "victim").error?.message).toBe(
       "the run was interrupted before this trial was graded",
