@@ -5,7 +5,7 @@ import type { CommandStep, TextExpectation } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
 import { mergeEnvironments } from "../process/environment.ts";
 import type { KeptText } from "../process/program-output.ts";
-import { exitCheck, refuseUnreadVerdict, runProgram, shellFor, tailOf, withoutLineEnd } from "./program.ts";
+import { exitCheck, printedBy, refuseUnreadVerdict, runProgram, shellFor, tailOf } from "./program.ts";
 import type { StepRunner } from "./step-runner.ts";
 import { resolveTaskPath } from "./task-path.ts";
 
@@ -52,7 +52,7 @@ export const commandStep: StepRunner<CommandStep> = {
         ...outputChecks("stdout", expect.stdout, stdout),
         ...outputChecks("stderr", expect.stderr, stderr),
       ],
-      values: { stdout: withoutLineEnd(stdout.text), stderr: withoutLineEnd(stderr.text), exitCode },
+      values: printedBy(done),
     };
   },
 };

@@ -1,4 +1,5 @@
 import { stat } from "node:fs/promises";
+import { withoutLineEnds } from "../core/checks/expectations.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { idlenessOf, type ProgramText } from "../core/formats/weak-expectations.ts";
 import { asList, asObject, isJsonObject } from "../core/formats/json.ts";
@@ -173,11 +174,9 @@ export function outputDetails(output: Pick<ProgramRun, "stdout" | "stderr">): { 
   return shown.length === 0 ? {} : { detail: shown.join("\n") };
 }
 
-/** A text without the line ends after its last line. */
-export function withoutLineEnd(text: string): string {
-  let end = text.length;
-  while (end > 0 && text[end - 1] === "\n") end -= text[end - 2] === "\r" ? 2 : 1;
-  return text.slice(0, end);
+/** What the outputs of a step with a program may use. */
+export function printedBy({ stdout, stderr, exitCode }: ProgramRun): JsonObject {
+  return { stdout: withoutLineEnds(stdout.text), stderr: withoutLineEnds(stderr.text), exitCode };
 }
 
 /**

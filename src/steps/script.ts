@@ -13,12 +13,12 @@ import { makeTemporaryFolder } from "../process/folders.ts";
 import {
   exitCheck,
   outputDetails,
+  printedBy,
   type ProgramRun,
   refuseUnreadVerdict,
   runProgram,
   shellFor,
   tailOf,
-  withoutLineEnd,
 } from "./program.ts";
 import type { StepContext, StepRunner, TrialContext } from "./step-runner.ts";
 import { resolveTaskPath } from "./task-path.ts";
@@ -51,8 +51,8 @@ export const scriptStep: StepRunner<ScriptStep> = {
       ...("inline" in source ? { texts: [source.inline] } : {}),
     };
     const done = await runProgram(spec, step, context);
-    const { stdout, stderr, exitCode, together } = done;
-    const values = { stdout: withoutLineEnd(stdout.text), stderr: withoutLineEnd(stderr.text), exitCode };
+    const { stdout, stderr, together } = done;
+    const values = printedBy(done);
     if (protocol === "json") return { kind: "checked", values, ...readScriptAnswer(done, remark) };
     // In the older forms there is nothing but the exit code.
     if (step.failure === undefined) {

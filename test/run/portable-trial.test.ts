@@ -292,118 +292,87 @@ describe("what templates refer to", () => {
 });
 
 describe("the state before setup and after cleanup", () => {
-  const compared = (events: readonly TraceEvent[]): readonly string[] | undefined => {
-    const event = events.find((each) => each.type === "state.compared");
-    return event?.type === "state.compared" ? event.differences : undefined;
-  };
+  /** Plays a trial whose state is compared, with an agent that does something in the workspace. */
+  async function compare(task: Task, act: (workspace: string) => void = () => undefined) {
+    const agent = ({ workspace }: AgentContext): Promise<void> => Promise.resolve(act(workspace));
+    const services = { compareState: { changes: new Map(), known: new Map() } };
+    const played = await playTrial({ ...task, turns: [{ user: "Go." }] }, { agent, services });
+    const event = played.events.find((each) => each.type === "state.compared");
+    return { ...played, differences: event?.type === "state.compared" ? event.differences : undefined };
+  }
 
   it("is compared only when the run asks for it", async () => {
     using folder = taskFolder();
     const task = portableTask({ dir: folder.path });
-    expect(compared((await playTrial(task)).events)).toBeUndefined();
-    expect(
-      compared(
-        (await playTrial(task, { services: { compareState: { changes: new Map(), known: new Map() } } }))
-          .events,
-      ),
-    ).toEqual([]);
+    expect((await playTrial(task)).events.some(({ type }) => type === "state.compared")).toBe(false);
+    expect((await compare(task)).differences).toEqual([]);
   });
 
-  it("tells files that came, went and changed, in the workspace and in the task's folder", async () => {
-    using folder = taskFolder();
-    writeFileSync(join(folder.path, "notes.txt"), "hello");
-    const task = portableTask(
-      { dir: folder.path, fixtures: ["notes.txt"] },
-      { turns: [{ user: "{workspace}" }] },
-    );
-    const agent = ({ turns }: AgentContext): Promise<void> => {
-      writeFileSync(join(turns[0]?.user ?? "", "notes.txt"), "changed");
-      writeFileSync(join(turns[0]?.user ?? "", "new.txt"), "new");
-      writeFileSync(join(folder.path, "left.txt"), "left");
-      return Promise.resolve();
-    };
-    const { events } = await playTrial(task, {
-      agent,
-      services: { compareState: { changes: new Map(), known: new Map() } },
-    });
-    expect(compared(events)).toEqual([
-      expect.stringMatching(/^workspace\/notes\.txt was a file, .* and is a file, /) as string,
-      expect.stringMatching(/^workspace\/new\.txt was not there before: a file, /) as string,
-      expect.stringMatching(/^task folder\/left\.txt was not there before: a file, /) as string,
-    ]);
-  });
-
-  it.skipIf(process.platform === "win32")("tells folders, links and modes that are others", async () => {
+  it.skipIf(process.platform === "win32")("tells what came, went and changed, in both folders", async () => {
     using folder = taskFolder();
     const { path } = folder;
-    mkdirSync(join(path, "deep/deeper"), { recursive: true });
+    mkdirSync(join(path, "deep"));
+    writeFileSync(join(path, "notes.txt"), "hello");
     writeFileSync(join(path, "run.sh"), "true", { mode: 0o644 });
     symlinkSync("one", join(path, "link"));
-    const agent = (): Promise<void> => {
+    const task = portableTask({ dir: path, fixtures: ["notes.txt"] });
+    const { differences = [] } = await compare(task, (workspace) => {
+      writeFileSync(join(workspace, "notes.txt"), "changed");
+      writeFileSync(join(workspace, "new.txt"), "new");
       chmodSync(join(path, "run.sh"), 0o755);
       rmSync(join(path, "link"));
       symlinkSync("two", join(path, "link"));
       mkdirSync(join(path, "empty"));
-      writeFileSync(join(path, "deep/deeper/file"), "new");
-      return Promise.resolve();
-    };
-    const { events } = await playTrial(portableTask({ dir: path }), {
-      agent,
-      services: { compareState: { changes: new Map(), known: new Map() } },
+      writeFileSync(join(path, "deep/file"), "new");
     });
-    expect([...(compared(events) ?? [])].sort()).toEqual([
-      expect.stringMatching(/^task folder\/deep\/deeper\/file was not there before: a file, /),
+    expect(differences.toSorted()).toEqual([
+      expect.stringMatching(/^task folder\/deep\/file was not there before: a file, /),
       "task folder/empty was not there before: a folder",
       "task folder/link was a link to one and is a link to two",
       expect.stringMatching(/^task folder\/run\.sh was a file, mode 644, .* and is a file, mode 755, /),
+      expect.stringMatching(/^workspace\/new\.txt was not there before: a file, /),
+      expect.stringMatching(/^workspace\/notes\.txt was a file, .* and is a file, /),
     ]);
   });
 
   it("looks at steps of cleanup too, and needs no output of one that has failed", async () => {
     using folder = taskFolder();
-    const play = (end: LeafEnd): ReturnType<typeof playTrial> => {
+    const play = (end: LeafEnd): ReturnType<typeof compare> => {
       const probe = leaf("probe", end, end === "fail" ? {} : { outputs: { b: "b" } });
-      const task = portableTask({ dir: folder.path, stateProbe: ["probe.b"], cleanup: [probe] });
-      return playTrial(task, { services: { compareState: { changes: new Map(), known: new Map() } } });
+      return compare(portableTask({ dir: folder.path, stateProbe: ["probe.b"], cleanup: [probe] }));
     };
     expect((await play("pass")).calls).toEqual(["probe", "probe", "probe"]);
-    expect(compared((await play("fail")).events)).toEqual([]);
-    const broken = await play("error");
-    expect(broken.finished).toMatchObject({ outcome: "error", error: { code: "server/unreachable" } });
-    expect(compared(broken.events)).toBeUndefined();
+    expect((await play("fail")).differences).toEqual([]);
+    const { finished, differences } = await play("error");
+    expect(finished).toMatchObject({ outcome: "error", error: { code: "server/unreachable" } });
+    expect(differences).toBeUndefined();
   });
 
-  it("includes the outputs that stateProbe names", async () => {
+  it("includes the outputs that stateProbe names, and no others", async () => {
     using folder = taskFolder();
-    let count = 0;
     const probe = leaf("probe", "pass", { outputs: { a: "{env.A}", b: "b" } });
-    const env = { A: "{random.id}" };
-    const task = portableTask(
-      { dir: folder.path, env, stateProbe: ["probe.b", "other"] },
-      { verify: [probe] },
-    );
-    const { events, calls } = await playTrial(task, {
-      services: { compareState: { changes: new Map(), known: new Map() } },
-      onCall: () => (count += 1),
-    });
-    expect([compared(events), calls, count]).toEqual([[], ["probe", "probe", "probe"], 3]);
+    const spec = { dir: folder.path, env: { A: "{random.id}" }, stateProbe: ["probe.b", "other"] };
+    const { events, calls, differences } = await compare(portableTask(spec, { verify: [probe] }));
+    expect([differences, calls]).toEqual([[], ["probe", "probe", "probe"]]);
     expect(phasesOf(events).filter((phase) => phase === "probe")).toHaveLength(2);
   });
 
   it("includes whether a step holds that has no outputs, and misses none that is named", async () => {
     using folder = taskFolder();
-    const play = (name: string, probe: Task["verify"][number]): ReturnType<typeof playTrial> => {
-      const task = portableTask({ dir: folder.path, stateProbe: [name] }, { verify: [probe] });
-      const agent = ({ workspace }: AgentContext): Promise<void> => {
-        writeFileSync(join(workspace, "new.txt"), "new");
-        return Promise.resolve();
-      };
-      return playTrial(task, { agent, services: { compareState: { changes: new Map(), known: new Map() } } });
-    };
-    const there = { kind: "check", exists: true } as const;
-    const file = { type: "file", id: "probe", action: there, timeoutMs: 60_000 } as const;
-    const { events } = await play("probe", { ...file, path: "{workspace}/new.txt" });
-    expect(compared(events)).toContain("step probe was failed and is passed");
+    const play = (name: string, probe: Task["verify"][number]): ReturnType<typeof compare> =>
+      compare(portableTask({ dir: folder.path, stateProbe: [name] }, { verify: [probe] }), (workspace) =>
+        writeFileSync(join(workspace, "new.txt"), "new"),
+      );
+    const action = { kind: "check", exists: true } as const;
+    const path = "{workspace}/new.txt";
+    const { differences } = await play("probe", {
+      type: "file",
+      id: "probe",
+      path,
+      action,
+      timeoutMs: 60_000,
+    });
+    expect(differences).toContain("step probe was failed and is passed");
     const { finished } = await play("probe.b", leaf("probe", "pass"));
     expect(finished).toMatchObject({ outcome: "error", error: { code: "task/template" } });
   });

@@ -43,7 +43,7 @@ const added = new Set(["PWD", "OLDPWD", "SHLVL", "_", "MCPVALS_RUN", "MCPVALS_PR
 async function environments(
   env: Readonly<Record<string, string>>,
   variables: TrialServices["variables"],
-  options: Partial<ParseTaskOptions> = {},
+  options: Partial<ParseTaskOptions>,
 ): Promise<Readonly<Record<string, JsonObject>>> {
   using folder = taskFolder();
   const task = taskOf({ env, ...tellers }, { dir: folder.path, variables: variables.shell, ...options });
@@ -62,36 +62,47 @@ function withoutAdded(json: string): JsonObject {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !added.has(name)));
 }
 
-function allHave(env: JsonObject): Readonly<Record<string, JsonObject>> {
-  return { command: env, script: env, json: env, late: env };
-}
-
 describe.concurrent("the processes of steps get", () => {
-  it("a safe base, and nothing else of the shell", async () => {
-    expect(await environments({}, { overrides: {}, shell })).toEqual(allHave(base));
-  });
-
-  it("spec.env with its templates replaced, which wins over the base", async () => {
-    const env = {
-      LANG: "de",
-      WHO: "{task.name}",
-      TELL: "{env.WHO} uses {env.EDITOR}",
-      ODD: "a  'b' $HOME\n",
-    };
-    expect(await environments(env, { overrides: {}, shell })).toEqual(
-      allHave({ ...base, LANG: "de", WHO: "a task", TELL: "a task uses vi", ODD: "a  'b' $HOME\n" }),
-    );
-  });
-
-  it("the variables that inheritEnv names", async () => {
-    const inheritEnv = ["KUBECONFIG", "EDITOR", "NOT_SET"];
-    const told = await environments({ EDITOR: "ed" }, { overrides: {}, shell }, { inheritEnv });
-    expect(told).toEqual(allHave({ ...base, KUBECONFIG: rest.KUBECONFIG, EDITOR: "ed" }));
-  });
-
-  it("the whole shell when inheritEnv says so", async () => {
-    const told = await environments({ EDITOR: "ed" }, { overrides: {}, shell }, { inheritEnv: true });
-    expect(told).toEqual(allHave({ ...shell, EDITOR: "ed" }));
+  const declared = {
+    LANG: "de",
+    WHO: "{task.name}",
+    TELL: "{env.WHO} uses {env.EDITOR}",
+    ODD: "a  'b' $HOME\n",
+  };
+  const inheritEnv = ["KUBECONFIG", "EDITOR", "NOT_SET"];
+  it.each<[string, Record<string, string>, Record<string, string>, Partial<ParseTaskOptions>, JsonObject]>([
+    ["a safe base, and nothing else of the shell", {}, {}, {}, base],
+    [
+      "spec.env with its templates replaced, which wins over the base",
+      declared,
+      {},
+      {},
+      { ...base, LANG: "de", WHO: "a task", TELL: "a task uses vi", ODD: "a  'b' $HOME\n" },
+    ],
+    [
+      "what the command line gives, which wins over all else",
+      { WHO: "task", TELL: "{env.WHO}" },
+      { WHO: "line", HOME: "/home/other" },
+      {},
+      { ...base, HOME: "/home/other", WHO: "line", TELL: "line" },
+    ],
+    [
+      "the variables that inheritEnv names",
+      { EDITOR: "ed" },
+      {},
+      { inheritEnv },
+      { ...base, KUBECONFIG: rest.KUBECONFIG, EDITOR: "ed" },
+    ],
+    [
+      "the whole shell when inheritEnv says so",
+      { EDITOR: "ed" },
+      {},
+      { inheritEnv: true },
+      { ...shell, EDITOR: "ed" },
+    ],
+  ])("%s", async (_, env, overrides, options, expected) => {
+    const found = await environments(env, { overrides, shell }, options);
+    expect(found).toEqual({ command: expected, script: expected, json: expected, late: expected });
   });
 });
 

@@ -11,13 +11,12 @@ import {
   completePath,
   type Lookup,
   lookupsIn,
-  nearestJson,
   selectJson,
   wayEnd,
   type WayEnd,
 } from "../templates/select-json.ts";
 import type { Check } from "../trace/events.ts";
-import { containsJson, jsonDifference, type JsonDifference } from "./json-difference.ts";
+import { containsJson, here, jsonDifference, type JsonDifference } from "./json-difference.ts";
 
 /**
  * Replaces the templates in what is expected of a text. Values from outside mean themselves in patterns and paths. Throws
@@ -126,7 +125,8 @@ function checkMatches(name: string, pattern: string, text: string): Check {
   return { name: `${name} matches`, passed, expected: excerpt(pattern), actual: excerpt(text), message };
 }
 
-function withoutLineEnds(text: string): string {
+/** A text without the line ends after its last line. */
+export function withoutLineEnds(text: string): string {
   let end = text.length;
   while (end > 0 && text[end - 1] === "\n") end -= text[end - 2] === "\r" ? 2 : 1;
   return text.slice(0, end);
@@ -219,25 +219,22 @@ type Part = Pick<Check, "passed" | "expected" | "actual" | "message">;
 function find(written: string, value: Json): Found {
   const path = completePath(written);
   const { values, singular } = selectJson(value, path);
-  const instead = (): Json => {
-    const nearest = nearestJson(value, path);
-    const [only] = nearest;
-    return outlinedJson(nearest.length === 1 && only !== undefined ? only : nearest);
+  return {
+    path,
+    values,
+    whole: singular ? values[0] : values,
+    placeOf: (inside) => (singular ? `${path}${inside}` : inside === "" ? path : `${inside} of ${path}`),
+    instead() {
+      const nearest = wayEnd(value, path).values;
+      const [only] = nearest;
+      return outlinedJson(nearest.length === 1 && only !== undefined ? only : nearest);
+    },
   };
-  return singular
-    ? { path, values, instead, whole: values[0], placeOf: (inside) => `${path}${inside}` }
-    : {
-        path,
-        values,
-        instead,
-        whole: values,
-        placeOf: (inside) => (inside === "" ? path : `${inside} of ${path}`),
-      };
 }
 
-function partsOf(expectation: JsonExpectation, found: Found): (readonly [string, Part])[] {
+function partsOf(expectation: JsonExpectation, found: Found): [string, Part][] {
   const { exists, equals, contains, matches, type, count, ignorePaths = [] } = expectation;
-  const parts: (readonly [string, Part])[] = [];
+  const parts: [string, Part][] = [];
   if (exists !== undefined) parts.push(["exists", existence(found, exists)]);
   if (equals !== undefined) {
     const isEqual = (left: Json, right: Json): JsonDifference | undefined =>
@@ -351,10 +348,6 @@ function isPrintedAlike(left: Json, right: Json): boolean {
 
 function isScalar(value: Json): value is string | number | boolean | null {
   return typeof value !== "object" || value === null;
-}
-
-function here(messageFor: JsonDifference["messageFor"]): JsonDifference {
-  return { pointer: "", depth: 0, messageFor };
 }
 
 /**

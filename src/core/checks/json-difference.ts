@@ -50,18 +50,15 @@ function objectDifference(
 ): JsonDifference | undefined {
   for (const [key, value] of Object.entries(expected)) {
     const own = Object.hasOwn(actual, key) ? actual[key] : undefined;
-    if (own === undefined) return missing(key);
+    if (own === undefined)
+      return { pointer: pointerTo(key), depth: 0.5, messageFor: (place) => `${place} is missing` };
     const found = jsonDifference(own, value, mode);
     if (found !== undefined) return below(key, found);
   }
   if (mode === "contain") return undefined;
   const more = Object.keys(actual).find((key) => !Object.hasOwn(expected, key));
-  return more === undefined
-    ? undefined
-    : below(
-        more,
-        here((place) => `${place} is not expected`),
-      );
+  const surplus = here((place) => `${place} is not expected`);
+  return more === undefined ? undefined : below(more, surplus);
 }
 
 /** JSON pointer to a member; a key that is very long is cut. */
@@ -69,11 +66,8 @@ export function pointerTo(key: string): string {
   return `/${key.slice(0, longestKey).replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
-function missing(key: string): JsonDifference {
-  return { pointer: pointerTo(key), depth: 0.5, messageFor: (place) => `${place} is missing` };
-}
-
-function here(messageFor: JsonDifference["messageFor"]): JsonDifference {
+/** A difference of a value as a whole. */
+export function here(messageFor: JsonDifference["messageFor"]): JsonDifference {
   return { pointer: "", depth: 0, messageFor };
 }
 

@@ -16,28 +16,6 @@ import {
   TextRoom,
 } from "./template.ts";
 
-/** Replaces the expressions in texts and JSON of one step. A value that is no text is written as JSON. */
-export interface Expander {
-  /**
-   * Values stand in it as they are. Throws `task/template` for a name that a root does not have, for a filter that cannot be
-   * applied, and for more than there is room for; so do the others.
-   */
-  readonly text: (template: string) => string;
-  /**
-   * Every text of a JSON value; keys stay as they are. A text that is one single expression with the filter `json` becomes the
-   * JSON value itself, any other stays a text.
-   */
-  readonly json: (value: Json) => Json;
-  /** Values from outside are written as their place asks. Throws `task/untrusted-value` where none can be, `task/unfit-value` for one that cannot. */
-  readonly placed: (template: string, findPlace: FindPlace) => string;
-  /** What something has to contain. Throws `task/unfit-value` for what templates made empty. */
-  readonly wanted: (template: string) => string;
-  /** Values from outside become variables. Throws `task/untrusted-value` where even their values would be run. */
-  readonly shell: (template: string) => ShellText;
-  /** Whether no value in it is from outside, wherever it stands. */
-  readonly trusts: (value: Json) => boolean;
-}
-
 const plainExpander: Expander = {
   text: (template) => template,
   json: (value) => value,
@@ -52,12 +30,15 @@ export function expanderOf(scope: Scope | undefined): Expander {
   return scope === undefined ? plainExpander : new ScopeExpander(scope);
 }
 
-/** Replaces the expressions of one template, as {@link Expander.text} does. */
+/** Replaces the expressions of one template, as `text` of an expander does. */
 export function expandText(template: string, scope: Scope): string {
   return expanderOf(scope).text(template);
 }
 
-class ScopeExpander implements Expander {
+/** Replaces the expressions in texts and JSON of one step. A value that is no text is written as JSON. */
+export type Expander = Pick<ScopeExpander, "text" | "json" | "placed" | "wanted" | "shell" | "trusts">;
+
+class ScopeExpander {
   readonly #scope: Scope;
   /** For all texts together. */
   readonly #room: TextRoom;
@@ -67,8 +48,13 @@ class ScopeExpander implements Expander {
     this.#room = room;
   }
 
+  /**
+   * Values stand in it as they are. Throws `task/template` for a name that a root does not have, for a filter that cannot be
+   * applied, and for more than there is room for; so do the others.
+   */
   readonly text = (template: string): string => this.placed(template, inText);
 
+  /** Values from outside are written as their place asks. Throws `task/untrusted-value` where none can be, `task/unfit-value` for one that cannot. */
   readonly placed = (template: string, findPlace: FindPlace): string => {
     let text = "";
     for (const part of this.#parse(template)) {
@@ -82,6 +68,10 @@ class ScopeExpander implements Expander {
     return text;
   };
 
+  /**
+   * Every text of a JSON value; keys stay as they are. A text that is one single expression with the filter `json` becomes the
+   * JSON value itself, any other stays a text.
+   */
   readonly json = (value: Json): Json => {
     if (typeof value !== "string") return mapJson(value, this.json);
     const [only, ...others] = this.#parse(value);
@@ -92,6 +82,7 @@ class ScopeExpander implements Expander {
     return found;
   };
 
+  /** What something has to contain. Throws `task/unfit-value` for what templates made empty. */
   readonly wanted = (template: string): string => {
     const text = this.placed(template, inWantedText);
     if (text.trim() !== "" || text === template) return text;
@@ -99,6 +90,7 @@ class ScopeExpander implements Expander {
     throw new McpvalsError("task/unfit-value", message);
   };
 
+  /** Values from outside become variables. Throws `task/untrusted-value` where even their values would be run. */
   readonly shell = (template: string): ShellText =>
     placeInShell(
       this.#parse(template).map((part) => {
@@ -113,6 +105,7 @@ class ScopeExpander implements Expander {
       }),
     );
 
+  /** Whether no value in it is from outside, wherever it stands. */
   readonly trusts = (value: Json): boolean => {
     if (typeof value === "string")
       return this.#parse(value).every((part) => typeof part === "string" || this.#isTrusted(part));

@@ -7,7 +7,7 @@ import {
   type JSONPathNode,
   type JSONPathQuery,
 } from "json-p3";
-import type { Json, KeyPath } from "../formats/json.ts";
+import { isJsonObject, type Json, type KeyPath } from "../formats/json.ts";
 import { compilePattern } from "./pattern.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
@@ -32,30 +32,6 @@ export function selectJson(value: Json, path: string): Selection {
       singular: query.singularQuery(),
     };
   });
-}
-
-/**
- * What there is where a path leads to nothing, or not to what it should: the values at the end of the longest part of the way
- * that leads anywhere, the first few of them.
- */
-export function nearestJson(value: Json, path: string): readonly Json[] {
-  return follow(path, (query) => {
-    for (let length = query.segments.length; length > 0; length -= 1) {
-      const found = firstOf(begin(beginning(query, length), value));
-      if (found.length > 0) return found;
-    }
-    return [value];
-  });
-}
-
-/** How far the way of a path goes in a value in which it leads nowhere. */
-export function wayEnd(value: Json, path: string): WayEnd {
-  return follow(path, (query) => endOf(query, value));
-}
-
-/** The names that a path looks for among others, in filters and lists of names. */
-export function lookupsIn(value: Json, path: string): readonly Lookup[] {
-  return follow(path, (query) => [...lookupsOf(query, value)]);
 }
 
 function follow<T>(path: string, work: (query: JSONPathQuery) => T): T {
@@ -100,11 +76,6 @@ function compile(path: string): JSONPathQuery {
   return query;
 }
 
-/** The first parts of a path. */
-function beginning(query: JSONPathQuery, length: number): JSONPathQuery {
-  return new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, length));
-}
-
 /** Where the way of a path ends that leads nowhere. */
 export interface WayEnd {
   /** The longest beginning of the path that leads anywhere. */
@@ -142,35 +113,49 @@ const charactersPerStep = 20;
 let left = 0;
 let environment: JSONPathEnvironment | undefined;
 
-function endOf(query: JSONPathQuery, value: Json): WayEnd {
-  const { segments } = query;
-  let length = segments.length - 1;
-  let values = firstOf(begin(beginning(query, length), value));
-  while (values.length === 0 && length > 0) {
-    length -= 1;
-    values = firstOf(begin(beginning(query, length), value));
-  }
-  const wants = segments.map((segment) => wantsOf(query, segment));
-  const firstPlural = wants.indexOf("some");
-  const selectors = segments[length]?.selectors ?? [];
-  return {
-    path: written(beginning(query, length)),
-    missing: written(beginning(query, length + 1)),
-    values,
-    wants: wants[length] ?? "some",
-    names: selectors.flatMap((selector) =>
-      selector instanceof jsonpath.selectors.NameSelector ? [selector.name] : [],
-    ),
-    isOneWay: firstPlural === -1 || length <= firstPlural,
-    isSettled: length >= (firstPlural === -1 ? segments.length - 1 : firstPlural),
-  };
+/** How far the way of a path goes in a value in which it leads nowhere. */
+export function wayEnd(value: Json, path: string): WayEnd {
+  return follow(path, (query) => {
+    const { segments } = query;
+    let length = segments.length;
+    let values: readonly Json[] = [];
+    while (values.length === 0 && length > 0) {
+      length -= 1;
+      values = firstOf(begin(beginning(query, length), value));
+    }
+    const wants = segments.map((segment) => wantsOf(query, segment));
+    const firstPlural = wants.indexOf("some");
+    const selectors = segments[length]?.selectors ?? [];
+    return {
+      path: written(beginning(query, length)),
+      missing: written(beginning(query, length + 1)),
+      values,
+      wants: wants[length] ?? "some",
+      names: selectors.flatMap((selector) =>
+        selector instanceof jsonpath.selectors.NameSelector ? [selector.name] : [],
+      ),
+      isOneWay: firstPlural === -1 || length <= firstPlural,
+      isSettled: length >= (firstPlural === -1 ? segments.length - 1 : firstPlural),
+    };
+  });
 }
 
-type Segment = JSONPathQuery["segments"][number];
+/** The first parts of a path. */
+function beginning(query: JSONPathQuery, length: number): JSONPathQuery {
+  return new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, length));
+}
 
-function wantsOf({ environment: parent }: JSONPathQuery, segment: Segment): WayEnd["wants"] {
+function wantsOf(
+  { environment: parent }: JSONPathQuery,
+  segment: JSONPathQuery["segments"][number],
+): WayEnd["wants"] {
   if (!new jsonpath.JSONPathQuery(parent, [segment]).singularQuery()) return "some";
   return segment.selectors[0] instanceof jsonpath.selectors.NameSelector ? "member" : "entry";
+}
+
+/** The names that a path looks for among others, in filters and lists of names. */
+export function lookupsIn(value: Json, path: string): readonly Lookup[] {
+  return follow(path, (query) => [...lookupsOf(query, value)]);
 }
 
 function* lookupsOf(query: JSONPathQuery, root: Json): Generator<Lookup> {
@@ -206,15 +191,12 @@ function* namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): Gener
     if (first instanceof jsonpath.selectors.NameSelector && others.length === 0) {
       const { name } = first;
       yield { name, holders };
-      holders = holders.flatMap((holder) => memberOf(holder, name));
+      holders = holders.flatMap((holder) =>
+        isJsonObject(holder) && Object.hasOwn(holder, name) ? [holder[name] ?? null] : [],
+      );
     } else holders = holders.flatMap(membersOf);
     holders = holders.slice(0, mostLooked);
   }
-}
-
-function memberOf(holder: Json, name: string): readonly Json[] {
-  if (typeof holder !== "object" || holder === null || Array.isArray(holder)) return [];
-  return Object.entries(holder).flatMap(([key, member]) => (key === name ? [member] : []));
 }
 
 function membersOf(value: Json): readonly Json[] {
@@ -283,29 +265,24 @@ function sizeOf(value: unknown): number {
 
 /** The library's own `match` and `search` use an engine that a pattern could hang. */
 function createEnvironment(): JSONPathEnvironment {
-  const created = new CountingEnvironment();
-  created.functionRegister.set(
-    "match",
-    patternFunction((pattern) => String.raw`\A(?:${pattern})\z`),
-  );
-  created.functionRegister.set(
+  const created = new JSONPathEnvironment();
+  // `..` asks for the greatest depth at every place that it comes to.
+  Object.defineProperty(created, "maxRecursionDepth", {
+    get() {
+      spend(1);
+      return deepest;
+    },
+  });
+  const { functionRegister } = created;
+  functionRegister.set(
     "search",
     patternFunction((pattern) => pattern),
   );
+  functionRegister.set(
+    "match",
+    patternFunction((pattern) => String.raw`\A(?:${pattern})\z`),
+  );
   return created;
-}
-
-/** `..` asks for the greatest depth at every place that it comes to. */
-class CountingEnvironment extends JSONPathEnvironment {
-  constructor() {
-    super();
-    Object.defineProperty(this, "maxRecursionDepth", { get: deepestCounted });
-  }
-}
-
-function deepestCounted(): number {
-  spend(1);
-  return deepest;
 }
 
 function patternFunction(complete: (pattern: string) => string): FilterFunction {

@@ -3,7 +3,7 @@ import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
 import { type FindPlace, inIgnoredPath, inJsonPath, inPattern, nowhere } from "../../templates/places.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { asObject, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
-import { answerValues, type HasNames, innerLists, type TextRole } from "../step.ts";
+import { answerValues, type HasNames, innerLists, type Step, type TextRole } from "../step.ts";
 import {
   emptyObjectProblem,
   isContainedEverywhere,
@@ -185,7 +185,7 @@ function checkRoles(placed: PlacedStep, walk: Walk, isResolved: boolean): void {
   const body = { value: placed.body, path: placed.bodyPath };
   for (const [path, role] of Object.entries(placed.kind.texts))
     for (const each of follow(body, (role.key ?? path).split(".")))
-      checkRole(role, each, { placed, walk, isResolved });
+      checkRole(role, each, placed.step, walk, isResolved);
 }
 
 function follow(from: Placed, [key, ...rest]: readonly string[]): Placed[] {
@@ -206,21 +206,15 @@ function items({ value, path }: Placed): Placed[] {
   return value.map((item: Json, index) => ({ value: item, path: [...path, index] }));
 }
 
-interface RoleContext {
-  readonly placed: PlacedStep;
-  readonly walk: Walk;
-  /** Whether its templates refer to something. Places are only checked then: what refers to nothing is wrong anywhere. */
-  readonly isResolved: boolean;
-}
-
-function checkRole(role: TextRole, at: Placed, { placed, walk, isResolved }: RoleContext): void {
+/** Places are checked only if all templates refer to something (`isResolved`): what refers to nothing is wrong anywhere. */
+function checkRole(role: TextRole, at: Placed, step: Step, walk: Walk, isResolved: boolean): void {
   const { value, path } = at;
   const { files, locals, found } = walk;
   switch (role.role) {
     case "text": {
       if (typeof value !== "string") return;
       const resolve = (text: string): string | undefined => staticText(text, locals);
-      const findPlace = role.place(placed.step, { key: String(path.at(-1)), resolve });
+      const findPlace = role.place(step, { key: String(path.at(-1)), resolve });
       if (role.path !== undefined)
         checkPath({ text: value, path }, { files, wanted: role.path }, { found, locals });
       if (isResolved) checkPlaces({ text: value, path }, locals, { findPlace, found });

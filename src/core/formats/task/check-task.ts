@@ -37,11 +37,9 @@ export function checkTask(
   checkExtensions(source, options, found);
   checkPaths(source, options.files, found);
   found.add(texts.problems);
-  checkVariants(source, options, {
-    found,
-    texts,
-    check: (names) => checkTexts(source, turns, { ...known, names }),
-  });
+  checkVariants(source, options, found, texts.problems, (names) =>
+    checkTexts(source, turns, { ...known, names }),
+  );
   checkEnvCycles(source, found);
   checkSolution(source, found);
   checkLimits(source, found);
@@ -358,19 +356,16 @@ function checkLimits({ file: { spec, metadata } }: TaskSource, found: Findings):
   );
 }
 
-interface VariantChecks {
-  readonly found: Findings;
-  /** What is wrong with the task's texts in any case. */
-  readonly texts: Findings;
-  /** Checks the task's texts with other names. */
-  readonly check: (names: TaskNames) => Findings;
-}
-
-/** Checks each variant of the eval that lacks servers of the task, except those that it `requires`: there it is skipped. */
+/**
+ * Checks each variant of the eval that lacks servers of the task, except those that it `requires`: there it is skipped.
+ * `always` is wrong with the task's texts in any case; `check` checks them with other names.
+ */
 function checkVariants(
   source: TaskSource,
   options: ParseTaskOptions,
-  { found, texts, check }: VariantChecks,
+  found: Findings,
+  always: readonly Problem[],
+  check: (names: TaskNames) => Findings,
 ): void {
   const { names, overlay, document } = source;
   const spec = asObject(document["spec"]) as JsonObject;
@@ -398,18 +393,17 @@ function checkVariants(
       );
     }
     const known = namesOf(source, options);
-    const always = new Set(texts.problems.map(keyOf));
-    for (const each of check({ ...known, urls: known.urls.filter((url) => !lost.includes(url)) }).problems)
-      if (!always.has(keyOf(each))) {
-        const { path, message, code, at, text } = each;
+    const before = new Set(always.map(keyOf));
+    const urls = known.urls.filter((url) => !lost.includes(url));
+    for (const { path, message, code, at, text } of check({ ...known, urls }).problems)
+      if (!before.has(keyOf({ path, message })))
         found.add(problem(path, `${message} in ${variant}`, { code, at, text, hint: variantHint }));
-      }
   }
 }
 
 const variantHint =
   "Keep the server in that variant, or let the task require it (requires: [{ server: NAME }]), so that it is skipped there.";
 
-function keyOf({ message, path }: Problem): string {
+function keyOf({ message, path }: Pick<Problem, "message" | "path">): string {
   return JSON.stringify([message, path]);
 }

@@ -1,3 +1,4 @@
+import type * as z from "zod";
 import { readOverlay, type ServerOverlay } from "../config/server-tables.ts";
 import { suggestion } from "../did-you-mean.ts";
 import {
@@ -224,13 +225,10 @@ function isStepType(key: string): key is Step["type"] {
   return stepTypes.some((type) => type === key);
 }
 
-interface FoundForm {
-  readonly type: Step["type"];
-  readonly form: StepForm;
-  readonly names: readonly [string, string];
-}
-
-function findForm(key: string, { aliases, servers }: Reading): FoundForm | undefined {
+function findForm(
+  key: string,
+  { aliases, servers }: Reading,
+): { type: Step["type"]; form: StepForm; names: [string, string] } | undefined {
   if (isStepType(key)) return { type: key, form: kindOf(key).form, names: ["", ""] };
   const alias = longestBefore(key, aliases);
   const first = alias ?? longestBefore(key, servers);
@@ -312,29 +310,25 @@ function actionOf(
   inner: readonly PlacedAction[],
   { servers }: Reading,
 ): SolutionAction | Pick<ReturnType<typeof validate>, "issues"> | undefined {
-  if (key === "say") {
-    const { data, issues } = validate(solutionSchemas.say, body);
-    return data === undefined ? { issues } : { kind: "say", text: data };
-  }
-  if (key === "foreach") {
-    const { data, issues } = validate(solutionSchemas.foreach, body);
-    if (data === undefined) return { issues };
-    const actions = inner.map(({ action }) => action);
-    return { kind: "foreach", variable: data.var, in: data.in, actions };
-  }
-  if (key === "mcp") {
-    const { data, issues } = validate(solutionSchemas.mcp, body);
-    if (data === undefined) return { issues };
-    const { id, server, outputs } = data;
-    return withoutUndefined({ ...mcpRequest(data), id, server, outputs });
-  }
+  const valid = <S extends z.ZodType>(schema: S, build: (data: z.output<S>) => SolutionAction) => {
+    const { data, issues } = validate(schema, body);
+    return data === undefined ? { issues } : build(data);
+  };
+  if (key === "say") return valid(solutionSchemas.say, (text) => ({ kind: "say", text }));
+  if (key === "foreach")
+    return valid(solutionSchemas.foreach, ({ var: variable, in: items }) => {
+      return { kind: "foreach", variable, in: items, actions: inner.map(({ action }) => action) };
+    });
+  if (key === "mcp")
+    return valid(solutionSchemas.mcp, ({ id, server, outputs, ...asked }) =>
+      withoutUndefined({ ...mcpRequest(asked), id, server, outputs }),
+    );
   const server = longestBefore(key, servers);
   if (server === undefined) return undefined;
-  const { data, issues } = validate(solutionSchemas.call, body);
-  if (data === undefined) return { issues };
-  const { id, outputs, args } = data;
-  const call = { kind: "tool" as const, tool: key.slice(server.length + 1), args };
-  return withoutUndefined({ ...call, id, server, outputs });
+  const tool = key.slice(server.length + 1);
+  return valid(solutionSchemas.call, ({ id, outputs, args }) =>
+    withoutUndefined({ kind: "tool", tool, args, id, server, outputs }),
+  );
 }
 
 function unknownAction(key: string, at: KeyPath, { servers }: Reading): Problem {
