@@ -7,7 +7,7 @@ import {
   type JSONPathNode,
   type JSONPathQuery,
 } from "json-p3";
-import { isJsonObject, type Json, type KeyPath } from "../formats/json.ts";
+import type { Json, KeyPath } from "../formats/json.ts";
 import { compilePattern } from "./pattern.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
@@ -192,7 +192,9 @@ function* namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): Gener
       const { name } = first;
       yield { name, holders };
       holders = holders.flatMap((holder) =>
-        isJsonObject(holder) && Object.hasOwn(holder, name) ? [holder[name] ?? null] : [],
+        Object.entries(Array.isArray(holder) ? {} : (holder ?? {})).flatMap(([key, each]) =>
+          key === name ? [each as Json] : [],
+        ),
       );
     } else holders = holders.flatMap(membersOf);
     holders = holders.slice(0, mostLooked);
