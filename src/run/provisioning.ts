@@ -79,9 +79,9 @@ export function createProvisioning(
     },
     async startRequired(signal) {
       const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
-      const servers = plan.trials.flatMap(({ task: name, variant }) => {
+      const servers = plan.trials.flatMap(({ task: name, variant, attempt }) => {
         const task = tasks.get(name);
-        if (task === undefined) return [];
+        if (task === undefined || attempt > 1) return [];
         const hasTemplates = task.portable?.format === "mcp-eval/v1";
         return Object.entries(effectiveServers(spec, task, variant)).map(([name, server]) => ({
           name,

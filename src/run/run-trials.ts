@@ -181,14 +181,18 @@ export async function schedule(
   trials: readonly Trial[],
   { concurrency, run, isStopped }: ScheduleOptions,
 ): Promise<void> {
-  const groups = [...Map.groupBy(trials.keys(), (index) => trials[index]?.lane)].map(
-    ([lane, waiting]): Group => ({
-      isSequential: lane !== undefined,
-      waiting,
-      next: 0,
-      isBusy: false,
-    }),
-  );
+  const lanes = new Map<string | undefined, number[]>();
+  for (const [index, { lane }] of trials.entries()) {
+    const waiting = lanes.get(lane);
+    if (waiting === undefined) lanes.set(lane, [index]);
+    else waiting.push(index);
+  }
+  const groups = [...lanes].map(([lane, waiting]): Group => ({
+    isSequential: lane !== undefined,
+    waiting,
+    next: 0,
+    isBusy: false,
+  }));
   let left = trials.length;
   let released = Promise.withResolvers<void>();
   let isBroken = false;

@@ -101,7 +101,11 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   await using folder =
     output === false
       ? undefined
-      : await createRunFolder(resolve(cwd, output ?? defaultRunsFolder), head, redact(plan));
+      : await createRunFolder(resolve(cwd, output ?? defaultRunsFolder), head, {
+          ...redact({ ...plan, trials: [] }),
+          // One by one, since the JSON of all can be many megabytes.
+          trials: plan.trials.map((trial) => redact(trial)),
+        });
   using exit = flushOnExit(folder);
   const place = folder === undefined ? {} : { folder: folder.path };
   const { limits, judge } = spec;
@@ -187,7 +191,9 @@ function checkModels({ eval: spec, env, judgeError }: RunInput): void {
 
 /** Without the tasks that are skipped in every trial: the extensions that they use are not needed. */
 function withoutSkipped(loaded: RunInput, { trials }: Plan, missing: MissingRequirements): RunInput {
-  const runnable = trials.filter(({ task, variant }) => missing({ task, variant }).length === 0);
+  const runnable = trials.filter(
+    ({ task, variant, attempt }) => attempt === 1 && missing({ task, variant }).length === 0,
+  );
   const names = new Set(runnable.map(({ task }) => task));
   const { eval: spec } = loaded;
   return { ...loaded, eval: { ...spec, tasks: spec.tasks.filter(({ name }) => names.has(name)) } };

@@ -98,9 +98,9 @@ class TrialPhases {
       await this.#startServers(state, agent, deadline.signal);
       using alive = abortWithAny([deadline.signal, ...this.#servers.map(({ lost }) => lost)]);
       await comparison?.remember(stepContext("probe", alive.signal));
-      await this.#setup(stepContext("setup", alive.signal));
+      await this.#setup(() => stepContext("setup", alive.signal));
       if (agent !== undefined) await this.#act(state, agent, alive.signal);
-      await this.#verify(stepContext("verify", alive.signal));
+      await this.#verify(() => stepContext("verify", alive.signal));
     } finally {
       await this.#cleanup(state);
       await comparison?.compare(stepContext("probe", new AbortController().signal));
@@ -112,7 +112,7 @@ class TrialPhases {
    * the first error of the deferred work.
    */
   async stop(): Promise<void> {
-    await Promise.all(this.#servers.map((server) => server.stop()));
+    if (this.#servers.length > 0) await Promise.all(this.#servers.map((server) => server.stop()));
     const errors: unknown[] = [];
     for (const work of this.#deferred.toReversed())
       await work().catch((error: unknown) => errors.push(error));
@@ -171,9 +171,10 @@ class TrialPhases {
     });
   }
 
-  async #setup(context: StepContext): Promise<void> {
+  async #setup(contextOf: () => StepContext): Promise<void> {
     const { setup = [] } = this.#run.task.portable ?? {};
     if (setup.length === 0) return;
+    const context = contextOf();
     await runPhase("setup", this.#run.emit, async () => {
       const { passed, ran, error } = await runSequence(setup, context, runStep);
       if (error !== undefined) throw error;
@@ -224,9 +225,10 @@ class TrialPhases {
     state.agent = { output: this.#lastMessage, exitCode: 0 };
   }
 
-  async #verify(context: StepContext): Promise<void> {
+  async #verify(contextOf: () => StepContext): Promise<void> {
     const { verify, portable } = this.#run.task;
     if (verify.length === 0 && portable === undefined) return;
+    const context = contextOf();
     await runPhase("verify", this.#run.emit, async () => {
       const { error } = await runSequence(verify, context, runStep);
       if (error !== undefined) throw error;

@@ -87,7 +87,7 @@ export function createMultiplexer(reporters: readonly NamedReporter[]): Multiple
     }
   };
   const askAll = async (tell: (reporter: Reporter) => Awaitable<void>): Promise<void> => {
-    await Promise.all([...active].map((entry) => ask(entry, tell)));
+    if (active.size > 0) await Promise.all([...active].map((entry) => ask(entry, tell)));
   };
 
   return {

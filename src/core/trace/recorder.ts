@@ -89,7 +89,9 @@ export function weightOf(value: unknown, json: string): number {
     if (typeof next !== "object" || next === null) weight += valueWeight;
     else {
       weight += containerWeight;
-      for (const item of Object.values(next)) {
+      // Not `Object.values`: this runs for every event, and would make a list of each object in it.
+      for (const key in next) {
+        const item: unknown = Reflect.get(next, key);
         if (typeof item === "object" && item !== null) open.push(item);
         else weight += valueWeight;
       }

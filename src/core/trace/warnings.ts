@@ -11,23 +11,26 @@ import { agentCalls, lastAnswered, type Trajectory, turnEnds } from "./trajector
 
 /** What deserves a look but changes no verdict. */
 export function warningsOf(trajectory: Trajectory): string[] {
+  const { events, repeatedTools } = trajectory;
+  // A large run has many trials without servers, tools or steps; looking for them would be most of their cost.
+  const hasServers = events.some((event) => "server" in event);
+  const hasTools = hasServers || events.some(({ type }) => type === "agent.tool");
+  const hasSteps = events.some(({ type }) => type === "step.finished");
   return [
-    ...messageWarnings(trajectory),
-    ...serverEndWarnings(trajectory),
+    ...(hasServers ? [...messageWarnings(trajectory), ...serverEndWarnings(trajectory)] : []),
     // Turns that ended otherwise fail.
-    ...turnEnds(trajectory.events).flatMap(({ reason, oddity = [] }) => (reason === "done" ? oddity : [])),
+    ...turnEnds(events).flatMap(({ reason, oddity = [] }) => (reason === "done" ? oddity : [])),
     ...solutionWarnings(trajectory),
-    ...stepWarnings(trajectory),
-    ...trajectory.repeatedTools.map(
+    ...(hasSteps ? stepWarnings(trajectory) : []),
+    ...repeatedTools.map(
       ({ server, name }) =>
         `server "${server}" lists the tool "${name}" more than once, so it is not clear which of them is called`,
     ),
-    ...emptyAnswers(trajectory),
-    ...agentLogWarnings(trajectory),
-    ...serverWarnings(trajectory),
-    ...unmatchedAssertions(trajectory),
+    ...(hasServers ? emptyAnswers(trajectory) : []),
+    ...(hasTools ? agentLogWarnings(trajectory) : []),
+    ...(hasServers ? [...serverWarnings(trajectory), ...unmatchedAssertions(trajectory)] : []),
     ...echoedStates(trajectory),
-    ...echoedSteps(trajectory),
+    ...(hasSteps ? echoedSteps(trajectory) : []),
   ];
 }
 
