@@ -11,10 +11,10 @@ import {
 } from "../core/formats/eval-file/parse-agent-file.ts";
 import {
   type AgentRef,
-  checkAssertedServers,
   type EvalFile,
   parseEvalFile,
   type TaskSet,
+  unknownAssertedServers,
 } from "../core/formats/eval-file/parse-eval-file.ts";
 import type { EvalExtensions } from "../core/formats/extension/extension-table-schema.ts";
 import { asObject, memberOf, withoutUndefined } from "../core/formats/json.ts";
@@ -105,7 +105,10 @@ export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Pr
   const tables = [provided.base, ...(provided.variants ?? [])];
   const names = tables.flatMap((table) => Object.keys(table.written));
   const own = parsed.flatMap((each) => Object.keys(each.servers));
-  problems.add(checkAssertedServers(file, [...names, ...own], document.locate), document.source);
+  const unknown = file.taskSets.flatMap(({ assertions = {} }, index) =>
+    unknownAssertedServers(assertions, ["config", "taskSets", index, "assertions"], [...names, ...own]),
+  );
+  problems.addPlaced(unknown, document);
   return assembleEval(
     {
       spec: withoutUndefined({

@@ -1,18 +1,17 @@
 import { basename, dirname, extname, join, resolve } from "node:path";
-import { type AgentSpec, assertedServers, type ServerSpec, type Task } from "../core/formats/model.ts";
+import { type AgentSpec, type ServerSpec, type Task } from "../core/formats/model.ts";
 import {
   mergeServerTables,
   type ServerOverlay,
   type ServerTable,
 } from "../core/formats/config/server-tables.ts";
 import { buildServers } from "../core/formats/config/server.ts";
-import { suggestion } from "../core/formats/did-you-mean.ts";
+import { unknownAssertedServers } from "../core/formats/eval-file/parse-eval-file.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import { placeProblems, type Problem } from "../core/formats/problem.ts";
 import {
   parseWazaEval,
   parseWazaTask,
-  type PlacedAssertions,
   type WazaEval,
   type WazaTask,
 } from "../core/formats/waza/parse-waza.ts";
@@ -307,21 +306,9 @@ function checkAsserted(placed: readonly PlacedTask[], { file, document, problems
     { assertions: file.assertions, servers: placed.flatMap(namesOf), document },
     ...placed.map((each) => ({ ...each.read, servers: namesOf(each) })),
   ];
-  for (const { assertions, servers, document: source } of places)
-    problems.addPlaced(unknownServers(assertions, [...new Set(servers)]), source);
-}
-
-function unknownServers(assertions: readonly PlacedAssertions[], servers: readonly string[]): Problem[] {
-  return assertions.flatMap(({ set, path }) =>
-    assertedServers(set)
-      .filter((server) => !servers.includes(server))
-      .map((server): Problem => ({
-        code: "config/unknown-reference",
-        message: `no server is named ${JSON.stringify(server)}`,
-        path,
-        at: "value",
-        text: server,
-        hint: suggestion(server, servers, "servers"),
-      })),
-  );
+  for (const { assertions, servers, document: source } of places) {
+    const known = [...new Set(servers)];
+    const unknown = assertions.flatMap(({ set, path }) => unknownAssertedServers(set, path, known));
+    problems.addPlaced(unknown, source);
+  }
 }

@@ -16,7 +16,6 @@ const flow = { name: "f", steps: [{ user: "u", expectedState: "s" }] };
 it.each([
   { $schema: "./x.json", server: stdio, toolHealthSuites: suites },
   { servers: { a: stdio, b: { transport: "sse", url: "${URL}" } }, workflows: [flow] },
-  { servers: { a: { transport: "http", url: "http://x" } }, workflows: [flow] },
   {
     server: stdio,
     workflows: [flow],
@@ -48,7 +47,6 @@ it.each([
   { server: stdio, agent: { type: "scripted" } },
   { mcp_servers: { a: { comand: "x" } }, workflows: [flow] },
   { mcp_servers: { a: { type: "studio", command: "x" } }, workflows: [flow] },
-  { server: stdio, variants: { v: { mcp_servers: { default: { arg: [] } } } }, workflows: [flow] },
 ])("refuses what the parser refuses: %j", (config) => {
   expect(validate(config)).toBe(false);
 });

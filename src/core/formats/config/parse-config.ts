@@ -359,7 +359,7 @@ function weakNotes({ workflows, toolHealthSuites }: ParsedConfig): string[] {
 }
 
 /** A config that fits its schema, and what is decided about it from outside. */
-export interface CheckedConfig {
+interface CheckedConfig {
   readonly config: ParsedConfig;
   readonly servers: ConfigServers;
   /** Whether there are servers from outside. */
@@ -390,7 +390,7 @@ function collect(check: (add: Add) => void): Problem[] {
 }
 
 /** Everything that must hold between the parts of a config. */
-export function checkConfig(checked: CheckedConfig): Problem[] {
+function checkConfig(checked: CheckedConfig): Problem[] {
   const quoted = (text: string, path: KeyPath): string => {
     const written = checked.templates.get(formatKeyPath(path)) ?? text;
     return JSON.stringify(written.length > 80 ? `${written.slice(0, 80)}…` : written);

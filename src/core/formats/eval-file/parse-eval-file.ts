@@ -34,7 +34,7 @@ import {
   type ServerLifetime,
   type SkillPattern,
 } from "../model.ts";
-import { type Locate, placeProblem } from "../problem.ts";
+import { type Locate, type Problem, problem } from "../problem.ts";
 
 /** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */
 const agentTypes = [
@@ -351,22 +351,19 @@ function isExtension([config, extensions, name]: KeyPath): boolean {
   return [config, extensions].join(".").toLowerCase() === "config.extensions" && name !== undefined;
 }
 
-/** Refuses assertions on servers that the eval does not have: such calls are never seen, and `toolsNotUsed` would always hold. */
-export function checkAssertedServers(
-  { taskSets }: EvalFile,
+/** Problems of assertions on servers that do not exist: such calls are never seen, and `toolsNotUsed` would always hold. */
+export function unknownAssertedServers(
+  assertions: AssertionSet,
+  path: KeyPath,
   servers: readonly string[],
-  locate: Locate,
-): readonly Diagnostic[] {
-  return taskSets.flatMap(({ assertions = {} }, index) =>
-    assertedServers(assertions)
-      .filter((server) => !servers.includes(server))
-      .map((server) => {
-        const message = `no server is named ${JSON.stringify(server)}`;
-        const path = ["config", "taskSets", index, "assertions"];
-        const hint = suggestion(server, servers, "servers");
-        const place = { path, at: "value", text: server } as const;
-        return placeProblem({ code: "config/unknown-reference", message, ...place, hint }, locate);
-      }),
+): Problem[] {
+  const unknown = assertedServers(assertions).filter((server) => !servers.includes(server));
+  return unknown.map((server) =>
+    problem(path, `no server is named ${JSON.stringify(server)}`, {
+      code: "config/unknown-reference",
+      text: server,
+      hint: suggestion(server, servers, "servers"),
+    }),
   );
 }
 
@@ -388,7 +385,7 @@ function buildFile(
     });
   const path = ["config", "extensions"];
   for (const check of [extensionPackageProblems, missingSandboxProblems])
-    for (const problem of check(extensions, path)) reader.problem(problem);
+    for (const found of check(extensions, path)) reader.problem(found);
   return withoutUndefined({
     name: metadata?.name?.trim() || undefined,
     agent: readAgent(config, reader),

@@ -34,6 +34,7 @@ import {
 } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { FileStep } from "../step.ts";
+import type { TaskFiles } from "../task/task-options.ts";
 import {
   behaviorSchema,
   type ParsedWazaEval,
@@ -67,9 +68,8 @@ export interface WazaEval {
   readonly agents: DeclaredAgents;
 }
 
-export interface WazaVariant {
+interface WazaVariant {
   readonly name: string;
-  readonly path: KeyPath;
   /** Absent: the servers stay as they are. */
   readonly overlay?: ServerOverlay;
 }
@@ -255,9 +255,9 @@ function readServers(
   const read = Object.entries(variants).map(([name, variant]): WazaVariant => {
     const path = ["variants", name];
     const above = overlayOf(variant, path);
-    if (above === undefined) return { name, path };
+    if (above === undefined) return { name };
     for (const problem of mergeServerTables(servers, above, templates).problems) reader.problem(problem);
-    return { name, path, overlay: above };
+    return { name, overlay: above };
   });
   if (read.every((each) => each.overlay !== undefined))
     reader.note("only the variants run; to compare with the servers as they are, add NAME: {}", ["variants"]);
@@ -270,9 +270,6 @@ export function overlayOf(container: Json | undefined, path: KeyPath): ServerOve
   return table === undefined || table === null ? undefined : readOverlay({ mcp_servers: table }, path);
 }
 
-/** What a path in `inputs.files` leads to, from the task's context folder. */
-export type ContextFile = "file" | "folder" | "nothing" | "outside";
-
 export interface ParseWazaTaskOptions {
   readonly locate: Locate;
   /** Absolute path of the task's file. */
@@ -283,7 +280,8 @@ export interface ParseWazaTaskOptions {
   readonly contextFolder: (contextDir: string | undefined) => string;
   /** Whether the graders of the eval are all known; a task that has none else can then be refused. */
   readonly isEvalWhole: boolean;
-  readonly lookAt: (folder: string, path: string) => ContextFile;
+  /** What a path in `inputs.files` leads to. */
+  readonly lookAt: (folder: string, path: string) => ReturnType<TaskFiles["look"]>;
 }
 
 /** A task, before its servers are known. */
