@@ -5,6 +5,7 @@ import { collectEvidence } from "../../src/core/report/trial-result.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { checkRows, diffLines, evidenceRows, readEvidence } from "../../src/reporters/explain.ts";
 import { grade, request, response, textResult, trialOf, workflow } from "./samples.ts";
+import { stepEvents } from "./step-runs.ts";
 
 /** The rows of grades that cite these events, one string a row, the note in brackets. */
 function rowsOf(events: readonly EventBody[], ...citations: number[][]): string[] {
@@ -50,6 +51,17 @@ it.each<[string, EventBody[], number[][], string[]]>([
     [request(1, "echo", {}), response(1, textResult("one"))],
     [[1], [2], [2]],
     ["call: echo {} [event 1, 4 ms]", "result: one"],
+  ],
+  [
+    "of a step the calls of its last attempt",
+    ["one", "two", "other"].flatMap((text, index) =>
+      stepEvents(text === "other" ? text : "call", { type: "mcp", attempt: index + 1 }, [
+        request(index, "echo", {}),
+        response(index, textResult(text)),
+      ]),
+    ),
+    [[8]],
+    ["call: echo {} [event 6, 4 ms]", "result: two"],
   ],
   [
     "the HTTP status of a failed call",
@@ -156,6 +168,12 @@ describe("the rows of a check", () => {
       { $equals: { a: 1 } },
       { a: 1, b: 2 },
       ["  {", '-   "a": 1', '+   "a": 1,', '+   "b": 2', "  }"],
+    ],
+    [
+      "objects in lists likewise",
+      [{ a: 1 }],
+      [{ z: 0, a: 2 }],
+      ["  [", "    {", '-     "a": 1', '+     "a": 2', "    }", "  ]"],
     ],
     ["text of several lines", "one\ntwo\nthree", "one\n2\nthree", ["  one", "- two", "+ 2", "  three"]],
   ])("diff %s", (_, expected, actual, lines) => {

@@ -206,6 +206,8 @@ describe("the order of calls", () => {
     });
     const reason = "callOrder: no call of k8s.get after docs.a; called: k8s.get, docs.a";
     expect(await grade(trial, { callOrder })).toMatchObject({ verdict: "fail", reason });
+    const otherType = [{ type: "resource", ...get }] as const;
+    expect(await grade(trial, { callOrder: otherType })).toMatchObject({ verdict: "fail" });
   });
 });
 

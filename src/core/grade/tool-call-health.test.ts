@@ -177,6 +177,12 @@ describe("several calls", () => {
     expect(await grade(trial)).toMatchObject({ verdict: "fail", score: 0.5, reason, evidence });
   });
 
+  it("are counted when all are healthy", async () => {
+    const trial = new TrialEvents();
+    for (const tool of ["a", "b"]) trial.call(tool, {}, textResult("5"));
+    expect(await grade(trial)).toMatchObject({ reason: "2 calls healthy" });
+  });
+
   it("count with those of verify steps, but without those that were tried again", async () => {
     const trial = new TrialEvents();
     const attempt = (number: number, passed: boolean, result: Json): number =>
@@ -245,6 +251,17 @@ describe("a turn that expects an error", () => {
     trial.turn("Do.", () => void play(trial));
     const task = workflowTask({ turns: [{ user: "Do.", expectedError }] });
     expect(await grade(trial, task)).toMatchObject(expected);
+  });
+
+  it("counts only the errors of its own calls, of tools that their server lists", async () => {
+    const task = workflowTask({ turns: [{ user: "One.", expectedError: "not found" }, { user: "Two." }] });
+    const other = new TrialEvents().server("calc", [{ name: "get" }]).turn("One.");
+    other.turn("Two.", () => other.call("get", {}, errorResult("not found")));
+    const unlisted = new TrialEvents();
+    unlisted.turn("One.", () => unlisted.call("get", {}, errorResult("not found")));
+    const reason = `2 of 2 calls unhealthy: get answered isError: not found; ${missing}`;
+    for (const trial of [other, unlisted])
+      expect(await grade(trial, task)).toMatchObject({ score: 0, reason });
   });
 
   it("does not lend its expectation to other turns, nor to calls outside of all turns", async () => {
