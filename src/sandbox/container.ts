@@ -250,19 +250,9 @@ export function containerEnvironment(
 
 /** The container program finds its settings in the home folder. The PATH of an extension must not choose what confines it. */
 function clientEnvironment(): Record<string, string> {
-  const folders = [
-    "/usr/local/bin",
-    "/usr/bin",
-    "/bin",
-    "/usr/sbin",
-    "/sbin",
-    "/opt/homebrew/bin",
-    "/opt/podman/bin",
-    "/Applications/Docker.app/Contents/Resources/bin",
-    "/snap/bin",
-    "/run/current-system/sw/bin",
-  ];
-  return { PATH: folders.join(":"), HOME: homedir() };
+  const folders = `/usr/local/bin /usr/bin /bin /usr/sbin /sbin /opt/homebrew/bin /opt/podman/bin
+    /Applications/Docker.app/Contents/Resources/bin /snap/bin /run/current-system/sw/bin`;
+  return { PATH: folders.replaceAll(/\s+/g, ":"), HOME: homedir() };
 }
 
 /**

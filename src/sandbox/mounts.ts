@@ -250,18 +250,8 @@ export async function planMounts(confinement: Confinement): Promise<MountPlan> {
 }
 
 /** Programs and libraries. `/opt` is not a system folder: its programs may be private. */
-const programFolders = [
-  "/usr",
-  "/bin",
-  "/sbin",
-  "/lib",
-  "/lib32",
-  "/lib64",
-  "/libx32",
-  "/nix/store",
-  "/gnu/store",
-  "/run/current-system",
-];
+const programFolders =
+  "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /nix/store /gnu/store /run/current-system".split(" ");
 
 /** Files of /etc that programs need: names, time, certificates, settings of the linker and OpenSSL. No keys, no passwords. */
 const settings =

@@ -34,19 +34,20 @@ export interface Sandbox {
   start(confinement: Confinement): Promise<ConfinedProcess>;
 }
 
-/** What a sandbox adds to a process. None of it throws. */
-export interface Confining {
-  readonly brokenLimit: () => string | undefined;
-  /** Called before it is stopped. */
-  readonly onStop?: () => void;
-  /** Removes what would outlive the process. May be called more than once after its end. */
-  readonly cleanUp: () => Promise<void>;
-}
-
-/** The program inside the process that confines it. */
+/** The program inside the process that confines it. What a sandbox adds to that never throws. */
 export function confined(
   child: ManagedProcess,
-  { brokenLimit, onStop, cleanUp }: Confining,
+  {
+    brokenLimit,
+    onStop,
+    cleanUp,
+  }: {
+    readonly brokenLimit: () => string | undefined;
+    /** Called before it is stopped. */
+    readonly onStop?: () => void;
+    /** Removes what would outlive the process. May be called more than once after its end. */
+    readonly cleanUp: () => Promise<void>;
+  },
 ): ConfinedProcess {
   let stopping: Promise<StopResult> | undefined;
   return {

@@ -76,73 +76,33 @@ async function startSeatbelt(confinement: Confinement): Promise<ConfinedProcess>
   }
 }
 
-/** The access rules of a program. All paths are absolute and resolved. */
-export interface SeatbeltRules {
-  readonly read: readonly string[];
-  readonly write: readonly string[];
-  readonly network: SandboxSpec["network"];
-}
+const systemFolders =
+  `/usr /bin /sbin /System /Library/Apple /Library/Developer/CommandLineTools /nix/store /private/etc/ssl
+  /private/var/db/dyld /private/var/db/timezone /private/var/select`.split(/\s+/);
 
-const systemFolders = [
-  "/usr",
-  "/bin",
-  "/sbin",
-  "/System",
-  "/Library/Apple",
-  "/Library/Developer/CommandLineTools",
-  "/nix/store",
-  "/private/etc/ssl",
-  "/private/var/db/dyld",
-  "/private/var/db/timezone",
-  "/private/var/select",
-];
-
-const systemFiles = [
-  "/",
-  "/dev",
-  "/dev/null",
-  "/dev/zero",
-  "/dev/random",
-  "/dev/urandom",
-  "/dev/fd",
-  "/dev/stdin",
-  "/dev/stdout",
-  "/dev/stderr",
-  "/private/etc/group",
-  "/private/etc/hosts",
-  "/private/etc/localtime",
-  "/private/etc/nsswitch.conf",
-  "/private/etc/passwd",
-  "/private/etc/protocols",
-  "/private/etc/resolv.conf",
-  "/private/etc/services",
-];
+const systemFiles =
+  `/ /dev /dev/null /dev/zero /dev/random /dev/urandom /dev/fd /dev/stdin /dev/stdout /dev/stderr
+  /private/etc/group /private/etc/hosts /private/etc/localtime /private/etc/nsswitch.conf
+  /private/etc/passwd /private/etc/protocols /private/etc/resolv.conf /private/etc/services`.split(/\s+/);
 
 /** System links whose metadata must be readable so that they can be followed. */
 const systemLinks = ["/etc", "/tmp", "/var", "/private", "/private/etc", "/private/var", "/private/tmp"];
 
-const services = [
-  "com.apple.logd",
-  "com.apple.system.logger",
-  "com.apple.system.notification_center",
-  "com.apple.system.opendirectoryd.libinfo",
-  "com.apple.system.opendirectoryd.membership",
-];
+const services = `com.apple.logd com.apple.system.logger com.apple.system.notification_center
+  com.apple.system.opendirectoryd.libinfo com.apple.system.opendirectoryd.membership`.split(/\s+/);
 
-const networkServices = [
-  "com.apple.SystemConfiguration.configd",
-  "com.apple.SystemConfiguration.DNSConfiguration",
-  "com.apple.dnssd.service",
-  "com.apple.networkd",
-  "com.apple.trustd.agent",
-  "com.apple.SecurityServer",
-];
+const networkServices = `com.apple.SystemConfiguration.configd com.apple.SystemConfiguration.DNSConfiguration
+  com.apple.dnssd.service com.apple.networkd com.apple.trustd.agent com.apple.SecurityServer`.split(/\s+/);
 
 /**
  * The profile for `sandbox-exec`: it denies everything except the rules, system files and what any program needs to run. Of
- * the parent folders of a listed path only the metadata is readable.
+ * the parent folders of a listed path only the metadata is readable. All paths are absolute and resolved.
  */
-export function seatbeltProfile({ read, write, network }: SeatbeltRules): string {
+export function seatbeltProfile({
+  read,
+  write,
+  network,
+}: Pick<Confinement, "read" | "write"> & Pick<SandboxSpec, "network">): string {
   const listed = [...read, ...write];
   return [
     "(version 1)",

@@ -28,6 +28,11 @@ async function startProject(...versions: readonly string[]) {
     path: folder.path,
     mirror,
     extensions: (...args: readonly string[]) => cli("extensions", ...args),
+    /** Exit code and stdout of `mcpvals extensions`. */
+    async told(...args: readonly string[]): Promise<readonly [number | null, string]> {
+      const { code, stdout } = await cli("extensions", ...args);
+      return [code, stdout];
+    },
     validate: () => cli("validate", "tasks"),
     run: (...more: readonly string[]) => cli("run", "tasks/buy.json", ...flags, ...more),
     /** Versions of the extension that were started, in order. */
@@ -93,8 +98,7 @@ describe.concurrent("an extension from a release", { timeout: 120_000 }, () => {
     const { code, stderr } = await project.run();
     expect([code, stderr]).toEqual([2, expect.stringContaining("(extension/integrity)")]);
     expect(project.started()).toEqual(["1.0.0"]);
-    const verified = await project.extensions("verify");
-    expect([verified.code, verified.stdout]).toEqual([
+    expect(await project.told("verify")).toEqual([
       1,
       expect.stringMatching(
         /^github\.com\/acme\/shop@v1 {2}v1\.0\.0 {2}changed\n {2}\S.*\n0 verified, 1 changed, 0 not cached\n$/,
@@ -124,8 +128,7 @@ describe.concurrent("an extension from a release", { timeout: 120_000 }, () => {
 describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
   it("adds, updates, pins back without the network, and lists what there is", async () => {
     await using project = await startProject("1.0.0");
-    const added = await project.extensions("add", packageText);
-    expect([added.code, added.stdout]).toEqual([
+    expect(await project.told("add", packageText)).toEqual([
       0,
       `${packageText} is now locked at v1.0.0 in mcp-eval.lock\n`,
     ]);
@@ -135,13 +138,14 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
     expect((await project.extensions("update")).stdout).toBe(`${packageText}  v1.0.0 is the newest\n`);
 
     project.mirror.releases.set("acme/shop", ["2.0.0", "1.2.0", "1.0.0"].map(shopRelease));
-    const updated = await project.extensions("update", "shop");
-    expect([updated.code, updated.stdout]).toEqual([0, `${packageText}  v1.0.0 -> v1.2.0\n`]);
+    expect(await project.told("update", "shop")).toEqual([0, `${packageText}  v1.0.0 -> v1.2.0\n`]);
     expect(messageOf(await project.run("--frozen"))).toContain("this is 1.2.0");
 
     await project.mirror[Symbol.asyncDispose]();
-    const pinned = await project.extensions("pin", "shop@v1.0.0");
-    expect([pinned.code, pinned.stdout]).toEqual([0, `${packageText}  v1.2.0 -> v1.0.0  in mcp-eval.lock\n`]);
+    expect(await project.told("pin", "shop@v1.0.0")).toEqual([
+      0,
+      `${packageText}  v1.2.0 -> v1.0.0  in mcp-eval.lock\n`,
+    ]);
     expect(messageOf(await project.run("--frozen"))).toContain("this is 1.0.0");
 
     const { code, stdout } = await project.extensions("list");
@@ -169,16 +173,14 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
 
   it("verifies what is cached, and says what is not", async () => {
     await using project = await startProject("1.0.0");
-    const nothing = await project.extensions("verify");
-    expect([nothing.code, nothing.stdout]).toEqual([
+    expect(await project.told("verify")).toEqual([
       3,
       "Nothing is locked: there is no mcp-eval.lock in this folder or above it.\n",
     ]);
     await project.extensions("add", packageText);
     const all = await project.extensions("verify", "--json");
     expect([all.code, JSON.parse(all.stdout)]).toMatchObject([0, { verified: 1, changed: 0, notCached: 0 }]);
-    const elsewhere = await project.extensions("verify", "--cache-dir", "empty");
-    expect([elsewhere.code, elsewhere.stdout]).toEqual([
+    expect(await project.told("verify", "--cache-dir", "empty")).toEqual([
       3,
       `${packageText}  v1.0.0  not cached\n0 verified, 0 changed, 1 not cached\n`,
     ]);
@@ -218,8 +220,10 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
     project.mirror.releases.set("acme/shop", ["1.2.0", "1.0.0"].map(shopRelease));
     await project.extensions("update");
     ageEverything(join(project.path, "cache"), 40);
-    const young = await project.extensions("prune", "--older-than", "6w");
-    expect([young.code, young.stdout]).toEqual([0, "0 versions removed, 0 B; 2 kept\n"]);
+    expect(await project.told("prune", "--older-than", "6w")).toEqual([
+      0,
+      "0 versions removed, 0 B; 2 kept\n",
+    ]);
     const dry = await project.extensions("prune", "--dry-run");
     const row = String.raw`github\.com/acme/shop  v1\.0\.0  for any  \d+ B`;
     expect(dry.stdout).toMatch(new RegExp(`^${row}\n1 version would be removed, \\d+ B; 1 kept\n$`));

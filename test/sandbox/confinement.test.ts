@@ -62,22 +62,12 @@ describe.skipIf(reason !== undefined)(
         expect(await readFile(join(place.workspace, "out.txt"), "utf8")).toBe("from the task");
       });
 
-      it.each([
-        ["python3", ["-c", "import ssl, json, socket; print('ok')"]],
-        ["node", ["-e", "console.log('ok')"]],
-        ["sh", ["-c", "echo ok"]],
-      ])("starts %s by its name", async (program, args) => {
-        expect(await bench.run([program, ...args])).toMatchObject({
-          exitCode: 0,
-          stdout: "ok\n",
-          stderr: "",
-        });
-      });
-
       it("starts a script by its first line, also under the home folder", async () => {
         const folder = await freshFolder(homedir());
         const program = join(folder, "program");
-        await writeFile(program, "#!/usr/bin/env python3\nprint('a script')\n", { mode: 0o755 });
+        await writeFile(program, "#!/usr/bin/env python3\nimport ssl, json, socket; print('a script')\n", {
+          mode: 0o755,
+        });
         expect(await bench.run([program], { read: [folder] })).toMatchObject({
           stdout: "a script\n",
           stderr: "",

@@ -133,10 +133,12 @@ export interface ArchiveMember {
 /** A zip; names go into it as they are, however bad. */
 export async function zipOf(members: readonly ArchiveMember[]): Promise<Buffer> {
   const zip = new ZipFile();
+  // Equal members make equal archives at any time.
+  const mtime = new Date(2020, 0, 1);
   // The library refuses bad names, so members get harmless ones of the same length, which are then replaced.
   const names = members.map(({ name }, index) => `${index}`.padStart(Buffer.byteLength(name), "~"));
   for (const [index, { content = "", mode = 0o100644 }] of members.entries()) {
-    zip.addBuffer(Buffer.from(content), names[index] ?? "", { mode });
+    zip.addBuffer(Buffer.from(content), names[index] ?? "", { mode, mtime });
   }
   zip.end();
   let bytes = (await buffer(zip.outputStream)).toString("latin1");

@@ -20,7 +20,7 @@ import type { PreparedExtension, PreparedExtensions } from "../host/extension-pr
 import { askManifest, extensionEnvironment } from "../host/trial-extensions.ts";
 import { readLock, writeLock } from "../resolve/files.ts";
 import type { ResolvedExtension } from "../resolve/program.ts";
-import { checkSource, createResolver, type ExtensionPlaces } from "../resolve/resolver.ts";
+import { createResolver, type ExtensionPlaces, openPackage } from "../resolve/resolver.ts";
 import { checkUses } from "./check-uses.ts";
 
 export interface PrepareOptions {
@@ -102,33 +102,28 @@ function undeclaredNotes({ tasks, uses }: PrepareOptions): string[] {
 
 /** Packages that are not understood, and sources that are not allowed. */
 function sourceProblems(spec: ExtensionSpec, allowed: readonly string[] | undefined): readonly Diagnostic[] {
-  const parsed = parsePackageRef(spec.package);
-  const location = withoutUndefined({ location: spec.location });
-  if (!parsed.ok)
-    return [{ code: "extension/invalid-package", message: parsed.message, hint: parsed.hint, ...location }];
   try {
-    checkSource(parsed.ref, allowed);
+    openPackage(spec.package, allowed);
     return [];
   } catch (error) {
     if (!(error instanceof McpvalsError)) throw error;
-    const { code, message, details } = error;
-    return [{ code, message, ...withoutUndefined({ hint: details.hint }), ...location }];
+    return [problemOf(spec, error)];
   }
+}
+
+/** What is wrong with a package. */
+function problemOf(spec: ExtensionSpec, { code, message, details }: McpvalsError): Diagnostic {
+  return {
+    code,
+    message: details.detail === undefined ? message : `${message}\n${details.detail}`,
+    ...withoutUndefined({ hint: details.hint, location: details.location ?? spec.location }),
+  };
 }
 
 /** The same for all specs that name the same files. */
 function packageKey({ package: written, dir }: ExtensionSpec): string {
   const parsed = parsePackageRef(written);
   return parsed.ok && parsed.ref.kind !== "path" ? written : JSON.stringify([written, dir]);
-}
-
-interface ResolvedPackages {
-  /** Undefined for a package that is not at hand; only when offline. */
-  readonly of: (spec: ExtensionSpec) => ResolvedExtension | undefined;
-  readonly problems: readonly Diagnostic[];
-  /** What caused the first problem. */
-  readonly cause: unknown;
-  readonly notes: readonly string[];
 }
 
 /**
@@ -138,12 +133,13 @@ interface ResolvedPackages {
 async function resolvePackages(
   specs: readonly ExtensionSpec[],
   { dir, cwd, places, signal, onProgress, frozen = false, lookOnly: offline = false }: PrepareOptions,
-): Promise<ResolvedPackages> {
+) {
   const distinct = new Map(specs.map((spec) => [packageKey(spec), spec]));
   const found = new Map<string, ResolvedExtension>();
   const added: Record<string, LockFile["extensions"][string]> = {};
   const failures: { readonly spec: ExtensionSpec; readonly error: McpvalsError }[] = [];
-  if (distinct.size === 0) return { of: () => undefined, problems: [], cause: undefined, notes: [] };
+  const of = (spec: ExtensionSpec): ResolvedExtension | undefined => found.get(packageKey(spec));
+  if (distinct.size === 0) return { of, problems: [], cause: undefined, notes: [] };
   const { path, lock } = await findLock(dir, cwd);
   const resolver = createResolver({ ...places, dir, signal, ...withoutUndefined({ onProgress }) });
   await Promise.all(
@@ -181,12 +177,8 @@ async function resolvePackages(
       `not checked: steps of the extension ${spec.alias}: ${message} ${details.hint ?? ""}`.trimEnd(),
     );
   return {
-    of: (spec) => found.get(packageKey(spec)),
-    problems: faults.map(({ spec, error: { code, message, details } }) => ({
-      code,
-      message: details.detail === undefined ? message : `${message}\n${details.detail}`,
-      ...withoutUndefined({ hint: details.hint, location: details.location ?? spec.location }),
-    })),
+    of,
+    problems: faults.map(({ spec, error }) => problemOf(spec, error)),
     cause: faults[0]?.error,
     notes: [...new Set(locked), ...absent],
   };
@@ -301,13 +293,7 @@ async function missingCommands(
  * sandbox. One that cannot be asked now is left to the trial; a note says why. Throws McpvalsError of kind `usage`, and the
  * signal's reason.
  */
-async function readManifests(
-  extensions: readonly PreparedExtension[],
-  options: PrepareOptions,
-): Promise<{
-  readonly byPackage: ReadonlyMap<string, ExtensionManifest>;
-  readonly notes: readonly string[];
-}> {
+async function readManifests(extensions: readonly PreparedExtension[], options: PrepareOptions) {
   const byPackage = new Map<string, ExtensionManifest>();
   const notes: string[] = [];
   const groups = Map.groupBy(extensions, ({ spec }) => packageKey(spec));

@@ -1,7 +1,7 @@
-import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { parse, rcompare } from "semver";
 import * as z from "zod";
@@ -10,7 +10,14 @@ import type { LockedExtension } from "../../core/formats/extension/lock-file.ts"
 import { abortAfter, pause } from "../../process/deadline.ts";
 import { releasePlatform } from "../../process/environment.ts";
 import { isArchive, nameChecker, unpackArchive, unsafeArchive } from "./archive.ts";
-import { type FetchedFiles, hashBytes, listFiles, type PackageSource, type SourceContext } from "./cache.ts";
+import {
+  type FetchedFiles,
+  hashBytes,
+  listFiles,
+  type PackageSource,
+  programHash,
+  type SourceContext,
+} from "./cache.ts";
 import { givenHash, integrityError, lockMismatch } from "./files.ts";
 import {
   manifestName,
@@ -59,21 +66,13 @@ export function releaseSource(
   /** By tag, so that nothing is requested twice. */
   const seen = new Map<string, Release>();
 
-  const read = (address: string, accept: string): Promise<Buffer | undefined> =>
-    fetchSource(address, { base, signal, accept }, async (body) => {
-      const chunks: Uint8Array[] = [];
-      let bytes = 0;
-      for await (const chunk of body) {
-        bytes += chunk.length;
-        if (bytes > mostText) throw unreachable(address, "the answer is too long");
-        chunks.push(chunk);
-      }
-      return Buffer.concat(chunks);
-    });
+  const readText = (address: string, body: Body): Promise<Buffer> =>
+    buffer(limited(body, mostText, () => unreachable(address, "the answer is too long")));
 
   /** An answer of the API; undefined for 404. */
   const ask = async <T>(address: string, schema: z.ZodType<T>): Promise<T | undefined> => {
-    const text = await read(address, "application/vnd.github+json");
+    const options = { base, signal, accept: "application/vnd.github+json" };
+    const text = await fetchSource(address, options, (body) => readText(address, body));
     if (text === undefined) return undefined;
     try {
       return schema.parse(JSON.parse(text.toString("utf8")));
@@ -122,12 +121,18 @@ export function releaseSource(
     throw noVersion(version, await list());
   };
 
-  const smallAsset = async (asset: Asset): Promise<Buffer> => {
+  const fetchAsset = async <T>(
+    asset: Asset,
+    read: (body: Body, address: string) => Promise<T>,
+  ): Promise<T> => {
     const address = assetAddress(asset);
-    const bytes = await read(address, "application/octet-stream");
-    if (bytes === undefined) throw unreachable(address, "there is no such file");
-    return bytes;
+    const options = { base, signal, accept: "application/octet-stream" };
+    const found = await fetchSource(address, options, (body) => read(body, address));
+    if (found === undefined) throw unreachable(address, "there is no such file");
+    return found;
   };
+  const smallAsset = (asset: Asset): Promise<Buffer> =>
+    fetchAsset(asset, (body, address) => readText(address, body));
 
   /**
    * Fetches the checksums of a release; without any, the digests of the API take their place. `hashOf` gives what a file must
@@ -170,29 +175,18 @@ export function releaseSource(
     const { size } = asset;
     const tooLarge = `${shown} is larger than the limit of ${mostBytes / 1024 ** 2} MB for extensions.`;
     if (size !== undefined && size > mostBytes) throw new McpvalsError("extension/integrity", tooLarge);
-    const address = assetAddress(asset);
-    const options = { base, signal, accept: "application/octet-stream" };
-    const found = await fetchSource(address, options, async (body) => {
-      const sum = createHash("sha256");
-      let bytes = 0;
-      const measured = async function* (): Body {
-        for await (const chunk of body) {
-          bytes += chunk.length;
-          if (bytes > mostBytes) throw new McpvalsError("extension/integrity", tooLarge);
-          sum.update(chunk);
-          yield chunk;
-        }
-      };
-      await pipeline(measured, createWriteStream(path));
-      return { hash: `sha256:${sum.digest("hex")}`, bytes };
+    const bytes = await fetchAsset(asset, async (body) => {
+      const most = limited(body, mostBytes, () => new McpvalsError("extension/integrity", tooLarge));
+      await pipeline(most, createWriteStream(path));
+      return (await stat(path)).size;
     });
-    if (found === undefined) throw unreachable(address, "there is no such file");
-    if (found.hash === hash) return;
-    const part = size === undefined || size === found.bytes ? "" : ` in ${found.bytes} of ${size} bytes`;
+    const found = await programHash(path);
+    if (found === hash) return;
+    const part = size === undefined || size === bytes ? "" : ` in ${bytes} of ${size} bytes`;
     throw integrityError({
       file: shown,
       expected: hash,
-      found: found.hash + part,
+      found: `${found}${part}`,
       hint: "It was damaged on the way, or somebody changed it. Try once more; if it stays, tell the authors.",
     });
   };
@@ -210,7 +204,7 @@ export function releaseSource(
     await writeFile(join(folder, manifestName), content, { flag: "wx" });
   };
 
-  const fetchAsset = async (
+  const unpackAsset = async (
     asset: Asset,
     hash: string,
     folder: string,
@@ -275,7 +269,7 @@ export function releaseSource(
       // Without a hash the release's manifest cannot be verified, and is not used.
       const manifestHash = manifest && checks.hashOf(manifest);
       const fetch = async (folder: string): Promise<FetchedFiles> => {
-        const executables = await fetchAsset(asset, hash, folder, shown);
+        const executables = await unpackAsset(asset, hash, folder, shown);
         if (manifest !== undefined && manifestHash !== undefined)
           await addManifest(manifest, manifestHash, folder, shown);
         const paths = await listFiles(folder);
@@ -307,6 +301,16 @@ function chooseAsset(
   throw new McpvalsError("extension/not-found", `${shown} has ${what}.`, {
     hint: `${names.length === 0 ? "It has no files." : `It has ${names.join(", ")}.`} Expected is a name such as ${repo}-${own}.zip.`,
   });
+}
+
+/** Passes a body on, up to a limit of bytes. */
+async function* limited(body: Body, most: number, tooLong: () => McpvalsError): Body {
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > most) throw tooLong();
+    yield chunk;
+  }
 }
 
 /** Throws McpvalsError `extension/unreachable` for an invalid address. */

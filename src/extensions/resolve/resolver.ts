@@ -126,11 +126,7 @@ export function createResolver(options: ResolverOptions): ExtensionResolver {
   const cache = new ExtensionCache(options.cacheDir, signal);
   const open = (text: string): PackageRef => {
     signal.throwIfAborted();
-    const parsed = parsePackageRef(text);
-    if (!parsed.ok)
-      throw new McpvalsError("extension/invalid-package", parsed.message, { hint: parsed.hint });
-    checkSource(parsed.ref, allowedSources);
-    return parsed.ref;
+    return openPackage(text, allowedSources);
   };
   const versioned = (text: string) => {
     const ref = open(text);
@@ -152,6 +148,14 @@ export function createResolver(options: ResolverOptions): ExtensionResolver {
     cached: () => cache.list(),
     remove: (version) => cache.remove(version),
   };
+}
+
+/** Parses a package. Throws McpvalsError `extension/invalid-package`, and as `checkSource`. */
+export function openPackage(text: string, allowed: readonly string[] | undefined): PackageRef {
+  const parsed = parsePackageRef(text);
+  if (!parsed.ok) throw new McpvalsError("extension/invalid-package", parsed.message, { hint: parsed.hint });
+  checkSource(parsed.ref, allowed);
+  return parsed.ref;
 }
 
 /**
