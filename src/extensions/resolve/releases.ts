@@ -66,9 +66,6 @@ export function releaseSource(
   /** By tag, so that nothing is requested twice. */
   const seen = new Map<string, Release>();
 
-  const readText = (address: string, body: Body): Promise<Buffer> =>
-    buffer(limited(body, mostText, () => unreachable(address, "the answer is too long")));
-
   /** An answer of the API; undefined for 404. */
   const ask = async <T>(address: string, schema: z.ZodType<T>): Promise<T | undefined> => {
     const options = { base, signal, accept: "application/vnd.github+json" };
@@ -301,6 +298,10 @@ function chooseAsset(
   throw new McpvalsError("extension/not-found", `${shown} has ${what}.`, {
     hint: `${names.length === 0 ? "It has no files." : `It has ${names.join(", ")}.`} Expected is a name such as ${repo}-${own}.zip.`,
   });
+}
+
+function readText(address: string, body: Body): Promise<Buffer> {
+  return buffer(limited(body, mostText, () => unreachable(address, "the answer is too long")));
 }
 
 /** Passes a body on, up to a limit of bytes. */
