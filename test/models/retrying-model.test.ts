@@ -174,6 +174,16 @@ describe("final errors", () => {
     expect(asked.events).toEqual([]);
   });
 
+  test.each<readonly [number, string]>([
+    ...[301, 302, 307, 308].map((status) => [status, "Give the base URL that it redirects to."] as const),
+    [401, "Check the API key and that it may use this model."],
+    [403, "Check the API key and that it may use this model."],
+    [404, "Check the model's name and the base URL."],
+  ])("HTTP %i has a hint: %s", async (status, hint) => {
+    await using provider = await startFakeProvider([{ status, message: "no" }]);
+    expect(await failure(ask(provider.url))).toMatchObject({ details: { hint } });
+  });
+
   test.each<[string, FakeReply, RegExp]>([
     ["HTML", { raw: "<html>\n<body>proxy" }, /a body that is not the expected JSON: <html> <body>proxy/],
     ["nothing", { raw: "" }, /an empty body/],

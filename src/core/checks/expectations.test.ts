@@ -426,7 +426,7 @@ describe("ignorePaths", () => {
   });
 });
 
-const scope: Scope = new Map([["env", resolveIn({ A: "x", N: "5" })]]);
+const scope: Scope = new Map([["env", resolveIn({ A: "x", N: "5", EMPTY: "" })]]);
 const expander = expanderOf(scope);
 
 it("replaces templates in every part, and nothing else", () => {
@@ -447,4 +447,8 @@ it("replaces templates in every part, and nothing else", () => {
   });
   expect(expandTextExpectation(textOf("{env.A}", "{env.N | json}"), expander)).toStrictEqual(textOf("x", 5));
   expect(expandTextExpectation({}, expander)).toStrictEqual({});
+  const containing = (contains: Json): TextExpectation => ({ json: [{ path: "$", contains }] });
+  expect(expandTextExpectation(containing("{env.A}"), expander)).toStrictEqual(containing("x"));
+  for (const contains of ["{env.EMPTY}", { a: ["b", "{env.EMPTY}"] }])
+    expect(() => expandTextExpectation(containing(contains), expander)).toThrow("is empty");
 });

@@ -57,6 +57,15 @@ it("looks at every text of agents that are started for each turn, and at no othe
   );
 });
 
+it("refuses a server URL in the command and its arguments, which are public, but not in env", () => {
+  const text = "{servers.db.url}";
+  const agent = { type: "command", command: text, args: [text], nextArgs: [text], env: { A: text } };
+  const { problems } = checkAgentTemplates({ agent }, { servers: ["db"] });
+  expect(problems.map(({ code, path }) => [code, formatKeyPath(path)])).toEqual(
+    ["command", "args[0]", "nextArgs[0]"].map((place) => ["config/public-secret", `agent.${place}`]),
+  );
+});
+
 const spec = { type: "command", name: "a", command: "x", args: [], env: {}, stdin: false };
 
 it.each<[string, object, string[]]>([

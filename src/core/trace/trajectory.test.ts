@@ -247,12 +247,14 @@ describe("calls", () => {
     trial.call("outside", {}, textResult(""));
     trial.turn("One.", () => trial.call("one", {}, textResult("")));
     trial.turn("Two.", () => trial.call("two", {}, textResult("")));
+    trial.call("after", {}, textResult(""));
     trial.step("verify", {}, () => trial.call("checked", {}, textResult("")));
     const { calls, turns } = trial.trajectory(task);
     expect(calls.map(({ tool, turn, step }) => [tool, turn, step])).toEqual([
       ["outside", undefined, undefined],
       ["one", 0, undefined],
       ["two", 1, undefined],
+      ["after", undefined, undefined],
       ["checked", undefined, "verify"],
     ]);
     expect(turns.map((turn) => turn.calls.map((call) => call.tool))).toEqual([["one"], ["two"]]);
