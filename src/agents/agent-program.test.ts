@@ -45,11 +45,6 @@ it("refuses every address in a command line", () => {
   );
 });
 
-it("tells whether a name is used", () => {
-  expect(mentions("@{mcpConfig}", "mcpConfig")).toBe(true);
-  expect(mentions("{{mcpConfig}", "mcpConfig")).toBe(false);
-});
-
 it.each(["/tmp/a.b/c.d", "/tmp/with space/é 日本", String.raw`C:\Users\me.too`])(
   "tells Codex to trust the folder %s, whatever its name",
   (cwd) => {

@@ -27,7 +27,7 @@ import { readRegularFile } from "../../src/files/files.ts";
 import { findSources } from "../../src/load/sources.ts";
 import { removeFolder } from "../../src/process/folders.ts";
 import { readWorkspace } from "../../src/run/state-comparison.ts";
-import { clientAdapters, mergeServers } from "../../src/servers/client-files/client-format.ts";
+import { clientAdapters, mergeServers } from "../../src/servers/client-files/write-client-files.ts";
 import { recoverFolder } from "../../src/servers/client-files/write-client-files.ts";
 import {
   markerProgram,

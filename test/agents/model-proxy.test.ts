@@ -195,12 +195,4 @@ describe("withModelProxy", () => {
     });
     await expect(fetch(inside)).rejects.toThrow();
   });
-
-  it("leaves the environment of a program without one as it is", async () => {
-    const env = { A: "b" };
-    await withModelProxy({ env }, { emit: () => 0 }, (given) => {
-      expect(given).toBe(env);
-      return Promise.resolve();
-    });
-  });
 });

@@ -208,20 +208,6 @@ describe.each(Object.entries(transports))("a server over %s", (transport, reach)
     });
   });
 
-  it("may answer calls out of order; each gets its own answer", async () => {
-    const { session, record } = await start();
-    const slow = session.callTool("slow", { ms: 200 }, callOptions());
-    const quick = session.callTool("echo", { message: "first" }, callOptions());
-    expect(await Promise.race([slow, quick])).toMatchObject({ result: text("first") });
-    expect(await slow).toMatchObject({ result: text("at last") });
-    expect(messagesIn(record).slice(-4)).toEqual([
-      "> 2 tools/call slow",
-      "> 3 tools/call echo",
-      "< 3",
-      "< 2",
-    ]);
-  });
-
   it("that is lost in a call ends all of them with the same error, and every later one", async () => {
     const { session, record, untilLeft } = await start();
     const pending = rejection(session.callTool("slow", { ms: 60_000 }, callOptions()));

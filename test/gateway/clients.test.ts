@@ -1,6 +1,5 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
-import { createRecord } from "../servers/support.ts";
 import { addressHost, openGateway, type Opened, typesIn } from "./support.ts";
 
 /** Opens a server with an address; with sessions or without. */
@@ -49,13 +48,5 @@ describe("agents that reach a server with an address", () => {
     expect(opened.record.of("gateway.disconnected")).toMatchObject([{ client: "1" }]);
     await post(opened, "tools/list", named);
     expect(opened.record.of("gateway.connected").map(({ client }) => client)).toEqual(["1", "2"]);
-  });
-
-  it("are recorded in each trial with the server, as reused from the second on", async () => {
-    const { host, record } = await openServer(false);
-    const later = createRecord();
-    host.watch(record.emit)();
-    host.watch(later.emit);
-    expect([...record.events, ...later.events].map((event) => "reused" in event)).toEqual([false, true]);
   });
 });

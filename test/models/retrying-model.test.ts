@@ -1,4 +1,3 @@
-import { createServer } from "node:net";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ModelSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
@@ -150,16 +149,6 @@ describe("retries", () => {
       { reason: "no answer within 0.3 s", attempt: 1 },
     ]);
   });
-
-  test("do not mend a refused connection", async () => {
-    const url = await closedPort();
-    const asked = ask(url);
-    expect(await failure(asked)).toMatchObject({
-      code: "model/unreachable",
-      message: `anthropic/claude-sonnet-4-5 at ${url} did not answer after 5 attempts: connection refused (ECONNREFUSED)`,
-    });
-    expect(asked.waits).toEqual([500, 1000, 2000, 4000]);
-  });
 });
 
 describe("final errors", () => {
@@ -291,12 +280,3 @@ describe("the process's own environment", () => {
     expect(provider.requests[0]?.headers.authorization).toBeUndefined();
   });
 });
-
-async function closedPort(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
-  await new Promise((resolve) => server.close(resolve));
-  return `http://127.0.0.1:${port}`;
-}

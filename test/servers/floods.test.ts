@@ -38,17 +38,6 @@ describe("a flood on stderr", () => {
   });
 });
 
-describe("a flood of noise on stdout", () => {
-  it("is recorded in fifty events and one with the number of the rest", async () => {
-    const { session, record } = await startSession(fixtureSpec([`--flood-stdout=${flood}`]));
-    await session.stop();
-    expect(record.of("server.invalid_output")).toHaveLength(50);
-    const [omitted, ...others] = record.of("server.output_omitted");
-    expect([omitted?.stream, others]).toEqual(["stdout", []]);
-    expect(omitted?.bytes).toBeGreaterThan(flood * 0.99);
-  });
-});
-
 describe("a response of 100 MB", () => {
   it("is refused without being buffered", async () => {
     const { peak: calm } = await peakMemory("peak");

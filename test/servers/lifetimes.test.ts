@@ -116,13 +116,6 @@ describe.runIf(linux)("nothing is left of servers that many trials share", () =>
     expect(await ended).toBe(expected);
     await vi.waitFor(async () => expect(await tag.living()).toEqual([]), { timeout: 10_000, interval: 20 });
   });
-
-  it("after the run's end", async () => {
-    const server: Stdio = { ...fixtureServer("--stubborn", "--daemon"), lifetime: "per_run" };
-    const tests = [{ name: "echo", args: { message: "hi" }, expectedResult: "hi" }];
-    await evaluate({ server, toolHealthSuites: [{ name: "s", tests }] }, { output: false });
-    expect(await livingProcesses()).toEqual([]);
-  });
 });
 
 it.runIf(linux)("24 trials at once with three servers each leave no process, port or timer", async () => {

@@ -139,11 +139,10 @@ describe("a server", () => {
     const spec = counterSpec({ lifetime: "per_task" });
     const [first, second] = await Promise.all([serve(pool, one, spec), serve(pool, two, spec)]);
     await expectLiving(1);
+    for (const trial of [one, two]) await pool.trialEnded(trial);
     await first.server?.stop();
-    await pool.trialEnded(one);
     expect(await count(second.server)).toBe(1);
     await second.server?.stop();
-    await pool.trialEnded(two);
     await expectLiving(0);
   });
 
@@ -260,20 +259,6 @@ describe("a required server", () => {
     expect(storyOf(record)).toEqual(ended);
     await pool[Symbol.asyncDispose]();
     await expectLiving(0);
-  });
-
-  it("has in the record of who gets it what it wrote before", async () => {
-    const pool = poolFor([one]);
-    const spec = fixtureSpec(["--stderr=one\ntwo"], { required: true, lifetime: "per_run" });
-    await pool.startRequired([{ name: "s", spec }], signal);
-    const first = await serve(pool, one, spec);
-    const second = await serve(pool, two, spec);
-    const stderr = ({ record }: Served): string =>
-      record.events.flatMap((event) => (event.type === "server.stderr" ? event.text : [])).join("");
-    await expect.poll(() => stderr(first)).toBe("one\ntwo\n");
-    expect(first.record.events[0]?.type).toBe("server.started");
-    expect(stderr(second)).toBe("");
-    await Promise.all([first.server?.stop(), second.server?.stop()]);
   });
 
   it.runIf(process.platform === "linux")("that died before a trial asked is started again", async () => {

@@ -1,8 +1,13 @@
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { existsSync, lstatSync, realpathSync, renameSync, type Stats, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, sep } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { applyEdits, type JSONPath, modify, parse, type ParseError, printParseErrorCode } from "jsonc-parser";
+import { parse as parseToml, stringify as writeToml, TomlError } from "smol-toml";
 import { asList, asObject } from "../../core/formats/json.ts";
-import type { McpClient } from "../../core/formats/model.ts";
+import type { JsonObject, McpClient } from "../../core/formats/model.ts";
+import { type ClientAdapter, program, typedHttp, typedProgram } from "../../core/formats/presets/preset.ts";
+import { type AgentPreset, presets } from "../../core/formats/presets/presets.ts";
 import { readJsonText } from "../../core/formats/read-json.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { makeFolder, readRegularFile } from "../../files/files.ts";
@@ -11,16 +16,8 @@ import { makeTemporaryFolder } from "../../process/folders.ts";
 import { livesElsewhere, ownIdentity } from "../../process/process-tree.ts";
 import { guardUndo, undo, type UndoStep } from "../../process/watchdog.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
-import { clientAdapters, mergeServers, serverEntries } from "./client-format.ts";
 
 type Connect = "http" | "bridge";
-
-export interface ClientFilesOptions {
-  /** How clients are to reach servers. Default: `http`. */
-  readonly connect?: Connect;
-  readonly emit: Emit;
-  readonly signal: AbortSignal;
-}
 
 /** Config files in a folder, until they are put back. */
 export interface WrittenFiles {
@@ -58,7 +55,7 @@ const about =
   "If no mcpvals runs any more, the next run in this folder does it.";
 
 /**
- * Writes config files that lead clients to our gateway into a folder. A user's own file is merged into, and kept beside it
+ * Writes config files that lead clients to our gateway into a folder, over HTTP unless `connect` says otherwise. A user's own file is merged into, and kept beside it
  * until `restore`. If this process ends before, the watchdog puts it back; where there is none, the next run in the folder.
  * Who writes into a folder of this process's own first has it until `restore`, and others wait.
  *
@@ -69,7 +66,11 @@ export async function writeClientFiles(
   folder: string,
   clients: readonly McpClient[],
   endpoints: readonly GatewayEndpoint[],
-  { connect = "http", emit, signal }: ClientFilesOptions,
+  {
+    connect = "http",
+    emit,
+    signal,
+  }: { readonly connect?: Connect; readonly emit: Emit; readonly signal: AbortSignal },
 ): Promise<WrittenFiles> {
   if (clients.length === 0 || endpoints.length === 0) return { restore: () => Promise.resolve() };
   const real = attempt(`write config files into ${folder}`, () => realpathSync(folder));
@@ -293,14 +294,6 @@ function look(path: string): Stats | undefined {
   });
 }
 
-/** A file with `mcpServers` in a folder of its own. */
-export interface McpConfigFile {
-  /** Absolute path. */
-  readonly path: string;
-  /** Removes it. Calling it again does nothing. */
-  remove(): void;
-}
-
 /** The text of a file with `mcpServers` that leads to our gateway, in the form of Claude Code, which Copilot and others read too. */
 export function mcpConfigText(endpoints: readonly GatewayEndpoint[], connect: Connect = "http"): string {
   const mcpServers = serverEntries(endpoints, clientAdapters["claude-code"], connect);
@@ -309,12 +302,12 @@ export function mcpConfigText(endpoints: readonly GatewayEndpoint[], connect: Co
 
 /**
  * Writes {@link mcpConfigText} outside of every folder that an agent works in, for programs that take the path of such a
- * file. Throws McpvalsError `agent/client-config`.
+ * file. `path` is absolute; `remove` may be called again. Throws McpvalsError `agent/client-config`.
  */
 export async function writeMcpConfigFile(
   endpoints: readonly GatewayEndpoint[],
   connect?: Connect,
-): Promise<McpConfigFile> {
+): Promise<{ readonly path: string; readonly remove: () => void }> {
   const what = "write a file for {mcpConfig}";
   const folder = await makeTemporaryFolder("client").catch((cause: unknown) => {
     throw cannot(what, cause);
@@ -329,7 +322,7 @@ export async function writeMcpConfigFile(
   attempt(what, () => writeFileSync(path, text, { flag: "wx", mode: 0o600 }));
   return {
     path,
-    remove() {
+    remove: () => {
       undo(steps);
       guard.release();
     },
@@ -360,4 +353,127 @@ function clientConfigError(
 
 function codeOf(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
+}
+
+// The formats of config files of clients.
+
+const ofPresets = Object.fromEntries(
+  Object.entries(presets).map(([name, { clientFile }]) => [name, clientFile]),
+) as Record<AgentPreset, ClientAdapter>;
+
+/**
+ * The clients that config files are written for. Some read theirs only in a trusted folder: Codex, Copilot and Gemini ask
+ * their user first, or need an argument or a variable.
+ */
+export const clientAdapters: Readonly<Record<McpClient, ClientAdapter>> = {
+  ...ofPresets,
+  vscode: {
+    file: ".vscode/mcp.json",
+    format: "json",
+    key: "servers",
+    http: typedHttp,
+    bridge: typedProgram,
+  },
+  cursor: {
+    file: ".cursor/mcp.json",
+    format: "json",
+    key: "mcpServers",
+    http: (url) => ({ url }),
+    bridge: program,
+  },
+};
+
+type Entries = Readonly<Record<string, JsonObject>>;
+
+/**
+ * Puts servers into a client's file, in the place of those with the same names; all else in it stays. `text` is empty for
+ * a file that is not there. Throws an Error that says what is wrong with the text.
+ */
+export function mergeServers(text: string, entries: Entries, { format, key }: ClientAdapter): string {
+  return format === "json" ? mergeJson(text, entries, key) : mergeToml(text, entries, key);
+}
+
+const byteOrderMark = /^\uFEFF/;
+
+function mergeJson(written: string, entries: Entries, key: string): string {
+  const text = written.replace(byteOrderMark, "");
+  const start = text.trim() === "" ? "{}\n" : text;
+  const problems: ParseError[] = [];
+  const document: unknown = parse(start, problems, { allowTrailingComma: true });
+  const [problem] = problems;
+  if (problem !== undefined) {
+    const before = start.slice(0, problem.offset).split("\n");
+    const column = (before.at(-1) ?? "").length + 1;
+    throw new Error(`${printParseErrorCode(problem.error)} at line ${before.length}, column ${column}`);
+  }
+  requireObject(document, "the file");
+  const servers = Object.hasOwn(document, key) ? document[key] : {};
+  requireObject(servers, JSON.stringify(key));
+  return Object.entries(entries).reduce((edited, [name, entry]) => set(edited, [key, name], entry), start);
+}
+
+function set(text: string, path: JSONPath, value: JsonObject): string {
+  // Formatting takes time by the square of what is in the line, and a line as long as that is no text for readers anyway.
+  const isForReaders = text.split("\n").every(({ length }) => length <= longestLine);
+  const formattingOptions = { insertSpaces: true, tabSize: 2, eol: "\n" };
+  return applyEdits(text, modify(text, path, value, isForReaders ? { formattingOptions } : {}));
+}
+
+const longestLine = 10_000;
+
+type Table = Record<string, unknown>;
+
+function requireObject(value: unknown, what: string): asserts value is Table {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
+  throw new Error(`${what} is not an object`);
+}
+
+/** Whole numbers are kept apart from others, since they are different things in TOML. */
+const numbers = { integersAsBigInt: true } as const;
+
+function mergeToml(written: string, entries: Entries, key: string): string {
+  const text = written.replace(byteOrderMark, "");
+  const document: Table = readToml(text);
+  const servers = Object.hasOwn(document, key) ? document[key] : {};
+  requireObject(servers, key);
+  const others = Object.entries(document).filter(([name]) => name !== key);
+  const merged: Table = Object.fromEntries([...others, [key, { ...servers, ...entries }]]);
+  const ours = writeToml({ [key]: entries });
+  const appended = text === "" ? ours : `${text.replace(/\n?$/, "\n")}\n${ours}`;
+  return means(appended, merged) ? appended : writeToml(merged, { numbersAsFloat: true });
+}
+
+/** The error's own message shows lines of the file, which can have secrets. */
+function readToml(text: string): Table {
+  try {
+    return parseToml(text, numbers);
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const [what = "it is not TOML"] = error.message.split("\n");
+    throw new Error(`${what} at line ${error.line}, column ${error.column}`, { cause: error });
+  }
+}
+
+/** Text that is added keeps comments, but it cannot replace a table, nor add to one that is written in one line. */
+function means(text: string, document: Table): boolean {
+  try {
+    // Clones are without the differences that prototypes make.
+    return isDeepStrictEqual(structuredClone(parseToml(text, numbers)), structuredClone(document));
+  } catch {
+    return false;
+  }
+}
+
+/** How a client's file declares servers, by name. */
+function serverEntries(
+  endpoints: readonly GatewayEndpoint[],
+  adapter: Pick<ClientAdapter, "http" | "bridge">,
+  connect: "http" | "bridge",
+): Entries {
+  return Object.fromEntries(
+    endpoints.map(({ server, url, bridge }) => [
+      server,
+      connect === "http" ? adapter.http(url) : adapter.bridge(bridge),
+    ]),
+  );
 }

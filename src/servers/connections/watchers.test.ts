@@ -71,11 +71,14 @@ describe("the record of a server", () => {
 
   it("gives earlier output to the first watcher, and marks the server as reused for the next", () => {
     const watchers = new Watchers("s", { transport: "stdio", target: "x" });
-    watchers.stderr(Buffer.from("early\n"), true);
+    watchers.stderr(Buffer.from("early\nrest"), true);
     const [first, second]: EventBody[][] = [[], []];
     const stop = watchers.add((event) => first?.push(event) ?? 0);
     stop();
     watchers.add((event) => second?.push(event) ?? 0);
-    expect([first, second]).toEqual([[started, stderr("early\n")], [{ ...started, reused: true }]]);
+    expect([first, second]).toEqual([
+      [started, stderr("early\n"), stderr("rest")],
+      [{ ...started, reused: true }],
+    ]);
   });
 });
