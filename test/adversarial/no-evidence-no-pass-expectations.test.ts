@@ -36,6 +36,7 @@ describe("an expectation that could not fail is refused at load", () => {
   const ignored: Step[] = [
     json("$.a", { equals: { b: 1 } }, "$.*"),
     json("$.a", { equals: { b: 1 } }, "$"),
+    json("$", { equals: { b: { c: 1 } } }, "$.b.*"),
     json("$", { equals: [1, 2] }, "$[*]"),
     json("$", { contains: { b: 1 } }, "$.*"),
     json("$", { equals: {} }, "$.*"),
@@ -85,6 +86,7 @@ describe("an expectation that could not fail is refused at load", () => {
     json("$", { matches: ".*" }),
     mcp({ text: { matches: ".+" } }),
     schemaOf({ additionalProperties: false }),
+    schemaOf({ propertyNames: { pattern: "^a" } }),
     schemaOf({ not: { not: { type: "string" } } }),
     schemaOf({ type: ["string", "number", "boolean", "object", "array"] }),
     schemaOf({ if: { type: "string" }, then: { minLength: 1 } }),

@@ -28,7 +28,9 @@ describe("a secret is removed in every usual encoding", () => {
     ["base64", encodeURIComponent(base64)],
     ["base64", JSON.stringify(JSON.stringify(base64.replaceAll("/", String.raw`\/`)))],
     ["hex", hex],
+    ["hex", hex.toUpperCase()],
     ["percent", hex.replaceAll(/../g, "%$&")],
+    ["percent", hex.toUpperCase().replaceAll(/../g, "%$&")],
     ["upper case", value.toUpperCase()],
     ["lower case", value.toLowerCase()],
   ])("%s: %s", (encoding, text) => {
