@@ -125,7 +125,6 @@ describe("where even a quoted value would be run, a task is refused", () => {
     "xargs {agent.output}",
     'sh -c "echo {agent.output}"',
     "bash -lc 'echo {agent.output | sh}'",
-    "${SH} -c {agent.output}",
     '"sh" -c "echo {agent.output}"',
     "bash -o pipefail -c {agent.output}",
     'kubectl exec pod -- sh -c "echo {agent.output}"',
