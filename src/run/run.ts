@@ -14,7 +14,7 @@ import type { RunResult } from "../core/report/result.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
-import { createJudge, createStepJudge } from "../graders/judge.ts";
+import type { createJudge as CreateJudge } from "../graders/judge.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { checkModel } from "../models/locate-model.ts";
@@ -109,6 +109,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   using exit = flushOnExit(folder);
   const place = folder === undefined ? {} : { folder: folder.path };
   const { limits, judge } = spec;
+  const judges = judge && (await import("../graders/judge.ts"));
   const agents = new Map<string, ReturnType<typeof loadAgent>>();
   const services: TrialServices = {
     limits,
@@ -121,7 +122,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     urlOf: servers.urlOf,
     extensions,
     validateSchema,
-    createJudge: (emit) => judge && createStepJudge(judge, { env, emit, modelMs: limits.modelMs }),
+    createJudge: (emit) => judge && judges?.createStepJudge(judge, { env, emit, modelMs: limits.modelMs }),
     async createAgent(name) {
       const agent = spec.agents.find((candidate) => candidate.name === name);
       if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
@@ -137,7 +138,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       redact,
       bail: options.bail ?? false,
       signal,
-      grade: graderOf(loaded, { validateSchema }, signal),
+      grade: graderOf(loaded, { validateSchema }, signal, judges?.createJudge),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
       onEvent(event, json) {
         folder?.append(event, json);
@@ -203,10 +204,11 @@ function graderOf(
   { eval: spec, env }: RunInput,
   context: GradeContext,
   signal: AbortSignal,
+  createJudge?: typeof CreateJudge,
 ): TrialsContext["grade"] {
   const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
   return (trajectory, emit) => {
-    const judge = judgeSpec && createJudge(judgeSpec, { env, emit, signal, modelMs: spec.limits.modelMs });
+    const judge = judgeSpec && createJudge?.(judgeSpec, { env, emit, signal, modelMs: spec.limits.modelMs });
     const graders = gradersOf(trajectory.task, judge).filter(
       (grader) => grader.applies?.(trajectory) !== false,
     );
