@@ -115,6 +115,9 @@ it("takes what is assigned in arguments, headers in them, and single cookies", (
 });
 
 it("leaves out what is too short or no secret", () => {
+  expect(secrets({ server: { headers: { Authorization: "Bearer abcd" } } })).toEqual({
+    abcd: "Authorization",
+  });
   const env = { TOKEN: "abc", USE_AUTH: "true", MAX_TOKENS: "4096" };
   expect(
     secrets({ openaiKey: "abc", server: { env, headers: { A: "x" }, url: "http://me@host/?key=1" } }),

@@ -378,10 +378,12 @@ describe("a program by a relative path is that beside the file that names it", (
         { withAgent: false },
       ),
       "tasks/a.yaml": script("a"),
-      "bin/agent": "",
     });
     const agentOf = async (): Promise<AgentSpec | undefined> =>
       (await load(folder.path, { source: "evals/eval.yaml" })).eval.agents[0];
+    expect(await agentOf()).toMatchObject({ command: join(folder.path, "agents/bin/agent") });
+    mkdirSync(join(folder.path, "bin"));
+    writeFileSync(join(folder.path, "bin/agent"), "");
     expect(await agentOf()).toMatchObject({ command: join(folder.path, "bin/agent") });
     mkdirSync(join(folder.path, "agents/bin"));
     writeFileSync(join(folder.path, "agents/bin/agent"), "");

@@ -44,6 +44,8 @@ describe("a package", () => {
     ["npm:../a", "is not a valid npm package"],
     ["npm:@.s/a", "is not a valid npm package"],
     ["npm:a@", "has no version after the @"],
+    ["npm:a@.b", "has no version after the @"],
+    ["npm:a@..", "has no version after the @"],
     ["npm:a@file:..", "has no version after the @"],
     ["mcpvals:", "is not an extension of mcpvals"],
     ["mcpvals:../a", "is not an extension of mcpvals"],
