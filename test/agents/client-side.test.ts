@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { AgentDriver, ClientSideContext } from "../../src/agents/driver.ts";
 import { createModelAgent } from "../../src/agents/model.ts";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
-import type { ModelAgentSpec } from "../../src/core/formats/model.ts";
+import type { JsonObject, ModelAgentSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import type { ClientSide, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, type RecordedContext, recordedContext } from "../support/agent-context.ts";
@@ -175,35 +175,29 @@ describe("a model's sampling", () => {
   });
 
   test("sends images and limits on, and refuses tools", async () => {
-    const provider = await provide(async ({ users }) => {
-      if (users.includes("go")) {
-        const asked = await side?.sampling?.(request, new AbortController().signal);
-        answers.push(asked);
-        const withTools = side?.sampling?.({ ...request, tools: [{}] }, new AbortController().signal);
-        answers.push(await withTools?.catch((error: unknown) => error));
-      }
-      return {
-        text: users.includes("go") ? "done" : "cut",
-        ...(users.includes("go") ? {} : { finish: "length" as const }),
-      };
-    });
-    const answers: unknown[] = [];
+    const { signal } = new AbortController();
+    const user = (...content: object[]): object => ({ role: "user", content });
     const request = {
       messages: [
-        {
-          role: "user",
-          content: [
-            { type: "text", text: "What is this?" },
-            { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" },
-            { type: "audio", data: "AAAA", mimeType: "audio/wav" },
-          ],
-        },
+        user(
+          { type: "text", text: "What is this?" },
+          { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" },
+          { type: "audio", data: "AAAA", mimeType: "audio/wav" },
+        ),
         { role: "assistant", content: { type: "text", text: "Hm." } },
-        { role: "user", content: { type: "text", text: "Well?" } },
+        user({ type: "text", text: "Well?" }),
       ],
       maxTokens: 500,
       stopSequences: ["END"],
-    };
+    } as unknown as JsonObject;
+    const answers: unknown[] = [];
+    const provider = await provide(async ({ users }) => {
+      if (!users.includes("go")) return { text: "cut", finish: "length" };
+      answers.push(await side?.sampling?.(request, signal));
+      const withTools = side?.sampling?.({ ...request, tools: [{}] }, signal);
+      answers.push(await withTools?.catch((error: unknown) => error));
+      return { text: "done" };
+    });
     const agent = model(provider, { maxOutputTokens: 100 });
     const side = agent.clientSide?.(noAnswers);
     await agent.run(recordedContext({ users: ["go"] }));

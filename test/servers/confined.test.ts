@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { defaultSandbox, type SandboxSpec, type StdioServerSpec } from "../../src/core/formats/model.ts";
+import { defaultSandbox, type SandboxSpec } from "../../src/core/formats/model.ts";
 import { startServer } from "../../src/servers/server-pool.ts";
 import { checkSandboxes } from "../../src/servers/stdio/server-process.ts";
 import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
@@ -24,7 +24,7 @@ interface Seen {
 
 /** A server that first tries what its sandbox may deny, and says on stderr how that went. */
 async function tried(
-  sandbox: Partial<SandboxSpec> | undefined,
+  sandbox?: (other: string) => Partial<SandboxSpec>,
 ): Promise<{ seen: Seen; record: Record; out: string }> {
   const [own, other] = [await freshFolder(), await freshFolder()];
   for (const name of ["listed", "out"]) mkdirSync(join(other, name));
@@ -48,30 +48,17 @@ async function tried(
     socket.once("connect", () => tell("yes"));
     socket.once("error", (error) => tell(error.code));`;
   const record = createRecord();
-  const spec: StdioServerSpec = stdioSpec(process.execPath, ["-e", script], {
+  const confined = {
+    ...defaultSandbox,
+    kind: "process",
+    read: [process.cwd()],
+    memoryBytes: 2 ** 30,
+  } as const;
+  const spec = stdioSpec(process.execPath, ["-e", script], {
     cwd: own,
-    ...(sandbox === undefined
-      ? {}
-      : {
-          sandbox: {
-            ...defaultSandbox,
-            kind: "process",
-            read: [process.cwd()],
-            memoryBytes: 2 ** 30,
-            ...sandbox,
-          },
-        }),
+    ...(sandbox === undefined ? {} : { sandbox: { ...confined, ...sandbox(other) } }),
   });
-  const listed = (paths: readonly string[]): readonly string[] =>
-    paths.map((path) => (path.startsWith("other/") ? join(other, path.slice("other/".length)) : path));
-  const placed =
-    spec.sandbox === undefined
-      ? spec
-      : {
-          ...spec,
-          sandbox: { ...spec.sandbox, read: listed(spec.sandbox.read), write: listed(spec.sandbox.write) },
-        };
-  const session = await startServer("s", placed, { emit: record.emit, signal, version: "1" });
+  const session = await startServer("s", spec, { emit: record.emit, signal, version: "1" });
   const outcome = await session.callTool("echo", { message: "hi" }, callOptions());
   expect(JSON.stringify(outcome)).toContain("hi");
   await session.stop();
@@ -81,10 +68,10 @@ async function tried(
 
 describe.skipIf(reason !== undefined)(`a server in a sandbox${note}`, () => {
   it("has no network, and reads and writes only the listed paths", async () => {
-    const { seen, record, out } = await tried({
-      read: [process.cwd(), "other/listed"],
-      write: ["other/out"],
-    });
+    const { seen, record, out } = await tried((other) => ({
+      read: [process.cwd(), join(other, "listed")],
+      write: [join(other, "out")],
+    }));
     expect(seen).toEqual({ secret: "ENOENT", listed: "yes", own: "EROFS", network: "ECONNREFUSED" });
     expect(readFileSync(out, "utf8")).toBe("written");
     expect(record.of("server.started")).toMatchObject([{ sandbox: "process" }]);
@@ -92,12 +79,12 @@ describe.skipIf(reason !== undefined)(`a server in a sandbox${note}`, () => {
   });
 
   it("has the network of the machine where that is listed, and a folder that it may write", async () => {
-    const { seen } = await tried({ network: "host", write: ["."] });
+    const { seen } = await tried(() => ({ network: "host", write: ["."] }));
     expect(seen).toMatchObject({ own: "yes", network: "yes", secret: "ENOENT", listed: "ENOENT" });
   });
 
   it("is not used unless it is configured", async () => {
-    const { seen, record } = await tried(undefined);
+    const { seen, record } = await tried();
     expect(seen).toEqual({ secret: "yes", listed: "yes", own: "yes", network: "yes" });
     expect(record.of("server.started")[0]).not.toHaveProperty("sandbox");
   });

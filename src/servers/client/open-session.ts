@@ -90,7 +90,7 @@ export async function openSession(
     await stop();
     signal.throwIfAborted();
     const timedOut = deadline.signal.reason === timeUp;
-    throw explainFailure(error, { connection, spec, step, sdk: await loading, timedOut });
+    throw explainFailure(error, connection, spec, step, await loading, timedOut);
   }
 }
 
@@ -152,22 +152,17 @@ function answerServer(client: Client, { sampling, elicitation, roots }: ClientSi
     client.setRequestHandler("roots/list", () => ({ roots: roots.map((root) => ({ ...root })) }));
 }
 
-interface StartProblem {
-  readonly connection: ServerConnection;
-  readonly spec: ServerSpec;
-  /** What was going on when it failed. */
-  readonly step: HandshakeStep;
-  readonly sdk: Sdk;
-  readonly timedOut: boolean;
-}
-
 /**
  * Says why a server did not become healthy, in the order of what is known best: it is gone, its time was up, HTTP failed,
- * or it answered something unusable.
+ * or it answered something unusable. `step` is the request that failed.
  */
 function explainFailure(
   error: unknown,
-  { connection, spec, step, sdk, timedOut }: StartProblem,
+  connection: ServerConnection,
+  spec: ServerSpec,
+  step: HandshakeStep,
+  sdk: Sdk,
+  timedOut: boolean,
 ): McpvalsError {
   const { stderrTail, firstInvalidLine, httpFailure } = connection.evidence();
   const lost: unknown = connection.lost.reason;

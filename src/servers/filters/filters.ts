@@ -183,16 +183,6 @@ function faultFilter(states: readonly FaultState[], context: FilterContext): Fil
   const record = (fault: Fault["kind"], { id, method, tool }: Request): void =>
     void context.emit({ type: "fault.injected", ...who, ...withoutUndefined({ fault, method, tool, id }) });
 
-  const delay = async (ms: number, id: RequestId, signal: AbortSignal): Promise<void> => {
-    const started = performance.now();
-    try {
-      await pause(ms, signal);
-    } finally {
-      if (!signal.aborted || signal.reason === requestCancelled)
-        context.emit({ type: "request.held", ...who, id, heldMs: performance.now() - started });
-    }
-  };
-
   const apply = (
     [state, ...later]: readonly FaultState[],
     wire: WireMessage,
@@ -209,7 +199,9 @@ function faultFilter(states: readonly FaultState[], context: FilterContext): Fil
         else cuts.set(request.id, { state, request });
         return apply(later, wire, request, signal);
       case "delay":
-        return delay(ms, request.id, signal).then(() => apply(later, wire, request, signal));
+        return hold(pause(ms, signal), context, request.id, signal).then(() =>
+          apply(later, wire, request, signal),
+        );
       case "error":
         return { kind: "answer", wire: errorAnswer(request.id, code, message) };
       case "drop":
@@ -305,25 +297,27 @@ function rateLimitFilter(limiter: RateLimiter, context: FilterContext): Filter {
     fromClient(wire, signal) {
       const request = requestOf(wire.message);
       if (request === undefined) return { kind: "pass", wire };
-      const started = performance.now();
       const passing = limiter.pass(signal);
       if (passing === undefined) return { kind: "pass", wire };
-      const record = (): void => {
-        const heldMs = performance.now() - started;
-        context.emit({ type: "request.held", ...whoOf(context), id: request.id, heldMs });
-      };
-      return passing.then(
-        () => {
-          record();
-          return { kind: "pass", wire } as const;
-        },
-        (reason: unknown) => {
-          if (reason === requestCancelled) record();
-          throw reason;
-        },
-      );
+      return hold(passing, context, request.id, signal).then(() => ({ kind: "pass", wire }));
     },
   };
+}
+
+/** Waits, and records for how long a request was held; not when the connection ended meanwhile. */
+async function hold(
+  waiting: Promise<void>,
+  context: FilterContext,
+  id: RequestId,
+  signal: AbortSignal,
+): Promise<void> {
+  const started = performance.now();
+  try {
+    await waiting;
+  } finally {
+    if (!signal.aborted || signal.reason === requestCancelled)
+      context.emit({ type: "request.held", ...whoOf(context), id, heldMs: performance.now() - started });
+  }
 }
 
 /** The longest time that a Node timer can wait, in milliseconds. */
