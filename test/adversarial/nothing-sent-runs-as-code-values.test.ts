@@ -259,6 +259,7 @@ describe("a check for nothing proves nothing", () => {
     command('egrep "$A" /etc/passwd', { env: { A: empty } }),
     script(`#!/bin/sh\ngrep ${empty} /etc/passwd`),
     script('#!/bin/sh\ngrep "$1" /etc/passwd', { args: [empty] }),
+    script('#!/bin/sh\ngrep "$A" /etc/passwd', { env: { A: empty } }),
   ])("%j with an empty output of a step", async (step) => {
     await expectUntried(step, { output: "x", steps });
   });

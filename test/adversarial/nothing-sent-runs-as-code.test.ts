@@ -157,6 +157,7 @@ describe("where even a quoted value would be run, a task is refused", () => {
     "echo {agent.output} | xargs -I% sh -c %",
     "(( {agent.output} ))",
     "[[ {agent.output} -eq 1 ]]",
+    "[[ {agent.output} == a ]]",
     "[[ a == a && ( 1 -eq {agent.output} ) ]]",
     "let n={agent.output}",
     "declare -i n={agent.output}",

@@ -109,4 +109,19 @@ describe.concurrent("the cleanup of a group", () => {
     expect(durationMs).toBeGreaterThanOrEqual(140);
     expect(played.finished.outcome).toBe("completed");
   });
+
+  it("is still tried, shortly, when the time of the cleanup that it is in was up before", async () => {
+    const group = {
+      id: "g",
+      timeout: long,
+      steps: [clean("hangs", sleep)],
+      cleanup: [clean("also", sleep), clean("tidy", "true")],
+    };
+    const spec = { limits: { cleanupTimeout: "1200ms" }, cleanup: [clean("next", "true"), { group }] };
+    const played = await play(spec, long);
+    const ends = endsOf(played);
+    expect(ends["g/hangs"]).toMatch(/^timeout: cleanup step g: it took longer than the \d+ ms/);
+    expect(ends["g/also"]).toMatch(/^timeout: cleanup step also: it took longer than the \d+ ms/);
+    expect(ends).toMatchObject({ "g/tidy": "passed", next: "passed" });
+  });
 });

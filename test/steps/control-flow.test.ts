@@ -94,6 +94,11 @@ describe("not", () => {
       /^- not: it holds: a: result/,
     );
   });
+
+  it("denies a soft failure, as the older forms have them", async () => {
+    const { report } = await play(holder("not", [leaf("a", "fail", { failure: "soft" })]));
+    expect(report.outcome).toBe("passed");
+  });
 });
 
 describe("foreach", () => {

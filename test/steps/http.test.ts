@@ -159,6 +159,16 @@ describe("the status", () => {
     expect(check).toEqual(["status", passed, expect.stringContaining(`the status is ${actual}`)]);
   });
 
+  it.each([408, 425, 429, 500, 503, 404])(
+    "%i, if unexpected, shows whether the server answered",
+    async (status) => {
+      const { url } = await serve(text("", status));
+      const [check] = (await run(stepTo(url))).checks;
+      expect(check).toMatchObject({ passed: false });
+      expect(check?.untried).toBe(status === 404 ? undefined : true);
+    },
+  );
+
   it("that is not as expected comes with the beginning of the body", async () => {
     const body = `no such table\n${"detail ".repeat(2000)}`;
     const { url } = await serve(text(body, 500));

@@ -9,17 +9,9 @@ const blob = { type: "resource", resource: { uri: "file:///b", blob: "aGk=" } };
 
 describe("resultText", () => {
   it.each<[string, JsonObject, string]>([
-    [
-      "joins texts and texts of embedded resources",
-      { content: [text, image, embedded, blob, text] },
-      "plain\nembedded\nplain",
-    ],
+    ["joins all texts", { content: [text, image, embedded, blob, text] }, "plain\nembedded\nplain"],
     ["prefers text to structured content", { content: [text], structuredContent: { a: 1 } }, "plain"],
-    [
-      "takes structured content where there is no text",
-      { content: [image], structuredContent: { a: 1 } },
-      '{"a":1}',
-    ],
+    ["takes structured content without text", { content: [image], structuredContent: { a: 1 } }, '{"a":1}'],
     ["takes the empty text for a text", { content: [{ type: "text", text: "" }], structuredContent: {} }, ""],
     ["is empty where there is neither", { content: [image], structuredContent: null }, ""],
     ["is empty for what is no tool result", { content: "text", structuredContent: undefined } as never, ""],

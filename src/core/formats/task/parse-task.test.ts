@@ -37,6 +37,17 @@ describe("metadata", () => {
 });
 
 describe("spec", () => {
+  it("takes the steps of each phase, and the state that must come back", () => {
+    const step = (id: string): object => ({ command: { id, run: "x", outputs: { a: "{stdout}" } } });
+    const spec = { setup: [step("s")], verify: [step("v")], cleanup: [step("c1"), step("c2")] };
+    const { verify, portable } = valid(taskDocument(spec, { stateProbe: ["s", "s.a"] })).task;
+    const ids = [portable?.setup, verify, portable?.cleanup].map((list) => list?.map(({ id }) => id));
+    expect([ids, portable?.stateProbe]).toEqual([
+      [["s"], ["v"], ["c1", "c2"]],
+      ["s", "s.a"],
+    ]);
+  });
+
   it("takes the time limits", () => {
     const { timeoutMs, cleanupTimeoutMs } = portableOf({ limits: { timeout: "2m", cleanupTimeout: "3s" } });
     expect({ timeoutMs, cleanupTimeoutMs }).toEqual({ timeoutMs: 120_000, cleanupTimeoutMs: 3000 });
