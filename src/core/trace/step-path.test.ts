@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { JsonObject } from "../formats/model.ts";
 import type { TraceEvent } from "./events.ts";
-import { stepPaths } from "./step-runs.ts";
+import { stepPaths, stepRuns } from "./step-runs.ts";
 
 interface Given {
   readonly step: string;
@@ -61,4 +61,27 @@ it.each<[string, Given[], string, string]>([
   ["what it was asked for when no event tells of it", [], "gone", "gone"],
 ])("says %s", (_, steps, step, path) => {
   expect(pathIn(steps, step)).toBe(path);
+});
+
+it("assigns messages to the innermost step that is open", () => {
+  const common = { trial: "t1", at: 0, step: "", stepType: "group", phase: "verify", attempt: 1, input: {} };
+  const bodies = [
+    { type: "step.started", step: "outer" },
+    { type: "mcp.message" },
+    { type: "step.started", step: "inner", parent: "outer" },
+    { type: "mcp.message" },
+    { type: "step.finished", step: "inner" },
+    { type: "mcp.message" },
+    { type: "step.finished", step: "outer" },
+    { type: "mcp.message" },
+  ];
+  const events = bodies.map(
+    (body, index) => ({ ...common, ...body, seq: index + 1 }) as unknown as TraceEvent,
+  );
+  expect(stepRuns(events)).toMatchObject([
+    {
+      step: "outer",
+      attempts: [{ messages: [2, 6], children: [{ step: "inner", attempts: [{ messages: [4] }] }] }],
+    },
+  ]);
 });

@@ -1,9 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { evalOf, notesOf, problemsOf, stdio } from "../../../../test/support/parse-config.ts";
+import type { KeyPath } from "../json.ts";
 import type { Eval } from "../model.ts";
 import type { Config } from "./config-schema.ts";
-import { uniqueTitles } from "./parse-config.ts";
+import { isSettingOfConfig, uniqueTitles } from "./parse-config.ts";
 
 const workflow = { name: "flow", steps: [{ user: "hi", expectedState: "hello" }] };
 const withWorkflow = { toolHealthSuites: [], workflows: [workflow] };
@@ -265,4 +266,16 @@ it("always gives as many different titles as it got", () => {
       expect(new Set(unique).size).toBe(titles.length);
     }),
   );
+});
+
+it.each<[KeyPath, boolean]>([
+  [["servers"], true],
+  [["servers", "own"], false],
+  [["servers", "own", "cwd"], true],
+  [["servers", "own", "env", "OWN"], false],
+  [["servers", "own", "args", 0], false],
+  [["workflows"], false],
+  [["toolHealthSuites", 0, "server"], false],
+])("%j is a key that the format names: %s", (path, expected) => {
+  expect(isSettingOfConfig(path)).toBe(expected);
 });
