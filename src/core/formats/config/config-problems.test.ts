@@ -419,6 +419,8 @@ variant {servers: {other: {args: []}}}
 variant {servers: {web: {command: node, url: http://y/mcp}}}
   invalid-value key variants.v.servers.web.url: variants.v.servers.web has both command and url, so …
   | Keep one of them; null removes one that is inherited.
+variant {servers: {inherit: 5}}
+  variants.v.servers.inherit must be an object, or null to take the server away
 variant {servers: {db: node}}
   variants.v.servers.db must be an object, or null to take the server away
 variant {server: {}}

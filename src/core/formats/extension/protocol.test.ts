@@ -40,6 +40,7 @@ describe("readInitializeResult", () => {
     [[], "the result of initialize is not an object"],
     [{ name: "e", version: "1" }, "protocolVersion is missing, or is not a text"],
     [{ ...base, version: 1 }, "version is missing, or is not a text"],
+    [{ name: "e", protocolVersion: "1" }, "version is missing, or is not a text"],
     [{ ...base, name: "" }, "name is missing, or is not a text"],
     [base, "operations is missing, or is not an object"],
     [{ ...base, operations: {} }, "operations is empty: the extension can do nothing"],
