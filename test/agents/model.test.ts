@@ -5,7 +5,7 @@ import type { ModelAgentSpec } from "../../src/core/formats/model.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
-import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
+import { anyTool, startEverything, stubSession } from "../support/sessions.ts";
 
 let everything: ServerSession;
 beforeAll(async () => {
@@ -126,31 +126,6 @@ describe("tools", () => {
     stubSession({ name: "s", tools: [anyTool("echo")], call });
   const unused = echo(() => {
     throw new Error("must not be called");
-  });
-
-  test("of one name on two servers go to the server that was meant", async () => {
-    const received: string[] = [];
-    const session = (name: string): ServerSession =>
-      stubSession({
-        name,
-        tools: [anyTool("search"), anyTool(`only_${name}`)],
-        call(tool, args) {
-          received.push(`${name}.${tool} ${JSON.stringify(args)}`);
-          return textResult(`${name} says hi`);
-        },
-      });
-    const tools = ["web__search", "files__search", "only_web"].map((tool) => ({ tool, args: { tool } }));
-    await using provider = await startFakeProvider([{ tools }, { text: "done" }]);
-    await run(spec(provider), [session("web"), session("files")]);
-    const names = ["files__search", "only_files", "only_web", "web__search"];
-    expect(provider.requests[0]?.tools.toSorted()).toEqual(names);
-    expect(received.toSorted()).toEqual([
-      'files.search {"tool":"files__search"}',
-      'web.only_web {"tool":"only_web"}',
-      'web.search {"tool":"web__search"}',
-    ]);
-    const texts = provider.requests[1]?.newResults.map(({ text }) => text);
-    expect(texts).toEqual(["web says hi", "files says hi", "web says hi"]);
   });
 
   test("none at all: the model is just asked", async () => {

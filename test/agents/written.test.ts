@@ -162,15 +162,6 @@ describe("requests", () => {
     expect(eventsOf(context.events, "agent.message")).toHaveLength(1);
   });
 
-  it("of a plan can name their server", async () => {
-    const plan: ScriptedAction[] = [
-      { call: "both", server: "y", args: {} },
-      { call: "both", args: {} },
-    ];
-    const { calls, context } = await playPlan(plan, { servers: { x: ["both"], y: ["both"] } });
-    expect([calls, eventsOf(context.events, "tool.rejected").length]).toEqual([["y.both{}"], 1]);
-  });
-
   it("for a resource go to the only server; without one they are rejected", async () => {
     const page: SolutionAction[] = [{ kind: "resource", uri: "a:1" }];
     expect((await play(page)).calls).toEqual(["s reads a:1"]);

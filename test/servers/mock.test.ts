@@ -290,22 +290,6 @@ it("gives each kind of answer", async () => {
   expect(raw).toEqual([expect.stringMatching(/^\{"jsonrpc":"2.0", "id":\d+,"result":5\}$/)]);
 });
 
-it("gives clients outside what is no message as it is, with an error that stands for it", async () => {
-  const broken = tool({ answer: { kind: "malformed", text: "{id}: not JSON {" } });
-  const host = open(mockSpec({ tools: { broken } }));
-  const record = createRecord();
-  host.watch(record.emit);
-  const { ask, texts, told } = outside(host);
-  await ask(5, "tools/call", { name: "broken" });
-  expect(await texts(1)).toEqual(["5: not JSON {"]);
-  expect(told[0]?.message).toEqual({
-    jsonrpc: "2.0",
-    id: 5,
-    error: { code: -32700, message: "the mock's answer is no JSON-RPC message, on purpose" },
-  });
-  expect(record.of("server.invalid_output")).toHaveLength(1);
-});
-
 it("has one state for all who talk to it, changed by one call after the other", async () => {
   const step = (from: number): MockResponse => ({
     when: { n: from },
