@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { containerArguments, containerEnvironment, type ContainerPlan } from "./container.ts";
+import type { ManagedProcess } from "../process/spawn.ts";
 import { type Mount, orderMounts } from "./mounts.ts";
+import { confined } from "./sandbox.ts";
 import { seatbeltProfile } from "./seatbelt.ts";
 
 describe("containers", () => {
@@ -130,4 +132,18 @@ describe("the profile of Seatbelt", () => {
     const profile = seatbeltProfile({ read: ['/a") (allow default) ("\\'], write: [], network: "none" });
     expect(profile).toContain(String.raw`(subpath "/a\") (allow default) (\"\\")`);
   });
+});
+
+it("cleans up before an ended program is released, and after one is stopped", async () => {
+  const events: string[] = [];
+  const note = async (event: string): Promise<boolean> => events.push(event) > 0;
+  const child = { exit: {}, release: () => note("release"), stop: () => note("stop") };
+  const open = () =>
+    confined(child as unknown as ManagedProcess, {
+      brokenLimit: () => undefined,
+      cleanUp: async () => void (await note("clean up")),
+    });
+  await open().release();
+  await open().stop();
+  expect(events).toEqual(["clean up", "release", "stop", "clean up"]);
 });
