@@ -29,7 +29,7 @@ export async function exportFile(
   const unknown = scripts.unknown.map(
     (name) => `the script ${name} is named by a template, and not collected`,
   );
-  return { document: exportTask(task, { servers, artifacts }), notes: [...notes, ...unknown] };
+  return { document: exportTask(task, servers, artifacts), notes: [...notes, ...unknown] };
 }
 
 interface ArtifactSources extends Pick<TaskAlone, "task" | "document" | "files"> {

@@ -212,17 +212,14 @@ function conditionHolds(condition: string, scope: Scope | undefined): boolean {
   return (expand(left) === expand(right)) === (operator === "==");
 }
 
-/** A scope, and the check for a step whose texts used outputs of a failed step. */
-interface WatchedScope {
-  readonly scope: Scope | undefined;
-  readonly neededCheck: () => Check | undefined;
-}
-
 /**
  * Watches the outputs that a step uses. A step that needs outputs of a failed step cannot act for the same reason, so it is a
- * failure too, not an error.
+ * failure too, not an error: `neededCheck` gives its check.
  */
-function watchOutputs({ scope, trial }: Pick<StepContext, "scope" | "trial">): WatchedScope {
+function watchOutputs({ scope, trial }: Pick<StepContext, "scope" | "trial">): {
+  readonly scope: Scope | undefined;
+  readonly neededCheck: () => Check | undefined;
+} {
   const steps = scope?.get("steps");
   if (scope === undefined || steps === undefined || trial.failed.size === 0)
     return { scope, neededCheck: () => undefined };

@@ -342,12 +342,11 @@ function typeOf(value: Json): string {
 }
 
 /** Whether two values are printed alike, such as 5 and "5". Lists and objects that are not equal never are. */
-function isPrintedAlike(left: Json, right: Json): boolean {
-  return isScalar(left) && isScalar(right) && String(left) === String(right);
-}
-
-function isScalar(value: Json): value is string | number | boolean | null {
-  return typeof value !== "object" || value === null;
+function isPrintedAlike(...values: readonly Json[]): boolean {
+  const [left, right] = values.map((each) =>
+    typeof each === "object" && each !== null ? each : String(each),
+  );
+  return typeof left === "string" && left === right;
 }
 
 /**

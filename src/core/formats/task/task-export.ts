@@ -188,15 +188,12 @@ export function taskExportJsonSchema(): JsonObject {
   return { $schema: $schema ?? "", $id: "urn:mcpvals:task-export", ...(rest as JsonObject) };
 }
 
-/** What a task is exported with. */
-export interface TaskBelongings {
-  /** Its own servers, as the file says them. */
-  readonly servers: Readonly<Record<string, ServerSpec>>;
-  readonly artifacts: readonly Artifact[];
-}
-
-/** Makes one document of a task from a file of its own. */
-export function exportTask(task: Task, { servers, artifacts }: TaskBelongings): TaskExport {
+/** Makes one document of a task from a file of its own; `servers` are its own, as the file says them. */
+export function exportTask(
+  task: Task,
+  servers: Readonly<Record<string, ServerSpec>>,
+  artifacts: readonly Artifact[],
+): TaskExport {
   const { portable } = task;
   if (portable === undefined) throw new Error(`${task.name} is not a task from a file of its own`);
   const { timeoutMs, cleanupTimeoutMs, inheritEnv } = portable;
