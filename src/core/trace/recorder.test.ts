@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { EventBody, TraceEvent } from "./events.ts";
-import { createRecorder } from "./recorder.ts";
+import { containerWeight, valueWeight } from "../formats/read-json.ts";
+import { createRecorder, weightOf } from "./recorder.ts";
 import { createRedactor } from "./redact.ts";
 
 function record(...bodies: readonly EventBody[]): { events: TraceEvent[]; numbers: number[] } {
@@ -70,4 +71,10 @@ it("drops the text on the wire when the message holds a secret, which may be wri
 it("removes a secret that only the text on the wire holds, in a member that a later one of that name hides", () => {
   const { events } = record(received({ id: 1, result: 2 }, '{"id":1,"result":"hunter2","result":2}'));
   expect(events).toMatchObject([{ raw: '{"id":1,"result":"[secret:TOKEN]","result":2}' }]);
+});
+
+it("weighs a value by its text, its lists and objects, and its other values", () => {
+  const value = { list: [1, {}], text: "x", none: null };
+  const json = JSON.stringify(value);
+  expect(weightOf(value, json)).toBe(json.length + 3 * containerWeight + 3 * valueWeight);
 });
