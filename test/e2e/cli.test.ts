@@ -175,6 +175,35 @@ describe("run", () => {
     expect(journal).toContain(String.raw`\"MORE\":\"a=b\"`);
   });
 
+  it("stops the server of a task before the next task starts", async () => {
+    const program = `
+      import { existsSync, rmSync, writeFileSync } from "node:fs";
+      import { createInterface } from "node:readline";
+      if (existsSync("running")) process.exit(1);
+      writeFileSync("running", "");
+      const results = {
+        initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } }),
+        "tools/list": () => ({ tools: [{ name: "a", inputSchema: { type: "object" } }] }),
+        "tools/call": () => ({ content: [{ type: "text", text: "done" }] }),
+        ping: () => ({}),
+      };
+      createInterface({ input: process.stdin })
+        .on("line", (line) => {
+          const { id, method, params } = JSON.parse(line);
+          if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, result: results[method](params) }));
+        })
+        .on("close", () => setTimeout(() => rmSync("running"), 100));`;
+    const server = { transport: "stdio", command: "node", args: ["server.mjs"], lifetime: "per_task" };
+    const tests = ["first", "second"].map((description) => ({
+      name: "a",
+      description,
+      expectedResult: "done",
+    }));
+    const source = { server, toolHealthSuites: [{ name: "suite", tests }] };
+    const { result } = await runInline({ "mcp-eval.config.json": source, "server.mjs": program });
+    expect(result.trials.map(({ verdict }) => verdict)).toEqual(["pass", "pass"]);
+  });
+
   it("--timeout ends a trial that takes longer, --bail everything after the first that does not pass", async () => {
     const tests = [
       { name: "add", args: { a: 1, b: 1 } },
