@@ -181,6 +181,7 @@ describe("run", () => {
       import { createInterface } from "node:readline";
       if (existsSync("running")) process.exit(1);
       writeFileSync("running", "");
+      process.on("SIGTERM", () => undefined); // on a slow machine the exit below may come later
       const results = {
         initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } }),
         "tools/list": () => ({ tools: [{ name: "a", inputSchema: { type: "object" } }] }),
