@@ -36,7 +36,7 @@ describe("templates in the arguments and variables of an agent program", () => {
     using folder = folderOf(config('["{prompt}", "--at={servers.dbb.url}", "{mcpconfig}"]'));
     expect(await problems(folder.path)).toEqual([
       'mcp-eval.config.yaml:8:30 config/unknown-reference {servers.dbb.url} in agents.mine.args[1]: no server is named "dbb"',
-      "mcp-eval.config.yaml:8:51 config/unknown-reference {mcpconfig} in agents.mine.args[2] is nothing that is replaced",
+      "mcp-eval.config.yaml:8:51 config/unknown-reference {mcpconfig} in agents.mine.args[2] is not a placeholder",
     ]);
   });
 

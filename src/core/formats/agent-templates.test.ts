@@ -29,7 +29,7 @@ it.each<[string, string[]]>([
   [
     "{mcpconfig}",
     [
-      `config/unknown-reference: {mcpconfig} ${at} is nothing that is replaced | Did you mean {mcpConfig}? For the text itself write {{mcpconfig}.`,
+      `config/unknown-reference: {mcpconfig} ${at} is not a placeholder | Did you mean {mcpConfig}? For the text itself write {{mcpconfig}.`,
     ],
   ],
   ["{work-space}", [expect.stringContaining("Did you mean {workspace}?") as string]],

@@ -170,7 +170,7 @@ function checkInner(inner: string, text: string, place: Place, servers: readonly
   const same = templateNames.find((name) => folded(name) === folded(word));
   if (word === inner && (same !== undefined || word.startsWith("servers."))) {
     const hint = `Did you mean {${same ?? nearAddress(word, servers)}}? For the text itself write {${text}.`;
-    return problem("config/unknown-reference", `${where} is nothing that is replaced`, hint);
+    return problem("config/unknown-reference", `${where} is not a placeholder`, hint);
   }
   const near = didYouMean(word, [...templateNames, ...servers.map(address)]);
   return near === undefined ? [] : [`${where} stays as it is; did you mean {${near}}?`];
