@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { run as runEval } from "../../src/run/run.ts";
 import type { Plan } from "../../src/core/plan/plan.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
@@ -118,4 +119,32 @@ it("a cleanup step says that its server did not start", async () => {
   const [run = ""] = readdirSync(join(folder.path, "runs"));
   const journal = readFileSync(join(folder.path, "runs", run, "journal.jsonl"), "utf8");
   expect(journal).toContain('the tool \\"drop\\" needs server \\"broken\\", which did not start');
+});
+
+it("writes no secret from the names of its trials into the plan", async () => {
+  using folder = folderOf({});
+  const name = "task hunter2-hunter2";
+  const { folder: path = "" } = await runEval(
+    {
+      eval: {
+        name: "secret",
+        servers: {},
+        agents: [{ type: "null", name: "nobody" }],
+        tasks: [
+          { name, form: "workflow", servers: [], turns: [], expectTools: [], verify: [], parallel: false },
+        ],
+        trials: 2,
+        limits: { trialMs: 60_000, callMs: 1000, modelMs: 1000 },
+        reporters: [],
+      },
+      secrets: [{ name: "KEY", value: "hunter2-hunter2" }],
+      env: {},
+      overrides: {},
+      dir: folder.path,
+      extensionUses: new Map(),
+    },
+    { cwd: folder.path },
+  );
+  const { trials } = readJson(path, "plan.json") as Plan;
+  expect(trials.map(({ task }) => task)).toEqual(["task [secret:KEY]", "task [secret:KEY]"]);
 });
