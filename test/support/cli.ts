@@ -10,7 +10,7 @@ export const root: string = resolve(import.meta.dirname, "../..");
 export const builtMain: string = process.env["MCPVALS_TEST_MAIN"] ?? join(root, "dist/main.js");
 
 /** The cache folder of all CLIs that tests start, so that the code is compiled once. */
-export const testCache: string = join(root, "node_modules/.cache");
+const testCache: string = join(root, "node_modules/.cache");
 
 /** A folder with the given files, removed when disposed. Values that are not text are written as JSON. */
 export function folderOf(files: Readonly<Record<string, unknown>>): Disposable & { readonly path: string } {

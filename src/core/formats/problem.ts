@@ -45,7 +45,7 @@ export function afterPath(path: KeyPath, after: string): string {
 export type Locate = (place: Pick<Problem, "path" | "at" | "text">) => SourceLocation | undefined;
 
 /** Gives a problem its place in the file. */
-export function placeProblem(found: Problem, locate: Locate): Diagnostic {
+function placeProblem(found: Problem, locate: Locate): Diagnostic {
   const { code, message, alsoAt } = found;
   const location = locate(found);
   const other = alsoAt === undefined ? undefined : locate({ path: alsoAt, at: "value" });

@@ -637,7 +637,7 @@ function countOf(count: number, what: string): string {
 }
 
 /** Titles of a suite's tests: their descriptions, else the names of their tools, made unique. */
-export function testTitles({ tests }: ParsedConfig["toolHealthSuites"][number]): string[] {
+function testTitles({ tests }: ParsedConfig["toolHealthSuites"][number]): string[] {
   return uniqueTitles(
     tests.map(({ name, description = "" }) => (description.trim() === "" ? name : description)),
   );

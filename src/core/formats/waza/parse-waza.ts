@@ -265,7 +265,7 @@ function readServers(
 }
 
 /** The servers of `mcp_servers`, the only spelling of such a table here. */
-export function overlayOf(container: Json | undefined, path: KeyPath): ServerOverlay | undefined {
+function overlayOf(container: Json | undefined, path: KeyPath): ServerOverlay | undefined {
   const table = isJsonObject(container) ? container["mcp_servers"] : undefined;
   return table === undefined || table === null ? undefined : readOverlay({ mcp_servers: table }, path);
 }
@@ -501,7 +501,7 @@ function refuseType(type: string, path: KeyPath, reader: LenientReader): void {
 }
 
 /** Reads `expected` of a task. */
-export function readExpected({
+function readExpected({
   tool_calls: calls,
   behavior,
 }: ParsedWazaTask["expected"]): readonly PlacedAssertions[] {
@@ -603,7 +603,7 @@ function readSource(source: string, path: KeyPath, reader: LenientReader): CallP
 }
 
 /** Refuses by name the parts of a value that its schema marks as `refused` and that are more than empty. */
-export function refuseUnsupported(
+function refuseUnsupported(
   schema: z.core.$ZodType,
   value: unknown,
   path: KeyPath,
@@ -631,7 +631,7 @@ export function refuseUnsupported(
 }
 
 /** Whether a part is more than empty. */
-export function saysSomething(value: unknown): boolean {
+function saysSomething(value: unknown): boolean {
   if (value === undefined || value === null || value === "") return false;
   return typeof value !== "object" || Object.keys(value).length > 0;
 }
