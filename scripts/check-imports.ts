@@ -19,17 +19,30 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   graders: ["core", "models", "process"],
   store: ["core", "files"],
   reporters: ["core"],
-  run: ["core", "load", "agents", "extensions", "graders", "models", "process", "servers", "steps", "store"],
+  check: ["core", "process", "servers"],
+  run: [
+    "check",
+    "core",
+    "load",
+    "agents",
+    "extensions",
+    "graders",
+    "models",
+    "process",
+    "servers",
+    "steps",
+    "store",
+  ],
   "evaluate.ts": ["core", "load", "run"],
   "index.ts": ["core", "load", "evaluate.ts"],
-  cli: ["core", "load", "extensions", "files", "process", "store", "reporters", "run"],
+  cli: ["check", "core", "load", "extensions", "files", "process", "store", "reporters", "run"],
 };
 
 /**
  * The folders inside `core` and `servers`, in order: a folder may import the ones before it. Files outside of them come last.
  */
 const innerOrder: Readonly<Record<string, readonly string[]>> = {
-  core: ["text", "errors", "templates", "formats", "checks", "plan", "trace", "grade", "report"],
+  core: ["text", "errors", "templates", "formats", "checks", "plan", "trace", "lint", "grade", "report"],
   servers: [
     "messages",
     "filters",

@@ -16,6 +16,10 @@ interface CommandEntry {
 }
 
 const commands: Readonly<Record<string, CommandEntry>> = {
+  check: {
+    description: "find out what is wrong with a server: protocol, definitions, calls, stability",
+    load: () => import("./commands/check.ts"),
+  },
   run: {
     alias: "eval",
     description: "run the tasks, workflows and tool tests of a config, an Eval or task files",

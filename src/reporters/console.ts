@@ -5,6 +5,7 @@ import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.t
 import { checkedNothing, exitCode, wasNotRun } from "../core/report/trial-result.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
+import { findingLines, findingsOf } from "./findings.ts";
 import {
   agentsIn,
   clipText,
@@ -83,7 +84,12 @@ function headerLines({ plan, environment }: RunStart, page: Page): string[] {
   const size = countOf(tasks.length, "task");
   const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
   const isTested = tasks.some((task) => task.form === "tool-test");
-  const withoutAgent = isTested ? "tools called directly, no agent" : "no agent takes part";
+  const isChecked = tasks.some((task) => task.form === "check");
+  const withoutAgent = isChecked
+    ? "no key, no model"
+    : isTested
+      ? "tools called directly, no agent"
+      : "no agent takes part";
   const facts = [
     trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`,
     ...(trials.length === 0 ? [] : acting.length === 0 ? [withoutAgent] : acting),
@@ -176,6 +182,7 @@ function endLines(ending: Ending, folder: string | undefined): string[] {
     ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
   );
   const parts = [
+    findingLines(findingsOf(result), ending.page),
     failedLines(ending),
     errorLines(ending),
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
@@ -196,7 +203,8 @@ function failedLines(ending: Ending): string[] {
   const { variety } = ending;
   const failed = [
     ...Map.groupBy(
-      trials.filter(({ verdict }) => verdict === "fail"),
+      // What failed in a check is among the findings.
+      trials.filter(({ verdict, form }) => verdict === "fail" && form !== "check"),
       taskKey,
     ),
   ];

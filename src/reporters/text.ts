@@ -295,6 +295,7 @@ const groups: Readonly<Record<Nameable["form"], string>> = {
   workflow: "workflows",
   "tool-test": "tool tests",
   task: "tasks",
+  check: "checks",
 };
 
 /** The name of the group that a trial is shown under: its suite, or what it is. */

@@ -35,8 +35,8 @@ export interface Provisioning extends AsyncDisposable {
     name: string,
     start: ServerStart,
   ) => Promise<TrialServer | undefined>;
-  /** The address of a task's server, before templates are replaced; undefined when it has none. */
-  readonly urlOf: (of: TaskOfTrial, name: string) => string | undefined;
+  /** How a task's server is started or reached, before templates are replaced. */
+  readonly specOf: (of: TaskOfTrial, name: string) => ServerSpec;
   /**
    * Starts the servers that must start before the first trial, and tries the sandboxes of all. Throws McpvalsError
    * `server/required` and `sandbox/unavailable`.
@@ -73,10 +73,7 @@ export function createProvisioning(
       await releasePorts(textsOf(expanded));
       return pool.serve({ name, spec: expanded, trial: of.trial }, start);
     },
-    urlOf(of, name) {
-      const server = serverOf(of, name);
-      return "url" in server ? server.url : undefined;
-    },
+    specOf: serverOf,
     async startRequired(signal) {
       const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
       const servers = plan.trials.flatMap(({ task: name, variant, attempt }) => {

@@ -119,7 +119,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     compareState,
     missing: ({ trial: { task, variant } }) => missing({ task, variant }),
     startServer: servers.startServer,
-    urlOf: servers.urlOf,
+    specOf: servers.specOf,
     extensions,
     validateSchema,
     createJudge: (emit) => judge && judges?.createStepJudge(judge, { env, emit, modelMs: limits.modelMs }),

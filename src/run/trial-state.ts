@@ -19,7 +19,7 @@ import type { TaskOfTrial, TrialRun } from "./trial-run.ts";
 type Variables = Readonly<Record<string, string>>;
 
 /** What a run provides for its trials. */
-export interface TrialServices extends Pick<Provisioning, "startServer" | "urlOf"> {
+export interface TrialServices extends Pick<Provisioning, "startServer" | "specOf"> {
   readonly limits: Limits;
   /** Variables that task files may use: from the command line, and of the shell that started mcpvals. */
   readonly variables: { readonly overrides: Variables; readonly shell: Variables };
@@ -217,8 +217,8 @@ export class TrialState implements TrialContext, AsyncDisposable {
 
   #urlOf(server: string): string | undefined {
     if (!this.#run.task.servers.includes(server)) return undefined;
-    const address = this.#services.urlOf(this.#run, server);
-    return address === undefined ? undefined : expanderOf(this.scope).text(address);
+    const spec = this.#services.specOf(this.#run, server);
+    return "url" in spec ? expanderOf(this.scope).text(spec.url) : undefined;
   }
 }
 

@@ -1,6 +1,7 @@
 import type { AgentContext, AgentDriver } from "../agents/driver.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
+import type { CheckSpec } from "../core/formats/model.ts";
 import { usesJudge } from "../core/formats/step.ts";
 import { expanderOf } from "../core/templates/expand.ts";
 import type { Emit, Phase, TrialOutcome } from "../core/trace/events.ts";
@@ -51,6 +52,12 @@ function outcomeOf(error: unknown): TrialOutcome {
   return error.kind === "timeout" || error.kind === "interrupted" ? error.kind : "error";
 }
 
+function trialTimeout(limitMs: number): McpvalsError {
+  return new McpvalsError("trial/timeout", `the trial took longer than ${limitMs / 1000} s`, {
+    hint: "Raise limits.trial, the task's timeout or --timeout if the work is only slow.",
+  });
+}
+
 /** The phases of one trial, with its servers. Each phase throws what ended it early, and the signal's reason. */
 class TrialPhases {
   readonly #run: TrialRun;
@@ -76,6 +83,7 @@ class TrialPhases {
     const { trial, task, signal } = this.#run;
     const { limits, compareState } = this.#services;
     this.#checkRequirements();
+    if (task.check !== undefined) return this.#probe(task.check);
     const agent = trial.agent === null ? undefined : await this.#services.createAgent(trial.agent);
     await agent?.prepare();
     signal.throwIfAborted();
@@ -84,11 +92,7 @@ class TrialPhases {
     this.#deferred.push(() => state[Symbol.asyncDispose]());
     await state.reservePorts();
     const limitMs = task.portable?.timeoutMs ?? limits.trialMs;
-    const timeUp = (): McpvalsError =>
-      new McpvalsError("trial/timeout", `the trial took longer than ${limitMs / 1000} s`, {
-        hint: "Raise limits.trial, the task's timeout or --timeout if the work is only slow.",
-      });
-    using deadline = abortAfter(limitMs, timeUp, signal);
+    using deadline = abortAfter(limitMs, () => trialTimeout(limitMs), signal);
     const stepContext = (phase: Phase, until: AbortSignal): StepContext =>
       this.#stepContext(state, phase, until);
     const comparison =
@@ -132,6 +136,19 @@ class TrialPhases {
       throw new McpvalsError("task/no-judge", "a verify step asks a judge, and none is configured", {
         hint: "Configure one: llmJudge in an Eval, judge in a config, --judge MODEL on the command line.",
       });
+  }
+
+  /** A trial of a check: its probes start the server themselves. */
+  async #probe(check: CheckSpec): Promise<void> {
+    const { task, emit, signal } = this.#run;
+    const { limits, specOf } = this.#services;
+    const [server = ""] = task.servers;
+    const { probeServer } = await import("../check/probe.ts");
+    const spec = specOf(this.#run, server);
+    using deadline = abortAfter(limits.trialMs, () => trialTimeout(limits.trialMs), signal);
+    await runPhase("probe", emit, () =>
+      probeServer({ server, spec, check, emit, signal: deadline.signal, callMs: limits.callMs }),
+    );
   }
 
   /** The trial's folder; "" when neither the task nor the agent needs one. */

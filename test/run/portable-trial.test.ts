@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import type { AgentContext } from "../../src/agents/driver.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { Task } from "../../src/core/formats/model.ts";
+import type { ServerSpec, Task } from "../../src/core/formats/model.ts";
 import { expandText } from "../../src/core/templates/expand.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
 import { leaf, type LeafEnd } from "../support/sessions.ts";
@@ -238,8 +238,15 @@ describe("what templates refer to", () => {
 
   it("servers.NAME.url, itself a template", async () => {
     const task = portableTask({ env: { PORT: "8080" } });
-    const urlOf = (): string => "http://127.0.0.1:{env.PORT}/mcp";
-    expect(await prompt("{servers.leaves.url}", task, { services: { urlOf } })).toContain(
+    const url = "http://127.0.0.1:{env.PORT}/mcp";
+    const specOf = (): ServerSpec => ({
+      transport: "shttp",
+      url,
+      headers: {},
+      startupTimeoutMs: 60_000,
+      maxMessageBytes: 1024,
+    });
+    expect(await prompt("{servers.leaves.url}", task, { services: { specOf } })).toContain(
       "http://127.0.0.1:8080/mcp|",
     );
   });

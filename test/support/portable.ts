@@ -76,7 +76,12 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
     compareState: undefined,
     missing: () => [],
     startServer: () => Promise.resolve(trialServer(session)),
-    urlOf: () => undefined,
+    specOf: () => ({
+      transport: "mock",
+      mock: { tools: {}, resources: [], prompts: [], state: {} },
+      startupTimeoutMs: 60_000,
+      maxMessageBytes: 1024,
+    }),
     createAgent: () =>
       Promise.resolve({
         reach: "sessions",

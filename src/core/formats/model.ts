@@ -108,7 +108,7 @@ export interface ElicitationAnswer {
 export interface Task {
   /** Unique in a run. */
   readonly name: string;
-  readonly form: "workflow" | "tool-test" | "task";
+  readonly form: "workflow" | "tool-test" | "task" | "check";
   readonly description?: string;
   /** The suite of a tool test. */
   readonly suite?: string;
@@ -126,6 +126,36 @@ export interface Task {
   readonly location?: SourceLocation;
   /** What only a task from a file of its own has; always there when `form` is `task`, absent otherwise. */
   readonly portable?: PortableTask;
+  /** Which part of a server is checked; always there when `form` is `check`, absent otherwise. */
+  readonly check?: CheckSpec;
+}
+
+/** The parts of a check of a server; each is a task. */
+export type CheckKind = "handshake" | "requests" | "shutdown" | "definitions" | "calls" | "stability";
+
+/** One part of a check of a server, all that is decided before it runs. */
+export interface CheckSpec {
+  readonly kind: CheckKind;
+  /** Codes of rules that are left out. */
+  readonly disable: readonly string[];
+  /** The calls to make, in order; only for `calls`. */
+  readonly calls?: readonly PlannedCall[];
+  /** Tools that are not called, and why; only for `definitions`. */
+  readonly notCalled?: readonly { readonly tool: string; readonly reason: string }[];
+  /** What the server listed when the check was planned; only for `stability`. */
+  readonly listing?: JsonObject;
+  /** The committed listing that the server's must equal; only for `stability`. */
+  readonly snapshot?: JsonObject;
+}
+
+/** A call of a tool with generated arguments. */
+export interface PlannedCall {
+  readonly tool: string;
+  readonly args: JsonObject;
+  /** `result`: the arguments are valid; `refusal`: they are not. */
+  readonly expects: "result" | "refusal";
+  /** How the arguments were made, such as `defaults and examples` or `path is missing`. */
+  readonly why: string;
 }
 
 /** The parts of a task that come from its own file. In their strings templates are still to be replaced. */

@@ -1,5 +1,6 @@
 import type { Task } from "../formats/model.ts";
 import { assertionGraders } from "./assertions.ts";
+import { findingsGrader } from "./findings.ts";
 import type { Grader } from "./grader.ts";
 import { toolCallHealth, toolInvocationOrder } from "./tool-calls.ts";
 import { endToEndSuccess, turnEndsGrader } from "./turns.ts";
@@ -10,6 +11,7 @@ const pureGraders: Readonly<Record<Task["form"], readonly Grader[]>> = {
   workflow: [endToEndSuccess, toolInvocationOrder, toolCallHealth, turnEndsGrader],
   "tool-test": [toolCallHealth, verifySteps],
   task: [verifySteps, turnEndsGrader],
+  check: [findingsGrader],
 };
 
 /** The graders of a task; the judge grades what an agent did, so only tasks with user turns. */

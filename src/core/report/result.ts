@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { errorCatalogue, type ErrorCode, type ErrorKind } from "../errors/catalogue.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
+import { findingSchema } from "../lint/finding.ts";
 import type { Verdict } from "../trace/events.ts";
 import { visibleJson } from "../text/visible-text.ts";
 
@@ -49,6 +50,7 @@ const gradeSchema = z
     reason: z.string().describe("Reason of the verdict."),
     evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that the verdict is based on."),
     error: errorSchema.describe("Reason for the verdict `error`.").exactOptional(),
+    findings: z.array(findingSchema).describe("Defects of the server, in trials of a check.").exactOptional(),
   })
   .meta({ id: "Grade", description: "The grade of one grader for one trial." });
 
@@ -94,8 +96,10 @@ const trialSchema = z
     id: z.string().describe("Id of the trial, unique in the run."),
     task: z.string().describe("Name of the task, unique in the run."),
     form: z
-      .enum(["workflow", "tool-test", "task"])
-      .describe("What the task is: a workflow, one direct tool call, or a task from a file of its own."),
+      .enum(["workflow", "tool-test", "task", "check"])
+      .describe(
+        "What the task is: a workflow, one direct tool call, a task from a file of its own, or a part of a check.",
+      ),
     suite: z.string().describe("The suite of a tool test.").exactOptional(),
     difficulty: z.string().describe("Difficulty of the task, if it has one.").exactOptional(),
     tags: z.array(z.string()).describe("The task's tags, if it has any.").exactOptional(),

@@ -34,7 +34,8 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
   const verdict = trialVerdict(outcome, grades);
   const isNullAgent = eventsOf(events, "agent.started").some(({ kind }) => kind === "null");
   const warnings = [
-    ...warningsOf(trajectory),
+    // What a check tries on purpose would be odd in an agent.
+    ...(task.form === "check" ? [] : warningsOf(trajectory)),
     ...(verdict === "pass" && isNullAgent ? [nullAgentWarning] : []),
   ];
   const judged = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "judge");

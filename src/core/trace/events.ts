@@ -1,6 +1,7 @@
 import type { SerializedError } from "../errors/error.ts";
 import type { Fault, Json, JsonObject } from "../formats/model.ts";
 import type { TurnEnd, Usage } from "../formats/usage.ts";
+import type { Finding } from "../lint/finding.ts";
 
 export type Verdict = "pass" | "fail" | "error" | "timeout" | "skip";
 
@@ -15,6 +16,8 @@ export interface Grade {
   readonly evidence: readonly number[];
   /** Why there is no verdict, when `verdict` is `error`. */
   readonly error?: SerializedError;
+  /** Defects of the server; only in trials of a check. */
+  readonly findings?: readonly Finding[];
 }
 
 export type { TurnEnd, Usage };
@@ -236,6 +239,16 @@ interface EventFields {
     error?: SerializedError;
     /** Recorded, but it changes no verdict: the step says `continueOnError`, or it belongs to a cleanup. */
     ignored?: true;
+  };
+  /** A probe of a check begins; everything until it ends belongs to it. `call`: which of the planned calls it makes. */
+  "probe.started": { server: string; probe: string; call?: number };
+  /** `lost`: the server was gone; `unanswered`: something that it should have answered in time was not. */
+  "probe.finished": {
+    server: string;
+    probe: string;
+    outcome: "done" | "lost" | "unanswered";
+    durationMs: number;
+    error?: SerializedError;
   };
   "workspace.created": { path: string; fixtures: readonly string[] };
   "state.compared": {

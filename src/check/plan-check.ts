@@ -1,0 +1,118 @@
+import type { CheckKind, CheckSpec, PlannedCall, ServerSpec, Task } from "../core/formats/model.ts";
+import { readSurface, type Surface } from "../core/lint/check-view.ts";
+import { asObject, type JsonObject } from "../core/formats/json.ts";
+import type { TraceEvent } from "../core/trace/events.ts";
+import { buildTrajectory } from "../core/trace/trajectory.ts";
+import { generateCalls } from "./generate-calls.ts";
+import { probeServer } from "./probe.ts";
+
+/** Which tools a check calls: those that are annotated `readOnlyHint: true`, all, or none. */
+export type CallPolicy = "safe" | "all" | "none";
+
+export interface CheckOptions {
+  readonly calls: CallPolicy;
+  /** Codes of rules that are left out. */
+  readonly disable: readonly string[];
+  /** The committed listing that each server's must equal, by name of the server. */
+  readonly snapshots?: Readonly<Record<string, JsonObject>>;
+  /** How long a request may take, in milliseconds. */
+  readonly callMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Asks each server what it offers, and makes the tasks that check it. A server that gives no list is checked as far as that goes.
+ * Throws McpvalsError `server/spawn-failed` and others for what is not the server's fault.
+ */
+export async function planCheck(
+  servers: Readonly<Record<string, ServerSpec>>,
+  options: CheckOptions,
+): Promise<readonly Task[]> {
+  const tasks = await Promise.all(
+    Object.entries(servers).map(async ([name, spec]) =>
+      tasksOf(name, await discover(name, spec, options), options),
+    ),
+  );
+  return tasks.flat();
+}
+
+/** What a server offers: everything that it lists in a session of its own. Throws as `planCheck`. */
+export async function discover(
+  server: string,
+  spec: ServerSpec,
+  { callMs, signal }: Pick<CheckOptions, "callMs" | "signal">,
+): Promise<Surface> {
+  const events: TraceEvent[] = [];
+  const check: CheckSpec = { kind: "definitions", disable: [] };
+  await probeServer({
+    server,
+    spec,
+    check,
+    signal,
+    callMs,
+    emit: (event) => events.push({ ...event, seq: events.length + 1, at: performance.now(), trial: "" }),
+  });
+  const task = checkTask(server, check);
+  const trial = { id: "", task: task.name, agent: null, attempt: 1 };
+  return readSurface(buildTrajectory(trial, task, events).exchanges);
+}
+
+function tasksOf(
+  server: string,
+  surface: Surface,
+  { calls, disable, snapshots }: CheckOptions,
+): readonly Task[] {
+  const called = surface.tools.filter(
+    ({ definition }) => calls === "all" || (calls === "safe" && isReadOnly(definition)),
+  );
+  const notCalled = surface.tools
+    .filter((tool) => !called.includes(tool))
+    .map(({ name }) => ({
+      tool: name,
+      reason: calls === "none" ? "calls are off (--calls none)" : "it is not annotated readOnlyHint: true",
+    }));
+  const planned = called.flatMap(({ name, definition }) =>
+    generateCalls(name, definition["inputSchema"] ?? {}),
+  );
+  const snapshot = snapshots?.[server];
+  const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
+    handshake: {},
+    definitions: { notCalled },
+    calls: planned.length === 0 ? undefined : { calls: planned satisfies readonly PlannedCall[] },
+    requests: {},
+    stability: { listing: listingOf(surface), ...(snapshot === undefined ? {} : { snapshot }) },
+    shutdown: {},
+  };
+  return Object.entries(ofKind).flatMap(([kind, spec]) =>
+    spec === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, ...spec })],
+  );
+}
+
+/** What a server lists, without what changes from session to session. */
+export function listingOf({ tools, resources, resourceTemplates, prompts }: Surface): JsonObject {
+  const definitionsOf = (items: Surface["tools"]): readonly JsonObject[] =>
+    items.map(({ definition }) => definition);
+  return {
+    tools: definitionsOf(tools),
+    resources: definitionsOf(resources),
+    resourceTemplates: definitionsOf(resourceTemplates),
+    prompts: definitionsOf(prompts),
+  };
+}
+
+function isReadOnly(definition: JsonObject): boolean {
+  return asObject(definition["annotations"])["readOnlyHint"] === true;
+}
+
+function checkTask(server: string, check: CheckSpec): Task {
+  return {
+    name: `${server}: ${check.kind}`,
+    form: "check",
+    servers: [server],
+    turns: [],
+    expectTools: [],
+    verify: [],
+    parallel: true,
+    check,
+  };
+}

@@ -1,0 +1,7 @@
+import type { Prober } from "../prober.ts";
+
+/** Begins a session and ends it as a client does. */
+export async function probeShutdown(prober: Prober): Promise<void> {
+  const session = await prober.probe("handshake", () => prober.connect());
+  if (session !== undefined) await prober.probe("shutdown", () => session.host.stop());
+}

@@ -1,0 +1,23 @@
+import { findDefects } from "../lint/catalogue.ts";
+import { readCheck } from "../lint/check-view.ts";
+import { countFindings } from "../lint/finding.ts";
+import { createGrader, skip } from "./grader.ts";
+
+/** The findings of a trial of `mcpvals check`. An error fails it; without a message of the server there is nothing to judge. */
+export const findingsGrader = createGrader("findings", ({ task, ...trajectory }) => {
+  const { check } = task;
+  if (check === undefined) return skip("not a check");
+  const view = readCheck({ task, ...trajectory }, check);
+  const answered = view.exchanges.flatMap(({ answer }) => answer?.seq ?? []);
+  const findings = findDefects(view);
+  const failed = findings.some(({ severity }) => severity === "error");
+  if (!failed && answered.length === 0) return { ...skip("the server answered nothing"), findings };
+  const cited = [...new Set(findings.flatMap(({ evidence }) => evidence))].toSorted((a, b) => a - b);
+  return {
+    verdict: failed ? "fail" : "pass",
+    score: failed ? 0 : 1,
+    reason: countFindings(findings),
+    evidence: cited.length > 0 ? cited : answered.slice(0, 1),
+    findings,
+  };
+});

@@ -1,0 +1,144 @@
+import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
+import type { CheckSpec, PlannedCall } from "../formats/model.ts";
+import type { TraceEvent } from "../trace/events.ts";
+import type { Exchange, Trajectory } from "../trace/trajectory.ts";
+
+/** An item of a list of the server, as it came, with the event of its page. */
+export interface Listed {
+  /** What identifies it: the name of a tool or prompt, the URI of a resource; "" when it has none. */
+  readonly name: string;
+  readonly definition: JsonObject;
+  readonly evidence: number;
+}
+
+/** What a server says about itself. */
+export interface Surface {
+  readonly name: string;
+  readonly version: string;
+  readonly protocolVersion: string;
+  readonly instructions: string;
+  readonly capabilities: JsonObject;
+  readonly tools: readonly Listed[];
+  readonly resources: readonly Listed[];
+  readonly resourceTemplates: readonly Listed[];
+  readonly prompts: readonly Listed[];
+  /** Number of the event with the answer to the handshake; absent: there was none. */
+  readonly evidence?: number;
+}
+
+/** One probe of a check: what was tried, and everything that happened meanwhile. */
+export interface ProbeView {
+  readonly probe: string;
+  /** The call that it made, for a probe of the kind `calls`. */
+  readonly call?: PlannedCall;
+  readonly events: readonly TraceEvent[];
+  /** Requests that were sent meanwhile, with their answers. */
+  readonly exchanges: readonly Exchange[];
+  readonly started: number;
+  /** Number of its last event. */
+  readonly finished: number;
+}
+
+/** What rules look at: one trial of a check. */
+export interface CheckView {
+  readonly spec: CheckSpec;
+  readonly server: string;
+  readonly events: readonly TraceEvent[];
+  readonly exchanges: readonly Exchange[];
+  readonly probes: readonly ProbeView[];
+  /** The first listing of the trial. */
+  readonly surface: Surface;
+}
+
+/** Reads the trial of a check. */
+export function readCheck({ task, events, exchanges }: Trajectory, spec: CheckSpec): CheckView {
+  const probes = readProbes(events, exchanges, spec);
+  return {
+    spec,
+    server: task.servers[0] ?? "",
+    events,
+    exchanges,
+    probes,
+    surface: readSurface(probes[0]?.exchanges ?? exchanges),
+  };
+}
+
+function readProbes(
+  events: readonly TraceEvent[],
+  exchanges: readonly Exchange[],
+  { calls = [] }: CheckSpec,
+): ProbeView[] {
+  return events.flatMap((event, index): ProbeView[] => {
+    if (event.type !== "probe.started") return [];
+    const rest = events.slice(index);
+    const length = rest.findIndex(({ type }) => type === "probe.finished");
+    const own = length === -1 ? rest : rest.slice(0, length + 1);
+    const finished = own.at(-1)?.seq ?? event.seq;
+    const call = event.call === undefined ? undefined : calls[event.call];
+    return [
+      {
+        probe: event.probe,
+        ...(call === undefined ? {} : { call }),
+        events: own,
+        exchanges: exchanges.filter(({ request }) => request.seq >= event.seq && request.seq <= finished),
+        started: event.seq,
+        finished,
+      },
+    ];
+  });
+}
+
+/** The result in an exchange's answer; undefined: an error, or no answer. */
+export function resultOf({ answer }: Exchange): JsonObject | undefined {
+  const result = answer?.message["result"];
+  return isJsonObject(result) ? result : undefined;
+}
+
+/** The JSON-RPC error in an exchange's answer; undefined: a result, or no answer. */
+export function errorOf({ answer }: Exchange): JsonObject | undefined {
+  const error = answer?.message["error"];
+  return isJsonObject(error) ? error : undefined;
+}
+
+/** The exchanges of one method, in order. */
+export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly string[]): Exchange[] {
+  return exchanges.filter(({ request }) => methods.includes(String(request.message["method"])));
+}
+
+/** What exchanges say about the server; of each method those before a second first page. */
+export function readSurface(exchanges: readonly Exchange[]): Surface {
+  const [handshake] = exchangesOf(exchanges, "initialize", "server/discover");
+  const hello = handshake === undefined ? {} : (resultOf(handshake) ?? {});
+  const info = asObject(hello["serverInfo"]) as JsonObject;
+  const evidence = handshake?.answer?.seq;
+  return {
+    name: text(info["name"]),
+    version: text(info["version"]),
+    protocolVersion: text(hello["protocolVersion"]),
+    instructions: text(hello["instructions"]),
+    capabilities: isJsonObject(hello["capabilities"]) ? hello["capabilities"] : {},
+    tools: listed(exchanges, "tools/list", "tools", "name"),
+    resources: listed(exchanges, "resources/list", "resources", "uri"),
+    resourceTemplates: listed(exchanges, "resources/templates/list", "resourceTemplates", "uriTemplate"),
+    prompts: listed(exchanges, "prompts/list", "prompts", "name"),
+    ...(evidence === undefined ? {} : { evidence }),
+  };
+}
+
+function listed(exchanges: readonly Exchange[], method: string, key: string, id: string): Listed[] {
+  const pages = exchangesOf(exchanges, method);
+  const second = pages.findIndex(({ params }, index) => index > 0 && params["cursor"] === undefined);
+  return pages.slice(0, second === -1 ? undefined : second).flatMap((page) => {
+    const items = resultOf(page)?.[key];
+    if (!Array.isArray(items)) return [];
+    return items.filter(isJsonObject).map((definition) => ({
+      name: text(definition[id]),
+      definition,
+      evidence: page.answer?.seq ?? page.request.seq,
+    }));
+  });
+}
+
+function text(value: Json | undefined): string {
+  return typeof value === "string" ? value : "";
+}

@@ -1,0 +1,55 @@
+import * as z from "zod";
+
+const severities = ["error", "warning", "info"] as const;
+
+const placeSchema = z
+  .strictObject({
+    tool: z.string().describe("Name of the tool.").exactOptional(),
+    resource: z.string().describe("URI of the resource, or template of URIs.").exactOptional(),
+    prompt: z.string().describe("Name of the prompt.").exactOptional(),
+    parameter: z.string().describe("Name of the tool's or prompt's parameter.").exactOptional(),
+    pointer: z.string().describe("JSON Pointer into the definition or the message.").exactOptional(),
+  })
+  .meta({ id: "FindingPlace", description: "Place of a finding; empty: the whole server." });
+
+export const findingSchema = z
+  .strictObject({
+    code: z.string().describe("Permanent code of the rule; docs/reference/findings.md lists them all."),
+    severity: z.enum(severities).describe("Only errors fail a run."),
+    server: z.string().describe("Name of the server."),
+    place: placeSchema,
+    message: z.string().describe("What is wrong."),
+    fix: z.string().describe("What to do."),
+    evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that show it."),
+    clients: z
+      .array(z.string())
+      .describe("Clients that refuse or change what is there; absent: it concerns every client.")
+      .exactOptional(),
+  })
+  .meta({ id: "Finding", description: "A defect of a server." });
+
+export type Severity = (typeof severities)[number];
+export type FindingPlace = Readonly<z.output<typeof placeSchema>>;
+/** A defect of a server. */
+export type Finding = Readonly<
+  Omit<z.output<typeof findingSchema>, "evidence" | "clients" | "place"> & {
+    place: FindingPlace;
+    evidence: readonly number[];
+    clients?: readonly string[];
+  }
+>;
+
+/** How many findings there are of each severity, as words: `2 errors, 1 warning`; "no findings" when there are none. */
+export function countFindings(findings: readonly Finding[]): string {
+  const counts = severities.flatMap((severity) => {
+    const count = findings.filter((finding) => finding.severity === severity).length;
+    if (count === 0) return [];
+    return severity === "info" ? `${count} info` : `${count} ${severity}${count === 1 ? "" : "s"}`;
+  });
+  return counts.length === 0 ? "no findings" : counts.join(", ");
+}
+
+/** Errors first, then warnings, then info; inside each in the order found. */
+export function bySeverity(findings: readonly Finding[]): readonly Finding[] {
+  return severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
+}
