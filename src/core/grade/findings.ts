@@ -4,12 +4,12 @@ import { countFindings } from "../lint/finding.ts";
 import { createGrader, skip } from "./grader.ts";
 
 /** The findings of a trial of `mcpvals check`. An error fails it; without a message of the server there is nothing to judge. */
-export const findingsGrader = createGrader("findings", ({ task, ...trajectory }) => {
+export const findingsGrader = createGrader("findings", async ({ task, ...trajectory }, context) => {
   const { check } = task;
   if (check === undefined) return skip("not a check");
   const view = readCheck({ task, ...trajectory }, check);
   const answered = view.exchanges.flatMap(({ answer }) => answer?.seq ?? []);
-  const findings = findDefects(view);
+  const findings = await findDefects(view, context);
   const failed = findings.some(({ severity }) => severity === "error");
   if (!failed && answered.length === 0) return { ...skip("the server answered nothing"), findings };
   const cited = [...new Set(findings.flatMap(({ evidence }) => evidence))].toSorted((a, b) => a - b);

@@ -5,7 +5,7 @@ import { clientRules } from "./clients.ts";
 import { definitionRules } from "./definitions.ts";
 import { bySeverity, type Finding } from "./finding.ts";
 import { protocolRules } from "./protocol.ts";
-import type { RuleTable } from "./rule.ts";
+import type { RuleContext, RuleTable } from "./rule.ts";
 import { schemaRules } from "./schemas.ts";
 import { stabilityRules } from "./stability.ts";
 
@@ -30,15 +30,16 @@ const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
 };
 
 /** What the rules find in a trial of a check, without those that are disabled; errors first. */
-export function findDefects(view: CheckView): readonly Finding[] {
-  const found = rulesOf[view.spec.kind].flatMap((table) =>
-    Object.entries(table).flatMap(([code, rule]) =>
-      view.spec.disable.includes(code)
-        ? []
-        : [...rule.find(view)].map(({ place = {}, fix = rule.fix, ...rest }): Finding => {
-            return { code, severity: rule.severity, server: view.server, place, fix, ...rest };
-          }),
-    ),
-  );
-  return bySeverity(found);
+export async function findDefects(view: CheckView, context: RuleContext): Promise<readonly Finding[]> {
+  const { spec, server } = view;
+  const findings: Finding[] = [];
+  for (const table of rulesOf[spec.kind]) {
+    for (const [code, rule] of Object.entries(table)) {
+      if (spec.disable.includes(code)) continue;
+      const { severity } = rule;
+      for await (const { place = {}, fix = rule.fix, ...rest } of rule.find(view, context))
+        findings.push({ code, severity, server, place, fix, ...rest });
+    }
+  }
+  return bySeverity(findings);
 }

@@ -1,4 +1,265 @@
-import type { RuleTable } from "./rule.ts";
+import { isJsonObject, type Json } from "../formats/json.ts";
+import { shortened } from "../text/visible-text.ts";
+import type { CheckView } from "./check-view.ts";
+import {
+  objectIn,
+  placeIn,
+  type Subschema,
+  subschemas,
+  toolSchemas,
+  type ToolSchema,
+  typesOf,
+} from "./json-schema.ts";
+import type { Found, RuleTable } from "./rule.ts";
 
-/** Rules about names and schemas that known clients refuse or change. */
-export const clientRules = {} as const satisfies RuleTable;
+/** Rules about names and schemas that are valid, and that known clients refuse or change all the same. */
+export const clientRules = {
+  "client/name-characters": {
+    severity: "warning",
+    title: "Clients refuse a tool's name for its characters",
+    why: "The request that carries the tool is refused, or all tools of the server are left out.",
+    fix: "Use letters, digits, underscores and hyphens only.",
+    bad: `{ name: "files.read" }`,
+    good: `{ name: "files_read" }`,
+    source: "openai/codex#8174, NetApp/netapp-dataops-toolkit#38",
+    *find({ surface }) {
+      for (const { name, evidence } of surface.tools)
+        if (/^[\w.-]{1,128}$/.test(name) && name.includes("."))
+          yield {
+            place: { tool: name },
+            message: "the name has a dot",
+            evidence: [evidence],
+            clients: ["Claude Desktop", "Codex", "OpenAI"],
+          };
+    },
+  },
+  "client/long-name": {
+    severity: "warning",
+    title: "Clients refuse a tool's name for its length",
+    why: "The tool, or all tools of the server, are left out.",
+    fix: "Shorten the name; clients put the server's name before it.",
+    bad: `server "internal-documents", tool "search_all_documents_of_the_department_by_keyword"`,
+    good: `server "documents", tool "search_department"`,
+    source: "microsoft/vscode#243602, ComposioHQ/composio#2788, NetApp/netapp-dataops-toolkit#38",
+    *find({ surface, server }) {
+      for (const { name, evidence } of surface.tools) {
+        if (name.length > 64)
+          yield {
+            place: { tool: name },
+            message: `the name has ${name.length} characters; 64 are allowed`,
+            evidence: [evidence],
+            clients: ["Claude Desktop", "VS Code"],
+          };
+        if (server.length + name.length > 60)
+          yield {
+            place: { tool: name },
+            message: `"${server}" and the name have ${server.length + name.length} characters together; 60 are allowed`,
+            evidence: [evidence],
+            clients: ["Cursor"],
+          };
+      }
+    },
+  },
+  "client/boolean-subschema": {
+    severity: "warning",
+    title: "Clients refuse true or false as a schema",
+    why: "They read every part of a schema as an object; with some the whole list of tools is lost.",
+    fix: "Write {} in place of true.",
+    bad: `properties: { value: true }`,
+    good: `properties: { value: {} }`,
+    source: "modelcontextprotocol/inspector#1005, anomalyco/opencode#49464",
+    find: (view) =>
+      inSchemas(view, ["Claude Code", "opencode"], ({ schema, keyword }) =>
+        typeof schema === "boolean" && !mayBeBoolean.includes(keyword)
+          ? `the schema is ${schema}`
+          : undefined,
+      ),
+  },
+  "client/root-combinator": {
+    severity: "warning",
+    title: "Clients do not take a combination at the root of an input schema",
+    why: "Claude Code drops the tool silently, and Codex drops the properties beside it.",
+    fix: "Write one object with all properties, and say in descriptions which belong together.",
+    bad: `inputSchema: { type: "object", oneOf: [{ required: ["id"] }, { required: ["name"] }] }`,
+    good: `inputSchema: { type: "object", properties: { id: { … }, name: { … } } }`,
+    source: "anthropics/claude-code#95504, openai/codex#42283",
+    find: (view) =>
+      inSchemas(view, ["Claude Code", "Codex"], ({ schema, pointer }, { key }) => {
+        if (pointer !== "" || key !== "inputSchema" || !isJsonObject(schema)) return undefined;
+        const found = ["allOf", "oneOf", "anyOf", "not", "if"].filter((keyword) => keyword in schema);
+        return found.length === 0 ? undefined : `the root has ${found.join(", ")}`;
+      }),
+  },
+  "client/old-dialect": {
+    severity: "warning",
+    title: "Claude refuses an output schema of an older dialect",
+    why: "Every call of the tool fails with an unsupported dialect.",
+    fix: "Write the schema for JSON Schema 2020-12, and leave out $schema or name that dialect.",
+    bad: `outputSchema: { $schema: "http://json-schema.org/draft-07/schema#", type: "object" }`,
+    good: `outputSchema: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" }`,
+    source: "anthropics/claude-code#88882, n8n-io/n8n#36361",
+    find: (view) =>
+      inSchemas(view, ["Claude Code", "Claude Desktop"], ({ schema, pointer }, { key }) => {
+        const dialect = isJsonObject(schema) ? schema["$schema"] : undefined;
+        if (pointer !== "" || key !== "outputSchema" || typeof dialect !== "string") return undefined;
+        return dialect.includes("2020-12") ? undefined : `$schema is ${preview(dialect)}`;
+      }),
+  },
+  "client/array-without-items": {
+    severity: "warning",
+    title: "VS Code refuses an array without items",
+    why: "The tool fails validation and is left out.",
+    fix: 'Say what the array holds: items: { type: "string" }.',
+    bad: `tags: { type: "array" }`,
+    good: `tags: { type: "array", items: { type: "string" } }`,
+    source: "microsoft/vscode#246119",
+    find: (view) =>
+      inSchemas(view, ["VS Code"], ({ schema }, { key }) => {
+        if (key !== "inputSchema" || !isJsonObject(schema) || !typesOf(schema).includes("array"))
+          return undefined;
+        return "items" in schema || "prefixItems" in schema ? undefined : "the array has no items";
+      }),
+  },
+  "client/object-without-properties": {
+    severity: "warning",
+    title: "OpenAI refuses an object schema without properties",
+    why: "The request that carries the tool is refused.",
+    fix: "Write properties: {} for a tool without parameters.",
+    bad: `inputSchema: { type: "object" }`,
+    good: `inputSchema: { type: "object", properties: {} }`,
+    source: "enechange/collmbo#384",
+    find: (view) =>
+      inSchemas(view, ["OpenAI"], ({ schema, pointer }, { key }) =>
+        pointer === "" &&
+        key === "inputSchema" &&
+        isJsonObject(schema) &&
+        schema["type"] === "object" &&
+        !("properties" in schema)
+          ? "the object has no properties"
+          : undefined,
+      ),
+  },
+  "client/openai-strict": {
+    severity: "info",
+    title: "OpenAI's strict mode does not take the schema",
+    why: "Agents that turn strict mode on get an error for the tool, or fall back to arguments that nothing checks.",
+    fix: "Set additionalProperties: false in each object, and list all properties as required; optional ones take null.",
+    bad: `{ type: "object", properties: { q: { type: "string" } } }`,
+    good: `{ type: "object", properties: { q: { type: "string" } }, required: ["q"], additionalProperties: false }`,
+    source: "posit-dev/chatlas#255, vercel/ai#6704, github/github-mcp-server#376",
+    *find(view) {
+      for (const each of toolSchemas(view.surface, "inputSchema")) {
+        const problems = [...subschemas(each.schema)].flatMap(({ schema }) => strictProblem(schema) ?? []);
+        const [first] = problems;
+        if (first === undefined) continue;
+        const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
+        yield {
+          place: { tool: each.tool.name },
+          message: `${first}${more}`,
+          evidence: [each.tool.evidence],
+          clients: ["OpenAI strict mode"],
+        };
+      }
+    },
+  },
+  "client/gemini-object-keywords": {
+    severity: "warning",
+    title: "Gemini refuses properties or required on what is not an object",
+    why: "The request that carries the tool is refused with 400.",
+    fix: 'Add type: "object" where properties or required stand, or take them away.',
+    bad: `{ anyOf: [{ required: ["id"] }], properties: { id: { … } } }`,
+    good: `{ type: "object", properties: { id: { … } }, required: ["id"] }`,
+    source: "anomalyco/opencode#11889",
+    find: (view) =>
+      inSchemas(view, ["Gemini"], ({ schema }, { key }) => {
+        if (key !== "inputSchema" || !isJsonObject(schema) || typesOf(schema).includes("object"))
+          return undefined;
+        const found = ["properties", "required"].filter((keyword) => keyword in schema);
+        return found.length === 0 ? undefined : `${found.join(" and ")} without type: "object"`;
+      }),
+  },
+  "client/gemini-array-items": {
+    severity: "warning",
+    title: "Gemini refuses arrays whose items have several types",
+    why: "The request that carries the tool is refused with 400.",
+    fix: "Give items one type.",
+    bad: `{ type: "array", items: { type: ["string", "number"] } }`,
+    good: `{ type: "array", items: { type: "string" } }`,
+    source: "github/copilot-cli#4623",
+    find: (view) =>
+      inSchemas(view, ["Gemini"], ({ schema, keyword }, { key }) =>
+        key === "inputSchema" && keyword === "items" && typesOf(schema).length > 1
+          ? `items have the types ${typesOf(schema).join(", ")}`
+          : undefined,
+      ),
+  },
+  "client/gemini-refs": {
+    severity: "warning",
+    title: "Gemini does not take $defs and $ref",
+    why: "The parameters behind a reference are lost, or the request is refused.",
+    fix: "Write the schema where it is used.",
+    bad: `properties: { user: { $ref: "#/$defs/User" } }`,
+    good: `properties: { user: { type: "object", properties: { … } } }`,
+    source: "google-gemini/gemini-cli#13326",
+    find: (view) =>
+      inSchemas(view, ["Gemini"], ({ schema }, { key }) =>
+        key === "inputSchema" && isJsonObject(schema) && typeof schema["$ref"] === "string"
+          ? `$ref ${preview(schema["$ref"])}`
+          : undefined,
+      ),
+  },
+  "client/codex-any-of": {
+    severity: "warning",
+    title: "Codex turns a parameter with alternatives into a text",
+    why: "The model sends a text, and the call is refused.",
+    fix: "Give the parameter one type, or split it into two parameters.",
+    bad: `value: { anyOf: [{ type: "number" }, { type: "array", items: { type: "number" } }] }`,
+    good: `values: { type: "array", items: { type: "number" } }`,
+    source: "openai/codex#13768",
+    find: (view) =>
+      inSchemas(view, ["Codex"], ({ schema, keyword }, { key }) => {
+        if (key !== "inputSchema" || keyword !== "properties" || !isJsonObject(schema)) return undefined;
+        const alternatives = schema["anyOf"];
+        if ("type" in schema || !Array.isArray(alternatives)) return undefined;
+        const types = new Set(
+          (alternatives as readonly Json[]).flatMap(typesOf).filter((type) => type !== "null"),
+        );
+        return types.size > 1 ? `anyOf has the types ${[...types].join(", ")}` : undefined;
+      }),
+  },
+} as const satisfies RuleTable;
+
+/** Keywords under which a boolean is usual, and clients take it. */
+const mayBeBoolean = [
+  "additionalProperties",
+  "unevaluatedProperties",
+  "unevaluatedItems",
+  "additionalItems",
+  "",
+];
+
+/** What a rule says of each part of the schemas of all tools; once for each place. */
+function* inSchemas(
+  { surface }: CheckView,
+  clients: readonly string[],
+  say: (part: Subschema, of: ToolSchema) => string | undefined,
+): Iterable<Found> {
+  for (const each of toolSchemas(surface))
+    for (const part of subschemas(each.schema)) {
+      const message = say(part, each);
+      if (message !== undefined)
+        yield { place: placeIn(each, part.pointer), message, evidence: [each.tool.evidence], clients };
+    }
+}
+
+function strictProblem(schema: Json): string | undefined {
+  if (!isJsonObject(schema) || !typesOf(schema).includes("object")) return undefined;
+  if (schema["additionalProperties"] !== false) return "additionalProperties is not false";
+  const required = Array.isArray(schema["required"]) ? (schema["required"] as readonly Json[]) : [];
+  const optional = Object.keys(objectIn(schema, "properties")).find((name) => !required.includes(name));
+  return optional === undefined ? undefined : `${preview(optional)} is not required`;
+}
+
+function preview(value: Json): string {
+  return shortened(JSON.stringify(value), 80);
+}

@@ -1,5 +1,6 @@
-import type { FindingPlace, Severity } from "./finding.ts";
+import type { ValidateSchema } from "../checks/tool-result.ts";
 import type { CheckView } from "./check-view.ts";
+import type { FindingPlace, Severity } from "./finding.ts";
 
 /** One thing that a rule found; its severity, and what to do unless it says, are those of the rule. */
 export interface Found {
@@ -13,6 +14,11 @@ export interface Found {
   readonly clients?: readonly string[];
   /** What to do, where the rule's general advice can be made more exact. */
   readonly fix?: string;
+}
+
+/** The outside world as rules see it. */
+export interface RuleContext {
+  readonly validateSchema: ValidateSchema;
 }
 
 /** A kind of defect of a server: its check and its documentation (docs/reference/findings.md) in one record. */
@@ -29,7 +35,7 @@ export interface Rule {
   readonly good: string;
   /** What the rule rests on: a section of a specification, or a public issue as OWNER/REPOSITORY#NUMBER. */
   readonly source: string;
-  find(view: CheckView): Iterable<Found>;
+  find(view: CheckView, context: RuleContext): Iterable<Found> | AsyncIterable<Found>;
 }
 
 /** Rules by their codes, `GROUP/NAME`. */

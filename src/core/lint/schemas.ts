@@ -1,4 +1,241 @@
+import { isJsonObject, type Json } from "../formats/json.ts";
+import { shortened } from "../text/visible-text.ts";
+import { atPointer, objectIn, placeIn, subschemas, toolSchemas, typesOf } from "./json-schema.ts";
 import type { RuleTable } from "./rule.ts";
 
 /** Rules about input and output schemas. */
-export const schemaRules = {} as const satisfies RuleTable;
+export const schemaRules = {
+  "schema/missing": {
+    severity: "error",
+    title: "A tool has no input schema",
+    why: "Clients refuse the whole list, since the member is required.",
+    fix: `Give it one; for a tool without parameters { "type": "object", "additionalProperties": false }.`,
+    bad: `{ name: "now" }`,
+    good: `{ name: "now", inputSchema: { type: "object", additionalProperties: false } }`,
+    source: "MCP 2025-11-25, tools: inputSchema must be a valid JSON Schema object, not null",
+    *find({ surface }) {
+      for (const { name, definition, evidence } of surface.tools)
+        if (!isJsonObject(definition["inputSchema"])) {
+          const { inputSchema: given } = definition;
+          const message = given === undefined ? "inputSchema is missing" : `inputSchema is ${preview(given)}`;
+          yield { place: { tool: name, pointer: "/inputSchema" }, message, evidence: [evidence] };
+        }
+    },
+  },
+  "schema/not-object": {
+    severity: "error",
+    title: "A schema's type is not object",
+    why: "Arguments are always an object; clients and providers refuse another type.",
+    fix: `Write "type": "object" in the outermost schema.`,
+    bad: `inputSchema: { type: "string" }`,
+    good: `inputSchema: { type: "object", properties: { text: { type: "string" } } }`,
+    source: 'MCP 2025-11-25, schema: Tool.inputSchema.type is "object"',
+    *find({ surface }) {
+      for (const each of toolSchemas(surface)) {
+        // Since 2026-07-28 an output may be of any type.
+        if (each.key === "outputSchema" && surface.protocolVersion >= "2026") continue;
+        if (!isJsonObject(each.schema) || each.schema["type"] === "object") continue;
+        const message = `type is ${preview(each.schema["type"] ?? null)}`;
+        yield { place: placeIn(each, "/type"), message, evidence: [each.tool.evidence] };
+      }
+    },
+  },
+  "schema/invalid": {
+    severity: "error",
+    title: "A schema is not valid JSON Schema",
+    why: "Providers refuse every request that carries the tool, so that no tool of the client works.",
+    fix: "Correct the keyword that the message names (JSON Schema 2020-12).",
+    bad: `{ type: "object", properties: { when: { type: "date" } } }`,
+    good: `{ type: "object", properties: { when: { type: "string", format: "date" } } }`,
+    source: "anthropics/claude-code#586",
+    async *find({ surface }, { validateSchema }) {
+      for (const each of toolSchemas(surface)) {
+        if (!isJsonObject(each.schema) || danglingIn(each.schema).length > 0) continue;
+        const check = await validateSchema(each.schema, {});
+        if (check.status === "unusable")
+          yield { place: placeIn(each, ""), message: check.reason, evidence: [each.tool.evidence] };
+      }
+    },
+  },
+  "schema/dangling-ref": {
+    severity: "error",
+    title: "A $ref points to nothing",
+    why: "The schema cannot be used; clients drop the tool or the whole list.",
+    fix: "Point it to a schema that the same document has, for example under $defs, or write the schema in its place.",
+    bad: `properties: { user: { $ref: "#/$defs/User" } }`,
+    good: `properties: { user: { $ref: "#/$defs/User" } }, $defs: { User: { type: "string" } }`,
+    source: "JSON Schema 2020-12, core 8.2.3",
+    *find({ surface }) {
+      for (const each of toolSchemas(surface))
+        for (const { ref, pointer } of danglingIn(each.schema)) {
+          const message = `${preview(ref)} points to nothing`;
+          yield { place: placeIn(each, pointer), message, evidence: [each.tool.evidence] };
+        }
+    },
+  },
+  "schema/unsatisfiable": {
+    severity: "error",
+    title: "No value can satisfy a schema",
+    why: "Every call is refused, whatever an agent sends.",
+    fix: "Correct the bounds, so that some value fits.",
+    bad: `{ type: "integer", minimum: 10, maximum: 1 }`,
+    good: `{ type: "integer", minimum: 1, maximum: 10 }`,
+    source: "JSON Schema 2020-12, validation 6",
+    *find({ surface }) {
+      for (const each of toolSchemas(surface))
+        for (const { schema, pointer, keyword } of subschemas(each.schema)) {
+          const problem = contradictionIn(schema);
+          // A branch that nothing satisfies may be on purpose.
+          if (problem === undefined || ["anyOf", "oneOf", "not", "if", "then", "else"].includes(keyword))
+            continue;
+          yield { place: placeIn(each, pointer), message: problem, evidence: [each.tool.evidence] };
+        }
+    },
+  },
+  "schema/undeclared-required": {
+    severity: "warning",
+    title: "A required parameter is not declared",
+    why: "An agent must send it, and does not know what it is.",
+    fix: "Declare it in properties, or take it out of required.",
+    bad: `{ properties: { a: { … } }, required: ["a", "b"] }`,
+    good: `{ properties: { a: { … }, b: { … } }, required: ["a", "b"] }`,
+    source: "JSON Schema 2020-12, validation 6.5.3",
+    *find({ surface }) {
+      for (const each of toolSchemas(surface, "inputSchema")) {
+        const properties = objectIn(each.schema, "properties");
+        for (const name of requiredOf(each.schema)) {
+          if (Object.hasOwn(properties, name)) continue;
+          const message = `required names ${preview(name)}, which properties lacks`;
+          yield {
+            place: { ...placeIn(each, "/required"), parameter: name },
+            message,
+            evidence: [each.tool.evidence],
+          };
+        }
+      }
+    },
+  },
+  "schema/example-violates": {
+    severity: "warning",
+    title: "A default or example violates its own schema",
+    why: "Agents copy defaults and examples, and the call is refused.",
+    fix: "Correct the value or the schema.",
+    bad: `{ type: "integer", default: "10" }`,
+    good: `{ type: "integer", default: 10 }`,
+    source: "JSON Schema 2020-12, validation 9.2: default should be valid against the schema",
+    async *find({ surface }, { validateSchema }) {
+      for (const each of toolSchemas(surface, "inputSchema"))
+        for (const { schema, pointer } of subschemas(each.schema)) {
+          if (!isJsonObject(schema) || "$ref" in schema) continue;
+          const { default: preset, examples, enum: _, ...rest } = schema;
+          const values = [
+            ...(preset === undefined ? [] : [["default", preset] as const]),
+            ...(Array.isArray(examples)
+              ? (examples as readonly Json[]).map((value) => ["example", value] as const)
+              : []),
+          ];
+          for (const [what, value] of values) {
+            const check = await validateSchema(
+              { ...rest, ...("enum" in schema ? { enum: schema["enum"] } : {}) } as Json,
+              value,
+            );
+            if (check.status !== "invalid") continue;
+            const why = check.errors[0]?.message ?? "is invalid";
+            const message = `the ${what} ${preview(value)} ${why}`;
+            yield { place: placeIn(each, pointer), message, evidence: [each.tool.evidence] };
+          }
+        }
+    },
+  },
+  "schema/untyped-parameter": {
+    severity: "warning",
+    title: "A parameter has no type",
+    why: "A model guesses what to send; some clients send everything as text.",
+    fix: "Give it a type, an enum or a const.",
+    bad: `properties: { limit: { description: "Most results" } }`,
+    good: `properties: { limit: { type: "integer", description: "Most results" } }`,
+    source: "openai/codex#2204",
+    *find({ surface }) {
+      for (const each of toolSchemas(surface, "inputSchema"))
+        for (const [name, schema] of Object.entries(objectIn(each.schema, "properties"))) {
+          const says = ["type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "not", "if"];
+          if (!isJsonObject(schema) || says.some((key) => key in schema)) continue;
+          yield {
+            place: placeIn(each, `/properties/${name}`),
+            message: "it says neither type nor enum nor const",
+            evidence: [each.tool.evidence],
+          };
+        }
+    },
+  },
+} as const satisfies RuleTable;
+
+interface Dangling {
+  readonly ref: string;
+  readonly pointer: string;
+}
+
+/** References inside the document that lead nowhere; those to `$id`, `$anchor` and other documents are left to the validator. */
+function danglingIn(schema: Json): readonly Dangling[] {
+  return [...subschemas(schema)].flatMap(({ schema: inner, pointer }) => {
+    const ref = isJsonObject(inner) ? inner["$ref"] : undefined;
+    if (typeof ref !== "string" || !/^#(?:\/|$)/.test(ref)) return [];
+    const target = decoded(ref.slice(1));
+    return target !== undefined && atPointer(schema, target) !== undefined
+      ? []
+      : [{ ref, pointer: `${pointer}/$ref` }];
+  });
+}
+
+/** A fragment of a URI as a JSON Pointer; undefined for one with a wrong percent sign. */
+function decoded(fragment: string): string | undefined {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return undefined;
+  }
+}
+
+const bounds = [
+  ["minimum", "maximum"],
+  ["minLength", "maxLength"],
+  ["minItems", "maxItems"],
+  ["minProperties", "maxProperties"],
+  ["minContains", "maxContains"],
+] as const;
+
+/** Why no value satisfies a schema by itself; undefined: one may. */
+function contradictionIn(schema: Json): string | undefined {
+  if (!isJsonObject(schema)) return undefined;
+  for (const [low, high] of bounds) {
+    const [least, most] = [schema[low], schema[high]];
+    if (typeof least === "number" && typeof most === "number" && least > most)
+      return `${low} ${least} is greater than ${high} ${most}`;
+  }
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema;
+  const above = typeof exclusiveMinimum === "number" ? exclusiveMinimum : undefined;
+  const below = typeof exclusiveMaximum === "number" ? exclusiveMaximum : undefined;
+  if (above !== undefined && (below ?? Infinity) <= above) return `nothing is between ${above} and ${below}`;
+  if (above !== undefined && typeof maximum === "number" && maximum <= above)
+    return `nothing is above ${above} and at most ${maximum}`;
+  if (below !== undefined && typeof minimum === "number" && minimum >= below)
+    return `nothing is at least ${minimum} and below ${below}`;
+  if (Array.isArray(schema["enum"]) && schema["enum"].length === 0) return "enum is empty";
+  if (schema["additionalProperties"] !== false || isJsonObject(schema["patternProperties"])) return undefined;
+  const properties = objectIn(schema, "properties");
+  const impossible = requiredOf(schema).find((name) => !Object.hasOwn(properties, name));
+  return impossible === undefined || !typesOf(schema).includes("object")
+    ? undefined
+    : `required names ${preview(impossible)}, which additionalProperties: false forbids`;
+}
+
+function requiredOf(schema: Json): readonly string[] {
+  const required = isJsonObject(schema) ? schema["required"] : undefined;
+  return Array.isArray(required)
+    ? (required as readonly Json[]).filter((name) => typeof name === "string")
+    : [];
+}
+
+function preview(value: Json): string {
+  return shortened(JSON.stringify(value), 80);
+}

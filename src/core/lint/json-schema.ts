@@ -1,0 +1,108 @@
+import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
+import type { Listed, Surface } from "./check-view.ts";
+import type { FindingPlace } from "./finding.ts";
+
+/** A schema inside another one. */
+export interface Subschema {
+  readonly schema: Json;
+  /** JSON Pointer (RFC 6901) from the outermost schema; empty for that one. */
+  readonly pointer: string;
+  /** The keyword that it stands under, such as `properties` or `items`; empty for the outermost. */
+  readonly keyword: string;
+}
+
+/** Keywords of JSON Schema 2020-12 and draft-07 whose value is a schema, a list of schemas, or an object of schemas. */
+const single = [
+  "items",
+  "additionalProperties",
+  "unevaluatedProperties",
+  "unevaluatedItems",
+  "additionalItems",
+  "contains",
+  "propertyNames",
+  "not",
+  "if",
+  "then",
+  "else",
+];
+const lists = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
+const tables = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+
+/** Levels of a schema that are looked at: deeper ones are found by the validator. */
+const deepest = 64;
+
+/** A schema and everything in it that is a schema, outermost first. */
+export function* subschemas(schema: Json, pointer = "", keyword = "", depth = 0): Iterable<Subschema> {
+  yield { schema, pointer, keyword };
+  if (!isJsonObject(schema) || depth > deepest) return;
+  for (const [key, value] of Object.entries(schema)) {
+    const inner = `${pointer}/${pointerKey(key)}`;
+    if (single.includes(key) && !Array.isArray(value)) yield* subschemas(value, inner, key, depth + 1);
+    else if (lists.includes(key) && Array.isArray(value))
+      for (const [index, item] of value.entries())
+        yield* subschemas(item, `${inner}/${index}`, key, depth + 1);
+    else if (tables.includes(key) && isJsonObject(value))
+      for (const [name, item] of Object.entries(value))
+        yield* subschemas(item, `${inner}/${pointerKey(name)}`, key, depth + 1);
+  }
+}
+
+/** A key as a part of a JSON Pointer (RFC 6901). */
+export function pointerKey(key: string): string {
+  return key.replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+/** The value at a JSON Pointer in a document; undefined when there is none. */
+export function atPointer(document: Json, pointer: string): Json | undefined {
+  let value: Json | undefined = document;
+  for (const part of pointer.split("/").slice(1)) {
+    const key = part.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (Array.isArray(value)) value = (value as readonly Json[])[Number(key)];
+    else value = isJsonObject(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+  }
+  return value;
+}
+
+/** The types that a schema names. */
+export function typesOf(schema: Json): readonly string[] {
+  if (!isJsonObject(schema)) return [];
+  const { type } = schema;
+  return (Array.isArray(type) ? (type as readonly Json[]) : [type]).filter(
+    (each) => typeof each === "string",
+  );
+}
+
+/** A schema of a tool. */
+export interface ToolSchema {
+  readonly tool: Listed;
+  readonly key: "inputSchema" | "outputSchema";
+  readonly schema: Json;
+}
+
+/** The schemas of all tools. */
+export function* toolSchemas(
+  { tools }: Surface,
+  ...keys: readonly ToolSchema["key"][]
+): Iterable<ToolSchema> {
+  for (const tool of tools)
+    for (const key of keys.length === 0 ? (["inputSchema", "outputSchema"] as const) : keys) {
+      const schema = tool.definition[key];
+      if (schema !== undefined) yield { tool, key, schema };
+    }
+}
+
+/** The place of a part of a tool's schema: with the parameter that it belongs to. */
+export function placeIn({ tool, key }: ToolSchema, pointer: string): FindingPlace {
+  const [, parameter] = key === "inputSchema" ? (/^\/properties\/([^/]*)/.exec(pointer) ?? []) : [];
+  return {
+    tool: tool.name,
+    ...(parameter === undefined ? {} : { parameter: parameter.replaceAll("~1", "/").replaceAll("~0", "~") }),
+    pointer: `/${key}${pointer}`,
+  };
+}
+
+/** An object member that is a schema's object. */
+export function objectIn(schema: Json, key: string): JsonObject {
+  const value = isJsonObject(schema) ? schema[key] : undefined;
+  return isJsonObject(value) ? value : {};
+}
