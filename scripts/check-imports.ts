@@ -35,7 +35,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   ],
   "evaluate.ts": ["core", "load", "run"],
   "index.ts": ["core", "load", "evaluate.ts"],
-  cli: ["check", "core", "load", "extensions", "files", "process", "store", "reporters", "run"],
+  cli: ["core", "load", "extensions", "files", "process", "store", "reporters", "run"],
 };
 
 /**

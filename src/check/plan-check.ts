@@ -3,6 +3,7 @@ import { readSurface, type Surface } from "../core/lint/check-view.ts";
 import { asObject, type JsonObject } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
+import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { generateCalls } from "./generate-calls.ts";
 import { probeServer } from "./probe.ts";
 
@@ -18,6 +19,7 @@ export interface CheckOptions {
   /** How long a request may take, in milliseconds. */
   readonly callMs: number;
   readonly signal: AbortSignal;
+  readonly validateSchema: ValidateSchema;
 }
 
 /**
@@ -57,28 +59,26 @@ export async function discover(
   return readSurface(buildTrajectory(trial, task, events).exchanges);
 }
 
-function tasksOf(
-  server: string,
-  surface: Surface,
-  { calls, disable, snapshots }: CheckOptions,
-): readonly Task[] {
-  const called = surface.tools.filter(
-    ({ definition }) => calls === "all" || (calls === "safe" && isReadOnly(definition)),
-  );
-  const notCalled = surface.tools
-    .filter((tool) => !called.includes(tool))
-    .map(({ name }) => ({
-      tool: name,
-      reason: calls === "none" ? "calls are off (--calls none)" : "it is not annotated readOnlyHint: true",
-    }));
-  const planned = called.flatMap(({ name, definition }) =>
-    generateCalls(name, definition["inputSchema"] ?? {}),
-  );
+async function tasksOf(server: string, surface: Surface, options: CheckOptions): Promise<readonly Task[]> {
+  const { calls: policy, disable, snapshots, validateSchema } = options;
+  const planned: PlannedCall[] = [];
+  const notCalled: { tool: string; reason: string }[] = [];
+  const leaveOut = (tool: string, reason: string): void => void notCalled.push({ tool, reason });
+  for (const { name, definition } of surface.tools) {
+    if (policy === "none") leaveOut(name, "calls are off (--calls none)");
+    else if (policy === "safe" && !isReadOnly(definition))
+      leaveOut(name, "it is not annotated readOnlyHint: true");
+    else {
+      const { calls, hasValid } = await generateCalls(name, definition["inputSchema"] ?? {}, validateSchema);
+      planned.push(...calls);
+      if (!hasValid) leaveOut(name, "no valid arguments could be made from its input schema");
+    }
+  }
   const snapshot = snapshots?.[server];
   const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
     handshake: {},
     definitions: { notCalled },
-    calls: planned.length === 0 ? undefined : { calls: planned satisfies readonly PlannedCall[] },
+    calls: planned.length === 0 ? undefined : { calls: planned },
     requests: {},
     stability: { listing: listingOf(surface), ...(snapshot === undefined ? {} : { snapshot }) },
     shutdown: {},

@@ -1,8 +1,7 @@
 import type { Command } from "commander";
-import { planCheck } from "../../check/plan-check.ts";
 import { exitCode } from "../../core/report/trial-result.ts";
 import { loadTarget } from "../../load/target.ts";
-import { run } from "../../run/run.ts";
+import { checkServers } from "../../run/check-servers.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
 import { openReporters } from "../open-reporters.ts";
 import { abortOnInterrupt, workingFolder, writeNotes, writeReportFailures } from "../terminal.ts";
@@ -16,9 +15,7 @@ interface CheckFlags {
 }
 
 /** How long a request may take, in milliseconds. */
-const callMs = 10_000;
-/** Trials at once. */
-const concurrency = 2;
+const callMs = 5000;
 
 /** `mcpvals check`: reports what is wrong with servers. */
 export function define(command: Command, setExitCode: SetExitCode): void {
@@ -42,13 +39,15 @@ async function execute(target: readonly string[], flags: CheckFlags, isCommand: 
   const { signal } = interrupt;
   const loaded = await loadTarget({ target, isCommand, cwd, env: {}, signal });
   writeNotes(loaded);
-  const { servers, limits } = loaded.eval;
-  const tasks = await planCheck(servers, { calls, disable, callMs, signal });
-  const spec = { ...loaded.eval, tasks, agents: [], concurrency, limits: { ...limits, callMs } };
-  const outcome = await run(
-    { ...loaded, eval: spec },
-    { cwd, reporters: openReporters(reporter), signal, ...(output === undefined ? {} : { output }) },
-  );
+  const outcome = await checkServers(loaded, {
+    calls,
+    disable,
+    callMs,
+    cwd,
+    signal,
+    reporters: openReporters(reporter),
+    ...(output === undefined ? {} : { output }),
+  });
   writeReportFailures(outcome.failures);
   return exitCode(outcome.result.verdict);
 }

@@ -1,23 +1,180 @@
-import { resultText } from "../checks/tool-result.ts";
-import { resultOf } from "./check-view.ts";
-import type { RuleTable } from "./rule.ts";
+import { equalJson } from "../checks/json-difference.ts";
+import { contentProblem, outputProblem, resultText, structuredContent } from "../checks/tool-result.ts";
+import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
+import type { PlannedCall } from "../formats/model.ts";
+import { shortened } from "../text/visible-text.ts";
+import { eventsOf } from "../trace/events.ts";
+import type { Exchange } from "../trace/trajectory.ts";
+import { type CheckView, errorOf, exchangesOf, type ProbeView, resultOf } from "./check-view.ts";
+import { estimateTokens } from "./definitions.ts";
+import type { Found, RuleTable } from "./rule.ts";
 
 /** Rules about calls of tools with generated arguments. */
 export const callRules = {
-  "call/no-answer": {
+  "call/crash": {
     severity: "error",
-    title: "A call got no answer",
-    why: "An agent waits until its own time limit, and then does not know whether the tool did its work.",
-    fix: "Answer every call; one that fails with isError: true and a text that says why.",
-    bad: `→ tools/call search { "query": "" }   (nothing)`,
-    good: `→ tools/call search { "query": "" }   ← { "isError": true, "content": [{ "type": "text", "text": "query is empty" }] }`,
-    source: "JSON-RPC 2.0, 5",
-    *find({ probes }) {
-      for (const { call, exchanges } of probes) {
-        const exchange = exchanges.find(({ request }) => request.message["method"] === "tools/call");
-        if (call === undefined || exchange === undefined || exchange.answer !== undefined) continue;
-        const message = `no answer to ${JSON.stringify(call.args)} (${call.why})`;
-        yield { place: { tool: call.tool }, message, evidence: [exchange.request.seq] };
+    title: "A call ends the server",
+    why: "Every other request of the session is lost, and the client has to start the server again.",
+    fix: "Catch errors in the tool, and answer with isError: true.",
+    bad: `→ tools/call parse { "text": "" }   (the process exits with code 1)`,
+    good: `→ tools/call parse { "text": "" }   ← { "isError": true, "content": [{ "type": "text", "text": "text is empty" }] }`,
+    source: "MCP 2025-11-25, tools: error handling",
+    *find(view) {
+      for (const { call, exchange, probe } of callsOf(view)) {
+        if (exchange.answer !== undefined) continue;
+        const [exited] = eventsOf(probe.events, "server.exited");
+        const { outcome } = eventsOf(probe.events, "probe.finished")[0] ?? {};
+        if (exited === undefined && outcome !== "lost") continue;
+        const how =
+          exited === undefined ? "the connection ended" : `exit code ${exited.exitCode ?? exited.signal}`;
+        const evidence = [exchange.request.seq, exited?.seq ?? probe.finished];
+        yield { place: { tool: call.tool }, message: `${how} after ${argumentsText(call)}`, evidence };
+      }
+    },
+  },
+  "call/hang": {
+    severity: "error",
+    title: "A call blocks the server",
+    why: "An agent waits until its own time limit, and the server answers nothing else meanwhile.",
+    fix: "Do long work asynchronously, and answer every call.",
+    bad: `→ tools/call wait { }   (no answer, and a ping is not answered either)`,
+    good: `→ tools/call wait { }   ← { "isError": true, "content": [{ "type": "text", "text": "timed out" }] }`,
+    source: "JSON-RPC 2.0, 5: the server must reply",
+    *find(view) {
+      for (const each of unansweredCalls(view))
+        if (!answersPing(each.probe)) yield noAnswer(each, "and the server answers no ping meanwhile");
+    },
+  },
+  "call/slow": {
+    severity: "warning",
+    title: "A call takes long",
+    why: "Clients end calls after a time limit of their own, and agents wait.",
+    fix: "Answer sooner, or report progress and make the time an argument with a small default.",
+    bad: `→ tools/call index { }   (answered after a minute)`,
+    good: `→ tools/call index { "wait": false }   ← "started; call index_status for the state"`,
+    source: "MCP 2025-11-25, lifecycle: timeouts",
+    *find(view) {
+      for (const each of unansweredCalls(view))
+        if (answersPing(each.probe)) yield noAnswer(each, "the server goes on");
+    },
+  },
+  "call/valid-refused": {
+    severity: "error",
+    title: "Arguments that fit the input schema are refused with a protocol error",
+    why: "Many clients do not show protocol errors to the model, so that it cannot correct itself.",
+    fix: "Accept what the schema allows, or say what is wrong in a result with isError: true.",
+    bad: `→ { "city": "text" }   ← { "error": { "code": -32602, "message": "unknown city" } }`,
+    good: `→ { "city": "text" }   ← { "result": { "isError": true, "content": [{ "type": "text", "text": "unknown city: text" }] } }`,
+    source: "MCP 2025-11-25, tools: tool execution errors go in the result",
+    *find(view) {
+      for (const { call, exchange } of callsOf(view)) {
+        const error = errorOf(exchange);
+        if (call.expects !== "result" || error === undefined) continue;
+        const told = `${String(error["code"])} ${JSON.stringify(shortened(String(error["message"]), 100))}`;
+        yield {
+          place: { tool: call.tool },
+          message: `${argumentsText(call)} fit the schema and got the error ${told}`,
+          evidence: evidenceOf(exchange),
+        };
+      }
+    },
+  },
+  "call/invalid-accepted": {
+    severity: "warning",
+    title: "Arguments that violate the input schema are accepted",
+    why: "A mistake of an agent goes unnoticed, and the tool works with something else than was meant.",
+    fix: "Validate arguments against inputSchema before the tool runs.",
+    bad: `→ { "count": { "a": 1 } }   ← { "content": [{ "type": "text", "text": "done" }] }`,
+    good: `→ { "count": { "a": 1 } }   ← { "isError": true, "content": [{ "type": "text", "text": "count must be a number" }] }`,
+    source: "MCP 2025-11-25, tools: servers must validate all tool inputs",
+    *find(view) {
+      for (const [tool, calls] of Map.groupBy(callsOf(view), ({ call }) => call.tool)) {
+        const accepted = calls.filter(({ call, exchange }) => {
+          const result = resultOf(exchange);
+          return call.expects === "refusal" && result !== undefined && result["isError"] !== true;
+        });
+        const [first] = accepted;
+        if (first === undefined) continue;
+        const why = accepted.map(({ call }) => call.why).join(", ");
+        yield {
+          place: { tool },
+          message: `${accepted.length} of ${calls.filter(({ call }) => call.expects === "refusal").length} were accepted: ${why}`,
+          evidence: evidenceOf(first.exchange),
+        };
+      }
+    },
+  },
+  "call/invalid-result": {
+    severity: "error",
+    title: "A result is not a valid CallToolResult",
+    why: "Clients drop the answer, or show an error in its place.",
+    fix: "Give content as a list of blocks, each with its type and the members of that type.",
+    bad: `{ "result": { "content": "42" } }`,
+    good: `{ "result": { "content": [{ "type": "text", "text": "42" }] } }`,
+    source: "MCP 2025-11-25, schema: CallToolResult",
+    *find(view) {
+      for (const { call, exchange } of callsOf(view)) {
+        const { answer } = exchange;
+        if (answer === undefined) continue;
+        const result = resultOf(exchange);
+        const problem =
+          answer.malformed ??
+          (result === undefined
+            ? errorOf(exchange) === undefined
+              ? "it has neither a result nor an error"
+              : undefined
+            : (contentProblem(result) ??
+              (result["content"] === undefined && result["structuredContent"] === undefined
+                ? "it has no content"
+                : undefined)));
+        if (problem !== undefined)
+          yield { place: { tool: call.tool }, message: problem, evidence: evidenceOf(exchange) };
+      }
+    },
+  },
+  "call/output-schema": {
+    severity: "error",
+    title: "A result violates the tool's output schema",
+    why: "Clients that validate results refuse the answer.",
+    fix: "Give structuredContent that fits outputSchema, or correct the schema.",
+    bad: `outputSchema: { required: ["sum"] }   ← { "structuredContent": { "total": 3 } }`,
+    good: `outputSchema: { required: ["sum"] }   ← { "structuredContent": { "sum": 3 } }`,
+    source: "MCP 2025-11-25, tools: servers must provide structured results that conform to outputSchema",
+    async *find(view, { validateSchema }) {
+      for (const { call, exchange } of callsOf(view)) {
+        const result = resultOf(exchange);
+        const tool = view.surface.tools.find(({ name }) => name === call.tool);
+        const schema = tool?.definition["outputSchema"];
+        if (result === undefined || result["isError"] === true || !isJsonObject(schema)) continue;
+        const problem = await outputProblem(schema, result, validateSchema);
+        // A schema that cannot be used has a finding of its own.
+        if (problem === undefined || problem.startsWith("has an outputSchema that cannot be used")) continue;
+        yield {
+          place: { tool: call.tool, pointer: "/outputSchema" },
+          message: `the result ${problem}`,
+          evidence: evidenceOf(exchange),
+        };
+      }
+    },
+  },
+  "call/text-differs": {
+    severity: "warning",
+    title: "Text and structured content say different things",
+    why: "Clients that know only one of the two give the model something else.",
+    fix: "Give the structured content as JSON in a text block too.",
+    bad: `{ "structuredContent": { "sum": 3 }, "content": [{ "type": "text", "text": "{\\"sum\\": 4}" }] }`,
+    good: `{ "structuredContent": { "sum": 3 }, "content": [{ "type": "text", "text": "{\\"sum\\": 3}" }] }`,
+    source: "MCP 2025-11-25, tools: structured content should also be serialized in a text block",
+    *find(view) {
+      for (const { call, exchange } of callsOf(view)) {
+        const result = resultOf(exchange);
+        const structured = result === undefined ? undefined : structuredContent(result);
+        if (result === undefined || structured === undefined) continue;
+        const texts = asList(result["content"]).map((block) => asObject(block)["text"]);
+        const parsed = texts.flatMap((text) => (typeof text === "string" ? parseObject(text) : []));
+        if (parsed.length === 0 || parsed.some((value) => equalJson(value, structured))) continue;
+        const message = "the JSON in the text is not the structured content";
+        yield { place: { tool: call.tool }, message, evidence: evidenceOf(exchange) };
       }
     },
   },
@@ -29,17 +186,52 @@ export const callRules = {
     bad: `{ "content": [{ "type": "text", "text": "Error: file not found" }] }`,
     good: `{ "isError": true, "content": [{ "type": "text", "text": "file not found" }] }`,
     source: "MCP 2025-11-25, tools: error handling",
-    *find({ probes }) {
-      for (const { call, exchanges } of probes) {
-        for (const exchange of exchanges) {
-          const result = resultOf(exchange);
-          if (call === undefined || result === undefined || result["isError"] === true) continue;
-          const text = resultText(result);
-          if (!/^\s*(?:error|exception|traceback)\b/i.test(text)) continue;
-          const message = `the text begins with ${JSON.stringify(text.trim().slice(0, 60))}, and isError is not true`;
-          const evidence = [exchange.request.seq, exchange.answer?.seq ?? exchange.request.seq];
-          yield { place: { tool: call.tool }, message, evidence };
-        }
+    *find(view) {
+      for (const { call, exchange } of callsOf(view)) {
+        const result = resultOf(exchange);
+        if (result === undefined || result["isError"] === true) continue;
+        const text = resultText(result).trim();
+        if (!failure.test(text)) continue;
+        yield {
+          place: { tool: call.tool },
+          message: `the text begins with ${JSON.stringify(shortened(text, 60))}, and isError is not true`,
+          evidence: evidenceOf(exchange),
+        };
+      }
+    },
+  },
+  "call/error-without-words": {
+    severity: "warning",
+    title: "A failed call does not say why",
+    why: "A model cannot correct its arguments.",
+    fix: "Say in a text block what was wrong and what to do.",
+    bad: `{ "isError": true, "content": [] }`,
+    good: `{ "isError": true, "content": [{ "type": "text", "text": "path does not exist: notes.txt" }] }`,
+    source: "MCP 2025-11-25, tools: tool execution errors contain actionable feedback",
+    *find(view) {
+      for (const { call, exchange } of callsOf(view)) {
+        const result = resultOf(exchange);
+        if (result?.["isError"] !== true || resultText(result).trim().length > 3) continue;
+        const message = `isError is true and the text is ${JSON.stringify(resultText(result).trim())}`;
+        yield { place: { tool: call.tool }, message, evidence: evidenceOf(exchange) };
+      }
+    },
+  },
+  "call/large-result": {
+    severity: "warning",
+    title: "A result is too large for agents",
+    why: "Claude Code cuts results off at 25,000 tokens, and other clients lose the beginning of the conversation.",
+    fix: "Give a part at a time: a limit with a default, a cursor, or a resource link.",
+    bad: `→ tools/call list_logs { }   ← 4 MB of text`,
+    good: `→ tools/call list_logs { "limit": 50 }   ← 50 lines, and "next": "…"`,
+    source: "anthropics/claude-code: MAX_MCP_OUTPUT_TOKENS",
+    *find(view) {
+      for (const { call, exchange } of callsOf(view)) {
+        const result = resultOf(exchange);
+        const tokens = result === undefined ? 0 : estimateTokens(resultText(result));
+        if (tokens <= mostResultTokens) continue;
+        const message = `about ${tokens.toLocaleString("en")} tokens (estimate) for ${argumentsText(call)}`;
+        yield { place: { tool: call.tool }, message, evidence: evidenceOf(exchange) };
       }
     },
   },
@@ -57,3 +249,62 @@ export const callRules = {
     },
   },
 } as const satisfies RuleTable;
+
+/** Claude Code's limit of a result, in tokens. */
+const mostResultTokens = 25_000;
+
+/** How texts of failures begin. */
+const failure = /^(?:error|exception|traceback|fatal|failed)\b|^\w+(?:error|exception)\b\s*[:(]/i;
+
+interface CallView {
+  readonly call: PlannedCall;
+  readonly exchange: Exchange;
+  readonly probe: ProbeView;
+}
+
+/** The planned calls that were made. */
+function callsOf({ probes }: CheckView): readonly CallView[] {
+  return probes.flatMap((probe) => {
+    const [exchange] = exchangesOf(probe.exchanges, "tools/call");
+    return probe.call === undefined || exchange === undefined ? [] : [{ call: probe.call, exchange, probe }];
+  });
+}
+
+/** Calls that were given up, since the server did not answer in time. */
+function unansweredCalls(view: CheckView): readonly CallView[] {
+  return callsOf(view).filter(
+    ({ exchange, probe }) => exchange.answer === undefined && exchangesOf(probe.exchanges, "ping").length > 0,
+  );
+}
+
+function answersPing({ exchanges }: ProbeView): boolean {
+  return exchangesOf(exchanges, "ping").some(({ answer }) => answer !== undefined);
+}
+
+function noAnswer({ call, exchange, probe }: CallView, also: string): Found {
+  const [ping] = exchangesOf(probe.exchanges, "ping");
+  const waited = ping === undefined ? 0 : (ping.request.at - exchange.request.at) / 1000;
+  return {
+    place: { tool: call.tool },
+    message: `no answer to ${argumentsText(call)} within ${Math.round(waited)} s; ${also}`,
+    evidence: [exchange.request.seq, ...(ping === undefined ? [] : [ping.request.seq])],
+  };
+}
+
+function evidenceOf({ request, answer }: Exchange): readonly number[] {
+  return answer === undefined ? [request.seq] : [request.seq, answer.seq];
+}
+
+function argumentsText({ args, why }: PlannedCall): string {
+  return `${shortened(JSON.stringify(args), 100)} (${why})`;
+}
+
+function parseObject(text: string): readonly JsonObject[] {
+  if (!text.trimStart().startsWith("{")) return [];
+  try {
+    const value = JSON.parse(text) as Json;
+    return isJsonObject(value) ? [value] : [];
+  } catch {
+    return [];
+  }
+}
