@@ -1,5 +1,5 @@
 import type { CheckKind, CheckSpec, PlannedCall, ServerSpec, Task } from "../core/formats/model.ts";
-import { readSurface, type Surface } from "../core/lint/check-view.ts";
+import { listingOf, readSurface, type Surface } from "../core/lint/check-view.ts";
 import { asObject, type JsonObject } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
@@ -86,18 +86,6 @@ async function tasksOf(server: string, surface: Surface, options: CheckOptions):
   return Object.entries(ofKind).flatMap(([kind, spec]) =>
     spec === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, ...spec })],
   );
-}
-
-/** What a server lists, without what changes from session to session. */
-export function listingOf({ tools, resources, resourceTemplates, prompts }: Surface): JsonObject {
-  const definitionsOf = (items: Surface["tools"]): readonly JsonObject[] =>
-    items.map(({ definition }) => definition);
-  return {
-    tools: definitionsOf(tools),
-    resources: definitionsOf(resources),
-    resourceTemplates: definitionsOf(resourceTemplates),
-    prompts: definitionsOf(prompts),
-  };
 }
 
 function isReadOnly(definition: JsonObject): boolean {

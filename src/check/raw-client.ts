@@ -74,9 +74,9 @@ export class RawClient {
 
   /**
    * Begins a session: `initialize` with a version, or where the server wants the modern era `server/discover`. Gives the answer that
-   * decides; after a result the client is ready.
+   * decides; after a result the client is ready. `exactly`: the modern era is not tried where another version is refused.
    */
-  async connect(version: string = legacyVersion): Promise<Answer> {
+  async connect(version: string = legacyVersion, { exactly = false } = {}): Promise<Answer> {
     const clientInfo = { name: "mcpvals", version: this.#options.version };
     if (version === modernVersion) {
       this.#meta = {
@@ -88,7 +88,7 @@ export class RawClient {
     }
     const params = { protocolVersion: version, capabilities: {}, clientInfo };
     const answer = await this.request("initialize", params);
-    if (answer.kind === "error" && wantsModern(answer.error)) return this.connect(modernVersion);
+    if (!exactly && answer.kind === "error" && wantsModern(answer.error)) return this.connect(modernVersion);
     if (answer.kind === "result") await this.notify("notifications/initialized");
     return answer;
   }

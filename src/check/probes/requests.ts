@@ -1,9 +1,53 @@
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import type { Prober } from "../prober.ts";
+import type { RawClient } from "../raw-client.ts";
 
-/** Sends requests that every server has to withstand. */
+type Probe = (client: RawClient) => Promise<unknown>;
+
+/** Lists that a server may or may not declare. */
+const lists = ["tools/list", "resources/list", "prompts/list"];
+/** Requests that are sent before the first of them is answered. */
+const concurrent = 10;
+
+/** What is tried, in this order; after each a ping shows whether the server goes on. */
+const probes: Readonly<Record<string, Probe>> = {
+  ping: (client) => client.request("ping"),
+  lists: async (client) => {
+    for (const method of lists) await client.request(method);
+  },
+  "unknown-method": (client) => client.request("mcpvals/no-such-method"),
+  "unknown-tool": (client) => client.request("tools/call", { name: "mcpvals-no-such-tool", arguments: {} }),
+  "missing-params": (client) => client.request("tools/call", {}),
+  "unknown-notification": (client) => client.notify("notifications/mcpvals-no-such-notification"),
+  cancellation: (client) =>
+    client.notify("notifications/cancelled", { requestId: 987_654, reason: "no such request" }),
+  concurrent: async (client) => {
+    const started = await Promise.all(Array.from({ length: concurrent }, () => client.start("ping")));
+    await Promise.all(started.map(({ answer }) => answer));
+  },
+  "malformed-json": (client) => client.send(malformed('{"jsonrpc":"2.0","id":1,"method":')),
+  "not-json-rpc": (client) => client.send(malformed('{"hello":"world"}')),
+};
+
+/** Sends requests that every server has to withstand; after a loss the server is started again. */
 export async function probeRequests(prober: Prober): Promise<void> {
-  const session = await prober.probe("handshake", () => prober.connect());
-  if (session === undefined) return;
-  const { client } = session;
-  await prober.probe("unknown-method", () => client.request("mcpvals/no-such-method"));
+  let session = await prober.probe("handshake", () => prober.connect());
+  for (const [name, probe] of Object.entries(probes)) {
+    if (session === undefined) return;
+    const { client, host } = session;
+    const survived = await prober.probe(name, async () => {
+      await probe(client);
+      if (name === "ping") return true;
+      const { kind } = await client.request("ping");
+      return kind === "result" || kind === "error";
+    });
+    if (survived === true && !host.lost.aborted) continue;
+    await host.stop();
+    session = await prober.probe("handshake", () => prober.connect());
+  }
+}
+
+/** A text that is no message; it is recorded as the notification of what it stands for. */
+function malformed(text: string): { readonly message: JSONRPCMessage; readonly text: string } {
+  return { message: { jsonrpc: "2.0", method: "mcpvals/malformed" }, text };
 }

@@ -24,9 +24,9 @@ const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
   handshake: [protocolRules],
   requests: [protocolRules],
   shutdown: [protocolRules],
-  definitions: [definitionRules, schemaRules, clientRules, callRules],
-  calls: [callRules],
-  stability: [stabilityRules],
+  definitions: [protocolRules, definitionRules, schemaRules, clientRules, callRules],
+  calls: [protocolRules, callRules],
+  stability: [protocolRules, stabilityRules],
 };
 
 /** What the rules find in a trial of a check, without those that are disabled; errors first. */

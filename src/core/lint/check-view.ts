@@ -125,6 +125,18 @@ export function readSurface(exchanges: readonly Exchange[]): Surface {
   };
 }
 
+/** What a server lists, without what changes from session to session. */
+export function listingOf({ tools, resources, resourceTemplates, prompts }: Surface): JsonObject {
+  const definitionsOf = (items: Surface["tools"]): readonly JsonObject[] =>
+    items.map(({ definition }) => definition);
+  return {
+    tools: definitionsOf(tools),
+    resources: definitionsOf(resources),
+    resourceTemplates: definitionsOf(resourceTemplates),
+    prompts: definitionsOf(prompts),
+  };
+}
+
 function listed(exchanges: readonly Exchange[], method: string, key: string, id: string): Listed[] {
   const pages = exchangesOf(exchanges, method);
   const second = pages.findIndex(({ params }, index) => index > 0 && params["cursor"] === undefined);

@@ -1,32 +1,412 @@
-import { errorOf, resultOf } from "./check-view.ts";
+import { asObject, isJsonObject } from "../formats/json.ts";
+import { shortened } from "../text/visible-text.ts";
+import { eventsOf } from "../trace/events.ts";
+import type { Exchange } from "../trace/trajectory.ts";
+import { type CheckView, errorOf, exchangesOf, type ProbeView, resultOf } from "./check-view.ts";
 import type { RuleTable } from "./rule.ts";
 
-/** Rules about the protocol: handshake, requests, shutdown. */
+/** Rules about the protocol: handshake, requests, lists, shutdown. */
 export const protocolRules = {
+  "protocol/no-session": {
+    severity: "error",
+    title: "No session can be opened",
+    why: "No client can use the server.",
+    fix: "Answer initialize with protocolVersion, capabilities and serverInfo, and go on running.",
+    bad: `→ initialize   (the process exits with code 1)`,
+    good: `→ initialize   ← { "result": { "protocolVersion": "2025-11-25", "capabilities": { … }, "serverInfo": { … } } }`,
+    source: "MCP 2025-11-25, lifecycle: initialization",
+    *find({ probes }) {
+      for (const probe of probes) {
+        const [exchange] = handshakesOf(probe);
+        if (exchange === undefined || resultOf(exchange) !== undefined) continue;
+        // Whether an error is right depends on the version that was asked for.
+        if (probe.probe === "initialize" && errorOf(exchange) !== undefined) continue;
+        const method = String(exchange.request.message["method"]);
+        yield {
+          message: `${method} got ${answerText(exchange, probe)}`,
+          evidence: evidenceOf(exchange, probe),
+        };
+      }
+    },
+  },
+  "protocol/version": {
+    severity: "error",
+    title: "The handshake ends with a version that nobody asked for",
+    why: "Clients close the connection when they do not know the version.",
+    fix: "Answer with the version that was asked for when the server supports it, else with the newest that it supports.",
+    bad: `→ initialize { "protocolVersion": "1999-01-01" }   ← { "protocolVersion": "1999-01-01" }`,
+    good: `→ initialize { "protocolVersion": "1999-01-01" }   ← { "protocolVersion": "2025-11-25" }`,
+    source: "MCP 2025-11-25, lifecycle: version negotiation",
+    *find({ probes }) {
+      for (const probe of probes)
+        for (const exchange of exchangesOf(probe.exchanges, "initialize")) {
+          const result = resultOf(exchange);
+          const asked = exchange.params["protocolVersion"];
+          if (result === undefined || probe.probe !== "initialize") continue;
+          const given = result["protocolVersion"];
+          if (typeof given === "string" && knownVersions.includes(given)) continue;
+          const message = `asked for ${JSON.stringify(asked)}, it chose ${shortened(JSON.stringify(given ?? null), 60)}, which does not exist`;
+          yield { message, evidence: evidenceOf(exchange, probe) };
+        }
+    },
+  },
+  "protocol/refused-version": {
+    severity: "warning",
+    title: "A version is refused instead of negotiated",
+    why: "Older and newer clients cannot connect, though both may know a common version.",
+    fix: "Answer initialize with the newest version that the server supports, in place of an error.",
+    bad: `→ initialize { "protocolVersion": "2024-11-05" }   ← { "error": { "code": -32602, … } }`,
+    good: `→ initialize { "protocolVersion": "2024-11-05" }   ← { "protocolVersion": "2025-11-25", … }`,
+    source: "MCP 2025-11-25, lifecycle: version negotiation",
+    *find({ probes }) {
+      for (const probe of probes)
+        for (const exchange of exchangesOf(probe.exchanges, "initialize")) {
+          const error = errorOf(exchange);
+          // Since 2026-07-28 a server may have no initialize at all.
+          if (error === undefined || probe.probe !== "initialize" || error["code"] === -32_022) continue;
+          const asked = JSON.stringify(exchange.params["protocolVersion"]);
+          yield {
+            message: `${asked} got the error ${errorText(exchange)}`,
+            evidence: evidenceOf(exchange, probe),
+          };
+        }
+    },
+  },
+  "protocol/slow-start": {
+    severity: "warning",
+    title: "The server takes long until it is ready",
+    why: "Clients start servers whenever a session begins, and give up after a time limit.",
+    fix: "Answer initialize first, and do slow work afterwards.",
+    bad: `initialize is answered after 12 s`,
+    good: `initialize is answered after 200 ms`,
+    source: "anthropics/claude-code: MCP_TIMEOUT",
+    *find({ probes }) {
+      for (const probe of probes) {
+        const [exchange] = handshakesOf(probe);
+        const [started] = probe.events;
+        if (exchange?.answer === undefined || started === undefined) continue;
+        const seconds = (exchange.answer.at - started.at) / 1000;
+        if (seconds > mostSecondsToStart)
+          yield { message: `ready after ${seconds.toFixed(1)} s`, evidence: evidenceOf(exchange, probe) };
+        return;
+      }
+    },
+  },
+  "protocol/stdout": {
+    severity: "error",
+    title: "stdout has something else than MCP messages",
+    why: "Claude Desktop reports an error for each such line, and other clients end the connection.",
+    fix: "Write logs to stderr.",
+    bad: `print("server started")`,
+    good: `print("server started", file=sys.stderr)`,
+    source: "MCP 2025-11-25, transports: stdio; hustcc/mcp-mermaid#25, leonardsellem/n8n-mcp-server#65",
+    *find({ events }) {
+      const lines = eventsOf(events, "server.invalid_output");
+      const [first] = lines;
+      if (first === undefined) return;
+      const message = `${JSON.stringify(shortened(first.text, 80))}${lines.length > 1 ? ` and ${lines.length - 1} more` : ""}`;
+      yield { message, evidence: [first.seq] };
+    },
+  },
+  "protocol/malformed-message": {
+    severity: "error",
+    title: "A message of the server is malformed, or answers nothing",
+    why: "Clients drop it or end the connection, and whoever waits for the answer waits for ever.",
+    fix: "Answer each request once, with its id, and with either result or error.",
+    bad: `→ { "id": 1, … }   ← { "jsonrpc": "2.0", "id": 7, "result": {} }`,
+    good: `→ { "id": 1, … }   ← { "jsonrpc": "2.0", "id": 1, "result": {} }`,
+    source: "JSON-RPC 2.0, 5",
+    *find({ events, exchanges }) {
+      const answers = new Set(exchanges.flatMap(({ answer }) => answer?.seq ?? []));
+      for (const event of eventsOf(events, "mcp.message")) {
+        if (event.direction !== "server-to-client" || !isJsonObject(event.message)) continue;
+        const { id, method, result, error } = event.message;
+        const problem =
+          event.malformed ??
+          (method !== undefined
+            ? undefined
+            : result !== undefined && error !== undefined
+              ? "it has both a result and an error"
+              : // An answer to text that was no message has the id null (JSON-RPC 2.0, 5.1).
+                answers.has(event.seq) || id === null || id === undefined
+                ? undefined
+                : `no request has the id ${shortened(JSON.stringify(id), 60)}, or it was answered before`);
+        if (problem !== undefined) yield { message: problem, evidence: [event.seq] };
+      }
+    },
+  },
+  "protocol/list-failed": {
+    severity: "error",
+    title: "A declared list is not given",
+    why: "Clients call the list when a session begins, and leave the server out when it fails.",
+    fix: "Serve the list, or do not declare the capability.",
+    bad: `capabilities: { prompts: {} }   → prompts/list   ← { "error": { "code": -32601, … } }`,
+    good: `capabilities: {}`,
+    source: "MCP 2025-11-25, lifecycle: capability negotiation",
+    *find({ probes, spec }) {
+      if (spec.kind !== "definitions") return;
+      for (const probe of probes)
+        for (const exchange of exchangesOf(probe.exchanges, ...listMethods)) {
+          const method = String(exchange.request.message["method"]);
+          const result = resultOf(exchange);
+          // A server without templates need not know the request.
+          if (method === "resources/templates/list" && errorOf(exchange)?.["code"] === -32_601) continue;
+          const key = listKeys[method] ?? "";
+          if (result !== undefined && Array.isArray(result[key])) continue;
+          const got =
+            result === undefined ? answerText(exchange, probe) : `a result in which ${key} is not a list`;
+          yield { message: `${method} got ${got}`, evidence: evidenceOf(exchange, probe) };
+        }
+    },
+  },
+  "protocol/endless-list": {
+    severity: "error",
+    title: "The pages of a list do not end",
+    why: "Clients read pages until there is none left.",
+    fix: "Leave nextCursor out on the last page.",
+    bad: `→ tools/list { "cursor": "a" }   ← { "tools": [], "nextCursor": "a" }`,
+    good: `→ tools/list { "cursor": "a" }   ← { "tools": [] }`,
+    source: "MCP 2025-11-25, pagination",
+    *find({ probes, spec }) {
+      if (spec.kind !== "definitions") return;
+      for (const probe of probes)
+        for (const [method, pages] of Map.groupBy(
+          exchangesOf(probe.exchanges, ...listMethods),
+          ({ request }) => String(request.message["method"]),
+        )) {
+          const last = pages.at(-1);
+          const cursor = last === undefined ? undefined : resultOf(last)?.["nextCursor"];
+          if (last === undefined || typeof cursor !== "string") continue;
+          const again = pages.some(({ params }) => params["cursor"] === cursor);
+          const what = again
+            ? `the cursor ${shortened(JSON.stringify(cursor), 60)} comes twice`
+            : "there is always another";
+          yield {
+            message: `${method}: after ${pages.length} pages ${what}`,
+            evidence: evidenceOf(last, probe),
+          };
+        }
+    },
+  },
+  "protocol/undeclared-list": {
+    severity: "warning",
+    title: "A list is served that no capability declares",
+    why: "Clients do not ask for it, so nobody sees what it has.",
+    fix: "Declare the capability.",
+    bad: `capabilities: {}   → prompts/list   ← { "prompts": [{ "name": "summary" }] }`,
+    good: `capabilities: { prompts: {} }`,
+    source: "MCP 2025-11-25, lifecycle: capability negotiation",
+    *find({ probes }) {
+      for (const probe of probes)
+        for (const exchange of probe.probe === "lists" ? exchangesOf(probe.exchanges, ...listMethods) : []) {
+          const method = String(exchange.request.message["method"]);
+          const items = resultOf(exchange)?.[listKeys[method] ?? ""];
+          const declared = declaredCapabilities(probes);
+          if (declared === undefined || declared[method.split("/")[0] ?? ""] !== undefined) continue;
+          if (!Array.isArray(items) || items.length === 0) continue;
+          const message = `${method} gives ${items.length}, and capabilities lacks ${method.split("/")[0]}`;
+          yield { message, evidence: evidenceOf(exchange, probe) };
+        }
+    },
+  },
+  "protocol/ping": {
+    severity: "error",
+    title: "A ping is not answered",
+    why: "Clients ping to find out whether the server still runs, and end the connection otherwise.",
+    fix: "Answer ping with an empty result.",
+    bad: `→ ping   ← { "error": { "code": -32601, … } }`,
+    good: `→ ping   ← { "result": {} }`,
+    source: "MCP 2025-11-25, ping",
+    *find({ probes }) {
+      for (const probe of probes) {
+        const [exchange] = exchangesOf(probe.exchanges, "ping");
+        if (probe.probe !== "ping" || exchange === undefined || resultOf(exchange) !== undefined) continue;
+        // Since 2026-07-28 there is no ping.
+        if (isModern(probes) && errorOf(exchange) !== undefined) continue;
+        yield { message: `ping got ${answerText(exchange, probe)}`, evidence: evidenceOf(exchange, probe) };
+      }
+    },
+  },
   "protocol/unknown-method": {
     severity: "error",
     title: "An unknown method is not answered with an error",
-    why: "Clients try optional methods, and take anything but the error -32601 as an answer.",
+    why: "Clients try optional methods, and take anything but an error as an answer.",
     fix: "Answer requests of unknown methods with the JSON-RPC error -32601 (method not found).",
     bad: `→ { "id": 1, "method": "no/such" }   ← { "id": 1, "result": {} }`,
     good: `→ { "id": 1, "method": "no/such" }   ← { "id": 1, "error": { "code": -32601, "message": "Method not found" } }`,
     source: "JSON-RPC 2.0, 5.1",
     *find({ probes }) {
-      for (const { probe, exchanges } of probes) {
-        const [exchange] = exchanges;
-        if (probe !== "unknown-method" || exchange === undefined) continue;
-        const { request, answer } = exchange;
-        const code = errorOf(exchange)?.["code"];
-        if (code === -32601) continue;
-        const got =
-          answer === undefined
-            ? "no answer"
-            : resultOf(exchange) === undefined
-              ? `the error ${JSON.stringify(code)}`
-              : "a result";
-        const message = `the unknown method ${JSON.stringify(request.message["method"])} got ${got}`;
-        yield { message, evidence: [request.seq, ...(answer === undefined ? [] : [answer.seq])] };
+      for (const probe of probes) {
+        const [exchange] = probe.exchanges;
+        if (probe.probe !== "unknown-method" || exchange === undefined || lostIn(probe)) continue;
+        if (errorOf(exchange)?.["code"] === -32_601) continue;
+        yield {
+          message: `${JSON.stringify(exchange.request.message["method"])} got ${answerText(exchange, probe)}`,
+          evidence: evidenceOf(exchange, probe),
+        };
       }
     },
   },
+  "protocol/unknown-tool": {
+    severity: "error",
+    title: "A call of an unknown tool is not answered with an error",
+    why: "An agent that misspells a name takes the answer for that of a tool.",
+    fix: "Answer with the JSON-RPC error -32602, or with a result with isError: true.",
+    bad: `→ tools/call { "name": "no-such" }   ← { "result": { "content": [] } }`,
+    good: `→ tools/call { "name": "no-such" }   ← { "error": { "code": -32602, "message": "Unknown tool: no-such" } }`,
+    source: "MCP 2025-11-25, tools: error handling",
+    *find({ probes }) {
+      for (const probe of probes) {
+        const [exchange] = exchangesOf(probe.exchanges, "tools/call");
+        if (
+          !["unknown-tool", "missing-params"].includes(probe.probe) ||
+          exchange === undefined ||
+          lostIn(probe)
+        )
+          continue;
+        if (errorOf(exchange) !== undefined || resultOf(exchange)?.["isError"] === true) continue;
+        const what = probe.probe === "unknown-tool" ? "a call of an unknown tool" : "a call without a name";
+        yield {
+          message: `${what} got ${answerText(exchange, probe)}`,
+          evidence: evidenceOf(exchange, probe),
+        };
+      }
+    },
+  },
+  "protocol/not-robust": {
+    severity: "error",
+    title: "A message ends or blocks the server",
+    why: "One faulty message of a client takes the server away from everyone who uses it.",
+    fix: "Answer what cannot be read with an error (-32700, -32600), ignore unknown notifications, and go on.",
+    bad: `→ {"jsonrpc":"2.0","id":   (the process exits with code 1)`,
+    good: `→ {"jsonrpc":"2.0","id":   ← { "id": null, "error": { "code": -32700, "message": "Parse error" } }`,
+    source: "JSON-RPC 2.0, 5.1",
+    *find({ probes, spec }) {
+      if (spec.kind !== "requests") return;
+      for (const probe of probes) {
+        if (["handshake", "ping"].includes(probe.probe)) continue;
+        const ping = exchangesOf(probe.exchanges, "ping").at(-1);
+        const isLost = lostIn(probe);
+        if (!isLost && (ping === undefined || ping.answer !== undefined)) continue;
+        const [exited] = eventsOf(probe.events, "server.exited");
+        const how = isLost
+          ? exited === undefined
+            ? "ended the connection"
+            : `ended the server (${exited.exitCode === null ? exited.signal : `exit code ${exited.exitCode}`})`
+          : "left the server without answers";
+        yield {
+          message: `${triedText[probe.probe] ?? probe.probe} ${how}`,
+          evidence: [probe.started, probe.finished],
+        };
+      }
+    },
+  },
+  "protocol/concurrent": {
+    severity: "error",
+    title: "Requests at the same time are not all answered",
+    why: "Clients call several tools at once, and wait for each answer.",
+    fix: "Answer each request with its own id, whatever came before or after it.",
+    bad: `→ ping 1, ping 2   ← 1`,
+    good: `→ ping 1, ping 2   ← 1, 2`,
+    source: "JSON-RPC 2.0, 5",
+    *find({ probes }) {
+      for (const probe of probes) {
+        if (probe.probe !== "concurrent" || lostIn(probe)) continue;
+        const pings = exchangesOf(probe.exchanges, "ping");
+        const unanswered = pings.filter(({ answer }) => answer === undefined);
+        if (unanswered.length === 0) continue;
+        const message = `${unanswered.length} of ${pings.length} requests got no answer`;
+        yield { message, evidence: unanswered.map(({ request }) => request.seq) };
+      }
+    },
+  },
+  "protocol/shutdown": {
+    severity: "warning",
+    title: "The server goes on when its stdin is closed",
+    why: "It stays behind when a client ends without a signal, and holds memory, ports and files.",
+    fix: "Exit when stdin ends.",
+    bad: `a timer or an open connection keeps the process alive`,
+    good: `for line in sys.stdin: …   (and then the program ends)`,
+    source: "MCP 2025-11-25, lifecycle: shutdown",
+    *find({ probes }) {
+      for (const { probe, events } of probes)
+        for (const stopped of probe === "shutdown" ? eventsOf(events, "server.stopped") : [])
+          if (stopped.by === "SIGTERM" || stopped.by === "SIGKILL")
+            yield { message: `it had to be ended with ${stopped.by}`, evidence: [stopped.seq] };
+    },
+  },
 } as const satisfies RuleTable;
+
+/** Published versions of MCP. */
+const knownVersions = ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+const mostSecondsToStart = 10;
+
+const listKeys: Readonly<Record<string, string>> = {
+  "tools/list": "tools",
+  "resources/list": "resources",
+  "resources/templates/list": "resourceTemplates",
+  "prompts/list": "prompts",
+};
+const listMethods = Object.keys(listKeys);
+
+/** What each probe of requests sends, as the subject of a sentence. */
+const triedText: Readonly<Record<string, string>> = {
+  lists: "a list",
+  "unknown-method": "an unknown method",
+  "unknown-tool": "a call of an unknown tool",
+  "missing-params": "a call without a name",
+  "unknown-notification": "an unknown notification",
+  cancellation: "the cancellation of an unknown request",
+  concurrent: "requests at the same time",
+  "malformed-json": "text that is not JSON",
+  "not-json-rpc": "JSON that is no JSON-RPC message",
+};
+
+function handshakesOf({ exchanges }: ProbeView): readonly Exchange[] {
+  return exchangesOf(exchanges, "initialize", "server/discover");
+}
+
+/** Whether the server was gone when the probe ended. */
+function lostIn({ events, exchanges }: ProbeView): boolean {
+  if (eventsOf(events, "probe.finished").some(({ outcome }) => outcome === "lost")) return true;
+  return (
+    eventsOf(events, "server.exited").some(({ expected }) => !expected) &&
+    exchanges.some(({ answer }) => answer === undefined)
+  );
+}
+
+function declaredCapabilities(probes: CheckView["probes"]): Readonly<Record<string, unknown>> | undefined {
+  const hello = probes
+    .flatMap(handshakesOf)
+    .map(resultOf)
+    .find((result) => result !== undefined);
+  return hello === undefined ? undefined : asObject(hello["capabilities"]);
+}
+
+function isModern(probes: CheckView["probes"]): boolean {
+  return probes.some(({ exchanges }) =>
+    exchangesOf(exchanges, "server/discover").some((each) => resultOf(each)),
+  );
+}
+
+function answerText(exchange: Exchange, probe: ProbeView): string {
+  if (errorOf(exchange) !== undefined) return `the error ${errorText(exchange)}`;
+  if (exchange.answer !== undefined)
+    return resultOf(exchange) === undefined ? "an answer without a result" : "a result";
+  const [exited] = eventsOf(probe.events, "server.exited");
+  if (exited !== undefined && !exited.expected)
+    return `no answer: the server ended (${exited.exitCode === null ? exited.signal : `exit code ${exited.exitCode}`})`;
+  const [finished] = eventsOf(probe.events, "probe.finished");
+  if (finished?.error !== undefined) return `no answer: ${finished.error.message}`;
+  return finished?.outcome === "lost" ? "no answer: the connection ended" : "no answer in time";
+}
+
+function errorText(exchange: Exchange): string {
+  const { code, message } = errorOf(exchange) ?? {};
+  return `${String(code)} ${JSON.stringify(shortened(String(message), 80))}`;
+}
+
+function evidenceOf({ request, answer }: Exchange, { finished }: ProbeView): readonly number[] {
+  return [request.seq, answer?.seq ?? finished];
+}

@@ -1,4 +1,123 @@
-import type { RuleTable } from "./rule.ts";
+import { jsonDifference } from "../checks/json-difference.ts";
+import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
+import { type CheckView, listingOf, type ProbeView, readSurface } from "./check-view.ts";
+import type { FindingPlace } from "./finding.ts";
+import type { Found, RuleTable } from "./rule.ts";
 
 /** Rules about definitions that change from listing to listing, from start to start, or from a committed snapshot. */
-export const stabilityRules = {} as const satisfies RuleTable;
+export const stabilityRules = {
+  "stability/listing": {
+    severity: "error",
+    title: "Two listings of one session differ",
+    why: "Clients keep the first list, so that they call tools that are gone or whose parameters have changed.",
+    fix: "List the same until something changes, and announce that with notifications/tools/list_changed.",
+    bad: `tools/list: ["a", "b"], then ["b"]`,
+    good: `tools/list: ["a", "b"], then ["a", "b"]`,
+    source: "MCP 2025-11-25, tools: list changed notification",
+    *find(view) {
+      const [first, second] = listings(view);
+      if (first === undefined || second === undefined || announced(second.probe)) return;
+      yield* differences(first.listing, second.listing, "the second listing", second.evidence);
+    },
+  },
+  "stability/start": {
+    severity: "warning",
+    title: "Definitions differ from start to start",
+    why: "What was tested is not what a client gets; caches of prompts do not fit.",
+    fix: "Leave times, random values and the order of a set out of definitions.",
+    bad: `description: "Started at 10:31:07"`,
+    good: `description: "Gives the time at which the server was started"`,
+    source: "MCP 2025-11-25, tools: list changed notification",
+    *find(view) {
+      const [first] = listings(view);
+      const { listing } = view.spec;
+      if (first === undefined || listing === undefined) return;
+      yield* differences(listing, first.listing, "another start", first.evidence);
+    },
+  },
+  "stability/snapshot": {
+    severity: "error",
+    title: "Definitions differ from the committed snapshot",
+    why: "A change of definitions changes what agents do; it should be seen in review.",
+    fix: "If the change is wanted, write the snapshot again with --update.",
+    bad: `the snapshot has the tool "search", and the server does not`,
+    good: `both have the same definitions`,
+    source: "--snapshot",
+    *find(view) {
+      const [first] = listings(view);
+      const { snapshot } = view.spec;
+      if (first === undefined || snapshot === undefined) return;
+      yield* differences(snapshot, first.listing, "the snapshot", first.evidence);
+    },
+  },
+} as const satisfies RuleTable;
+
+interface Listing {
+  readonly probe: ProbeView;
+  readonly listing: JsonObject;
+  readonly evidence: readonly number[];
+}
+
+function listings({ probes }: CheckView): readonly Listing[] {
+  return probes
+    .filter(({ probe }) => probe === "first-listing" || probe === "second-listing")
+    .map((probe) => {
+      const surface = readSurface(probe.exchanges);
+      const { tools, resources, prompts } = surface;
+      const evidence = [...new Set([...tools, ...resources, ...prompts].map((item) => item.evidence))];
+      return {
+        probe,
+        listing: listingOf(surface),
+        evidence: evidence.length === 0 ? [probe.finished] : evidence,
+      };
+    });
+}
+
+function announced({ events }: ProbeView): boolean {
+  return events.some(
+    (event) =>
+      event.type === "mcp.message" && String(asObject(event.message)["method"]).endsWith("/list_changed"),
+  );
+}
+
+const kinds: readonly (readonly [list: string, kind: keyof FindingPlace, id: string])[] = [
+  ["tools", "tool", "name"],
+  ["resources", "resource", "uri"],
+  ["resourceTemplates", "resource", "uriTemplate"],
+  ["prompts", "prompt", "name"],
+];
+
+/** What differs between two listings, one finding for each definition. */
+function* differences(
+  before: JsonObject,
+  after: JsonObject,
+  whose: string,
+  evidence: readonly number[],
+): Iterable<Found> {
+  for (const [list, kind, id] of kinds) {
+    const [old, now] = [byName(before[list], id), byName(after[list], id)];
+    for (const name of new Set([...old.keys(), ...now.keys()])) {
+      const [was, is] = [old.get(name), now.get(name)];
+      const place = { [kind]: name };
+      if (was === undefined)
+        yield {
+          place,
+          message: `new: ${whose} lacks it`.replace("the second listing lacks", "the first listing lacks"),
+          evidence,
+        };
+      else if (is === undefined) yield { place, message: "it is gone", evidence };
+      else {
+        const difference = jsonDifference(is, was, "equal");
+        if (difference === undefined) continue;
+        const { pointer } = difference;
+        const message = `${difference.messageFor(pointer === "" ? "it" : pointer)} (compared with ${whose})`;
+        yield { place: { ...place, ...(pointer === "" ? {} : { pointer }) }, message, evidence };
+      }
+    }
+  }
+}
+
+function byName(list: Json | undefined, id: string): ReadonlyMap<string, JsonObject> {
+  const items = Array.isArray(list) ? (list as readonly Json[]).filter(isJsonObject) : [];
+  return new Map(items.map((item) => [String(item[id]), item]));
+}
