@@ -180,7 +180,7 @@ export class RawClient {
   }
 
   #lose(): void {
-    for (const give of [...this.#waiting.values()]) give({ kind: "lost" });
+    for (const give of this.#waiting.values()) give({ kind: "lost" });
     this.#closed.resolve();
   }
 }

@@ -1,7 +1,7 @@
 import { basename, resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import { serverSchema } from "../core/formats/config/server.ts";
-import { assembleEval, type LoadedConfig } from "./assemble-eval.ts";
+import { assembleEval, type LoadedConfig, noTasks } from "./assemble-eval.ts";
 import {
   environment as readEnvironment,
   type EnvironmentVariables,
@@ -10,7 +10,6 @@ import {
 import { load } from "./load.ts";
 import { FileProblems } from "./problems.ts";
 import { serverBuilder } from "./servers.ts";
-import { noTasks } from "./tasks.ts";
 
 /** Which servers a command looks at. */
 export interface TargetOptions {

@@ -5,12 +5,12 @@ import type { PlannedCall } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
-import { type CheckView, errorOf, exchangesOf, type ProbeView, resultOf } from "./check-view.ts";
+import { type CheckView, errorOf, errorText, exchangesOf, type ProbeView, resultOf } from "./check-view.ts";
 import { estimateTokens } from "./definitions.ts";
-import type { Found, RuleTable } from "./rule.ts";
+import type { Found, Rule, RuleTable } from "./rule.ts";
 
-/** Rules about calls of tools with generated arguments. */
-export const callRules = {
+/** What the rules find in each call. */
+const rulesOfCalls = {
   "call/crash": {
     severity: "error",
     title: "A call ends the server",
@@ -70,10 +70,9 @@ export const callRules = {
       for (const { call, exchange } of callsOf(view)) {
         const error = errorOf(exchange);
         if (call.expects !== "result" || error === undefined) continue;
-        const told = `${String(error["code"])} ${JSON.stringify(shortened(String(error["message"]), 100))}`;
         yield {
           place: { tool: call.tool },
-          message: `${argumentsText(call)} fit the schema and got the error ${told}`,
+          message: `${argumentsText(call)} fit the schema and got the error ${errorText(exchange)}`,
           evidence: evidenceOf(exchange),
         };
       }
@@ -249,6 +248,26 @@ export const callRules = {
     },
   },
 } as const satisfies RuleTable;
+
+/** Rules about calls of tools with generated arguments. What several calls of a tool show is one finding. */
+export const callRules: RuleTable = Object.fromEntries(
+  Object.entries<Rule>(rulesOfCalls).map(([code, rule]) => [
+    code,
+    { ...rule, find: (view, context) => oncePerTool(rule.find(view, context)) } satisfies Rule,
+  ]),
+);
+
+async function* oncePerTool(all: Iterable<Found> | AsyncIterable<Found>): AsyncIterable<Found> {
+  const byTool = new Map<string, { readonly first: Found; count: number }>();
+  for await (const found of all) {
+    const tool = found.place?.tool ?? "";
+    const known = byTool.get(tool);
+    if (known === undefined) byTool.set(tool, { first: found, count: 1 });
+    else known.count += 1;
+  }
+  for (const { first, count } of byTool.values())
+    yield count === 1 ? first : { ...first, message: `${first.message}, and in ${count - 1} more calls` };
+}
 
 /** Claude Code's limit of a result, in tokens. */
 const mostResultTokens = 25_000;

@@ -1,5 +1,6 @@
 import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import type { CheckSpec, PlannedCall } from "../formats/model.ts";
+import { shortened } from "../text/visible-text.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
 
@@ -100,9 +101,20 @@ export function errorOf({ answer }: Exchange): JsonObject | undefined {
   return isJsonObject(error) ? error : undefined;
 }
 
+/** The method that an exchange's request calls. */
+export function methodOf({ request }: Exchange): string {
+  return text(request.message["method"]);
+}
+
+/** An error in an exchange's answer as words: its code and message. */
+export function errorText(exchange: Exchange): string {
+  const { code, message } = errorOf(exchange) ?? {};
+  return shortened(`${JSON.stringify(code ?? null)} ${JSON.stringify(message ?? null)}`, 120);
+}
+
 /** The exchanges of one method, in order. */
 export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly string[]): Exchange[] {
-  return exchanges.filter(({ request }) => methods.includes(String(request.message["method"])));
+  return exchanges.filter(({ request }) => methods.includes(text(request.message["method"])));
 }
 
 /** What exchanges say about the server; of each method those before a second first page. */

@@ -50,9 +50,7 @@ export const definitionRules = {
     good: `tools: [{ name: "get_user", … }, { name: "get_user_settings", … }]`,
     source: "MCP 2025-11-25, tools: names are unique",
     *find({ surface }) {
-      const byShape = Map.groupBy(surface.tools, ({ name }) =>
-        name.toLowerCase().replaceAll(/[^a-z0-9]/g, ""),
-      );
+      const byShape = Map.groupBy(surface.tools, ({ name }) => bare(name));
       for (const similar of byShape.values()) {
         const names = [...new Set(similar.map(({ name }) => name))];
         const [first] = names;
@@ -89,7 +87,6 @@ export const definitionRules = {
     source: "anthropics/claude-cookbooks: writing tools for agents, distinct purposes",
     *find({ surface: { tools } }) {
       const described = tools.filter(({ definition }) => textOf(definition["description"]) !== "");
-      const bare = (text: string): string => text.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
       for (const { name, definition, evidence } of described)
         if (bare(textOf(definition["description"])) === bare(name))
           yield {
@@ -366,6 +363,11 @@ const orders: readonly RegExp[] = [
   /\bwithout\s+(?:the\s+user(?:'s)?\s+(?:knowledge|knowing|noticing)|(?:telling|informing|asking)\s+the\s+user)\b/i,
   /\byou\s+are\s+now\s+(?:a|an|in)\b/i,
 ];
+
+/** A text without case, spaces and separators. */
+function bare(text: string): string {
+  return text.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+}
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value.trim() : "";

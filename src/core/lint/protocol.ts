@@ -2,7 +2,15 @@ import { asObject, isJsonObject } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
-import { type CheckView, errorOf, exchangesOf, type ProbeView, resultOf } from "./check-view.ts";
+import {
+  type CheckView,
+  errorOf,
+  errorText,
+  exchangesOf,
+  methodOf,
+  type ProbeView,
+  resultOf,
+} from "./check-view.ts";
 import type { RuleTable } from "./rule.ts";
 
 /** Rules about the protocol: handshake, requests, lists, shutdown. */
@@ -21,7 +29,7 @@ export const protocolRules = {
         if (exchange === undefined || resultOf(exchange) !== undefined) continue;
         // Whether an error is right depends on the version that was asked for.
         if (probe.probe === "initialize" && errorOf(exchange) !== undefined) continue;
-        const method = String(exchange.request.message["method"]);
+        const method = methodOf(exchange);
         yield {
           message: `${method} got ${answerText(exchange, probe)}`,
           evidence: evidenceOf(exchange, probe),
@@ -147,7 +155,7 @@ export const protocolRules = {
       if (spec.kind !== "definitions") return;
       for (const probe of probes)
         for (const exchange of exchangesOf(probe.exchanges, ...listMethods)) {
-          const method = String(exchange.request.message["method"]);
+          const method = methodOf(exchange);
           const result = resultOf(exchange);
           // A server without templates need not know the request.
           if (method === "resources/templates/list" && errorOf(exchange)?.["code"] === -32_601) continue;
@@ -170,10 +178,7 @@ export const protocolRules = {
     *find({ probes, spec }) {
       if (spec.kind !== "definitions") return;
       for (const probe of probes)
-        for (const [method, pages] of Map.groupBy(
-          exchangesOf(probe.exchanges, ...listMethods),
-          ({ request }) => String(request.message["method"]),
-        )) {
+        for (const [method, pages] of Map.groupBy(exchangesOf(probe.exchanges, ...listMethods), methodOf)) {
           const last = pages.at(-1);
           const cursor = last === undefined ? undefined : resultOf(last)?.["nextCursor"];
           if (last === undefined || typeof cursor !== "string") continue;
@@ -199,7 +204,7 @@ export const protocolRules = {
     *find({ probes }) {
       for (const probe of probes)
         for (const exchange of probe.probe === "lists" ? exchangesOf(probe.exchanges, ...listMethods) : []) {
-          const method = String(exchange.request.message["method"]);
+          const method = methodOf(exchange);
           const items = resultOf(exchange)?.[listKeys[method] ?? ""];
           const declared = declaredCapabilities(probes);
           if (declared === undefined || declared[method.split("/")[0] ?? ""] !== undefined) continue;
@@ -400,11 +405,6 @@ function answerText(exchange: Exchange, probe: ProbeView): string {
   const [finished] = eventsOf(probe.events, "probe.finished");
   if (finished?.error !== undefined) return `no answer: ${finished.error.message}`;
   return finished?.outcome === "lost" ? "no answer: the connection ended" : "no answer in time";
-}
-
-function errorText(exchange: Exchange): string {
-  const { code, message } = errorOf(exchange) ?? {};
-  return `${String(code)} ${JSON.stringify(shortened(String(message), 80))}`;
 }
 
 function evidenceOf({ request, answer }: Exchange, { finished }: ProbeView): readonly number[] {

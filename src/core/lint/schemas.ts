@@ -136,7 +136,7 @@ export const schemaRules = {
           ];
           for (const [what, value] of values) {
             const check = await validateSchema(
-              { ...rest, ...("enum" in schema ? { enum: schema["enum"] } : {}) } as Json,
+              { ...rest, ...("enum" in schema ? { enum: schema["enum"] } : {}) },
               value,
             );
             if (check.status !== "invalid") continue;

@@ -119,5 +119,5 @@ function* differences(
 
 function byName(list: Json | undefined, id: string): ReadonlyMap<string, JsonObject> {
   const items = Array.isArray(list) ? (list as readonly Json[]).filter(isJsonObject) : [];
-  return new Map(items.map((item) => [String(item[id]), item]));
+  return new Map(items.map((item) => [typeof item[id] === "string" ? item[id] : "", item]));
 }
