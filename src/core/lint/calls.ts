@@ -42,7 +42,7 @@ const rulesOfCalls = {
     source: "JSON-RPC 2.0, 5: the server must reply",
     *find(view) {
       for (const each of unansweredCalls(view))
-        if (!answersPing(each.probe)) yield noAnswer(each, "and the server answers no ping meanwhile");
+        if (!answersPing(each.probe)) yield noAnswer(each, "the server answers no ping meanwhile");
     },
   },
   "call/slow": {
