@@ -98,7 +98,7 @@ describe.concurrent("the cleanup of a group", () => {
   it("keeps within the limit of a cleanup that it is in, which leaves the steps after it time", async () => {
     const cleanup = [clean("after", "true"), clean("hangs", sleep)];
     const group = { id: "g", timeout: long, steps: [clean("step", "true")], cleanup };
-    const spec = { limits: { cleanupTimeout: "600ms" }, cleanup: [clean("next", "true"), { group }] };
+    const spec = { limits: { cleanupTimeout: "4s" }, cleanup: [clean("next", "true"), { group }] };
     const played = await play(spec, long);
     const { "g/hangs": hangs, ...others } = endsOf(played);
     expect(hangs).toMatch(
@@ -117,7 +117,7 @@ describe.concurrent("the cleanup of a group", () => {
       steps: [clean("hangs", sleep)],
       cleanup: [clean("also", sleep), clean("tidy", "true")],
     };
-    const spec = { limits: { cleanupTimeout: "1200ms" }, cleanup: [clean("next", "true"), { group }] };
+    const spec = { limits: { cleanupTimeout: "6s" }, cleanup: [clean("next", "true"), { group }] };
     const played = await play(spec, long);
     const ends = endsOf(played);
     expect(ends["g/hangs"]).toMatch(/^timeout: cleanup step g: it took longer than the \d+ ms/);
