@@ -33,8 +33,23 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
     "steps",
     "store",
   ],
-  "evaluate.ts": ["core", "load", "run"],
-  "index.ts": ["core", "load", "evaluate.ts"],
+  "options.ts": ["core"],
+  "evaluation.ts": ["core", "reporters", "run"],
+  "evaluate.ts": ["core", "evaluation.ts", "load", "options.ts", "run"],
+  "check.ts": ["core", "evaluation.ts", "load", "options.ts", "reporters", "run"],
+  "index.ts": ["core", "load", "check.ts", "evaluate.ts", "evaluation.ts"],
+  vitest: [
+    "core",
+    "process",
+    "reporters",
+    "servers",
+    "graders",
+    "run",
+    "check.ts",
+    "evaluate.ts",
+    "evaluation.ts",
+    "options.ts",
+  ],
   cli: ["core", "load", "extensions", "files", "process", "store", "reporters", "run"],
 };
 
@@ -69,7 +84,7 @@ const reserved: readonly {
   { pattern: /\bprocess\.env\b/, owners: ["load"], what: "process.env" },
   { pattern: /\bprocess\.platform\b/, owners: ["process", "run"], what: "process.platform" },
   { pattern: /\bprocess\.exit\(/, owners: ["cli", "extension-sdk"], what: "process.exit" },
-  { pattern: /\bprocess\.cwd\(/, owners: ["cli", "evaluate.ts"], what: "process.cwd" },
+  { pattern: /\bprocess\.cwd\(/, owners: ["check.ts", "cli", "evaluate.ts"], what: "process.cwd" },
   { pattern: /(?<![/.])\bconsole\./, owners: [], what: "console" },
 ];
 

@@ -1,26 +1,50 @@
 import { McpvalsError } from "./core/errors/error.ts";
 import type { Config } from "./core/formats/config/config-schema.ts";
-import { suggestion } from "./core/formats/did-you-mean.ts";
-import { parseDuration } from "./core/formats/duration.ts";
 import { withoutUndefined } from "./core/formats/json.ts";
-import type { RunResult } from "./core/report/result.ts";
+import { type Evaluation, evaluationOf } from "./evaluation.ts";
+import type { LoadedConfig } from "./load/assemble-eval.ts";
 import { load } from "./load/load.ts";
+import {
+  checkOptions,
+  commonChecks,
+  isText,
+  isTexts,
+  milliseconds,
+  type OptionCheck,
+  type OptionChecks,
+  yesOrNo,
+} from "./options.ts";
 import { prepare } from "./run/prepare.ts";
-import { run } from "./run/run.ts";
+import { run, type RunOptions } from "./run/run.ts";
 
 /**
  * Evaluates MCP servers as a config says, and prints nothing.
  *
  * @param sources A config; or the path of a file, folder or glob, or a list of paths: one config, one Eval, or tasks.
- * @returns The result document. Failures, errors and interruption are in it, not thrown.
+ * @returns The result document, with its evidence and the run folder. Failures, errors and interruption are in it, not thrown.
  * @throws McpvalsError of kind `usage` for a config or option that is wrong; its `details.diagnostics` has every problem.
  */
 export async function evaluate(
   sources: string | readonly string[] | Config,
   options: EvaluateOptions = {},
-): Promise<RunResult> {
+): Promise<Evaluation> {
+  const { loaded, runOptions } = await prepareEvaluation(sources, options);
+  return evaluationOf(await run(loaded, runOptions));
+}
+
+/** What `evaluate` runs, and how. */
+export interface PreparedEvaluation {
+  readonly loaded: LoadedConfig;
+  readonly runOptions: RunOptions;
+}
+
+/** Checks the arguments of `evaluate`, and loads what they name. Throws as `evaluate`. */
+export async function prepareEvaluation(
+  sources: string | readonly string[] | Config,
+  options: EvaluateOptions,
+): Promise<PreparedEvaluation> {
   checkSources(sources);
-  checkEvaluateOptions(options);
+  checkOptions("evaluate", options, optionChecks);
   const { cwd = process.cwd(), env = {}, agents = [], llm, judge, mcpConfig, allowOutside = false } = options;
   const { strict = false, bail = false, frozen = false, releasesUrl, output, signal } = options;
   const loaded = await load({
@@ -33,17 +57,11 @@ export async function evaluate(
     mcpConfig,
     allowOutside,
   });
-  const { result, failures } = await run(prepare(loaded, options), {
-    cwd,
-    strict,
-    allowOutside,
-    bail,
-    frozen,
-    ...withoutUndefined({ releasesUrl, output, signal }),
-  });
-  const [failure] = failures;
-  if (failure !== undefined) throw failure.error;
-  return result;
+  const given = withoutUndefined({ releasesUrl, output, signal });
+  return {
+    loaded: prepare(loaded, options),
+    runOptions: { cwd, strict, allowOutside, bail, frozen, keepPassed: true, ...given },
+  };
 }
 
 /** Otherwise a config that is undefined by mistake would load the nearest config file. */
@@ -102,20 +120,15 @@ export interface EvaluateOptions {
   readonly signal?: AbortSignal;
 }
 
-type Check = readonly [isRight: (value: unknown) => boolean, expected: string];
-
-const isText = (value: unknown): boolean => typeof value === "string";
-const isBoolean = (value: unknown): boolean => typeof value === "boolean";
-const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
 const isLabels = (value: unknown): boolean =>
   Array.isArray(value) && value.every((each) => typeof each === "string" && each.indexOf("=") > 0);
-const wholeNumber = (most: number): Check => [
+const wholeNumber = (most: number): OptionCheck => [
   (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
   `a whole number from 1 to ${most}`,
 ];
 
-const checks: { readonly [K in keyof Required<EvaluateOptions>]: Check } = {
-  cwd: [isText, "the path of a folder"],
+const optionChecks: OptionChecks<EvaluateOptions> = {
+  ...commonChecks,
   agents: [isTexts, "a list of names"],
   tasks: [isTexts, "a list of names or globs"],
   tags: [isTexts, "a list of tags"],
@@ -124,39 +137,13 @@ const checks: { readonly [K in keyof Required<EvaluateOptions>]: Check } = {
   variants: [isTexts, "a list of names"],
   trials: wholeNumber(10_000),
   concurrency: wholeNumber(1024),
-  llm: [isBoolean, "true or false"],
+  llm: yesOrNo,
   judge: [isText, "the id of a model"],
   mcpConfig: [isText, "the path of a file"],
-  allowOutside: [isBoolean, "true or false"],
-  strict: [isBoolean, "true or false"],
-  frozen: [isBoolean, "true or false"],
+  allowOutside: yesOrNo,
+  strict: yesOrNo,
+  frozen: yesOrNo,
   releasesUrl: [isText, "the URL of an API that lists releases"],
-  env: [
-    (value) => typeof value === "object" && value !== null && Object.values(value).every(isText),
-    "an object of texts",
-  ],
-  timeoutMs: [
-    (value) => typeof value === "number" && parseDuration(value) !== undefined,
-    "a number of milliseconds above zero",
-  ],
-  bail: [isBoolean, "true or false"],
-  output: [(value) => value === false || isText(value), "the path of a folder, or false"],
-  signal: [(value) => value instanceof AbortSignal, "an AbortSignal"],
+  timeoutMs: milliseconds,
+  bail: yesOrNo,
 };
-
-/** Checks options of callers without TypeScript. Throws `usage/invalid-option`. */
-function checkEvaluateOptions(options: EvaluateOptions): void {
-  const known: Readonly<Record<string, Check>> = checks;
-  for (const [name, value] of Object.entries(options)) {
-    const check = Object.hasOwn(known, name) ? known[name] : undefined;
-    if (check === undefined) {
-      throw new McpvalsError("usage/invalid-option", `evaluate has no option "${name}"`, {
-        hint: suggestion(name, Object.keys(known), "options"),
-      });
-    }
-    const [isRight, expected] = check;
-    if (value !== undefined && !isRight(value)) {
-      throw new McpvalsError("usage/invalid-option", `the option ${name} of evaluate must be ${expected}`);
-    }
-  }
-}

@@ -1,5 +1,9 @@
 export { evaluate } from "./evaluate.ts";
 export type { EvaluateOptions } from "./evaluate.ts";
+export { check } from "./check.ts";
+export type { CheckOptions, CheckResult, Target, TargetOptions } from "./check.ts";
+export { formatReport } from "./evaluation.ts";
+export type { Evaluation, TrialEvidence } from "./evaluation.ts";
 export { defineConfig } from "./load/load.ts";
 export type { Config } from "./core/formats/config/config-schema.ts";
 export {
@@ -11,7 +15,8 @@ export {
 } from "./core/errors/error.ts";
 export type { ErrorCode, ErrorKind } from "./core/errors/catalogue.ts";
 export type { Grade, Verdict } from "./core/trace/events.ts";
-export type { AgentSummary } from "./core/plan/plan.ts";
+export type { Finding, FindingPlace, Severity } from "./core/lint/finding.ts";
+export type { AgentSummary, Plan } from "./core/plan/plan.ts";
 export type {
   RunEnvironment,
   RunResult,
@@ -21,6 +26,7 @@ export type {
   ToolDigest,
   TrialResult,
 } from "./core/report/result.ts";
-export type { Usage } from "./core/trace/events.ts";
+export type { TraceEvent, Usage } from "./core/trace/events.ts";
+export type { ToolCall } from "./core/trace/trajectory.ts";
 export { exitCode } from "./core/report/trial-result.ts";
 export { version } from "./core/version.ts";

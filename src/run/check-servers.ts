@@ -2,6 +2,9 @@ import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 
+/** How long a request of a check may take unless it is said, in milliseconds. */
+export const defaultCallMs = 5000;
+
 /** Trials at once: more would disturb each other's time limits on a small machine. */
 const concurrency = 2;
 

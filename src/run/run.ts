@@ -4,7 +4,7 @@ import { loadAgent } from "../agents/create-agent.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { usesJudge } from "../core/formats/step.ts";
 import type { GradeContext } from "../core/grade/grader.ts";
-import type { Grade } from "../core/trace/events.ts";
+import type { Grade, TraceEvent } from "../core/trace/events.ts";
 import { gradersOf } from "../core/grade/graders.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
 import { KeptEvidence, runVerdict, summarize } from "../core/report/trial-result.ts";
@@ -35,6 +35,8 @@ export interface RunOptions extends ExtensionsOptions {
   /** Folder that gets the run's folder, relative to `cwd`; false writes nothing to disk. Default: `.mcpvals/runs`. */
   readonly output?: string | false;
   readonly reporters?: readonly NamedReporter[];
+  /** Whether the outcome has the evidence of trials that passed too. */
+  readonly keepPassed?: boolean;
   /** Stop after the first trial that does not pass. */
   readonly bail?: boolean;
   /** Whether unmet requirements of a task are an error instead of skipping it. */
@@ -49,6 +51,9 @@ export interface RunOptions extends ExtensionsOptions {
 
 export interface RunOutcome {
   readonly result: RunResult;
+  readonly plan: Plan;
+  /** What `collectEvidence` gives for the first trials that did not pass, with `keepPassed` also for those that did, by trial id. */
+  readonly evidence: ReadonlyMap<string, readonly TraceEvent[]>;
   /** Absent when nothing was written. */
   readonly folder?: string;
   /** Errors of reporters and of the run folder; the run went on without them. */
@@ -69,6 +74,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   using _ = onTokenIssued(redact.add);
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
+  const evidenceOfPassed = new KeptEvidence();
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   using interruption = followSignal(options.signal);
@@ -147,6 +153,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       async settle(result, events) {
         await servers.trialEnded(result);
         if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, events);
+        else if (options.keepPassed === true) evidenceOfPassed.keep(result, events);
       },
       async onTrialEnd(result) {
         // The wait for the disk goes on in the background; an error is reported at the end.
@@ -174,7 +181,13 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       failures.push({ reporter: `run folder ${folder?.path ?? ""}`, error });
     }
     await reporters.onRunEnd({ result, evidence: evidence.byTrial });
-    return { result, failures: [...failures, ...reporters.errors], ...place };
+    return {
+      result,
+      plan,
+      evidence: new Map([...evidence.byTrial, ...evidenceOfPassed.byTrial]),
+      failures: [...failures, ...reporters.errors],
+      ...place,
+    };
   } finally {
     exit.flush();
     await reporters.close();

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { exitCode } from "../../core/report/trial-result.ts";
 import { loadTarget } from "../../load/target.ts";
-import { checkServers } from "../../run/check-servers.ts";
+import { checkServers, defaultCallMs } from "../../run/check-servers.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
 import { openReporters } from "../open-reporters.ts";
 import { abortOnInterrupt, workingFolder, writeNotes, writeReportFailures } from "../terminal.ts";
@@ -13,9 +13,6 @@ interface CheckFlags {
   readonly reporter?: readonly string[];
   readonly output?: string;
 }
-
-/** How long a request may take, in milliseconds. */
-const callMs = 5000;
 
 /** `mcpvals check`: reports what is wrong with servers. */
 export function define(command: Command, setExitCode: SetExitCode): void {
@@ -42,7 +39,7 @@ async function execute(target: readonly string[], flags: CheckFlags, isCommand: 
   const outcome = await checkServers(loaded, {
     calls,
     disable,
-    callMs,
+    callMs: defaultCallMs,
     cwd,
     signal,
     reporters: openReporters(reporter),

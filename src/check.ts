@@ -1,0 +1,104 @@
+import { McpvalsError } from "./core/errors/error.ts";
+import { suggestion } from "./core/formats/did-you-mean.ts";
+import { withoutUndefined } from "./core/formats/json.ts";
+import type { ServerSpec } from "./core/formats/model.ts";
+import { findingRules } from "./core/lint/catalogue.ts";
+import type { Finding } from "./core/lint/finding.ts";
+import { type Evaluation, evaluationOf } from "./evaluation.ts";
+import type { LoadedConfig } from "./load/assemble-eval.ts";
+import { loadTarget } from "./load/target.ts";
+import { checkOptions, commonChecks, isText, isTexts, milliseconds, type OptionChecks } from "./options.ts";
+import { findingsOf } from "./reporters/findings.ts";
+import { checkServers, defaultCallMs } from "./run/check-servers.ts";
+
+/** A server: a URL, or the path of a file with servers, such as a config; or a command with its arguments. */
+export type Target = string | readonly string[];
+
+/** Which server of a target, and what it is loaded with. */
+export interface TargetOptions {
+  /** Name of a server in the file. Default: all of them. */
+  readonly server?: string;
+  /** Folder that relative paths start from. Default: the process's working folder. */
+  readonly cwd?: string;
+  /** Variables for the file; they override those of the process. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Options of `check`, the same as the flags of `mcpvals check`. */
+export interface CheckOptions extends TargetOptions {
+  /** Tools to call: those annotated `readOnlyHint: true` (safe), all, or none. Default: safe. */
+  readonly calls?: "safe" | "all" | "none";
+  /** Codes of findings to leave out. */
+  readonly disable?: readonly string[];
+  /** Time limit of a request, in milliseconds. Default: 5000. */
+  readonly callTimeoutMs?: number;
+  /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
+  readonly output?: string | false;
+  /** Aborting stops the check; the verdict of the result is then `interrupted`. */
+  readonly signal?: AbortSignal;
+}
+
+/** What a check found. */
+export interface CheckResult extends Evaluation {
+  /** Errors first, then warnings, then info. */
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Checks servers without a model and without tests, as `mcpvals check` does, and prints nothing.
+ *
+ * @returns The result document with the findings. What is wrong with a server is in it, not thrown.
+ * @throws McpvalsError of kind `usage` for a wrong target or option, of another kind for a server that cannot be started or reached.
+ */
+export async function check(target: Target, options: CheckOptions = {}): Promise<CheckResult> {
+  checkOptions("check", options, optionChecks);
+  const { calls = "safe", disable = [], callTimeoutMs = defaultCallMs, output } = options;
+  const { signal = new AbortController().signal, cwd = process.cwd() } = options;
+  const unknown = disable.find((code) => !Object.hasOwn(findingRules, code));
+  if (unknown !== undefined)
+    throw new McpvalsError("usage/invalid-option", `no finding has the code "${unknown}"`, {
+      hint: suggestion(unknown, Object.keys(findingRules), "codes"),
+    });
+  const loaded = await loadServers(target, { ...options, signal });
+  const outcome = await checkServers(loaded, {
+    calls,
+    disable,
+    callMs: callTimeoutMs,
+    cwd,
+    signal,
+    keepPassed: true,
+    ...withoutUndefined({ output }),
+  });
+  const evaluation = evaluationOf(outcome);
+  return { ...evaluation, findings: findingsOf(evaluation) };
+}
+
+const optionChecks: OptionChecks<CheckOptions> = {
+  ...commonChecks,
+  server: [isText, "the name of a server"],
+  calls: [(value) => isText(value) && ["safe", "all", "none"].includes(value), "safe, all or none"],
+  disable: [isTexts, "a list of codes"],
+  callTimeoutMs: milliseconds,
+};
+
+/** Loads the servers of a target, or the one that is named. Throws McpvalsError of kind `usage`. */
+export async function loadServers(
+  target: Target,
+  options: TargetOptions & { readonly signal: AbortSignal },
+): Promise<LoadedConfig> {
+  const { server, cwd = process.cwd(), env = {}, signal } = options;
+  if (!isText(target) && !isTexts(target))
+    throw new McpvalsError(
+      "usage/invalid-option",
+      "the target must be a URL, the path of a file with servers, or a command with its arguments as a list of texts",
+    );
+  const isCommand = !isText(target);
+  const loaded = await loadTarget({ target: isCommand ? target : [target], isCommand, cwd, env, signal });
+  if (server === undefined) return loaded;
+  const { servers } = loaded.eval;
+  const chosen: ServerSpec | undefined = Object.hasOwn(servers, server) ? servers[server] : undefined;
+  if (chosen !== undefined) return { ...loaded, eval: { ...loaded.eval, servers: { [server]: chosen } } };
+  throw new McpvalsError("usage/no-match", `no server is named "${server}"`, {
+    hint: suggestion(server, Object.keys(servers), "servers"),
+  });
+}

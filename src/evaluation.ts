@@ -1,0 +1,70 @@
+import { type Plan, taskInVariant } from "./core/plan/plan.ts";
+import type { RunResult } from "./core/report/result.ts";
+import type { TraceEvent } from "./core/trace/events.ts";
+import { buildTrajectory, type ToolCall } from "./core/trace/trajectory.ts";
+import { withoutUndefined } from "./core/formats/json.ts";
+import { consoleReporter } from "./reporters/console.ts";
+import type { RunOutcome } from "./run/run.ts";
+
+/** What the verdict of a trial rests on. */
+export interface TrialEvidence {
+  /** The cited tool calls, with their arguments and results. */
+  readonly calls: readonly ToolCall[];
+  /** Everything that its grades cite, and what belongs to it, as recorded. */
+  readonly events: readonly TraceEvent[];
+}
+
+/** The result document of a run, with what was recorded of it. */
+export interface Evaluation extends RunResult {
+  /** The run folder; absent when nothing was written. */
+  readonly folder?: string;
+  readonly plan: Plan;
+  /**
+   * By trial id: of the first hundred trials that passed and the first hundred that did not. Long texts are cut off where all
+   * evidence together would be too large; the run folder has everything.
+   */
+  readonly evidence: Readonly<Record<string, TrialEvidence>>;
+}
+
+/** The evaluation that a run gives. Throws the first error of writing it down. */
+export function evaluationOf({ result, plan, evidence, folder, failures }: RunOutcome): Evaluation {
+  const [failure] = failures;
+  if (failure !== undefined) throw failure.error;
+  const trials = new Map(plan.trials.map((trial) => [trial.id, trial]));
+  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  const evidenceOf = (id: string, events: readonly TraceEvent[]): TrialEvidence => {
+    const trial = trials.get(id);
+    const task = trial && tasks.get(trial.task);
+    if (trial === undefined || task === undefined) throw new Error(`the plan lacks the trial ${id}`);
+    return { calls: buildTrajectory(trial, taskInVariant(plan, task, trial), events).calls, events };
+  };
+  return {
+    ...result,
+    ...withoutUndefined({ folder }),
+    plan,
+    evidence: Object.fromEntries([...evidence].map(([id, events]) => [id, evidenceOf(id, events)])),
+  };
+}
+
+/** The report of a run as `mcpvals` prints it: each trial, findings, failures with their evidence, the verdict. */
+export function formatReport(
+  evaluation: Evaluation,
+  { colors = false, columns = 80 }: { readonly colors?: boolean; readonly columns?: number } = {},
+): string {
+  const { plan, evidence, folder, ...result } = evaluation;
+  const { id, startedAt, environment } = result;
+  const written: string[] = [];
+  const reporter = consoleReporter({
+    write: (text) => void written.push(text),
+    isTerminal: false,
+    colors,
+    columns: () => columns,
+    now: Date.now,
+    every: () => () => undefined,
+  });
+  const events = Object.entries(evidence).map(([trial, kept]) => [trial, kept.events] as const);
+  void reporter.onRunStart?.({ id, plan, startedAt, environment, ...withoutUndefined({ folder }) });
+  for (const trial of result.trials) void reporter.onTrialEnd?.(trial);
+  void reporter.onRunEnd?.({ result, evidence: new Map(events) });
+  return written.join("");
+}
