@@ -220,7 +220,8 @@ describe("getting a token ends", () => {
     expect(String(error)).not.toContain("canary");
   });
 
-  it("a server that refuses every token after its first use gets no more than a thousand", async () => {
+  const hang = { timeout: 240_000 };
+  it("a server that refuses every token after its first use gets no more than a thousand", hang, async () => {
     let given = 0;
     const server = await startIssuer((path) => {
       if (path !== "/token") return undefined;

@@ -46,7 +46,7 @@ const broken: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     `${json} "speak.mjs" ended with exit code 0 before it had answered execute`,
     `${once} "speak.mjs" broke the protocol in an unknown operation: its stdout is empty`,
   ],
-  "answer-of-100-mb": [
+  "answer-of-16-mb": [
     `${json} "speak.mjs" wrote a line of more than 10 MiB in answer to execute`,
     /^json-rpc answer size: .*wrote a line of more than 10 MiB/,
     `${once} "speak.mjs" wrote more than 10 MiB on stdout`,
