@@ -2,7 +2,7 @@ import type { Task } from "../core/formats/model.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
-import { checkedNothing, exitCode, wasNotRun } from "../core/report/trial-result.ts";
+import { checkedNothing, exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import { findingLines, findingsOf } from "./findings.ts";
@@ -277,8 +277,9 @@ function errorLines(ending: Ending): string[] {
   if (broken.length === 0) return [];
   const groups = [...Map.groupBy(broken, reasonKey).values()];
   const rest = groups.slice(shownErrors).flat().length;
+  const crash = broken.some(isServerError) ? "a server crashed, " : "";
   return [
-    `${style.strong("Errors")}  ${style.dim("not judged: the environment broke or time ran out")}`,
+    `${style.strong("Errors")}  ${style.dim(`not judged: ${crash}the environment broke or time ran out`)}`,
     ...groups.slice(0, shownErrors).flatMap((group) => {
       const names = group.slice(0, shownNames).map((trial) => trialName(trial, ending.variety));
       const more = group.length > shownNames ? `, and ${formatInteger(group.length - shownNames)} more` : "";

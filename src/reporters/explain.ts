@@ -8,6 +8,7 @@ import { readJsonText } from "../core/formats/read-json.ts";
 import type { Check, EventOf, Grade, TraceEvent } from "../core/trace/events.ts";
 import { describeInput } from "../core/report/render-trace.ts";
 import type { TrialResult } from "../core/report/result.ts";
+import { isServerError } from "../core/report/trial-result.ts";
 import { commonSequence } from "../core/text/common-sequence.ts";
 import { quoteBar } from "../core/text/visible-text.ts";
 import { type StepAttempt, stepPaths, type StepRun, stepRuns } from "../core/trace/step-runs.ts";
@@ -45,6 +46,9 @@ export function explainTrial(
       ? []
       : [
           ...explainError(error, indent, page),
+          ...(isServerError(trial)
+            ? paintText({ text: serverFault(trial.lostServers) }, indent, page, 2)
+            : []),
           ...paintRows(
             evidence.steps.flatMap((run) => stepRows(run, error.message, evidence)),
             indent + 2,
@@ -60,6 +64,11 @@ export function explainTrial(
   ];
 }
 
+function serverFault(servers: readonly string[] = []): string {
+  const names = servers.map((name) => JSON.stringify(clipText(name, 80))).join(", ");
+  return `It is a fault of the server ${names}, which had completed its handshake.`;
+}
+
 const shownHint = 1000;
 
 /** An error as lines: code and message, what to do, and supporting text such as stderr. */
@@ -69,13 +78,18 @@ function explainError(
   page: Page,
 ): string[] {
   const lines = clipLines(message, { lines: 12, characters: 2000 });
-  const label = code === "server/http-status" ? "answer" : code.startsWith("server/") ? "stderr" : "detail";
+  const label = detailLabel(code);
   const shownDetail = clipLines(detail ?? "", { lines: 12, characters: 4000, keep: "tail" });
   return [
     ...headLines(code, "warn", lines, indent, page),
     ...paintText({ text: clipText(hint ?? errorCatalogue[code].help, shownHint) }, indent, page, 2),
     ...(detail === undefined ? [] : paintRows([row(label, shownDetail)], indent + 2, page)),
   ];
+}
+
+function detailLabel(code: SerializedError["code"]): string {
+  if (code === "server/http-status") return "answer";
+  return code.startsWith("server/") ? "stderr" : "detail";
 }
 
 function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Page): string[] {
@@ -192,6 +206,15 @@ function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonl
       return once(note, evidence, [row("stderr", clipLines(event.text, { ...shownText, keep: "tail" }))]);
     case "server.invalid_output":
       return show("stdout", event.text);
+    case "server.lost": {
+      const { code, hint, detail = "" } = event.error;
+      // The grade says how the server was lost, with the end of the detail.
+      const isSaid = grade.reason.includes(detail.trim());
+      return once(note, evidence, [
+        ...(isSaid ? [] : [row(detailLabel(code), clipLines(detail, { ...shownText, keep: "tail" }), note)]),
+        row("hint", clipText(hint ?? errorCatalogue[code].help, shownHint)),
+      ]);
+    }
     case "server.exited":
       return show(
         "exited",

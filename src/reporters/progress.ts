@@ -162,11 +162,13 @@ export class Progress {
 }
 
 /** The counts that are not zero, in words: `4 passed`, `1 failed`. */
-export function countPieces({ pass, fail, error, timeout, skip }: Omit<RunSummary, "total">): Piece[] {
+export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
+  const { pass, fail, error, timeout, skip, serverErrors = 0 } = summary;
+  const byServer = serverErrors === 0 ? "" : ` (${formatInteger(serverErrors)} by a server)`;
   const pieces: readonly (readonly [number, Piece])[] = [
     [pass, { text: `${formatInteger(pass)} passed`, tone: "good" }],
     [fail, { text: `${formatInteger(fail)} failed`, tone: "bad" }],
-    [error, { text: countOf(error, "error"), tone: "warn" }],
+    [error, { text: `${countOf(error, "error")}${byServer}`, tone: "warn" }],
     [timeout, { text: countOf(timeout, "timeout"), tone: "warn" }],
     [skip, { text: `${formatInteger(skip)} skipped`, tone: "dim" }],
   ];

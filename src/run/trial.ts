@@ -6,6 +6,7 @@ import { usesJudge } from "../core/formats/step.ts";
 import { expanderOf } from "../core/templates/expand.ts";
 import type { Emit, Phase, TrialOutcome } from "../core/trace/events.ts";
 import { abortAfter, abortWithAny } from "../process/deadline.ts";
+import { isServerFault } from "../servers/connections/host.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
 import { runCleanup, runSequence, setupFailed } from "../steps/run-sequence.ts";
 import { runStep } from "../steps/run-step.ts";
@@ -100,7 +101,9 @@ class TrialPhases {
       new (await import("./state-comparison.ts")).StateComparison(workspace, this.#run, compareState);
     try {
       await this.#startServers(state, agent, deadline.signal);
-      using alive = abortWithAny([deadline.signal, ...this.#servers.map(({ lost }) => lost)]);
+      // In a tool test the server is the subject: its crash is recorded, and the test goes on to its verdict.
+      const fatal = task.form === "tool-test" ? [] : this.#servers.map(({ lost }) => lost);
+      using alive = abortWithAny([deadline.signal, ...fatal]);
       await comparison?.remember(stepContext("probe", alive.signal));
       await this.#setup(() => stepContext("setup", alive.signal));
       if (agent !== undefined) await this.#act(state, agent, alive.signal);
@@ -112,16 +115,21 @@ class TrialPhases {
   }
 
   /**
-   * Stops all servers, then does the deferred work. Throws, after all of it, how a server was lost during the trial, or
-   * the first error of the deferred work.
+   * Stops all servers, then does the deferred work. Records which servers were lost during the trial. Throws, after all of it,
+   * how the first of them was lost, unless the crash is the result of a tool test, or the first error of the deferred work.
    */
   async stop(): Promise<void> {
     if (this.#servers.length > 0) await Promise.all(this.#servers.map((server) => server.stop()));
     const errors: unknown[] = [];
     for (const work of this.#deferred.toReversed())
       await work().catch((error: unknown) => errors.push(error));
-    const lost = this.#servers.find((server) => server.lost.aborted && !this.#excused.has(server));
-    if (lost !== undefined) throw lost.lost.reason;
+    const { task, emit } = this.#run;
+    const lost = this.#servers.filter((server) => server.lost.aborted && !this.#excused.has(server));
+    const faulty = lost.filter((server) => isServerFault(server.lost.reason));
+    for (const { name, lost } of faulty)
+      emit({ type: "server.lost", server: name, error: serializeError(lost.reason) });
+    const fatal = lost.find((server) => task.form !== "tool-test" || !faulty.includes(server));
+    if (fatal !== undefined) throw fatal.lost.reason;
     if (errors.length > 0) throw errors[0];
   }
 

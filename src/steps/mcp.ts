@@ -16,6 +16,7 @@ import { readJsonText } from "../core/formats/read-json.ts";
 import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.ts";
 import { shortened } from "../core/text/visible-text.ts";
 import type { Check } from "../core/trace/events.ts";
+import { isServerFault } from "../servers/connections/host.ts";
 import {
   type CallOptions,
   type CallOutcome,
@@ -34,40 +35,67 @@ export const mcpStep: StepRunner<McpStep> = {
     return withoutUndefined({ ...asked, server });
   },
   async run(step, context) {
-    const { timeoutMs, request, expect } = step;
-    const options = { timeoutMs, signal: context.signal };
-    const session = await sessionFor(step, context);
-    if (session === undefined) return failedAttempt(notOffered(request, context.sessions));
-    const listed = request.kind === "tool" ? await session.toolsNamed(request.tool, options) : [];
-    if (request.kind === "tool" && listed.length !== 1)
-      return failedAttempt(unusableTool(request.tool, listed.length, session));
-    const outcome = await sendRequest(session, request, options);
-    if (outcome.kind === "timeout") {
-      const limit = expect.maxLatencyMs;
-      if (limit === undefined || limit > timeoutMs) return { kind: "timeout", message: outcome.message };
-      // The call had to be answered within that time.
-      const actual = `no answer within ${timeoutMs} ms`;
-      const message = `${actual}, ${limit} ms allowed`;
-      return failedAttempt({ name: "latency", passed: false, expected: limit, actual, message });
+    try {
+      return await attempt(step, context);
+    } catch (error) {
+      const failed = isToolTest(context) ? failureOfServer(error, context) : undefined;
+      if (failed === undefined) throw error;
+      return failed;
     }
-    const answer = readAnswer(request.kind, outcome);
-    const { failure, isUnusable, result, text } = answer;
-    // In a tool test, and in steps of the older forms, every failure of a call is a failed check.
-    if (isUnusable && !isToolTest(context) && step.failure === undefined) {
-      const whose = step.server === undefined ? "the server" : `the server "${step.server}"`;
-      const message = `step ${step.id}: ${whose} gave an unusable answer: ${failure}`;
-      throw new McpvalsError("server/protocol-error", message);
-    }
-    const unknown = await unknownRequest(request, answer, session, options);
-    if (unknown !== undefined) return failedAttempt(unknown);
-    return {
-      kind: "checked",
-      checks: await checkAnswer(step, answer, listed[0], context),
-      healthy: failure === undefined || mustFail(expect),
-      values: { result, text },
-    };
   },
 };
+
+async function attempt(step: McpStep, context: StepContext): Promise<StepAttempt> {
+  const { timeoutMs, request, expect } = step;
+  const { signal } = context;
+  const options = { timeoutMs, signal };
+  const session = await sessionFor(step, context);
+  if (session === undefined) return failedAttempt(notOffered(request, context.sessions));
+  const listed = request.kind === "tool" ? await session.toolsNamed(request.tool, options) : [];
+  if (request.kind === "tool" && listed.length !== 1)
+    return failedAttempt(unusableTool(request.tool, listed.length, session));
+  const { maxLatencyMs: limit = Infinity } = expect;
+  const outcome = await sendRequest(session, request, { timeoutMs: Math.min(timeoutMs, limit), signal });
+  if (outcome.kind === "timeout") {
+    if (limit <= timeoutMs) {
+      const actual = `no answer within ${limit} ms`;
+      const message = `${actual}, which is the longest allowed`;
+      return failedAttempt({ name: "latency", passed: false, expected: limit, actual, message });
+    }
+    return isToolTest(context) ? unansweredCall : { kind: "timeout", message: outcome.message };
+  }
+  const answer = readAnswer(request.kind, outcome);
+  const { failure, isUnusable, result, text } = answer;
+  // In a tool test, and in steps of the older forms, every failure of a call is a failed check.
+  if (isUnusable && !isToolTest(context) && step.failure === undefined) {
+    const whose = step.server === undefined ? "the server" : `the server "${step.server}"`;
+    const message = `step ${step.id}: ${whose} gave an unusable answer: ${failure}`;
+    throw new McpvalsError("server/protocol-error", message);
+  }
+  const unknown = await unknownRequest(request, answer, session, options);
+  if (unknown !== undefined) return failedAttempt(unknown);
+  return {
+    kind: "checked",
+    checks: await checkAnswer(step, answer, listed[0], context),
+    healthy: failure === undefined || mustFail(expect),
+    values: { result, text },
+  };
+}
+
+/** Of a tool test: the record has the call that was not answered, and the grade of the calls reports it. */
+const unansweredCall: StepAttempt = { kind: "checked", checks: [], healthy: false };
+
+/**
+ * What an error of a tool test says of the server, which is the subject: that it was lost, which the record has too, or that
+ * it no longer lists its tools. Undefined for other errors.
+ */
+function failureOfServer(error: unknown, { sessions }: StepContext): StepAttempt | undefined {
+  if (!isServerFault(error)) return undefined;
+  if (sessions.some(({ lost }) => lost.reason === error)) return unansweredCall;
+  const { code, message } = error;
+  if (code !== "server/call-timeout" && code !== "server/protocol-error") return undefined;
+  return failedAttempt(untriedCheck("call", "a list of tools", message));
+}
 
 function failedAttempt(check: Check): StepAttempt {
   return { kind: "checked", checks: [check], healthy: false };

@@ -139,9 +139,9 @@ describe("a step of a task passes only for what its server lists", () => {
 describe("a server that is gone when it has answered proves nothing", () => {
   const perRun = (lie: string): Attack[1] => ({ ...lyingServer(lie), lifetime: "per_run" });
   itGives([
-    ["by a signal", "answer:kill", "error", '" was ended by SIGKILL'],
-    ["with an exit code", "answer:exit-1", "error", '" exited with code 1'],
-    ["of several trials", perRun("answer:kill"), "error", '" was ended by SIGKILL'],
+    ["by a signal", "answer:kill", "fail", '" was ended by SIGKILL'],
+    ["with an exit code", "answer:exit-1", "fail", '" exited with code 1'],
+    ["of several trials", perRun("answer:kill"), "fail", '" was ended by SIGKILL'],
     [
       "with a code when it was to end",
       "stdin:exit-1",
@@ -210,10 +210,10 @@ describe("an answer that readers can read in different ways fails a tool test", 
   it.each<[lie: string, path: string, verdict: string, says: string]>([
     ["no-text", "mcp", "fail", malformed],
     ["error-twice", "events", "fail", "twice"],
-    ["accepted", "mcp", "timeout", "HTTP 202, as if there were nothing to answer"],
+    ["accepted", "mcp", "fail", "HTTP 202, as if there were nothing to answer"],
     ["elsewhere", "mcp", "fail", "HTTP 307"],
   ])("over HTTP: %s at /%s", async (lie, path, verdict, says) => {
-    const test = { ...five, ...(verdict === "timeout" ? { timeout: 200 } : {}) };
+    const test = { ...five, ...(lie === "accepted" ? { timeout: 200 } : {}) };
     const [trial] = (await play([["a", await lyingAddress(lie, path), "fail", "", test]])).values();
     expect([trial?.verdict, JSON.stringify(trial)]).toEqual([verdict, expect.stringContaining(says)]);
   });

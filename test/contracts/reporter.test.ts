@@ -229,6 +229,12 @@ const workflows = [
   { name: "sum", steps: [{ user: "Add.", expectedState: "5" }], expectTools: ["add", "fail"] },
 ];
 
+/** An agent that calls what ends the server. */
+const crashing: Pick<Config, "agent" | "workflows"> = {
+  agent: { type: "scripted", plan: { crash: [{ call: "crash", args: { code: 7 } }, { say: "Done." }] } },
+  workflows: [{ name: "crash", steps: [{ user: "Go.", expectedState: "Done" }] }],
+};
+
 interface RealOptions {
   readonly bail?: boolean;
   readonly interruptAfter?: number;
@@ -236,8 +242,8 @@ interface RealOptions {
 
 const realRuns: readonly [string, RunVerdict, Config, RealOptions][] = [
   ["passing", "pass", config([right]), {}],
-  ["failing", "fail", config([right, wrong]), {}],
-  ["incomplete, with an error and a timeout", "incomplete", config([right, dead, slow]), {}],
+  ["failing", "fail", config([right, wrong, dead, slow]), {}],
+  ["incomplete, with a crash", "incomplete", { ...config([right]), ...crashing }, {}],
   ["of two agents with two attempts", "fail", { server, agents, workflows, trials: 2 }, {}],
   ["bailed", "fail", config([wrong, right, right]), { bail: true }],
   ["interrupted", "interrupted", config([right, right]), { interruptAfter: 1 }],

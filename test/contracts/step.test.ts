@@ -27,6 +27,7 @@ import { anyTool, stubSession, textResult } from "../support/sessions.ts";
 import {
   commandStepOf,
   plainTrial,
+  scopeOf,
   scriptStepOf,
   stepContext,
   temporaryTrial,
@@ -95,7 +96,8 @@ function prepareMcp(courses: readonly Course[]): Prepared<McpStep> {
   });
   // A latency limit above the timeout: one below it would make a missing answer a failure.
   const step = mcpStep({ result: 5, maxLatencyMs: 2000 });
-  return { step, context: { sessions: [session] }, close: () => undefined };
+  // Without a scope it would be a tool test, where the server is at fault when there is no answer.
+  return { step, context: { sessions: [session], scope: scopeOf({}) }, close: () => undefined };
 }
 
 /** A line that takes its course from a file; output that is too long cannot be checked. */

@@ -5,30 +5,63 @@ import { fixtureServer } from "../e2e/support.ts";
 
 const server = fixtureServer();
 const hi = { expectedResult: "hi" };
-const neverAnswered = { verdict: "timeout", code: "server/call-timeout" } as const;
+const neverAnswered = { verdict: "fail", says: ["raw gave no result: not answered within"] } as const;
 
 const faults: Faults = {
   "nothing wrong": { server, test: { name: "echo", args: { message: "hi" }, ...hi }, verdict: "pass" },
   "an end in the middle of a call": {
     server,
     test: { name: "crash", args: { code: 3, stderr: "panic: nil map" } },
-    verdict: "error",
-    code: "server/exited",
-    says: ["exited with code 3", "panic: nil map", "run the same command in a terminal"],
+    verdict: "fail",
+    says: [
+      'crash gave no result: server "an end in the middle of a call" exited with code 3: panic: nil map',
+    ],
+    hints: ['crash {"code":3,"stderr":"panic: nil map"}', "run the same command in a terminal"],
   },
   "a signal in the middle of a call": {
     server,
     test: { name: "crash", args: { signal: "SIGKILL" } },
-    verdict: "error",
-    code: "server/exited",
+    verdict: "fail",
     says: ["was ended by SIGKILL"],
   },
   "no answer": {
     server,
     test: { name: "slow", args: { ms: 1_000_000 }, timeout: 1000 },
-    ...neverAnswered,
-    says: ['tool "slow" did not answer within 1000 ms'],
-    hints: ["If the tool is only slow, raise timeout."],
+    verdict: "fail",
+    says: ["slow gave no result: not answered within"],
+    hints: ['slow {"ms":1000000}'],
+  },
+  "no answer where an error is expected": {
+    server,
+    test: { name: "slow", args: { ms: 1_000_000 }, timeout: 1000, expectedError: "answer" },
+    verdict: "fail",
+    says: ["slow gave no result"],
+  },
+  "an end where an error is expected": {
+    server,
+    test: { name: "crash", args: { code: 3, stderr: "not found" }, expectedError: "not found" },
+    verdict: "fail",
+    says: ["crash gave no result: server"],
+  },
+  "an answer after the longest time": {
+    server,
+    test: { name: "slow", args: { ms: 1_000_000 }, maxLatency: 50, timeout: 1_000_000 },
+    verdict: "fail",
+    says: ["latency: no answer within 50 ms, which is the longest allowed"],
+  },
+  "an end that a second attempt cannot undo": {
+    server,
+    test: { name: "crash", args: { code: 5 }, retries: 2 },
+    verdict: "fail",
+    says: ["exited with code 5"],
+    hints: ['crash {"code":5}'],
+  },
+  "an end after the answer": {
+    server,
+    test: { name: "answer-and-exit" },
+    verdict: "fail",
+    says: ['server "an end after the answer" exited with code 0'],
+    hints: ["answer-and-exit {}"],
   },
   "noise before and between messages": {
     server: fixtureServer("--junk"),
@@ -49,41 +82,42 @@ const faults: Faults = {
   },
   "half an answer": {
     server,
-    test: raw(`${answer(saysHi).slice(0, 30)}\n`),
+    test: { ...raw(`${answer(saysHi).slice(0, 30)}\n`), timeout: 1000 },
     ...neverAnswered,
     warns: ["a line on stdout that is not MCP"],
   },
   "a line that does not end": {
     server,
     test: { name: "flood-stdout", args: { bytes: 20_000_000 } },
-    verdict: "error",
-    code: "server/message-too-large",
+    verdict: "fail",
     says: ["sent a message of more than 10485760 bytes"],
   },
   "an answer of 100 MB": {
     server,
     test: { name: "huge", args: { bytes: 100_000_000 } },
-    verdict: "error",
-    code: "server/message-too-large",
+    verdict: "fail",
     says: ["sent a message of more than 10485760 bytes"],
     hints: ["Answer with less, or raise maxMessageBytes for that server."],
   },
   "an answer nested 100,000 levels deep": {
     server,
     test: { name: "nested", args: { levels: 100_000 } },
-    verdict: "error",
-    code: "server/protocol-error",
-    says: ["sent a message nested more than 400 levels deep", "flatter"],
+    verdict: "fail",
+    says: ["sent a message nested more than 400 levels deep"],
+    hints: ["flatter"],
   },
   "an answer to another call": {
     server,
-    test: raw(answer(saysHi, "9999")),
+    test: { ...raw(answer(saysHi, "9999")), timeout: 1000 },
     ...neverAnswered,
     warns: ["that no request was waiting for, with id 9999"],
   },
   "an answer to no call": {
     server,
-    test: raw('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n'),
+    test: {
+      ...raw('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n'),
+      timeout: 1000,
+    },
     ...neverAnswered,
     warns: ["that no request was waiting for, with id null: Parse error"],
   },
@@ -95,13 +129,13 @@ const faults: Faults = {
   },
   "neither a result nor an error": {
     server,
-    test: raw('{"jsonrpc":"2.0","id":$ID}\n'),
+    test: { ...raw('{"jsonrpc":"2.0","id":$ID}\n'), timeout: 1000 },
     ...neverAnswered,
     warns: ['a line on stdout that is not MCP, first "{\\"jsonrpc\\":\\"2.0\\",\\"id\\":2}"'],
   },
   "a list of messages": {
     server,
-    test: raw(`[${answer(saysHi).trim()}]\n`),
+    test: { ...raw(`[${answer(saysHi).trim()}]\n`), timeout: 1000 },
     ...neverAnswered,
     warns: ["a line on stdout that is not MCP"],
   },
@@ -151,8 +185,7 @@ const faults: Faults = {
   "a child that holds the pipes when the server dies": {
     server: fixtureServer("--grandchild"),
     test: { name: "crash", args: { code: 1 } },
-    verdict: "error",
-    code: "server/exited",
+    verdict: "fail",
     says: ["exited with code 1"],
   },
 };

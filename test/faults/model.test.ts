@@ -37,12 +37,6 @@ const agentFaults: ModelFaults = {
     says: ["the next attempt would have to wait 3600 s"],
   },
   "one connection cut in the middle": { reply: first(1, { drop: "body" }), verdict: "pass" },
-  "no answer": {
-    reply: always({ hang: true }),
-    verdict: "error",
-    code: "model/unreachable",
-    says: ["did not answer after 5 attempts: no answer within 1 s"],
-  },
   "a wrong key": {
     reply: always({ status: 401, message: "no such key" }),
     verdict: "error",
@@ -92,6 +86,16 @@ const agentFaults: ModelFaults = {
     code: "server/exited",
     says: ["exited with code 4", "out of memory"],
   },
+};
+
+/** These wait for a limit. */
+const silentFaults: ModelFaults = {
+  "no answer": {
+    reply: always({ hang: true }),
+    verdict: "error",
+    code: "model/unreachable",
+    says: ["did not answer after 5 attempts: no answer within 1 s"],
+  },
   "a call that is not answered": {
     reply: (index) => (index === 0 ? { tool: "slow", args: { ms: 1_000_000 } } : done),
     verdict: "fail",
@@ -115,7 +119,7 @@ const judgeFaults: ModelFaults = {
 };
 
 /** Runs a workflow for each fault, all at once, with a model that misbehaves as the user's words tell it. */
-async function runAll(faults: ModelFaults, who: "agent" | "judge"): Promise<Ended> {
+async function runAll(faults: ModelFaults, who: "agent" | "judge", limit = "30s"): Promise<Ended> {
   const asked = new Map<string, number>();
   await using provider = await startFakeProvider((request) => {
     if (request.model !== who) return done;
@@ -127,9 +131,9 @@ async function runAll(faults: ModelFaults, who: "agent" | "judge"): Promise<Ende
   return await runFaulty(
     {
       server: { ...fixtureServer(), startupTimeout: "30s" },
-      timeout: 1000,
+      timeout: limit,
       concurrency: 16,
-      limits: { modelCall: 1000 },
+      limits: { modelCall: limit },
       agent: { model: "openai/agent", maxSteps: 4 },
       ...(who === "judge" ? { llmJudge: true, judge: { model: "openai/judge" } } : {}),
       workflows: Object.keys(faults).map((name) => ({
@@ -151,13 +155,16 @@ function expectVerdict({ result, console }: Ended, name: string, fault: ModelFau
   }
 }
 
-describe("an agent whose model gives", () => {
+describe.each<[string, ModelFaults, string?]>([
+  ["an agent whose model gives", agentFaults],
+  ["an agent that waits for", silentFaults, "1s"],
+])("%s", (_, faults, limit) => {
   let ended: Ended;
   beforeAll(async () => {
-    ended = await runAll(agentFaults, "agent");
+    ended = await runAll(faults, "agent", limit);
   });
 
-  it.each(Object.entries(agentFaults))("%s gets the verdict that it deserves", (name, fault) => {
+  it.each(Object.entries(faults))("%s gets the verdict that it deserves", (name, fault) => {
     expectVerdict(ended, name, fault);
   });
 

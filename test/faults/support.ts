@@ -33,15 +33,15 @@ export function answer(result: string, id = "$ID"): string {
 
 /** A call that is answered with these texts or bytes, one after the other. */
 export function raw(...pieces: (string | number[])[]): ToolTest {
-  return { name: "raw", args: { pieces }, timeout: 1000 };
+  return { name: "raw", args: { pieces } };
 }
 
-/** A run with one task for each fault, a server of its own for each, several at once. */
+/** A run with one task for each fault, a server of its own for each, several at once. Faults that wait for a limit set it. */
 export function runAll(faults: Faults): Promise<Ended> {
   const entries = Object.entries(faults);
   const servers = Object.fromEntries(entries.map(([name, { server }]) => [name, server]));
   const tests = entries.map(([name, { test }]) => ({ ...test, description: name, server: name }));
-  return runFaulty({ timeout: 10_000, servers, toolHealthSuites: [{ name: "s", parallel: true, tests }] });
+  return runFaulty({ timeout: 30_000, servers, toolHealthSuites: [{ name: "s", parallel: true, tests }] });
 }
 
 /** Checks what came of one fault. */

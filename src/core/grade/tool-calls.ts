@@ -2,6 +2,7 @@ import { contentProblem, outputProblem, resultText } from "../checks/tool-result
 import { containsText } from "../formats/contains-text.ts";
 import { commonSequence } from "../text/common-sequence.ts";
 import { shortened } from "../text/visible-text.ts";
+import { type EventOf, eventsOf } from "../trace/events.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import {
   createGrader,
@@ -21,12 +22,13 @@ const shownProblems = 5;
  * Tool Call Health of the MCPVals specification, 6.3: of all tool calls, the share that returned successfully: no
  * exception, no `isError`, content that clients can use, HTTP status 200 to 299 where the transport is HTTP, structured
  * content valid against the tool's `outputSchema`. A failure that its turn or step expects is healthy. A turn that
- * expects an error and saw none counts as one unhealthy call; of a step, `verify-steps` says that. Attempts of a step
- * that were tried again do not count, nor do calls that we made fail on purpose.
+ * expects an error and saw none counts as one unhealthy call; of a step, `verify-steps` says that. So does a server that was
+ * lost while no call was pending. Attempts of a step that were tried again do not count, nor do calls that we made fail on
+ * purpose.
  */
 export const toolCallHealth = createGrader("tool-call-health", async (trajectory, context) => {
   const calls = trajectory.calls.filter((call) => !call.superseded && !lostToFault(call));
-  const missing = missingErrors(trajectory, calls);
+  const missing = [...missingErrors(trajectory, calls), ...idleLosses(trajectory, calls)];
   const total = calls.length + missing.length;
   if (total === 0)
     return skip(
@@ -49,10 +51,12 @@ interface Diagnosis {
 
 async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeContext): Promise<Diagnosis> {
   const { tool, declared = [], result = {} } = call;
-  const evidence = [call.responseSeq ?? call.seq];
+  const loss = lossIn(call, trajectory);
+  const evidence = [call.responseSeq ?? call.seq, ...(loss === undefined ? [] : [loss.seq])];
   const sick = (reason: string): Diagnosis => ({ status: "sick", reason: `${tool} ${reason}`, evidence });
   const failure = failureOf(call);
   const unoffered = unofferedNote(call, trajectory);
+  if (loss !== undefined) return sick(`gave no result: ${describeLoss(loss)}`);
   if (failure !== undefined) {
     if (isExpected(failure, call, trajectory))
       return { status: "expected-error", reason: `${tool} failed as expected`, evidence };
@@ -69,6 +73,34 @@ async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeCo
   return problem === undefined
     ? { status: "healthy", reason: `${tool} is healthy`, evidence }
     : sick(problem);
+}
+
+type Loss = EventOf<"server.lost">;
+
+/** How the server of a call was lost before it had answered; undefined when it was not. */
+function lossIn({ server, responseSeq, error }: ToolCall, { events }: Trajectory): Loss | undefined {
+  if (responseSeq !== undefined || error?.kind !== "no-response" || error.cancelled !== undefined)
+    return undefined;
+  return eventsOf(events, "server.lost").find((loss) => loss.server === server);
+}
+
+/** Servers that were lost before or after a call, each with the last call that it got. */
+function idleLosses(trajectory: Trajectory, calls: readonly ToolCall[]): Diagnosis[] {
+  const told = new Set(calls.map((call) => lossIn(call, trajectory)));
+  return eventsOf(trajectory.events, "server.lost").flatMap((loss): Diagnosis[] => {
+    if (told.has(loss)) return [];
+    const last = trajectory.calls.findLast(({ server }) => server === loss.server);
+    const evidence = [...(last === undefined ? [] : [last.responseSeq ?? last.seq]), loss.seq];
+    return [{ status: "sick", reason: describeLoss(loss), evidence }];
+  });
+}
+
+/** The end of a server's stderr, as far as a reason has room for it. */
+const shownDetail = 300;
+
+function describeLoss({ error: { message, detail = "" } }: Loss): string {
+  const tail = detail.trim().slice(-shownDetail);
+  return tail === "" ? message : `${message}: ${tail}`;
 }
 
 /** Says so when the called tool is none of those that its server listed; nothing when the list is not known. */

@@ -124,6 +124,12 @@ const trialSchema = z
     tools: digestSchema
       .describe("Tool use of the agent; absent if there was no agent, or no servers and no tools.")
       .exactOptional(),
+    lostServers: z
+      .array(z.string())
+      .describe(
+        "Servers that crashed, closed the connection or sent an unreadable message after their handshake. In a tool test the verdict is then `fail`, otherwise `error`. Absent if there were none.",
+      )
+      .exactOptional(),
     mocks: z
       .array(z.string())
       .describe("Servers that were replaced by a mock. Absent when there were none.")
@@ -138,6 +144,9 @@ const summarySchema = z
     pass: count.describe("Trials that passed."),
     fail: count.describe("Trials in which the agent or server did the wrong thing."),
     error: count.describe("Trials without a verdict, because of an error in their environment."),
+    serverErrors: count
+      .describe("Those of `error` in which a server was lost after its handshake. Absent if there were none.")
+      .exactOptional(),
     timeout: count.describe("Trials that reached a time limit."),
     skip: count.describe("Trials that were not run, or had nothing to grade."),
   })

@@ -41,6 +41,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
   const judged = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "judge");
   const started = eventsOf(events, "server.started").filter(({ transport }) => transport === "mock");
   const mocks = [...new Set(started.map(({ server }) => server))].toSorted();
+  const lost = [...new Set(eventsOf(events, "server.lost").map(({ server }) => server))];
   const durationMs = finished?.durationMs ?? 0;
   return rowOf(
     trial,
@@ -57,6 +58,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
       judgeUsage: judged.reduce<Usage | undefined>((sum, event) => addUsage(sum, event.usage), undefined),
       ran: programRun(events),
       tools: usesOfTools(trajectory),
+      lostServers: lost.length === 0 ? undefined : lost,
       mocks: mocks.length === 0 ? undefined : mocks,
       warnings: warnings.length === 0 ? undefined : warnings,
     },
@@ -146,11 +148,17 @@ function rowOf(
   );
 }
 
+/** Whether a server under test is at fault that a trial could not be judged: it had completed its handshake. */
+export function isServerError({ verdict, lostServers }: TrialResult): boolean {
+  return verdict === "error" && lostServers !== undefined;
+}
+
 /** Counts trials by verdict. */
 export function summarize(trials: readonly TrialResult[]): RunSummary {
   const counts: Record<Verdict, number> = { pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
   for (const trial of trials) counts[trial.verdict] += 1;
-  return { total: trials.length, ...counts };
+  const serverErrors = trials.filter(isServerError).length;
+  return { total: trials.length, ...counts, ...(serverErrors === 0 ? {} : { serverErrors }) };
 }
 
 /**

@@ -75,6 +75,8 @@ interface EventFields {
   "server.stderr": { server: string; text: string };
   "server.invalid_output": { server: string; text: string };
   "server.output_omitted": { server: string; stream: "stderr" | "stdout"; bytes: number };
+  /** Of a trial whose server had completed its handshake: it exited, or broke the connection, without being stopped. */
+  "server.lost": { server: string; error: SerializedError };
   "server.exited": { server: string; exitCode: number | null; signal: string | null; expected: boolean };
   "server.stopped": {
     server: string;

@@ -105,17 +105,19 @@ function messageWarnings({ events, unasked }: Trajectory): string[] {
 const methodNotFound = -32601;
 
 /**
- * Servers that ended by themselves, in a trial that this did not break; that ended with an exit code when their stdin was
+ * Servers that ended by themselves, where no verdict rests on it; that ended with an exit code when their stdin was
  * closed, which can be a crash; or that did not answer the ping at the end of the trial. A server may lack the method.
  */
 function serverEndWarnings({ events, exchanges }: Trajectory): string[] {
   const isCompleted = eventsOf(events, "trial.finished").some(({ outcome }) => outcome === "completed");
   const stops = eventsOf(events, "server.stopped").filter(({ by }) => by === "stdin");
   const byStdin = new Set(stops.map(({ server }) => server));
+  const lost = new Set(eventsOf(events, "server.lost").map(({ server }) => server));
   const exits = eventsOf(events, "server.exited");
   const ended = exits.flatMap(({ server, expected, exitCode, signal }) => {
     const how = signal ?? `exit code ${exitCode}`;
-    if (!expected) return isCompleted ? [`server "${server}" ended by itself: ${how}`] : [];
+    if (!expected)
+      return isCompleted && !lost.has(server) ? [`server "${server}" ended by itself: ${how}`] : [];
     const isOdd = byStdin.has(server) && exitCode !== null && exitCode !== 0;
     return isOdd ? [`server "${server}" ended with ${how} when its stdin was closed`] : [];
   });

@@ -5,7 +5,7 @@ import type {
   Transport,
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
-import type { McpvalsError } from "../../core/errors/error.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
 import { asObject, isJsonObject } from "../../core/formats/json.ts";
 import type { HttpServerSpec, Json, ServerSpec } from "../../core/formats/model.ts";
 import { readJsonText } from "../../core/formats/read-json.ts";
@@ -44,6 +44,16 @@ export interface ServerHost {
   readonly address: HttpAddress | undefined;
   /** Ends the server with its whole process tree, and every channel. Never throws; afterwards nothing is recorded. */
   stop(): Promise<void>;
+}
+
+/**
+ * Whether the loss of a server that had completed its handshake is its own fault: it crashed, closed the connection, or sent
+ * something that no client can read. An access token that is no longer accepted is not.
+ */
+export function isServerFault(loss: unknown): loss is McpvalsError {
+  return (
+    loss instanceof McpvalsError && loss.code.startsWith("server/") && loss.code !== "server/unauthorized"
+  );
 }
 
 export interface ConnectOptions {
