@@ -91,6 +91,7 @@ addTool("name-characters", { name: "name.characters" });
 addTool("long-name", {
   name: "a_name_that_is_far_too_long_for_the_clients_that_allow_sixty_four_characters",
 });
+addTool("parameter-name", { inputSchema: object({ "created[after]": word }) });
 addTool("boolean-subschema", { inputSchema: object({ value: true }) });
 addTool("root-combinator", {
   inputSchema: object(
@@ -116,6 +117,9 @@ addTool("gemini-array-items", {
   inputSchema: object({
     values: { type: "array", items: { type: ["string", "number"] }, description: "Values." },
   }),
+});
+addTool("gemini-enum", {
+  inputSchema: object({ level: { type: "integer", enum: [0, 1, 2], description: "How much." } }),
 });
 addTool("gemini-refs", {
   inputSchema: object(
@@ -144,6 +148,7 @@ addTool("valid-refused", {
   },
 });
 addTool("invalid-accepted", { inputSchema: object({ word }) });
+addTool("unknown-argument");
 addTool("invalid-result", { call: () => ({ content: "42" }) });
 addTool("output-schema", {
   outputSchema: object({ sum: { type: "number" } }),
@@ -168,10 +173,11 @@ const problemIn = ({ properties = {}, required = [], additionalProperties }, arg
   const missing = required.find((name) => args[name] === undefined);
   if (missing !== undefined) return `${missing} is missing`;
   for (const [name, value] of Object.entries(args)) {
-    const { type, minimum = -Infinity, maximum = Infinity } = properties[name] ?? {};
+    const { type, enum: values, minimum = -Infinity, maximum = Infinity } = properties[name] ?? {};
     if (properties[name] === undefined && additionalProperties === false) return `${name} is unknown`;
     const is = Array.isArray(value) ? "array" : Number.isInteger(value) ? "integer" : typeof value;
     if (["array", "integer", "string"].includes(type) && is !== type) return `${name} is not of type ${type}`;
+    if (values?.includes(value) === false) return `${name} is none of ${values.join(", ")}`;
     if (value < minimum || value > maximum) return `${name} is not from ${minimum} to ${maximum}`;
   }
   return undefined;
@@ -217,7 +223,8 @@ const methods = {
       throw new RpcError(-32_602, `Unknown tool: ${name}`);
     }
     const problem = problemIn(tool.definition.inputSchema ?? {}, args);
-    if (problem !== undefined && name !== "invalid-accepted") return failed(problem);
+    const ignores = ["invalid-accepted", "unknown-argument"].includes(name);
+    if (problem !== undefined && !ignores) return failed(problem);
     return tool.call(args);
   },
   "resources/list": ({ cursor }) => ({

@@ -7,6 +7,7 @@ import { eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import { type CheckView, errorOf, errorText, exchangesOf, type ProbeView, resultOf } from "./check-view.ts";
 import { estimateTokens } from "./definitions.ts";
+import { objectIn } from "./json-schema.ts";
 import type { Found, Rule, RuleTable } from "./rule.ts";
 
 /** What the rules find in each call. */
@@ -87,20 +88,19 @@ const rulesOfCalls = {
     good: `→ { "count": { "a": 1 } }   ← { "isError": true, "content": [{ "type": "text", "text": "count must be a number" }] }`,
     source: "MCP 2025-11-25, tools: servers must validate all tool inputs",
     *find(view) {
-      for (const [tool, calls] of Map.groupBy(callsOf(view), ({ call }) => call.tool)) {
-        const accepted = calls.filter(({ call, exchange }) => {
-          const result = resultOf(exchange);
-          return call.expects === "refusal" && result !== undefined && result["isError"] !== true;
-        });
-        const [first] = accepted;
-        if (first === undefined) continue;
-        const why = accepted.map(({ call }) => call.why).join(", ");
-        yield {
-          place: { tool },
-          message: `${accepted.length} of ${calls.filter(({ call }) => call.expects === "refusal").length} were accepted: ${why}`,
-          evidence: evidenceOf(first.exchange),
-        };
-      }
+      yield* acceptedCalls(view, (call) => !hasUnknownArgument(view, call));
+    },
+  },
+  "call/unknown-argument": {
+    severity: "warning",
+    title: "An argument that the input schema forbids is ignored",
+    why: "A misspelt argument is lost, and the tool works with a default in its place.",
+    fix: "Refuse unknown arguments, for example with z.strictObject(…), or take additionalProperties: false out of the schema.",
+    bad: `additionalProperties: false   → { "limti": 5 }   ← { "content": [{ "type": "text", "text": "100 results" }] }`,
+    good: `→ { "limti": 5 }   ← { "isError": true, "content": [{ "type": "text", "text": "unknown argument: limti" }] }`,
+    source: "mongodb-js/mongodb-mcp-server#1369, modelcontextprotocol/typescript-sdk#846",
+    *find(view) {
+      yield* acceptedCalls(view, (call) => hasUnknownArgument(view, call));
     },
   },
   "call/invalid-result": {
@@ -287,6 +287,30 @@ function callsOf({ probes }: CheckView): readonly CallView[] {
     const [exchange] = exchangesOf(probe.exchanges, "tools/call");
     return probe.call === undefined || exchange === undefined ? [] : [{ call: probe.call, exchange, probe }];
   });
+}
+
+/** Calls of one sort that should have been refused, and were not: one finding for each tool. */
+function* acceptedCalls(view: CheckView, isOfSort: (call: PlannedCall) => boolean): Iterable<Found> {
+  const invalid = callsOf(view).filter(({ call }) => call.expects === "refusal" && isOfSort(call));
+  for (const [tool, calls] of Map.groupBy(invalid, ({ call }) => call.tool)) {
+    const accepted = calls.filter(({ exchange }) => {
+      const result = resultOf(exchange);
+      return result !== undefined && result["isError"] !== true;
+    });
+    const [first] = accepted;
+    if (first === undefined) continue;
+    const why = accepted.map(({ call }) => call.why).join(", ");
+    yield {
+      place: { tool },
+      message: `${accepted.length} of ${calls.length} were accepted: ${why}`,
+      evidence: evidenceOf(first.exchange),
+    };
+  }
+}
+
+function hasUnknownArgument({ surface }: CheckView, { tool, args }: PlannedCall): boolean {
+  const schema = surface.tools.find(({ name }) => name === tool)?.definition["inputSchema"] ?? {};
+  return Object.keys(args).some((name) => !Object.hasOwn(objectIn(schema, "properties"), name));
 }
 
 /** Calls that were given up, since the server did not answer in time. */

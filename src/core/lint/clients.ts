@@ -4,6 +4,7 @@ import type { CheckView } from "./check-view.ts";
 import {
   objectIn,
   placeIn,
+  pointerKey,
   type Subschema,
   subschemas,
   toolSchemas,
@@ -58,6 +59,26 @@ export const clientRules = {
             clients: ["Cursor"],
           };
       }
+    },
+  },
+  "client/parameter-name": {
+    severity: "warning",
+    title: "Claude refuses a parameter's name",
+    why: "Every request that carries the tool is refused with 400, so that no tool of the client works.",
+    fix: "Use 1 to 64 letters, digits, underscores, dots and hyphens.",
+    bad: `properties: { "created[after]": { type: "string" } }`,
+    good: `properties: { created_after: { type: "string" } }`,
+    source: "freee/freee-mcp#15, twilio-labs/mcp#56",
+    *find({ surface }) {
+      for (const each of toolSchemas(surface, "inputSchema"))
+        for (const name of Object.keys(objectIn(each.schema, "properties")))
+          if (!/^[\w.-]{1,64}$/.test(name))
+            yield {
+              place: placeIn(each, `/properties/${pointerKey(name)}`),
+              message: `the name is ${preview(name)}`,
+              evidence: [each.tool.evidence],
+              clients: ["Claude Code", "Claude Desktop", "VS Code"],
+            };
     },
   },
   "client/boolean-subschema": {
@@ -207,6 +228,25 @@ export const clientRules = {
           ? `$ref ${preview(schema["$ref"])}`
           : undefined,
       ),
+  },
+  "client/gemini-enum": {
+    severity: "warning",
+    title: "Gemini refuses an enum of anything but texts",
+    why: "The request that carries the tool is refused with 400.",
+    fix: 'Write the values as texts, or give the parameter bounds: { "type": "integer", "minimum": 0, "maximum": 2 }.',
+    bad: `level: { type: "integer", enum: [0, 1, 2] }`,
+    good: `level: { type: "string", enum: ["low", "medium", "high"] }`,
+    source: "google-gemini/gemini-cli#4415, microsoft/azure-devops-mcp#145",
+    find: (view) =>
+      inSchemas(view, ["Gemini"], ({ schema }, { key }) => {
+        const values = key === "inputSchema" && isJsonObject(schema) ? schema["enum"] : undefined;
+        if (!Array.isArray(values)) return undefined;
+        // Null stands for a value that may be left out, which clients convert.
+        const other = (values as readonly Json[]).find(
+          (value) => typeof value !== "string" && value !== null,
+        );
+        return other === undefined ? undefined : `enum has ${preview(other)}`;
+      }),
   },
   "client/codex-any-of": {
     severity: "warning",

@@ -217,7 +217,7 @@ export const definitionRules = {
       "modelcontextprotocol/modelcontextprotocol: security considerations, tool descriptions are untrusted",
     *find({ surface }) {
       for (const { place, text, pointer, evidence } of textsOf(surface)) {
-        const [found] = invisible.exec(text) ?? [];
+        const [found] = invisible.exec(text.replaceAll(regionFlags, "")) ?? [];
         if (found === undefined) continue;
         const code = `U+${(found.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
         yield {
@@ -351,10 +351,13 @@ function* textsIn(
     }
 }
 
-/** Controls but for line breaks and tabs; format characters but for joiners in emoji and scripts; tags; private use. */
+/** Controls but for line breaks and tabs; format characters but for joiners and marks that scripts need; tags; private use. */
 const invisible =
   // oxlint-disable-next-line no-control-regex
-  /[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F\u00AD\u200B\u200E\u200F\u202A-\u202E\u2060-\u2064\u2066-\u206F\uFEFF\uFFF9-\uFFFB]|[\u{E0000}-\u{E007F}]|[\u{F0000}-\u{10FFFF}]/u;
+  /[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F\u00AD\u200B\u202A-\u202E\u2060-\u2064\u2066-\u206F\uFEFF\uFFF9-\uFFFB]|[\u{E0000}-\u{E007F}]|[\u{F0000}-\u{10FFFF}]/u;
+
+/** Flags of regions, such as Scotland's: the only visible use of tags. */
+const regionFlags = /\u{1F3F4}[\u{E0061}-\u{E007A}]{5}\u{E007F}/gu;
 
 const orders: readonly RegExp[] = [
   /\b(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+)*(?:previous|prior|above|earlier|other)\s+(?:instructions?|prompts?|rules?|messages?|tools?)/i,

@@ -1,6 +1,6 @@
 import { isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
-import { atPointer, objectIn, placeIn, subschemas, toolSchemas, typesOf } from "./json-schema.ts";
+import { atPointer, objectIn, placeIn, pointerKey, subschemas, toolSchemas, typesOf } from "./json-schema.ts";
 import type { RuleTable } from "./rule.ts";
 
 /** Rules about input and output schemas. */
@@ -161,7 +161,7 @@ export const schemaRules = {
           const says = ["type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "not", "if"];
           if (!isJsonObject(schema) || says.some((key) => key in schema)) continue;
           yield {
-            place: placeIn(each, `/properties/${name}`),
+            place: placeIn(each, `/properties/${pointerKey(name)}`),
             message: "it says neither type nor enum nor const",
             evidence: [each.tool.evidence],
           };

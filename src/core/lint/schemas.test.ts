@@ -1,0 +1,122 @@
+import type { JsonObject } from "../formats/model.ts";
+import { type CheckedServer, schemaOf, testRules, tool } from "../../../test/support/rules.ts";
+
+const input = (inputSchema: JsonObject): CheckedServer => ({ tools: [tool({ inputSchema })] });
+const output = (outputSchema: JsonObject): CheckedServer => ({ tools: [tool({ outputSchema })] });
+/** A tool with one parameter, `value`. */
+const parameter = (value: JsonObject, rest: JsonObject = {}): CheckedServer =>
+  input(schemaOf({ value }, rest));
+const text = { type: "string" };
+
+testRules({
+  "schema/missing": {
+    bad: {
+      "no input schema": { tools: [{ name: "search", description: "Finds notes." }] },
+      null: { tools: [tool({ inputSchema: null })] },
+      true: { tools: [tool({ inputSchema: true })] },
+    },
+    good: { "no output schema": { tools: [tool()] } },
+  },
+  "schema/not-object": {
+    bad: {
+      "a text as input": input(text),
+      "no type": input({ properties: {} }),
+      "a list as output": output({ type: "array", items: text }),
+    },
+    good: {
+      "an object": input({ type: "object" }),
+      "a list as output since 2026-07-28": {
+        ...output({ type: "array", items: text }),
+        hello: { protocolVersion: "2026-07-28" },
+      },
+    },
+  },
+  "schema/invalid": {
+    bad: {
+      "an unknown type": parameter({ type: "date" }),
+      "required as a boolean": parameter({ type: "string", required: true }),
+      "a pattern that does not compile": parameter({ type: "string", pattern: "(" }),
+      "a minimum as a text": parameter({ type: "integer", minimum: "1" }),
+    },
+    good: {
+      "unknown keywords": parameter({ type: "string", "x-order": 1, widget: "text" }),
+      "an unknown format": parameter({ type: "string", format: "color" }),
+      "a union with null": parameter({ type: ["string", "null"] }),
+      "an older dialect that is named": parameter(
+        { type: "string" },
+        { $schema: "http://json-schema.org/draft-07/schema#" },
+      ),
+      "a recursive schema": input(
+        schemaOf(
+          { tree: { $ref: "#/$defs/Tree" } },
+          {
+            $defs: { Tree: { type: "array", items: { $ref: "#/$defs/Tree" } } },
+          },
+        ),
+      ),
+    },
+  },
+  "schema/dangling-ref": {
+    bad: {
+      "no such definition": parameter({ $ref: "#/$defs/User" }),
+      "an empty name": parameter({ $ref: "#/" }),
+      "a member of every object": parameter({ $ref: "#/$defs/constructor" }, { $defs: {} }),
+    },
+    good: {
+      "the whole schema": parameter({ $ref: "#" }),
+      "a name with a slash and a space": parameter(
+        { $ref: "#/$defs/a~1b%20c" },
+        { $defs: { "a/b c": text } },
+      ),
+      "an anchor": parameter({ $ref: "#user" }, { $defs: { User: { $anchor: "user", ...text } } }),
+      "a value that is called $ref": parameter({ type: "object", const: { $ref: "#/nowhere" } }),
+    },
+  },
+  "schema/unsatisfiable": {
+    bad: {
+      "bounds in the wrong order": parameter({ type: "integer", minimum: 10, maximum: 1 }),
+      "exclusive bounds that meet": parameter({ type: "number", exclusiveMinimum: 1, maximum: 1 }),
+      "an empty enum": parameter({ type: "string", enum: [] }),
+      "a length that cannot be": parameter({ type: "string", minLength: 5, maxLength: 2 }),
+      "a required member that is forbidden": parameter(text, { required: ["value", "other"] }),
+    },
+    good: {
+      "bounds that leave one value": parameter({ type: "integer", minimum: 1, maximum: 1 }),
+      "an alternative that nothing fits": parameter({ anyOf: [text, { type: "string", enum: [] }] }),
+      "a required member that a pattern allows": parameter(text, {
+        required: ["x-other"],
+        patternProperties: { "^x-": text },
+      }),
+    },
+  },
+  "schema/undeclared-required": {
+    bad: { "a name that properties lacks": input({ type: "object", properties: {}, required: ["key"] }) },
+    good: { "a declared one": parameter(text) },
+  },
+  "schema/example-violates": {
+    bad: {
+      "a default of another type": parameter({ type: "integer", default: "10" }),
+      "a default outside the enum": parameter({ type: "string", enum: ["a"], default: "b" }),
+      "the second example": parameter({ type: "integer", examples: [1, "2"] }),
+    },
+    good: {
+      "a default that fits": parameter({ type: "integer", default: 10 }),
+      "null for a type with null": parameter({ type: ["string", "null"], default: null }),
+      "a reference beside the default": parameter({ $ref: "#/$defs/T", default: 1 }, { $defs: { T: text } }),
+      "a parameter that is called default": parameter({ type: "object", properties: { default: text } }),
+      "references inside": input(
+        schemaOf(
+          { list: { type: "array", items: { $ref: "#/$defs/T" }, default: ["a"] } },
+          { $defs: { T: text } },
+        ),
+      ),
+    },
+  },
+  "schema/untyped-parameter": {
+    bad: { "a description only": parameter({ description: "Most results." }) },
+    good: {
+      "an enum": parameter({ enum: ["a", 1] }),
+      alternatives: parameter({ anyOf: [text, { type: "null" }] }),
+    },
+  },
+});

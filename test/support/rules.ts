@@ -1,0 +1,140 @@
+import { afterAll, describe, expect, it } from "vitest";
+import type { CheckKind, CheckSpec, Json, JsonObject, PlannedCall } from "../../src/core/formats/model.ts";
+import { SchemaValidator } from "../../src/graders/schema-validator.ts";
+import { findDefects } from "../../src/core/lint/catalogue.ts";
+import { type CheckView, readCheck } from "../../src/core/lint/check-view.ts";
+import type { Finding } from "../../src/core/lint/finding.ts";
+import { TrialEvents, workflowTask } from "./trial-events.ts";
+
+/** A server as a check finds it: what it says in the handshake, what it lists, and how it answers calls. */
+export interface CheckedServer {
+  /** What the trial checks; `definitions` unless there are calls. */
+  readonly kind?: CheckKind;
+  readonly hello?: JsonObject;
+  readonly tools?: readonly JsonObject[];
+  readonly resources?: readonly JsonObject[];
+  readonly prompts?: readonly JsonObject[];
+  readonly calls?: readonly CheckedCall[];
+  readonly notCalled?: CheckSpec["notCalled"];
+}
+
+/** A call that a check makes, and what becomes of it. */
+export interface CheckedCall extends Partial<PlannedCall> {
+  readonly result?: Json;
+  readonly error?: { readonly code: number; readonly message: string };
+  /** Instead of an answer: the server exits with this code. */
+  readonly exits?: number;
+  /** Instead of an answer in time: whether it answers a ping meanwhile. */
+  readonly answersPing?: boolean;
+}
+
+/** A tool in which nothing is wrong, but for what is given. */
+export function tool(definition: JsonObject = {}): JsonObject {
+  return {
+    name: "search",
+    description: "Finds notes by the words in them.",
+    inputSchema: schemaOf({}),
+    annotations: { readOnlyHint: true },
+    ...definition,
+  };
+}
+
+/** An input schema in which nothing is wrong but the properties. */
+export function schemaOf(properties: JsonObject, rest: JsonObject = {}): JsonObject {
+  return {
+    type: "object",
+    properties,
+    required: Object.keys(properties),
+    additionalProperties: false,
+    ...rest,
+  };
+}
+
+/** What rules see of a server. */
+export function viewOf({
+  calls = [],
+  kind = calls.length === 0 ? "definitions" : "calls",
+  hello = {},
+  notCalled = [],
+  ...lists
+}: CheckedServer): CheckView {
+  const planned = calls.map(({ tool: name = "search", args = {}, expects = "result", why = "a test" }) => ({
+    tool: name,
+    args,
+    expects,
+    why,
+  }));
+  const check: CheckSpec = { kind, disable: [], calls: planned, notCalled };
+  const trial = new TrialEvents();
+  const server = "notes";
+  const probe = (name: string, play: () => void, call?: number): void => {
+    trial.emit({
+      type: "probe.started",
+      server,
+      probe: name,
+      ...(call === undefined ? {} : { call }),
+    });
+    play();
+    const outcome = calls[call ?? -1]?.exits === undefined ? "done" : "lost";
+    trial.emit({ type: "probe.finished", server, probe: name, outcome, durationMs: 1 });
+  };
+  const exchange = (method: string, params: JsonObject, result: Json): number =>
+    trial.answer(trial.send(method, params, { server }), result);
+  probe("list", () => {
+    const protocolVersion = "2025-11-25";
+    const capabilities = Object.fromEntries(Object.keys(lists).map((list) => [list, {}]));
+    const serverInfo = { name: server, version: "1.0.0" };
+    exchange("initialize", { protocolVersion }, { protocolVersion, capabilities, serverInfo, ...hello });
+    for (const [list, items] of Object.entries(lists)) exchange(`${list}/list`, {}, { [list]: items });
+  });
+  for (const [index, call] of calls.entries())
+    probe(
+      "call",
+      () => {
+        const { tool: name, args } = planned[index] ?? { tool: "", args: {} };
+        const request = trial.request(name, args, { server });
+        const { result, error, exits, answersPing } = call;
+        if (error !== undefined) trial.refuse(request, error.code, error.message);
+        else if (result !== undefined) trial.answer(request, result);
+        else if (exits !== undefined)
+          trial.emit({
+            type: "server.exited",
+            server,
+            exitCode: exits,
+            signal: null,
+            expected: false,
+          });
+        else {
+          const ping = trial.wait(5000).send("ping", {}, { server });
+          if (answersPing === true) trial.answer(ping, {});
+        }
+      },
+      index,
+    );
+  const task = { ...workflowTask({ turns: [], servers: [server] }), form: "check", check } as const;
+  return readCheck(trial.trajectory(task), check);
+}
+
+/** Servers by what is special about them, for each rule: those in which it finds something, and those in which it finds nothing. */
+export type RuleCases = Readonly<
+  Record<string, { readonly bad: CheckedServers; readonly good?: CheckedServers }>
+>;
+type CheckedServers = Readonly<Record<string, CheckedServer>>;
+
+/** Tests of rules: one for each case. */
+export function testRules(cases: RuleCases): void {
+  const validator = new SchemaValidator();
+  afterAll(() => validator[Symbol.asyncDispose]());
+  const find = async (server: CheckedServer): Promise<readonly Finding[]> =>
+    findDefects(viewOf(server), { validateSchema: validator.validate.bind(validator) });
+  describe.each(Object.entries(cases))("%s", (code, { bad, good = {} }) => {
+    it.each(Object.entries(bad))("finds %s", async (_, server) => {
+      const findings = await find(server);
+      expect(findings.map((finding) => finding.code)).toContain(code);
+    });
+    it.each(Object.entries(good))("does not mind %s", async (_, server) => {
+      const findings = await find(server);
+      expect(findings.filter((finding) => finding.code === code)).toEqual([]);
+    });
+  });
+}
