@@ -127,6 +127,8 @@ describe("where even a quoted value would be run, a task is refused", () => {
     "bash -lc 'echo {agent.output | sh}'",
     '"sh" -c "echo {agent.output}"',
     "bash -o pipefail -c {agent.output}",
+    "${SH} -c {agent.output}",
+    '"$SHELL" -ec {agent.output}',
     'kubectl exec pod -- sh -c "echo {agent.output}"',
     'docker run --rm alpine sh -c "echo {agent.output}"',
     'find . -exec sh -c "{agent.output}" {} +',

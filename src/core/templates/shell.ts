@@ -235,6 +235,9 @@ export function argumentRefusal(
     return `where ${first} names a variable`;
   for (const index of programPlaces(own, first)) {
     const name = nameOf(own[index] ?? "");
+    // It may be a shell, and this its option for a program.
+    if (/[\0$]/.test(own[index] ?? "") && /^-[a-z]*c$/i.test(own.at(-1) ?? ""))
+      return `after ${own.at(-1)} of a program whose name is in a variable`;
     if (readers.has(name)) return `in an argument of ${name}, which is run`;
     if (interpreters.test(name) && !hasProgram(name, own.slice(index + 1), word))
       return `where ${name} gets its program`;
