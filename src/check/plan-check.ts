@@ -32,7 +32,7 @@ export async function planCheck(
 ): Promise<readonly Task[]> {
   const tasks = await Promise.all(
     Object.entries(servers).map(async ([name, spec]) =>
-      tasksOf(name, await discover(name, spec, options), options),
+      tasksOf(name, spec, await discover(name, spec, options), options),
     ),
   );
   return tasks.flat();
@@ -59,8 +59,15 @@ export async function discover(
   return readSurface(buildTrajectory(trial, task, events).exchanges);
 }
 
-async function tasksOf(server: string, surface: Surface, options: CheckOptions): Promise<readonly Task[]> {
+async function tasksOf(
+  server: string,
+  spec: ServerSpec,
+  surface: Surface,
+  options: CheckOptions,
+): Promise<readonly Task[]> {
   const { calls: policy, disable, snapshots, validateSchema } = options;
+  // Without a session, every other part would only wait for one again.
+  if (surface.evidence === undefined) return [checkTask(server, { kind: "handshake", disable })];
   const planned: PlannedCall[] = [];
   const notCalled: { tool: string; reason: string }[] = [];
   const leaveOut = (tool: string, reason: string): void => void notCalled.push({ tool, reason });
@@ -81,10 +88,10 @@ async function tasksOf(server: string, surface: Surface, options: CheckOptions):
     calls: planned.length === 0 ? undefined : { calls: planned },
     requests: {},
     stability: { listing: listingOf(surface), ...(snapshot === undefined ? {} : { snapshot }) },
-    shutdown: {},
+    shutdown: spec.transport === "stdio" ? {} : undefined,
   };
-  return Object.entries(ofKind).flatMap(([kind, spec]) =>
-    spec === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, ...spec })],
+  return Object.entries(ofKind).flatMap(([kind, rest]) =>
+    rest === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, ...rest })],
   );
 }
 

@@ -1,10 +1,11 @@
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import type { CheckSpec, JsonObject, ServerSpec } from "../core/formats/model.ts";
+import { isJsonObject, type JsonObject } from "../core/formats/json.ts";
+import type { CheckSpec, ServerSpec } from "../core/formats/model.ts";
 import type { Emit, EventOf } from "../core/trace/events.ts";
 import { version } from "../core/version.ts";
 import type { ServerHost } from "../servers/connections/host.ts";
 import { openHost } from "../servers/server-pool.ts";
-import { type Answer, RawClient } from "./raw-client.ts";
+import { type Allowance, type Answer, mostReceived, RawClient } from "./raw-client.ts";
 
 export interface ProberOptions {
   readonly server: string;
@@ -16,14 +17,29 @@ export interface ProberOptions {
   readonly callMs: number;
 }
 
-/** Ends a probe: the server was gone, or did not answer in time. The messages on record show it. */
+/** Ends a probe: the server was gone, or gave no result. The messages on record show it, and `cause` what they do not. */
 class ProbeEnded extends Error {
   readonly outcome: "lost" | "unanswered";
+  override readonly cause: McpvalsError | undefined;
 
-  constructor(outcome: "lost" | "unanswered") {
+  constructor(outcome: "lost" | "unanswered", cause?: McpvalsError) {
     super(outcome);
     this.outcome = outcome;
+    this.cause = cause;
   }
+}
+
+/** A lost connection, with the reason where one is known. */
+interface Loss {
+  readonly reason: McpvalsError | undefined;
+}
+
+/** A server that was started or reached, and a client of it after the handshake. */
+export interface Session {
+  readonly host: ServerHost;
+  readonly client: RawClient;
+  /** What the server says that it offers. */
+  readonly capabilities: JsonObject;
 }
 
 /** A server of a trial of a check, with what probes need: starting it, connecting to it, marking what belongs to which probe. */
@@ -32,7 +48,13 @@ export class Prober implements AsyncDisposable {
   readonly signal: AbortSignal;
   readonly #options: ProberOptions;
   readonly #hosts = new Set<ServerHost>();
+  readonly #stopped = new Set<ServerHost>();
+  /** That a client was lost since the probe began. */
+  #loss: Loss | undefined;
+  readonly #allowance: Allowance = { left: mostReceived };
   #ids = 0;
+  /** Whether a session was open before, so that the server can be reached. */
+  #wasReached = false;
 
   constructor(options: ProberOptions) {
     this.check = options.check;
@@ -52,16 +74,52 @@ export class Prober implements AsyncDisposable {
 
   /** A client of a host; it has sent nothing. */
   open(host: ServerHost): RawClient {
-    const { emit, signal, callMs: timeoutMs } = this.#options;
-    return new RawClient(host, { emit, signal, timeoutMs, nextId: () => (this.#ids += 1), version });
+    const { emit, signal, callMs: timeoutMs, spec } = this.#options;
+    const { startupTimeoutMs: startMs } = spec;
+    const allowance = this.#allowance;
+    const nextId = (): number => (this.#ids += 1);
+    const onLost = (reason: McpvalsError | undefined): void => {
+      if (!this.#stopped.has(host)) this.#loss = { reason };
+    };
+    return new RawClient(host, { emit, signal, timeoutMs, startMs, allowance, onLost, nextId, version });
   }
 
-  /** Starts the server and begins a session. Throws as `openHost`; within a probe, ends it where there is no session. */
-  async connect(): Promise<{ readonly host: ServerHost; readonly client: RawClient }> {
+  /** Stops a server. Never throws; disposal waits for it. */
+  stop(host: ServerHost): Promise<void> {
+    this.#stopped.add(host);
+    return host.stop();
+  }
+
+  /** Starts the server and begins a session. Throws as `openHost` and `hello`. */
+  async connect(): Promise<Session> {
     const host = await this.start();
     const client = this.open(host);
-    resultOrEnd(await client.connect());
-    return { host, client };
+    const { capabilities } = this.hello(await client.connect());
+    return { host, client, capabilities: isJsonObject(capabilities) ? capabilities : {} };
+  }
+
+  /**
+   * The result of a handshake. Ends the probe where there is none; throws McpvalsError for an address at which no server can be
+   * reached, unless one was before.
+   */
+  hello(answer: Answer): JsonObject {
+    if (answer.kind === "result") {
+      this.#wasReached = true;
+      return answer.result;
+    }
+    const cause =
+      answer.kind === "lost"
+        ? answer.reason
+        : answer.kind === "refused"
+          ? (answer.failure.statusError ?? unusable(this.#options.server, answer.failure))
+          : undefined;
+    const status = answer.kind === "refused" ? answer.failure.status : undefined;
+    const isElsewhere =
+      cause !== undefined &&
+      (["server/unreachable", "server/unauthorized"].includes(cause.code) ||
+        (status !== undefined && notTheServer.includes(status)));
+    if (isElsewhere && !this.#wasReached) throw cause;
+    throw new ProbeEnded(answer.kind === "lost" ? "lost" : "unanswered", cause);
   }
 
   /**
@@ -75,6 +133,7 @@ export class Prober implements AsyncDisposable {
   ): Promise<T | undefined> {
     const { server, emit, signal } = this.#options;
     const started = performance.now();
+    this.#takeLoss();
     emit({ type: "probe.started", server, probe, ...about });
     const finish = (outcome: EventOf<"probe.finished">["outcome"], error?: unknown): void => {
       const durationMs = performance.now() - started;
@@ -83,29 +142,39 @@ export class Prober implements AsyncDisposable {
     };
     try {
       const value = await work();
-      finish("done");
+      const loss = this.#takeLoss();
+      finish(loss === undefined ? "done" : "lost", loss?.reason);
       return value;
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof ProbeEnded) finish(error.outcome);
-      else finish("lost", error);
-      if (error instanceof ProbeEnded) return undefined;
-      if (error instanceof McpvalsError && error.code !== "server/spawn-failed") return undefined;
-      throw error;
+      if (!(error instanceof ProbeEnded)) {
+        finish("lost", error);
+        throw error;
+      }
+      finish(error.outcome, error.cause ?? this.#takeLoss()?.reason);
+      return undefined;
     }
   }
 
-  /** All pages of a list; undefined where the server does not give it. Pages that do not end are cut off. */
+  #takeLoss(): Loss | undefined {
+    const loss = this.#loss;
+    this.#loss = undefined;
+    return loss;
+  }
+
+  /** All pages of a list, as far as the server gives them. Pages that do not end are cut off. */
   async list(client: RawClient, method: string): Promise<void> {
+    const end = performance.now() + mostListMs;
     let cursor: string | undefined;
     const seen = new Set<string>();
     do {
       const answer = await client.request(method, cursor === undefined ? undefined : { cursor });
+      if (answer.kind === "lost") throw new ProbeEnded("lost", answer.reason);
       if (answer.kind !== "result") return;
       const { nextCursor } = answer.result;
       cursor = typeof nextCursor === "string" && !seen.has(nextCursor) ? nextCursor : undefined;
       if (cursor !== undefined) seen.add(cursor);
-    } while (cursor !== undefined && seen.size < mostPages);
+    } while (cursor !== undefined && seen.size < mostPages && performance.now() < end);
   }
 
   /** Lists everything that the server's capabilities promise. */
@@ -121,8 +190,14 @@ export class Prober implements AsyncDisposable {
   }
 }
 
-/** Pages of a list that are read. */
+/** Pages of a list that are read, and how long, in milliseconds. */
 const mostPages = 100;
+const mostListMs = 30_000;
+
+/** HTTP errors that say nothing about the server: it is elsewhere, or somebody else answers. */
+const notTheServer: readonly number[] = [
+  301, 302, 303, 307, 308, 401, 403, 404, 405, 407, 410, 429, 502, 503, 504,
+];
 
 const listMethods = {
   tools: ["tools/list"],
@@ -130,8 +205,8 @@ const listMethods = {
   prompts: ["prompts/list"],
 } as const;
 
-/** The result of an answer. Ends the probe where there is none. */
-export function resultOrEnd(answer: Answer): JsonObject {
-  if (answer.kind === "result") return answer.result;
-  throw new ProbeEnded(answer.kind === "lost" ? "lost" : "unanswered");
+function unusable(server: string, { message }: Error): McpvalsError {
+  return new McpvalsError("server/protocol-error", `server "${server}": ${message}`, {
+    hint: "Check the url: MCP servers answer with application/json or text/event-stream.",
+  });
 }

@@ -1,4 +1,4 @@
-import { messageOf } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import {
   asObject,
   isJsonObject,
@@ -6,11 +6,19 @@ import {
   type JsonObject,
   withoutUndefined,
 } from "../core/formats/json.ts";
+import { readJsonText } from "../core/formats/read-json.ts";
 import type { Emit } from "../core/trace/events.ts";
+import { weightOf } from "../core/trace/recorder.ts";
 import { abortAfter } from "../process/deadline.ts";
-import type { Channel, ServerHost } from "../servers/connections/host.ts";
+import {
+  type Channel,
+  type HttpNoAnswer,
+  type ServerHost,
+  wantsModern,
+} from "../servers/connections/host.ts";
 import {
   answeredId,
+  createReceiveLimits,
   errorCodes,
   kindOf,
   malformationOf,
@@ -24,17 +32,43 @@ import {
 export type Answer =
   | { readonly kind: "result"; readonly result: JsonObject }
   | { readonly kind: "error"; readonly error: JsonObject }
+  /** The HTTP response has no answer in it. */
+  | { readonly kind: "refused"; readonly failure: HttpNoAnswer }
   /** Nothing came in time. */
   | { readonly kind: "none" }
   /** The connection ended first. */
-  | { readonly kind: "lost" };
+  | { readonly kind: "lost"; readonly reason?: McpvalsError };
+
+/** Whether the server answered at all. */
+export function isAnswer({ kind }: Answer): boolean {
+  return kind !== "none" && kind !== "lost";
+}
+
+/** Memory for what servers send, in bytes; clients that share it are one trial's. */
+export interface Allowance {
+  left: number;
+}
+
+/** HTTP headers besides the usual ones. */
+type Headers = Readonly<Record<string, string>>;
+
+interface RequestOptions {
+  /** Instead of the client's. */
+  readonly timeoutMs?: number;
+  readonly headers?: Headers | undefined;
+}
 
 export interface RawClientOptions {
   readonly emit: Emit;
   /** Gives ids that no other request of the trial has. */
   readonly nextId: () => number;
+  readonly allowance: Allowance;
+  /** Called when the connection is lost, with the reason where one is known. */
+  readonly onLost: (reason: McpvalsError | undefined) => void;
   /** How long a request waits for its answer, in milliseconds. */
   readonly timeoutMs: number;
+  /** How long the handshake waits, which may have to wait for the program to start. */
+  readonly startMs: number;
   readonly signal: AbortSignal;
   readonly version: string;
 }
@@ -51,58 +85,69 @@ export class RawClient {
   readonly #options: RawClientOptions;
   readonly #channel: Channel;
   readonly #waiting = new Map<number, (answer: Answer) => void>();
-  readonly #closed = Promise.withResolvers<void>();
+  readonly #problemOf: ReturnType<typeof createReceiveLimits>;
+  /** What ends every request; undefined while the connection stands. */
+  #lost: Extract<Answer, { readonly kind: "lost" }> | undefined;
   /** What every request of the modern era has in its `_meta`. */
   #meta: JsonObject | undefined;
 
   constructor(host: ServerHost, options: RawClientOptions) {
     this.#host = host;
     this.#options = options;
+    this.#problemOf = createReceiveLimits(host.name);
     this.#channel = host.open({
       onMessage: (wire) => this.#receive(wire),
-      onClosed: () => this.#lose(),
+      onClosed: (reason) => this.#lose(reason ?? host.lost.reason),
       onResponse: (response) => options.emit({ type: "http.response", server: host.name, ...response }),
+      onNoAnswer: ({ message }, failure) => {
+        if ("id" in message && typeof message.id === "number")
+          this.#waiting.get(message.id)?.({ kind: "refused", failure });
+      },
     });
-    host.lost.addEventListener("abort", () => this.#lose(), { once: true });
-    if (host.lost.aborted) this.#lose();
+    host.lost.addEventListener("abort", () => this.#lose(host.lost.reason), { once: true });
+    if (host.lost.aborted) this.#lose(host.lost.reason);
   }
 
-  /** Settles when the server has ended the connection. */
-  get closed(): Promise<void> {
-    return this.#closed.promise;
+  /** Whether the server has ended the connection, or has sent more than is read. */
+  get isLost(): boolean {
+    return this.#lost !== undefined;
   }
 
   /**
    * Begins a session: `initialize` with a version, or where the server wants the modern era `server/discover`. Gives the answer that
    * decides; after a result the client is ready. `exactly`: the modern era is not tried where another version is refused.
    */
-  async connect(version: string = legacyVersion, { exactly = false } = {}): Promise<Answer> {
+  async connect(
+    version: string = legacyVersion,
+    { exactly = false, headers }: { readonly exactly?: boolean; readonly headers?: Headers | undefined } = {},
+  ): Promise<Answer> {
     const clientInfo = { name: "mcpvals", version: this.#options.version };
+    const timeoutMs = this.#options.startMs;
     if (version === modernVersion) {
       this.#meta = {
         "io.modelcontextprotocol/protocolVersion": modernVersion,
         "io.modelcontextprotocol/clientInfo": clientInfo,
         "io.modelcontextprotocol/clientCapabilities": {},
       };
-      return this.request("server/discover");
+      return this.request("server/discover", {}, { timeoutMs, headers });
     }
     const params = { protocolVersion: version, capabilities: {}, clientInfo };
-    const answer = await this.request("initialize", params);
-    if (!exactly && answer.kind === "error" && wantsModern(answer.error)) return this.connect(modernVersion);
+    const answer = await this.request("initialize", params, { timeoutMs, headers });
+    if (!exactly && wantsModern(refusalIn(answer))) return this.connect(modernVersion, { headers });
     if (answer.kind === "result") await this.notify("notifications/initialized");
     return answer;
   }
 
   /** Sends a request and waits for its answer. Never throws but for the signal's reason. */
-  async request(method: string, params?: JsonObject, timeoutMs?: number): Promise<Answer> {
-    return (await this.start(method, params, timeoutMs)).answer;
+  async request(method: string, params?: JsonObject, options?: RequestOptions): Promise<Answer> {
+    return (await this.start(method, params, options)).answer;
   }
 
   /** Sends a request; its answer comes later. */
   async start(
     method: string,
     params?: JsonObject,
-    timeoutMs: number = this.#options.timeoutMs,
+    { timeoutMs = this.#options.timeoutMs, headers }: RequestOptions = {},
   ): Promise<{ readonly id: number; readonly answer: Promise<Answer> }> {
     const id = this.#options.nextId();
     const { promise, resolve } = Promise.withResolvers<Answer>();
@@ -115,7 +160,8 @@ export class RawClient {
     this.#waiting.set(id, give);
     deadline.signal.addEventListener("abort", () => give({ kind: "none" }), { once: true });
     const message = { jsonrpc: "2.0", id, method, ...this.#withMeta(params) } as const;
-    if (!(await this.send(wireMessage(message)))) give({ kind: "lost" });
+    if (this.#lost !== undefined) give(this.#lost);
+    else if (!(await this.send(wireMessage(message), headers))) give(this.#lost ?? { kind: "lost" });
     return { id, answer: promise };
   }
 
@@ -123,23 +169,17 @@ export class RawClient {
     await this.send(wireMessage({ jsonrpc: "2.0", method, ...this.#withMeta(params) }));
   }
 
-  /** Sends a text, which may be no message at all. Returns whether it could be sent. */
-  async send(wire: WireMessage): Promise<boolean> {
+  /** Sends a text, which may be no message at all, over HTTP with further headers. Returns whether it could be sent. */
+  async send(wire: WireMessage, headers?: Headers): Promise<boolean> {
     this.#options.signal.throwIfAborted();
     this.#record("client-to-server", wire);
     try {
-      await this.#channel.send(wire);
+      await this.#channel.send(wire, { headers });
       return true;
     } catch {
       // The server is gone; what happened to it is on record.
       return false;
     }
-  }
-
-  /** Ends the connection. The server may go on. */
-  async close(): Promise<void> {
-    await this.#channel.close();
-    this.#lose();
   }
 
   #withMeta(params: JsonObject | undefined): { readonly params?: JsonObject } {
@@ -150,8 +190,16 @@ export class RawClient {
   }
 
   #receive(wire: WireMessage): void {
+    if (this.#lost !== undefined) return;
+    const { message, text } = wire;
+    const { allowance } = this.#options;
+    allowance.left -= weightOf(message, text);
+    const problem = allowance.left < 0 ? tooMuch(this.#host.name) : this.#problemOf(message);
+    if (problem !== undefined) {
+      this.#lose(problem);
+      return void this.#channel.close();
+    }
     this.#record("server-to-client", wire);
-    const { message } = wire;
     const id = answeredId(message);
     if (kindOf(message) === "request") return this.#refuse(messageJson(message));
     const give = typeof id === "number" ? this.#waiting.get(id) : undefined;
@@ -179,15 +227,29 @@ export class RawClient {
     });
   }
 
-  #lose(): void {
-    for (const give of this.#waiting.values()) give({ kind: "lost" });
-    this.#closed.resolve();
+  #lose(reason: unknown): void {
+    if (this.#lost !== undefined) return;
+    const known = reason instanceof McpvalsError ? reason : undefined;
+    this.#lost = { kind: "lost", ...withoutUndefined({ reason: known }) };
+    for (const give of this.#waiting.values()) give(this.#lost);
+    this.#options.onLost(known);
   }
 }
 
-function wantsModern({ code, data }: JsonObject): boolean {
-  const { supported } = asObject(data);
-  return (
-    code === errorCodes.unsupportedVersion && (!Array.isArray(supported) || supported.includes(modernVersion))
+/** The message in which a request was refused; over HTTP it may be the body of an error. */
+function refusalIn(answer: Answer): Json | undefined {
+  if (answer.kind === "error") return { error: answer.error };
+  return answer.kind === "refused" ? readJsonText(answer.failure.body).value : undefined;
+}
+
+/** The error for a server that sends more in one trial than is kept in memory. */
+function tooMuch(server: string): McpvalsError {
+  return new McpvalsError(
+    "server/message-too-large",
+    `server "${server}" sent more than ${mostReceived / 1024 / 1024} MiB in one part of the check`,
+    { hint: "Send less: shorter lists and results, and fewer notifications." },
   );
 }
+
+/** Memory for the messages of one trial of a check, in bytes; less than a trial may record. */
+export const mostReceived = 64 * 1024 * 1024;

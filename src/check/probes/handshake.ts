@@ -8,13 +8,15 @@ const versions = [legacyVersion, "2025-06-18", "2025-03-26", "2024-11-05", moder
 /** Begins a session in each version, each with a server that was just started. */
 export async function probeHandshake(prober: Prober): Promise<void> {
   for (const version of versions) {
-    const isOpen = await prober.probe("initialize", async () => {
+    const isAnswered = await prober.probe("initialize", async () => {
       const host = await prober.start();
-      const answer = await prober.open(host).connect(version, { exactly: true });
-      await host.stop();
-      return answer.kind === "result" || answer.kind === "error";
+      const client = prober.open(host);
+      const answer = await client.connect(version, { exactly: true });
+      if (answer.kind !== "error" && version !== modernVersion) prober.hello(answer);
+      void prober.stop(host);
+      return answer.kind !== "none";
     });
     // A server that does not answer would have every other version wait as long.
-    if (isOpen !== true) return;
+    if (isAnswered !== true) return;
   }
 }

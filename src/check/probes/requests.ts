@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import type { Prober } from "../prober.ts";
-import type { RawClient } from "../raw-client.ts";
+import { isAnswer, legacyVersion, type RawClient } from "../raw-client.ts";
 
 type Probe = (client: RawClient) => Promise<unknown>;
 
@@ -29,6 +29,16 @@ const probes: Readonly<Record<string, Probe>> = {
   "not-json-rpc": (client) => client.send(malformed('{"hello":"world"}')),
 };
 
+/** What is tried besides at an address, each with a client of its own. */
+const addressProbes: Readonly<Record<string, Probe>> = {
+  "unknown-session": (client) => {
+    const headers = { "mcp-session-id": "mcpvals-no-such-session", "mcp-protocol-version": legacyVersion };
+    return client.request("tools/list", undefined, { headers });
+  },
+  "foreign-origin": (client) =>
+    client.connect(legacyVersion, { headers: { origin: "http://mcpvals.invalid" } }),
+};
+
 /** Sends requests that every server has to withstand; after a loss the server is started again. */
 export async function probeRequests(prober: Prober): Promise<void> {
   let session = await prober.probe("handshake", () => prober.connect());
@@ -37,14 +47,16 @@ export async function probeRequests(prober: Prober): Promise<void> {
     const { client, host } = session;
     const survived = await prober.probe(name, async () => {
       await probe(client);
-      if (name === "ping") return true;
-      const { kind } = await client.request("ping");
-      return kind === "result" || kind === "error";
+      return name === "ping" || isAnswer(await client.request("ping"));
     });
-    if (survived === true && !host.lost.aborted) continue;
-    await host.stop();
+    if (survived === true && !client.isLost) continue;
+    await prober.stop(host);
     session = await prober.probe("handshake", () => prober.connect());
   }
+  if (session?.host.transport !== "shttp") return;
+  const { host } = session;
+  for (const [name, probe] of Object.entries(addressProbes))
+    await prober.probe(name, () => probe(prober.open(host)));
 }
 
 /** A text that is no message; it is recorded as the notification of what it stands for. */

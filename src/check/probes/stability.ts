@@ -1,16 +1,12 @@
-import { asObject, type JsonObject } from "../../core/formats/json.ts";
-import { type Prober, resultOrEnd } from "../prober.ts";
+import type { Prober } from "../prober.ts";
 
 /** Lists everything twice in one session. */
 export async function probeStability(prober: Prober): Promise<void> {
-  const host = await prober.start();
-  const client = prober.open(host);
-  const capabilities = await prober.probe("first-listing", async () => {
-    const hello = resultOrEnd(await client.connect());
-    const offered = asObject(hello["capabilities"]) as JsonObject;
-    await prober.listAll(client, offered);
-    return offered;
+  const session = await prober.probe("first-listing", async () => {
+    const opened = await prober.connect();
+    await prober.listAll(opened.client, opened.capabilities);
+    return opened;
   });
-  if (capabilities !== undefined)
-    await prober.probe("second-listing", () => prober.listAll(client, capabilities));
+  if (session !== undefined)
+    await prober.probe("second-listing", () => prober.listAll(session.client, session.capabilities));
 }

@@ -1,7 +1,7 @@
 import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import type { CheckSpec, PlannedCall } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
-import type { TraceEvent } from "../trace/events.ts";
+import { eventsOf, type TraceEvent } from "../trace/events.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
 
 /** An item of a list of the server, as it came, with the event of its page. */
@@ -110,6 +110,14 @@ export function methodOf({ request }: Exchange): string {
 export function errorText(exchange: Exchange): string {
   const { code, message } = errorOf(exchange) ?? {};
   return shortened(`${JSON.stringify(code ?? null)} ${JSON.stringify(message ?? null)}`, 120);
+}
+
+/** The HTTP error status of the response to an exchange's request; undefined: there is none. */
+export function statusOf({ request }: Exchange, events: readonly TraceEvent[]): number | undefined {
+  const { id } = request.message;
+  return eventsOf(events, "http.response").find(
+    ({ requestIds, status }) => status >= 400 && requestIds.includes(id as number),
+  )?.status;
 }
 
 /** The exchanges of one method, in order. */

@@ -1,6 +1,6 @@
 import { asObject, isJsonObject } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
-import { eventsOf } from "../trace/events.ts";
+import { type EventOf, eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {
   type CheckView,
@@ -10,6 +10,7 @@ import {
   methodOf,
   type ProbeView,
   resultOf,
+  statusOf,
 } from "./check-view.ts";
 import type { RuleTable } from "./rule.ts";
 
@@ -25,10 +26,15 @@ export const protocolRules = {
     source: "MCP 2025-11-25, lifecycle: initialization",
     *find({ probes }) {
       for (const probe of probes) {
-        const [exchange] = handshakesOf(probe);
-        if (exchange === undefined || resultOf(exchange) !== undefined) continue;
-        // Whether an error is right depends on the version that was asked for.
-        if (probe.probe === "initialize" && errorOf(exchange) !== undefined) continue;
+        const exchange = handshakesOf(probe).at(-1);
+        if (exchange === undefined || resultOf(exchange) !== undefined || probe.probe === "foreign-origin")
+          continue;
+        // Whether a refusal is right depends on the version that was asked for.
+        if (probe.probe === "initialize" && (isRefused(exchange, probe) || isOtherEra(exchange, probes)))
+          continue;
+        // What ended a server that is not started again is a finding of its own.
+        const [finished] = eventsOf(probe.events, "probe.finished");
+        if (probe !== probes[0] && finished?.error?.code === "server/unreachable") continue;
         const method = methodOf(exchange);
         yield {
           message: `${method} got ${answerText(exchange, probe)}`,
@@ -70,8 +76,9 @@ export const protocolRules = {
       for (const probe of probes)
         for (const exchange of exchangesOf(probe.exchanges, "initialize")) {
           const error = errorOf(exchange);
+          if (error === undefined || probe.probe !== "initialize") continue;
           // Since 2026-07-28 a server may have no initialize at all.
-          if (error === undefined || probe.probe !== "initialize" || error["code"] === -32_022) continue;
+          if (error["code"] === -32_022 || isModern(probes)) continue;
           const asked = JSON.stringify(exchange.params["protocolVersion"]);
           yield {
             message: `${asked} got the error ${errorText(exchange)}`,
@@ -83,11 +90,11 @@ export const protocolRules = {
   "protocol/slow-start": {
     severity: "warning",
     title: "The server takes long until it is ready",
-    why: "Clients start servers whenever a session begins, and give up after a time limit.",
+    why: "Clients start servers whenever a session begins, and give up after 10 to 30 seconds.",
     fix: "Answer initialize first, and do slow work afterwards.",
     bad: `initialize is answered after 12 s`,
     good: `initialize is answered after 200 ms`,
-    source: "anthropics/claude-code: MCP_TIMEOUT",
+    source: "openai/codex#11851, benborla/mcp-server-mysql#108",
     *find({ probes }) {
       for (const probe of probes) {
         const [exchange] = handshakesOf(probe);
@@ -244,7 +251,8 @@ export const protocolRules = {
       for (const probe of probes) {
         const [exchange] = probe.exchanges;
         if (probe.probe !== "unknown-method" || exchange === undefined || lostIn(probe)) continue;
-        if (errorOf(exchange)?.["code"] === -32_601) continue;
+        if (errorOf(exchange)?.["code"] === -32_601 || statusOf(exchange, probe.events) !== undefined)
+          continue;
         yield {
           message: `${JSON.stringify(exchange.request.message["method"])} got ${answerText(exchange, probe)}`,
           evidence: evidenceOf(exchange, probe),
@@ -269,7 +277,7 @@ export const protocolRules = {
           lostIn(probe)
         )
           continue;
-        if (errorOf(exchange) !== undefined || resultOf(exchange)?.["isError"] === true) continue;
+        if (isRefused(exchange, probe) || resultOf(exchange)?.["isError"] === true) continue;
         const what = probe.probe === "unknown-tool" ? "a call of an unknown tool" : "a call without a name";
         yield {
           message: `${what} got ${answerText(exchange, probe)}`,
@@ -286,13 +294,13 @@ export const protocolRules = {
     bad: `→ {"jsonrpc":"2.0","id":   (the process exits with code 1)`,
     good: `→ {"jsonrpc":"2.0","id":   ← { "id": null, "error": { "code": -32700, "message": "Parse error" } }`,
     source: "JSON-RPC 2.0, 5.1",
-    *find({ probes, spec }) {
-      if (spec.kind !== "requests") return;
+    *find({ probes }) {
       for (const probe of probes) {
-        if (["handshake", "ping"].includes(probe.probe)) continue;
+        const tried = triedText[probe.probe];
+        if (tried === undefined || breakIn(probe) !== undefined) continue;
         const ping = exchangesOf(probe.exchanges, "ping").at(-1);
         const isLost = lostIn(probe);
-        if (!isLost && (ping === undefined || ping.answer !== undefined)) continue;
+        if (!isLost && (ping === undefined || ping.answer !== undefined || isRefused(ping, probe))) continue;
         const [exited] = eventsOf(probe.events, "server.exited");
         const how = isLost
           ? exited === undefined
@@ -300,7 +308,7 @@ export const protocolRules = {
             : `ended the server (${exited.exitCode === null ? exited.signal : `exit code ${exited.exitCode}`})`
           : "left the server without answers";
         yield {
-          message: `${triedText[probe.probe] ?? probe.probe} ${how}`,
+          message: `${tried} ${how}`,
           evidence: [probe.started, probe.finished],
         };
       }
@@ -316,11 +324,13 @@ export const protocolRules = {
     source: "JSON-RPC 2.0, 5",
     *find({ probes }) {
       for (const probe of probes) {
-        if (probe.probe !== "concurrent" || lostIn(probe)) continue;
-        const pings = exchangesOf(probe.exchanges, "ping");
-        const unanswered = pings.filter(({ answer }) => answer === undefined);
+        const method = { concurrent: "ping", "concurrent-calls": "tools/call" }[probe.probe];
+        if (method === undefined || lostIn(probe)) continue;
+        // The ping after the concurrent ones is sent when they are answered or given up.
+        const requests = exchangesOf(probe.exchanges, method);
+        const unanswered = requests.filter((each) => each.answer === undefined && !isRefused(each, probe));
         if (unanswered.length === 0) continue;
-        const message = `${unanswered.length} of ${pings.length} requests got no answer`;
+        const message = `${unanswered.length} of ${requests.length} requests got no answer (${method})`;
         yield { message, evidence: unanswered.map(({ request }) => request.seq) };
       }
     },
@@ -332,12 +342,80 @@ export const protocolRules = {
     fix: "Exit when stdin ends.",
     bad: `a timer or an open connection keeps the process alive`,
     good: `for line in sys.stdin: …   (and then the program ends)`,
-    source: "MCP 2025-11-25, lifecycle: shutdown",
+    source: "MCP 2025-11-25, lifecycle: shutdown; microsoft/azure-devops-mcp#1598",
     *find({ probes }) {
-      for (const { probe, events } of probes)
-        for (const stopped of probe === "shutdown" ? eventsOf(events, "server.stopped") : [])
-          if (stopped.by === "SIGTERM" || stopped.by === "SIGKILL")
-            yield { message: `it had to be ended with ${stopped.by}`, evidence: [stopped.seq] };
+      for (const stopped of stopsOf(probes))
+        if (stopped.by === "SIGTERM" || stopped.by === "SIGKILL")
+          yield { message: `it had to be ended with ${stopped.by}`, evidence: [stopped.seq] };
+    },
+  },
+  "protocol/leftover-processes": {
+    severity: "warning",
+    title: "Processes of the server go on when it has ended",
+    why: "They stay behind after every session, and hold memory, ports and files.",
+    fix: "End the processes that the server started before it exits, or have them end with its stdin.",
+    bad: `spawn("worker", { detached: true })`,
+    good: `process.stdin.on("end", () => { worker.kill(); process.exit(); })`,
+    source: "MCP 2025-11-25, lifecycle: shutdown; abhigyanpatwari/GitNexus#1546",
+    *find({ probes }) {
+      for (const { survivors = 0, by, seq } of stopsOf(probes))
+        if (survivors > 0 && by === "stdin")
+          yield {
+            message: `${survivors} of its processes went on, and had to be ended`,
+            evidence: [seq],
+          };
+    },
+  },
+  "protocol/broken-connection": {
+    severity: "error",
+    title: "The server breaks the connection",
+    why: "Clients end the session there, and every request that waits is lost.",
+    fix: "Send smaller, flatter and fewer messages, and keep stdin and stdout open until the end.",
+    bad: `← a message of 20 MB`,
+    good: `← a page of 100 items, and nextCursor`,
+    source: "MCP 2025-11-25, transports: stdio; DeusData/codebase-memory-mcp#1375",
+    *find({ probes }) {
+      for (const probe of probes) {
+        const message = breakIn(probe);
+        if (message !== undefined) yield { message, evidence: [probe.started, probe.finished] };
+      }
+    },
+  },
+  "protocol/session": {
+    severity: "warning",
+    title: "An unknown session is not answered with HTTP 404",
+    why: "404 tells clients to begin a new session; after any other answer they go on with the dead one until a person reconnects.",
+    fix: "Answer requests with an Mcp-Session-Id that does not exist (any more) with HTTP 404.",
+    bad: `→ Mcp-Session-Id: gone   ← HTTP 400`,
+    good: `→ Mcp-Session-Id: gone   ← HTTP 404`,
+    source: "MCP 2025-11-25, transports: session management; DAWNCR0W/affine-mcp-server#301",
+    *find({ probes }) {
+      for (const probe of probes) {
+        const [exchange] = probe.exchanges;
+        if (probe.probe !== "unknown-session" || exchange === undefined) continue;
+        const status = statusOf(exchange, probe.events);
+        // Servers without sessions ignore the header.
+        if (status === undefined || status === 404) continue;
+        yield { message: `it got HTTP ${status}`, evidence: evidenceOf(exchange, probe) };
+      }
+    },
+  },
+  "protocol/origin": {
+    severity: "warning",
+    title: "A request from a foreign website is accepted",
+    why: "Any website that the user visits can reach a server on the user's machine (DNS rebinding) and use its tools.",
+    fix: "Answer with HTTP 403 when the Origin header is there and is not one that you expect.",
+    bad: `→ Origin: http://example.com   ← HTTP 200`,
+    good: `→ Origin: http://example.com   ← HTTP 403`,
+    source: "MCP 2025-11-25, transports: security warning; modelcontextprotocol/typescript-sdk#1205",
+    *find({ probes, events }) {
+      if (!eventsOf(events, "server.started").some(({ target }) => loopback.test(target))) return;
+      for (const probe of probes) {
+        const exchange = handshakesOf(probe).at(-1);
+        if (probe.probe !== "foreign-origin" || exchange === undefined || resultOf(exchange) === undefined)
+          continue;
+        yield { message: "a session was opened for another origin", evidence: evidenceOf(exchange, probe) };
+      }
     },
   },
 } as const satisfies RuleTable;
@@ -345,7 +423,11 @@ export const protocolRules = {
 /** Published versions of MCP. */
 const knownVersions = ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
+/** Codex' limit until March 2026, in seconds; most clients have 30. */
 const mostSecondsToStart = 10;
+
+/** Addresses of this machine. */
+const loopback = /^https?:\/\/(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::|\/|$)/;
 
 const listKeys: Readonly<Record<string, string>> = {
   "tools/list": "tools",
@@ -366,6 +448,8 @@ const triedText: Readonly<Record<string, string>> = {
   concurrent: "requests at the same time",
   "malformed-json": "text that is not JSON",
   "not-json-rpc": "JSON that is no JSON-RPC message",
+  "cancelled-call": "the cancellation of a call",
+  "concurrent-calls": "calls at the same time",
 };
 
 function handshakesOf({ exchanges }: ProbeView): readonly Exchange[] {
@@ -373,11 +457,33 @@ function handshakesOf({ exchanges }: ProbeView): readonly Exchange[] {
 }
 
 /** Whether the server was gone when the probe ended. */
-function lostIn({ events, exchanges }: ProbeView): boolean {
-  if (eventsOf(events, "probe.finished").some(({ outcome }) => outcome === "lost")) return true;
-  return (
-    eventsOf(events, "server.exited").some(({ expected }) => !expected) &&
-    exchanges.some(({ answer }) => answer === undefined)
+function lostIn({ events }: ProbeView): boolean {
+  return eventsOf(events, "probe.finished").some(({ outcome }) => outcome === "lost");
+}
+
+/** Why the connection could not go on, although the server did; undefined: it could. */
+function breakIn({ events }: ProbeView): string | undefined {
+  const [finished] = eventsOf(events, "probe.finished");
+  const { code = "", message } = finished?.error ?? {};
+  const isBroken = ["server/message-too-large", "server/protocol-error"].includes(code);
+  return finished?.outcome === "lost" && isBroken ? message : undefined;
+}
+
+/** Whether a request got a JSON-RPC error or an HTTP error. */
+function isRefused(exchange: Exchange, { events }: ProbeView): boolean {
+  return errorOf(exchange) !== undefined || statusOf(exchange, events) !== undefined;
+}
+
+/** Whether a handshake asks for the era that the server does not have, which it may not know how to refuse. */
+function isOtherEra(exchange: Exchange, probes: CheckView["probes"]): boolean {
+  return probes.some((probe) =>
+    handshakesOf(probe).some((each) => resultOf(each) !== undefined && methodOf(each) !== methodOf(exchange)),
+  );
+}
+
+function stopsOf(probes: CheckView["probes"]): readonly EventOf<"server.stopped">[] {
+  return probes.flatMap(({ probe, events }) =>
+    probe === "shutdown" ? eventsOf(events, "server.stopped") : [],
   );
 }
 
@@ -399,6 +505,8 @@ function answerText(exchange: Exchange, probe: ProbeView): string {
   if (errorOf(exchange) !== undefined) return `the error ${errorText(exchange)}`;
   if (exchange.answer !== undefined)
     return resultOf(exchange) === undefined ? "an answer without a result" : "a result";
+  const status = statusOf(exchange, probe.events);
+  if (status !== undefined) return `no answer: HTTP ${status}`;
   const [exited] = eventsOf(probe.events, "server.exited");
   if (exited !== undefined && !exited.expected)
     return `no answer: the server ended (${exited.exitCode === null ? exited.signal : `exit code ${exited.exitCode}`})`;

@@ -83,6 +83,8 @@ interface EventFields {
     /** `disconnect`: only the connection was ended; the server goes on. */
     by: "stdin" | "SIGTERM" | "SIGKILL" | "already-exited" | "disconnect";
     durationMs: number;
+    /** Processes that it had started, and that did not end by themselves; absent: none. */
+    survivors?: number;
   };
   /** A process of an extension was started; `extension` is its alias everywhere. */
   "extension.started": {

@@ -362,7 +362,7 @@ export class ServerConnection implements Transport {
 }
 
 /** Whether a message says that another version of MCP is needed, which may be the modern one. */
-function wantsModern(message: Json | undefined): boolean {
+export function wantsModern(message: Json | undefined): boolean {
   const { code, data } = asObject(asObject(message)["error"]);
   const { supported } = asObject(data);
   return (

@@ -5,6 +5,7 @@ import { TextTail, WholeLines } from "../../process/program-output.ts";
 import type { Evidence } from "./host.ts";
 
 type Started = Extract<EventBody, { type: "server.started" }>;
+type Stopped = Extract<EventBody, { type: "server.stopped" }>;
 
 /** Maximum number of recorded lines on stdout that are not messages. */
 const invalidLineLimit = 50;
@@ -72,10 +73,11 @@ export class Watchers {
   }
 
   /** Records the end of the server; nothing is recorded afterwards. */
-  stop(by: Extract<EventBody, { type: "server.stopped" }>["by"], durationMs: number): void {
+  stop(by: Stopped["by"], durationMs: number, survivors = 0): void {
+    const left = survivors === 0 ? {} : { survivors };
     for (const [emit, output] of this.#outputs) {
       output.finish();
-      emit({ type: "server.stopped", server: this.#server, by, durationMs });
+      emit({ type: "server.stopped", server: this.#server, by, durationMs, ...left });
     }
     this.#outputs.clear();
   }

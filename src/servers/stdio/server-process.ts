@@ -145,11 +145,11 @@ export class ServerProcess {
   }
 
   async #stop(): Promise<void> {
-    const { by, durationMs } = await this.#process.stop();
+    const { by, durationMs, survivors } = await this.#process.stop();
     // A process in an uninterruptible system call survives even SIGKILL.
     await settlesWithin(this.#ended, settleMs);
     this.#close();
-    this.#watchers.stop(by, durationMs);
+    this.#watchers.stop(by, durationMs, survivors);
   }
 
   /**
