@@ -326,8 +326,8 @@ export const protocolRules = {
       for (const probe of probes) {
         const method = { concurrent: "ping", "concurrent-calls": "tools/call" }[probe.probe];
         if (method === undefined || lostIn(probe)) continue;
-        // The ping after the concurrent ones is sent when they are answered or given up.
-        const requests = exchangesOf(probe.exchanges, method);
+        // The last ping is sent when the others are answered or given up.
+        const requests = exchangesOf(probe.exchanges, method).slice(0, method === "ping" ? -1 : undefined);
         const unanswered = requests.filter((each) => each.answer === undefined && !isRefused(each, probe));
         if (unanswered.length === 0) continue;
         const message = `${unanswered.length} of ${requests.length} requests got no answer (${method})`;

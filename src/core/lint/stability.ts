@@ -17,7 +17,7 @@ export const stabilityRules = {
     *find(view) {
       const [first, second] = listings(view);
       if (first === undefined || second === undefined || announced(second.probe)) return;
-      yield* differences(first.listing, second.listing, "the second listing", second.evidence);
+      yield* differences(first.listing, second.listing, "the first listing", second.evidence);
     },
   },
   "stability/start": {
@@ -32,7 +32,7 @@ export const stabilityRules = {
       const [first] = listings(view);
       const { listing } = view.spec;
       if (first === undefined || listing === undefined) return;
-      yield* differences(listing, first.listing, "another start", first.evidence);
+      yield* differences(listing, first.listing, "the first start", first.evidence);
     },
   },
   "stability/snapshot": {
@@ -87,11 +87,11 @@ const kinds: readonly (readonly [list: string, kind: keyof FindingPlace, id: str
   ["prompts", "prompt", "name"],
 ];
 
-/** What differs between two listings, one finding for each definition. */
+/** What differs in a listing from an earlier one, whose name is `than`: one finding for each definition. */
 function* differences(
   before: JsonObject,
   after: JsonObject,
-  whose: string,
+  than: string,
   evidence: readonly number[],
 ): Iterable<Found> {
   for (const [list, kind, id] of kinds) {
@@ -99,18 +99,13 @@ function* differences(
     for (const name of new Set([...old.keys(), ...now.keys()])) {
       const [was, is] = [old.get(name), now.get(name)];
       const place = { [kind]: name };
-      if (was === undefined)
-        yield {
-          place,
-          message: `new: ${whose} lacks it`.replace("the second listing lacks", "the first listing lacks"),
-          evidence,
-        };
-      else if (is === undefined) yield { place, message: "it is gone", evidence };
+      if (was === undefined) yield { place, message: `new: ${than} lacks it`, evidence };
+      else if (is === undefined) yield { place, message: `it is gone: only ${than} has it`, evidence };
       else {
         const difference = jsonDifference(is, was, "equal");
         if (difference === undefined) continue;
         const { pointer } = difference;
-        const message = `${difference.messageFor(pointer === "" ? "it" : pointer)} (compared with ${whose})`;
+        const message = `${difference.messageFor(pointer === "" ? "it" : pointer)} (compared with ${than})`;
         yield { place: { ...place, ...(pointer === "" ? {} : { pointer }) }, message, evidence };
       }
     }

@@ -1,0 +1,143 @@
+import { describe, expect, it } from "vitest";
+import type { CheckKind, PlannedCall, ServerSpec } from "../../src/core/formats/model.ts";
+import type { Finding } from "../../src/core/lint/finding.ts";
+import { faultyServer, findingsIn } from "./support.ts";
+
+/** The calls that are planned for a server with one tool. */
+const calls: readonly PlannedCall[] = [{ tool: "word", args: {}, expects: "result", why: "no arguments" }];
+
+/** Code and message of each finding about the protocol or stability, in a given part of a check. */
+async function foundIn(kind: CheckKind, spec: ServerSpec, callMs?: number): Promise<string[]> {
+  const findings = await findingsIn(kind, spec, {
+    ...(kind === "calls" ? { calls } : {}),
+    ...(callMs === undefined ? {} : { callMs }),
+  });
+  return findings.filter(isAboutServer).map(({ code, message }) => `${code}: ${message}`);
+}
+
+function isAboutServer({ code }: Finding): boolean {
+  return code.startsWith("protocol/") || code.startsWith("stability/");
+}
+
+it.each<CheckKind>(["handshake", "requests", "shutdown", "definitions", "calls", "stability"])(
+  "%s: a server without defects has no finding",
+  async (kind) => {
+    expect(await foundIn(kind, faultyServer())).toEqual([]);
+  },
+);
+
+describe.each<{
+  readonly kind: CheckKind;
+  readonly callMs?: number;
+  readonly found: Record<string, string[]>;
+}>([
+  {
+    kind: "handshake",
+    found: {
+      "exit-at-start": ["protocol/no-session: initialize got no answer: the server ended (exit code 3)"],
+      "any-version": [
+        'protocol/version: asked for "1999-01-01", it chose "1999-01-01", which does not exist',
+      ],
+      "refuses-versions": [
+        'protocol/refused-version: "2025-06-18" got the error -32602 "unsupported version"',
+        'protocol/refused-version: "2025-03-26" got the error -32602 "unsupported version"',
+        'protocol/refused-version: "2024-11-05" got the error -32602 "unsupported version"',
+        'protocol/refused-version: "1999-01-01" got the error -32602 "unsupported version"',
+      ],
+      "line-without-end": [
+        'protocol/no-session: initialize got no answer: server "s" sent a message of more than 10000000 bytes',
+        'protocol/broken-connection: server "s" sent a message of more than 10000000 bytes',
+      ],
+    },
+  },
+  {
+    kind: "requests",
+    found: {
+      "stdout-text": ['protocol/stdout: "ready"'],
+      "no-ping": ['protocol/ping: ping got the error -32601 "Method not found"'],
+      "any-method": ['protocol/unknown-method: "mcpvals/no-such-method" got a result'],
+      "any-tool": [
+        "protocol/unknown-tool: a call of an unknown tool got a result",
+        "protocol/unknown-tool: a call without a name got a result",
+      ],
+      "undeclared-prompts": [
+        "protocol/undeclared-list: prompts/list gives 1, and capabilities lacks prompts",
+      ],
+      "exit-on-junk": ["protocol/not-robust: text that is not JSON ended the server (exit code 4)"],
+      "exit-on-cancel": [
+        "protocol/not-robust: the cancellation of an unknown request ended the server (exit code 5)",
+      ],
+    },
+  },
+  {
+    kind: "requests",
+    callMs: 2000,
+    found: { "forgets=20": ["protocol/concurrent: 1 of 10 requests got no answer (ping)"] },
+  },
+  {
+    kind: "calls",
+    found: {
+      "exit-on-cancel": ["protocol/not-robust: the cancellation of a call ended the server (exit code 5)"],
+    },
+  },
+  {
+    kind: "calls",
+    callMs: 2000,
+    found: { "forgets=8": ["protocol/concurrent: 1 of 5 requests got no answer (tools/call)"] },
+  },
+  {
+    kind: "definitions",
+    found: {
+      "unserved-prompts": ['protocol/list-failed: prompts/list got the error -32601 "Method not found"'],
+      "same-cursor": ['protocol/endless-list: tools/list: after 2 pages the cursor "again" comes twice'],
+      "endless-pages": ["protocol/endless-list: tools/list: after 100 pages there is always another"],
+      "exit-on-list": ["protocol/list-failed: tools/list got no answer: the server ended (exit code 6)"],
+    },
+  },
+  {
+    kind: "definitions",
+    callMs: 300,
+    found: {
+      "silent-list": ["protocol/list-failed: tools/list got no answer in time"],
+      "wrong-id": [
+        "protocol/malformed-message: no request has the id 1002, or it was answered before",
+        "protocol/list-failed: tools/list got no answer in time",
+      ],
+    },
+  },
+  {
+    kind: "stability",
+    found: {
+      "changing-list": [
+        'stability/listing: /description is "Listing 2.", expected "Listing 1." (compared with the first listing)',
+      ],
+      "vanishing-tool": ["stability/listing: it is gone: only the first listing has it"],
+    },
+  },
+  {
+    kind: "shutdown",
+    found: {
+      "ignores-stdin": ["protocol/shutdown: it had to be ended with SIGTERM"],
+      "leaves-process": ["protocol/leftover-processes: 1 of its processes went on, and had to be ended"],
+    },
+  },
+])("$kind finds", ({ kind, callMs, found }) => {
+  it.each(Object.entries(found))("%s", async (fault, expected) => {
+    expect(await foundIn(kind, faultyServer(fault), callMs)).toEqual(expected);
+  });
+});
+
+it("shutdown finds a server that ends only by SIGKILL", async () => {
+  expect(await foundIn("shutdown", faultyServer("ignores-stdin", "ignores-sigterm"))).toEqual([
+    "protocol/shutdown: it had to be ended with SIGKILL",
+  ]);
+});
+
+it("handshake finds a server that never answers, and does not wait for every version", async () => {
+  const spec = { ...faultyServer("silent"), startupTimeoutMs: 300 };
+  expect(await foundIn("handshake", spec)).toEqual(["protocol/no-session: initialize got no answer in time"]);
+});
+
+it("handshake waits for a slow start, not for a slow answer", async () => {
+  expect(await foundIn("handshake", faultyServer("slow-start=50"), 1)).toEqual([]);
+});

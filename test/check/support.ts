@@ -1,0 +1,52 @@
+import { readCheck } from "../../src/core/lint/check-view.ts";
+import { findDefects } from "../../src/core/lint/catalogue.ts";
+import type { Finding } from "../../src/core/lint/finding.ts";
+import type { CheckKind, CheckSpec, ServerSpec, Task } from "../../src/core/formats/model.ts";
+import type { TraceEvent } from "../../src/core/trace/events.ts";
+import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
+import { probeServer } from "../../src/check/probe.ts";
+import { SchemaValidator } from "../../src/graders/schema-validator.ts";
+import { join } from "node:path";
+import { stdioSpec } from "../servers/support.ts";
+import { root } from "../support/cli.ts";
+
+/** A server without defects but those that are named; see its program. */
+export function faultyServer(...faults: readonly string[]): ServerSpec {
+  return stdioSpec(process.execPath, [join(root, "test/fixtures/servers/faulty-server.mjs"), ...faults]);
+}
+
+/** How a part of a check runs. */
+interface PartOptions extends Partial<Omit<CheckSpec, "kind">> {
+  readonly callMs?: number;
+}
+
+/** The findings of one part of a check of a server. */
+export async function findingsIn(
+  kind: CheckKind,
+  spec: ServerSpec,
+  { callMs = 5000, ...rest }: PartOptions = {},
+): Promise<readonly Finding[]> {
+  const events: TraceEvent[] = [];
+  const check: CheckSpec = { kind, disable: [], ...rest };
+  await probeServer({
+    server: "s",
+    spec,
+    check,
+    signal: new AbortController().signal,
+    callMs,
+    emit: (event) => events.push({ ...event, seq: events.length + 1, at: performance.now(), trial: "t" }),
+  });
+  const task: Task = {
+    name: kind,
+    form: "check",
+    servers: ["s"],
+    turns: [],
+    expectTools: [],
+    verify: [],
+    parallel: true,
+    check,
+  };
+  const trajectory = buildTrajectory({ id: "t", task: kind, agent: null, attempt: 1 }, task, events);
+  await using validator = new SchemaValidator();
+  return findDefects(readCheck(trajectory, check), { validateSchema: validator.validate.bind(validator) });
+}
