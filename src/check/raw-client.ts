@@ -252,4 +252,4 @@ function tooMuch(server: string): McpvalsError {
 }
 
 /** Memory for the messages of one trial of a check, in bytes; less than a trial may record. */
-export const mostReceived = 64 * 1024 * 1024;
+export const mostReceived: number = 32 * 1024 * 1024;

@@ -27,8 +27,8 @@ export const protocolRules = {
     *find({ probes }) {
       for (const probe of probes) {
         const exchange = handshakesOf(probe).at(-1);
-        if (exchange === undefined || resultOf(exchange) !== undefined || probe.probe === "foreign-origin")
-          continue;
+        if (exchange === undefined || resultOf(exchange) !== undefined) continue;
+        if (probe.probe === "foreign-origin" || breakIn(probe) !== undefined) continue;
         // Whether a refusal is right depends on the version that was asked for.
         if (probe.probe === "initialize" && (isRefused(exchange, probe) || isOtherEra(exchange, probes)))
           continue;
@@ -162,6 +162,7 @@ export const protocolRules = {
       if (spec.kind !== "definitions") return;
       for (const probe of probes)
         for (const exchange of exchangesOf(probe.exchanges, ...listMethods)) {
+          if (breakIn(probe) !== undefined) continue;
           const method = methodOf(exchange);
           const result = resultOf(exchange);
           // A server without templates need not know the request.
@@ -355,7 +356,7 @@ export const protocolRules = {
     why: "They stay behind after every session, and hold memory, ports and files.",
     fix: "End the processes that the server started before it exits, or have them end with its stdin.",
     bad: `spawn("worker", { detached: true })`,
-    good: `process.stdin.on("end", () => { worker.kill(); process.exit(); })`,
+    good: `process.stdin.on("end", () => worker.kill())`,
     source: "MCP 2025-11-25, lifecycle: shutdown; abhigyanpatwari/GitNexus#1546",
     *find({ probes }) {
       for (const { survivors = 0, by, seq } of stopsOf(probes))

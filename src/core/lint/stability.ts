@@ -1,6 +1,7 @@
 import { jsonDifference } from "../checks/json-difference.ts";
 import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { type CheckView, listingOf, type ProbeView, readSurface } from "./check-view.ts";
+import { eventsOf } from "../trace/events.ts";
 import type { FindingPlace } from "./finding.ts";
 import type { Found, RuleTable } from "./rule.ts";
 
@@ -61,6 +62,7 @@ interface Listing {
 function listings({ probes }: CheckView): readonly Listing[] {
   return probes
     .filter(({ probe }) => probe === "first-listing" || probe === "second-listing")
+    .filter(({ events }) => eventsOf(events, "probe.finished")[0]?.outcome === "done")
     .map((probe) => {
       const surface = readSurface(probe.exchanges);
       const { tools, resources, prompts } = surface;

@@ -130,7 +130,8 @@ export class ServerProcess {
     if (!this.#isReading) {
       this.#isReading = true;
       this.#process.stdout.on("data", (chunk: Buffer) => this.#reader.push(chunk));
-      this.#process.stdout.once("end", () => this.#reader.end());
+      // A line without an end was cut off if the process was stopped.
+      this.#process.stdout.once("end", () => this.#stopping ?? this.#reader.end());
     }
     return channel;
   }
