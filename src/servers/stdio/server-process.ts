@@ -130,8 +130,10 @@ export class ServerProcess {
     if (!this.#isReading) {
       this.#isReading = true;
       this.#process.stdout.on("data", (chunk: Buffer) => this.#reader.push(chunk));
-      // A line without an end was cut off if the process was stopped.
-      this.#process.stdout.once("end", () => this.#stopping ?? this.#reader.end());
+      this.#process.stdout.once("end", () => {
+        // Where the process was stopped, a line without an end was cut off.
+        if (this.#stopping === undefined) this.#reader.end();
+      });
     }
     return channel;
   }
