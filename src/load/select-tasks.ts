@@ -11,6 +11,8 @@ export interface TaskFilters {
   /** `KEY=VALUE`. */
   readonly labels?: readonly string[] | undefined;
   readonly difficulties?: readonly string[] | undefined;
+  /** Whole names, of which unknown ones are no error. */
+  readonly names?: ReadonlySet<string> | undefined;
 }
 
 type Matches = (task: Task) => boolean;
@@ -20,7 +22,7 @@ type Matches = (task: Task) => boolean;
  * `usage/no-match` for a value that no task has, and when no task has all that is asked for.
  */
 export function taskFilter(filters: TaskFilters, tasks: readonly Task[]): Matches | undefined {
-  const { tasks: patterns = [], tags = [], labels = [], difficulties = [] } = filters;
+  const { tasks: patterns = [], tags = [], labels = [], difficulties = [], names } = filters;
   // Labels of one key are alternatives, those of different keys must all fit.
   const byKey = Map.groupBy(labels, (label) => label.slice(0, label.indexOf("=")));
   const all = [
@@ -28,6 +30,7 @@ export function taskFilter(filters: TaskFilters, tasks: readonly Task[]): Matche
     ...(tags.length === 0 ? [] : [valueSelector("tag", tags, tasks)]),
     ...[...byKey.values()].map((values) => valueSelector("label", values, tasks)),
     ...(difficulties.length === 0 ? [] : [valueSelector("difficulty", difficulties, tasks)]),
+    ...(names === undefined ? [] : [({ name }: Task) => names.has(name)]),
   ];
   if (all.length === 0) return undefined;
   const matches: Matches = (task) => all.every((each) => each(task));

@@ -1,7 +1,9 @@
+import { asObject } from "../core/formats/json.ts";
 import type { Task } from "../core/formats/model.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
-import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
+import { coverageKinds } from "../core/report/coverage.ts";
+import type { Coverage, RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { checkedNothing, exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
@@ -13,6 +15,7 @@ import {
   createStyle,
   cutToWidth,
   describeAgent,
+  describeCoverage,
   describeMocks,
   describeModels,
   displayWidth,
@@ -68,7 +71,8 @@ export function consoleReporter(output: ReporterOutput): Reporter {
     onRunEnd(end) {
       progress?.stop();
       const tasks = new Map<string, Task>(start?.plan.tasks.map((task) => [task.name, task]));
-      print(endLines({ end, tasks, page: pageNow(), variety: varietyOf(end.result.trials) }, start?.folder));
+      const variety = varietyOf(end.result.trials);
+      print(endLines({ end, tasks, page: pageNow(), variety }, start));
     },
     close: () => progress?.stop(),
   };
@@ -172,7 +176,7 @@ interface Ending {
 }
 
 /** The report at the end of a run: its sections, each after an empty line. */
-function endLines(ending: Ending, folder: string | undefined): string[] {
+function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> = {}): string[] {
   const { result } = ending.end;
   const skipped = result.trials.filter((trial) => trial.verdict === "skip");
   const warned = result.trials.flatMap((trial) =>
@@ -188,7 +192,8 @@ function endLines(ending: Ending, folder: string | undefined): string[] {
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
     remarkLines("Warnings", byWarning, ending),
     byTaskLines(ending),
-    summaryLines(result, folder, ending.page),
+    start.coverage === true ? coverageLines(result, ending.page) : [],
+    summaryLines(result, start.folder, ending.page),
   ];
   return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
 }
@@ -431,6 +436,52 @@ function listLines(columns: readonly string[], rows: readonly Row[], { style, wi
   return [style.strong("By task"), "", ...blocks];
 }
 
+const shownUnused = 100;
+
+/** What no trial used, by server. */
+function coverageLines({ coverage = {}, environment }: RunResult, page: Page): string[] {
+  const { style } = page;
+  const declared = Object.entries(environment.servers).flatMap(([name, server]) =>
+    asObject(server)["transport"] === "mock" ? [] : [[name, undefined] as const],
+  );
+  const all: Readonly<Record<string, Coverage[string] | undefined>> = {
+    ...Object.fromEntries(declared),
+    ...coverage,
+  };
+  const blocks = Object.entries(all).flatMap(([server, items]) => {
+    const tools = new Set(items?.tools.unused);
+    const unused = coverageKinds.flatMap((kind) => {
+      const all = items?.[kind]?.unused ?? [];
+      // Those of a tool that is not used go without saying.
+      const names = kind === "parameters" ? all.filter((name) => !isParameterOf(name, tools)) : all;
+      return names.length === 0 ? [] : [{ kind, names }];
+    });
+    if (items !== undefined && unused.length === 0) return [];
+    return [
+      "",
+      `  ${style.strong(visibleText(server))}${items !== undefined ? "" : `  ${style.dim("no test used it")}`}`,
+      ...unused.flatMap(({ kind, names }) => {
+        const rest = names.length - shownUnused;
+        const shown = names
+          .slice(0, shownUnused)
+          .map((name) => clipText(name, 120))
+          .join(", ");
+        const more = rest > 0 ? ` and ${formatInteger(rest)} more` : "";
+        return paintText({ text: `${kind}: ${shown}${more}` }, 4, page, 2);
+      }),
+    ];
+  });
+  const title = style.strong("Not used by any test");
+  return [
+    title,
+    ...(blocks.length === 0 ? ["", style.dim("  nothing: everything listed was used")] : blocks),
+  ];
+}
+
+function isParameterOf(name: string, tools: ReadonlySet<string>): boolean {
+  return [...name.matchAll(/\./g)].some(({ index }) => tools.has(name.slice(0, index)));
+}
+
 const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
   pass: "good",
   fail: "bad",
@@ -442,10 +493,12 @@ const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
 function summaryLines(result: RunResult, folder: string | undefined, page: Page): string[] {
   const { id, verdict, summary, trials, environment } = result;
   const mocked = describeMocks(trials);
+  const used = describeCoverage(result.coverage ?? {});
   const facts = [
     `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`,
     ...(trials.length === 0 ? [] : describeModels(trials, environment)),
     ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),
+    ...(used === "" ? [] : [`used ${used}`]),
   ];
   const word = page.style.badge(verdictTones[verdict], verdict.toUpperCase());
   const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;

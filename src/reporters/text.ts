@@ -1,6 +1,7 @@
 import picocolors from "picocolors";
 import type { AgentSummary, Trial } from "../core/plan/plan.ts";
-import type { RunEnvironment, TrialResult } from "../core/report/result.ts";
+import { coverageTotals } from "../core/report/coverage.ts";
+import type { Coverage, RunEnvironment, TrialResult } from "../core/report/result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
 import type { Usage } from "../core/trace/events.ts";
 import { addUsage } from "../core/trace/trajectory.ts";
@@ -384,6 +385,13 @@ function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }:
   const tokens = `${formatInteger(inputTokens)} tokens in${cached}, ${formatInteger(outputTokens)} out`;
   // Some programs tell tokens and not how often they asked.
   return requests === undefined ? tokens : `${tokens}, ${countOf(requests, "model request")}`;
+}
+
+/** How much of what servers list was used: `3/4 tools, 5/9 parameters`; empty when nothing was listed. */
+export function describeCoverage(coverage: Coverage): string {
+  return coverageTotals(coverage)
+    .map(({ kind, used, total }) => `${formatInteger(used)}/${formatInteger(total)} ${kind}`)
+    .join(", ");
 }
 
 /** The servers in whose place mocks stood, as a short text; empty when there were none. */

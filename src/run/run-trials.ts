@@ -26,8 +26,8 @@ export interface TrialsContext {
   onTrialStart(trial: Trial): Promise<void>;
   /** Called with every event and its JSON. */
   onEvent(event: TraceEvent, json: string): void;
-  /** Stores what is kept of a trial. What it throws makes the trial an error. */
-  settle(result: TrialResult, events: readonly TraceEvent[]): Promise<void>;
+  /** Stores what is kept of a trial; without a trajectory, it never started. What it throws makes the trial an error. */
+  settle(result: TrialResult, trajectory?: Trajectory): Promise<void>;
   /** Never throws. */
   onTrialEnd(result: TrialResult): Promise<void>;
 }
@@ -58,7 +58,7 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
     const error = notRun({ interrupted: context.signal.aborted });
     const result = ungradedTrial(trial, taskOf(trial, tasks), { verdict: "skip", error, durationMs: 0 });
     results[index] = result;
-    await context.settle(result, []);
+    await context.settle(result);
     await context.onTrialEnd(result);
   }
   return results;
@@ -99,7 +99,7 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
     result = trialResult(trajectory, grades);
     if (grades !== undefined)
       emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
-    await context.settle(result, events);
+    await context.settle(result, trajectory);
   } catch (cause) {
     const error = withoutSecrets(serializeError(cause), redact);
     const durationMs = performance.now() - started;

@@ -2,11 +2,13 @@ import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
 import { usesJudge } from "../core/formats/step.ts";
 import type { GradeContext } from "../core/grade/grader.ts";
 import type { Grade, TraceEvent } from "../core/trace/events.ts";
 import { gradersOf } from "../core/grade/graders.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
+import { CoverageCounter } from "../core/report/coverage.ts";
 import { KeptEvidence, runVerdict, summarize } from "../core/report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../core/report/reporter.ts";
@@ -28,7 +30,7 @@ import type { StateMemory } from "./state-comparison.ts";
 import type { TrialServices } from "./trial-state.ts";
 
 /** The parts of a loaded config that a run needs. */
-export type RunInput = ExtensionsInput & Pick<LoadedConfig, "overrides" | "judgeError">;
+export type RunInput = ExtensionsInput & Pick<LoadedConfig, "overrides" | "judgeError" | "file" | "dir">;
 
 /** How to run an eval, beyond what the eval itself says. */
 export interface RunOptions extends ExtensionsOptions {
@@ -43,6 +45,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly strict?: boolean;
   /** Whether paths of tasks may leave their folders. */
   readonly allowOutside?: boolean;
+  /** Ask servers for their resources and prompts too, and report what no trial used. */
+  readonly coverage?: boolean;
   /** Present: each trial compares the state after cleanup with the state before setup. */
   readonly compareState?: StateMemory;
   /** Aborting ends the running trials, stops their servers and gives a result with the verdict `interrupted`. */
@@ -75,6 +79,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   const evidenceOfPassed = new KeptEvidence();
+  const counter = new CoverageCounter();
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   using interruption = followSignal(options.signal);
@@ -107,11 +112,15 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   await using folder =
     output === false
       ? undefined
-      : await createRunFolder(resolve(cwd, output ?? defaultRunsFolder), head, {
-          ...redact({ ...plan, trials: [] }),
-          // One by one, since the JSON of all can be many megabytes.
-          trials: plan.trials.map((trial) => redact(trial)),
-        });
+      : await createRunFolder(
+          resolve(cwd, output ?? defaultRunsFolder),
+          { ...head, source: redact(sourceOf(loaded)) },
+          {
+            ...redact({ ...plan, trials: [] }),
+            // One by one, since the JSON of all can be many megabytes.
+            trials: plan.trials.map((trial) => redact(trial)),
+          },
+        );
   using exit = flushOnExit(folder);
   const place = folder === undefined ? {} : { folder: folder.path };
   const { limits, judge } = spec;
@@ -122,6 +131,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     variables: { shell: env, overrides },
     allowOutside: options.allowOutside ?? false,
     strict: options.strict ?? false,
+    listAll: options.coverage ?? false,
     compareState,
     missing: ({ trial: { task, variant } }) => missing({ task, variant }),
     startServer: servers.startServer,
@@ -138,7 +148,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     },
   };
   try {
-    await reporters.onRunStart({ plan, ...head, ...place });
+    await reporters.onRunStart({ plan, ...head, ...place, coverage: options.coverage ?? false });
     const trials = await runTrials(plan, {
       services,
       redact,
@@ -150,10 +160,12 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
         folder?.append(event, json);
         reporters.onEvent(event);
       },
-      async settle(result, events) {
+      async settle(result, trajectory) {
         await servers.trialEnded(result);
-        if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, events);
-        else if (options.keepPassed === true) evidenceOfPassed.keep(result, events);
+        if (trajectory === undefined) return;
+        counter.add(trajectory);
+        if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
+        else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory.events);
       },
       async onTrialEnd(result) {
         // The wait for the disk goes on in the background; an error is reported at the end.
@@ -171,6 +183,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       durationMs: Math.round(performance.now() - started),
       summary: summarize(trials),
       trials,
+      ...withoutUndefined({ coverage: counter.result() }),
       environment,
     };
     const failures: ReporterFailure[] = [];
@@ -192,6 +205,11 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     exit.flush();
     await reporters.close();
   }
+}
+
+/** What identifies the runs of the same file, or of the same folder of tasks. */
+export function sourceOf({ file, dir }: Pick<LoadedConfig, "file" | "dir">): string {
+  return file ?? dir;
 }
 
 /** Refuses a wrong model or judge before anything starts, if a task uses it. */

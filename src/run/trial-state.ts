@@ -27,6 +27,8 @@ export interface TrialServices extends Pick<Provisioning, "startServer" | "specO
   readonly allowOutside: boolean;
   /** Whether unmet requirements of a task are an error; otherwise its trials are skipped. */
   readonly strict: boolean;
+  /** Whether servers are asked for everything that they list, so that it is on record. */
+  readonly listAll: boolean;
   /** Present: the state after cleanup is compared with the state before setup. */
   readonly compareState: StateMemory | undefined;
   /** The requirements of the trial's task that are not met, as phrases. */

@@ -193,7 +193,21 @@ class TrialPhases {
         if (each.status === "fulfilled" && each.value !== undefined) this.#servers.push(each.value);
       const broken = settled.find(({ status }) => status === "rejected");
       if (broken?.status === "rejected") throw broken.reason;
+      if (this.#services.listAll)
+        await Promise.all(this.#servers.map((server) => this.#list(server, signal)));
     });
+  }
+
+  /** Asks a server for its resources and prompts. A list that it does not give changes nothing; a loss is found elsewhere. */
+  async #list({ session }: TrialServer, signal: AbortSignal): Promise<void> {
+    const { abilities } = session;
+    const options = { timeoutMs: this.#services.limits.callMs, signal };
+    await Promise.allSettled([
+      ...(abilities.resources
+        ? [session.list("resources", options), session.list("resourceTemplates", options)]
+        : []),
+      ...(abilities.prompts ? [session.list("prompts", options)] : []),
+    ]);
   }
 
   async #setup(contextOf: () => StepContext): Promise<void> {

@@ -21,7 +21,10 @@ const largestDocument = 500 * 1024 * 1024;
 const documentCopies = 4;
 
 /** What is known of a run before its first trial. */
-export type RunHead = Pick<RunResult, "id" | "startedAt" | "environment">;
+export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environment"> {
+  /** Absolute path of the file that was run, or of the folder of its tasks. */
+  readonly source?: string;
+}
 
 /** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. */
 export class RunFolder extends Journal {
@@ -121,6 +124,30 @@ export async function readRun(runs: string, name: string): Promise<StoredRun> {
       ? {}
       : { durationMs: result.durationMs, interrupted: result.verdict === "interrupted" }),
   };
+}
+
+/**
+ * Reads the newest run of a source that was no check; undefined when there is none. Throws `store/corrupt` when its files are damaged,
+ * and `store/not-found` when the folder cannot be listed.
+ */
+export async function readLastRun(runs: string, source: string): Promise<StoredRun | undefined> {
+  for (const id of (await listRuns(runs)).toReversed()) {
+    const folder = join(runs, id);
+    const budget = new ReadBudget();
+    if (sourceIn(folder, budget) !== source) continue;
+    const { tasks } = readDocument<Plan>(folder, "plan.json", { members: ["tasks"], budget });
+    if (!tasks.some(({ form }) => form === "check")) return readRun(runs, id);
+  }
+  return undefined;
+}
+
+/** What the run of a folder has run; undefined where its files do not say, since another run's damage is of no interest. */
+function sourceIn(folder: string, budget: ReadBudget): string | undefined {
+  try {
+    return readDocument<RunHead>(folder, "run.json", { members: ["id"], budget }).source;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Reads a document of the run folder, and checks that it has the given members. */

@@ -73,6 +73,7 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
     variables: { overrides: {}, shell: { PATH: process.env["PATH"] ?? "" } },
     allowOutside: false,
     strict: false,
+    listAll: false,
     compareState: undefined,
     missing: () => [],
     startServer: () => Promise.resolve(trialServer(session)),

@@ -1,10 +1,13 @@
+import { resolve } from "node:path";
 import type { Command } from "commander";
+import { McpvalsError } from "../../core/errors/error.ts";
 import type { Eval } from "../../core/formats/model.ts";
-import { exitCode } from "../../core/report/trial-result.ts";
+import { exitCode, replayRun, wasNotRun } from "../../core/report/trial-result.ts";
+import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { prepare } from "../../run/prepare.ts";
-import { run } from "../../run/run.ts";
-import { unprovenTasks } from "../../store/run-folder.ts";
+import { run, sourceOf } from "../../run/run.ts";
+import { defaultRunsFolder, readLastRun, unprovenTasks } from "../../store/run-folder.ts";
 import {
   addReporterFlag,
   addSourceFlags,
@@ -30,6 +33,8 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly timeout?: number;
   readonly bail?: boolean;
   readonly strict?: boolean;
+  readonly coverage?: boolean;
+  readonly lastFailed?: boolean;
 }
 
 /** `mcpvals run`: evaluates and exits with the code of the verdict. */
@@ -44,6 +49,8 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--strict", "tasks with unmet requirements are errors, not skipped")
     .option("--frozen", "use only extensions in mcp-eval.lock, and do not change it")
     .option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror")
+    .option("--coverage", "report the tools, parameters, resources and prompts that no test uses")
+    .option("--last-failed", "only the tasks that did not pass in the last run of the same file")
     .option("--bail", "stop after the first trial that does not pass")
     .action(async (sources: readonly string[], flags: RunFlags) =>
       setExitCode(await execute(sources, flags)),
@@ -63,6 +70,7 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
   writeNotes(loaded);
   const prepared = prepare(loaded, {
     ...taskFilters(flags),
+    names: flags.lastFailed === true ? await lastFailed(loaded, flags.output) : undefined,
     trials: flags.trials,
     concurrency: flags.concurrency,
     timeoutMs: flags.timeout,
@@ -75,6 +83,7 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
     signal: interrupt.signal,
     bail: flags.bail ?? false,
     strict: flags.strict ?? false,
+    coverage: flags.coverage ?? false,
     allowOutside: flags.allowOutside ?? false,
     ...extensionOptions(flags),
     ...(flags.output === undefined ? {} : { output: flags.output }),
@@ -84,6 +93,26 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
   if (code !== 0 || outcome.failures.length === 0) return code;
   writeError("Everything passed, but not all reports could be written: exit 3.");
   return 3;
+}
+
+/**
+ * The tasks that did not pass in the last run of the same file, without those that were skipped on purpose. Throws `usage/no-match` when
+ * there are none.
+ */
+async function lastFailed(loaded: LoadedConfig, output = defaultRunsFolder): Promise<ReadonlySet<string>> {
+  const last = await readLastRun(resolve(output), sourceOf(loaded));
+  const trials = last === undefined ? [] : replayRun(last).result.trials;
+  const failed = trials.filter(
+    (trial) => trial.verdict !== "pass" && (trial.verdict !== "skip" || wasNotRun(trial)),
+  );
+  if (failed.length > 0) return new Set(failed.map(({ task }) => task));
+  throw new McpvalsError(
+    "usage/no-match",
+    last === undefined
+      ? "--last-failed: there is no earlier run of this file"
+      : `--last-failed: every task passed in the last run, ${last.id}`,
+    { hint: "Run without --last-failed." },
+  );
 }
 
 const mostNamed = 5;

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { taskInVariant, type Trial } from "../../core/plan/plan.ts";
-import { createMultiplexer } from "../../core/report/reporter.ts";
+import { createMultiplexer, type RunStart } from "../../core/report/reporter.ts";
 import { renderTrace } from "../../core/report/render-trace.ts";
 import { exitCode, replayRun } from "../../core/report/trial-result.ts";
 import type { TrialResult } from "../../core/report/result.ts";
@@ -21,6 +21,7 @@ interface ShowFlags {
   readonly reporter?: readonly string[];
   readonly json?: boolean;
   readonly tools?: boolean;
+  readonly coverage?: boolean;
 }
 
 /** `mcpvals show`: reports a finished or interrupted run again, from its journal. */
@@ -33,6 +34,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .addOption(
       new Option("--tools", "print every tool use of agents as JSON Lines").conflicts(["reporter", "json"]),
     )
+    .option("--coverage", "report the tools, parameters, resources and prompts that no test used")
     .option("--json", "print the result document as JSON; with --trial, the events as JSON Lines")
     .action(async (name: string, flags: ShowFlags) => setExitCode(await execute(name, flags)));
 }
@@ -53,8 +55,9 @@ async function execute(name: string, flags: ShowFlags): Promise<number> {
   }
 }
 
-async function show(stored: StoredRun, { tools, trial, json = false, reporter }: ShowFlags): Promise<number> {
-  if (tools !== true && trial === undefined) return showRun(stored, reporter ?? [json ? "json" : "console"]);
+async function show(stored: StoredRun, flags: ShowFlags): Promise<number> {
+  const { tools, trial, json = false, reporter = [json ? "json" : "console"], coverage = false } = flags;
+  if (tools !== true && trial === undefined) return showRun(stored, reporter, { coverage });
   if (tools === true) showTools(stored, trial);
   else if (trial !== undefined) showTrial(stored, trial, json);
   return 0;
@@ -103,11 +106,15 @@ function renderVerdict(trial: TrialResult): string[] {
   return [`${id} ${task}${who}, attempt ${attempt}: ${verdict}`, ...reasons, ...broken].map(visibleText);
 }
 
-async function showRun(stored: StoredRun, specs: readonly string[]): Promise<number> {
+async function showRun(
+  stored: StoredRun,
+  specs: readonly string[],
+  { coverage }: Required<Pick<RunStart, "coverage">>,
+): Promise<number> {
   const { result, evidence } = replayRun(stored);
   const reporters = createMultiplexer(openReporters(specs));
   const { plan, id, startedAt, environment, folder } = stored;
-  await reporters.onRunStart({ id, plan, startedAt, environment, folder });
+  await reporters.onRunStart({ id, plan, startedAt, environment, folder, coverage });
   for (const trial of result.trials) await reporters.onTrialEnd(trial);
   await reporters.onRunEnd({ result, evidence });
   await reporters.close();

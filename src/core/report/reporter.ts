@@ -12,6 +12,8 @@ export interface RunStart {
   readonly environment: RunEnvironment;
   /** The run folder; absent when nothing is kept. */
   readonly folder?: string;
+  /** Whether what no trial used is to be reported by name. */
+  readonly coverage?: boolean;
 }
 
 /** What is known when a run has ended. */

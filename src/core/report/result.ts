@@ -152,6 +152,28 @@ const summarySchema = z
   })
   .meta({ id: "Summary", description: "Number of trials by verdict." });
 
+const coveredSchema = z
+  .strictObject({
+    total: count.describe("Number of items that the server lists."),
+    unused: z.array(z.string()).describe("The items that no trial used."),
+  })
+  .meta({ id: "Covered", description: "Items of one kind that a server lists." });
+
+const coverageSchema = z
+  .strictObject({
+    tools: coveredSchema.describe("Used: called."),
+    parameters: coveredSchema.describe(
+      "Top-level parameters of tools, as `TOOL.PARAMETER`. Used: a call had it.",
+    ),
+    resources: coveredSchema.describe("Resources and templates of resources. Used: read.").exactOptional(),
+    prompts: coveredSchema.describe("Used: got.").exactOptional(),
+  })
+  .meta({
+    id: "ServerCoverage",
+    description:
+      "What a server lists and trials used. Resources and prompts are absent when none were listed; `run --coverage` asks for them.",
+  });
+
 const agentSchema = z
   .strictObject({
     name: z.string().describe("Name of the agent, as trials refer to it."),
@@ -211,6 +233,10 @@ export const resultSchema = z
     durationMs: milliseconds.describe("How long the run took, in milliseconds."),
     summary: summarySchema,
     trials: z.array(trialSchema).describe("Every trial of the run."),
+    coverage: z
+      .record(z.string(), coverageSchema)
+      .describe("By name of the server: which of its tools, parameters, resources and prompts trials used.")
+      .exactOptional(),
     environment: environmentSchema,
   })
   .meta({ title: "mcpvals result", description: "The result of one run of mcpvals." });
@@ -227,6 +253,9 @@ export type RunVerdict = RunResult["verdict"];
 export type RunSummary = RunResult["summary"];
 export type RunEnvironment = RunResult["environment"];
 export type ExtensionSummary = ReadonlyDeep<z.output<typeof extensionSchema>>;
+export type Covered = ReadonlyDeep<z.output<typeof coveredSchema>>;
+export type Coverage = NonNullable<RunResult["coverage"]>;
+export type CoverageKind = keyof Coverage[string];
 export type TrialResult = ReadonlyDeep<z.output<typeof trialSchema>>;
 export type ServerDigest = ReadonlyDeep<z.output<typeof serverDigestSchema>>;
 export type ToolDigest = ReadonlyDeep<z.output<typeof digestSchema>>;

@@ -15,6 +15,7 @@ import { type StepAttempt, type StepRun, stepRuns } from "../trace/step-runs.ts"
 import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts";
 import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
+import { CoverageCounter } from "./coverage.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
 /** Said of a pass of the agent `null`. */
@@ -242,6 +243,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
   const byTrial = Map.groupBy(run.events, (event) => event.trial);
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const evidence = new Map<string, readonly TraceEvent[]>();
+  const counter = new CoverageCounter();
   const trials = plan.trials.map((trial): TrialResult => {
     const events = byTrial.get(trial.id) ?? [];
     const planned: Task | undefined = tasks.get(trial.task);
@@ -253,7 +255,9 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     }
     try {
       const grades = eventsOf(events, "trial.graded").at(-1)?.grades;
-      const result = trialResult(buildTrajectory(trial, task, events), grades);
+      const trajectory = buildTrajectory(trial, task, events);
+      counter.add(trajectory);
+      const result = trialResult(trajectory, grades);
       if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
       return result;
     } catch (cause) {
@@ -272,6 +276,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     durationMs: durationMs ?? Math.max(0, (run.events.at(-1)?.at ?? start) - start),
     summary: summarize(trials),
     trials,
+    ...withoutUndefined({ coverage: counter.result() }),
     environment,
   };
   return { result, evidence };

@@ -1,0 +1,181 @@
+import { asObject, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../formats/json.ts";
+import { eventsOf } from "../trace/events.ts";
+import type { Exchange, Trajectory } from "../trace/trajectory.ts";
+import type { Coverage, Covered, CoverageKind } from "./result.ts";
+
+/** In the order of reports. */
+export const coverageKinds = [
+  "tools",
+  "parameters",
+  "resources",
+  "prompts",
+] as const satisfies readonly CoverageKind[];
+
+/** Items of one kind that are counted for one server: what a server lists may change without end. */
+const mostItems = 10_000;
+
+/** A server's items by kind, each with whether a trial used it. */
+type Items = Readonly<Record<CoverageKind, Map<string, boolean>>>;
+
+/**
+ * Counts what servers list and what of it trials use, from the messages on record. A tool is used when it is called, a parameter when a
+ * call has it, a resource when it is read, a prompt when it is got. Mocks and checks do not count.
+ */
+export class CoverageCounter {
+  readonly #servers = new Map<string, Items>();
+
+  add({ task, events, exchanges }: Pick<Trajectory, "task" | "events" | "exchanges">): void {
+    if (task.form === "check") return;
+    const mocks = new Set(
+      eventsOf(events, "server.started").flatMap(({ server, transport }) =>
+        transport === "mock" ? [server] : [],
+      ),
+    );
+    const refused = new Set(eventsOf(events, "tool.refused").map(requestKey));
+    for (const exchange of exchanges) {
+      const { server, client, message } = exchange.request;
+      if (mocks.has(server)) continue;
+      const items = this.#itemsOf(server);
+      addListed(items, exchange);
+      const { id } = message;
+      if (typeof id !== "string" && typeof id !== "number") continue;
+      if (!refused.has(requestKey(withoutUndefined({ server, client, id })))) addUsed(items, exchange);
+    }
+  }
+
+  /** Undefined when no trial used a server. */
+  result(): Coverage | undefined {
+    const servers = [...this.#servers].map(([server, items]) => {
+      const covered = (kind: CoverageKind): Covered => ({
+        total: items[kind].size,
+        unused: [...items[kind]].flatMap(([name, isUsed]) => (isUsed ? [] : [name])),
+      });
+      const whereListed = (kind: CoverageKind): Covered | undefined =>
+        items[kind].size === 0 ? undefined : covered(kind);
+      const coverage = withoutUndefined({
+        tools: covered("tools"),
+        parameters: covered("parameters"),
+        resources: whereListed("resources"),
+        prompts: whereListed("prompts"),
+      });
+      return [server, coverage] as const;
+    });
+    return servers.length === 0 ? undefined : Object.fromEntries(servers);
+  }
+
+  #itemsOf(server: string): Items {
+    const known = this.#servers.get(server);
+    if (known !== undefined) return known;
+    const items = { tools: new Map(), parameters: new Map(), resources: new Map(), prompts: new Map() };
+    this.#servers.set(server, items);
+    return items;
+  }
+}
+
+function requestKey(of: {
+  readonly server: string;
+  readonly client?: string;
+  readonly id: string | number;
+}): string {
+  return JSON.stringify([of.server, of.client ?? null, of.id]);
+}
+
+function addListed(items: Items, { request, answer }: Exchange): void {
+  const result = answer?.message["result"];
+  if (!isJsonObject(result)) return;
+  const list = (key: string): readonly JsonObject[] => {
+    const listed = result[key];
+    return Array.isArray(listed) ? listed.filter(isJsonObject) : [];
+  };
+  switch (request.message["method"]) {
+    case "tools/list":
+      for (const { name, inputSchema } of list("tools")) {
+        addItem(items.tools, name);
+        const { properties } = asObject(inputSchema);
+        for (const parameter of Object.keys(asObject(properties)))
+          addItem(items.parameters, parameterName(name, parameter));
+      }
+      break;
+    case "resources/list":
+      for (const { uri } of list("resources")) addItem(items.resources, uri);
+      break;
+    case "resources/templates/list":
+      for (const { uriTemplate } of list("resourceTemplates")) addItem(items.resources, uriTemplate);
+      break;
+    case "prompts/list":
+      for (const { name } of list("prompts")) addItem(items.prompts, name);
+      break;
+    default:
+      break;
+  }
+}
+
+function addItem(items: Map<string, boolean>, name: Json | undefined): void {
+  if (typeof name === "string" && !items.has(name) && items.size < mostItems) items.set(name, false);
+}
+
+function parameterName(tool: Json | undefined, parameter: string): string {
+  return `${String(tool)}.${parameter}`;
+}
+
+function addUsed(items: Items, { request, params }: Exchange): void {
+  const { name, uri } = params;
+  switch (request.message["method"]) {
+    case "tools/call":
+      markUsed(items.tools, name);
+      for (const parameter of Object.keys(asObject(params["arguments"])))
+        markUsed(items.parameters, parameterName(name, parameter));
+      break;
+    case "resources/read":
+    case "resources/subscribe":
+      if (typeof uri !== "string") break;
+      if (items.resources.has(uri)) markUsed(items.resources, uri);
+      else
+        for (const [template] of items.resources)
+          if (fitsTemplate(uri, template)) items.resources.set(template, true);
+      break;
+    case "prompts/get":
+      markUsed(items.prompts, name);
+      break;
+    default:
+      break;
+  }
+}
+
+function markUsed(items: Map<string, boolean>, name: Json | undefined): void {
+  if (typeof name === "string" && items.has(name)) items.set(name, true);
+}
+
+/** Whether a URI has the literal parts of a URI template (RFC 6570), in their order, with anything in place of its expressions. */
+export function fitsTemplate(uri: string, template: string): boolean {
+  const parts = template.split(/\{[^{}]*\}/);
+  const [first = "", ...rest] = parts;
+  const last = rest.pop();
+  if (last === undefined) return uri === template;
+  if (!uri.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of rest) {
+    const found = uri.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return uri.length - last.length >= at && uri.endsWith(last);
+}
+
+/** How much of one kind was used, over all servers. */
+export interface CoverageTotal {
+  readonly kind: CoverageKind;
+  readonly used: number;
+  readonly total: number;
+}
+
+/** The totals of the kinds that servers list. */
+export function coverageTotals(coverage: Coverage): readonly CoverageTotal[] {
+  const servers = Object.values(coverage);
+  return coverageKinds.flatMap((kind) => {
+    const listed = servers.flatMap((items) => items[kind] ?? []);
+    const total = listed.reduce((sum, items) => sum + items.total, 0);
+    const unused = listed.reduce((sum, items) => sum + items.unused.length, 0);
+    return total === 0 ? [] : [{ kind, used: total - unused, total }];
+  });
+}

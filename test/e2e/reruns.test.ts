@@ -1,0 +1,88 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
+import { configFile, fixtureServer } from "./support.ts";
+
+const file = "mcp-eval.config.json";
+
+/** Suites with one test of `add` each, by name with the sum that it expects of 1 and 2. */
+function sums(expected: Readonly<Record<string, string>>): Config {
+  return {
+    server: fixtureServer(),
+    toolHealthSuites: Object.entries(expected).map(([name, expectedResult]) => ({
+      name,
+      tests: [{ name: "add", args: { a: 1, b: 2 }, expectedResult }],
+    })),
+  };
+}
+
+describe("--last-failed", () => {
+  it("runs what did not pass in the last run of the file, until nothing is left", async () => {
+    using folder = folderOf({
+      ...configFile(sums({ right: "3", wrong: "4", "also wrong": "5" })),
+      "other.json": sums({ other: "4" }),
+    });
+    const run = (...args: readonly string[]): Promise<HereOutcome> =>
+      runHere(["run", ...args], { cwd: folder.path });
+    const again = async (): Promise<readonly [number | null, readonly string[]]> => {
+      const { code, stdout } = await run("--last-failed", "--reporter", "json");
+      return [code, (JSON.parse(stdout) as RunResult).trials.map(({ suite }) => suite ?? "")];
+    };
+    expect(await run("--last-failed")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("there is no earlier run of this file"),
+    });
+    expect(await run()).toMatchObject({ code: 1 });
+    expect(await run("other.json")).toMatchObject({ code: 1 });
+    expect(await again()).toEqual([1, ["wrong", "also wrong"]]);
+    writeFileSync(
+      join(folder.path, file),
+      JSON.stringify(sums({ right: "9", wrong: "3", "also wrong": "5" })),
+    );
+    expect(await again()).toEqual([1, ["wrong", "also wrong"]]);
+    writeFileSync(
+      join(folder.path, file),
+      JSON.stringify(sums({ right: "9", wrong: "3", "also wrong": "3" })),
+    );
+    expect(await again()).toEqual([0, ["also wrong"]]);
+    expect(await run("--last-failed")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("every task passed in the last run"),
+    });
+  });
+});
+
+describe("--coverage", () => {
+  it("names what no test uses, in the report and in show", async () => {
+    const everything = join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    using folder = folderOf(
+      configFile({
+        servers: {
+          everything: { transport: "stdio", command: process.execPath, args: [everything] },
+          idle: fixtureServer(),
+        },
+        toolHealthSuites: [
+          {
+            name: "suite",
+            server: "everything",
+            tests: [{ name: "get-annotated-message", args: { messageType: "error" } }],
+          },
+        ],
+      }),
+    );
+    const { code, stdout, stderr } = await runHere(["run", "--coverage"], { cwd: folder.path });
+    expect(code, stderr).toBe(0);
+    const section = stdout.slice(stdout.indexOf("Not used by any test"), stdout.indexOf("1 passed"));
+    expect(section).toMatch(/everything\n {4}tools: echo, (?!.*get-annotated-message)/);
+    expect(section).toMatch(/^ {4}parameters: get-annotated-message.includeImage$/m);
+    expect(section).toMatch(/^ {4}resources: demo:.*demo:\/\/resource\/dynamic\/text\/\{resourceId\}/m);
+    expect(section).toMatch(/^ {4}prompts: simple-prompt/m);
+    expect(section).toMatch(/^ {2}idle {2}no test used it$/m);
+    expect(stdout).toMatch(/used 1\/13 tools, 1\/\d+ parameters, 0\/\d+ resources, 0\/4 prompts/);
+    const shown = await runHere(["show", "--coverage"], { cwd: folder.path });
+    expect(shown.stdout).toContain(section);
+  });
+});
