@@ -90,6 +90,7 @@ function addListed(items: Items, { request, answer }: Exchange): void {
   switch (request.message["method"]) {
     case "tools/list":
       for (const { name, inputSchema } of list("tools")) {
+        if (typeof name !== "string") continue;
         addItem(items.tools, name);
         const { properties } = asObject(inputSchema);
         for (const parameter of Object.keys(asObject(properties)))
@@ -114,14 +115,15 @@ function addItem(items: Map<string, boolean>, name: Json | undefined): void {
   if (typeof name === "string" && !items.has(name) && items.size < mostItems) items.set(name, false);
 }
 
-function parameterName(tool: Json | undefined, parameter: string): string {
-  return `${String(tool)}.${parameter}`;
+function parameterName(tool: string, parameter: string): string {
+  return `${tool}.${parameter}`;
 }
 
 function addUsed(items: Items, { request, params }: Exchange): void {
   const { name, uri } = params;
   switch (request.message["method"]) {
     case "tools/call":
+      if (typeof name !== "string") break;
       markUsed(items.tools, name);
       for (const parameter of Object.keys(asObject(params["arguments"])))
         markUsed(items.parameters, parameterName(name, parameter));
