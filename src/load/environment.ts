@@ -2,6 +2,7 @@ import { homedir, tmpdir } from "node:os";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../core/formats/config/agent.ts";
 import type { ParsedStdioServer } from "../core/formats/config/server.ts";
+import type { ClientInput } from "../core/formats/eval-file/parse-mcp-config-file.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, StdioServerSpec } from "../core/formats/model.ts";
 import { interpolate, type Interpolation, type LookupVariable } from "../core/formats/read-json.ts";
@@ -148,6 +149,8 @@ export interface LoadContext {
   /** Longest that a config that is a program may take, in milliseconds. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
+  /** Asks the person at the terminal; absent: there is none. */
+  readonly ask?: ((input: ClientInput) => Promise<string>) | undefined;
 }
 
 /** A file as messages name it: relative to where the reader is. */

@@ -147,7 +147,7 @@ async function otherServers(context: EvalContext): Promise<McpServers> {
     (key) => file.tables[key] !== undefined,
   );
   if (named === undefined && hasOwn) return noServers;
-  const others = named === undefined ? serversOfVariables(context) : await loadMcpConfig(named, context);
+  const others = await (named === undefined ? serversOfVariables(context) : loadMcpConfig(named, context));
   notes.push(...others.notes);
   return others;
 }

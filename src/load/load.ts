@@ -125,7 +125,9 @@ const serverTables = ["server", "servers", "mcp_servers", "mocks", "mcp_mocks"];
 async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadContext): Promise<LoadedConfig> {
   const { cwd, environment, overrides, agents, judge, judgeModel, mcpConfig } = loadContext;
   const dir = file === undefined ? resolve(cwd) : dirname(file);
-  const found = interpolate(document.value, lookupIn(loadContext), isSettingOfConfig);
+  const found = interpolate(document.value, lookupIn(loadContext), {
+    mayBeAbsent: isSettingOfConfig,
+  });
   const problems = new FileProblems();
   const root = asObject(document.value);
   if (mcpConfig !== undefined && serverTables.some((key) => root[key] !== undefined))

@@ -1,15 +1,25 @@
 import { readdirSync, statSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { homedir } from "node:os";
+import { basename, dirname, join, resolve, sep } from "node:path";
+import { parseEnv } from "node:util";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { nameKey } from "../core/formats/config/config-fields.ts";
 import { buildServer, type BuildServer, type Fixtures } from "../core/formats/config/server.ts";
 import { noServers as noTable, type ServerTable } from "../core/formats/config/server-tables.ts";
-import { type McpConfigServer, parseMcpConfigFile } from "../core/formats/eval-file/parse-mcp-config-file.ts";
-import { interpolate } from "../core/formats/read-json.ts";
-import { asObject, isJsonObject } from "../core/formats/json.ts";
+import { suggestion } from "../core/formats/did-you-mean.ts";
+import {
+  type ClientInput,
+  clientTableKey,
+  type McpConfigServer,
+  parseMcpConfigFile,
+  readClientTable,
+} from "../core/formats/eval-file/parse-mcp-config-file.ts";
+import type { Problem } from "../core/formats/problem.ts";
+import { interpolate, type LookupVariable } from "../core/formats/read-json.ts";
+import { asObject, isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, JsonObject, ServerLifetime } from "../core/formats/model.ts";
 import { readRegularFile } from "../files/files.ts";
-import { completeStdio, type LoadContext, lookupIn, shownFrom, variableNamed } from "./environment.ts";
+import { completeStdio, type EnvironmentVariables, type LoadContext, lookupIn, shownFrom, variableNamed } from "./environment.ts";
 import type { FileProblems } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import { readData } from "./read/read-document.ts";
@@ -50,44 +60,70 @@ interface ServersContext {
   readonly problems: FileProblems;
 }
 
-/** Reads a file with `mcpServers`. Its problems are added to those of the context. */
-export async function loadMcpConfig(file: string, context: ServersContext): Promise<McpServers> {
+interface McpConfigContext extends ServersContext {
+  /** The only server that is meant; absent: all. */
+  readonly only?: string | undefined;
+  /** Absolute path of the folder in which programs without `cwd` start; absent: where the reader is. */
+  readonly start?: string;
+}
+
+/** Reads a file with the servers of an MCP client. Its problems are added to those of the context. */
+export async function loadMcpConfig(file: string, context: McpConfigContext): Promise<McpServers> {
   try {
     const shown = shownFrom(context.loadContext.cwd, file);
     const document = await readData(file, shown, { lenient: true });
-    return readServers(document, { ...context, shown, dir: dirname(file) });
+    return await readServers(document, { ...context, shown, dir: dirname(file), project: projectOf(file) });
   } catch (error) {
     context.problems.addError(error);
     return noServers;
   }
 }
 
-/**
- * Reads a document with `mcpServers`; `shown` is its name in notes, and `dir` the folder that `cwd` of a server starts from. Its
- * problems are added to those of the context.
- */
-function readServers(
-  document: ConfigDocument,
-  { loadContext, problems, shown, dir }: ServersContext & { readonly shown: string; readonly dir: string },
-): McpServers {
+/** The folder of the project that a client's file belongs to: several clients have theirs in a hidden folder of it. */
+export function projectOf(file: string): string {
+  const dir = dirname(file);
+  return basename(dir).startsWith(".") ? dirname(dir) : dir;
+}
+
+interface Place {
+  /** The document's name in notes. */
+  readonly shown: string;
+  /** The folder that `cwd` of a server starts from. */
+  readonly dir: string;
+  /** The folder that clients call `${workspaceFolder}`. */
+  readonly project: string;
+}
+
+/** Reads a document with servers of a client. Its problems are added to those of the context. */
+async function readServers(document: ConfigDocument, context: McpConfigContext & Place): Promise<McpServers> {
+  const { loadContext, problems, shown, dir, project, only, start = loadContext.cwd } = context;
   const { locate, notes = [] } = document;
-  const found = interpolate(document.value, lookupIn(loadContext));
+  if (only !== undefined) requireServer(only, Object.keys(placeholders(document.value).written), shown);
+  const { document: table, inputs, spell } = readClientTable(document.value, only);
+  const lookup = clientLookup(project, loadContext);
+  const answers = await askInputs(inputs, interpolate(table, lookup, { spell }).problems, loadContext);
+  const found = interpolate(table, (name) => answers.get(name) ?? lookup(name), { spell });
   problems.addPlaced(found.problems, document);
-  const parsed = parseMcpConfigFile(found.value, { locate });
+  const parsed = parseMcpConfigFile(found.value, { locate, lookup });
   if (!parsed.ok) {
     if (found.problems.length === 0) problems.add(parsed.diagnostics, document.source);
     return { ...noServers, table: placeholders(found.value), notes };
   }
-  const placed = parsed.servers.map(({ name, server }) => {
+  const placed = parsed.servers.map(({ name, server, envFile }) => {
     if (server.transport !== "stdio") return [name, server] as const;
     // Such files are written for programs that start where the reader is.
-    const cwd = server.cwd === undefined ? loadContext.cwd : resolve(dir, server.cwd);
-    return [name, { ...server, cwd }] as const;
+    const cwd = server.cwd === undefined ? start : resolve(dir, server.cwd);
+    const env = envFile === undefined ? {} : readEnvFile(resolve(project, envFile), name);
+    return [name, { ...server, cwd, env: { ...env, ...server.env } }] as const;
   });
   const servers = Object.fromEntries(placed);
+  const passwords = inputs.flatMap(({ variable, isPassword }) => {
+    const value = isPassword ? found.variables.get(variable) : undefined;
+    return value === undefined ? [] : [[`${variable} (password)`, value] as const];
+  });
   return {
     table: { written: servers as JsonObject, servers },
-    variables: found.variables,
+    variables: new Map([...found.variables, ...passwords]),
     notes: [
       ...notes,
       ...parsed.notes,
@@ -96,12 +132,54 @@ function readServers(
   };
 }
 
+/** Throws McpvalsError `config/unknown-reference` when no server has a name; `shown` says where it was looked for. */
+export function requireServer(name: string, names: readonly string[], shown: string): void {
+  if (names.includes(name)) return;
+  const message = `${shown} has no server ${JSON.stringify(name)}`;
+  throw new McpvalsError("config/unknown-reference", message, { hint: suggestion(name, names, "servers") });
+}
+
+/** Gives the value of a variable, or of one of the names that VS Code and Cursor have for folders. */
+function clientLookup(project: string, loadContext: LoadContext): LookupVariable {
+  const folders: Readonly<Record<string, string>> = {
+    workspaceFolder: project,
+    workspaceFolderBasename: basename(project),
+    userHome: homedir(),
+    pathSeparator: sep,
+  };
+  return (name) => (Object.hasOwn(folders, name) ? folders[name] : lookupIn(loadContext)(name));
+}
+
+/** Asks the person at the terminal, if there is one, for the inputs that the servers need and no variable gives. */
+async function askInputs(
+  inputs: readonly ClientInput[],
+  unset: readonly Problem[],
+  { ask }: LoadContext,
+): Promise<ReadonlyMap<string, string>> {
+  const answers = new Map<string, string>();
+  if (ask === undefined) return answers;
+  for (const input of inputs)
+    if (unset.some(({ text }) => text === `\${${input.variable}`)) answers.set(input.variable, await ask(input));
+  return answers;
+}
+
+/** The variables in a file of lines `NAME=VALUE`. Throws McpvalsError `config/unreadable`. */
+function readEnvFile(file: string, server: string): EnvironmentVariables {
+  try {
+    return withoutUndefined(parseEnv(readRegularFile(file, largestEnvFile).toString("utf8")));
+  } catch (cause) {
+    const message = `server "${server}": its envFile ${file} cannot be read: ${messageOf(cause)}`;
+    throw new McpvalsError("config/unreadable", message, { cause });
+  }
+}
+
+/** In bytes. */
+const largestEnvFile = 1024 * 1024;
+
 /** Servers that nothing is known of but their names, so that what uses them is not wrong as well. */
 function placeholders(document: unknown): ServerTable {
-  const { mcpServers, servers } = asObject(document);
-  const names = Object.keys(asObject(mcpServers ?? servers)).filter(
-    (name) => nameKey.safeParse(name).success,
-  );
+  const servers = asObject(asObject(document)[clientTableKey(document)]);
+  const names = Object.keys(servers).filter((name) => nameKey.safeParse(name).success);
   const placeholder = { transport: "shttp", url: "http://127.0.0.1/" };
   return { written: Object.fromEntries(names.map((name) => [name, placeholder])), servers: {} };
 }
@@ -118,7 +196,7 @@ type Read = (name: string) => string | undefined;
  * The one server that variables describe, as a file with `mcpServers` would: `MCP_COMMAND` with `MCP_ARGS` and
  * `MCP_ENV`, else `MCP_URL`, else `MCP_HOST`, `MCP_PORT` and `MCP_PATH`. Its problems are added to those of the context.
  */
-export function serversOfVariables(context: ServersContext): McpServers {
+export async function serversOfVariables(context: ServersContext): Promise<McpServers> {
   const { cwd, overrides, environment } = context.loadContext;
   const read: Read = (name) =>
     variableNamed(name, overrides) ?? (variableNamed(name, environment) || undefined);
@@ -128,7 +206,8 @@ export function serversOfVariables(context: ServersContext): McpServers {
     const enableAllTools = !["false", "0"].includes(read("MCP_ENABLE_ALL_TOOLS") ?? "true");
     const value = { mcpServers: { [read("MCP_SERVER_NAME") ?? "default"]: { ...server, enableAllTools } } };
     const shown = "MCP_ variables";
-    return readServers({ value, locate: () => ({ file: shown }) }, { ...context, shown, dir: cwd });
+    const document = { value, locate: () => ({ file: shown }) };
+    return await readServers(document, { ...context, shown, dir: cwd, project: cwd });
   } catch (error) {
     context.problems.addError(error);
     return noServers;

@@ -2,7 +2,7 @@ import { type Dirent, existsSync, readdirSync, realpathSync, statSync } from "no
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import picomatch from "picomatch";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import { isForeign, ownUser } from "../files/files.ts";
+import { isForeign, ownUser, readRegularFile } from "../files/files.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 
 /** Endings that a config file may have. */
@@ -73,26 +73,83 @@ function globSource(pattern: string, cwd: string): Source {
   return { kind: "search", paths, name: basename(dir) || "tasks", shown: pattern, dir };
 }
 
+/** Finds the nearest config file from a folder upwards. Throws as `findNearest`, and `config/not-found`. */
+function findUpwards(start: string, environment: EnvironmentVariables): string {
+  const folders: string[] = [];
+  const found = findNearest(start, environment, (folder) => {
+    folders.push(folder);
+    return configIn(folder);
+  });
+  if (found === undefined) throw notFound(folders);
+  return found;
+}
+
 /**
- * Finds the nearest config file from a folder upwards. Throws `config/foreign-owner` for one that another user may have put
+ * The first file that `fileIn` gives for a folder or one above it. Throws `config/foreign-owner` for one that another user may have put
  * there, since the user did not name it and it may be a program.
  */
-function findUpwards(start: string, { SUDO_UID = "" }: EnvironmentVariables): string {
+function findNearest(
+  start: string,
+  { SUDO_UID = "" }: EnvironmentVariables,
+  fileIn: (folder: string) => string | undefined,
+): string | undefined {
   // With sudo a user works in folders of their own.
   const callers = ownUser() === 0 && /^\d+$/.test(SUDO_UID) ? [Number(SUDO_UID)] : [];
-  const folders: string[] = [];
   for (let folder = start; ; folder = dirname(folder)) {
-    const found = configIn(folder);
-    if (found !== undefined && !isForeign(found, callers)) return found;
-    if (found !== undefined) {
+    const found = fileIn(folder);
+    if (found !== undefined && isForeign(found, callers)) {
       const message = `${found} was found, but it or its folder belongs to another user`;
       const hint = `A config can run programs as you. If you trust it, name it: mcpvals COMMAND ${found}`;
       throw new McpvalsError("config/foreign-owner", message, { hint });
     }
-    folders.push(folder);
-    if (dirname(folder) === folder) throw notFound(folders);
+    if (found !== undefined || dirname(folder) === folder) return found;
   }
 }
+
+/** The files of MCP clients that belong to a project, in the order in which they are looked for. */
+const clientFiles = [
+  ".mcp.json",
+  "mcp.json",
+  ".vscode/mcp.json",
+  ".cursor/mcp.json",
+  ".codex/config.toml",
+] as const;
+
+/**
+ * Finds the nearest file with servers from a folder upwards: in each folder a config, else a client's file. Clients' own folders in the home folder are
+ * settings of the user and of no project. Throws as `findNearest`, and `config/not-found`.
+ */
+export function findServersUpwards({ cwd, environment }: Pick<LoadContext, "cwd" | "environment">): string {
+  const start = resolve(cwd);
+  const home = environment["HOME"] ?? environment["USERPROFILE"];
+  const found = findNearest(start, environment, (folder) => {
+    const ofProject = folder === start || folder !== home;
+    const files = clientFiles.filter((file) => ofProject || !file.includes("/"));
+    return configIn(folder) ?? files.map((file) => join(folder, file)).find(hasServers);
+  });
+  if (found !== undefined) return found;
+  throw new McpvalsError(
+    "config/not-found",
+    `no server is named, and no file with servers is in ${start} or a folder above it`,
+    {
+      detail: `looked for mcp-eval.config.{${configExtensions.join(",")}}, ${clientFiles.join(", ")}`,
+      hint: "Name a command, a URL or a file: mcpvals check -- node server.js",
+    },
+  );
+}
+
+/** Whether a client's file seems to have servers; clients have it without some too. */
+function hasServers(file: string): boolean {
+  try {
+    return /servers/i.test(readRegularFile(file, largestClientFile).toString("utf8"));
+  } catch {
+    // A file that cannot be read is reported when it is.
+    return pathKind(file) === "file";
+  }
+}
+
+/** In bytes. */
+const largestClientFile = 4 * 1024 * 1024;
 
 /** The error for folders without a config. */
 function notFound(folders: readonly string[]): McpvalsError {

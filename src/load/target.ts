@@ -1,62 +1,175 @@
-import { basename, resolve } from "node:path";
+import { resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import { serverSchema } from "../core/formats/config/server.ts";
+import { buildServers, type ParsedServer, serverSchema } from "../core/formats/config/server.ts";
+import { asObject } from "../core/formats/json.ts";
 import { assembleEval, type LoadedConfig, noTasks } from "./assemble-eval.ts";
 import {
   environment as readEnvironment,
   type EnvironmentVariables,
   type LoadContext,
+  lookupIn,
+  shownFrom,
 } from "./environment.ts";
 import { load } from "./load.ts";
 import { FileProblems } from "./problems.ts";
-import { serverBuilder } from "./servers.ts";
+import { endingOf, readData } from "./read/read-document.ts";
+import { loadMcpConfig, type McpServers, noServers, projectOf, requireServer, serverBuilder } from "./servers.ts";
+import { findServersUpwards, pathKind } from "./sources.ts";
+import { nameOfCommand, nameOfUrl } from "./target-name.ts";
 
 /** Which servers a command looks at. */
-export interface TargetOptions {
-  /** A command with its arguments, or a URL, or a file with servers; empty: the config found upwards. */
-  readonly target: readonly string[];
-  /** Whether `target` is a command line. */
-  readonly isCommand: boolean;
-  readonly cwd: string;
+export interface Target {
+  /** A URL, or a file with servers. */
+  readonly source?: string | undefined;
+  /** A program with its arguments. Without `source` and `command`: the nearest file with servers. */
+  readonly command?: readonly string[] | undefined;
+  /** The only server of a file that is meant. */
+  readonly server?: string | undefined;
+  /** HTTP headers for a URL. */
+  readonly headers?: EnvironmentVariables | undefined;
+  /** Name of the variable with a bearer token for a URL. */
+  readonly bearerEnv?: string | undefined;
+  /** Folder in which a command starts; default: `cwd`. */
+  readonly commandCwd?: string | undefined;
   /** Variables over those of the environment. */
-  readonly env: EnvironmentVariables;
-  readonly signal: AbortSignal;
+  readonly env?: EnvironmentVariables | undefined;
 }
 
-/** Loads the servers of a target; the eval has no tasks. Throws McpvalsError of kind `usage`. */
-export async function loadTarget({
-  target,
-  isCommand,
-  cwd,
-  env,
-  signal,
-}: TargetOptions): Promise<LoadedConfig> {
-  if (!isCommand) return load({ sources: target, cwd, env, signal, lookOnly: true });
-  const [command, ...args] = target;
-  if (command === undefined)
-    throw new McpvalsError("usage/invalid-option", "no command was given", { hint: "Write it after --." });
+export interface LoadTargetOptions extends Pick<LoadContext, "cwd" | "signal" | "ask"> {
+  readonly environment?: EnvironmentVariables;
+}
+
+/** Loads the servers of a target; the eval has no tasks. Throws McpvalsError of kind `usage`, and the signal's reason. */
+export async function loadTarget(target: Target, options: LoadTargetOptions): Promise<LoadedConfig> {
+  const { source, command } = target;
   const loadContext: LoadContext = {
     environment: readEnvironment(),
-    overrides: env,
-    cwd,
-    signal,
+    overrides: target.env ?? {},
     agents: [],
-    lookOnly: false,
+    lookOnly: true,
     allowOutside: false,
     timeoutMs: 30_000,
-    mcpConfig: undefined,
+    ...options,
   };
-  const build = serverBuilder({ dir: cwd, loadContext });
-  const server = build("server", serverSchema.parse({ transport: "stdio", command, args }));
-  return assembleEval(
-    {
-      spec: { name: basename(resolve(cwd)), servers: { server }, agents: [] },
-      dir: cwd,
-      tasks: noTasks,
-      variables: new Map(),
-      notes: [],
-      problems: new FileProblems(),
-    },
+  const isUrl = source !== undefined && /^https?:\/\//i.test(source);
+  refuseMisplaced(target, isUrl);
+  if (command !== undefined) return commandTarget(command, target, loadContext);
+  if (isUrl) return urlTarget(source, target, loadContext);
+  return fileTarget(source, target, loadContext);
+}
+
+/** Refuses what has no meaning for this kind of target. */
+function refuseMisplaced(
+  { source, command, server, headers, bearerEnv, commandCwd }: Target,
+  isUrl: boolean,
+): void {
+  if (command !== undefined && source !== undefined)
+    throw invalid(`two targets were given: ${source} and a command`, "Leave one of them out.");
+  if (command?.[0] === undefined && command !== undefined)
+    throw invalid("no command was given", "Write it after --: mcpvals check -- node server.js");
+  if (commandCwd !== undefined && command === undefined)
+    throw invalid("--cwd is for a command after --", "In a file, write cwd at the server.");
+  if ((headers ?? bearerEnv) !== undefined && !isUrl)
+    throw invalid("--header and --bearer-env are for a URL", "In a file, write headers at the server.");
+  if (server !== undefined && (isUrl || command !== undefined))
+    throw invalid("--server is for a file with servers", "Leave it out.");
+}
+
+function invalid(message: string, hint: string): McpvalsError {
+  return new McpvalsError("usage/invalid-option", message, { hint });
+}
+
+function commandTarget(
+  [command = "", ...args]: readonly string[],
+  { commandCwd = "." }: Target,
+  loadContext: LoadContext,
+): LoadedConfig {
+  const cwd = resolve(loadContext.cwd, commandCwd);
+  if (pathKind(cwd) !== "folder") throw invalid(`--cwd: there is no folder ${cwd}`, "Give an existing folder.");
+  return assemble(
+    nameOfCommand([command, ...args], cwd),
+    serverSchema.parse({ transport: "stdio", command, args, cwd }),
     loadContext,
   );
+}
+
+function urlTarget(url: string, { headers, bearerEnv }: Target, loadContext: LoadContext): LoadedConfig {
+  if (!URL.canParse(url)) throw invalid(`${url} is not a URL`, "Write it as https://HOST/PATH.");
+  const bearer = bearerEnv === undefined ? {} : { Authorization: `Bearer ${tokenIn(bearerEnv, loadContext)}` };
+  // As in MCP Inspector.
+  const transport = new URL(url).pathname.endsWith("/sse") ? "sse" : "shttp";
+  const server = serverSchema.parse({ transport, url, headers: { ...headers, ...bearer } });
+  return assemble(nameOfUrl(url), server, loadContext);
+}
+
+function tokenIn(variable: string, loadContext: LoadContext): string {
+  const token = lookupIn(loadContext)(variable);
+  if (token !== undefined && token !== "") return token;
+  throw new McpvalsError("config/unset-variable", `--bearer-env: the variable ${variable} is not set`, {
+    hint: `Set ${variable} to the token.`,
+  });
+}
+
+/** The servers of a file: one that a client has, or that of a config, an Eval or a task. */
+async function fileTarget(
+  source: string | undefined,
+  { server: only }: Target,
+  loadContext: LoadContext,
+): Promise<LoadedConfig> {
+  const { cwd, overrides: env, ...rest } = loadContext;
+  const file = source === undefined ? findServersUpwards(loadContext) : resolve(cwd, source);
+  const shown = shownFrom(cwd, file);
+  if (await isClientFile(file, shown)) {
+    const problems = new FileProblems();
+    const found = await loadMcpConfig(file, { loadContext, problems, only, start: projectOf(file) });
+    const notes = source === undefined ? [`the servers are those of ${shown}`] : [];
+    const { servers } = found.table;
+    return assembleServers({ ...found, servers, notes: [...notes, ...found.notes], problems }, loadContext);
+  }
+  const loaded = await load({ ...rest, cwd, env, sources: [file] });
+  const { servers } = loaded.eval;
+  const names = Object.keys(servers);
+  if (only !== undefined) requireServer(only, names, shown);
+  if (names.length === 0)
+    throw new McpvalsError("config/nothing-to-run", `${shown} has no server`, {
+      hint: "Name a file with servers, a command after --, or a URL.",
+    });
+  const chosen = Object.entries(servers).filter(([name]) => only === undefined || name === only);
+  return { ...loaded, eval: { ...loaded.eval, servers: Object.fromEntries(chosen) } };
+}
+
+/** Whether a file is one that a client has: `servers` is a key of configs too, so that there the name decides. */
+async function isClientFile(file: string, shown: string): Promise<boolean> {
+  if (pathKind(file) !== "file") return false;
+  const ending = endingOf(file);
+  if (ending === "toml" || /[/\\]\.?mcp\.json$/.test(file)) return true;
+  if (ending !== "json") return false;
+  try {
+    const { value } = await readData(file, shown, { lenient: true });
+    return asObject(value)["mcpServers"] !== undefined;
+  } catch {
+    // What is wrong with it is reported when it is loaded.
+    return false;
+  }
+}
+
+/** An eval with one server and nothing to run. */
+function assemble(name: string, server: ParsedServer, loadContext: LoadContext): LoadedConfig {
+  return assembleServers({ ...noServers, servers: { [name]: server }, problems: new FileProblems() }, loadContext);
+}
+
+interface FoundServers extends Pick<McpServers, "variables" | "notes"> {
+  readonly servers: Readonly<Record<string, ParsedServer>>;
+  readonly problems: FileProblems;
+}
+
+function assembleServers(
+  { servers, problems, ...found }: FoundServers,
+  loadContext: LoadContext,
+): LoadedConfig {
+  const { cwd: dir } = loadContext;
+  const build = serverBuilder({ dir, loadContext });
+  const name = Object.keys(servers).join(", ");
+  const spec = { name, servers: buildServers(servers, build), agents: [] };
+  return assembleEval({ ...found, spec, dir, tasks: noTasks, problems }, loadContext);
 }

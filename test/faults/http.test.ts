@@ -45,7 +45,7 @@ const faults: Readonly<Record<string, HttpFault>> = {
       "answered POST",
       "with HTTP 401 Unauthorized",
       "token expired",
-      "Check the headers of this server",
+      "Check the header Authorization",
     ],
   },
   "404": {

@@ -131,7 +131,14 @@ const reference = /\$\$\{|\$\{(?:([A-Za-z_]\w*)(?::-([^{}]*))?\})?/g;
 export function interpolate(
   document: unknown,
   lookup: LookupVariable,
-  mayBeAbsent: (path: KeyPath) => boolean = () => false,
+  {
+    mayBeAbsent = () => false,
+    spell = (text) => text,
+  }: {
+    readonly mayBeAbsent?: (path: KeyPath) => boolean;
+    /** Writes the variables of another tool in this form. */
+    readonly spell?: (text: string) => string;
+  } = {},
 ): Interpolation {
   const problems: Problem[] = [];
   const templates = new Map<string, string>();
@@ -142,7 +149,7 @@ export function interpolate(
   const text = (template: string, path: KeyPath): string => {
     if (!template.includes("${")) return template;
     templates.set(formatKeyPath(path), template);
-    return template.replaceAll(reference, (match: string, name?: string, fallback?: string) => {
+    return spell(template).replaceAll(reference, (match: string, name?: string, fallback?: string) => {
       if (match === "$${") return "${";
       if (name === undefined) {
         const hint = "Write ${NAME} or ${NAME:-default} (no braces in the default); $${ writes a literal ${.";

@@ -155,11 +155,9 @@ it("tells every unset variable, where it is and what to do", () => {
 
 it("copies JSON as it is, without members that may be absent and without touching prototypes", () => {
   const document = JSON.parse('{"a":[1,null,true,{"__proto__":{"x":1}}],"b":{}}') as object;
-  const { value, problems } = interpolate(
-    { ...document, gone: undefined },
-    lookup,
-    ([key]) => key === "gone",
-  );
+  const { value, problems } = interpolate({ ...document, gone: undefined }, lookup, {
+    mayBeAbsent: ([key]) => key === "gone",
+  });
   expect(problems).toEqual([]);
   expect(JSON.stringify(value)).toBe('{"a":[1,null,true,{"__proto__":{"x":1}}],"b":{}}');
 });

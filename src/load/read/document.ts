@@ -1,4 +1,4 @@
-import { type Node, parseTree, printParseErrorCode, visit } from "jsonc-parser";
+import { createScanner, type Node, parseTree, printParseErrorCode, visit } from "jsonc-parser";
 import { type Diagnostic, McpvalsError, type SourceLocation } from "../../core/errors/error.ts";
 import { codeFrame, formatLocation } from "../../core/errors/render.ts";
 import { asObject, formatKeyPath, type KeyPath, withoutUndefined } from "../../core/formats/json.ts";
@@ -194,15 +194,46 @@ export function isOlderForm(root: Root): boolean {
   return typeof version !== "string" || !version.startsWith("mcp-eval/");
 }
 
-/** Reads a JSON file's text. Throws SyntaxProblems. */
-export function jsonDocument(source: SourceText): ConfigDocument {
+/** Reads a JSON file's text; `lenient`: with comments and trailing commas, as editors have it. Throws SyntaxProblems. */
+export function jsonDocument(source: SourceText, { lenient = false } = {}): ConfigDocument {
   let tree: Node | undefined;
+  const text = lenient ? plainJson(source.text) : source.text;
   return {
-    value: parseJson(source.text),
+    value: parseJson(text),
     source,
-    locate: locateIn(source, (path) => offsetsIn((tree ??= parseTree(source.text)), path)),
+    locate: locateIn(source, (path) => offsetsIn((tree ??= parseTree(text)), path)),
   };
 }
+
+/** JSON with blanks in the place of comments and of commas that nothing follows, so that offsets stay. */
+function plainJson(text: string): string {
+  const scanner = createScanner(text);
+  const characters = text.split("");
+  let comma: number | undefined;
+  for (let token = scanner.scan(); token !== endOfText; token = scanner.scan()) {
+    const start = scanner.getTokenOffset();
+    if (token === lineComment || token === blockComment)
+      for (let index = start; index < start + scanner.getTokenLength(); index += 1) {
+        if (!/[\r\n]/.test(characters[index] ?? "")) characters[index] = " ";
+      }
+    else if (token === lineBreak || token === blank) continue;
+    else {
+      if ((token === closeBrace || token === closeBracket) && comma !== undefined) characters[comma] = " ";
+      comma = token === commaToken ? start : undefined;
+    }
+  }
+  return characters.join("");
+}
+
+// The values of the library's SyntaxKind, an enum that exists for the compiler only.
+const closeBrace = 2;
+const closeBracket = 4;
+const commaToken = 5;
+const lineComment = 12;
+const blockComment = 13;
+const lineBreak = 14;
+const blank = 15;
+const endOfText = 17;
 
 /** Offsets of what a path leads to, or of the innermost value around it that exists. */
 function offsetsIn(root: Node | undefined, path: Parameters<FindOffsets>[0]): ReturnType<FindOffsets> {

@@ -36,7 +36,7 @@ export async function readDocument(file: string, options: ReadDocumentOptions): 
   return valueDocument(await loadModule(file, { ...options, source }), shown);
 }
 
-/** Reads a file of data: JSON when its name says so, else YAML. Throws as `readDocument` does. */
+/** Reads a file of data: JSON or TOML when its name says so, else YAML. Throws as `readDocument` does. */
 export async function readData(
   file: string,
   shown: string,
@@ -57,7 +57,8 @@ export async function parseData(
   options: YamlOptions = {},
 ): Promise<ConfigDocument> {
   try {
-    if (ending === "json") return jsonDocument(source);
+    if (ending === "json") return jsonDocument(source, options);
+    if (ending === "toml") return (await import("./toml-document.ts")).tomlDocument(source);
     const { yamlDocument } = await import("./yaml-document.ts");
     return yamlDocument(source, options);
   } catch (error) {

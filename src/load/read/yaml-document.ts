@@ -17,7 +17,7 @@ type Parsed = yaml.Document.Parsed;
 export interface YamlOptions {
   /**
    * Reads as the older forms are read, whatever the file says it is: YAML 1.1, of keys that are there twice the last one
-   * counts, of several documents the first.
+   * counts, of several documents the first. JSON may have comments and trailing commas.
    */
   readonly lenient?: boolean;
 }

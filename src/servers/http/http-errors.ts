@@ -28,7 +28,7 @@ export function explainStatus(
 
 function statusHint(status: number): string {
   if (status === 401 || status === 403)
-    return "Check the headers of this server, above all Authorization: whether they are set, correct and not expired.";
+    return "Check the header Authorization: whether it is set (in a file: `headers` or `auth`; on the command line: --header or --bearer-env), correct and not expired.";
   if (status === 404 || status === 405)
     return "Check the path of the url and the transport: `shttp` is Streamable HTTP, `sse` the older HTTP+SSE.";
   if (status >= 300 && status < 400) return "Give the url that it redirects to.";

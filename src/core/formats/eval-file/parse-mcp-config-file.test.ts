@@ -1,12 +1,20 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { formatKeyPath } from "../json.ts";
-import { type ParsedMcpConfigFile, parseMcpConfigFile } from "./parse-mcp-config-file.ts";
+import { interpolate } from "../read-json.ts";
+import { type ParsedMcpConfigFile, parseMcpConfigFile, readClientTable } from "./parse-mcp-config-file.ts";
+
+const lookup = (name: string): string | undefined => (name === "TOKEN" ? "t0ken" : undefined);
+
+function parseFile(document: unknown): ParsedMcpConfigFile {
+  const locate = ({ path }: { readonly path: readonly (string | number)[] }) => ({
+    file: "mcp.json",
+    path: formatKeyPath(path),
+  });
+  return parseMcpConfigFile(document, { locate, lookup });
+}
 
 function parse(mcpServers: unknown): ParsedMcpConfigFile {
-  return parseMcpConfigFile(
-    { mcpServers },
-    { locate: ({ path }) => ({ file: "mcp.json", path: formatKeyPath(path) }) },
-  );
+  return parseFile({ mcpServers });
 }
 
 const maxMessageBytes = 10_485_760;
@@ -58,12 +66,8 @@ it("reads programs and addresses, whatever type says", () => {
 });
 
 it("reads the servers of VS Code, with their places", () => {
-  const locate = ({ path }: { readonly path: readonly (string | number)[] }) => ({
-    file: "mcp.json",
-    path: formatKeyPath(path),
-  });
   const servers = { a: { type: "http", url: "http://127.0.0.1:1/mcp" }, b: { type: "stdio", command: "b" } };
-  expect(parseMcpConfigFile({ inputs: [], servers }, { locate })).toEqual({
+  expect(parseFile({ servers })).toEqual({
     ok: true,
     notes: [],
     servers: [
@@ -72,8 +76,8 @@ it("reads the servers of VS Code, with their places", () => {
     ],
   });
   const both = { mcpServers: { m: servers.b }, servers };
-  expect(parseMcpConfigFile(both, { locate })).toMatchObject({ servers: [{ name: "m" }] });
-  expect(parseMcpConfigFile({ servers: { a: {} } }, { locate })).toMatchObject({
+  expect(parseFile(both)).toMatchObject({ servers: [{ name: "m" }] });
+  expect(parseFile({ servers: { a: {} } })).toMatchObject({
     ok: false,
     diagnostics: [{ message: 'the server "a" needs command or url', location: { path: "servers.a" } }],
   });
@@ -94,6 +98,74 @@ it("reads what Gemini and Copilot write", () => {
       { name: "b", server: { ...program, command: "b" } },
       { name: "c", server: { ...program, command: "c", tools: ["get"] } },
     ],
+  });
+});
+
+it("reads what Codex writes", () => {
+  const url = "http://127.0.0.1:1/mcp";
+  expect(
+    parseFile({
+      mcp_servers: {
+        a: { command: "a", enabled_tools: ["get"], startup_timeout_sec: 2.5 },
+        b: { url, http_headers: { A: "1" }, env_http_headers: { B: "TOKEN" }, bearer_token_env_var: "TOKEN" },
+        c: { command: "c", enabled: false },
+      },
+    }),
+  ).toEqual({
+    ok: true,
+    notes: [],
+    servers: [
+      { name: "a", server: { ...program, command: "a", tools: ["get"], startupTimeout: 2500 } },
+      {
+        name: "b",
+        server: {
+          ...remote,
+          transport: "shttp",
+          url,
+          headers: { A: "1", B: "t0ken", Authorization: "Bearer t0ken" },
+        },
+      },
+    ],
+  });
+  expect(parseFile({ mcp_servers: { a: { url, bearer_token_env_var: "GONE" } } })).toMatchObject({
+    diagnostics: [
+      { code: "config/unset-variable", location: { path: "mcp_servers.a.bearer_token_env_var" } },
+    ],
+  });
+});
+
+describe("the servers of a client's file", () => {
+  const read = (document: unknown, only?: string): unknown => {
+    const { document: table, spell } = readClientTable(document, only);
+    return interpolate(table, (name) => `<${name}>`, { spell }).value;
+  };
+
+  it("are taken without what is the client's own", () => {
+    const file = { theme: "dark", mcpServers: { a: { command: "a" }, b: { command: "b" } } };
+    expect(read(file)).toEqual({ mcpServers: file.mcpServers });
+    expect(read(file, "b")).toEqual({ mcpServers: { b: { command: "b" } } });
+  });
+
+  it("have the variables of VS Code and Cursor", () => {
+    const inputs = [{ id: "api-key", description: "The key", password: true }, { id: "zone", default: "eu" }];
+    const args = ["${env:HOME}${/}x", "${workspaceFolder}", "${input:api-key}", "${input:zone}", "${A:-b}"];
+    const { inputs: found, spell } = readClientTable({ servers: {}, inputs });
+    expect(found).toEqual([
+      { variable: "INPUT_API_KEY", description: "The key", isPassword: true },
+      { variable: "INPUT_ZONE", description: "zone", isPassword: false, default: "eu" },
+    ]);
+    expect(args.map(spell)).toEqual([
+      "${HOME}${pathSeparator}x",
+      "${workspaceFolder}",
+      "${INPUT_API_KEY}",
+      "${INPUT_ZONE:-eu}",
+      "${A:-b}",
+    ]);
+  });
+
+  it("have no variables where Codex wrote them", () => {
+    const file = { mcp_servers: { a: { command: "sh", args: ["-c", "echo ${HOME} $${X}"] } } };
+    expect(read(file)).toEqual(file);
   });
 });
 
