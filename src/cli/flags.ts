@@ -5,6 +5,7 @@ import { reporterHelp } from "../core/formats/reporters.ts";
 import { parseDuration } from "../core/formats/duration.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
 import type { LoadOptions } from "../load/load.ts";
+import type { Target } from "../load/target.ts";
 import type { ExtensionsOptions } from "../run/extensions.ts";
 import type { Filters } from "../run/prepare.ts";
 import { writeError } from "./terminal.ts";
@@ -89,6 +90,65 @@ function variable(
 export function addReporterFlag(command: Command): Command {
   const known = Object.entries(reporterHelp).map(([name, help]) => `${name} (${help})`);
   return command.option("-r, --reporter <name[=file]>", `${known.join(", ")}; repeatable`, collect);
+}
+
+/** Collects `NAME: VALUE` headers. */
+function header(
+  value: string,
+  previous: Readonly<Record<string, string>> | undefined,
+): Readonly<Record<string, string>> {
+  const [, name = "", text = ""] = /^([!#$%&'*+.^`|~\w-]+):\s*(.*)$/.exec(value) ?? [];
+  if (name === "") throw new InvalidArgumentError('Write it as "NAME: VALUE".');
+  return { ...previous, [name]: text };
+}
+
+/** The flags that say which servers a command looks at, as commander gives them. */
+export interface TargetFlags {
+  readonly server?: string;
+  readonly header?: Readonly<Record<string, string>>;
+  readonly bearerEnv?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+
+/** Adds the argument and the flags that say which servers a command looks at. */
+export function addTargetFlags(command: Command): Command {
+  return command
+    .argument(
+      "[target...]",
+      "a URL, a config or a client's file such as .mcp.json; or after -- a command with its arguments (default: the file with servers in this or a parent folder)",
+    )
+    .option("-s, --server <name>", "only this server of the file")
+    .option("--header <name: value>", "HTTP header for a URL; repeatable", header)
+    .option("--bearer-env <variable>", "environment variable with a bearer token for a URL")
+    .option("-e, --env <name=value>", "variable for files and programs; repeatable", variable)
+    .option("--cwd <dir>", "folder in which the command starts (default: this one)");
+}
+
+/** The words before `--`, and the command after it. */
+export function splitCommand(
+  words: readonly string[],
+  { parent }: Command,
+): { readonly words: readonly string[]; readonly command?: readonly string[] } {
+  const { rawArgs = [] } = (parent ?? {}) as { readonly rawArgs?: readonly string[] };
+  const end = rawArgs.indexOf("--");
+  if (end === -1) return { words };
+  const command = rawArgs.slice(end + 1);
+  return { words: words.slice(0, words.length - command.length), command };
+}
+
+/** The target that the words of a command line name. Throws `usage/invalid-option` for more than one. */
+export function targetOf(
+  { words, command }: ReturnType<typeof splitCommand>,
+  { header: headers, cwd: commandCwd, ...flags }: TargetFlags,
+): Target {
+  const [source, second] = words;
+  if (second !== undefined)
+    throw new McpvalsError("usage/invalid-option", `two targets were given: ${source} and ${second}`, {
+      hint: "Name one. A command goes after --: mcpvals check -- node server.js",
+    });
+  const { server, bearerEnv, env } = flags;
+  return { source, command, headers, commandCwd, server, bearerEnv, env };
 }
 
 /** The flags that say what is evaluated, as commander gives them. */

@@ -10,8 +10,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { Writable } from "node:stream";
 import type { WriteStream } from "node:tty";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import type { ClientInput } from "../core/formats/eval-file/parse-mcp-config-file.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
 import { visibleJson, visibleLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
@@ -169,6 +171,31 @@ export function writeReportFailures(
 export function writeNotes({ notes, secrets }: Pick<LoadedConfig, "notes" | "secrets">): void {
   const redact = createRedactor(secrets);
   for (const note of notes) writeError(visibleText(`note: ${redact(note)}`));
+}
+
+/** Asks the person at the terminal for inputs of a client's file, on stderr; undefined when there is no terminal. */
+export function askAtTerminal(): ((input: ClientInput) => Promise<string>) | undefined {
+  const { stdin, stderr } = process;
+  if (!stdin.isTTY || !stderr.isTTY) return undefined;
+  return async ({ variable, description, isPassword }) => {
+    const { createInterface } = await import("node:readline/promises");
+    let isMuted = false;
+    const output = new Writable({
+      write(chunk, encoding, done) {
+        if (isMuted) done();
+        else stderr.write(chunk, encoding, done);
+      },
+    });
+    const reader = createInterface({ input: stdin, output, terminal: true });
+    try {
+      const answer = reader.question(`${visibleText(description)} (${variable}): `);
+      isMuted = isPassword;
+      return await answer;
+    } finally {
+      reader.close();
+      if (isPassword) stderr.write("\n");
+    }
+  };
 }
 
 /** The process's working folder. Throws McpvalsError `config/not-found` when it is gone. */

@@ -144,6 +144,8 @@ export interface LoadContext {
   readonly mcpConfig?: string | undefined;
   /** Whether nothing is to be run, so that an agent that cannot be run is only noted. */
   readonly lookOnly: boolean;
+  /** Whether only the servers are of interest, so that a config may have nothing to run. */
+  readonly serversOnly?: boolean | undefined;
   /** Whether paths of tasks may leave their folders. */
   readonly allowOutside: boolean;
   /** Longest that a config that is a program may take, in milliseconds. */

@@ -123,7 +123,7 @@ const serverTables = ["server", "servers", "mcp_servers", "mocks", "mcp_mocks"];
  * `details.diagnostics` has all problems of the config; when its parts can be read, of its tasks too.
  */
 async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadContext): Promise<LoadedConfig> {
-  const { cwd, environment, overrides, agents, judge, judgeModel, mcpConfig } = loadContext;
+  const { cwd, environment, overrides, agents, judge, judgeModel, mcpConfig, serversOnly } = loadContext;
   const dir = file === undefined ? resolve(cwd) : dirname(file);
   const found = interpolate(document.value, lookupIn(loadContext), {
     mayBeAbsent: isSettingOfConfig,
@@ -141,7 +141,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     earlier: found.problems,
     templates: found.templates,
     agents,
-    ...withoutUndefined({ judge, judgeModel }),
+    ...withoutUndefined({ judge, judgeModel, serversOnly }),
     completeStdio: (server, name) => {
       for (const variable of unsetInherited(server, environment))
         unset.add(`server "${name}": inheritEnv names ${variable}, which is not set`);

@@ -19,7 +19,14 @@ import { interpolate, type LookupVariable } from "../core/formats/read-json.ts";
 import { asObject, isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, JsonObject, ServerLifetime } from "../core/formats/model.ts";
 import { readRegularFile } from "../files/files.ts";
-import { completeStdio, type EnvironmentVariables, type LoadContext, lookupIn, shownFrom, variableNamed } from "./environment.ts";
+import {
+  completeStdio,
+  type EnvironmentVariables,
+  type LoadContext,
+  lookupIn,
+  shownFrom,
+  variableNamed,
+} from "./environment.ts";
 import type { FileProblems } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import { readData } from "./read/read-document.ts";
@@ -159,7 +166,8 @@ async function askInputs(
   const answers = new Map<string, string>();
   if (ask === undefined) return answers;
   for (const input of inputs)
-    if (unset.some(({ text }) => text === `\${${input.variable}`)) answers.set(input.variable, await ask(input));
+    if (unset.some(({ text }) => text === `\${${input.variable}`))
+      answers.set(input.variable, await ask(input));
   return answers;
 }
 

@@ -4,7 +4,8 @@ const runners =
 /** Words after a runner that are no program either. */
 const subcommands = /^(?:run|exec|x|dlx|tool|start|java)$/;
 /** Files and folders that are named alike in every project. */
-const commonName = /^(?:index|main|server|cli|app|bin|start|stdio|__main__|dist|build|out|lib|src|target|release|debug)$/i;
+const commonName =
+  /^(?:index|main|server|cli|app|bin|start|stdio|__main__|dist|build|out|lib|src|target|release|debug)$/i;
 
 /**
  * A name for a server from its command line, which starts in the folder `cwd`: that of its package or file, without a scope,

@@ -13,7 +13,14 @@ import {
 import { load } from "./load.ts";
 import { FileProblems } from "./problems.ts";
 import { endingOf, readData } from "./read/read-document.ts";
-import { loadMcpConfig, type McpServers, noServers, projectOf, requireServer, serverBuilder } from "./servers.ts";
+import {
+  loadMcpConfig,
+  type McpServers,
+  noServers,
+  projectOf,
+  requireServer,
+  serverBuilder,
+} from "./servers.ts";
 import { findServersUpwards, pathKind } from "./sources.ts";
 import { nameOfCommand, nameOfUrl } from "./target-name.ts";
 
@@ -47,6 +54,7 @@ export async function loadTarget(target: Target, options: LoadTargetOptions): Pr
     overrides: target.env ?? {},
     agents: [],
     lookOnly: true,
+    serversOnly: true,
     allowOutside: false,
     timeoutMs: 30_000,
     ...options,
@@ -85,7 +93,8 @@ function commandTarget(
   loadContext: LoadContext,
 ): LoadedConfig {
   const cwd = resolve(loadContext.cwd, commandCwd);
-  if (pathKind(cwd) !== "folder") throw invalid(`--cwd: there is no folder ${cwd}`, "Give an existing folder.");
+  if (pathKind(cwd) !== "folder")
+    throw invalid(`--cwd: there is no folder ${cwd}`, "Give an existing folder.");
   return assemble(
     nameOfCommand([command, ...args], cwd),
     serverSchema.parse({ transport: "stdio", command, args, cwd }),
@@ -95,7 +104,8 @@ function commandTarget(
 
 function urlTarget(url: string, { headers, bearerEnv }: Target, loadContext: LoadContext): LoadedConfig {
   if (!URL.canParse(url)) throw invalid(`${url} is not a URL`, "Write it as https://HOST/PATH.");
-  const bearer = bearerEnv === undefined ? {} : { Authorization: `Bearer ${tokenIn(bearerEnv, loadContext)}` };
+  const bearer =
+    bearerEnv === undefined ? {} : { Authorization: `Bearer ${tokenIn(bearerEnv, loadContext)}` };
   // As in MCP Inspector.
   const transport = new URL(url).pathname.endsWith("/sse") ? "sse" : "shttp";
   const server = serverSchema.parse({ transport, url, headers: { ...headers, ...bearer } });
@@ -155,7 +165,10 @@ async function isClientFile(file: string, shown: string): Promise<boolean> {
 
 /** An eval with one server and nothing to run. */
 function assemble(name: string, server: ParsedServer, loadContext: LoadContext): LoadedConfig {
-  return assembleServers({ ...noServers, servers: { [name]: server }, problems: new FileProblems() }, loadContext);
+  return assembleServers(
+    { ...noServers, servers: { [name]: server }, problems: new FileProblems() },
+    loadContext,
+  );
 }
 
 interface FoundServers extends Pick<McpServers, "variables" | "notes"> {

@@ -41,12 +41,7 @@ const faults: Readonly<Record<string, HttpFault>> = {
     misbehave: status(401, "token expired"),
     verdict: "error",
     code: "server/http-status",
-    says: [
-      "answered POST",
-      "with HTTP 401 Unauthorized",
-      "token expired",
-      "Check the header Authorization",
-    ],
+    says: ["answered POST", "with HTTP 401 Unauthorized", "token expired", "Check the header Authorization"],
   },
   "404": {
     misbehave: status(404, "no such page"),

@@ -89,14 +89,14 @@ describe("a hostile file beside tasks is refused soon, in words", () => {
   const withAgent = `${evalHead}  agent: { type: file, path: agent.yaml }\n`;
   const withServers = `${evalHead}  mcpConfigFile: mcp.yaml\n`;
   const agent = "kind: Agent\nmetadata: { name: a }\n";
-  const servers = "mcpServers: { a: { command: x } }\n";
+  const servers = `${unfolding.replace("b: ", "mcpServers: { s: { command: x, more: ")}}}\n`;
 
   it.each<readonly [name: string, files: Readonly<Record<string, string>>, message: RegExp]>([
     ["an agent that unfolds", { "eval.yaml": withAgent, "agent.yaml": agent + unfolding }, /200000 values/],
     ["servers of 10 MB", { "eval.yaml": withServers, "mcp.yaml": "#".repeat(10_000_000) }, /larger than 512/],
     ["an Eval that unfolds", { "eval.yaml": evalHead + unfolding }, /the eval: more than 200000 values/],
     ["a bomb of an agent", { "eval.yaml": withAgent, "agent.yaml": agent + bomb }, /aliases that unfold/],
-    ["servers that unfold", { "eval.yaml": withServers, "mcp.yaml": servers + unfolding }, /200000 values/],
+    ["servers that unfold", { "eval.yaml": withServers, "mcp.yaml": servers }, /200000 values/],
   ])("%s", async (_, files, message) => {
     const error = await failureIn({ "t.yaml": valid, ...files }, { source: "eval.yaml" });
     expect([error.kind, renderError(error)]).toEqual(["usage", expect.stringMatching(message)]);

@@ -67,6 +67,8 @@ export interface ParseConfigOptions {
   readonly readFixtures?: (path: string) => Fixtures;
   /** Servers from outside. */
   readonly provided?: ServerTable | undefined;
+  /** Whether only the servers are of interest, so that there may be nothing to run. */
+  readonly serversOnly?: boolean | undefined;
 }
 
 /** A config that fits its schema. */
@@ -104,7 +106,7 @@ export interface TaskFilesOfConfig {
  */
 export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEval {
   const { earlier = [], templates = new Map(), readFixtures, locate, agents: requested = [] } = options;
-  const { provided: outside = noServers, completeStdio, resolvePath } = options;
+  const { provided: outside = noServers, completeStdio, resolvePath, serversOnly = false } = options;
   const refusal = (problems: readonly Problem[]) =>
     ({ ok: false, diagnostics: placeProblems(problems.slice(0, mostProblems), locate) }) as const;
 
@@ -161,7 +163,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   const broken = [
     ...extensionPackageProblems(data.extensions, ["extensions"]),
     ...missingSandboxProblems(data.extensions, ["extensions"]),
-    ...checkConfig({ config: data, servers, hasProvided, chosen, requested, judged, templates }),
+    ...checkConfig({ config: data, servers, hasProvided, serversOnly, chosen, requested, judged, templates }),
     // Tasks from files may have plans too, and are not known here.
     ...(data.tasks.length === 0 ? checkPlans(data, parts.eval) : []),
   ];
@@ -364,6 +366,7 @@ interface CheckedConfig {
   readonly servers: ConfigServers;
   /** Whether there are servers from outside. */
   readonly hasProvided: boolean;
+  readonly serversOnly: boolean;
   /** The agents that run. */
   readonly chosen: readonly AgentChoice[];
   /** Agents that were asked for instead of the config's. */
@@ -409,7 +412,7 @@ function checkConfig(checked: CheckedConfig): Problem[] {
   });
 }
 
-function checkServers({ config, servers, hasProvided, add }: Checks): void {
+function checkServers({ config, servers, hasProvided, serversOnly, add }: Checks): void {
   const { server, mocks = {}, mcp_mocks = [], tasks, workflows, toolHealthSuites } = config;
   const hasTable = config.servers !== undefined || config.mcp_servers !== undefined || hasProvided;
   const hasMocks = mcp_mocks.length + Object.keys(mocks).length > 0;
@@ -422,7 +425,7 @@ function checkServers({ config, servers, hasProvided, add }: Checks): void {
     add("config/missing-key", 'missing key "server" or "servers"', [], { hint });
   } else if (hasTable && !hasMocks && Object.keys(servers.written).length === 0)
     add("config/invalid-value", "servers must have at least one server", ["servers"]);
-  if (runs + tasks.length === 0)
+  if (runs + tasks.length === 0 && !serversOnly)
     add("config/nothing-to-run", "there is nothing to run: no workflows, no toolHealthSuites, no tasks", []);
 }
 

@@ -147,7 +147,10 @@ describe("the servers of a client's file", () => {
   });
 
   it("have the variables of VS Code and Cursor", () => {
-    const inputs = [{ id: "api-key", description: "The key", password: true }, { id: "zone", default: "eu" }];
+    const inputs = [
+      { id: "api-key", description: "The key", password: true },
+      { id: "zone", default: "eu" },
+    ];
     const args = ["${env:HOME}${/}x", "${workspaceFolder}", "${input:api-key}", "${input:zone}", "${A:-b}"];
     const { inputs: found, spell } = readClientTable({ servers: {}, inputs });
     expect(found).toEqual([

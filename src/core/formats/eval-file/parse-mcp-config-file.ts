@@ -175,7 +175,12 @@ function serverInput(
   const startupTimeout = seconds === undefined ? undefined : seconds * 1000;
   const type = (entry.type ?? "").toLowerCase();
   if ((httpUrl || url) && type !== "stdio") {
-    const { headers, http_headers: written, env_http_headers: named = {}, bearer_token_env_var: bearer } = entry;
+    const {
+      headers,
+      http_headers: written,
+      env_http_headers: named = {},
+      bearer_token_env_var: bearer,
+    } = entry;
     const ofVariables = Object.entries(named).map(
       ([header, variable]) => [header, valueOf(variable, ["env_http_headers", header])] as const,
     );
