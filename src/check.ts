@@ -1,7 +1,6 @@
 import { McpvalsError } from "./core/errors/error.ts";
 import { suggestion } from "./core/formats/did-you-mean.ts";
 import { withoutUndefined } from "./core/formats/json.ts";
-import type { ServerSpec } from "./core/formats/model.ts";
 import { findingRules } from "./core/lint/catalogue.ts";
 import type { Finding } from "./core/lint/finding.ts";
 import { type Evaluation, evaluationOf } from "./evaluation.ts";
@@ -92,13 +91,6 @@ export async function loadServers(
       "usage/invalid-option",
       "the target must be a URL, the path of a file with servers, or a command with its arguments as a list of texts",
     );
-  const isCommand = !isText(target);
-  const loaded = await loadTarget({ target: isCommand ? target : [target], isCommand, cwd, env, signal });
-  if (server === undefined) return loaded;
-  const { servers } = loaded.eval;
-  const chosen: ServerSpec | undefined = Object.hasOwn(servers, server) ? servers[server] : undefined;
-  if (chosen !== undefined) return { ...loaded, eval: { ...loaded.eval, servers: { [server]: chosen } } };
-  throw new McpvalsError("usage/no-match", `no server is named "${server}"`, {
-    hint: suggestion(server, Object.keys(servers), "servers"),
-  });
+  const what = isText(target) ? { source: target } : { command: target };
+  return loadTarget({ ...what, server, env }, { cwd, signal });
 }

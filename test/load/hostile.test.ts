@@ -89,7 +89,7 @@ describe("a hostile file beside tasks is refused soon, in words", () => {
   const withAgent = `${evalHead}  agent: { type: file, path: agent.yaml }\n`;
   const withServers = `${evalHead}  mcpConfigFile: mcp.yaml\n`;
   const agent = "kind: Agent\nmetadata: { name: a }\n";
-  const servers = `${unfolding.replace("b: ", "mcpServers: { s: { command: x, more: ")}}}\n`;
+  const servers = `${unfolding.replace("b: ", "mcpServers: { s: { command: x, more: ").trimEnd()}}}\n`;
 
   it.each<readonly [name: string, files: Readonly<Record<string, string>>, message: RegExp]>([
     ["an agent that unfolds", { "eval.yaml": withAgent, "agent.yaml": agent + unfolding }, /200000 values/],
