@@ -142,7 +142,7 @@ async function readServers(document: ConfigDocument, context: McpConfigContext &
 /** Throws McpvalsError `config/unknown-reference` when no server has a name; `shown` says where it was looked for. */
 export function requireServer(name: string, names: readonly string[], shown: string): void {
   if (names.includes(name)) return;
-  const message = `${shown} has no server ${JSON.stringify(name)}`;
+  const message = `${shown}: no server is named ${JSON.stringify(name)}`;
   throw new McpvalsError("config/unknown-reference", message, { hint: suggestion(name, names, "servers") });
 }
 

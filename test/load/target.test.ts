@@ -189,12 +189,12 @@ it.each<readonly [Record<string, unknown>, Target, RegExp]>([
   [
     { "mcp.json": ofClient },
     { server: "wether" },
-    /mcp\.json has no server "wether" \/ Did you mean "weather"\? Known servers: weather/,
+    /mcp\.json: no server is named "wether" \/ Did you mean "weather"\? Known servers: weather/,
   ],
   [
     { "mcp-eval.config.json": { server: { transport: "stdio", ...program } } },
     { server: "x" },
-    /has no server "x"/,
+    /no server is named "x"/,
   ],
 ])("refuses %j with %j", async (files, target, message) => {
   expect(await refusal(files, target)).toMatch(message);

@@ -210,7 +210,8 @@ function plainJson(text: string): string {
   const scanner = createScanner(text);
   const characters = text.split("");
   let comma: number | undefined;
-  for (let token = scanner.scan(); token !== endOfText; token = scanner.scan()) {
+  const next = (): number => scanner.scan();
+  for (let token = next(); token !== endOfText; token = next()) {
     const start = scanner.getTokenOffset();
     if (token === lineComment || token === blockComment)
       for (let index = start; index < start + scanner.getTokenLength(); index += 1) {
