@@ -1,5 +1,3 @@
-import { findDefects } from "../lint/catalogue.ts";
-import { readCheck } from "../lint/check-view.ts";
 import { countFindings } from "../lint/finding.ts";
 import { createGrader, skip } from "./grader.ts";
 
@@ -7,6 +5,11 @@ import { createGrader, skip } from "./grader.ts";
 export const findingsGrader = createGrader("findings", async ({ task, ...trajectory }, context) => {
   const { check } = task;
   if (check === undefined) return skip("not a check");
+  // Most runs check no server, so that the rules are loaded only here.
+  const [{ findDefects }, { readCheck }] = await Promise.all([
+    import("../lint/catalogue.ts"),
+    import("../lint/check-view.ts"),
+  ]);
   const view = readCheck({ task, ...trajectory }, check);
   const answered = view.exchanges.flatMap(({ answer }) => answer?.seq ?? []);
   const findings = await findDefects(view, context);
