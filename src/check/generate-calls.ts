@@ -2,7 +2,7 @@ import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
 import type { PlannedCall } from "../core/formats/model.ts";
 import { compilePattern } from "../core/templates/pattern.ts";
-import { atPointer, objectIn, typesOf } from "../core/lint/json-schema.ts";
+import { atReference, objectIn, typesOf } from "../core/lint/json-schema.ts";
 
 /** Calls of a tool, and whether any has valid arguments. */
 export interface GeneratedCalls {
@@ -10,7 +10,7 @@ export interface GeneratedCalls {
   readonly hasValid: boolean;
 }
 
-/** Most calls with invalid arguments of each sort, so that a tool with many parameters is not called a hundred times. */
+/** Most calls of each sort, such as a missing argument or an alternative, so that a tool with many parameters is not called a hundred times. */
 const mostOfSort = 3;
 
 /**
@@ -37,7 +37,8 @@ export async function generateCalls(
     return true;
   };
   const sampler = new Sampler(inputSchema);
-  await add(sampler.object(inputSchema, { optional: false }), "result", "the required arguments");
+  for (const schema of [inputSchema, ...alternativesOf(inputSchema)])
+    await add(sampler.object(schema, { optional: false }), "result", "the required arguments");
   await add(sampler.object(inputSchema, { optional: true }), "result", "all arguments");
   await add(
     new Sampler(inputSchema, "least").object(inputSchema, { optional: true }),
@@ -62,6 +63,19 @@ export async function generateCalls(
     }
   }
   return { calls, hasValid: true };
+}
+
+/** An input schema with each of the alternatives of which its arguments have to fit one. */
+function alternativesOf(schema: Json): readonly JsonObject[] {
+  if (!isJsonObject(schema)) return [];
+  return [...listIn(schema, "oneOf"), ...listIn(schema, "anyOf")]
+    .filter(isJsonObject)
+    .slice(0, mostOfSort)
+    .map((alternative) => ({
+      ...schema,
+      properties: { ...objectIn(schema, "properties"), ...objectIn(alternative, "properties") },
+      required: [...listIn(schema, "required"), ...listIn(alternative, "required")],
+    }));
 }
 
 interface InvalidArguments {
@@ -137,7 +151,7 @@ class Sampler {
     if (!isJsonObject(schema) || depth > deepest) return undefined;
     const { $ref: ref, const: fixed, allOf } = schema;
     if (typeof ref === "string") {
-      const target = ref.startsWith("#") ? atPointer(this.#root, ref.slice(1)) : undefined;
+      const target = atReference(this.#root, ref);
       return target === undefined ? undefined : this.#value(target, depth + 1);
     }
     if (fixed !== undefined) return fixed;
@@ -225,14 +239,22 @@ class Sampler {
     const prefix = listIn(schema, "prefixItems");
     const items: Json[] = [];
     for (let index = 0; index < length; index += 1) {
-      const item = this.#value(prefix[index] ?? schema["items"] ?? true, depth + 1);
+      const of = prefix[index] ?? schema["items"] ?? true;
+      const item = this.#value(of, depth + 1);
       if (item === undefined) return undefined;
-      items.push(
-        schema["uniqueItems"] === true && typeof item === "string" && index > 0 ? `${item}${index}` : item,
-      );
+      items.push(schema["uniqueItems"] === true ? another(item, of, index) : item);
     }
     return items;
   }
+}
+
+/** The value for a place in a list whose items have to differ: the same at the first place, another at each other one. */
+function another(item: Json, schema: Json, index: number): Json {
+  const { enum: values, multipleOf = 1 } = isJsonObject(schema) ? schema : {};
+  if (Array.isArray(values)) return (values as readonly Json[])[index] ?? item;
+  if (index === 0) return item;
+  if (typeof item === "number") return item + index * Number(multipleOf);
+  return typeof item === "string" ? `${item}${index}` : item;
 }
 
 /** Values of the formats of JSON Schema 2020-12, validation 7.3. */

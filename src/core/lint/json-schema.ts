@@ -52,8 +52,19 @@ export function pointerKey(key: string): string {
   return key.replaceAll("~", "~0").replaceAll("/", "~1");
 }
 
+/** What a `$ref` of the form `#/…` stands for; undefined when it points to nothing, or is of another form. */
+export function atReference(document: Json, ref: string): Json | undefined {
+  if (!/^#(?:\/|$)/.test(ref)) return undefined;
+  try {
+    return atPointer(document, decodeURIComponent(ref.slice(1)));
+  } catch {
+    // A percent sign without two digits.
+    return undefined;
+  }
+}
+
 /** The value at a JSON Pointer in a document; undefined when there is none. */
-export function atPointer(document: Json, pointer: string): Json | undefined {
+function atPointer(document: Json, pointer: string): Json | undefined {
   let value: Json | undefined = document;
   for (const part of pointer.split("/").slice(1)) {
     const key = part.replaceAll("~1", "/").replaceAll("~0", "~");

@@ -1,6 +1,14 @@
 import { isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
-import { atPointer, objectIn, placeIn, pointerKey, subschemas, toolSchemas, typesOf } from "./json-schema.ts";
+import {
+  atReference,
+  objectIn,
+  placeIn,
+  pointerKey,
+  subschemas,
+  toolSchemas,
+  typesOf,
+} from "./json-schema.ts";
 import type { RuleTable } from "./rule.ts";
 
 /** Rules about input and output schemas. */
@@ -180,20 +188,8 @@ function danglingIn(schema: Json): readonly Dangling[] {
   return [...subschemas(schema)].flatMap(({ schema: inner, pointer }) => {
     const ref = isJsonObject(inner) ? inner["$ref"] : undefined;
     if (typeof ref !== "string" || !/^#(?:\/|$)/.test(ref)) return [];
-    const target = decoded(ref.slice(1));
-    return target !== undefined && atPointer(schema, target) !== undefined
-      ? []
-      : [{ ref, pointer: `${pointer}/$ref` }];
+    return atReference(schema, ref) === undefined ? [{ ref, pointer: `${pointer}/$ref` }] : [];
   });
-}
-
-/** A fragment of a URI as a JSON Pointer; undefined for one with a wrong percent sign. */
-function decoded(fragment: string): string | undefined {
-  try {
-    return decodeURIComponent(fragment);
-  } catch {
-    return undefined;
-  }
 }
 
 const bounds = [
