@@ -1,6 +1,6 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
 import type { PlannedCall } from "../core/formats/model.ts";
@@ -135,7 +135,7 @@ describe("generated calls", () => {
     const values = await argumentsOf({ n: { type: "integer", minimum: 3, maximum: 9 } });
     expect(values.map(({ n }) => n)).toEqual([3, 9]);
     const texts = await argumentsOf({ s: { type: "string", minLength: 1, maxLength: 100_000 } });
-    expect(texts.map(({ s }) => String(s).length)).toEqual([4, 1, 200]);
+    expect(texts.map(({ s }) => typeof s === "string" && s.length)).toEqual([4, 1, 200]);
   });
 
   it("leave out, replace and add arguments where that is invalid", async () => {
