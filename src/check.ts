@@ -1,14 +1,13 @@
 import { McpvalsError } from "./core/errors/error.ts";
 import { suggestion } from "./core/formats/did-you-mean.ts";
-import { withoutUndefined } from "./core/formats/json.ts";
-import { findingRules } from "./core/lint/catalogue.ts";
+import { exact } from "./core/formats/json.ts";
 import type { Finding } from "./core/lint/finding.ts";
 import { type Evaluation, evaluationOf } from "./evaluation.ts";
 import type { LoadedConfig } from "./load/assemble-eval.ts";
 import { loadTarget } from "./load/target.ts";
 import { checkOptions, commonChecks, isText, isTexts, milliseconds, type OptionChecks } from "./options.ts";
-import { findingsOf } from "./reporters/findings.ts";
-import { checkServers, defaultCallMs } from "./run/check-servers.ts";
+import { findingsOf } from "./core/report/run-findings.ts";
+import { checkServers } from "./run/check-servers.ts";
 
 /** A server: a URL, or the path of a file with servers, such as a config; or a command with its arguments. */
 export type Target = string | readonly string[];
@@ -25,12 +24,14 @@ export interface TargetOptions {
 
 /** Options of `check`, the same as the flags of `mcpvals check`. */
 export interface CheckOptions extends TargetOptions {
-  /** Tools to call: those annotated `readOnlyHint: true` (safe), all, or none. Default: safe. */
+  /** Tools to call: those annotated `readOnlyHint: true` (safe), all, or none. Default: the config's, else safe. */
   readonly calls?: "safe" | "all" | "none";
   /** Codes of findings to leave out. */
   readonly disable?: readonly string[];
-  /** Time limit of a request, in milliseconds. Default: 5000. */
+  /** Time limit of a request, in milliseconds. Default: the config's, else 5000. */
   readonly callTimeoutMs?: number;
+  /** More warnings than this fail the check. Default: any number may pass. */
+  readonly maxWarnings?: number;
   /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
   readonly output?: string | false;
   /** Aborting stops the check; the verdict of the result is then `interrupted`. */
@@ -51,25 +52,17 @@ export interface CheckResult extends Evaluation {
  */
 export async function check(target: Target, options: CheckOptions = {}): Promise<CheckResult> {
   checkOptions("check", options, optionChecks);
-  const { calls = "safe", disable = [], callTimeoutMs = defaultCallMs, output } = options;
+  const { calls, disable, callTimeoutMs: callMs, maxWarnings, output } = options;
   const { signal = new AbortController().signal, cwd = process.cwd() } = options;
-  const unknown = disable.find((code) => !Object.hasOwn(findingRules, code));
-  if (unknown !== undefined)
-    throw new McpvalsError("usage/invalid-option", `no finding has the code "${unknown}"`, {
-      hint: suggestion(unknown, Object.keys(findingRules), "codes"),
-    });
   const loaded = await loadServers(target, { ...options, signal });
   const outcome = await checkServers(loaded, {
-    calls,
-    disable,
-    callMs: callTimeoutMs,
     cwd,
     signal,
     keepPassed: true,
-    ...withoutUndefined({ output }),
+    ...exact({ calls, disable, callMs, maxWarnings, output }),
   });
   const evaluation = evaluationOf(outcome);
-  return { ...evaluation, findings: findingsOf(evaluation) };
+  return { ...evaluation, findings: findingsOf(evaluation.trials) };
 }
 
 const optionChecks: OptionChecks<CheckOptions> = {
@@ -78,6 +71,7 @@ const optionChecks: OptionChecks<CheckOptions> = {
   calls: [(value) => isText(value) && ["safe", "all", "none"].includes(value), "safe, all or none"],
   disable: [isTexts, "a list of codes"],
   callTimeoutMs: milliseconds,
+  maxWarnings: [(value) => Number.isInteger(value) && Number(value) >= 0, "a whole number from 0"],
 };
 
 /** Loads the servers of a target, or the one that is named. Throws McpvalsError of kind `usage`. */

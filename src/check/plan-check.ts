@@ -1,4 +1,12 @@
-import type { CheckKind, CheckSpec, PlannedCall, ServerSpec, Task } from "../core/formats/model.ts";
+import type {
+  CheckKind,
+  CheckSettings,
+  CheckSpec,
+  PlannedCall,
+  ServerSpec,
+  ServerSummary,
+  Task,
+} from "../core/formats/model.ts";
 import { listingOf, readSurface, type Surface } from "../core/lint/check-view.ts";
 import { asObject, type JsonObject } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
@@ -7,17 +15,9 @@ import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { generateCalls } from "./generate-calls.ts";
 import { probeServer } from "./probe.ts";
 
-/** Which tools a check calls: those that are annotated `readOnlyHint: true`, all, or none. */
-export type CallPolicy = "safe" | "all" | "none";
-
-export interface CheckOptions {
-  readonly calls: CallPolicy;
-  /** Codes of rules that are left out. */
-  readonly disable: readonly string[];
+export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | "callMs"> {
   /** The committed listing that each server's must equal, by name of the server. */
   readonly snapshots?: Readonly<Record<string, JsonObject>>;
-  /** How long a request may take, in milliseconds. */
-  readonly callMs: number;
   readonly signal: AbortSignal;
   readonly validateSchema: ValidateSchema;
 }
@@ -84,7 +84,7 @@ async function tasksOf(
   const snapshot = snapshots?.[server];
   const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
     handshake: {},
-    definitions: { notCalled },
+    definitions: { about: summaryOf(surface), notCalled },
     calls: planned.length === 0 ? undefined : { calls: planned },
     requests: {},
     stability: { listing: listingOf(surface), ...(snapshot === undefined ? {} : { snapshot }) },
@@ -95,6 +95,12 @@ async function tasksOf(
   );
 }
 
+function summaryOf(surface: Surface): ServerSummary {
+  const { name, version, protocolVersion, tools, resources, prompts } = surface;
+  const counts = { tools: tools.length, resources: resources.length, prompts: prompts.length };
+  return { name, version, protocolVersion, ...counts };
+}
+
 function isReadOnly(definition: JsonObject): boolean {
   return asObject(definition["annotations"])["readOnlyHint"] === true;
 }
@@ -103,6 +109,7 @@ function checkTask(server: string, check: CheckSpec): Task {
   return {
     name: `${server}: ${check.kind}`,
     form: "check",
+    suite: server,
     servers: [server],
     turns: [],
     expectTools: [],

@@ -19,16 +19,16 @@ export function subcommand(parent: Command, name: string, description: string): 
 }
 
 /** Collects a repeatable option. */
-function collect(value: string, previous: readonly string[] | undefined): readonly string[] {
+export function collect(value: string, previous: readonly string[] | undefined): readonly string[] {
   return [...(previous ?? []), value];
 }
 
-/** Reads a whole number from 1 up to a limit. */
-export function wholeNumber(most: number): (value: string) => number {
+/** Reads a whole number up to a limit. */
+export function wholeNumber(most: number, least = 1): (value: string) => number {
   return (value) => {
-    const number = Number(value);
-    if (Number.isInteger(number) && number >= 1 && number <= most) return number;
-    throw new InvalidArgumentError(`Give a whole number from 1 to ${most}.`);
+    const number = value.trim() === "" ? NaN : Number(value);
+    if (Number.isInteger(number) && number >= least && number <= most) return number;
+    throw new InvalidArgumentError(`Give a whole number from ${least} to ${most}.`);
   };
 }
 
@@ -149,6 +149,12 @@ export function targetOf(
     });
   const { server, bearerEnv, env } = flags;
   return { source, command, headers, commandCwd, server, bearerEnv, env };
+}
+
+/** Adds `--max-warnings`. */
+export function addMaxWarningsFlag(command: Command): Command {
+  const read = wholeNumber(1_000_000, 0);
+  return command.option("--max-warnings <n>", "fail when there are more warnings than this", read);
 }
 
 /** The flags that say what is evaluated, as commander gives them. */

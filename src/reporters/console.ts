@@ -5,9 +5,11 @@ import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/
 import { coverageKinds } from "../core/report/coverage.ts";
 import type { Coverage, RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { checkedNothing, exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
+import { countFindings } from "../core/lint/finding.ts";
+import { countWarnings, findingsOf } from "../core/report/run-findings.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
-import { findingLines, findingsOf } from "./findings.ts";
+import { calledText, checkedServers, clientLines, findingLines, serverText } from "./findings.ts";
 import {
   agentsIn,
   clipText,
@@ -88,17 +90,25 @@ function headerLines({ plan, environment }: RunStart, page: Page): string[] {
   const size = countOf(tasks.length, "task");
   const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
   const isTested = tasks.some((task) => task.form === "tool-test");
-  const isChecked = tasks.some((task) => task.form === "check");
-  const withoutAgent = isChecked
-    ? "no key, no model"
-    : isTested
-      ? "tools called directly, no agent"
-      : "no agent takes part";
+  const withoutAgent = isTested ? "tools called directly, no agent" : "no agent takes part";
   const facts = [
     trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`,
     ...(trials.length === 0 ? [] : acting.length === 0 ? [withoutAgent] : acting),
   ];
   const version = page.style.strong(`mcpvals ${visibleText(environment.mcpvals)}`);
+  const servers = checkedServers(tasks);
+  if (servers.size > 0)
+    return [
+      `${version}  check`,
+      ...[...servers].flatMap(([server, about]) =>
+        paintText(
+          dim(servers.size === 1 ? serverText(about) : `${visibleText(server)}: ${serverText(about)}`),
+          0,
+          page,
+          2,
+        ),
+      ),
+    ];
   return [`${version}  ${visibleText(name)}`, ...paintFlow(facts.map(dim), 0, page)];
 }
 
@@ -145,7 +155,7 @@ function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
     nameOf: plannedName,
     of(result) {
       if (wasNotRun(result)) return [];
-      const { verdict, error, durationMs } = result;
+      const { verdict, error, durationMs, form, grades } = result;
       const isFirst = group === undefined;
       const isNew = headed && group !== groupName(result);
       if (isNew) group = groupName(result);
@@ -153,7 +163,13 @@ function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
       const name = padToWidth(nameOf(result), nameWidth);
       const time = style.dim(formatDuration(durationMs).padStart(durationWidth));
       const notes = { error: error?.code ?? "no verdict", timeout: "timeout", skip: "skipped" };
-      const note = verdict === "pass" || verdict === "fail" ? "" : `  ${style[tone](notes[verdict])}`;
+      const found = countFindings(grades.flatMap(({ findings = [] }) => findings));
+      const note =
+        verdict !== "pass" && verdict !== "fail"
+          ? `  ${style[tone](notes[verdict])}`
+          : form === "check"
+            ? `  ${style.dim(found)}`
+            : "";
       return [
         ...(isNew ? [...(isFirst ? [] : [""]), `  ${style.strong(group ?? "")}`] : []),
         `  ${style[tone](mark)} ${verdict === "skip" ? style.dim(name) : name}  ${time}${note}`,
@@ -178,6 +194,7 @@ interface Ending {
 /** The report at the end of a run: its sections, each after an empty line. */
 function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> = {}): string[] {
   const { result } = ending.end;
+  const findings = findingsOf(result.trials);
   const skipped = result.trials.filter((trial) => trial.verdict === "skip");
   const warned = result.trials.flatMap((trial) =>
     [...new Set(trial.warnings)].map((text) => ({ trial, text })),
@@ -186,14 +203,15 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
   );
   const parts = [
-    findingLines(findingsOf(result), ending.page),
+    findingLines(findings, ending.page),
+    clientLines(findings, ending.page),
     failedLines(ending),
     errorLines(ending),
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
     remarkLines("Warnings", byWarning, ending),
     byTaskLines(ending),
     start.coverage === true ? coverageLines(result, ending.page) : [],
-    summaryLines(result, start.folder, ending.page),
+    summaryLines(ending, start.folder),
   ];
   return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
 }
@@ -490,16 +508,19 @@ const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
 };
 
 /** The last lines of a run: counts, models, verdict, the run folder, and the command that shows the first bad trial. */
-function summaryLines(result: RunResult, folder: string | undefined, page: Page): string[] {
+function summaryLines({ end: { result }, tasks, page }: Ending, folder: string | undefined): string[] {
   const { id, verdict, summary, trials, environment } = result;
   const mocked = describeMocks(trials);
+  const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const used = describeCoverage(result.coverage ?? {});
-  const facts = [
-    `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`,
-    ...(trials.length === 0 ? [] : describeModels(trials, environment)),
-    ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),
-    ...(used === "" ? [] : [`used ${used}`]),
-  ];
+  const facts = isCheck
+    ? [countFindings(findingsOf(trials)), ...calledText(tasks.values()), formatDuration(result.durationMs)]
+    : [
+        `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`,
+        ...(trials.length === 0 ? [] : describeModels(trials, environment)),
+        ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),
+        ...(used === "" ? [] : [`used ${used}`]),
+      ];
   const word = page.style.badge(verdictTones[verdict], verdict.toUpperCase());
   const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;
   const why = reasonOf(result);
@@ -510,7 +531,7 @@ function summaryLines(result: RunResult, folder: string | undefined, page: Page)
   const shown = visibleText(folder ?? "");
   const show = `npx --no-install mcpvals show ${isUsual ? visibleText(id) : shown}${trial}`;
   return [
-    ...paintFlow([...countPieces(summary), ...facts.map(dim)], 2, page),
+    ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
     "",
     ` ${word}${exit}`.trimEnd(),
     ...(why === "" ? [] : paintText({ text: why }, 2, page)),
@@ -518,9 +539,12 @@ function summaryLines(result: RunResult, folder: string | undefined, page: Page)
   ];
 }
 
-/** Why a run is incomplete or interrupted; empty for the other verdicts. */
-function reasonOf({ verdict, summary: { total, pass, error, timeout }, trials }: RunResult): string {
+/** Why a run failed without a failed trial, is incomplete or interrupted; empty otherwise. */
+export function reasonOf({ verdict, summary, trials, maxWarnings = Infinity }: RunResult): string {
+  const { total, pass, fail, error, timeout } = summary;
   const notRun = trials.filter(wasNotRun).length;
+  if (verdict === "fail" && fail === 0)
+    return `Failed: ${countOf(countWarnings(trials), "warning")}, and at most ${maxWarnings} may be.`;
   if (verdict === "pass" || verdict === "fail") return "";
   if (verdict === "interrupted") {
     const before = notRun === 0 ? "" : ` before ${countOf(notRun, "trial")} of ${total} could finish`;

@@ -1,43 +1,254 @@
-import { bySeverity, countFindings, type Finding, type Severity } from "../core/lint/finding.ts";
-import type { RunResult } from "../core/report/result.ts";
+import { findingRules } from "../core/lint/catalogue.ts";
+import type { FindingPlace, Severity } from "../core/lint/finding.ts";
+import type { ServerSummary, Task } from "../core/formats/model.ts";
+import type { RunFinding } from "../core/report/run-findings.ts";
 import { visibleText } from "../core/text/visible-text.ts";
-import { type Page, paintText, type Tone } from "./text.ts";
+import {
+  clipText,
+  countOf,
+  cutToWidth,
+  displayWidth,
+  formatInteger,
+  padToWidth,
+  type Page,
+  paintText,
+  type Tone,
+} from "./text.ts";
 
 const marks: Readonly<Record<Severity, { readonly mark: string; readonly tone: Tone }>> = {
   error: { mark: "✗", tone: "bad" },
   warning: { mark: "!", tone: "warn" },
   info: { mark: "·", tone: "dim" },
 };
+const titles: Readonly<Record<Severity, string>> = { error: "Errors", warning: "Warnings", info: "Info" };
 
-/** The findings of a run, all servers together. */
-export function findingsOf({ trials }: Pick<RunResult, "trials">): readonly Finding[] {
-  return bySeverity(trials.flatMap(({ grades }) => grades.flatMap(({ findings = [] }) => findings)));
+/** From so many places on, a rule is shown once with its places, not once at each of them. */
+const fewestShared = 3;
+const shownGroups = 40;
+const shownNames = 12;
+const shownMessages = 3;
+const messageCharacters = 400;
+
+/** The findings for people: errors first, then by what they are about. A finding of many places is shown once. */
+export function findingLines(findings: readonly RunFinding[], page: Page): string[] {
+  const naming = new Set(findings.map(({ server }) => server)).size > 1;
+  const sections = [...Map.groupBy(findings, ({ severity }) => severity)].map(([severity, group]) => [
+    `${page.style.strong(titles[severity])}  ${page.style.dim(formatInteger(group.length))}`,
+    ...sectionLines(group, naming, page),
+  ]);
+  return sections.flatMap((lines, index) => (index === 0 ? lines : ["", ...lines]));
 }
 
-/** The findings for people: grouped by what they are about, errors first. */
-export function findingLines(findings: readonly Finding[], page: Page): string[] {
-  if (findings.length === 0) return [];
-  const { style } = page;
-  const groups = [...Map.groupBy(findings, (finding) => `${finding.server}  ${placeText(finding)}`.trim())];
+function sectionLines(findings: readonly RunFinding[], naming: boolean, page: Page): string[] {
+  const subjectOf = (finding: RunFinding): string => subjectText(finding, naming);
+  const shared = new Set(
+    [...Map.groupBy(findings, ({ code }) => code)]
+      .filter(([, group]) => new Set(group.map(subjectOf)).size >= fewestShared)
+      .map(([code]) => code),
+  );
+  const several = findings.filter(({ code }) => shared.has(code));
+  const own = findings.filter(({ code }) => !shared.has(code));
+  const [wide, narrow] = [true, false].map((isWide) => [
+    ...Map.groupBy(
+      own.filter(({ place }) => isServerWide(place) === isWide),
+      subjectOf,
+    ),
+  ]);
+  const heading = several.every(({ place }) => place.tool !== undefined) ? "several tools" : "several places";
+  const groups = [
+    ...(wide ?? []),
+    ...(several.length === 0 ? [] : [[heading, several] as const]),
+    ...(narrow ?? []),
+  ];
+  const hidden = groups.slice(shownGroups).flatMap(([, group]) => group).length;
   return [
-    `${style.strong("Findings")}  ${style.dim(countFindings(findings))}`,
-    ...groups.flatMap(([place, group]) => [
-      "",
-      `  ${style.strong(visibleText(place))}`,
-      ...group.flatMap(({ severity, message, code, fix }) => {
-        const { mark, tone } = marks[severity];
-        return [
-          `  ${style[tone](mark)} ${visibleText(message)}  ${style.dim(code)}`,
-          ...paintText({ text: visibleText(fix), tone: "dim" }, 4, page),
-        ];
-      }),
-    ]),
+    ...groups
+      .slice(0, shownGroups)
+      .flatMap(([subject, group]) => [
+        "",
+        ...paintText({ text: subject, tone: "strong" }, 2, page),
+        ...[...Map.groupBy(group, ({ code }) => code).values()].flatMap((same) =>
+          ruleLines(same, subjectOf, page),
+        ),
+      ]),
+    ...(hidden > 0 ? ["", page.style.dim(`  and ${formatInteger(hidden)} more`)] : []),
   ];
 }
 
-/** What a finding is about, in a few words: `tool search, parameter query`; empty for the server. */
-export function placeText({ place }: Finding): string {
+/** One rule's findings: what is wrong, where, and what to do. */
+function ruleLines(
+  findings: readonly RunFinding[],
+  subjectOf: (finding: RunFinding) => string,
+  page: Page,
+): string[] {
+  const [first] = findings;
+  if (first === undefined) return [];
+  const { style } = page;
+  const { code, severity, fix, trial, evidence } = first;
+  const { mark, tone } = marks[severity];
+  const isOne = new Set(findings.map(subjectOf)).size === 1;
+  const nameOf = (finding: RunFinding): string =>
+    isOne ? detailText(finding) : subjectOf(finding).replace(/^tool /, "");
+  const messages = [...Map.groupBy(findings, ({ message }) => message)].toSorted(
+    ([, some], [, others]) => others.length - some.length,
+  );
+  const event = evidence[0] === undefined ? "" : ` #${evidence[0]}`;
+  const source = severity === "info" ? "" : ` · ${trial}${event}`;
+  const rest = messages.slice(shownMessages).flatMap(([, same]) => same);
+  const title = paintText({ text: `${mark} ${titleOf(code)}`, lead: 1, leadTone: tone }, 2, page, 2);
+  const reference = visibleText(`${code}${source}`);
+  const isShort = displayWidth(title.at(-1) ?? "") + displayWidth(reference) + 2 <= page.width;
+  return [
+    ...title.slice(0, -1),
+    ...title.slice(-1).map((line) => (isShort ? `${line}  ${style.dim(reference)}` : line)),
+    ...(isShort ? [] : [`    ${style.dim(reference)}`]),
+    ...messages.slice(0, shownMessages).flatMap(([message, same]) => {
+      const names = namesText(same.map(nameOf));
+      const text = `${names === "" ? "" : `${names}: `}${clipText(message, messageCharacters)}`;
+      return paintText({ text }, 4, page, 2);
+    }),
+    ...(rest.length === 0 ? [] : paintText({ text: `also ${namesText(rest.map(nameOf))}` }, 4, page, 2)),
+    ...(severity === "info" ? [] : paintText({ text: visibleText(fix), tone: "dim" }, 4, page)),
+  ];
+}
+
+/** What a rule says is wrong; a run of another version may have rules that this one does not know. */
+export function titleOf(code: string): string {
+  return findingRules[code]?.title ?? visibleText(code);
+}
+
+/** Different names in one line: all of few, or the first and how many more. */
+function namesText(all: readonly string[]): string {
+  const names = [...new Set(all)].filter((name) => name !== "");
+  const rest = names.length - shownNames;
+  return `${names.slice(0, shownNames).join(", ")}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
+}
+
+function isServerWide({ tool, resource, prompt }: FindingPlace): boolean {
+  return tool === undefined && resource === undefined && prompt === undefined;
+}
+
+/** What a finding is about: the server, or a tool, resource or prompt of it. */
+function subjectText({ server, place: { tool, resource, prompt } }: RunFinding, naming: boolean): string {
+  const parts = Object.entries({ tool, resource, prompt }).flatMap(([kind, name]) =>
+    name === undefined ? [] : [`${kind} ${clipText(name, 80)}`],
+  );
+  if (parts.length === 0) return naming ? `server ${visibleText(server)}` : "the server";
+  return [...(naming ? [visibleText(server)] : []), parts.join(", ")].join(" › ");
+}
+
+function detailText({ place: { parameter, pointer } }: RunFinding): string {
+  if (parameter !== undefined) return `parameter ${clipText(parameter, 80)}`;
+  return pointer === undefined ? "" : clipText(pointer, 120);
+}
+
+/** Where a finding is, in a few words: `server notes, tool search, parameter query`. */
+export function placeText({ server, place }: RunFinding): string {
   const { tool, resource, prompt, parameter, pointer } = place;
-  const parts = Object.entries({ tool, resource, prompt, parameter, at: pointer });
+  const parts = Object.entries({ server, tool, resource, prompt, parameter, at: pointer });
   return parts.flatMap(([kind, name]) => (name === undefined ? [] : [`${kind} ${name}`])).join(", ");
+}
+
+/** The clients of the table, by what their names begin with. */
+const knownClients = ["Claude", "Cursor", "VS Code", "Gemini", "OpenAI", "Codex"];
+
+/** What known clients do with a tool. */
+export interface ClientRow {
+  readonly tool: string;
+  /** By client: `ok` where no rule says otherwise. */
+  readonly effects: Readonly<Record<string, "ok" | "refused" | "changed">>;
+}
+
+/** The tools that some known client refuses or changes. */
+export function clientTable(findings: readonly RunFinding[]): readonly ClientRow[] {
+  const known = findings.filter(
+    ({ clients, severity, place }) =>
+      clients !== undefined && severity !== "info" && place.tool !== undefined,
+  );
+  const naming = new Set(findings.map(({ server }) => server)).size > 1;
+  const columnOf = (client: string): string => knownClients.find((each) => client.startsWith(each)) ?? client;
+  const others = known.flatMap(({ clients = {} }) => Object.keys(clients).map(columnOf));
+  const columns = [...new Set([...knownClients, ...others])];
+  const byTool = Map.groupBy(known, ({ server, place }) =>
+    [...(naming ? [server] : []), place.tool ?? ""].join(" › "),
+  );
+  return [...byTool].map(([tool, group]) => {
+    const entries = group.flatMap(({ clients = {} }) =>
+      Object.entries(clients).map(([client, effect]) => [columnOf(client), effect] as const),
+    );
+    const effectOf = (column: string): "ok" | "refused" | "changed" => {
+      const effects = entries.filter(([client]) => client === column).map(([, effect]) => effect);
+      return effects.includes("refused") ? "refused" : (effects[0] ?? "ok");
+    };
+    return { tool, effects: Object.fromEntries(columns.map((column) => [column, effectOf(column)])) };
+  });
+}
+
+const shownTools = 20;
+const tones: Readonly<Record<"ok" | "refused" | "changed", Tone>> = {
+  ok: "dim",
+  refused: "bad",
+  changed: "warn",
+};
+
+/** The table of tools and clients; empty when no client refuses or changes anything. */
+export function clientLines(findings: readonly RunFinding[], { style, width }: Page): string[] {
+  const rows = clientTable(findings);
+  const [first] = rows;
+  if (first === undefined) return [];
+  const columns = Object.keys(first.effects);
+  const widths = columns.map((name) => Math.max(7, displayWidth(name)));
+  const wanted = Math.max(7, ...rows.slice(0, shownTools).map(({ tool }) => displayWidth(visibleText(tool))));
+  const room = Math.min(width, 140) - widths.reduce((sum, each) => sum + each + 2, 2);
+  const nameWidth = Math.max(12, Math.min(wanted, room, 40));
+  const headings = columns.map((name, index) => padToWidth(name, widths[index] ?? 0)).join("  ");
+  const rest = rows.length - shownTools;
+  return [
+    `${style.strong(padToWidth("Clients", nameWidth + 2))}  ${style.dim(headings.trimEnd())}`,
+    ...rows.slice(0, shownTools).map(({ tool, effects }) => {
+      const cells = Object.values(effects).map((effect, index) =>
+        style[tones[effect]](padToWidth(effect, widths[index] ?? 0)),
+      );
+      return `  ${padToWidth(cutToWidth(visibleText(tool), nameWidth), nameWidth)}  ${cells.join("  ")}`.trimEnd();
+    }),
+    ...(rest > 0 ? [style.dim(`  and ${countOf(rest, "more tool")}`)] : []),
+  ];
+}
+
+/** The servers of a check, by name, as the plan has them. */
+export function checkedServers(tasks: Iterable<Task>): ReadonlyMap<string, ServerSummary> {
+  return new Map(
+    [...tasks].flatMap(({ check, servers: [server] }) =>
+      check?.about === undefined || server === undefined ? [] : [[server, check.about] as const],
+    ),
+  );
+}
+
+/** A server in one line: `everything 2.0.0 · MCP 2025-11-25 · 13 tools, 7 resources, 4 prompts`. */
+export function serverText({
+  name,
+  version,
+  protocolVersion,
+  tools,
+  resources,
+  prompts,
+}: ServerSummary): string {
+  const who = `${name} ${version}`.trim();
+  const listed = [countOf(tools, "tool"), countOf(resources, "resource"), countOf(prompts, "prompt")];
+  const facts = [who, protocolVersion === "" ? "" : `MCP ${protocolVersion}`, listed.join(", ")];
+  return clipText(facts.filter((fact) => fact !== "").join(" · "), 200);
+}
+
+/** How many tools were called, and why others were not: `13 tools, 8 called`. */
+export function calledText(tasks: Iterable<Task>): readonly string[] {
+  return [...tasks].flatMap(({ check }) => {
+    if (check?.about === undefined) return [];
+    const left = new Map([...Map.groupBy(check.notCalled ?? [], ({ reason }) => reason)]);
+    const names = new Set((check.notCalled ?? []).map(({ tool }) => tool));
+    const reasons = [...left].map(([reason, group]) => `${formatInteger(group.length)} not: ${reason}`);
+    return [
+      `${countOf(check.about.tools, "tool")}, ${formatInteger(Math.max(0, check.about.tools - names.size))} called` +
+        (reasons.length === 0 ? "" : ` (${reasons.join("; ")})`),
+    ];
+  });
 }

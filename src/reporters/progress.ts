@@ -24,7 +24,7 @@ const maxPending = 500;
 const activities: Readonly<Record<Phase, string>> = {
   workspace: "making the workspace",
   servers: "starting servers",
-  probe: "looking at the state",
+  probe: "probing",
   setup: "setting up",
   agent: "agent",
   verify: "checking",
@@ -75,6 +75,7 @@ export class Progress {
     const running = this.#running.get(event.trial);
     if (running === undefined) return;
     if (event.type === "phase.started") running.activity = activities[event.phase];
+    if (event.type === "probe.started") running.activity = event.probe;
     // A call shows its tool.
     if (event.type === "step.started" && event.stepType !== "mcp")
       running.activity = `${activities[event.phase]}: ${clipText(event.name ?? event.step, 40)}`;

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
+import { exact } from "../core/formats/json.ts";
 import { usesJudge } from "../core/formats/step.ts";
 import type { GradeContext } from "../core/grade/grader.ts";
 import type { Grade, TraceEvent } from "../core/trace/events.ts";
@@ -41,6 +42,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly keepPassed?: boolean;
   /** Stop after the first trial that does not pass. */
   readonly bail?: boolean;
+  /** More warnings fail the run. */
+  readonly maxWarnings?: number;
   /** Whether unmet requirements of a task are an error instead of skipping it. */
   readonly strict?: boolean;
   /** Whether paths of tasks may leave their folders. */
@@ -73,7 +76,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const started = performance.now();
   const { eval: spec, env, overrides } = loaded;
   const { compareState, cwd, output } = options;
-  const plan = createPlan(spec);
+  const plan: Plan = { ...createPlan(spec), ...exact({ maxWarnings: options.maxWarnings }) };
   const redact = createRedactor(loaded.secrets);
   using _ = onTokenIssued(redact.add);
   const reporters = createMultiplexer(options.reporters ?? []);
@@ -178,7 +181,8 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       schema: "mcpvals.result/1",
       id: head.id,
       name: plan.name,
-      verdict: runVerdict(trials, { interrupted: signal.aborted }),
+      verdict: runVerdict(trials, { interrupted: signal.aborted, maxWarnings: plan.maxWarnings }),
+      ...exact({ maxWarnings: plan.maxWarnings }),
       startedAt,
       durationMs: Math.round(performance.now() - started),
       summary: summarize(trials),

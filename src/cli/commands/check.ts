@@ -1,10 +1,15 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
+import { exact } from "../../core/formats/json.ts";
+import { type CallPolicy, callPolicies } from "../../core/formats/model.ts";
 import { exitCode } from "../../core/report/trial-result.ts";
 import { loadTarget, type Target } from "../../load/target.ts";
-import { checkServers, defaultCallMs } from "../../run/check-servers.ts";
+import { checkServers } from "../../run/check-servers.ts";
 import {
+  addMaxWarningsFlag,
   addReporterFlag,
   addTargetFlags,
+  collect,
+  duration,
   type SetExitCode,
   splitCommand,
   type TargetFlags,
@@ -21,37 +26,43 @@ import {
 
 /** The flags of `check` as commander gives them. */
 interface CheckFlags extends TargetFlags {
-  readonly calls: "safe" | "all" | "none";
+  readonly calls?: CallPolicy;
   readonly disable?: readonly string[];
+  readonly maxWarnings?: number;
+  readonly callTimeout?: number;
   readonly reporter?: readonly string[];
   readonly output?: string;
 }
 
 /** `mcpvals check`: reports what is wrong with servers. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addReporterFlag(addTargetFlags(command))
+  addMaxWarningsFlag(addReporterFlag(addTargetFlags(command)))
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
-    .option("--calls <which>", "tools to call: safe (annotated readOnlyHint: true), all, none", "safe")
+    .addOption(
+      new Option(
+        "--calls <which>",
+        "tools to call: safe (annotated readOnlyHint: true; the default), all, none",
+      ).choices(callPolicies),
+    )
+    .option("--disable <code>", "leave out findings with this code; repeatable", collect)
+    .option("--call-timeout <duration>", "time limit of each request, such as 500ms (default: 5s)", duration)
     .action(async (words: readonly string[], flags: CheckFlags) =>
       setExitCode(await execute(targetOf(splitCommand(words, command), flags), flags)),
     );
 }
 
 async function execute(target: Target, flags: CheckFlags): Promise<number> {
-  const { calls, disable = [], reporter = ["console"], output } = flags;
+  const { calls, disable, maxWarnings, callTimeout: callMs, output } = flags;
   const cwd = workingFolder();
   using interrupt = abortOnInterrupt(output);
   const { signal } = interrupt;
   const loaded = await loadTarget(target, { cwd, signal, ask: askAtTerminal() });
   writeNotes(loaded);
   const outcome = await checkServers(loaded, {
-    calls,
-    disable,
-    callMs: defaultCallMs,
     cwd,
     signal,
-    reporters: openReporters(reporter),
-    ...(output === undefined ? {} : { output }),
+    reporters: openReporters(flags.reporter ?? loaded.eval.reporters),
+    ...exact({ calls, disable, maxWarnings, callMs, output }),
   });
   writeReportFailures(outcome.failures);
   return exitCode(outcome.result.verdict);

@@ -9,6 +9,7 @@ import { prepare } from "../../run/prepare.ts";
 import { run, sourceOf } from "../../run/run.ts";
 import { defaultRunsFolder, readLastRun, unprovenTasks } from "../../store/run-folder.ts";
 import {
+  addMaxWarningsFlag,
   addReporterFlag,
   addSourceFlags,
   duration,
@@ -31,6 +32,7 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly output?: string;
   readonly llm?: boolean;
   readonly timeout?: number;
+  readonly maxWarnings?: number;
   readonly bail?: boolean;
   readonly strict?: boolean;
   readonly coverage?: boolean;
@@ -42,7 +44,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
   addSourceFlags(command)
     .option("-n, --trials <n>", "number of attempts of each task", wholeNumber(10_000))
     .option("-j, --concurrency <n>", "number of trials that run at once", wholeNumber(1024));
-  addReporterFlag(command)
+  addMaxWarningsFlag(addReporterFlag(command))
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option("--llm", "grade workflows with a language model too")
     .option("--timeout <duration>", "time limit of a trial and of everything in it, such as 30s", duration)
@@ -86,6 +88,7 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
     coverage: flags.coverage ?? false,
     allowOutside: flags.allowOutside ?? false,
     ...extensionOptions(flags),
+    ...(flags.maxWarnings === undefined ? {} : { maxWarnings: flags.maxWarnings }),
     ...(flags.output === undefined ? {} : { output: flags.output }),
   });
   writeReportFailures(outcome.failures);

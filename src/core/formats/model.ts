@@ -55,6 +55,8 @@ export interface Eval {
   readonly limits: Limits;
   /** Reporters as written on the command line: `NAME` or `NAME=FILE`. */
   readonly reporters: readonly string[];
+  /** Absent: a check has its defaults. */
+  readonly check?: CheckSettings;
   /** Servers that a task declares itself, by task and name; they win over `servers`. */
   readonly taskServers?: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
   /** Other sets of servers to run every task with, each a dimension of the matrix beside the agents; absent: one, unnamed. */
@@ -110,7 +112,7 @@ export interface Task {
   readonly name: string;
   readonly form: "workflow" | "tool-test" | "task" | "check";
   readonly description?: string;
-  /** The suite of a tool test. */
+  /** The suite of a tool test, or the server of a check. */
   readonly suite?: string;
   /** Names of the servers that a trial of this task starts. */
   readonly servers: readonly string[];
@@ -140,12 +142,42 @@ export interface CheckSpec {
   readonly disable: readonly string[];
   /** The calls to make, in order; only for `calls`. */
   readonly calls?: readonly PlannedCall[];
+  /** What the server said of itself when the check was planned; only for `definitions`. */
+  readonly about?: ServerSummary;
   /** Tools that are not called, and why; only for `definitions`. */
   readonly notCalled?: readonly { readonly tool: string; readonly reason: string }[];
   /** What the server listed when the check was planned; only for `stability`. */
   readonly listing?: JsonObject;
   /** The committed listing that the server's must equal; only for `stability`. */
   readonly snapshot?: JsonObject;
+}
+
+/** Which tools a check calls: those that are annotated `readOnlyHint: true`, all, or none. */
+export const callPolicies = ["safe", "all", "none"] as const;
+export type CallPolicy = (typeof callPolicies)[number];
+
+/** What an eval says of checks of its servers; a command line may say otherwise. */
+export interface CheckSettings {
+  readonly calls: CallPolicy;
+  /** Codes of rules that are left out. */
+  readonly disable: readonly string[];
+  /** More warnings fail the check. Absent: any number may pass. */
+  readonly maxWarnings?: number;
+  /** Absolute path of the file with the definitions that the servers must have. */
+  readonly snapshot?: string;
+  /** How long a request may take. */
+  readonly callMs: number;
+}
+
+/** What a server is, in a few words: what it says of itself, and how much it lists. */
+export interface ServerSummary {
+  /** "" where it does not say. */
+  readonly name: string;
+  readonly version: string;
+  readonly protocolVersion: string;
+  readonly tools: number;
+  readonly resources: number;
+  readonly prompts: number;
 }
 
 /** A call of a tool with generated arguments. */

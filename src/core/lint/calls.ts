@@ -219,11 +219,11 @@ const rulesOfCalls = {
   "call/large-result": {
     severity: "warning",
     title: "A result is too large for agents",
-    why: "Claude Code cuts results off at 25,000 tokens, and other clients lose the beginning of the conversation.",
+    why: "Claude Code refuses results of more than 25,000 tokens, and other clients lose the beginning of the conversation.",
     fix: "Give a part at a time: a limit with a default, a cursor, or a resource link.",
     bad: `→ tools/call list_logs { }   ← 4 MB of text`,
     good: `→ tools/call list_logs { "limit": 50 }   ← 50 lines, and "next": "…"`,
-    source: "anthropics/claude-code: MAX_MCP_OUTPUT_TOKENS",
+    source: "anthropics/claude-code#6158, mui/material-ui#46778",
     *find(view) {
       for (const { call, exchange } of callsOf(view)) {
         const result = resultOf(exchange);

@@ -1,6 +1,7 @@
 import { isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { CheckView } from "./check-view.ts";
+import type { ClientEffects } from "./finding.ts";
 import {
   objectIn,
   placeIn,
@@ -30,7 +31,7 @@ export const clientRules = {
             place: { tool: name },
             message: "the name has a dot",
             evidence: [evidence],
-            clients: ["Claude Desktop", "Codex", "OpenAI"],
+            clients: { "Claude Desktop": "refused", Codex: "refused", OpenAI: "refused" },
           };
     },
   },
@@ -49,14 +50,14 @@ export const clientRules = {
             place: { tool: name },
             message: `the name has ${name.length} characters; 64 are allowed`,
             evidence: [evidence],
-            clients: ["Claude Desktop", "VS Code"],
+            clients: { "Claude Desktop": "refused", "VS Code": "refused" },
           };
         if (server.length + name.length > 60)
           yield {
             place: { tool: name },
             message: `"${server}" and the name have ${server.length + name.length} characters together; 60 are allowed`,
             evidence: [evidence],
-            clients: ["Cursor"],
+            clients: { Cursor: "refused" },
           };
       }
     },
@@ -77,7 +78,7 @@ export const clientRules = {
               place: placeIn(each, `/properties/${pointerKey(name)}`),
               message: `the name is ${preview(name)}`,
               evidence: [each.tool.evidence],
-              clients: ["Claude Code", "Claude Desktop", "VS Code"],
+              clients: { "Claude Code": "refused", "Claude Desktop": "refused", "VS Code": "refused" },
             };
     },
   },
@@ -90,7 +91,7 @@ export const clientRules = {
     good: `properties: { value: {} }`,
     source: "modelcontextprotocol/inspector#1005, anomalyco/opencode#49464",
     find: (view) =>
-      inSchemas(view, ["Claude Code", "opencode"], ({ schema, keyword }) =>
+      inSchemas(view, { "Claude Code": "refused", opencode: "refused" }, ({ schema, keyword }) =>
         typeof schema === "boolean" && !mayBeBoolean.includes(keyword)
           ? `the schema is ${schema}`
           : undefined,
@@ -105,7 +106,7 @@ export const clientRules = {
     good: `inputSchema: { type: "object", properties: { id: { … }, name: { … } } }`,
     source: "anthropics/claude-code#95504, openai/codex#42283",
     find: (view) =>
-      inSchemas(view, ["Claude Code", "Codex"], ({ schema, pointer }, { key }) => {
+      inSchemas(view, { "Claude Code": "refused", Codex: "changed" }, ({ schema, pointer }, { key }) => {
         if (pointer !== "" || key !== "inputSchema" || !isJsonObject(schema)) return undefined;
         const found = ["allOf", "oneOf", "anyOf", "not", "if"].filter((keyword) => keyword in schema);
         return found.length === 0 ? undefined : `the root has ${found.join(", ")}`;
@@ -120,11 +121,15 @@ export const clientRules = {
     good: `outputSchema: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" }`,
     source: "anthropics/claude-code#88882, n8n-io/n8n#36361",
     find: (view) =>
-      inSchemas(view, ["Claude Code", "Claude Desktop"], ({ schema, pointer }, { key }) => {
-        const dialect = isJsonObject(schema) ? schema["$schema"] : undefined;
-        if (pointer !== "" || key !== "outputSchema" || typeof dialect !== "string") return undefined;
-        return dialect.includes("2020-12") ? undefined : `$schema is ${preview(dialect)}`;
-      }),
+      inSchemas(
+        view,
+        { "Claude Code": "refused", "Claude Desktop": "refused" },
+        ({ schema, pointer }, { key }) => {
+          const dialect = isJsonObject(schema) ? schema["$schema"] : undefined;
+          if (pointer !== "" || key !== "outputSchema" || typeof dialect !== "string") return undefined;
+          return dialect.includes("2020-12") ? undefined : `$schema is ${preview(dialect)}`;
+        },
+      ),
   },
   "client/array-without-items": {
     severity: "warning",
@@ -135,7 +140,7 @@ export const clientRules = {
     good: `tags: { type: "array", items: { type: "string" } }`,
     source: "microsoft/vscode#246119",
     find: (view) =>
-      inSchemas(view, ["VS Code"], ({ schema }, { key }) => {
+      inSchemas(view, { "VS Code": "refused" }, ({ schema }, { key }) => {
         if (key !== "inputSchema" || !isJsonObject(schema) || !typesOf(schema).includes("array"))
           return undefined;
         return "items" in schema || "prefixItems" in schema ? undefined : "the array has no items";
@@ -150,7 +155,7 @@ export const clientRules = {
     good: `inputSchema: { type: "object", properties: {} }`,
     source: "enechange/collmbo#384",
     find: (view) =>
-      inSchemas(view, ["OpenAI"], ({ schema, pointer }, { key }) =>
+      inSchemas(view, { OpenAI: "refused" }, ({ schema, pointer }, { key }) =>
         pointer === "" &&
         key === "inputSchema" &&
         isJsonObject(schema) &&
@@ -178,7 +183,7 @@ export const clientRules = {
           place: { tool: each.tool.name },
           message: `${first}${more}`,
           evidence: [each.tool.evidence],
-          clients: ["OpenAI strict mode"],
+          clients: { "OpenAI strict mode": "refused" },
         };
       }
     },
@@ -192,7 +197,7 @@ export const clientRules = {
     good: `{ type: "object", properties: { id: { … } }, required: ["id"] }`,
     source: "anomalyco/opencode#11889",
     find: (view) =>
-      inSchemas(view, ["Gemini"], ({ schema }, { key }) => {
+      inSchemas(view, { Gemini: "refused" }, ({ schema }, { key }) => {
         if (key !== "inputSchema" || !isJsonObject(schema) || typesOf(schema).includes("object"))
           return undefined;
         const found = ["properties", "required"].filter((keyword) => keyword in schema);
@@ -208,7 +213,7 @@ export const clientRules = {
     good: `{ type: "array", items: { type: "string" } }`,
     source: "github/copilot-cli#4623",
     find: (view) =>
-      inSchemas(view, ["Gemini"], ({ schema, keyword }, { key }) =>
+      inSchemas(view, { Gemini: "refused" }, ({ schema, keyword }, { key }) =>
         key === "inputSchema" && keyword === "items" && typesOf(schema).length > 1
           ? `items have the types ${typesOf(schema).join(", ")}`
           : undefined,
@@ -223,7 +228,7 @@ export const clientRules = {
     good: `properties: { user: { type: "object", properties: { … } } }`,
     source: "google-gemini/gemini-cli#13326",
     find: (view) =>
-      inSchemas(view, ["Gemini"], ({ schema }, { key }) =>
+      inSchemas(view, { Gemini: "refused" }, ({ schema }, { key }) =>
         key === "inputSchema" && isJsonObject(schema) && typeof schema["$ref"] === "string"
           ? `$ref ${preview(schema["$ref"])}`
           : undefined,
@@ -238,7 +243,7 @@ export const clientRules = {
     good: `level: { type: "string", enum: ["low", "medium", "high"] }`,
     source: "google-gemini/gemini-cli#4415, microsoft/azure-devops-mcp#145",
     find: (view) =>
-      inSchemas(view, ["Gemini"], ({ schema }, { key }) => {
+      inSchemas(view, { Gemini: "refused" }, ({ schema }, { key }) => {
         const values = key === "inputSchema" && isJsonObject(schema) ? schema["enum"] : undefined;
         if (!Array.isArray(values)) return undefined;
         // Null stands for a value that may be left out, which clients convert.
@@ -257,7 +262,7 @@ export const clientRules = {
     good: `values: { type: "array", items: { type: "number" } }`,
     source: "openai/codex#13768",
     find: (view) =>
-      inSchemas(view, ["Codex"], ({ schema, keyword }, { key }) => {
+      inSchemas(view, { Codex: "changed" }, ({ schema, keyword }, { key }) => {
         if (key !== "inputSchema" || keyword !== "properties" || !isJsonObject(schema)) return undefined;
         const alternatives = schema["anyOf"];
         if ("type" in schema || !Array.isArray(alternatives)) return undefined;
@@ -281,7 +286,7 @@ const mayBeBoolean = [
 /** What a rule says of each part of the schemas of all tools; once for each place. */
 function* inSchemas(
   { surface }: CheckView,
-  clients: readonly string[],
+  clients: ClientEffects,
   say: (part: Subschema, of: ToolSchema) => string | undefined,
 ): Iterable<Found> {
   for (const each of toolSchemas(surface))

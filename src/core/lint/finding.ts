@@ -1,6 +1,7 @@
 import * as z from "zod";
 
 const severities = ["error", "warning", "info"] as const;
+const clientEffects = ["refused", "changed"] as const;
 
 const placeSchema = z
   .strictObject({
@@ -22,8 +23,8 @@ export const findingSchema = z
     fix: z.string().describe("What to do."),
     evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that show it."),
     clients: z
-      .array(z.string())
-      .describe("Clients that refuse or change what is there; absent: it concerns every client.")
+      .record(z.string(), z.enum(clientEffects))
+      .describe("What clients do with it, by their names; absent: it concerns every client.")
       .exactOptional(),
   })
   .meta({ id: "Finding", description: "A defect of a server." });
@@ -35,9 +36,11 @@ export type Finding = Readonly<
   Omit<z.output<typeof findingSchema>, "evidence" | "clients" | "place"> & {
     place: FindingPlace;
     evidence: readonly number[];
-    clients?: readonly string[];
+    clients?: ClientEffects;
   }
 >;
+/** What known clients do with a definition, by their names. */
+export type ClientEffects = Readonly<Record<string, (typeof clientEffects)[number]>>;
 
 /** How many findings there are of each severity, as words: `2 errors, 1 warning`; "no findings" when there are none. */
 export function countFindings(findings: readonly Finding[]): string {
@@ -50,6 +53,6 @@ export function countFindings(findings: readonly Finding[]): string {
 }
 
 /** Errors first, then warnings, then info; inside each in the order found. */
-export function bySeverity(findings: readonly Finding[]): readonly Finding[] {
+export function bySeverity<T extends Finding>(findings: readonly T[]): readonly T[] {
   return severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
 }

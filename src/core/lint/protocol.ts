@@ -116,11 +116,9 @@ export const protocolRules = {
     good: `print("server started", file=sys.stderr)`,
     source: "MCP 2025-11-25, transports: stdio; hustcc/mcp-mermaid#25, leonardsellem/n8n-mcp-server#65",
     *find({ events }) {
-      const lines = eventsOf(events, "server.invalid_output");
-      const [first] = lines;
+      const [first] = eventsOf(events, "server.invalid_output");
       if (first === undefined) return;
-      const message = `${JSON.stringify(shortened(first.text, 80))}${lines.length > 1 ? ` and ${lines.length - 1} more` : ""}`;
-      yield { message, evidence: [first.seq] };
+      yield { message: JSON.stringify(shortened(first.text, 80)), evidence: [first.seq] };
     },
   },
   "protocol/malformed-message": {

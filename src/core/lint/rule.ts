@@ -1,6 +1,6 @@
 import type { ValidateSchema } from "../checks/tool-result.ts";
 import type { CheckView } from "./check-view.ts";
-import type { FindingPlace, Severity } from "./finding.ts";
+import type { ClientEffects, FindingPlace, Severity } from "./finding.ts";
 
 /** One thing that a rule found; its severity, and what to do unless it says, are those of the rule. */
 export interface Found {
@@ -10,8 +10,8 @@ export interface Found {
   readonly message: string;
   /** Numbers of the events that show it. */
   readonly evidence: readonly number[];
-  /** Clients that refuse or change what is there; absent: it concerns every client. */
-  readonly clients?: readonly string[];
+  /** What known clients do with it; absent: it concerns every client. */
+  readonly clients?: ClientEffects;
   /** What to do, where the rule's general advice can be made more exact. */
   readonly fix?: string;
 }

@@ -25,6 +25,8 @@ export interface Plan {
   readonly variants?: readonly VariantPlan[];
   /** Trials at once. */
   readonly concurrency: number;
+  /** More warnings fail the run. Absent: any number may pass. */
+  readonly maxWarnings?: number;
 }
 
 /** One set of servers that tasks are run with. */

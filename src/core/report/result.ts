@@ -100,7 +100,7 @@ const trialSchema = z
       .describe(
         "What the task is: a workflow, one direct tool call, a task from a file of its own, or a part of a check.",
       ),
-    suite: z.string().describe("The suite of a tool test.").exactOptional(),
+    suite: z.string().describe("The suite of a tool test, or the server of a check.").exactOptional(),
     difficulty: z.string().describe("Difficulty of the task, if it has one.").exactOptional(),
     tags: z.array(z.string()).describe("The task's tags, if it has any.").exactOptional(),
     labels: z.record(z.string(), z.string()).describe("The task's labels, if it has any.").exactOptional(),
@@ -227,8 +227,13 @@ export const resultSchema = z
     verdict: z
       .enum(runVerdicts)
       .describe(
-        "`incomplete`: nothing failed, but errors, timeouts or missing evidence could have changed the verdict.",
+        "`fail`: a trial failed, or there are more than `maxWarnings` warnings. `incomplete`: nothing failed, but errors, timeouts or missing evidence could have changed the verdict.",
       ),
+    maxWarnings: z
+      .int()
+      .min(0)
+      .describe("Most warnings with which a run passes; absent: any number.")
+      .exactOptional(),
     startedAt: z.string().describe("When the run began: ISO 8601, UTC."),
     durationMs: milliseconds.describe("How long the run took, in milliseconds."),
     summary: summarySchema,

@@ -1,5 +1,5 @@
 import { type SerializedError, serializeError } from "../errors/error.ts";
-import { isJsonObject, withoutUndefined } from "../formats/json.ts";
+import { exact, isJsonObject, withoutUndefined } from "../formats/json.ts";
 import type { Task } from "../formats/model.ts";
 import { type Plan, taskInVariant, type Trial } from "../plan/plan.ts";
 import {
@@ -16,6 +16,7 @@ import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts"
 import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
 import { CoverageCounter } from "./coverage.ts";
+import { countWarnings } from "./run-findings.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
 /** Said of a pass of the agent `null`. */
@@ -162,18 +163,27 @@ export function summarize(trials: readonly TrialResult[]): RunSummary {
   return { total: trials.length, ...counts, ...(serverErrors === 0 ? {} : { serverErrors }) };
 }
 
+interface VerdictRules {
+  readonly interrupted: boolean;
+  readonly maxWarnings?: number | undefined;
+}
+
+function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean {
+  return most < Infinity && countWarnings(trials) > most;
+}
+
 /**
- * The verdict of a run. An interrupted run is `interrupted`; else one failure makes it `fail`; else it is `incomplete`
- * when something could have changed the verdict (an error, a timeout, a trial that was never run or in which nothing was
- * checked) or when nothing passed; else `pass`.
+ * The verdict of a run. An interrupted run is `interrupted`; else one failure, or more than `maxWarnings` warnings, makes it
+ * `fail`; else it is `incomplete` when something could have changed the verdict (an error, a timeout, a trial that was never
+ * run or in which nothing was checked) or when nothing passed; else `pass`.
  */
 export function runVerdict(
   trials: readonly TrialResult[],
-  { interrupted }: { readonly interrupted: boolean },
+  { interrupted, maxWarnings = Infinity }: VerdictRules,
 ): RunVerdict {
   if (interrupted) return "interrupted";
   const { pass, fail, error, timeout } = summarize(trials);
-  if (fail > 0) return "fail";
+  if (fail > 0 || tooManyWarnings(trials, maxWarnings)) return "fail";
   if (error + timeout > 0 || pass === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
     return "incomplete";
   return "pass";
@@ -271,7 +281,8 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     schema: "mcpvals.result/1",
     id,
     name: plan.name,
-    verdict: runVerdict(trials, { interrupted }),
+    verdict: runVerdict(trials, { interrupted, maxWarnings: plan.maxWarnings }),
+    ...exact({ maxWarnings: plan.maxWarnings }),
     startedAt,
     durationMs: durationMs ?? Math.max(0, (run.events.at(-1)?.at ?? start) - start),
     summary: summarize(trials),

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { callPolicies } from "../model.ts";
 import { isReporterName, reporterHelp } from "../reporters.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
 import { agentSchema, judgeSchema, namedAgentSchema } from "./agent.ts";
@@ -98,6 +99,20 @@ const limits = closedObject({
   modelCall: duration.prefault("2m").describe("One request to a model."),
 }).meta({ id: "Limits", title: "Limits", description: "Time limits." });
 
+const check = closedObject({
+  calls: z
+    .enum(callPolicies)
+    .default("safe")
+    .describe("Tools to call: `safe` are those that are annotated `readOnlyHint: true`."),
+  disable: z
+    .array(z.string().regex(/^[a-z]+\/[a-z0-9-]+$/, { error: "must be the code of a finding, GROUP/NAME" }))
+    .default([])
+    .describe("Codes of findings that are not reported, such as `client/openai-strict`."),
+  maxWarnings: optional(z.int().min(0), "More warnings fail the check.", "any number may pass"),
+  snapshot: optional(filledText, "File with the definitions that the servers must have."),
+  callTimeout: duration.prefault("5s").describe("Time limit of each request."),
+}).meta({ id: "Check", title: "Check", description: "How `mcpvals check` checks the servers." });
+
 const reporter = z.string().refine(isReporter, {
   error: `must be NAME or NAME=FILE, where NAME is one of ${Object.keys(reporterHelp).join(", ")}`,
 });
@@ -194,6 +209,7 @@ export const configSchema = closedObject({
     .describe("Model of the judge: one of OpenAI's, or `PROVIDER/MODEL`. `judge` takes precedence."),
   passThreshold: z.number().min(0).max(1).default(0.8).describe("Lowest score of the judge that passes."),
   judge: optional(judgeSchema, "All settings of the judge. It is used only with `llmJudge` or `--llm`."),
+  check: optional(check, "How `mcpvals check` checks the servers; its options win over it."),
   timeout: duration.prefault("30s").describe("Limit of each tool call, and of each server's start."),
   limits: limits.prefault({}).describe("Time limits of trials and model calls."),
   trials: z.int().min(1).max(10_000).default(1).describe("Attempts of each task, by each agent."),

@@ -9,7 +9,7 @@ import {
   type ParsedExtensionTable,
 } from "../extension/extension-table-schema.ts";
 import { asObject, exact, formatKeyPath, type Json, type KeyPath, withoutUndefined } from "../json.ts";
-import type { Eval, JudgeSpec, Task } from "../model.ts";
+import type { CheckSettings, Eval, JudgeSpec, Task } from "../model.ts";
 import { type Locate, mostProblems, placeProblems, type Problem, validate } from "../problem.ts";
 import {
   echoedArguments,
@@ -93,6 +93,14 @@ export type ParsedEval =
       readonly parts?: ConfigParts;
     };
 
+function checkSettings(
+  { callTimeout: callMs, maxWarnings, snapshot, ...settings }: NonNullable<ParsedConfig["check"]>,
+  resolvePath: ParseConfigOptions["resolvePath"],
+): CheckSettings {
+  const path = snapshot === undefined ? undefined : (resolvePath?.(snapshot) ?? snapshot);
+  return { ...settings, callMs, ...exact({ maxWarnings, snapshot: path }) };
+}
+
 export interface TaskFilesOfConfig {
   /** Paths and globs. */
   readonly patterns: readonly string[];
@@ -144,6 +152,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
       ...exact({ concurrency: data.concurrency, seed: data.seed }),
       limits: { trialMs: data.limits.trial, callMs: data.timeout, modelMs: data.limits.modelCall },
       reporters: data.reporters,
+      ...(data.check === undefined ? {} : { check: checkSettings(data.check, resolvePath) }),
       ...(variants === undefined
         ? {}
         : {
