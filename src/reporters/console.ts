@@ -544,7 +544,7 @@ export function reasonOf({ verdict, summary, trials, maxWarnings = Infinity }: R
   const { total, pass, fail, error, timeout } = summary;
   const notRun = trials.filter(wasNotRun).length;
   if (verdict === "fail" && fail === 0)
-    return `Failed: ${countOf(countWarnings(trials), "warning")}, and at most ${maxWarnings} may be.`;
+    return `Failed: ${countOf(countWarnings(trials), "warning")}; --max-warnings allows ${maxWarnings}.`;
   if (verdict === "pass" || verdict === "fail") return "";
   if (verdict === "interrupted") {
     const before = notRun === 0 ? "" : ` before ${countOf(notRun, "trial")} of ${total} could finish`;

@@ -108,7 +108,9 @@ function ruleLines(
       return paintText({ text }, 4, page, 2);
     }),
     ...(rest.length === 0 ? [] : paintText({ text: `also ${namesText(rest.map(nameOf))}` }, 4, page, 2)),
-    ...(severity === "info" ? [] : paintText({ text: visibleText(fix), tone: "dim" }, 4, page)),
+    ...(severity === "info"
+      ? []
+      : paintText({ text: clipText(fix, messageCharacters), tone: "dim" }, 4, page)),
   ];
 }
 
@@ -166,7 +168,8 @@ export function clientTable(findings: readonly RunFinding[]): readonly ClientRow
       clients !== undefined && severity !== "info" && place.tool !== undefined,
   );
   const naming = new Set(findings.map(({ server }) => server)).size > 1;
-  const columnOf = (client: string): string => knownClients.find((each) => client.startsWith(each)) ?? client;
+  const columnOf = (client: string): string =>
+    knownClients.find((each) => client.startsWith(each)) ?? clipText(client, 20);
   const others = known.flatMap(({ clients = {} }) => Object.keys(clients).map(columnOf));
   const columns = [...new Set([...knownClients, ...others])];
   const byTool = Map.groupBy(known, ({ server, place }) =>

@@ -11,10 +11,19 @@ import { reporters } from "../../src/reporters/index.ts";
 import { run } from "../../src/run/run.ts";
 import { readRun } from "../../src/store/run-folder.ts";
 import { fixtureServer } from "../process/support.ts";
-import { brokenRun, emptyRun, failingRun, interruptedRun, passingRun, variedRun } from "../reporters/runs.ts";
+import {
+  brokenRun,
+  checkedRun,
+  emptyRun,
+  failingRun,
+  interruptedRun,
+  passingRun,
+  variedRun,
+} from "../reporters/runs.ts";
 import {
   brokenTrial,
   claude,
+  finding,
   grade,
   play,
   request,
@@ -92,7 +101,13 @@ function hostileRun(): SampleRun {
     response(1, { isError: true, ...textResult(huge) }),
     { type: "agent.message", turn: 0, text: huge } as const,
   ];
-  const grades = [grade(evil, 0, huge, [2, 3, 4])];
+  const place = { tool: evil, resource: evil, prompt: evil, parameter: evil, pointer: evil };
+  const found = finding("call/crash", place, huge, {
+    server: evil,
+    fix: huge,
+    clients: { [evil]: "refused" },
+  });
+  const grades = [{ ...grade(evil, 0, huge, [2, 3, 4]), findings: [found, { ...found, code: evil }] }];
   return sampleRun({
     name: evil,
     tasks: [failed, broken, judged],
@@ -114,6 +129,7 @@ const samples: readonly [string, SampleRun][] = [
   ["interrupted", interruptedRun()],
   ["bailed", bailedRun()],
   ["empty", emptyRun()],
+  ["a check", checkedRun()],
 ];
 
 /** Tells a reporter everything but the end. */

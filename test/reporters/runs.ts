@@ -1,7 +1,10 @@
 import type { Check, EventBody } from "../../src/core/trace/events.ts";
 import {
   brokenTrial,
+  checkTask,
   claude,
+  finding,
+  findingsGrade,
   grade,
   request,
   response,
@@ -196,6 +199,72 @@ export function interruptedRun(): SampleRun {
 /** No tasks at all. */
 export function emptyRun(): SampleRun {
   return sampleRun({ tasks: [], trials: [], durationMs: 2 });
+}
+
+const about = {
+  name: "notes-server",
+  version: "1.2.0",
+  protocolVersion: "2025-11-25",
+  tools: 5,
+  resources: 1,
+  prompts: 0,
+};
+
+/** A check with findings of every kind: of the server, of one tool, of many tools, in two trials, of clients. */
+export function checkedRun(options: { readonly maxWarnings?: number } = {}): SampleRun {
+  const notCalled = [{ tool: "delete_note", reason: "it is not annotated readOnlyHint: true" }];
+  const tasks = [checkTask("definitions", { about, notCalled }), checkTask("calls")];
+  const strict = ["search", "read", "list", "delete_note"].map((tool) =>
+    finding("client/openai-strict", { tool }, "additionalProperties is not false", {
+      clients: { "OpenAI strict mode": "refused" },
+    }),
+  );
+  const junk = finding("protocol/stdout", {}, '"started \u001b[31m"');
+  return sampleRun({
+    tasks,
+    folder,
+    ...options,
+    trials: [
+      trialOf(tasks[0]!, {
+        ms: 120,
+        grades: [
+          findingsGrade(
+            junk,
+            finding(
+              "schema/dangling-ref",
+              { tool: "search", parameter: "user" },
+              '"#/$defs/User" points to nothing',
+            ),
+            finding("client/name-characters", { tool: "notes.read" }, "the name has a dot", {
+              clients: { Codex: "refused", "Claude Desktop": "refused" },
+            }),
+            finding(
+              "client/codex-any-of",
+              { tool: "search", parameter: "q" },
+              "anyOf has the types string, number",
+              {
+                clients: { Codex: "changed" },
+              },
+            ),
+            finding("call/not-called", { tool: "delete_note" }, "it is not annotated readOnlyHint: true", {
+              evidence: [],
+            }),
+            ...strict,
+          ),
+        ],
+      }),
+      trialOf(tasks[1]!, {
+        ms: 900,
+        grades: [
+          findingsGrade(
+            junk,
+            finding("call/crash", { tool: "read" }, "exit code 7 after {}", { evidence: [4, 5] }),
+          ),
+        ],
+      }),
+    ],
+    durationMs: 1100,
+  });
 }
 
 const unreachable = {

@@ -6,7 +6,10 @@ import {
   trialVerdict,
 } from "../../src/core/report/trial-result.ts";
 import type { SerializedError } from "../../src/core/errors/error.ts";
-import type { Json, Task } from "../../src/core/formats/model.ts";
+import { exact } from "../../src/core/formats/json.ts";
+import type { CheckKind, CheckSpec, Json, Task } from "../../src/core/formats/model.ts";
+import { findingRules } from "../../src/core/lint/catalogue.ts";
+import { countFindings, type Finding, type FindingPlace } from "../../src/core/lint/finding.ts";
 import type { McpStep } from "../../src/core/formats/step.ts";
 import type { EventBody, Grade, TraceEvent } from "../../src/core/trace/events.ts";
 import type { AgentSummary, Plan } from "../../src/core/plan/plan.ts";
@@ -29,6 +32,7 @@ export interface SampleOptions {
   readonly concurrency?: number;
   readonly interrupted?: boolean;
   readonly folder?: string;
+  readonly maxWarnings?: number;
 }
 
 export interface SampleTrial {
@@ -52,6 +56,7 @@ export function sampleRun(options: SampleOptions): SampleRun {
     tasks,
     trials: trials.map(({ id, task, agent, attempt }) => ({ id, task, agent, attempt })),
     concurrency,
+    ...exact({ maxWarnings: options.maxWarnings }),
   };
   const environment = {
     mcpvals: "0.1.0",
@@ -65,7 +70,11 @@ export function sampleRun(options: SampleOptions): SampleRun {
     schema: "mcpvals.result/1",
     id: runId,
     name,
-    verdict: runVerdict(trials, { interrupted: options.interrupted ?? false }),
+    verdict: runVerdict(trials, {
+      interrupted: options.interrupted ?? false,
+      maxWarnings: options.maxWarnings,
+    }),
+    ...exact({ maxWarnings: options.maxWarnings }),
     startedAt,
     durationMs,
     summary: summarize(trials),
@@ -125,6 +134,40 @@ export function workflow(name: string): Task {
     verify: [],
     parallel: false,
   };
+}
+
+/** A part of a check of the server `notes`. */
+export function checkTask(kind: CheckKind, more: Omit<CheckSpec, "kind" | "disable"> = {}): Task {
+  return {
+    name: `notes: ${kind}`,
+    form: "check",
+    suite: "notes",
+    servers: ["notes"],
+    turns: [],
+    expectTools: [],
+    verify: [],
+    parallel: true,
+    check: { kind, disable: [], ...more },
+  };
+}
+
+/** A finding of the server `notes`, as the rule of its code has it. */
+export function finding(
+  code: string,
+  place: FindingPlace,
+  message: string,
+  more: Partial<Finding> = {},
+): Finding {
+  const rule = findingRules[code];
+  if (rule === undefined) throw new Error(`there is no rule ${code}`);
+  const { severity, fix } = rule;
+  return { code, severity, server: "notes", place, message, fix, evidence: [1], ...more };
+}
+
+/** The grade of a trial of a check. */
+export function findingsGrade(...findings: readonly Finding[]): Grade {
+  const failed = findings.some(({ severity }) => severity === "error");
+  return { ...grade("findings", failed ? 0 : 1, countFindings(findings), [1]), findings };
 }
 
 export interface TrialOptions extends Partial<

@@ -51,6 +51,14 @@ describe("runVerdict", () => {
     expect(runVerdict(trials, { interrupted: false })).toBe(verdict);
   });
 
+  it("fails with more warnings than are allowed", () => {
+    const trials = [trial("pass", { warnings: ["a", "b"] }), trial("pass", { warnings: ["b"] })];
+    const verdicts = [0, 1, 2, undefined].map((maxWarnings) =>
+      runVerdict(trials, { interrupted: false, maxWarnings }),
+    );
+    expect(verdicts).toEqual(["fail", "fail", "pass", "pass"]);
+  });
+
   it("is interrupted whatever has happened", () => {
     expect(runVerdict([trial("fail")], { interrupted: true })).toBe("interrupted");
     expect(runVerdict([trial("pass")], { interrupted: true })).toBe("interrupted");

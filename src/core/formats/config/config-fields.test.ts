@@ -223,6 +223,28 @@ const rows: readonly Row[] = [
   ],
   ["Limits.modelCall", { limits: { modelCall: "2s" } }, { limits: { callMs: 30_000, modelMs: 2000 } }],
   ["Config.trials", { trials: 7 }, { trials: 7 }],
+  ["Config.check", { check: {} }, { check: { calls: "safe", disable: [], callMs: 5000 } }],
+  [
+    "Check.calls Check.disable Check.maxWarnings Check.snapshot Check.callTimeout",
+    {
+      check: {
+        calls: "none",
+        disable: ["client/long-name"],
+        maxWarnings: 3,
+        snapshot: "tools.json",
+        callTimeout: "2s",
+      },
+    },
+    {
+      check: {
+        calls: "none",
+        disable: ["client/long-name"],
+        maxWarnings: 3,
+        snapshot: "tools.json",
+        callMs: 2000,
+      },
+    },
+  ],
   ["Config.concurrency", { concurrency: 7 }, { concurrency: 7 }],
   ["Config.reporters", { reporters: ["json=out.json", "junit"] }, { reporters: ["json=out.json", "junit"] }],
   ["Config.seed", { seed: 7 }, { seed: 7 }],

@@ -1,0 +1,126 @@
+import { expect, it } from "vitest";
+import { countWarnings, findingsOf } from "../../src/core/report/run-findings.ts";
+import { consoleReporter } from "../../src/reporters/console.ts";
+import { clientTable } from "../../src/reporters/findings.ts";
+import { checkedRun } from "./runs.ts";
+import { play, type SampleRun } from "./samples.ts";
+import { type CaptureOptions, captureOutput } from "./screen.ts";
+
+async function printed(run: SampleRun, options: CaptureOptions = {}): Promise<string> {
+  const output = captureOutput(options);
+  await play(run, consoleReporter(output));
+  return output.text();
+}
+
+it("a check: the server, findings by severity and place, equal ones once, clients, what was not called", async () => {
+  expect(await printed(checkedRun())).toMatchInlineSnapshot(`
+    "mcpvals 0.1.0  check
+    notes-server 1.2.0 · MCP 2025-11-25 · 5 tools, 1 resource, 0 prompts
+
+      notes
+      ✗ definitions     120 ms  2 errors, 2 warnings, 5 info
+      ✗ calls           900 ms  2 errors
+
+    Errors  3
+
+      the server
+      ✗ stdout has something else than MCP messages  protocol/stdout · t1 #1
+        "started \\x1b[31m"
+        Write logs to stderr.
+
+      tool search
+      ✗ A $ref points to nothing  schema/dangling-ref · t1 #1
+        parameter user: "#/$defs/User" points to nothing
+        Point it to a schema that the same document has, for example under $defs, or write the schema in its place.
+
+      tool read
+      ✗ A call ends the server  call/crash · t2 #4
+        exit code 7 after {}
+        Catch errors in the tool, and answer with isError: true.
+
+    Warnings  2
+
+      tool notes.read
+      ! Clients refuse a tool's name for its characters  client/name-characters · t1 #1
+        the name has a dot
+        Use letters, digits, underscores and hyphens only.
+
+      tool search
+      ! Codex turns a parameter with alternatives into a text  client/codex-any-of · t1 #1
+        parameter q: anyOf has the types string, number
+        Give the parameter one type, or split it into two parameters.
+
+    Info  5
+
+      several tools
+      · OpenAI's strict mode does not take the schema  client/openai-strict
+        search, read, list, delete_note: additionalProperties is not false
+
+      tool delete_note
+      · A tool was not called  call/not-called
+        it is not annotated readOnlyHint: true
+
+    Clients         Claude   Cursor   VS Code  Gemini   OpenAI   Codex
+      notes.read    refused  ok       ok       ok       ok       refused
+      search        ok       ok       ok       ok       ok       changed
+
+      3 errors, 2 warnings, 5 info · 5 tools, 4 called (1 not: it is not annotated readOnlyHint: true) · 1.1 s
+
+      FAIL   exit 1
+      trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t1
+    "
+  `);
+});
+
+it("says why a run without a failed trial failed", async () => {
+  const run = checkedRun({ maxWarnings: 1 });
+  const trials = run.end.result.trials.map((trial) => ({
+    ...trial,
+    verdict: "pass" as const,
+    grades: trial.grades.map(({ findings = [], ...grade }) => ({
+      ...grade,
+      findings: findings.filter(({ severity }) => severity !== "error"),
+    })),
+  }));
+  const result = { ...run.end.result, trials, summary: { ...run.end.result.summary, pass: 2, fail: 0 } };
+  expect(await printed({ ...run, end: { ...run.end, result } })).toContain(
+    " FAIL   exit 1\n  Failed: 2 warnings; --max-warnings allows 1.\n",
+  );
+});
+
+it("fits a narrow terminal", async () => {
+  const lines = (await printed(checkedRun(), { isTerminal: true, columns: 80 }))
+    .replaceAll(/\u001b\[[\d;]*[A-Za-z]/gu, "")
+    .split("\n");
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
+});
+
+it("counts what two trials found once", () => {
+  const { trials } = checkedRun();
+  expect(
+    findingsOf(trials)
+      .map(({ code, trial }) => `${trial} ${code}`)
+      .slice(0, 4),
+  ).toEqual(["t1 protocol/stdout", "t1 schema/dangling-ref", "t2 call/crash", "t1 client/name-characters"]);
+  expect(countWarnings([...trials, { id: "t3", grades: [], warnings: ["slow", "slow"] }])).toBe(3);
+});
+
+it("tells refused from changed, and leaves strict modes out of the table", () => {
+  expect(clientTable(findingsOf(checkedRun().trials))).toEqual([
+    {
+      tool: "notes.read",
+      effects: {
+        Claude: "refused",
+        Cursor: "ok",
+        "VS Code": "ok",
+        Gemini: "ok",
+        OpenAI: "ok",
+        Codex: "refused",
+      },
+    },
+    {
+      tool: "search",
+      effects: { Claude: "ok", Cursor: "ok", "VS Code": "ok", Gemini: "ok", OpenAI: "ok", Codex: "changed" },
+    },
+  ]);
+});
