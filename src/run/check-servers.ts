@@ -42,7 +42,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
 
 function refuseUnknown(code: string): void {
   if (Object.hasOwn(findingRules, code)) return;
-  throw new McpvalsError("usage/invalid-option", `there is no finding "${code}" that could be disabled`, {
+  throw new McpvalsError("usage/invalid-option", `no finding has the code "${code}"`, {
     hint: suggestion(code, Object.keys(findingRules), "codes"),
   });
 }

@@ -240,7 +240,7 @@ const rows: readonly Row[] = [
         calls: "none",
         disable: ["client/long-name"],
         maxWarnings: 3,
-        snapshot: "tools.json",
+        snapshot: "/dir/tools.json",
         callMs: 2000,
       },
     },
