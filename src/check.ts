@@ -1,5 +1,4 @@
 import { McpvalsError } from "./core/errors/error.ts";
-import { suggestion } from "./core/formats/did-you-mean.ts";
 import { exact } from "./core/formats/json.ts";
 import type { Finding } from "./core/lint/finding.ts";
 import { type Evaluation, evaluationOf } from "./evaluation.ts";
