@@ -246,7 +246,7 @@ export function serverText({
 export function calledText(tasks: Iterable<Task>): readonly string[] {
   return [...tasks].flatMap(({ check }) => {
     if (check?.about === undefined) return [];
-    const left = new Map([...Map.groupBy(check.notCalled ?? [], ({ reason }) => reason)]);
+    const left = Map.groupBy(check.notCalled ?? [], ({ reason }) => reason);
     const names = new Set((check.notCalled ?? []).map(({ tool }) => tool));
     const reasons = [...left].map(([reason, group]) => `${formatInteger(group.length)} not: ${reason}`);
     return [

@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from "node:util";
 import { expect, it } from "vitest";
 import { countWarnings, findingsOf } from "../../src/core/report/run-findings.ts";
 import { consoleReporter } from "../../src/reporters/console.ts";
@@ -89,9 +90,8 @@ it("says why a run without a failed trial failed", async () => {
 });
 
 it("fits a narrow terminal", async () => {
-  const lines = (await printed(checkedRun(), { isTerminal: true, columns: 80 }))
-    .replaceAll(/\u001b\[[\d;]*[A-Za-z]/gu, "")
-    .split("\n");
+  const text = await printed(checkedRun(), { isTerminal: true, columns: 80 });
+  const lines = stripVTControlCharacters(text).split("\n");
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 

@@ -11,8 +11,9 @@ export function findingsOf(trials: readonly Pick<TrialResult, "id" | "grades">[]
   const distinct = new Map<string, RunFinding>();
   for (const { id, grades } of trials)
     for (const finding of grades.flatMap(({ findings = [] }) => findings)) {
-      const { code, server, place, message } = finding;
-      const key = JSON.stringify([code, server, Object.entries(place).toSorted(), message]);
+      const { code, server, message, place } = finding;
+      const { tool, resource, prompt, parameter, pointer } = place;
+      const key = JSON.stringify([code, server, tool, resource, prompt, parameter, pointer, message]);
       if (!distinct.has(key)) distinct.set(key, { ...finding, trial: id });
     }
   return bySeverity([...distinct.values()]);
