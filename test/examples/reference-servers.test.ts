@@ -1,0 +1,42 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
+
+/** The codes that docs/check.md explains, by server. */
+const explained = new Map<string, string[]>();
+let server = "";
+for (const { groups = {} } of readFileSync(join(root, "docs/check.md"), "utf8").matchAll(
+  /^\| (?:`(?<name>[^`]+)`)? +\| `(?<code>\w+\/[\w-]+)` +\|/gm,
+)) {
+  server = groups["name"] ?? server;
+  explained.set(server, [...(explained.get(server) ?? []), groups["code"] ?? ""]);
+}
+
+describe("a check of a reference server", () => {
+  it.each<[name: string, file: string, ...args: string[]]>([
+    ["@modelcontextprotocol/server-everything", "dist/index.js"],
+    ["@modelcontextprotocol/server-filesystem", "dist/index.js", "."],
+    ["@modelcontextprotocol/server-memory", "dist/index.js"],
+    ["mcp-sqlite-tools", "dist/index.js"],
+  ])(
+    "finds in %s what the documentation explains, and no errors",
+    async (name, file, ...args) => {
+      using cwd = folderOf({});
+      const { code, stdout, stderr } = await runHere(
+        ["check", "--reporter", "json", "--", "node", join(root, "node_modules", name, file), ...args],
+        { cwd: cwd.path },
+      );
+      if (!stdout.startsWith("{")) throw new Error(`no result:\n${stdout}\n${stderr}`);
+      const { trials } = JSON.parse(stdout) as RunResult;
+      const findings = trials.flatMap(({ grades }) => grades.flatMap(({ findings: found = [] }) => found));
+      // Starting takes long on a busy machine.
+      const codes = findings.flatMap((finding) =>
+        finding.severity === "info" || finding.code === "protocol/slow-start" ? [] : [finding.code],
+      );
+      expect([code, [...new Set(codes)].toSorted()]).toEqual([0, explained.get(name)?.toSorted()]);
+    },
+    120_000,
+  );
+});
