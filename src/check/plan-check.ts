@@ -81,7 +81,8 @@ async function tasksOf(
       if (!hasValid) leaveOut(name, "no valid arguments could be made from its input schema");
     }
   }
-  const snapshot = snapshots?.[server];
+  // A server that the snapshot does not know has only new definitions.
+  const snapshot = snapshots === undefined ? undefined : (snapshots[server] ?? {});
   const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
     handshake: {},
     definitions: { about: summaryOf(surface), notCalled },

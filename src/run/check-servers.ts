@@ -2,34 +2,55 @@ import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { exact } from "../core/formats/json.ts";
-import type { CheckSettings } from "../core/formats/model.ts";
+import type { CheckSettings, Task } from "../core/formats/model.ts";
 import { findingRules } from "../core/lint/catalogue.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
+import { readSnapshot, type Snapshot, writeSnapshot } from "../load/snapshot.ts";
 import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 
 /** Trials at once: more would disturb each other's time limits on a small machine. */
 const concurrency = 2;
 
 /** What is checked, over what the eval says, besides how a run is made. */
-export type CheckServersOptions = Partial<Omit<CheckOptions, "validateSchema" | "signal">> &
-  RunOptions & { readonly signal: AbortSignal };
+export type CheckServersOptions = Partial<Omit<CheckOptions, "validateSchema" | "signal" | "snapshots">> &
+  RunOptions & {
+    readonly signal: AbortSignal;
+    /** The file with the definitions that the servers must have. */
+    readonly snapshot?: string;
+    /** Writes that file in place of comparing with it. */
+    readonly update?: boolean;
+  };
 
 const defaults: CheckSettings = { calls: "safe", disable: [], callMs: 5000 };
 
 /**
  * Checks the servers of a loaded eval: asks what they offer, plans the check, and runs it. Throws as `run`, and McpvalsError
- * `usage/invalid-option` for an unknown code, and for a server that cannot be started or reached.
+ * `usage/invalid-option` for an unknown code, for a server that cannot be started or reached, and for a snapshot that cannot be
+ * read or written.
  */
 export async function checkServers(loaded: RunInput, options: CheckServersOptions): Promise<RunOutcome> {
   const { eval: spec } = loaded;
   const settings = { ...defaults, ...spec.check };
   const { calls = settings.calls, callMs = settings.callMs, maxWarnings = settings.maxWarnings } = options;
-  const { signal } = options;
+  const { signal, update = false, snapshot: file = settings.snapshot } = options;
   const disable = [...settings.disable, ...(options.disable ?? [])];
   for (const code of disable) refuseUnknown(code);
+  if (update && file === undefined)
+    throw new McpvalsError("usage/invalid-option", "--update needs the file of a snapshot", {
+      hint: "Give it with --snapshot FILE.",
+    });
+  const snapshots = file === undefined || update ? {} : { snapshots: await readSnapshot(file) };
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
-  const tasks = await planCheck(spec.servers, { ...options, calls, disable, callMs, validateSchema, signal });
+  const tasks = await planCheck(spec.servers, {
+    ...snapshots,
+    calls,
+    disable,
+    callMs,
+    validateSchema,
+    signal,
+  });
+  if (file !== undefined && update) writeSnapshot(file, listingsIn(tasks));
   const limits = { ...spec.limits, callMs };
   return run(
     { ...loaded, eval: { ...spec, tasks, agents: [], concurrency, limits } },
@@ -45,4 +66,13 @@ function refuseUnknown(code: string): void {
   throw new McpvalsError("usage/invalid-option", `no finding has the code "${code}"`, {
     hint: suggestion(code, Object.keys(findingRules), "codes"),
   });
+}
+
+/** What each server listed when its check was planned; not those that gave no list. */
+function listingsIn(tasks: readonly Task[]): Snapshot {
+  return Object.fromEntries(
+    tasks.flatMap(({ servers: [server], check }) =>
+      server === undefined || check?.listing === undefined ? [] : [[server, check.listing]],
+    ),
+  );
 }

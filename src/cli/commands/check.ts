@@ -32,6 +32,8 @@ interface CheckFlags extends TargetFlags {
   readonly callTimeout?: number;
   readonly reporter?: readonly string[];
   readonly output?: string;
+  readonly snapshot?: string;
+  readonly update?: boolean;
 }
 
 /** `mcpvals check`: reports what is wrong with servers. */
@@ -46,13 +48,15 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     )
     .option("--disable <code>", "leave out findings with this code; repeatable", collect)
     .option("--call-timeout <duration>", "time limit of each request, such as 500ms (default: 5s)", duration)
+    .option("--snapshot <file>", "fail when definitions differ from those in this file")
+    .option("--update", "write the snapshot in place of comparing with it")
     .action(async (words: readonly string[], flags: CheckFlags) =>
       setExitCode(await execute(targetOf(splitCommand(words, command), flags), flags)),
     );
 }
 
 async function execute(target: Target, flags: CheckFlags): Promise<number> {
-  const { calls, disable, maxWarnings, callTimeout: callMs, output } = flags;
+  const { calls, disable, maxWarnings, callTimeout: callMs, output, snapshot, update } = flags;
   const cwd = workingFolder();
   using interrupt = abortOnInterrupt(output);
   const { signal } = interrupt;
@@ -62,7 +66,7 @@ async function execute(target: Target, flags: CheckFlags): Promise<number> {
     cwd,
     signal,
     reporters: openReporters(flags.reporter ?? loaded.eval.reporters),
-    ...exact({ calls, disable, maxWarnings, callMs, output }),
+    ...exact({ calls, disable, maxWarnings, callMs, output, snapshot, update }),
   });
   writeReportFailures(outcome.failures);
   return exitCode(outcome.result.verdict);

@@ -1,0 +1,60 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
+import { readData } from "./read/read-document.ts";
+
+/** What servers list: tools, resources, resource templates, prompts; by the name of the server. */
+export type Snapshot = Readonly<Record<string, JsonObject>>;
+
+/** Reads a committed snapshot. Throws McpvalsError of kind `usage`. */
+export async function readSnapshot(file: string): Promise<Snapshot> {
+  if (!existsSync(file))
+    throw new McpvalsError("config/not-found", `there is no snapshot ${file}`, {
+      hint: "Write it with --update, and commit it.",
+    });
+  const { value } = await readData(file, file);
+  const snapshot = value as Json;
+  if (isJsonObject(snapshot) && Object.values(snapshot).every(isJsonObject)) return snapshot as Snapshot;
+  throw new McpvalsError("config/invalid-value", `${file} is no snapshot`, {
+    location: { file },
+    hint: "Write it again with --update.",
+  });
+}
+
+/** Writes a snapshot, in an order that does not depend on the servers'. Throws McpvalsError `config/unreadable`. */
+export function writeSnapshot(file: string, snapshot: Snapshot): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${JSON.stringify(inOrder(snapshot), undefined, 2)}\n`);
+  } catch (error) {
+    throw new McpvalsError("config/unreadable", `${file} could not be written: ${messageOf(error)}`, {
+      hint: "Give --snapshot a file in a folder that you may write to.",
+    });
+  }
+}
+
+function inOrder(snapshot: Snapshot): Snapshot {
+  const byKey = ([a]: readonly [string, Json], [b]: readonly [string, Json]): number => (a < b ? -1 : 1);
+  const sorted = (items: Json): Json =>
+    Array.isArray(items)
+      ? items
+          .map((item): [string, Json] => [nameOf(item), item])
+          .toSorted(byKey)
+          .map(([, item]) => item)
+      : items;
+  return Object.fromEntries(
+    Object.entries(snapshot)
+      .toSorted(byKey)
+      .map(([server, listing]) => [
+        server,
+        Object.fromEntries(Object.entries(listing).map(([list, items]) => [list, sorted(items)])),
+      ]),
+  );
+}
+
+/** What identifies a tool, resource, template or prompt. */
+function nameOf(item: Json): string {
+  const { name, uri, uriTemplate } = isJsonObject(item) ? item : {};
+  return String(uri ?? uriTemplate ?? name);
+}

@@ -1,0 +1,46 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
+
+const program = join(root, "test/fixtures/servers/faulty-server.mjs");
+
+it("--snapshot: definitions are written with --update, and a difference from them fails the check", async () => {
+  using folder = folderOf({});
+  const check = (flags: readonly string[], ...faults: readonly string[]): Promise<HereOutcome> =>
+    runHere(["check", "--reporter", "json", ...flags, "--", process.execPath, program, ...faults], {
+      cwd: folder.path,
+    });
+  const snapshot = ["--snapshot", "snapshots/servers.json"];
+  expect(await check(snapshot)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("there is no snapshot snapshots/servers.json") as unknown,
+  });
+  expect(await check([...snapshot, "--update"], "tools=1")).toMatchObject({ code: 0, stderr: "" });
+  const written: unknown = JSON.parse(readFileSync(join(folder.path, "snapshots/servers.json"), "utf8"));
+  const named = (name: string): unknown => expect.objectContaining({ name });
+  expect(Object.values(written as object)).toEqual([
+    { tools: [named("tool_0"), named("word")], resources: [], resourceTemplates: [], prompts: [] },
+  ]);
+  expect(await check(snapshot, "tools=1")).toMatchObject({ code: 0 });
+  const { code, stdout } = await check(snapshot, "started");
+  expect(code).toBe(1);
+  expect(differences(JSON.parse(stdout) as RunResult)).toEqual([
+    ["tool_0", "it is gone: only the snapshot has it"],
+    ["started", "new: the snapshot lacks it"],
+  ]);
+});
+
+it("--update without --snapshot is a usage error", async () => {
+  using folder = folderOf({});
+  const outcome = await runHere(["check", "--update", "--", "true"], { cwd: folder.path });
+  expect(outcome).toMatchObject({ code: 2, stderr: expect.stringContaining("--update needs") as unknown });
+});
+
+function differences({ trials }: RunResult): unknown[] {
+  const findings = trials.flatMap(({ grades }) => grades.flatMap((grade) => grade.findings ?? []));
+  return findings
+    .filter(({ code }) => code === "stability/snapshot")
+    .map(({ place, message }) => [place.tool, message]);
+}
