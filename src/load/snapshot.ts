@@ -35,26 +35,27 @@ export function writeSnapshot(file: string, snapshot: Snapshot): void {
 }
 
 function inOrder(snapshot: Snapshot): Snapshot {
-  const byKey = ([a]: readonly [string, Json], [b]: readonly [string, Json]): number => (a < b ? -1 : 1);
-  const sorted = (items: Json): Json =>
-    Array.isArray(items)
-      ? items
-          .map((item): [string, Json] => [nameOf(item), item])
-          .toSorted(byKey)
-          .map(([, item]) => item)
-      : items;
-  return Object.fromEntries(
-    Object.entries(snapshot)
-      .toSorted(byKey)
-      .map(([server, listing]) => [
-        server,
-        Object.fromEntries(Object.entries(listing).map(([list, items]) => [list, sorted(items)])),
-      ]),
-  );
+  const ordered = Object.entries(snapshot).map(([server, listing]): [string, JsonObject] => [
+    server,
+    Object.fromEntries(Object.entries(listing).map(([list, items]) => [list, itemsInOrder(items)])),
+  ]);
+  return Object.fromEntries(ordered.toSorted(byKey));
+}
+
+function itemsInOrder(items: Json): Json {
+  if (!Array.isArray(items)) return items;
+  return (items as readonly Json[])
+    .map((item): [string, Json] => [keyOf(item), item])
+    .toSorted(byKey)
+    .map(([, item]) => item);
 }
 
 /** What identifies a tool, resource, template or prompt. */
-function nameOf(item: Json): string {
+function keyOf(item: Json): string {
   const { name, uri, uriTemplate } = isJsonObject(item) ? item : {};
-  return String(uri ?? uriTemplate ?? name);
+  return JSON.stringify(uri ?? uriTemplate ?? name ?? null);
+}
+
+function byKey([a]: readonly [string, Json], [b]: readonly [string, Json]): number {
+  return a < b ? -1 : 1;
 }
