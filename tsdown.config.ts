@@ -48,6 +48,7 @@ export default defineConfig([
       main: "src/cli/main.ts",
       index: "src/index.ts",
       extension: "src/extension-sdk/index.ts",
+      vitest: "src/vitest/index.ts",
       "schema-worker": "src/graders/schema-worker.ts",
     },
     dts: false,
@@ -61,7 +62,7 @@ export default defineConfig([
   {
     ...common,
     plugins: [],
-    entry: { index: "src/index.ts", extension: "src/extension-sdk/index.ts" },
+    entry: { index: "src/index.ts", extension: "src/extension-sdk/index.ts", vitest: "src/vitest/index.ts" },
     dts: { emitDtsOnly: true },
     clean: false,
   },

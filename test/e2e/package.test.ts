@@ -10,6 +10,7 @@ import { gradesOf, toolTest, trialOf } from "./support.ts";
 interface Manifest {
   readonly version: string;
   readonly dependencies: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
 }
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
 
@@ -140,7 +141,8 @@ describe("the package", () => {
           .split("/")
           .slice(0, name.startsWith("@") ? 2 : 1)
           .join("/");
-        if (!isBuiltin(name) && !(base in manifest.dependencies)) missing.add(`${base} in ${file}`);
+        const declared = base in manifest.dependencies || base in manifest.peerDependencies;
+        if (!isBuiltin(name) && !declared) missing.add(`${base} in ${file}`);
       }
     }
     expect([...missing]).toEqual([]);

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { RunResult } from "../../src/core/report/result.ts";
@@ -232,6 +232,21 @@ export function linkPackage(folder: string, others: readonly string[] = []): voi
   symlinkSync(root, join(modules, "mcpvals"), "junction");
   symlinkSync(join("..", "mcpvals", "dist", "main.js"), join(modules, ".bin", "mcpvals"));
   for (const name of others) {
+    mkdirSync(dirname(join(modules, name)), { recursive: true });
+    symlinkSync(join(root, "node_modules", name), join(modules, name), "junction");
+  }
+}
+
+/** Puts a copy of the build into a folder's node_modules, as an installation would, and with it links to packages that it needs or that are named. */
+export function installPackage(folder: string, others: readonly string[] = []): void {
+  const modules = join(folder, "node_modules");
+  const installed = join(modules, "mcpvals");
+  for (const name of ["dist", "package.json"])
+    cpSync(join(root, name), join(installed, name), { recursive: true });
+  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+    readonly dependencies: Readonly<Record<string, string>>;
+  };
+  for (const name of [...Object.keys(manifest.dependencies), ...others]) {
     mkdirSync(dirname(join(modules, name)), { recursive: true });
     symlinkSync(join(root, "node_modules", name), join(modules, name), "junction");
   }

@@ -1,0 +1,3 @@
+import { describeEval } from "mcpvals/vitest";
+
+describeEval("mcp-eval.config.yaml");
