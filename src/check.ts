@@ -1,11 +1,10 @@
 import { McpvalsError } from "./core/errors/error.ts";
 import { exact } from "./core/formats/json.ts";
-import type { Finding } from "./core/lint/finding.ts";
 import { type Evaluation, evaluationOf } from "./evaluation.ts";
 import type { LoadedConfig } from "./load/assemble-eval.ts";
 import { loadTarget } from "./load/target.ts";
 import { checkOptions, commonChecks, isText, isTexts, milliseconds, type OptionChecks } from "./options.ts";
-import { findingsOf } from "./core/report/run-findings.ts";
+import { findingsOf, type RunFinding } from "./core/report/run-findings.ts";
 import { checkServers } from "./run/check-servers.ts";
 
 /** A server: a URL, or the path of a file with servers, such as a config; or a command with its arguments. */
@@ -40,7 +39,7 @@ export interface CheckOptions extends TargetOptions {
 /** What a check found. */
 export interface CheckResult extends Evaluation {
   /** Errors first, then warnings, then info. */
-  readonly findings: readonly Finding[];
+  readonly findings: readonly RunFinding[];
 }
 
 /**

@@ -2,6 +2,7 @@ import { suggestion } from "../core/formats/did-you-mean.ts";
 import { findingRules } from "../core/lint/catalogue.ts";
 import type { Finding, FindingPlace } from "../core/lint/finding.ts";
 import { resultText } from "../core/checks/tool-result.ts";
+import type { RunFinding } from "../core/report/run-findings.ts";
 import type { CheckResult } from "../check.ts";
 import { placeText } from "../reporters/findings.ts";
 import { clipLines, clipText, createStyle, formatDuration, paintRows, type Row } from "../reporters/text.ts";
@@ -179,13 +180,13 @@ function describeRequest(request: Answer["request"]): string {
 
 const shownFindings = 20;
 
-function findingLines(findings: readonly Finding[]): string[] {
+function findingLines(findings: readonly RunFinding[]): string[] {
   const rest = findings.length - shownFindings;
   return [
     ...findings.slice(0, shownFindings).map((finding) => {
-      const { severity, code, server, message } = finding;
+      const { severity, code, message } = finding;
       return clipText(
-        [severity, code, server, placeText(finding), message].filter((part) => part !== "").join("  "),
+        [severity, code, placeText(finding), message].filter((part) => part !== "").join("  "),
         500,
       );
     }),

@@ -103,7 +103,7 @@ describe("mcpvals/vitest, built, in a project of its own", () => {
       "startServer: exit at start": ["code 3", "no licence"],
       "toHaveFinding: other findings": [
         'the check has no finding with code "definition/no-description", tool "add"\n\n',
-        "  tool add",
+        "tool add",
       ],
       "toHaveFinding: negated": ['the check has a finding with severity "info"\n\ninfo  '],
       "toHaveFinding: misspelt": ['Did you mean "definition/no-description"?'],
