@@ -111,13 +111,13 @@ export interface TargetFlags {
   readonly cwd?: string;
 }
 
-/** Adds the argument and the flags that say which servers a command looks at. */
+/** The help of the argument that says which servers a command looks at. */
+export const targetHelp =
+  "a URL, a config or a client's file such as .mcp.json; or after -- a command with its arguments (default: the file with servers in this or a parent folder)";
+
+/** Adds the flags that say which servers a command looks at. */
 export function addTargetFlags(command: Command): Command {
   return command
-    .argument(
-      "[target...]",
-      "a URL, a config or a client's file such as .mcp.json; or after -- a command with its arguments (default: the file with servers in this or a parent folder)",
-    )
     .option("-s, --server <name>", "only this server of the file")
     .option("--header <name: value>", "HTTP header for a URL; repeatable", header)
     .option("--bearer-env <variable>", "environment variable with a bearer token for a URL")

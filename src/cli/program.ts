@@ -20,6 +20,14 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "find out what is wrong with a server: protocol, definitions, calls, stability",
     load: () => import("./commands/check.ts"),
   },
+  tools: {
+    description: "list what a server offers: tools with their parameters, resources, prompts",
+    load: () => import("./commands/tools.ts"),
+  },
+  call: {
+    description: "call a tool of a server and print its result",
+    load: () => import("./commands/call.ts"),
+  },
   run: {
     alias: "eval",
     description: "run the tasks, workflows and tool tests of a config, an Eval or task files",

@@ -16,6 +16,7 @@ it.each([
   ["./bin/weather", "weather"],
   ["C:\\tools\\weather.exe", "weather"],
   ["node_modules/.bin/mcp-server-memory", "mcp-server-memory"],
+  ["node -e import('./server.js')", "project"],
   ["node", "project"],
 ])("%s is %s", (command, name) => {
   expect(nameOfCommand(command.split(" "), "/home/me/project/src")).toBe(name);

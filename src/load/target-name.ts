@@ -15,7 +15,7 @@ export function nameOfCommand([command = "", ...args]: readonly string[], cwd: s
   const program = programName(command);
   if (!runners.test(program)) return nameOfPath(command) ?? nameOfPath(cwd) ?? "server";
   const words = args.filter(
-    (arg) => !arg.startsWith("-") && !subcommands.test(arg) && !runners.test(programName(arg)),
+    (arg) => /^[^-][^\s;()"']*$/.test(arg) && !subcommands.test(arg) && !runners.test(programName(arg)),
   );
   // An image comes behind flags with values of their own.
   const isImage = /^(?:docker|podman)$/.test(program);

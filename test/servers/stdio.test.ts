@@ -104,7 +104,7 @@ describe("a program that does not start", () => {
         message: 'server "s" exited with code 3 before it had answered initialize',
         details: {
           detail: "no database",
-          hint: "Its stderr usually says why; run the same command in a terminal. It gets only a small safe environment: pass more variables with `env` or `inheritEnv`.",
+          hint: "Its stderr usually says why; run the same command in a terminal. It gets only a small safe environment: pass more variables with `env`, `inheritEnv` or --env.",
         },
       },
       "already-exited",

@@ -13,6 +13,7 @@ import {
   type SetExitCode,
   splitCommand,
   type TargetFlags,
+  targetHelp,
   targetOf,
 } from "../flags.ts";
 import { openReporters } from "../open-reporters.ts";
@@ -38,7 +39,8 @@ interface CheckFlags extends TargetFlags {
 
 /** `mcpvals check`: reports what is wrong with servers. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addMaxWarningsFlag(addReporterFlag(addTargetFlags(command)))
+  addTargetFlags(command.argument("[target...]", targetHelp));
+  addMaxWarningsFlag(addReporterFlag(command))
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .addOption(
       new Option(

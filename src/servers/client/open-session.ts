@@ -183,7 +183,7 @@ function explainFailure(
     // A variable that is missing is a usual reason to exit at the start.
     const environment =
       lost.code === "server/exited"
-        ? "It gets only a small safe environment: pass more variables with `env` or `inheritEnv`."
+        ? "It gets only a small safe environment: pass more variables with `env`, `inheritEnv` or --env."
         : "";
     const hint = `${lost.details.hint ?? ""} ${environment}`.trim();
     const message = `${lost.message} before it had answered ${step}`;

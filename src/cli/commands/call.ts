@@ -1,0 +1,207 @@
+import type { Command } from "commander";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { didYouMean, listNames, suggestion } from "../../core/formats/did-you-mean.ts";
+import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../../core/formats/json.ts";
+import { readJsonText } from "../../core/formats/read-json.ts";
+import { objectIn, typesOf } from "../../core/lint/json-schema.ts";
+import { visibleLines } from "../../core/text/visible-text.ts";
+import { createRedactor } from "../../core/trace/redact.ts";
+import { loadTarget, type Target } from "../../load/target.ts";
+import { useServer } from "../../run/use-server.ts";
+import {
+  addTargetFlags,
+  duration,
+  type SetExitCode,
+  splitCommand,
+  type TargetFlags,
+  targetHelp,
+  targetOf,
+} from "../flags.ts";
+import {
+  abortOnInterrupt,
+  askAtTerminal,
+  workingFolder,
+  writeError,
+  writeJson,
+  writeNotes,
+  writeOut,
+} from "../terminal.ts";
+
+interface CallFlags extends TargetFlags {
+  readonly json?: boolean;
+  readonly timeout?: number;
+}
+
+/** What is called. */
+interface Call {
+  readonly tool: string;
+  readonly args: JsonObject;
+  /** Arguments written as `name=value`, whose types the tool's input schema says. */
+  readonly texts: Readonly<Record<string, string>>;
+}
+
+/** `mcpvals call`: calls one tool. */
+export function define(command: Command, setExitCode: SetExitCode): void {
+  command
+    .argument("<tool>", "name of the tool")
+    .argument(
+      "[arguments...]",
+      `its arguments, as a JSON object or as name=value; then the target: ${targetHelp}`,
+    );
+  addTargetFlags(command)
+    .option(
+      "--timeout <duration>",
+      "time limit of the call, such as 5s (default: the file's timeout, or 30s)",
+      duration,
+    )
+    .option("--json", "print the whole result as JSON, or the error that the server answered with")
+    .action(async (tool: string, rest: readonly string[], flags: CallFlags) => {
+      const { words, ...own } = splitCommand([tool, ...rest], command);
+      const { call, others } = readCall(words);
+      setExitCode(await execute(call, targetOf({ words: others, ...own }, flags), flags));
+    });
+}
+
+/** Takes the call from the words before `--`. Throws `usage/invalid-option`. */
+function readCall([tool, ...words]: readonly string[]): {
+  readonly call: Call;
+  readonly others: readonly string[];
+} {
+  if (tool === undefined)
+    throw invalid("no tool is named", "Write it before --: mcpvals call TOOL -- node server.js");
+  const texts: Record<string, string> = {};
+  const others: string[] = [];
+  let args: JsonObject = {};
+  for (const word of words) {
+    const [, name, text = ""] = /^([\w.-]+)=(.*)$/s.exec(word) ?? [];
+    if (/^\s*[{["]/.test(word)) args = { ...args, ...jsonArguments(word) };
+    else if (name === undefined) others.push(word);
+    else texts[name] = text;
+  }
+  return { call: { tool, args, texts }, others };
+}
+
+function jsonArguments(text: string): JsonObject {
+  const { value, reason } = readJsonText(text);
+  if (reason !== undefined)
+    throw invalid(`the arguments are not JSON: ${reason}`, `Quote them for the shell: '{"name": "value"}'`);
+  if (isJsonObject(value)) return value;
+  throw invalid(
+    "the arguments are not a JSON object",
+    `Write them as '{"name": "value"}', or as name=value.`,
+  );
+}
+
+function invalid(message: string, hint: string): McpvalsError {
+  return new McpvalsError("usage/invalid-option", message, { hint });
+}
+
+async function execute(call: Call, target: Target, { json = false, timeout }: CallFlags): Promise<number> {
+  using interrupt = abortOnInterrupt();
+  const { signal } = interrupt;
+  const loaded = await loadTarget(target, { cwd: workingFolder(), signal, ask: askAtTerminal() });
+  writeNotes(loaded);
+  const redact = createRedactor(loaded.secrets);
+  const { servers, limits } = loaded.eval;
+  const [[name, spec] = [], second] = Object.entries(servers);
+  if (name === undefined || spec === undefined) throw new Error("a target without a server was loaded");
+  if (second !== undefined)
+    throw invalid(
+      `there are several servers: ${listNames(Object.keys(servers))}`,
+      "Choose one with --server NAME.",
+    );
+  const options = { signal, timeoutMs: timeout ?? limits.callMs };
+  const outcome = await useServer(name, spec, signal, async (session) => {
+    const [definition] = await session.toolsNamed(call.tool, options);
+    if (definition === undefined) throw unknownTool(call.tool, name, session.tools);
+    const args = { ...typedArguments(call.texts, definition.inputSchema), ...call.args };
+    for (const note of strayArguments(args, definition)) writeError(`note: ${note}`);
+    return session.callTool(call.tool, args, options);
+  });
+  switch (outcome.kind) {
+    case "timeout":
+      throw new McpvalsError("server/call-timeout", redact(outcome.message), {
+        hint: "Give it more time with --timeout.",
+      });
+    case "error": {
+      const { message, code, data, unusable } = outcome;
+      if (json) writeJson({ error: redact({ code, message, data }) }, 2);
+      const what =
+        unusable === true
+          ? "gave no answer that can be used"
+          : `answered with the error ${code ?? ""}`.trimEnd();
+      writeError(redact(`server "${name}" ${what}: ${message}`));
+      return 1;
+    }
+    case "result": {
+      const { result } = outcome;
+      if (json) writeJson(redact(result), 2);
+      else writeOut(redact(resultText(result)));
+      if (result["isError"] !== true) return 0;
+      writeError(`the tool ${JSON.stringify(call.tool)} says that it failed (isError: true)`);
+      return 1;
+    }
+  }
+}
+
+function unknownTool(
+  tool: string,
+  server: string,
+  known: readonly { readonly name: string }[],
+): McpvalsError {
+  const names = known.map(({ name }) => name);
+  return invalid(`server "${server}" has no tool ${JSON.stringify(tool)}`, suggestion(tool, names, "tools"));
+}
+
+/** Texts as the values that the schema wants; where it allows a text, or does not say, the text stays unless it is JSON. */
+function typedArguments(texts: Readonly<Record<string, string>>, schema: Json): JsonObject {
+  const properties = objectIn(schema, "properties");
+  return Object.fromEntries(
+    Object.entries(texts).map(([name, text]) => {
+      const types = Object.hasOwn(properties, name) ? typesOf(properties[name] ?? {}) : [];
+      const { value } = readJsonText(text);
+      return [name, types.includes("string") || value === undefined ? text : value];
+    }),
+  );
+}
+
+/** Arguments that the tool does not have and that look like one that it has. */
+function strayArguments(
+  args: JsonObject,
+  { name, inputSchema }: { readonly name: string; readonly inputSchema: Json },
+): string[] {
+  const known = Object.keys(objectIn(inputSchema, "properties"));
+  return Object.keys(args).flatMap((argument) => {
+    const near = known.includes(argument) ? undefined : didYouMean(argument, known);
+    const what = `${JSON.stringify(argument)} is no parameter of ${JSON.stringify(name)}`;
+    return near === undefined ? [] : [`${what}; did you mean "${near}"?`];
+  });
+}
+
+/** What a result says, as text; content of other kinds in one line each. */
+function resultText({ content, structuredContent }: JsonObject): string {
+  const parts = asList(content).map((part) => partText(asObject(part)));
+  const shown = parts.length === 0 && structuredContent !== undefined ? [pretty(structuredContent)] : parts;
+  return visibleLines(shown.join("\n")).join("\n");
+}
+
+function partText(part: Readonly<Record<string, unknown>>): string {
+  const { type, text, data, mimeType, uri, resource } = part;
+  if (type === "text") return String(text);
+  if (type === "resource") {
+    const { uri: address, text: content, mimeType: kind, blob } = asObject(resource);
+    return typeof content === "string" ? content : `[resource ${String(address)}${sizeText(kind, blob)}]`;
+  }
+  if (type === "resource_link") return `[resource ${String(uri)}]`;
+  return `[${String(type)}${sizeText(mimeType, data)}]`;
+}
+
+/** The type and size of something in Base64. */
+function sizeText(mimeType: unknown, data: unknown): string {
+  const bytes = typeof data === "string" ? `, ${Math.floor((data.length * 3) / 4)} bytes` : "";
+  return `${typeof mimeType === "string" ? ` ${mimeType}` : ""}${bytes}`;
+}
+
+function pretty(value: Json): string {
+  return JSON.stringify(value, undefined, 2);
+}
