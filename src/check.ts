@@ -16,8 +16,10 @@ export interface TargetOptions {
   readonly server?: string;
   /** Folder that relative paths start from. Default: the process's working folder. */
   readonly cwd?: string;
-  /** Variables for the file; they override those of the process. */
+  /** Variables for the file and for programs; they override those of the process. */
   readonly env?: Readonly<Record<string, string>>;
+  /** HTTP headers for a URL. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Options of `check`, the same as the flags of `mcpvals check`. */
@@ -66,6 +68,7 @@ export async function check(target: Target, options: CheckOptions = {}): Promise
 const optionChecks: OptionChecks<CheckOptions> = {
   ...commonChecks,
   server: [isText, "the name of a server"],
+  headers: commonChecks.env,
   calls: [(value) => isText(value) && ["safe", "all", "none"].includes(value), "safe, all or none"],
   disable: [isTexts, "a list of codes"],
   callTimeoutMs: milliseconds,
@@ -77,12 +80,12 @@ export async function loadServers(
   target: Target,
   options: TargetOptions & { readonly signal: AbortSignal },
 ): Promise<LoadedConfig> {
-  const { server, cwd = process.cwd(), env = {}, signal } = options;
+  const { server, cwd = process.cwd(), env = {}, headers, signal } = options;
   if (!isText(target) && !isTexts(target))
     throw new McpvalsError(
       "usage/invalid-option",
       "the target must be a URL, the path of a file with servers, or a command with its arguments as a list of texts",
     );
   const what = isText(target) ? { source: target } : { command: target };
-  return loadTarget({ ...what, server, env }, { cwd, signal });
+  return loadTarget({ ...what, server, env, headers }, { cwd, signal });
 }

@@ -6,6 +6,7 @@ import {
   globSync,
   readdirSync,
   readFileSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -27,7 +28,7 @@ const { scripts } = JSON.parse(read("package.json")) as {
 };
 
 /** What the examples import, besides mcpvals. */
-const packages = ["@modelcontextprotocol/server", "zod", "@types/node", "undici-types"];
+const packages = ["@modelcontextprotocol/server", "zod", "@types/node", "undici-types", "vitest"];
 
 /** A project like that of a reader who follows a page, with the example server beside the config. */
 function startProject(): ReturnType<typeof folderOf> {
@@ -36,6 +37,7 @@ function startProject(): ReturnType<typeof folderOf> {
   });
   copyFileSync(join(root, "examples/server.js"), join(folder.path, "server.js"));
   linkPackage(folder.path, packages);
+  symlinkSync("../vitest/vitest.mjs", join(folder.path, "node_modules/.bin/vitest"));
   return folder;
 }
 
@@ -127,9 +129,10 @@ class PageRunner {
     }
   }
 
-  /** A module with a default export is a config; any other is a program. */
+  /** A module with a default export is a config; a test is run by a later line; any other is a program. */
   async #runProgram(block: DocBlock): Promise<void> {
     const file = this.#write(block, `block-${block.line}.ts`);
+    if (file.endsWith(".test.ts")) return;
     const isConfig = block.text.includes("export default");
     if (isConfig) await this.#mustPass(block, `${viaNpx}validate ${file}`);
     else await this.#runWithModels(block, `node ${file}`);
