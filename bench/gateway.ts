@@ -35,7 +35,7 @@ export async function gatewayLatency(): Promise<readonly Row[]> {
     startupTimeoutMs: 30_000,
     maxMessageBytes: 10_485_760,
   } as const;
-  const host = openHttpHost("s", spec);
+  const host = await openHttpHost("s", spec);
   const gateway = createGateway();
   try {
     const endpoint = await gateway.open({ host, emit, filters: () => [] });

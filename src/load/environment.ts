@@ -1,10 +1,10 @@
 import { homedir, tmpdir } from "node:os";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../core/formats/config/agent.ts";
-import type { ParsedStdioServer } from "../core/formats/config/server.ts";
+import type { ParsedProgram } from "../core/formats/config/server.ts";
 import type { ClientInput } from "../core/formats/eval-file/parse-mcp-config-file.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
-import type { Json, StdioServerSpec } from "../core/formats/model.ts";
+import type { Json, ServerProgramSpec } from "../core/formats/model.ts";
 import { interpolate, type Interpolation, type LookupVariable } from "../core/formats/read-json.ts";
 import { baseEnvironment, localBinPath, mergeEnvironments, runningPlatform } from "../process/environment.ts";
 
@@ -63,17 +63,17 @@ function processEnvironment(
   return mergeEnvironments([...[base, inherited, path].map(written), env, written(overrides)]);
 }
 
-/** Completes a local server: its absolute folder, and the whole environment that its process gets. */
+/** Completes the program of a server: its absolute folder, and the whole environment that its process gets. */
 export function completeStdio(
-  server: ParsedStdioServer,
+  server: ParsedProgram,
   { dir, ...variables }: Variables & { readonly dir: string },
-): Pick<StdioServerSpec, "cwd" | "env"> {
+): Pick<ServerProgramSpec, "cwd" | "env"> {
   const cwd = resolve(dir, server.cwd ?? ".");
   return { cwd, env: processEnvironment(cwd, server, variables) };
 }
 
 /** Names in `inheritEnv` that are not set, so that nothing is inherited for them. */
-export function unsetInherited({ inheritEnv }: ParsedStdioServer, shell: EnvironmentVariables): string[] {
+export function unsetInherited({ inheritEnv }: ParsedProgram, shell: EnvironmentVariables): string[] {
   return inheritEnv === true ? [] : inheritEnv.filter((name) => variableNamed(name, shell) === undefined);
 }
 

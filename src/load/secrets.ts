@@ -1,5 +1,12 @@
 import { asList, asObject, asText } from "../core/formats/json.ts";
-import type { AgentSpec, ExtensionSpec, JudgeSpec, ServerSpec, Task } from "../core/formats/model.ts";
+import type {
+  AgentSpec,
+  ExtensionSpec,
+  JudgeSpec,
+  ServerProgramSpec,
+  ServerSpec,
+  Task,
+} from "../core/formats/model.ts";
 import { walkSteps } from "../core/formats/step.ts";
 import { isTraceWord, type Secret } from "../core/trace/redact.ts";
 import { type EnvironmentVariables, pickVariables, variableNamed } from "./environment.ts";
@@ -55,7 +62,10 @@ function configSecrets(document: unknown): Secret[] {
 
 /** Secrets of a server, an agent or a judge. */
 function partSecrets(part: unknown): Secret[] {
-  const { headers, auth, env, args, command, url, apiKey, baseURL, modelProxy } = asObject(part);
+  const whole = asObject(part);
+  const { headers, auth, url, apiKey, baseURL, modelProxy } = whole;
+  // The model has the program of a server with a URL apart.
+  const { env, args, command } = { ...whole, ...asObject(whole["program"]) };
   const { token, clientId, clientSecret } = asObject(auth);
   const [id, secret] = textsIn([clientId, clientSecret]);
   const both = secret === undefined ? undefined : `${id}:${secret}`;
@@ -210,11 +220,17 @@ export function withVariables(server: ServerSpec, variables: EnvironmentVariable
   const known = (values: Readonly<Record<string, string>>): Record<string, string> =>
     Object.fromEntries(Object.entries(values).map(([name, value]) => [name, withKnown(value, variables)]));
   if (server.transport === "mock") return server;
-  if (server.transport === "stdio")
-    return { ...server, args: server.args.map((arg) => withKnown(arg, variables)), env: known(server.env) };
+  const started = <P extends Pick<ServerProgramSpec, "args" | "env">>(program: P): P => ({
+    ...program,
+    args: program.args.map((arg) => withKnown(arg, variables)),
+    env: known(program.env),
+  });
+  if (server.transport === "stdio") return started(server);
   const { kind: _, ...texts } = server.auth ?? {};
   const auth = server.auth === undefined ? {} : { auth: { ...server.auth, ...known(texts) } };
-  return { ...server, url: withKnown(server.url, variables), headers: known(server.headers), ...auth };
+  const program = server.program === undefined ? {} : { program: started(server.program) };
+  const url = withKnown(server.url, variables);
+  return { ...server, url, ...program, headers: known(server.headers), ...auth };
 }
 
 /** A text with the variables that it names; empty when other templates are in it: nothing secret can be seen in it yet. */

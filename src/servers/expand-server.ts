@@ -1,4 +1,4 @@
-import type { OAuthSpec, ServerSpec } from "../core/formats/model.ts";
+import type { OAuthSpec, ServerProgramSpec, ServerSpec } from "../core/formats/model.ts";
 import type { Expander } from "../core/templates/expand.ts";
 
 type Variables = Readonly<Record<string, string>>;
@@ -12,20 +12,30 @@ export function expandServer(
   shell: Variables,
 ): ServerSpec {
   if (server.transport === "mock") return server;
+  const expandProgram = ({ command, args, env, cwd }: ServerProgramSpec): ServerProgramSpec => ({
+    command: text(command),
+    args: args.map(text),
+    cwd: text(cwd),
+    env: mapValues(env, (value, name) => (shell[name] === value ? value : text(value))),
+  });
   if (server.transport !== "stdio") {
     const auth = server.auth === undefined ? {} : { auth: expandAuth(server.auth, text) };
-    return { ...server, url: text(server.url), headers: mapValues(server.headers, text), ...auth };
+    const program = server.program === undefined ? {} : { program: expandProgram(server.program) };
+    return {
+      ...server,
+      url: text(server.url),
+      ...program,
+      headers: mapValues(server.headers, text),
+      ...auth,
+    };
   }
-  const { command, args, env, cwd, sandbox } = server;
+  const { sandbox } = server;
   return {
     ...server,
     ...(sandbox === undefined
       ? {}
       : { sandbox: { ...sandbox, read: sandbox.read.map(text), write: sandbox.write.map(text) } }),
-    command: text(command),
-    args: args.map(text),
-    cwd: text(cwd),
-    env: mapValues(env, (value, name) => (shell[name] === value ? value : text(value))),
+    ...expandProgram(server),
   };
 }
 
@@ -36,8 +46,9 @@ function expandAuth(auth: OAuthSpec, text: (template: string) => string): OAuthS
 
 /** The command line and variables of a server's process. */
 export function textsOf(server: ServerSpec): readonly string[] {
-  if (server.transport !== "stdio") return [];
-  return [server.command, ...server.args, ...Object.values(server.env)];
+  if (server.transport === "mock") return [];
+  const program = server.transport === "stdio" ? server : server.program;
+  return program === undefined ? [] : [program.command, ...program.args, ...Object.values(program.env)];
 }
 
 function mapValues(record: Variables, change: (value: string, name: string) => string): Variables {

@@ -285,7 +285,7 @@ export async function startServer(
 }
 
 /**
- * Starts a server, without a client, or prepares for reaching it. A process exists when this function returns, before its
+ * Starts a server, without a client, or prepares for reaching it. A process over stdio exists when this function returns, before its
  * promise settles. Throws McpvalsError `server/spawn-failed` and, for an invalid url, `server/unreachable`.
  */
 export async function openHost(

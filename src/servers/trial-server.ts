@@ -130,7 +130,7 @@ class ServedServer {
 
   /** Settles when a program has shown that it outlived its last answer, or is lost. Never throws. */
   async checkAlive(): Promise<void> {
-    if (this.#host.transport === "stdio" && !this.#options.signal.aborted) await this.session.checkAlive();
+    if (this.#host.isProgram && !this.#options.signal.aborted) await this.session.checkAlive();
   }
 
   /** Ends the trial's use; stops the server when it serves no other trial. Never throws. */

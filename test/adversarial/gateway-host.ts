@@ -6,6 +6,7 @@ export function silentHost(onSent: (text: string) => void, listeners: ChannelLis
   return {
     name: "s",
     transport: "stdio",
+    isProgram: true,
     lost: new AbortController().signal,
     address: undefined,
     watch: () => () => undefined,

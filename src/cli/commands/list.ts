@@ -1,6 +1,13 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
-import type { AgentSpec, Eval, ServerSpec, Task, Variant } from "../../core/formats/model.ts";
+import type {
+  AgentSpec,
+  Eval,
+  ServerProgramSpec,
+  ServerSpec,
+  Task,
+  Variant,
+} from "../../core/formats/model.ts";
 import { actingAgents, effectiveServers, lifetimeOf, type ServerTable } from "../../core/plan/plan.ts";
 import { visibleLines, visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
@@ -171,10 +178,15 @@ function difference(before: ServerSpec, after: ServerSpec): string[] {
 
 /** What the target shows, and what only some kinds of servers have. */
 const inTarget = ["transport", "command", "args", "url"];
-const ofOneKind = ["env", "cwd", "headers", "auth", "mock"];
+const ofOneKind = ["program", "env", "cwd", "headers", "auth", "mock"];
 
 /** The server's URL or command. */
 function targetOf(server: ServerSpec): string {
   if (server.transport === "mock") return "written answers";
-  return server.transport === "stdio" ? [server.command, ...server.args].join(" ") : server.url;
+  if (server.transport === "stdio") return commandOf(server);
+  return server.program === undefined ? server.url : `${server.url} (${commandOf(server.program)})`;
+}
+
+function commandOf({ command, args }: ServerProgramSpec): string {
+  return [command, ...args].join(" ");
 }

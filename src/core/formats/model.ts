@@ -27,6 +27,7 @@ export type {
   OAuthSpec,
   RateLimit,
   ServerLifetime,
+  ServerProgramSpec,
   ServerSpec,
   StdioServerSpec,
 } from "./config/server.ts";

@@ -1,6 +1,6 @@
 import { equalJson } from "../checks/json-difference.ts";
 import { type JsonObject, withoutUndefined } from "../formats/json.ts";
-import type { Eval, ExtensionSpec, ServerSpec, Variant } from "../formats/model.ts";
+import type { Eval, ExtensionSpec, ServerProgramSpec, ServerSpec, Variant } from "../formats/model.ts";
 import { actingAgents, lifetimeOf, type ServerTable, summarizeAgent } from "../plan/plan.ts";
 import type { ExtensionSummary, RunEnvironment } from "./result.ts";
 
@@ -44,12 +44,15 @@ function describeVariant({ name, servers }: Variant): readonly [string, JsonObje
   return [name, { servers: usual, ...(others.length === 0 ? {} : { tasks: Object.fromEntries(others) }) }];
 }
 
+function describeProgram({ command, args, env }: ServerProgramSpec): JsonObject {
+  return { command: [command, ...args].join(" "), variables: Object.keys(env).toSorted() };
+}
+
 function describeTarget(server: ServerSpec): JsonObject {
   const { transport } = server;
   switch (transport) {
     case "stdio": {
-      const { command, args, env } = server;
-      return { transport, command: [command, ...args].join(" "), variables: Object.keys(env).toSorted() };
+      return { transport, ...describeProgram(server) };
     }
     case "mock": {
       const { tools, resources, prompts } = server.mock;
@@ -58,9 +61,16 @@ function describeTarget(server: ServerSpec): JsonObject {
     }
     case "shttp":
     case "sse": {
-      const { url, headers, auth } = server;
+      const { url, program, headers, auth } = server;
       const names = Object.keys(headers).toSorted();
-      return { transport, url, headers: names, ...(auth === undefined ? {} : { auth: auth.kind }) };
+      const started = program === undefined ? {} : describeProgram(program);
+      return {
+        transport,
+        url,
+        ...started,
+        headers: names,
+        ...(auth === undefined ? {} : { auth: auth.kind }),
+      };
     }
   }
 }

@@ -28,6 +28,8 @@ function describe(event: TraceEvent, pathOf: (step: string) => string): string {
       return describeMessage(event);
     case "server.stderr":
       return `${event.server} stderr: ${shorten(event.text)}`;
+    case "server.stdout":
+      return `${event.server} stdout: ${shorten(event.text)}`;
     case "server.invalid_output":
       return `${event.server} stdout, not MCP: ${shorten(event.text)}`;
     case "extension.started": {

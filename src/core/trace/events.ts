@@ -73,6 +73,8 @@ interface EventFields {
     durationMs: number;
   };
   "server.stderr": { server: string; text: string };
+  /** Of a program that serves at a URL; over stdio, stdout is for messages. */
+  "server.stdout": { server: string; text: string };
   "server.invalid_output": { server: string; text: string };
   "server.output_omitted": { server: string; stream: "stderr" | "stdout"; bytes: number };
   /** Of a trial whose server had completed its handshake: it exited, or broke the connection, without being stopped. */

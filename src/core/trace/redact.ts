@@ -481,7 +481,7 @@ const words = `
   reason tool args purpose finishReason usage inputTokens outputTokens cacheReadTokens cacheWriteTokens requests delayMs
   step stepType input outcome checks error verdict score grades passed actual code hint detail grader evidence
   trial.started phase.started phase.finished server.started server.ready server.stderr server.output_omitted
-  server.invalid_output server.exited server.stopped mcp.message http.response agent.started turn.started agent.message
+  server.invalid_output server.stdout server.lost server.exited server.stopped mcp.message http.response agent.started turn.started agent.message
   turn.finished tool.rejected model.called model.retried step.started step.finished trial.finished trial.graded
   servers verify stop stdio shttp sse stderr stdout stdin SIGTERM SIGKILL already-exited disconnect client-to-server
   server-to-client scripted done max-steps judge completed timeout interrupted not-started pass fail skip result latency

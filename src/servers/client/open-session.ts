@@ -164,7 +164,7 @@ function explainFailure(
   sdk: Sdk,
   timedOut: boolean,
 ): McpvalsError {
-  const { stderrTail, firstInvalidLine, httpFailure } = connection.evidence();
+  const { stderrTail, firstInvalidLine, silentUrl, httpFailure } = connection.evidence();
   const lost: unknown = connection.lost.reason;
   const subject = `server "${connection.name}"`;
   const explained = (
@@ -190,7 +190,16 @@ function explainFailure(
     return explained(lost.code, message, { ...lost.details, ...(hint === "" ? {} : { hint }) });
   }
   if (timedOut) {
-    const message = `${subject} did not answer ${step} within ${spec.startupTimeoutMs} ms`;
+    const within = `within ${spec.startupTimeoutMs} ms`;
+    if (silentUrl !== undefined)
+      return explained(
+        "server/handshake-timeout",
+        `nothing answered at ${silentUrl} ${within}, though ${subject} was started`,
+        {
+          hint: "Check that it listens on the host and port of the url. Raise startupTimeout if it is only slow.",
+        },
+      );
+    const message = `${subject} did not answer ${step} ${within}`;
     return explained("server/handshake-timeout", noise === undefined ? message : `${message}; ${noise}`, {
       hint:
         spec.transport !== "stdio"

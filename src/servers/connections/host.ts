@@ -29,6 +29,8 @@ import {
 export interface ServerHost {
   readonly name: string;
   readonly transport: ServerSpec["transport"];
+  /** Whether it has a process of ours, so that its end is noticed at once. */
+  readonly isProgram: boolean;
   /** Aborts with an McpvalsError when the server is lost without being stopped. */
   readonly lost: AbortSignal;
   /**
@@ -81,6 +83,8 @@ export interface Evidence {
   readonly stderrTail?: string;
   /** The first line on stdout that was not a message. */
   readonly firstInvalidLine?: string;
+  /** Where nothing answers yet, of a program that serves at a URL. */
+  readonly silentUrl?: string;
   /** The error status of the last HTTP request, if it had one. */
   readonly httpFailure?: McpvalsError;
 }
@@ -220,7 +224,7 @@ export class ServerConnection implements Transport {
   /** What is known about why things go wrong. */
   evidence(): Evidence {
     const httpFailure = this.#httpFailure;
-    return this.#options.evidence?.() ?? (httpFailure === undefined ? {} : { httpFailure });
+    return { ...this.#options.evidence?.(), ...(httpFailure === undefined ? {} : { httpFailure }) };
   }
 
   start(): Promise<void> {

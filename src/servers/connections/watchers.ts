@@ -21,6 +21,7 @@ export class Watchers {
   readonly #early: EventBody[] = [];
   readonly #firstOutput: OutputRecorder;
   readonly #stderrTail = new TextTail();
+  readonly #stdoutTail = new TextTail();
   #firstEmit: Emit = (event) => this.#early.push(event);
   #isWatched = false;
   #firstInvalidLine: string | undefined;
@@ -54,6 +55,12 @@ export class Watchers {
     if (isRecorded) for (const output of this.#current()) output.stderr(chunk);
   }
 
+  /** Records stdout of a program that does not send its messages there. */
+  stdout(chunk: Buffer): void {
+    this.#stdoutTail.push(chunk);
+    for (const output of this.#current()) output.stdout(chunk);
+  }
+
   /** Records a line on stdout that is not a message. */
   invalidLine(line: Buffer): void {
     this.#firstInvalidLine ??= invalidLineText(line);
@@ -61,7 +68,8 @@ export class Watchers {
   }
 
   evidence(): Evidence {
-    return withoutUndefined({ stderrTail: this.#stderrTail.text, firstInvalidLine: this.#firstInvalidLine });
+    const stderrTail = this.#stderrTail.text ?? this.#stdoutTail.text;
+    return withoutUndefined({ stderrTail, firstInvalidLine: this.#firstInvalidLine });
   }
 
   /** Records an event after all output so far. */
@@ -92,6 +100,7 @@ class OutputRecorder {
   readonly #server: string;
   readonly #emit: Emit;
   readonly #stderr: WholeLines;
+  readonly #stdout: WholeLines;
   #invalidLines = 0;
   #invalidOmitted = 0;
 
@@ -99,10 +108,15 @@ class OutputRecorder {
     this.#server = server;
     this.#emit = emit;
     this.#stderr = new WholeLines((text) => void emit({ type: "server.stderr", server, text }));
+    this.#stdout = new WholeLines((text) => void emit({ type: "server.stdout", server, text }));
   }
 
   stderr(chunk: Buffer): void {
     this.#stderr.push(chunk);
+  }
+
+  stdout(chunk: Buffer): void {
+    this.#stdout.push(chunk);
   }
 
   invalidLine(line: Buffer): void {
@@ -114,11 +128,12 @@ class OutputRecorder {
   /** Records an unfinished line. */
   flush(): void {
     this.#stderr.flush();
+    this.#stdout.flush();
   }
 
   /** Records the rest, and how much was omitted. */
   finish(): void {
-    const omitted = { stderr: this.#stderr.finish(), stdout: this.#invalidOmitted };
+    const omitted = { stderr: this.#stderr.finish(), stdout: this.#stdout.finish() + this.#invalidOmitted };
     this.#invalidOmitted = 0;
     for (const stream of ["stderr", "stdout"] as const) {
       const bytes = omitted[stream];

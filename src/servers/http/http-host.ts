@@ -1,3 +1,4 @@
+import type { FetchLike } from "@modelcontextprotocol/client";
 import { isNoAnswer } from "../../core/checks/tool-result.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { valueAt } from "../../core/formats/json.ts";
@@ -32,15 +33,20 @@ import {
 } from "../messages/json-rpc.ts";
 import { eventsOf, isEventStream, type ReadLimits, refusalText, wholeOf } from "./event-stream.ts";
 import { explainStatus, explainUnreachable, noAnswerIn, type Place, shownUrl } from "./http-errors.ts";
+import { type ListeningProgram, startListeningProgram } from "./listening-program.ts";
 import { createServerFetch } from "./server-fetch.ts";
 
-/** Creates the host of a server with an address; nothing is sent yet. Throws McpvalsError `server/unreachable`. */
-export function openHttpHost(name: string, spec: HttpServerSpec): ServerHost {
+/**
+ * Creates the host of a server with an address, and starts its program if it has one; no message is sent yet. Throws McpvalsError
+ * `server/unreachable` and `server/spawn-failed`.
+ */
+export async function openHttpHost(name: string, spec: HttpServerSpec): Promise<ServerHost> {
   if (!URL.canParse(spec.url))
     throw new McpvalsError("server/unreachable", `server "${name}": not a URL: ${JSON.stringify(spec.url)}`, {
       hint: "Give a complete url, such as http://127.0.0.1:3000/mcp.",
     });
-  return new HttpHost(name, spec);
+  const { program } = spec;
+  return new HttpHost(name, spec, program && (await startListeningProgram(name, { ...spec, program })));
 }
 
 /** A server with an address: every client has a session of its own, and the loss of one does not concern the others. */
@@ -48,22 +54,33 @@ class HttpHost implements ServerHost {
   readonly name: string;
   readonly transport: HttpServerSpec["transport"];
   readonly address: HttpAddress;
-  /** Never aborts: only channels notice that the server is gone. */
-  readonly lost: AbortSignal = new AbortController().signal;
+  readonly isProgram: boolean;
+  /** Without a program it never aborts: only channels notice that the server is gone. */
+  readonly lost: AbortSignal;
+  readonly #program: ListeningProgram | undefined;
   readonly #watchers: Watchers;
   readonly #channels = new Set<Channel>();
   #stopping: Promise<void> | undefined;
 
-  constructor(name: string, spec: HttpServerSpec) {
+  constructor(name: string, spec: HttpServerSpec, program: ListeningProgram | undefined) {
     const { transport, url, maxMessageBytes } = spec;
     this.name = name;
     this.transport = transport;
-    this.address = { transport, url: new URL(url), fetch: createServerFetch(spec), maxMessageBytes };
+    this.isProgram = program !== undefined;
+    this.lost = program?.lost ?? new AbortController().signal;
+    this.#program = program;
+    const fetch = createServerFetch(spec);
+    this.address = {
+      transport,
+      url: new URL(url),
+      fetch: program === undefined ? fetch : fetchWhenReady(fetch, program),
+      maxMessageBytes,
+    };
     this.#watchers = new Watchers(name, { transport, target: shownUrl(url) });
   }
 
   watch(emit: Emit): () => void {
-    return this.#watchers.add(emit);
+    return this.#program?.watch(emit) ?? this.#watchers.add(emit);
   }
 
   connect(emit: Emit, { filters }: ConnectOptions = {}): ServerConnection {
@@ -74,13 +91,14 @@ class HttpHost implements ServerHost {
       hostLost: this.lost,
       hasPerRequestStream: this.transport === "shttp",
       filters,
+      ...(this.#program === undefined ? {} : { evidence: () => this.#program?.evidence() ?? {} }),
     });
   }
 
   /** The older transport connects at once, to get the address for messages; Streamable HTTP with the first message. */
   open(listener: ChannelListener): Channel {
     const Kind = this.transport === "sse" ? SseChannel : StreamableChannel;
-    const channel = new Kind(this.name, this.address, listener);
+    const channel = new Kind(this.name, this.address, this.#program?.listenerOf(listener) ?? listener);
     this.#channels.add(channel);
     return {
       send: (wire, options) => channel.send(wire, options),
@@ -99,8 +117,17 @@ class HttpHost implements ServerHost {
   async #stop(): Promise<void> {
     const started = performance.now();
     await Promise.all([...this.#channels].map((channel) => channel.close()));
+    if (this.#program !== undefined) return this.#program.stop();
     this.#watchers.stop("disconnect", performance.now() - started);
   }
+}
+
+/** Sends nothing before the program listens. */
+function fetchWhenReady(fetch: FetchLike, { ready }: ListeningProgram): FetchLike {
+  return async (url, init) => {
+    await (init?.signal ? untilAborted(ready, init.signal) : ready);
+    return fetch(url, init);
+  };
 }
 
 /** A client of a server with an address, which leaves the texts of messages as they are. */

@@ -45,6 +45,7 @@ export function openMockHost(
 class MockHost implements ServerHost {
   readonly name: string;
   readonly transport = "mock";
+  readonly isProgram = false;
   readonly address = undefined;
   /** Never aborts. */
   readonly lost = new AbortController().signal;

@@ -46,6 +46,7 @@ interface FoundProcess {
 class StdioHost implements ServerHost {
   readonly name: string;
   readonly transport = "stdio";
+  readonly isProgram = true;
   readonly address = undefined;
   /** The process that every client begins with. */
   readonly first: ServerProcess;

@@ -40,13 +40,17 @@ const shared: readonly Field[] = [
 ];
 
 /** Fields of programs. */
-const program: readonly Field[] = [
-  ["transport", "stdio", { transport: "stdio" }],
+/** How a program is started. */
+const started: readonly Field[] = [
   ["command", "x", { command: "x" }],
   ["args", ["a"], { args: ["a"] }],
   ["env", { A: "b" }, { env: { A: "b" } }],
   ["cwd", "sub", { cwd: "sub" }],
   ["inheritEnv", ["A", "B"], { env: { inherited: "A,B" } }],
+];
+const program: readonly Field[] = [
+  ["transport", "stdio", { transport: "stdio" }],
+  ...started,
   ["sandbox", { kind: "docker", runtime: "podman" }, { sandbox: { kind: "docker", runtime: ["podman"] } }],
   ["network", ["host"], { sandbox: { network: "host" } }],
   ["read", ["a", "~/b", "{workspace}"], { sandbox: { read: ["/dir/a", "~/b", "{workspace}"] } }],
@@ -268,6 +272,13 @@ const rows: readonly Row[] = [
   ...serverRows("StdioServer", [...program, ["inheritEnv", true, { env: { inherited: "true" } }]]),
   ...serverRows("ShttpServer", [["transport", "shttp", { transport: "shttp" }], ...address]),
   ...serverRows("SseServer", [["transport", "sse", { transport: "sse" }], ...address]),
+  ...["ShttpServer", "SseServer"].flatMap((kind) =>
+    started.map(([field, value, becomes]): Row => [
+      `${kind}.${field}`,
+      { server: { ...kinds[kind], command: "x", [field]: value } },
+      servers({ program: becomes }),
+    ]),
+  ),
   ["SseServer.reconnect", { server: { ...kinds["SseServer"], reconnect: true } }, [`reconnect ${lost}`]],
   [
     "SseServer.reconnectInterval SseServer.maxReconnectAttempts",

@@ -416,9 +416,8 @@ variant {servers: {bd: null}}
 variant {servers: {other: {args: []}}}
   unknown-reference key variants.v.servers.other: no server is named "other"
   | Known servers: db, web. A new one needs command, url or mock.
-variant {servers: {web: {command: node, url: http://y/mcp}}}
-  invalid-value key variants.v.servers.web.url: variants.v.servers.web has both command and url, so …
-  | Keep one of them; null removes one that is inherited.
+variant {servers: {web: {url: http://y/mcp, args: [x]}}}
+  variants.v.servers.web.args must not be given without command
 variant {servers: {inherit: 5}}
   variants.v.servers.inherit must be an object, or null to take the server away
 variant {servers: {db: node}}

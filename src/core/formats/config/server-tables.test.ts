@@ -43,6 +43,10 @@ describe("an entry of mcp_servers is a server", () => {
       { type: "remote", transport: "sse", url },
       { ...shttp, transport: "sse" },
     ],
+    [
+      { url, command: "x", args: ["80"] },
+      { ...shttp, command: "x", args: ["80"] },
+    ],
   ])("%j", (entry, expected) => {
     expect(read({ a: entry })).toEqual({ servers: { a: expected }, problems: [] });
   });
@@ -51,10 +55,6 @@ describe("an entry of mcp_servers is a server", () => {
 describe("an entry of mcp_servers that is wrong", () => {
   const at = "config.mcp_servers.a";
   it.each<[unknown, string | RegExp]>([
-    [
-      { command: "x", url: "http://x" },
-      `${at}.url (key): config/invalid-value: ${at} has both command and url, so that it is not clear what it is | Keep one of them; null removes one that is inherited.`,
-    ],
     [
       { args: [] },
       `${at} (key): config/missing-key: missing key "command" or "url" in ${at} | A program to start has command; a server with an address has url.`,
@@ -88,7 +88,10 @@ describe("an entry of mcp_servers that is wrong", () => {
       { command: "x", disabled: true },
       `${at}.disabled (key): config/unknown-key: unknown key "disabled" in ${at} | Leave the server out, or write null for it where it is inherited.`,
     ],
-    [{ url, working_dir: "." }, /\.working_dir \(key\): config\/unknown-key: unknown key "working_dir" in/],
+    [
+      { url, working_dir: "." },
+      `${at}.working_dir: config/invalid-value: ${at}.working_dir must not be given without command`,
+    ],
   ])("%j", (entry, expected) => {
     const problem = typeof expected === "string" ? expected : expect.stringMatching(expected);
     expect(read({ a: entry }).problems).toEqual([problem]);
@@ -133,7 +136,8 @@ const address: JsonObject = {
 };
 const answers = { tools: { t: { responses: [{ return: 2 }] } } };
 const mock: JsonObject = { transport: "mock", mock: answers, startupTimeout: "2s" };
-const below: JsonObject = { program, address, mock };
+const listening: JsonObject = { transport: "shttp", url: "http://x/mcp", command: "x", args: ["80"] };
+const below: JsonObject = { program, address, mock, listening };
 
 /** The server that an entry makes of the one of its name, as written, and the problems. */
 function merged(name: string, entry: JsonObject, key = "servers") {
@@ -172,6 +176,14 @@ describe("an entry over a server", () => {
     ],
     ["another transport", "address", { transport: "shttp", url }, { ...http, transport: "shttp", url }],
     ["the same kind", "program", { command: "deno" }, { ...program, command: "deno" }],
+    ["a program at another address", "listening", { url }, { ...listening, url }],
+    ["another program at an address", "listening", { command: "y" }, { ...listening, command: "y" }],
+    [
+      "an address that starts a program",
+      "address",
+      { url, command: "x" },
+      { ...http, transport: "sse", url, command: "x", reconnect: true },
+    ],
     ["the same transport", "address", { url }, { ...address, url }],
     ["another mock", "mock", { mock: {} }, { ...mock, mock: {} }],
   ])("%s keeps the keys that fit", (_name, name, entry, expected, key) => {
@@ -183,8 +195,8 @@ describe("an entry over a server", () => {
       "program",
       { url, args: [], env: {} },
       [
-        'servers.program.args: unknown key "args" in servers.program',
-        'servers.program.env: unknown key "env" in servers.program',
+        "servers.program.args: servers.program.args must not be given without command",
+        "servers.program.env: servers.program.env must not be given without command",
       ],
     ],
     ["program", { transport: "shttp" }, ['servers.program: missing key "url" in servers.program']],

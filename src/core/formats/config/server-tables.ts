@@ -7,6 +7,7 @@ import {
   type Fixtures,
   mockServers,
   type ParsedServer,
+  programKeys,
   type ServerLifetime,
   serverSchema,
   serverShapes,
@@ -317,7 +318,7 @@ export function mergeServerTables(
     const isNew = !Object.hasOwn(below, name);
     const { command, url, mock } = server;
     const implied =
-      command !== undefined ? "stdio" : url !== undefined ? "shttp" : mock === undefined ? undefined : "mock";
+      url !== undefined ? "shttp" : command !== undefined ? "stdio" : mock === undefined ? undefined : "mock";
     const whole = {
       ...(implied === undefined ? {} : { transport: implied }),
       ...(overlay.isRequired && isNew ? { required: true } : {}),
@@ -355,18 +356,23 @@ function isKind(value: Json | undefined): value is Kind {
   return typeof value === "string" && Object.hasOwn(shapesOfKinds, value);
 }
 
-/** A server without its transport and the keys that no kind of server has which the entry above can mean. */
+/**
+ * A server without its transport and the keys that no kind of server has which the entry above can mean. A program over stdio
+ * is not the one that serves at a URL above it.
+ */
 function withoutOtherKinds(server: JsonObject, above: Json | undefined): JsonObject {
   const { transport, command, url, mock } = isJsonObject(above) ? above : {};
+  const isListening = isGiven(server["command"]) && isGiven(server["url"]);
   let kinds: readonly Kind[];
   if (isKind(transport)) kinds = [transport];
   else if (isGiven(transport)) return server;
-  else if (isGiven(command)) kinds = ["stdio"];
-  else if (isGiven(url)) kinds = ["shttp", "sse"];
+  else if (isGiven(command) && !isListening && !isGiven(url)) kinds = ["stdio"];
+  else if (isGiven(command) || isGiven(url)) kinds = ["shttp", "sse"];
   else if (isGiven(mock)) kinds = ["mock"];
   else return server;
   const members = Object.entries(server).filter(([key, value]) => {
     if (key === "transport") return !isKind(value) || kinds.includes(value);
+    if (programKeys.includes(key) && !isListening && !kinds.includes("stdio")) return false;
     return !Object.hasOwn(serverShapes, key) || kinds.some((kind) => Object.hasOwn(shapesOfKinds[kind], key));
   });
   return Object.fromEntries(members);
@@ -403,17 +409,12 @@ function readServer(
   return { problems: problemsOfIssues(placed, document, templates) };
 }
 
-/** Exactly one of `command` and `url` says what a server is, unless it is a mock; and its transport must fit. */
+/** `command` or `url`, or both, say what a server is, unless it is a mock; and its transport must fit. */
 function kindProblem(name: string, server: JsonObject, place: ServerOverlay["place"]): Problem | undefined {
   const { command, url, transport } = server;
   if (transport === "mock") return undefined;
   const path = place([name]);
   const where = formatKeyPath(path);
-  if (command !== undefined && url !== undefined) {
-    const message = `${where} has both command and url, so that it is not clear what it is`;
-    const hint = "Keep one of them; null removes one that is inherited.";
-    return { code: "config/invalid-value", message, path: place([name, "url"]), at: "key", hint };
-  }
   if (command === undefined && url === undefined) {
     const needed =
       transport === undefined ? '"command" or "url"' : transport === "stdio" ? '"command"' : '"url"';
@@ -421,7 +422,7 @@ function kindProblem(name: string, server: JsonObject, place: ServerOverlay["pla
     const hint = "A program to start has command; a server with an address has url.";
     return { code: "config/missing-key", message, path, at: "key", hint };
   }
-  const isLocal = command !== undefined;
+  const isLocal = url === undefined;
   if (transport === undefined || isLocal === (transport === "stdio")) return undefined;
   const message = `${where} has ${isLocal ? "command" : "url"}, which its type does not fit`;
   const hint = isLocal

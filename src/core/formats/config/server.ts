@@ -419,23 +419,49 @@ const headers = z
   .default({})
   .describe("HTTP headers sent with every request. Their values are not recorded.");
 
+const args = z.array(z.string());
+const argsText = "Its arguments.";
+const envText = "Environment variables for the program, on top of a small safe set.";
+const inheritText =
+  "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).";
+const cwd = optional(
+  filledText,
+  "Folder that the program starts in, relative to the config file.",
+  "the config file's folder",
+);
+
+/** Of a server with a URL: the program that serves there. */
+const listeningFields = {
+  command: optional(
+    filledText,
+    "Program that serves at `url`. It is started, used when `url` answers, and stopped at the end.",
+    "none: the server runs already",
+  ),
+  args: optional(args, argsText),
+  env: optional(variables, envText),
+  cwd,
+  inheritEnv: optional(variableNames, inheritText),
+};
+
+/** Keys of a program. */
+export const programKeys: readonly string[] = Object.keys(listeningFields);
+
+/** A server with a URL has settings of a program only together with its command. */
+function checkProgram(server: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void {
+  const given = server["command"] === undefined ? programKeys.filter((key) => server[key] !== undefined) : [];
+  for (const key of given)
+    context.addIssue({ code: "custom", path: [key], message: "must not be given without command" });
+}
+
 const stdioServer = closedObject({
   transport: z.literal("stdio").describe("A program that talks over stdin and stdout."),
   command: filledText.describe(
     "The program to start. Those in `node_modules/.bin` above `cwd` are found by name.",
   ),
-  args: z.array(z.string()).default([]).describe("Its arguments."),
-  env: variables.default({}).describe("Environment variables for the program, on top of a small safe set."),
-  cwd: optional(
-    filledText,
-    "Folder that the program starts in, relative to the config file.",
-    "the config file's folder",
-  ),
-  inheritEnv: variableNames
-    .default([])
-    .describe(
-      "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).",
-    ),
+  args: args.default([]).describe(argsText),
+  env: variables.default({}).describe(envText),
+  cwd,
+  inheritEnv: variableNames.default([]).describe(inheritText),
   sandbox: optional(
     sandboxSchema,
     "The sandbox of the program. Its other settings may also be given here.",
@@ -455,25 +481,31 @@ const stdioServer = closedObject({
 const shttpServer = closedObject({
   transport: z.literal(["shttp", "http"]).describe("Streamable HTTP."),
   url: httpUrl.describe("The server's MCP address."),
+  ...listeningFields,
   headers,
   auth,
   ...sharedServerFields,
-}).meta({ id: "ShttpServer", title: "Server over Streamable HTTP", description: "A server with a URL." });
+})
+  .superRefine(checkProgram)
+  .meta({ id: "ShttpServer", title: "Server over Streamable HTTP", description: "A server with a URL." });
 
 const sseServer = closedObject({
   transport: z.literal("sse").describe("The older HTTP+SSE transport."),
   url: httpUrl.describe("The address of the event stream."),
+  ...listeningFields,
   headers,
   auth,
   reconnect: optional(z.boolean(), "Accepted for older configs; has no effect."),
   reconnectInterval: optional(duration, "Accepted for older configs; has no effect."),
   maxReconnectAttempts: optional(z.int().min(0), "Accepted for older configs; has no effect."),
   ...sharedServerFields,
-}).meta({
-  id: "SseServer",
-  title: "Server over HTTP+SSE",
-  description: "A server that speaks only the older HTTP+SSE transport.",
-});
+})
+  .superRefine(checkProgram)
+  .meta({
+    id: "SseServer",
+    title: "Server over HTTP+SSE",
+    description: "A server that speaks only the older HTTP+SSE transport.",
+  });
 
 const mockServer = closedObject({
   transport: z.literal("mock").describe("A server with fixed responses."),
@@ -546,14 +578,18 @@ interface ServerBase extends Omit<
   readonly startupTimeoutMs: number;
 }
 
-export interface StdioServerSpec extends ServerBase {
-  readonly transport: "stdio";
+/** The program of a server. */
+export interface ServerProgramSpec {
   readonly command: string;
   readonly args: readonly string[];
   /** The complete environment of the process. */
   readonly env: Readonly<Record<string, string>>;
   /** Absolute path. */
   readonly cwd: string;
+}
+
+export interface StdioServerSpec extends ServerBase, ServerProgramSpec {
+  readonly transport: "stdio";
   /** Absent: no sandbox. */
   readonly sandbox?: SandboxSpec;
 }
@@ -562,6 +598,8 @@ export interface HttpServerSpec extends ServerBase {
   /** `shttp` is Streamable HTTP; `sse` is the older HTTP+SSE transport. */
   readonly transport: "shttp" | "sse";
   readonly url: string;
+  /** Serves at the URL; absent: what serves there is not ours. */
+  readonly program?: ServerProgramSpec;
   readonly headers: Readonly<Record<string, string>>;
   readonly auth?: OAuthSpec;
 }
@@ -573,8 +611,11 @@ export interface MockServerSpec extends ServerBase {
 
 export type ServerSpec = StdioServerSpec | HttpServerSpec | MockServerSpec;
 
-/** What the loader adds to a local server: where it starts, and in which environment. */
-export type CompleteStdio = (server: ParsedStdioServer, name: string) => Pick<StdioServerSpec, "cwd" | "env">;
+/** Where a file says that a server's program starts, and with which variables. */
+export type ParsedProgram = Pick<ParsedStdioServer, "cwd" | "env" | "inheritEnv">;
+
+/** What the loader adds to the program of a server: where it starts, and in which environment. */
+export type CompleteStdio = (program: ParsedProgram, name: string) => Pick<ServerProgramSpec, "cwd" | "env">;
 
 export interface BuildServerOptions {
   readonly completeStdio: CompleteStdio;
@@ -625,8 +666,11 @@ export function buildServer(name: string, server: ParsedServer, options: BuildSe
       ...common,
     };
   }
-  const { url, headers, auth: given } = server;
-  const http = { transport: server.transport === "sse" ? "sse" : "shttp", url, headers, ...common } as const;
+  const { url, headers, auth: given, command, args = [], env = {}, cwd, inheritEnv = [] } = server;
+  const place = (): ReturnType<CompleteStdio> => options.completeStdio({ env, cwd, inheritEnv }, name);
+  const program = command === undefined ? {} : { program: { command, args, ...place() } };
+  const transport = server.transport === "sse" ? "sse" : "shttp";
+  const http = { transport, url, ...program, headers, ...common } as const;
   if (given === undefined) return http;
   if (given.kind === "bearer")
     return { ...http, headers: { ...headers, Authorization: `Bearer ${given.token}` } };

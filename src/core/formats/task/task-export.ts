@@ -104,20 +104,28 @@ const sandbox = z
   })
   .meta({ id: "Sandbox", description: "The sandbox of the program." });
 
+const program = {
+  command: text,
+  args: z.array(text),
+  env: texts.describe("The task's own variables and servers."),
+  cwd: text.describe("Relative to the task's folder."),
+};
+
 const server = z
   .discriminatedUnion("transport", [
     z.strictObject({
       transport: z.literal("stdio"),
-      command: text,
-      args: z.array(text),
-      env: texts.describe("The task's own variables and servers."),
-      cwd: text.describe("Relative to the task's folder."),
+      ...program,
       sandbox: sandbox.exactOptional(),
       ...sharedServer,
     }),
     z.strictObject({
       transport: z.enum(["shttp", "sse"]),
       url: text,
+      program: z
+        .strictObject(program)
+        .describe("Serves at the URL. Absent: the server already runs.")
+        .exactOptional(),
       headers: texts,
       ...sharedServer,
     }),

@@ -88,8 +88,9 @@ function buildOwn(
     return "url" in spec && typeof url === "string" ? { ...spec, url } : spec;
   }
   if (provided === undefined) throw new Error(`nothing is known of the server that is changed: ${name}`);
-  const isMoved = server.transport === "stdio" && typeof entry["cwd"] === "string";
-  return provided.build(name, isMoved ? { ...server, cwd: completeStdio(server, name).cwd } : server);
+  if (server.transport === "mock" || typeof entry["cwd"] !== "string") return provided.build(name, server);
+  const { cwd } = completeStdio({ env: {}, inheritEnv: [], cwd: entry["cwd"] }, name);
+  return provided.build(name, { ...server, cwd });
 }
 
 /** An entry of a server with a valid address in place of one with templates. */
