@@ -59,6 +59,9 @@ export async function discover(
   return readSurface(buildTrajectory(trial, task, events).exchanges);
 }
 
+/** Calls of a server that are planned at most; those of a tool are not divided. */
+const mostCalls = 500;
+
 async function tasksOf(
   server: string,
   spec: ServerSpec,
@@ -75,6 +78,7 @@ async function tasksOf(
     if (policy === "none") leaveOut(name, "calls are off (--calls none)");
     else if (policy === "safe" && !isReadOnly(definition))
       leaveOut(name, "it is not annotated readOnlyHint: true");
+    else if (planned.length >= mostCalls) leaveOut(name, `a check makes ${mostCalls} calls at most`);
     else {
       const { calls, hasValid } = await generateCalls(name, definition["inputSchema"] ?? {}, validateSchema);
       planned.push(...calls);

@@ -29,6 +29,9 @@ const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
   stability: [protocolRules, stabilityRules],
 };
 
+/** Findings of one rule in one trial that are listed; a server can have a hundred thousand tools. */
+const mostOfRule = 200;
+
 /** What the rules find in a trial of a check, without those that are disabled; errors first. */
 export async function findDefects(view: CheckView, context: RuleContext): Promise<readonly Finding[]> {
   const { spec, server } = view;
@@ -37,8 +40,14 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
     for (const [code, rule] of Object.entries(table)) {
       if (spec.disable.includes(code)) continue;
       const { severity } = rule;
-      for await (const { place = {}, fix = rule.fix, ...rest } of rule.find(view, context))
-        findings.push({ code, severity, server, place, fix, ...rest });
+      let count = 0;
+      for await (const { place = {}, fix = rule.fix, ...rest } of rule.find(view, context)) {
+        count += 1;
+        if (count <= mostOfRule) findings.push({ code, severity, server, place, fix, ...rest });
+      }
+      if (count <= mostOfRule) continue;
+      const message = `${count - mostOfRule} more of these are left out`;
+      findings.push({ code, severity, server, place: {}, fix: rule.fix, message, evidence: [] });
     }
   }
   return bySeverity(findings);
