@@ -28,6 +28,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "call a tool of a server and print its result",
     load: () => import("./commands/call.ts"),
   },
+  init: {
+    description: "write a first config, with tool tests made of what the servers answer",
+    load: () => import("./commands/init.ts"),
+  },
   run: {
     alias: "eval",
     description: "run the tasks, workflows and tool tests of a config, an Eval or task files",

@@ -59,11 +59,49 @@ export async function loadTarget(target: Target, options: LoadTargetOptions): Pr
     timeoutMs: 30_000,
     ...options,
   };
-  const isUrl = source !== undefined && /^https?:\/\//i.test(source);
+  const isUrl = source !== undefined && isAddress(source);
   refuseMisplaced(target, isUrl);
   if (command !== undefined) return commandTarget(command, target, loadContext);
-  if (isUrl) return urlTarget(source, target, loadContext);
+  if (isUrl) return assemble(urlServer(source, target, loadContext), loadContext);
   return fileTarget(source, target, loadContext);
+}
+
+/**
+ * The servers of a target as a config would have them, with `${NAME}` for the variables in them that are set. Throws as `loadTarget`, and
+ * `usage/invalid-option` for a file that is no client's.
+ */
+export async function describeTarget(
+  target: Target,
+  { cwd, signal }: LoadTargetOptions,
+): Promise<NamedServers> {
+  const environment = readEnvironment();
+  const asNames = (variables: EnvironmentVariables): EnvironmentVariables =>
+    Object.fromEntries(Object.keys(variables).map((name) => [name, `\${${name}}`]));
+  const loadContext: LoadContext = {
+    environment: asNames(environment),
+    overrides: asNames(target.env ?? {}),
+    agents: [],
+    lookOnly: true,
+    allowOutside: false,
+    timeoutMs: 30_000,
+    cwd,
+    signal,
+  };
+  const { source, command, commandCwd = ".", server: only } = target;
+  if (command !== undefined) return commandServer(command, resolve(cwd, commandCwd));
+  if (source !== undefined && isAddress(source)) return urlServer(source, target, loadContext);
+  const file = source === undefined ? findServersUpwards({ cwd, environment }) : resolve(cwd, source);
+  const shown = shownFrom(cwd, file);
+  if (!(await isClientFile(file, shown)))
+    throw invalid(`${shown} is a config already`, "Run it: mcpvals run");
+  const problems = new FileProblems();
+  const { table } = await loadMcpConfig(file, { loadContext, problems, only, start: projectOf(file) });
+  problems.throwIfAny([]);
+  return table.servers;
+}
+
+function isAddress(source: string): boolean {
+  return /^https?:\/\//i.test(source);
 }
 
 /** Refuses what has no meaning for this kind of target. */
@@ -95,21 +133,21 @@ function commandTarget(
   const cwd = resolve(loadContext.cwd, commandCwd);
   if (pathKind(cwd) !== "folder")
     throw invalid(`--cwd: there is no folder ${cwd}`, "Give an existing folder.");
-  return assemble(
-    nameOfCommand([command, ...args], cwd),
-    serverSchema.parse({ transport: "stdio", command, args, cwd }),
-    loadContext,
-  );
+  return assemble(commandServer([command, ...args], cwd), loadContext);
 }
 
-function urlTarget(url: string, { headers, bearerEnv }: Target, loadContext: LoadContext): LoadedConfig {
+function commandServer([command = "", ...args]: readonly string[], cwd: string): NamedServers {
+  const server = serverSchema.parse({ transport: "stdio", command, args, cwd });
+  return { [nameOfCommand([command, ...args], cwd)]: server };
+}
+
+function urlServer(url: string, { headers, bearerEnv }: Target, loadContext: LoadContext): NamedServers {
   if (!URL.canParse(url)) throw invalid(`${url} is not a URL`, "Write it as https://HOST/PATH.");
   const bearer =
     bearerEnv === undefined ? {} : { Authorization: `Bearer ${tokenIn(bearerEnv, loadContext)}` };
   // As in MCP Inspector.
   const transport = new URL(url).pathname.endsWith("/sse") ? "sse" : "shttp";
-  const server = serverSchema.parse({ transport, url, headers: { ...headers, ...bearer } });
-  return assemble(nameOfUrl(url), server, loadContext);
+  return { [nameOfUrl(url)]: serverSchema.parse({ transport, url, headers: { ...headers, ...bearer } }) };
 }
 
 function tokenIn(variable: string, loadContext: LoadContext): string {
@@ -163,16 +201,15 @@ async function isClientFile(file: string, shown: string): Promise<boolean> {
   }
 }
 
-/** An eval with one server and nothing to run. */
-function assemble(name: string, server: ParsedServer, loadContext: LoadContext): LoadedConfig {
-  return assembleServers(
-    { ...noServers, servers: { [name]: server }, problems: new FileProblems() },
-    loadContext,
-  );
+type NamedServers = Readonly<Record<string, ParsedServer>>;
+
+/** An eval with servers and nothing to run. */
+function assemble(servers: NamedServers, loadContext: LoadContext): LoadedConfig {
+  return assembleServers({ ...noServers, servers, problems: new FileProblems() }, loadContext);
 }
 
 interface FoundServers extends Pick<McpServers, "variables" | "notes"> {
-  readonly servers: Readonly<Record<string, ParsedServer>>;
+  readonly servers: NamedServers;
   readonly problems: FileProblems;
 }
 

@@ -1,0 +1,231 @@
+import { stringify } from "yaml";
+import { resultText } from "../checks/tool-result.ts";
+import type { ParsedServer } from "../formats/config/server.ts";
+import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../formats/json.ts";
+import { exchangesOf, readSurface } from "../lint/check-view.ts";
+import { visibleText } from "../text/visible-text.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
+
+/** A tool test that a first config has. */
+export interface StarterTest {
+  readonly server: string;
+  readonly tool: string;
+  /** What the server says of the tool, in one line. */
+  readonly description: string;
+  readonly args: JsonObject;
+  /** Absent: the call only has to succeed. */
+  readonly expectedResult?: Json;
+}
+
+/** A tool without a test, with the parameters that it needs. */
+export interface UntestedTool {
+  /** Why it has none, such as `it is not annotated readOnlyHint: true`. */
+  readonly reason: string;
+  readonly server: string;
+  readonly tool: string;
+  readonly required: readonly string[];
+}
+
+/** What a first config is made of. */
+export interface StarterParts {
+  readonly servers: Readonly<Record<string, JsonObject>>;
+  readonly tests: readonly StarterTest[];
+  readonly untested: readonly UntestedTool[];
+}
+
+/** Makes a tool test of the first successful call of each tool in a trial that made planned calls. */
+export function testsOfCalls({ task, calls, exchanges }: Trajectory): readonly StarterTest[] {
+  const planned = (task.check?.calls ?? []).filter(({ expects }) => expects === "result");
+  const [server = ""] = task.servers;
+  const { tools } = readSurface(exchangesOf(exchanges, "initialize", "tools/list"));
+  const names = [...new Set(planned.map(({ tool }) => tool))];
+  return names.flatMap((tool): StarterTest[] => {
+    const valid = planned.filter((call) => call.tool === tool).map(({ args }) => JSON.stringify(args));
+    const call = calls.find(
+      ({ tool: called, args, result }) =>
+        called === tool &&
+        result !== undefined &&
+        result["isError"] !== true &&
+        valid.includes(JSON.stringify(args)),
+    );
+    if (call?.result === undefined || !isJsonObject(call.args)) return [];
+    const definition = tools.find(({ name }) => name === tool)?.definition ?? {};
+    const expectedResult = expectationOf(call.result);
+    return [
+      withoutUndefined({
+        server,
+        tool,
+        description: lineOf(definition["description"]),
+        args: call.args,
+        expectedResult,
+      }),
+    ];
+  });
+}
+
+const longestDescription = 110;
+
+/** The first line of a text from a server, for a comment. */
+function lineOf(text: Json | undefined): string {
+  if (typeof text !== "string") return "";
+  const [line = ""] = text.trim().split(/\r?\n/, 1);
+  const shown = visibleText(
+    line.length > longestDescription ? `${line.slice(0, longestDescription)}…` : line,
+  );
+  return shown.trim();
+}
+
+const longestText = 100;
+const longestObject = 300;
+
+/** What a result must have to be taken for the same again; undefined when it has nothing of that kind. */
+function expectationOf(result: JsonObject): Json | undefined {
+  const { structuredContent } = result;
+  if (isJsonObject(structuredContent)) {
+    const isWhole = ["content", "structuredContent", "isError"].some((key) => key in structuredContent);
+    const length = JSON.stringify(structuredContent).length;
+    if (!isWhole && length > 2 && length <= longestObject) return structuredContent;
+  }
+  const text = resultText(result).trim();
+  const [, key] = /^\{\s*("(?:[^"\\]|\\.){1,60}"):/.exec(text) ?? [];
+  if (key !== undefined && text.length > longestText) return key;
+  const lines = text.split(/\r?\n/).map((line) => line.trim());
+  const line = lines.find((each) => /[\p{L}\p{N}]{2}/u.test(each)) ?? "";
+  // A text that was cut within a word or number would not be found again.
+  const cut = line.length > longestText ? line.slice(0, longestText).replace(/\S*$/, "").trim() : line;
+  return cut === "" ? undefined : cut;
+}
+
+/** The config of a file with only tests. `servers` are how each is started or reached. */
+export function starterDocument({ servers, tests }: Pick<StarterParts, "servers" | "tests">): JsonObject {
+  const suites = [...Map.groupBy(tests, ({ server }) => server)].map(([server, own]) => ({
+    name: server,
+    server,
+    tests: own.map(({ tool, args, expectedResult }) =>
+      withoutUndefined({ name: tool, args, expectedResult }),
+    ),
+  }));
+  return { servers, toolHealthSuites: suites.map((suite) => escapeVariables(suite)) };
+}
+
+/** Doubles the `$` of `${` in the texts of a value. */
+function escapeVariables(value: Json): Json {
+  if (typeof value === "string") return value.replaceAll("${", "$$${");
+  if (Array.isArray(value)) return value.map((item: Json) => escapeVariables(item));
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, escapeVariables(item)]));
+}
+
+const mostUntested = 40;
+
+/** The text of a first config: YAML with comments. */
+export function starterText({ servers, tests, untested }: StarterParts): string {
+  const lines = [
+    "# yaml-language-server: $schema=./node_modules/mcpvals/schemas/config.schema.json",
+    "",
+    stringify({ servers }, { lineWidth: 0 }).trimEnd(),
+  ];
+  const names = Object.keys(servers);
+  const suites = names.flatMap((server) => suiteLines(server, tests, untested));
+  const hasTests = tests.length > 0;
+  lines.push(
+    "",
+    "# Each test calls one tool and checks the result. No model and no key is needed.",
+    ...(hasTests ? ["toolHealthSuites:"] : ["# toolHealthSuites:"]),
+    ...suites,
+    "",
+    "# A workflow gives a model a task; it needs the key of the model's provider, such as ANTHROPIC_API_KEY. Remove the # and fill it in.",
+    "# agent: anthropic/claude-sonnet-4-5",
+    "# workflows:",
+    "#   - name: my first workflow",
+    "#     steps:",
+    "#       - user: What a user would ask for.",
+    "#         expectedState: a text that the answer must contain",
+    `#     expectTools: [${flow(tests[0]?.tool ?? untested[0]?.tool ?? "tool")}]`,
+  );
+  return `${lines.join("\n")}\n`;
+}
+
+function suiteLines(
+  server: string,
+  allTests: readonly StarterTest[],
+  allUntested: readonly UntestedTool[],
+): readonly string[] {
+  const tests = allTests.filter((test) => test.server === server);
+  const untested = allUntested.filter((tool) => tool.server === server);
+  if (tests.length + untested.length === 0) return [];
+  const mark = tests.length > 0 ? "" : "# ";
+  const rest = untested.length - mostUntested;
+  return [
+    `${mark}  - name: ${flow(server)}`,
+    `${mark}    server: ${flow(server)}`,
+    `${mark}    tests:`,
+    ...tests.flatMap(({ tool, description, args, expectedResult }) => [
+      ...(description === "" ? [] : [`      # ${description}`]),
+      `      - name: ${flow(tool)}`,
+      `        args: ${flow(escapeVariables(args))}`,
+      ...(expectedResult === undefined
+        ? ["        # Only that the call succeeds is tested: add expectedResult."]
+        : [`        expectedResult: ${flow(escapeVariables(expectedResult))}`]),
+    ]),
+    ...[...Map.groupBy(untested.slice(0, mostUntested), ({ reason }) => reason)].flatMap(
+      ([reason, tools]) => [
+        `      # Without a test, because ${reason}:`,
+        ...tools.flatMap(({ tool, required }) => [
+          `      # - name: ${flow(tool)}`,
+          `      #   args: { ${required.map((name) => `${flow(name)}: ...`).join(", ")} }`.replace(
+            "{  }",
+            "{}",
+          ),
+        ]),
+      ],
+    ),
+    ...(rest > 0 ? [`      # and ${rest} more`] : []),
+  ];
+}
+
+/** A value on one line. */
+function flow(value: Json): string {
+  return visibleText(stringify(value, { collectionStyle: "flow", lineWidth: 0 }).trim());
+}
+
+/** A server as a config has it. What equals a secret becomes a variable; their names are added to `variables`. */
+export function writtenServer(
+  server: ParsedServer,
+  {
+    secrets,
+    variables,
+  }: {
+    readonly secrets: readonly { readonly name: string; readonly value: string }[];
+    readonly variables: Set<string>;
+  },
+): JsonObject {
+  const hide = (text: string, name?: string): string => {
+    let hidden = text;
+    for (const secret of secrets) {
+      if (secret.value === "" || !hidden.includes(secret.value)) continue;
+      const variable = (name ?? secret.name).replaceAll(/\W+/g, "_").toUpperCase();
+      variables.add(variable);
+      hidden = hidden.replaceAll(secret.value, () => `\${${variable}}`);
+    }
+    return hidden;
+  };
+  const hideAll = (texts: Readonly<Record<string, string>>): JsonObject | undefined => {
+    const entries = Object.entries(texts).map(([name, text]) => [name, hide(text, name)] as const);
+    return entries.length === 0 ? undefined : Object.fromEntries(entries);
+  };
+  if (server.transport === "stdio") {
+    const { transport, command, args, env, cwd, inheritEnv } = server;
+    return withoutUndefined({
+      transport,
+      command: hide(command),
+      args: args.length === 0 ? undefined : args.map((argument) => hide(argument)),
+      env: hideAll(env),
+      cwd,
+      inheritEnv: inheritEnv === true ? true : inheritEnv.length === 0 ? undefined : [...inheritEnv],
+    }) as JsonObject;
+  }
+  if (server.transport === "mock") return { transport: "mock" };
+  const { transport, url, headers } = server;
+  return withoutUndefined({ transport, url: hide(url), headers: hideAll(headers) }) as JsonObject;
+}

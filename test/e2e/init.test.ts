@@ -1,0 +1,81 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+import { folderOf, root, runHere } from "../support/cli.ts";
+
+const program = join(root, "test/fixtures/servers/notes-server.mjs");
+const file = "mcp-eval.config.yaml";
+
+it("writes a config with tests of what the servers of a client's file answer, which pass", async () => {
+  const env = { NOTES_DIR: "${HOME}/notes", NOTES_TOKEN: "t0ken-of-notes-4711" };
+  const notes = { command: process.execPath, args: [program], env };
+  using folder = folderOf({ ".mcp.json": { mcpServers: { notes } } });
+  const cwd = folder.path;
+  const { code, stdout, stderr } = await runHere(["init"], { cwd });
+  expect(code, stderr).toBe(0);
+  expect(stdout).toContain(`Wrote ${file}: 3 tool tests that passed just now.`);
+  expect(stdout).toContain("Set these variables first: NOTES_TOKEN");
+  expect(stdout).toContain("Next: npx --no-install mcpvals run");
+
+  const text = readFileSync(join(cwd, file), "utf8");
+  expect(text).toMatch(/^# yaml-language-server: \$schema=/);
+  expect(text).not.toContain("t0ken");
+  expect(parse(text)).toEqual({
+    servers: {
+      notes: {
+        transport: "stdio",
+        command: process.execPath,
+        args: [program],
+        env: { NOTES_DIR: "${HOME}/notes", NOTES_TOKEN: "${NOTES_TOKEN}" },
+        inheritEnv: true,
+      },
+    },
+    toolHealthSuites: [
+      {
+        name: "notes",
+        server: "notes",
+        tests: [
+          {
+            name: "title",
+            args: { id: expect.any(Number) },
+            expectedResult: { title: "Shopping $${LIST}", size: 12 },
+          },
+          { name: "count", args: {}, expectedResult: "There are 2 notes." },
+          { name: "token", args: {} },
+        ],
+      },
+    ],
+  });
+  expect(text).toContain("# Gives the title of a note.\n");
+  expect(text).toMatch(/# Without a test, because its call did not succeed:\n +# - name: broken\n/);
+  expect(text).toMatch(/readOnlyHint: true:\n +# - name: delete\n +# {3}args: \{ id: \.\.\. \}\n/);
+  expect(text).toMatch(/^# workflows:$/m);
+
+  const run = await runHere(["run"], { cwd, env: { NOTES_TOKEN: "other" } });
+  expect(run.code, run.stdout + run.stderr).toBe(0);
+  expect(run.stdout).toContain("3 passed");
+
+  const again = await runHere(["init"], { cwd });
+  expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining(`${file} exists`) });
+  expect(readFileSync(join(cwd, file), "utf8")).toBe(text);
+});
+
+it("finds the program of the package where no client's file is", async () => {
+  using folder = folderOf({
+    "package.json": { name: "notes", type: "module", bin: { notes: "./server.js" } },
+    "server.js": `import ${JSON.stringify(program)};`,
+  });
+  const { code, stderr } = await runHere(["init", "--yes"], { cwd: folder.path });
+  expect(code, stderr).toBe(0);
+  expect(stderr).toContain("the server is that of package.json: node ./server.js");
+  const text = readFileSync(join(folder.path, file), "utf8");
+  expect(text).toContain("command: node\n    args:\n      - ./server.js\n");
+  expect(await runHere(["run"], { cwd: folder.path })).toMatchObject({ code: 0 });
+});
+
+it("says how to name a server where there is none", async () => {
+  using folder = folderOf({});
+  const { code, stderr } = await runHere(["init"], { cwd: folder.path });
+  expect([code, stderr]).toEqual([2, expect.stringContaining("no server is named")]);
+});
