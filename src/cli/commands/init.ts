@@ -13,14 +13,14 @@ import {
   type UntestedTool,
   writtenServer,
 } from "../../core/report/starter-config.ts";
+import { findingsOf } from "../../core/report/run-findings.ts";
 import { readSurface } from "../../core/lint/check-view.ts";
 import { buildTrajectory, type Trajectory } from "../../core/trace/trajectory.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { configExtensions } from "../../load/sources.ts";
 import { describeTarget, loadTarget, type Target } from "../../load/target.ts";
-import { findingsOf } from "../../reporters/findings.ts";
-import { checkServers, defaultCallMs } from "../../run/check-servers.ts";
+import { checkServers } from "../../run/check-servers.ts";
 import { run } from "../../run/run.ts";
 import { defaultRunsFolder, readRun } from "../../store/run-folder.ts";
 import { addTargetFlags, type SetExitCode, splitCommand, type TargetFlags, targetOf } from "../flags.ts";
@@ -64,13 +64,7 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   const loaded = await loadTarget(target, { cwd, signal, ask });
   writeNotes(loaded);
   writeError(`Checking ${names} ...`);
-  const { result, folder = "" } = await checkServers(loaded, {
-    calls: "safe",
-    disable: [],
-    callMs: defaultCallMs,
-    cwd,
-    signal,
-  });
+  const { result, folder = "" } = await checkServers(loaded, { calls: "safe", cwd, signal });
   signal.throwIfAborted();
   const { tests, untested } = await readCheckRun(resolve(cwd, defaultRunsFolder), folder);
   const variables = new Set<string>();
@@ -83,7 +77,7 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   writeError(`Trying ${tests.length} tests ...`);
   const kept = await repeatable(tests, loaded, { cwd, signal });
   write(join(cwd, fileName), starterText({ servers, tests: kept, untested }));
-  const findings = findingsOf(result);
+  const findings = findingsOf(result.trials);
   const check = `npx --no-install mcpvals check`;
   writeOut(
     [
