@@ -75,8 +75,6 @@ export async function describeTarget(
   { cwd, signal }: LoadTargetOptions,
 ): Promise<NamedServers> {
   const environment = readEnvironment();
-  const asNames = (variables: EnvironmentVariables): EnvironmentVariables =>
-    Object.fromEntries(Object.keys(variables).map((name) => [name, `\${${name}}`]));
   const loadContext: LoadContext = {
     environment: asNames(environment),
     overrides: asNames(target.env ?? {}),
@@ -98,6 +96,11 @@ export async function describeTarget(
   const { table } = await loadMcpConfig(file, { loadContext, problems, only, start: projectOf(file) });
   problems.throwIfAny([]);
   return table.servers;
+}
+
+/** Each variable with a reference to itself as its value. */
+function asNames(variables: EnvironmentVariables): EnvironmentVariables {
+  return Object.fromEntries(Object.keys(variables).map((name) => [name, `\${${name}}`]));
 }
 
 function isAddress(source: string): boolean {

@@ -2,7 +2,6 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import type { Config } from "../../core/formats/config/config-schema.ts";
 import { asList, asObject, type JsonObject } from "../../core/formats/json.ts";
 import { countFindings } from "../../core/lint/finding.ts";
 import {
@@ -193,7 +192,7 @@ async function repeatable(
   const passing = await passed(tests, loaded, options);
   const others = tests
     .filter((test) => !passing.has(test) && test.expectedResult !== undefined)
-    .map(({ expectedResult: _, ...test }): StarterTest => test);
+    .map(({ server, tool, description, args }): StarterTest => ({ server, tool, description, args }));
   const weaker = await passed(others, loaded, options);
   const byTool = new Map([...passing, ...weaker].map((test) => [`${test.server}\n${test.tool}`, test]));
   return tests.flatMap(({ server, tool }) => byTool.get(`${server}\n${tool}`) ?? []);
@@ -209,7 +208,7 @@ async function passed(
     Object.keys(servers).map((name) => [name, { transport: "shttp", url: "http://127.0.0.1/" }]),
   );
   const config = starterDocument({ servers: placeholders, tests });
-  const { eval: spec } = await load({ sources: config as Config, cwd, signal });
+  const { eval: spec } = await load({ sources: config, cwd, signal });
   const shared = Object.fromEntries(
     Object.entries(servers).map(([name, server]) => [name, { ...server, lifetime: "per_run" as const }]),
   );

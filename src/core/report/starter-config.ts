@@ -223,9 +223,9 @@ export function writtenServer(
       env: hideAll(env),
       cwd,
       inheritEnv: inheritEnv === true ? true : inheritEnv.length === 0 ? undefined : [...inheritEnv],
-    }) as JsonObject;
+    });
   }
   if (server.transport === "mock") return { transport: "mock" };
   const { transport, url, headers } = server;
-  return withoutUndefined({ transport, url: hide(url), headers: hideAll(headers) }) as JsonObject;
+  return withoutUndefined({ transport, url: hide(url), headers: hideAll(headers) });
 }
