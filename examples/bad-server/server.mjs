@@ -3,10 +3,13 @@
 //   node server.mjs                  all defects but those that would hide others
 //   node server.mjs crash slow       only these
 //   node server.mjs none             none: a server without findings
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 
-/** Defects that are there only when they are named: without a session nothing else is found. */
-const onlyByName = ["no-session", "concurrent"];
+/** Defects that are there only when they are named, since they hide others. */
+const onlyByName = ["no-session", "concurrent", "second-start", "leftover-processes", "broken-connection"];
 const named = process.argv.slice(2);
 const has = (defect) => (named.length === 0 ? !onlyByName.includes(defect) : named.includes(defect));
 
@@ -158,6 +161,7 @@ addTool("text-differs", { call: () => ({ ...text('{"sum":4}'), structuredContent
 addTool("error-without-flag", { call: () => text("Error: file not found") });
 addTool("error-without-words", { call: () => failed("") });
 addTool("large-result", { call: () => text("a line of a log\n".repeat(10_000)) });
+addTool("broken-connection", { call: () => text("x".repeat(40_000_000)) });
 addTool("not-called", { annotations: { readOnlyHint: false } });
 
 // Stability
@@ -280,6 +284,16 @@ const receive = (line) => {
   }
 };
 
+if (has("second-start")) {
+  // The port is the same for all that one client starts; that it is taken ends the process.
+  const lock = createServer().listen(20_000 + (process.ppid % 20_000), "127.0.0.1");
+  await once(lock, "listening");
+  lock.unref();
+}
+if (has("leftover-processes")) {
+  const args = ["-e", "setTimeout(() => undefined, 600_000)"];
+  spawn(process.execPath, args, { detached: true, stdio: "ignore" }).unref();
+}
 if (has("stdout")) console.log("bad-server is ready");
 if (has("shutdown")) setInterval(() => undefined, 1000);
 createInterface({ input: process.stdin }).on("line", receive);

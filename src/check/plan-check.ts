@@ -7,7 +7,8 @@ import type {
   ServerSummary,
   Task,
 } from "../core/formats/model.ts";
-import { listingOf, readSurface, type Surface } from "../core/lint/check-view.ts";
+import { listingOf, readCheck, type Surface } from "../core/lint/check-view.ts";
+import { failedSecondStart } from "../core/lint/protocol.ts";
 import { asObject, type JsonObject } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
@@ -30,20 +31,31 @@ export async function planCheck(
   servers: Readonly<Record<string, ServerSpec>>,
   options: CheckOptions,
 ): Promise<readonly Task[]> {
-  const tasks = await Promise.all(
-    Object.entries(servers).map(async ([name, spec]) =>
-      tasksOf(name, spec, await discover(name, spec, options), options),
+  const discoveries = new Map(
+    await Promise.all(
+      Object.entries(servers).map(
+        async ([name, spec]) => [name, await discover(name, spec, options)] as const,
+      ),
     ),
+  );
+  const tasks = await Promise.all(
+    Object.entries(servers).map(([name, spec]) => tasksOf(name, spec, discoveries, options)),
   );
   return tasks.flat();
 }
 
-/** What a server offers: everything that it lists in a session of its own. Throws as `planCheck`. */
-export async function discover(
+/** What a server lists in a session of its own, and whether it can run only once at a time. */
+interface Discovery {
+  readonly surface: Surface;
+  readonly runsOnce: boolean;
+}
+
+/** What a server offers. Throws as `planCheck`. */
+async function discover(
   server: string,
   spec: ServerSpec,
   { callMs, signal }: Pick<CheckOptions, "callMs" | "signal">,
-): Promise<Surface> {
+): Promise<Discovery> {
   const events: TraceEvent[] = [];
   const check: CheckSpec = { kind: "definitions", disable: [] };
   await probeServer({
@@ -56,7 +68,8 @@ export async function discover(
   });
   const task = checkTask(server, check);
   const trial = { id: "", task: task.name, agent: null, attempt: 1 };
-  return readSurface(buildTrajectory(trial, task, events).exchanges);
+  const { surface, probes } = readCheck(buildTrajectory(trial, task, events), check);
+  return { surface, runsOnce: failedSecondStart(probes) !== undefined };
 }
 
 /** Calls of a server that are planned at most; those of a tool are not divided. */
@@ -65,9 +78,12 @@ const mostCalls = 500;
 async function tasksOf(
   server: string,
   spec: ServerSpec,
-  surface: Surface,
+  discoveries: ReadonlyMap<string, Discovery>,
   options: CheckOptions,
 ): Promise<readonly Task[]> {
+  const discovery = discoveries.get(server);
+  if (discovery === undefined) return [];
+  const { surface, runsOnce } = discovery;
   const { calls: policy, disable, snapshots, validateSchema } = options;
   // Without a session, every other part would only wait for one again.
   if (surface.evidence === undefined) return [checkTask(server, { kind: "handshake", disable })];
@@ -88,16 +104,34 @@ async function tasksOf(
   // A server that the snapshot does not know has only new definitions.
   const snapshot = snapshots === undefined ? undefined : (snapshots[server] ?? {});
   const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
-    handshake: {},
-    definitions: { about: summaryOf(surface), notCalled },
+    // The longest first, so that the others run beside it.
     calls: planned.length === 0 ? undefined : { calls: planned },
+    handshake: {},
+    definitions: { about: summaryOf(surface), notCalled, sharedNames: sharedNames(server, discoveries) },
     requests: {},
     stability: { listing: listingOf(surface), ...(snapshot === undefined ? {} : { snapshot }) },
     shutdown: spec.transport === "stdio" ? {} : undefined,
   };
   return Object.entries(ofKind).flatMap(([kind, rest]) =>
-    rest === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, ...rest })],
+    rest === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, runsOnce, ...rest })],
   );
+}
+
+/** Tools of a server of which others have one with the same name. */
+function sharedNames(
+  server: string,
+  discoveries: ReadonlyMap<string, Discovery>,
+): NonNullable<CheckSpec["sharedNames"]> {
+  const namesOf = ({ surface }: Discovery): ReadonlySet<string> =>
+    new Set(surface.tools.map(({ name }) => name));
+  const own = discoveries.get(server);
+  const others = [...discoveries].flatMap(([name, discovery]) =>
+    name === server ? [] : [{ name, tools: namesOf(discovery) }],
+  );
+  return [...(own === undefined ? [] : namesOf(own))].flatMap((tool) => {
+    const servers = others.filter(({ tools }) => tools.has(tool)).map(({ name }) => name);
+    return servers.length === 0 ? [] : [{ tool, servers }];
+  });
 }
 
 function summaryOf(surface: Surface): ServerSummary {
@@ -119,7 +153,7 @@ function checkTask(server: string, check: CheckSpec): Task {
     turns: [],
     expectTools: [],
     verify: [],
-    parallel: true,
+    parallel: check.runsOnce !== true,
     check,
   };
 }

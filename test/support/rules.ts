@@ -16,6 +16,7 @@ export interface CheckedServer {
   readonly prompts?: readonly JsonObject[];
   readonly calls?: readonly CheckedCall[];
   readonly notCalled?: CheckSpec["notCalled"];
+  readonly sharedNames?: CheckSpec["sharedNames"];
 }
 
 /** A call that a check makes, and what becomes of it. */
@@ -56,6 +57,7 @@ export function viewOf({
   kind = calls.length === 0 ? "definitions" : "calls",
   hello = {},
   notCalled = [],
+  sharedNames = [],
   ...lists
 }: CheckedServer): CheckView {
   const planned = calls.map(({ tool: name = "search", args = {}, expects = "result", why = "a test" }) => ({
@@ -64,7 +66,7 @@ export function viewOf({
     expects,
     why,
   }));
-  const check: CheckSpec = { kind, disable: [], calls: planned, notCalled };
+  const check: CheckSpec = { kind, disable: [], calls: planned, notCalled, sharedNames };
   const trial = new TrialEvents();
   const server = "notes";
   const probe = (name: string, play: () => void, call?: number): void => {

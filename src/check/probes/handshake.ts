@@ -13,7 +13,8 @@ export async function probeHandshake(prober: Prober): Promise<void> {
       const client = prober.open(host);
       const answer = await client.connect(version, { exactly: true });
       if (answer.kind !== "error" && version !== modernVersion) prober.hello(answer);
-      void prober.stop(host);
+      const stopped = prober.stop(host);
+      if (prober.check.runsOnce === true) await stopped;
       return answer.kind !== "none";
     });
     // A server that does not answer would have every other version wait as long.

@@ -147,6 +147,10 @@ export interface CheckSpec {
   readonly about?: ServerSummary;
   /** Tools that are not called, and why; only for `definitions`. */
   readonly notCalled?: readonly { readonly tool: string; readonly reason: string }[];
+  /** Tools of which other servers of the check have one with the same name, and those servers; only for `definitions`. */
+  readonly sharedNames?: readonly { readonly tool: string; readonly servers: readonly string[] }[];
+  /** Whether the server cannot start while it runs already, so that each start has to wait for the end of the one before. */
+  readonly runsOnce?: boolean;
   /** What the server listed when the check was planned; only for `stability`. */
   readonly listing?: JsonObject;
   /** The committed listing that the server's must equal; only for `stability`. */

@@ -43,6 +43,15 @@ testRules({
       "the same name twice": named("get_user", "get_user"),
     },
   },
+  "definition/shared-name": {
+    bad: {
+      "a tool that another server has": {
+        ...named("search"),
+        sharedNames: [{ tool: "search", servers: ["mail"] }],
+      },
+    },
+    good: { "names of its own": named("search") },
+  },
   "definition/no-description": {
     bad: {
       "an empty description": described(""),

@@ -60,6 +60,25 @@ export const definitionRules = {
       }
     },
   },
+  "definition/shared-name": {
+    severity: "warning",
+    title: "Another server has a tool of the same name",
+    why: "Clients that put no server's name before it keep one of the two, or refuse both servers.",
+    fix: "Begin the names with what they are about, such as files_search and mail_search.",
+    bad: `server "files": { name: "search" }   server "mail": { name: "search" }`,
+    good: `server "files": { name: "files_search" }   server "mail": { name: "mail_search" }`,
+    source: "openai/openai-agents-python#2830, CopilotKit/CopilotKit#2409",
+    *find({ spec, surface }) {
+      for (const { tool, servers } of spec.sharedNames ?? []) {
+        const evidence = surface.tools.find(({ name }) => name === tool)?.evidence;
+        yield {
+          place: { tool },
+          message: `${servers.join(", ")} has one of that name too`,
+          evidence: evidence === undefined ? [] : [evidence],
+        };
+      }
+    },
+  },
   "definition/no-description": {
     severity: "warning",
     title: "A tool or prompt has no description",

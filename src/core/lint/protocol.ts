@@ -28,7 +28,9 @@ export const protocolRules = {
       for (const probe of probes) {
         const exchange = handshakesOf(probe).at(-1);
         if (exchange === undefined || resultOf(exchange) !== undefined) continue;
-        if (probe.probe === "foreign-origin" || breakIn(probe) !== undefined) continue;
+        // These have findings of their own.
+        if (["foreign-origin", "second-start"].includes(probe.probe) || breakIn(probe) !== undefined)
+          continue;
         // Whether a refusal is right depends on the version that was asked for.
         if (probe.probe === "initialize" && (isRefused(exchange, probe) || isOtherEra(exchange, probes)))
           continue;
@@ -365,6 +367,24 @@ export const protocolRules = {
           };
     },
   },
+  "protocol/second-start": {
+    severity: "warning",
+    title: "The server cannot run twice at the same time",
+    why: "Each window of a client starts the server once more; only the first gets one that works.",
+    fix: "Do not hold a fixed port or lock, or go on without it when it is taken.",
+    bad: `server.listen(3333)   (EADDRINUSE ends the second process)`,
+    good: `server.listen(0)`,
+    source: "boshyxd/robloxstudio-mcp#42, lgazo/drawio-mcp-server#59",
+    *find({ probes }) {
+      const probe = failedSecondStart(probes);
+      const exchange = probe === undefined ? undefined : handshakesOf(probe).at(-1);
+      if (probe === undefined || exchange === undefined) return;
+      yield {
+        message: `started while it ran, ${methodOf(exchange)} got ${answerText(exchange, probe)}`,
+        evidence: evidenceOf(exchange, probe),
+      };
+    },
+  },
   "protocol/broken-connection": {
     severity: "error",
     title: "The server breaks the connection",
@@ -418,6 +438,13 @@ export const protocolRules = {
     },
   },
 } as const satisfies RuleTable;
+
+/** The start of a server that already ran, if that gave no session. */
+export function failedSecondStart(probes: CheckView["probes"]): ProbeView | undefined {
+  const probe = probes.find((each) => each.probe === "second-start");
+  const handshakes = probe === undefined ? [] : handshakesOf(probe);
+  return handshakes.some((exchange) => resultOf(exchange) !== undefined) ? undefined : probe;
+}
 
 /** Published versions of MCP. */
 const knownVersions = ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
@@ -496,7 +523,7 @@ function declaredCapabilities(probes: CheckView["probes"]): Readonly<Record<stri
 
 function isModern(probes: CheckView["probes"]): boolean {
   return probes.some(({ exchanges }) =>
-    exchangesOf(exchanges, "server/discover").some((each) => resultOf(each)),
+    exchangesOf(exchanges, "server/discover").some((each) => resultOf(each)?.["supportedVersions"]),
   );
 }
 
