@@ -196,7 +196,10 @@ export function addSourceFlags(command: Command): Command {
       collect,
     )
     .option("--judge <model>", "model of the judge, instead of the one in the files")
-    .option("--mcp-config <file>", "file with mcpServers, for tasks and Evals")
+    .option(
+      "--mcp-config <file>",
+      "file with the servers of a client, such as .mcp.json, for tasks and Evals",
+    )
     .option("--allow-outside", "allow paths outside the tasks' folders")
     .option("-e, --env <name=value>", "variable for the files and their stdio servers; repeatable", variable);
 }

@@ -4,6 +4,7 @@ import {
   cpSync,
   existsSync,
   globSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   symlinkSync,
@@ -78,6 +79,8 @@ class PageRunner {
   /** How each kind of block is run. */
   readonly #kinds: Readonly<Record<string, (block: DocBlock) => Promise<void>>> = {
     yaml: (block) => this.#checkConfig(block),
+    // A later line names it.
+    jsonc: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.json`)),
     ts: (block) => this.#runProgram(block),
     // A later line runs it.
     python: (block) => Promise.resolve(chmodSync(join(this.#cwd, this.#write(block, "program.py")), 0o755)),
@@ -178,6 +181,7 @@ class PageRunner {
 
   #write({ attributes, text }: DocBlock, otherwise: string): string {
     const file = attributes["file"] ?? otherwise;
+    mkdirSync(dirname(join(this.#cwd, file)), { recursive: true });
     writeFileSync(join(this.#cwd, file), text);
     return file;
   }

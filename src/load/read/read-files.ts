@@ -99,7 +99,7 @@ async function openFile(path: string, { cwd, timeoutMs, signal }: LoadContext): 
   if (kind === "config" && isTaskExport(root)) throw exportedTask(shown);
   if (root.has("mcpServers") && kind === "config" && !keysBesideServers.some((key) => root.has(key))) {
     const message = `${shown} has the servers of an MCP client, and nothing to run`;
-    const hint = `Pass it along with tasks or an Eval: mcpvals run TASKS --mcp-config ${shown}. In a config its table is mcp_servers.`;
+    const hint = `See what is wrong with them: mcpvals check ${shown}. Or pass it along with tasks or an Eval: mcpvals run TASKS --mcp-config ${shown}. In a config its table is mcp_servers.`;
     const problem = {
       code: "config/nothing-to-run",
       message,
