@@ -25,7 +25,9 @@ export function openReporters(specs: readonly string[]): NamedReporter[] {
     return { name, file };
   });
   const onStdout = targets.filter((target) => target.file === undefined).map(({ name }) => name);
-  if (onStdout.length > 1) {
+  // Those of GitHub Actions are commands between other lines.
+  const isShared = onStdout.every((name) => name === "console" || name === "github");
+  if (onStdout.length > 1 && !(isShared && new Set(onStdout).size === 2)) {
     throw new McpvalsError("usage/invalid-option", `${onStdout.join(" and ")} would both write to stdout`, {
       hint: "Give all but one of them a file: --reporter NAME=FILE.",
     });

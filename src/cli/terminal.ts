@@ -1,4 +1,5 @@
 import {
+  appendFileSync,
   closeSync,
   constants,
   existsSync,
@@ -84,7 +85,8 @@ export async function finishOutput(): Promise<Error | undefined> {
 /** stdout as reporters see it. */
 export function stdoutOutput(): ReporterOutput {
   const { stdout, stderr } = process;
-  const isTerminal = stdout.isTTY && environment()["TERM"] !== "dumb";
+  const { TERM, GITHUB_STEP_SUMMARY = "" } = environment();
+  const isTerminal = stdout.isTTY && TERM !== "dumb";
   return {
     write: (text) => void stdout.write(text),
     isTerminal,
@@ -93,7 +95,12 @@ export function stdoutOutput(): ReporterOutput {
     now: Date.now,
     every: repeat,
     ...(isTerminal && stderr.isTTY ? { notices: takeNotices } : {}),
+    ...(GITHUB_STEP_SUMMARY === "" ? {} : { summary: appendTo(GITHUB_STEP_SUMMARY) }),
   };
+}
+
+function appendTo(file: string): (text: string) => void {
+  return (text) => appendFileSync(file, text);
 }
 
 /** https://no-color.org, and FORCE_COLOR as Node itself reads it. */

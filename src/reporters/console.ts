@@ -4,9 +4,9 @@ import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
 import { coverageKinds } from "../core/report/coverage.ts";
 import type { Coverage, RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
-import { checkedNothing, exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
+import { exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import { countFindings } from "../core/lint/finding.ts";
-import { countWarnings, findingsOf } from "../core/report/run-findings.ts";
+import { findingsOf } from "../core/report/run-findings.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import { calledText, checkedServers, clientLines, findingLines, serverText } from "./findings.ts";
@@ -36,6 +36,7 @@ import {
   variantName,
   type Variety,
   varietyOf,
+  verdictReason,
 } from "./text.ts";
 import { countPieces, Progress } from "./progress.ts";
 
@@ -523,7 +524,7 @@ function summaryLines({ end: { result }, tasks, page }: Ending, folder: string |
       ];
   const word = page.style.badge(verdictTones[verdict], verdict.toUpperCase());
   const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;
-  const why = reasonOf(result);
+  const why = verdictReason(result);
   const bad = trials.find((trial) => trial.verdict !== "pass" && trial.verdict !== "skip");
   const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
   // `show` finds a run in the default folder by its id.
@@ -537,28 +538,4 @@ function summaryLines({ end: { result }, tasks, page }: Ending, folder: string |
     ...(why === "" ? [] : paintText({ text: why }, 2, page)),
     ...(folder === undefined ? [] : paintFlow([dim(`trace ${shown}`), dim(show)], 2, page)),
   ];
-}
-
-/** Why a run failed without a failed trial, is incomplete or interrupted; empty otherwise. */
-export function reasonOf({ verdict, summary, trials, maxWarnings = Infinity }: RunResult): string {
-  const { total, pass, fail, error, timeout } = summary;
-  const notRun = trials.filter(wasNotRun).length;
-  if (verdict === "fail" && fail === 0)
-    return `Failed: ${countOf(countWarnings(trials), "warning")}; --max-warnings allows ${maxWarnings}.`;
-  if (verdict === "pass" || verdict === "fail") return "";
-  if (verdict === "interrupted") {
-    const before = notRun === 0 ? "" : ` before ${countOf(notRun, "trial")} of ${total} could finish`;
-    return `The run was interrupted${before}.`;
-  }
-  const reasons = [
-    ...(error > 0 ? [countOf(error, "error")] : []),
-    ...(timeout > 0 ? [countOf(timeout, "timeout")] : []),
-    ...(notRun > 0 ? [`${notRun} not run`] : []),
-  ];
-  const open = error + timeout + notRun;
-  if (total === 0) return "Incomplete: no trial ran.";
-  if (open > 0) return `Incomplete: 0 failed, ${open} not evaluated (${reasons.join(", ")}).`;
-  return pass === 0
-    ? "Incomplete: every trial was skipped."
-    : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
 }

@@ -107,7 +107,7 @@ function ruleLines(
       const text = `${names === "" ? "" : `${names}: `}${clipText(message, messageCharacters)}`;
       return paintText({ text }, 4, page, 2);
     }),
-    ...(rest.length === 0 ? [] : paintText({ text: `also ${namesText(rest.map(nameOf))}` }, 4, page, 2)),
+    ...(rest.length === 0 ? [] : paintText({ text: othersText(rest.map(nameOf)) }, 4, page, 2)),
     ...(severity === "info"
       ? []
       : paintText({ text: clipText(fix, messageCharacters), tone: "dim" }, 4, page)),
@@ -124,6 +124,12 @@ function namesText(all: readonly string[]): string {
   const names = [...new Set(all)].filter((name) => name !== "");
   const rest = names.length - shownNames;
   return `${names.slice(0, shownNames).join(", ")}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
+}
+
+/** What has other messages of the same rule: by name, or only counted. */
+function othersText(names: readonly string[]): string {
+  const text = namesText(names);
+  return text === "" ? `and ${formatInteger(names.length)} more` : `also ${text}`;
 }
 
 function isServerWide({ tool, resource, prompt }: FindingPlace): boolean {

@@ -2,7 +2,10 @@ import type { ReporterName } from "../core/formats/reporters.ts";
 import { blocksOf, jsonPieces } from "../core/report/result.ts";
 import type { Reporter, ReporterOutput } from "../core/report/reporter.ts";
 import { consoleReporter } from "./console.ts";
+import { githubReporter } from "./github.ts";
 import { junitReporter } from "./junit.ts";
+import { markdownReporter } from "./markdown.ts";
+import { sarifReporter } from "./sarif.ts";
 
 /** Every reporter. */
 export const reporters: Readonly<Record<ReporterName, (output: ReporterOutput) => Reporter>> = {
@@ -14,4 +17,7 @@ export const reporters: Readonly<Record<ReporterName, (output: ReporterOutput) =
     },
   }),
   junit: junitReporter,
+  markdown: markdownReporter,
+  github: githubReporter,
+  sarif: sarifReporter,
 };

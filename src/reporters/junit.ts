@@ -3,7 +3,9 @@ import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.t
 import { blocksOf, type RunResult, type TrialResult } from "../core/report/result.ts";
 import { summarize } from "../core/report/trial-result.ts";
 import { visibleText, visibleXml } from "../core/text/visible-text.ts";
+import { findingsOf } from "../core/report/run-findings.ts";
 import { explainTrial } from "./explain.ts";
+import { placeText, titleOf } from "./findings.ts";
 import {
   agentsIn,
   clipText,
@@ -13,6 +15,7 @@ import {
   groupName,
   type Page,
   taskTitle,
+  trialReason,
   variantName,
   type Variety,
   varietyOf,
@@ -23,7 +26,7 @@ const page: Page = { style: createStyle(false), width: Infinity };
 
 /**
  * Writes JUnit XML at the end, as Jenkins and others read it: a suite for each tool health suite, one for the workflows and
- * one for the tasks. A failed trial is a `failure`, one that could not be judged an `error`, with reasons and evidence as text.
+ * one for the tasks; one for each checked server. A failed trial is a `failure`, in a check one for each error found, one that could not be judged an `error`, with reasons and evidence as text.
  */
 export function junitReporter(output: ReporterOutput): Reporter {
   let tasks: ReadonlyMap<string, Task> = new Map();
@@ -101,12 +104,26 @@ function testCase(trial: TrialResult, end: RunEnd, task: Task | undefined, varie
     verdict === "pass"
       ? ""
       : verdict === "skip"
-        ? `      <skipped${xmlAttributes({ message: messageOf(trial) })}/>\n`
-        : problem(trial, end, task);
+        ? `      <skipped${xmlAttributes({ message: trialReason(trial) })}/>\n`
+        : verdict === "fail" && trial.form === "check"
+          ? defects(trial)
+          : problem(trial, end, task);
   const output = notes.length === 0 ? "" : `      <system-out>${xmlText(notes.join("\n"))}</system-out>\n`;
   const children = outcome + output;
   const open = `    <testcase${xmlAttributes(attributes)}`;
   return children === "" ? `${open}/>\n` : `${open}>\n${children}    </testcase>\n`;
+}
+
+/** A trial of a check that failed: each error that it found, `type` is its code. */
+function defects({ id, grades }: TrialResult): string {
+  return findingsOf([{ id, grades }])
+    .filter(({ severity }) => severity === "error")
+    .map((finding) => {
+      const message = clipText(`${titleOf(finding.code)}: ${finding.message}`, messageCharacters);
+      const text = clipText(`${placeText(finding)}: ${finding.fix}`, messageCharacters);
+      return `      <failure${xmlAttributes({ type: finding.code, message })}>${xmlText(text)}</failure>\n`;
+    })
+    .join("");
 }
 
 /** A trial that failed or could not be judged. `type` is the error's code, or the grader that decided. */
@@ -115,15 +132,8 @@ function problem(trial: TrialResult, { evidence }: RunEnd, task: Task | undefine
   const element = verdict === "fail" ? "failure" : "error";
   const lines = explainTrial(trial, evidence.get(id) ?? [], { task, indent: 0, page });
   const type = error?.code ?? grades.find((grade) => grade.verdict === verdict)?.grader ?? verdict;
-  const attributes = xmlAttributes({ type, message: messageOf(trial) });
+  const attributes = xmlAttributes({ type, message: trialReason(trial) });
   return `      <${element}${attributes}>${xmlText(lines.join("\n"))}</${element}>\n`;
-}
-
-function messageOf({ verdict, error, grades }: TrialResult): string {
-  if (error !== undefined) return clipText(error.message, messageCharacters);
-  const told = grades.filter((grade) => grade.verdict === verdict);
-  if (told.length === 0) return verdict === "skip" ? "not run" : verdict;
-  return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), messageCharacters);
 }
 
 /** Milliseconds as seconds with three digits, which is what the schema of JUnit files allows. */

@@ -1,7 +1,9 @@
 import picocolors from "picocolors";
 import type { AgentSummary, Trial } from "../core/plan/plan.ts";
 import { coverageTotals } from "../core/report/coverage.ts";
-import type { Coverage, RunEnvironment, TrialResult } from "../core/report/result.ts";
+import type { Coverage, RunEnvironment, RunResult, TrialResult } from "../core/report/result.ts";
+import { countWarnings } from "../core/report/run-findings.ts";
+import { checkedNothing, wasNotRun } from "../core/report/trial-result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
 import type { Usage } from "../core/trace/events.ts";
 import { addUsage } from "../core/trace/trajectory.ts";
@@ -402,4 +404,38 @@ export function describeMocks(trials: readonly TrialResult[]): string {
   const some =
     mocked.length === trials.length ? "" : ` in ${countOf(mocked.length, "trial")} of ${trials.length}`;
   return `${names.map(visibleText).join(", ")}${some}`;
+}
+
+const reasonCharacters = 1000;
+
+/** Why a trial did not pass, in one line: its error, or what its graders say. */
+export function trialReason({ verdict, error, grades }: TrialResult): string {
+  if (error !== undefined) return clipText(error.message, reasonCharacters);
+  const told = grades.filter((grade) => grade.verdict === verdict);
+  if (told.length === 0) return verdict === "skip" ? "not run" : verdict;
+  return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), reasonCharacters);
+}
+
+/** Why a run failed without a failed trial, is incomplete or interrupted; empty otherwise. */
+export function verdictReason({ verdict, summary, trials, maxWarnings = Infinity }: RunResult): string {
+  const { total, pass, fail, error, timeout } = summary;
+  const notRun = trials.filter(wasNotRun).length;
+  if (verdict === "fail" && fail === 0)
+    return `Failed: ${countOf(countWarnings(trials), "warning")}; --max-warnings allows ${maxWarnings}.`;
+  if (verdict === "pass" || verdict === "fail") return "";
+  if (verdict === "interrupted") {
+    const before = notRun === 0 ? "" : ` before ${countOf(notRun, "trial")} of ${total} could finish`;
+    return `The run was interrupted${before}.`;
+  }
+  const reasons = [
+    ...(error > 0 ? [countOf(error, "error")] : []),
+    ...(timeout > 0 ? [countOf(timeout, "timeout")] : []),
+    ...(notRun > 0 ? [`${notRun} not run`] : []),
+  ];
+  const open = error + timeout + notRun;
+  if (total === 0) return "Incomplete: no trial ran.";
+  if (open > 0) return `Incomplete: 0 failed, ${open} not evaluated (${reasons.join(", ")}).`;
+  return pass === 0
+    ? "Incomplete: every trial was skipped."
+    : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
 }

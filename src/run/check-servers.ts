@@ -1,8 +1,10 @@
+import { statSync } from "node:fs";
+import { relative, resolve } from "node:path";
 import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { exact } from "../core/formats/json.ts";
-import type { CheckSettings, Task } from "../core/formats/model.ts";
+import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
 import { findingRules } from "../core/lint/catalogue.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { readSnapshot, type Snapshot, writeSnapshot } from "../load/snapshot.ts";
@@ -42,7 +44,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const snapshots = file === undefined || update ? {} : { snapshots: await readSnapshot(file) };
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
-  const tasks = await planCheck(spec.servers, {
+  const planned = await planCheck(spec.servers, {
     ...snapshots,
     calls,
     disable,
@@ -50,7 +52,11 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     validateSchema,
     signal,
   });
-  if (file !== undefined && update) writeSnapshot(file, listingsIn(tasks));
+  if (file !== undefined && update) writeSnapshot(file, listingsIn(planned));
+  const tasks = planned.map((task): Task => {
+    const source = fileOf(loaded, spec.servers[task.servers[0] ?? ""]);
+    return source === undefined ? task : { ...task, location: { file: relative(options.cwd, source) } };
+  });
   const limits = { ...spec.limits, callMs };
   return run(
     { ...loaded, eval: { ...spec, tasks, agents: [], concurrency, limits } },
@@ -59,6 +65,13 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
       ...exact({ maxWarnings }),
     },
   );
+}
+
+/** The file that stands for a server: the one that declares it, else the program, or script, of its command. */
+function fileOf({ file }: RunInput, server: ServerSpec | undefined): string | undefined {
+  if (file !== undefined || server?.transport !== "stdio") return file;
+  const paths = [server.command, ...server.args].map((word) => resolve(server.cwd ?? ".", word));
+  return paths.find((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
 }
 
 function refuseUnknown(code: string): void {

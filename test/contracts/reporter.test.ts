@@ -52,6 +52,12 @@ const traits: Readonly<Record<string, Traits>> = {
     isDocument: true,
     check: (text) => expect(text).toMatch(/^<\?xml [^]*<testsuites [^]*<\/testsuites>\n$/),
   },
+  markdown: { isDocument: true, check: (text) => expect(text).toMatch(/^# [^\n]+\n\n[^]*[^\n]\n$/) },
+  github: {
+    isDocument: true,
+    check: (text) => expect(text).toMatch(/^(?:::(?:error|warning|notice) .*\n)+$/),
+  },
+  sarif: { isDocument: true, check: (text) => expect(JSON.parse(text)).toHaveProperty("runs.0.results") },
 };
 
 it("has the traits of every reporter", () => {

@@ -3,6 +3,9 @@ export const reporterHelp = {
   console: "for people",
   json: "the result document",
   junit: "JUnit XML, for CI servers",
+  markdown: "for pull requests and pages",
+  github: "annotations and the job's summary, for GitHub Actions",
+  sarif: "SARIF 2.1.0, for code scanning",
 } as const;
 
 export type ReporterName = keyof typeof reporterHelp;

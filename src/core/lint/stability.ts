@@ -43,7 +43,7 @@ export const stabilityRules = {
     fix: "If the change is wanted, write the snapshot again with --update.",
     bad: `the snapshot has the tool "search", and the server does not`,
     good: `both have the same definitions`,
-    source: "--snapshot",
+    source: "the file that --snapshot names",
     *find(view) {
       const [first] = listings(view);
       const { snapshot } = view.spec;

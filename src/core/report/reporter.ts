@@ -41,6 +41,8 @@ export interface ReporterOutput {
   readonly colors: boolean;
   /** Width in columns; 80 when unknown. */
   readonly columns: () => number;
+  /** Takes Markdown for the summary of a job, where a CI system has a place for it. */
+  readonly summary?: (markdown: string) => void;
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number;
   /** Calls back about every `ms` until the returned function is called; used for live progress. */

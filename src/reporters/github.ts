@@ -1,0 +1,78 @@
+import type { Task } from "../core/formats/model.ts";
+import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import { findingsOf, type RunFinding } from "../core/report/run-findings.ts";
+import { markdownText } from "./markdown.ts";
+import { placeText, titleOf } from "./findings.ts";
+import { clipText, fullTitle, trialReason, verdictReason } from "./text.ts";
+
+/** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
+const shownAnnotations = 50;
+const messageCharacters = 600;
+
+/**
+ * Writes workflow commands of GitHub Actions at the end: an annotation for each error and warning of a check, and for each trial that
+ * failed or could not be judged; then the verdict. The report in Markdown becomes the summary of the job.
+ */
+export function githubReporter(output: ReporterOutput): Reporter {
+  let tasks: ReadonlyMap<string, Task> = new Map();
+  return {
+    onRunStart({ plan }) {
+      tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+    },
+    onRunEnd(end) {
+      output.write(annotations(end, tasks).join(""));
+      output.summary?.(markdownText(end, tasks));
+    },
+  };
+}
+
+function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): string[] {
+  const findings = findingsOf(result.trials).filter(({ severity }) => severity !== "info");
+  const broken = result.trials.filter(
+    ({ verdict, form }) =>
+      verdict === "error" || verdict === "timeout" || (verdict === "fail" && form !== "check"),
+  );
+  const lines = [
+    ...broken.map((trial) => {
+      const { file, line } = tasks.get(trial.task)?.location ?? {};
+      return annotation("error", { file, line, title: fullTitle(trial) }, trialReason(trial));
+    }),
+    ...findings.map((finding) =>
+      annotation(
+        finding.severity === "error" ? "error" : "warning",
+        { title: finding.code },
+        findingText(finding),
+      ),
+    ),
+  ];
+  const rest = lines.length - shownAnnotations;
+  const reason = verdictReason(result);
+  const verdict = `${result.verdict.toUpperCase()}${reason === "" ? "" : `: ${reason}`}`;
+  return [
+    ...lines.slice(0, shownAnnotations),
+    annotation("notice", { title: "mcpvals" }, rest > 0 ? `${verdict} (and ${rest} more)` : verdict),
+  ];
+}
+
+function findingText(finding: RunFinding): string {
+  return `${titleOf(finding.code)}: ${placeText(finding)}: ${finding.message}. ${finding.fix}`;
+}
+
+/** One workflow command, on a line of its own. */
+function annotation(
+  kind: "error" | "warning" | "notice",
+  properties: Readonly<Record<string, string | number | undefined>>,
+  message: string,
+): string {
+  const given = Object.entries(properties).flatMap(([name, value]) =>
+    value === undefined
+      ? []
+      : [`${name}=${escaped(String(value)).replaceAll(":", "%3A").replaceAll(",", "%2C")}`],
+  );
+  return `::${kind} ${given.join(",")}::${escaped(message)}\n`;
+}
+
+/** A percent sign begins an escape sequence of workflow commands. */
+function escaped(text: string): string {
+  return clipText(text, messageCharacters).replaceAll("%", "%25");
+}

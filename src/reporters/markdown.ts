@@ -1,0 +1,147 @@
+import type { Task } from "../core/formats/model.ts";
+import { countFindings, type Severity } from "../core/lint/finding.ts";
+import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import type { TrialResult } from "../core/report/result.ts";
+import { findingsOf, type RunFinding } from "../core/report/run-findings.ts";
+import { explainTrial } from "./explain.ts";
+import { calledText, checkedServers, clientTable, placeText, serverText, titleOf } from "./findings.ts";
+import {
+  clipText,
+  countOf,
+  createStyle,
+  describeMocks,
+  formatDuration,
+  fullTitle,
+  type Page,
+  trialReason,
+  variantName,
+  varietyOf,
+  verdictReason,
+} from "./text.ts";
+
+const shownFindings = 200;
+const shownTrials = 40;
+const messageCharacters = 400;
+const page: Page = { style: createStyle(false), width: Infinity };
+
+/** Writes Markdown at the end, for pull requests and pages: the verdict, findings, and what failed, with its evidence. */
+export function markdownReporter(output: ReporterOutput): Reporter {
+  let tasks: ReadonlyMap<string, Task> = new Map();
+  return {
+    onRunStart({ plan }) {
+      tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+    },
+    onRunEnd(end) {
+      output.write(markdownText(end, tasks));
+    },
+  };
+}
+
+/** The report of a run in Markdown. */
+export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): string {
+  const { result } = end;
+  const { name, verdict, trials, durationMs, summary } = result;
+  const findings = findingsOf(trials);
+  const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
+  const mocked = describeMocks(trials);
+  const counts = Object.entries({
+    passed: summary.pass,
+    failed: summary.fail,
+    errors: summary.error,
+    timeouts: summary.timeout,
+    skipped: summary.skip,
+  }).flatMap(([word, count]) => (count === 0 ? [] : [`${count} ${word}`]));
+  const facts = isCheck
+    ? [countFindings(findings), ...calledText(tasks.values()).map(plain)]
+    : [...counts, countOf(summary.total, "trial"), ...(mocked === "" ? [] : [`mocks: ${plain(mocked)}`])];
+  const reason = verdictReason(result);
+  const sections = [
+    [`# ${isCheck ? "mcpvals check" : `mcpvals: ${plain(name)}`}: ${verdict}`],
+    [[...facts, formatDuration(durationMs)].join(" · ")],
+    ...(reason === "" ? [] : [[plain(reason)]]),
+    ...[...checkedServers(tasks.values())].map(([server, about]) => [
+      `**${plain(server)}**: ${plain(serverText(about))}`,
+    ]),
+    ...severitySections(findings),
+    clientSection(findings),
+    ...trialSections(end, tasks),
+  ];
+  return `${sections
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join("\n"))
+    .join("\n\n")}\n`;
+}
+
+const headings: Readonly<Record<Severity, string>> = { error: "Errors", warning: "Warnings", info: "Info" };
+
+function severitySections(findings: readonly RunFinding[]): (readonly string[])[] {
+  return [...Map.groupBy(findings, ({ severity }) => severity)].flatMap(([severity, group]) => {
+    const rest = group.length - shownFindings;
+    const table = [
+      "| where | what is wrong | what to do |",
+      "| --- | --- | --- |",
+      ...group.slice(0, shownFindings).map((finding) => {
+        const what = `${plain(titleOf(finding.code))} (${plain(finding.code)}): ${plain(finding.message)}`;
+        return `| ${plain(placeText(finding))} | ${what} | ${plain(finding.fix)} |`;
+      }),
+    ];
+    return [
+      [`## ${headings[severity]} (${group.length})`],
+      table,
+      rest > 0 ? [`and ${countOf(rest, "more finding")}`] : [],
+    ];
+  });
+}
+
+function clientSection(findings: readonly RunFinding[]): readonly string[] {
+  const rows = clientTable(findings).slice(0, shownFindings);
+  const [first] = rows;
+  if (first === undefined) return [];
+  const clients = Object.keys(first.effects);
+  return [
+    "## Clients",
+    "",
+    `| tool | ${clients.map(plain).join(" | ")} |`,
+    `| --- |${" --- |".repeat(clients.length)}`,
+    ...rows.map(({ tool, effects }) => `| ${plain(tool)} | ${Object.values(effects).join(" | ")} |`),
+  ];
+}
+
+function trialSections(
+  { result: { trials }, evidence }: RunEnd,
+  tasks: ReadonlyMap<string, Task>,
+): (readonly string[])[] {
+  const variety = varietyOf(trials);
+  // What failed in a check is among the findings.
+  const failed = trials.filter(({ verdict, form }) => verdict === "fail" && form !== "check");
+  const broken = trials.filter(({ verdict }) => verdict === "error" || verdict === "timeout");
+  const sectionOf = (heading: string, group: readonly TrialResult[]): (readonly string[])[] => {
+    if (group.length === 0) return [];
+    const rest = group.length - shownTrials;
+    const items = group.slice(0, shownTrials).flatMap((trial) => {
+      const variant = variantName(trial, variety);
+      const title = `${fullTitle(trial)}${variant === "" ? "" : ` · ${variant}`} (${trial.id})`;
+      const lines = explainTrial(trial, evidence.get(trial.id) ?? [], {
+        task: tasks.get(trial.task),
+        indent: 0,
+        page,
+      });
+      return [
+        [`### ${plain(title)}`],
+        [plain(trialReason(trial))],
+        lines.length === 0 ? [] : ["```text", ...lines.map((line) => line.replaceAll("```", "'''")), "```"],
+      ];
+    });
+    return [
+      [`## ${heading} (${group.length})`],
+      ...items,
+      rest > 0 ? [`and ${countOf(rest, "more trial")}`] : [],
+    ];
+  };
+  return [...sectionOf("Failed", failed), ...sectionOf("Not judged", broken)];
+}
+
+/** Text that Markdown shows as it is, in one line. */
+function plain(text: string): string {
+  return clipText(text, messageCharacters).replaceAll(/[\\`*_<>|[\]#~&]/gu, (character) => `\\${character}`);
+}

@@ -1,0 +1,134 @@
+import type { JsonObject } from "../core/formats/json.ts";
+import type { Task } from "../core/formats/model.ts";
+import { findingRules } from "../core/lint/catalogue.ts";
+import type { Severity } from "../core/lint/finding.ts";
+import type { Rule } from "../core/lint/rule.ts";
+import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import { blocksOf, type TrialResult } from "../core/report/result.ts";
+import { findingsOf, type RunFinding } from "../core/report/run-findings.ts";
+import { visibleJson } from "../core/text/visible-text.ts";
+import { placeText, titleOf } from "./findings.ts";
+import { clipText, fullTitle, trialReason } from "./text.ts";
+
+const messageCharacters = 1000;
+const levels: Readonly<Record<Severity, string>> = { error: "error", warning: "warning", info: "note" };
+
+/**
+ * Writes SARIF 2.1.0 at the end, for code scanning: a result for each finding, and for each trial that failed or could not be
+ * judged. Its place is the file that declares the server or the task.
+ */
+export function sarifReporter(output: ReporterOutput): Reporter {
+  let tasks: ReadonlyMap<string, Task> = new Map();
+  return {
+    onRunStart({ plan }) {
+      tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+    },
+    onRunEnd(end) {
+      for (const block of blocksOf(documentPieces(end, tasks))) output.write(block);
+    },
+  };
+}
+
+/** The results one by one, since a large run's document would not fit one string. */
+function* documentPieces({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): Generator<string> {
+  const { id, trials, environment, verdict, startedAt, durationMs } = result;
+  const findings = findingsOf(trials);
+  const broken = trials.filter(
+    ({ verdict: each, form }) =>
+      each === "error" || each === "timeout" || (each === "fail" && form !== "check"),
+  );
+  const driver = {
+    name: "mcpvals",
+    version: environment.mcpvals,
+    rules: rulesOf(findings, broken),
+  };
+  const ended = new Date(Date.parse(startedAt) + durationMs).toISOString();
+  const invocation = {
+    executionSuccessful: verdict === "pass" || verdict === "fail",
+    startTimeUtc: startedAt,
+    endTimeUtc: ended,
+  };
+  yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{\n';
+  yield `"tool":${json({ driver })},\n`;
+  yield `"automationDetails":${json({ id: `mcpvals/${id}` })},\n`;
+  yield `"invocations":${json([invocation])},\n"results":[`;
+  let before = "\n";
+  const taskOf = new Map(trials.map((trial) => [trial.id, tasks.get(trial.task)]));
+  for (const finding of findings) {
+    yield before + json(findingResult(finding, taskOf.get(finding.trial)));
+    before = ",\n";
+  }
+  for (const trial of broken) {
+    yield before + json(trialProblem(trial, tasks.get(trial.task)));
+    before = ",\n";
+  }
+  yield "\n]}]}\n";
+}
+
+function json(value: unknown): string {
+  return visibleJson(JSON.stringify(value));
+}
+
+/** The rules that results name: those of findings with their documentation, and one for trials. */
+function rulesOf(findings: readonly RunFinding[], broken: readonly TrialResult[]): readonly JsonObject[] {
+  const codes = new Set(findings.map(({ code }) => code));
+  const described = [...codes].map((code): JsonObject => {
+    const rule: Rule | undefined = findingRules[code];
+    if (rule === undefined) return { id: code };
+    const { title, why, fix, bad, good, severity, source } = rule;
+    const text = `${why} ${fix} Source: ${source}`;
+    return {
+      id: code,
+      shortDescription: { text: title },
+      fullDescription: { text: why },
+      help: {
+        text,
+        markdown: `${why}\n\n${fix}\n\n\`\`\`text\nbad:  ${bad}\ngood: ${good}\n\`\`\`\n\nSource: ${source}`,
+      },
+      defaultConfiguration: { level: levels[severity] },
+      properties: { tags: [code.slice(0, code.indexOf("/"))] },
+    };
+  });
+  const trial = { id: "trial", shortDescription: { text: "A trial failed or could not be judged" } };
+  return broken.length === 0 ? described : [...described, trial];
+}
+
+function findingResult(finding: RunFinding, task: Task | undefined): JsonObject {
+  const { code, severity, server, place, message, fix } = finding;
+  const { tool, resource, prompt, parameter, pointer } = place;
+  const subject = Object.entries({ tool, resource, prompt }).flatMap(([kind, name]) =>
+    name === undefined ? [] : [`${kind}:${name}`],
+  );
+  return {
+    ruleId: code,
+    level: levels[severity],
+    message: {
+      text: `${titleOf(code)}: ${clipText(message, messageCharacters)} (${clipText(placeText(finding), 200)}). ${clipText(fix, messageCharacters)}`,
+    },
+    locations: [location(task, [server, ...subject, ...(parameter === undefined ? [] : [parameter])])],
+    partialFingerprints: {
+      "mcpvals/v1": JSON.stringify([code, server, ...subject, parameter ?? "", pointer ?? ""]),
+    },
+  };
+}
+
+function trialProblem(trial: TrialResult, task: Task | undefined): JsonObject {
+  const { verdict, task: name, agent, variant } = trial;
+  return {
+    ruleId: "trial",
+    level: "error",
+    message: { text: `${fullTitle(trial)}: ${verdict}: ${trialReason(trial)}` },
+    locations: [location(task, [name])],
+    partialFingerprints: { "mcpvals/v1": JSON.stringify([name, agent, variant ?? ""]) },
+  };
+}
+
+/** Where a result is: code scanning needs a file, and a tool of a server has none but the one that names the server. */
+function location(task: Task | undefined, names: readonly string[]): JsonObject {
+  const { file, line = 1 } = task?.location ?? {};
+  const uri = encodeURI(clipText(file ?? names[0] ?? "mcpvals", messageCharacters)).replaceAll("\\", "/");
+  return {
+    physicalLocation: { artifactLocation: { uri }, region: { startLine: line } },
+    logicalLocations: [{ fullyQualifiedName: names.join("/") }],
+  };
+}

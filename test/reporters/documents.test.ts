@@ -1,0 +1,175 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Ajv } from "ajv";
+import formats from "ajv-formats";
+import { describe, expect, it } from "vitest";
+import { validateXML } from "xmllint-wasm";
+import type { ReporterName } from "../../src/core/formats/reporters.ts";
+import { reporters } from "../../src/reporters/index.ts";
+import { brokenRun, checkedRun, emptyRun, failingRun, passingRun, variedRun } from "./runs.ts";
+import { play, type SampleRun } from "./samples.ts";
+import { captureOutput } from "./screen.ts";
+
+async function written(name: ReporterName, run: SampleRun): Promise<string> {
+  const output = captureOutput();
+  await play(run, reporters[name](output));
+  return output.text();
+}
+
+function fixture(name: string): string {
+  return readFileSync(join(import.meta.dirname, "../fixtures", name), "utf8");
+}
+
+describe("sarif", () => {
+  const ajv = new Ajv({ strict: false, allErrors: true, unicodeRegExp: false });
+  formats.default(ajv);
+  const isValid = ajv.compile(JSON.parse(fixture("sarif-2.1.0.schema.json")) as object);
+
+  it.each([
+    ["a check", checkedRun()],
+    ["failures", failingRun()],
+    ["errors", brokenRun()],
+    ["many agents", variedRun()],
+    ["nothing", emptyRun()],
+  ])("is valid for %s", async (_, run) => {
+    const document: unknown = JSON.parse(await written("sarif", run));
+    isValid(document);
+    expect(isValid.errors).toBe(null);
+  });
+
+  it("has the rules with their help, and the same fingerprint in the next run", async () => {
+    const document = await written("sarif", checkedRun());
+    const { runs } = JSON.parse(document) as {
+      runs: { tool: { driver: { rules: { id: string; help: { text: string } }[] } }; results: object[] }[];
+    };
+    const rules = runs[0]?.tool.driver.rules ?? [];
+    expect(rules.map(({ id }) => id)).toContain("client/codex-any-of");
+    expect(rules.every(({ help }) => help.text.includes("Source: "))).toBe(true);
+    expect(runs[0]?.results[1]).toMatchObject({
+      ruleId: "schema/dangling-ref",
+      level: "error",
+      locations: [
+        {
+          physicalLocation: { artifactLocation: { uri: "notes" } },
+          logicalLocations: [{ fullyQualifiedName: "notes/tool:search/user" }],
+        },
+      ],
+      partialFingerprints: { "mcpvals/v1": '["schema/dangling-ref","notes","tool:search","user",""]' },
+    });
+  });
+});
+
+describe("junit", () => {
+  it("has a failure for each error that a trial of a check found", async () => {
+    const xml = await written("junit", checkedRun());
+    const { errors } = await validateXML({ xml, schema: fixture("junit.xsd") });
+    expect(errors).toEqual([]);
+    expect([...xml.matchAll(/<failure type="(.+?)"/g)].map(([, type]) => type)).toEqual([
+      "protocol/stdout",
+      "schema/dangling-ref",
+      "protocol/stdout",
+      "call/crash",
+    ]);
+  });
+});
+
+describe("github", () => {
+  it("annotates errors and warnings, and ends with the verdict", async () => {
+    expect(await written("github", checkedRun())).toMatchInlineSnapshot(`
+      "::error title=protocol/stdout::stdout has something else than MCP messages: server notes: "started \\x1b[31m". Write logs to stderr.
+      ::error title=schema/dangling-ref::A $ref points to nothing: server notes, tool search, parameter user: "#/$defs/User" points to nothing. Point it to a schema that the same document has, for example under $defs, or write the schema in its place.
+      ::error title=call/crash::A call ends the server: server notes, tool read: exit code 7 after {}. Catch errors in the tool, and answer with isError: true.
+      ::warning title=client/name-characters::Clients refuse a tool's name for its characters: server notes, tool notes.read: the name has a dot. Use letters, digits, underscores and hyphens only.
+      ::warning title=client/codex-any-of::Codex turns a parameter with alternatives into a text: server notes, tool search, parameter q: anyOf has the types string, number. Give the parameter one type, or split it into two parameters.
+      ::notice title=mcpvals::FAIL
+      "
+    `);
+  });
+
+  it("annotates failed tests, and what could not be judged", async () => {
+    const text = await written("github", failingRun());
+    expect(text.match(/^::error title=.+$/gm)).toHaveLength(4);
+    expect(text).toMatch(/\n::notice title=mcpvals::FAIL\n$/);
+    expect(await written("github", brokenRun())).toContain("::error title=");
+  });
+
+  it("writes a property or message that is hostile so that it stays one", async () => {
+    const run = checkedRun();
+    const trials = run.end.result.trials.map((trial) => ({
+      ...trial,
+      form: "workflow" as const,
+      task: "a,file=/etc/passwd::\n::set-output name=x::100%0A",
+    }));
+    const text = await written("github", {
+      ...run,
+      end: { ...run.end, result: { ...run.end.result, trials } },
+    });
+    expect(text.split("\n")[0]).toMatch(
+      /^::error title=(?:notes › )?a%2Cfile=\/etc\/passwd%3A%3A\\n%3A%3Aset-output name=x%3A%3A100%250A::/,
+    );
+  });
+
+  it("gives the job its summary in Markdown", async () => {
+    const output = captureOutput();
+    let summary = "";
+    const reporter = reporters.github({ ...output, summary: (text) => void (summary += text) });
+    await play(checkedRun(), reporter);
+    expect(summary).toBe(await written("markdown", checkedRun()));
+  });
+});
+
+describe("markdown", () => {
+  it("has a check: servers, findings by severity, clients", async () => {
+    expect(await written("markdown", checkedRun())).toMatchInlineSnapshot(`
+      "# mcpvals check: fail
+
+      3 errors, 2 warnings, 5 info · 5 tools, 4 called (1 not: it is not annotated readOnlyHint: true) · 1.1 s
+
+      **notes**: notes-server 1.2.0 · MCP 2025-11-25 · 5 tools, 1 resource, 0 prompts
+
+      ## Errors (3)
+
+      | where | what is wrong | what to do |
+      | --- | --- | --- |
+      | server notes | stdout has something else than MCP messages (protocol/stdout): "started \\\\x1b\\[31m" | Write logs to stderr. |
+      | server notes, tool search, parameter user | A $ref points to nothing (schema/dangling-ref): "\\#/$defs/User" points to nothing | Point it to a schema that the same document has, for example under $defs, or write the schema in its place. |
+      | server notes, tool read | A call ends the server (call/crash): exit code 7 after {} | Catch errors in the tool, and answer with isError: true. |
+
+      ## Warnings (2)
+
+      | where | what is wrong | what to do |
+      | --- | --- | --- |
+      | server notes, tool notes.read | Clients refuse a tool's name for its characters (client/name-characters): the name has a dot | Use letters, digits, underscores and hyphens only. |
+      | server notes, tool search, parameter q | Codex turns a parameter with alternatives into a text (client/codex-any-of): anyOf has the types string, number | Give the parameter one type, or split it into two parameters. |
+
+      ## Info (5)
+
+      | where | what is wrong | what to do |
+      | --- | --- | --- |
+      | server notes, tool delete\\_note | A tool was not called (call/not-called): it is not annotated readOnlyHint: true | Annotate tools that change nothing with readOnlyHint: true, or check with --calls all. |
+      | server notes, tool search | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
+      | server notes, tool read | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
+      | server notes, tool list | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
+      | server notes, tool delete\\_note | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
+
+      ## Clients
+
+      | tool | Claude | Cursor | VS Code | Gemini | OpenAI | Codex |
+      | --- | --- | --- | --- | --- | --- | --- |
+      | notes.read | refused | ok | ok | ok | ok | refused |
+      | search | ok | ok | ok | ok | ok | changed |
+      "
+    `);
+  });
+
+  it("has what failed with its evidence, and nothing that Markdown would read as markup", async () => {
+    const text = await written("markdown", failingRun());
+    expect(text).toMatch(
+      /^# mcpvals: quickstart: fail\n\n1 passed · 4 failed · 1 skipped · 6 trials · 3\.2 s\n/,
+    );
+    expect(text).toContain("### everything › adds two numbers (t2)\n");
+    expect(text).toContain('\n  call      get-sum {"a":2,"b":3}');
+    const passed = await written("markdown", passingRun());
+    expect(passed).toBe("# mcpvals: quickstart: pass\n\n2 passed · 2 trials · 1.3 s\n");
+  });
+});
