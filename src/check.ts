@@ -1,9 +1,18 @@
+import { resolve } from "node:path";
 import { McpvalsError } from "./core/errors/error.ts";
 import { exact } from "./core/formats/json.ts";
 import { type Evaluation, evaluationOf } from "./evaluation.ts";
 import type { LoadedConfig } from "./load/assemble-eval.ts";
 import { loadTarget } from "./load/target.ts";
-import { checkOptions, commonChecks, isText, isTexts, milliseconds, type OptionChecks } from "./options.ts";
+import {
+  checkOptions,
+  commonChecks,
+  isText,
+  isTexts,
+  milliseconds,
+  type OptionChecks,
+  yesOrNo,
+} from "./options.ts";
 import { findingsOf, type RunFinding } from "./core/report/run-findings.ts";
 import { checkServers } from "./run/check-servers.ts";
 
@@ -32,6 +41,10 @@ export interface CheckOptions extends TargetOptions {
   readonly callTimeoutMs?: number;
   /** More warnings than this fail the check. Default: any number may pass. */
   readonly maxWarnings?: number;
+  /** The file with the definitions that the servers must have. */
+  readonly snapshot?: string;
+  /** Write that file in place of comparing with it. */
+  readonly update?: boolean;
   /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
   readonly output?: string | false;
   /** Aborting stops the check; the verdict of the result is then `interrupted`. */
@@ -52,14 +65,15 @@ export interface CheckResult extends Evaluation {
  */
 export async function check(target: Target, options: CheckOptions = {}): Promise<CheckResult> {
   checkOptions("check", options, optionChecks);
-  const { calls, disable, callTimeoutMs: callMs, maxWarnings, output } = options;
+  const { calls, disable, callTimeoutMs: callMs, maxWarnings, update, output } = options;
   const { signal = new AbortController().signal, cwd = process.cwd() } = options;
+  const snapshot = options.snapshot === undefined ? undefined : resolve(cwd, options.snapshot);
   const loaded = await loadServers(target, { ...options, signal });
   const outcome = await checkServers(loaded, {
     cwd,
     signal,
     keepPassed: true,
-    ...exact({ calls, disable, callMs, maxWarnings, output }),
+    ...exact({ calls, disable, callMs, maxWarnings, snapshot, update, output }),
   });
   const evaluation = evaluationOf(outcome);
   return { ...evaluation, findings: findingsOf(evaluation.trials) };
@@ -72,6 +86,8 @@ const optionChecks: OptionChecks<CheckOptions> = {
   calls: [(value) => isText(value) && ["safe", "all", "none"].includes(value), "safe, all or none"],
   disable: [isTexts, "a list of codes"],
   callTimeoutMs: milliseconds,
+  snapshot: [isText, "the path of a file"],
+  update: yesOrNo,
   maxWarnings: [(value) => Number.isInteger(value) && Number(value) >= 0, "a whole number from 0"],
 };
 

@@ -3,6 +3,7 @@ import { findingRules } from "../core/lint/catalogue.ts";
 import type { Finding, FindingPlace } from "../core/lint/finding.ts";
 import { resultText } from "../core/checks/tool-result.ts";
 import type { RunFinding } from "../core/report/run-findings.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import type { CheckResult } from "../check.ts";
 import { placeText } from "../reporters/findings.ts";
 import { clipLines, clipText, createStyle, formatDuration, paintRows, type Row } from "../reporters/text.ts";
@@ -97,7 +98,7 @@ export const matchers: {
 };
 
 function outcome(pass: boolean, text: string, answer: Answer): Outcome {
-  return { pass, message: () => [text, "", ...answerLines(answer)].join("\n") };
+  return { pass, message: () => [visibleText(text), "", ...answerLines(answer)].join("\n") };
 }
 
 function answerOf(matcher: string, received: unknown): Answer {

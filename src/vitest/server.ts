@@ -9,8 +9,9 @@ import {
 } from "../check.ts";
 import { answerText, outputProblem, resultProblem, structuredContent } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import type { Json, JsonObject } from "../core/formats/model.ts";
+import type { Json, JsonObject, ServerSpec } from "../core/formats/model.ts";
 import type { McpRequest } from "../core/formats/step.ts";
+import { createRedactor } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { openSession } from "../servers/client/open-session.ts";
@@ -87,6 +88,7 @@ export class TestServer implements AsyncDisposable {
   readonly #options: ServerOptions;
   readonly #validator = new SchemaValidator();
   #running: Promise<RunningServer> | undefined;
+  #redact: (text: string) => string = (text) => text;
 
   constructor(target: Target, options: ServerOptions = {}) {
     this.#target = target;
@@ -180,12 +182,45 @@ export class TestServer implements AsyncDisposable {
       const before = await this.#running;
       if (before?.session.lost.aborted === true && (await this.#running) === before)
         this.#running = undefined;
-      this.#running ??= startTarget(this.#target, this.#options);
+      this.#running ??= this.#start();
       return await work(await this.#running);
     } catch (error) {
-      throw testError(error);
+      throw testError(error, this.#redact);
     }
   }
+
+  async #start(): Promise<RunningServer> {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const { callTimeoutMs: _, ...given } = this.#options;
+    const { eval: spec, secrets } = await loadServers(this.#target, { ...given, signal });
+    this.#redact = createRedactor(secrets);
+    const [name, server] = onlyServer(spec.servers);
+    const host = await openHost(name, server);
+    const stop = async (): Promise<void> => {
+      controller.abort(new McpvalsError("run/interrupted", `server "${name}" is being stopped`));
+      await host.stop();
+    };
+    try {
+      const session = await openSession(host, server, { emit: () => 0, signal, version });
+      return { session, signal, stop };
+    } catch (error) {
+      await stop();
+      throw error;
+    }
+  }
+}
+
+/** Throws McpvalsError `usage/no-match` when it is not one. */
+function onlyServer(servers: Readonly<Record<string, ServerSpec>>): readonly [string, ServerSpec] {
+  const [first, ...others] = Object.entries(servers);
+  if (first !== undefined && others.length === 0) return first;
+  const names = Object.keys(servers).join(", ");
+  throw new McpvalsError(
+    "usage/no-match",
+    first === undefined ? "the target has no server" : `the target has several servers: ${names}`,
+    { hint: 'Name one: startServer("mcp-eval.config.yaml", { server: "NAME" }).' },
+  );
 }
 
 interface RunningServer {
@@ -193,36 +228,6 @@ interface RunningServer {
   /** Aborts when the server is being stopped. */
   readonly signal: AbortSignal;
   stop(): Promise<void>;
-}
-
-/** Throws McpvalsError. */
-async function startTarget(target: Target, options: ServerOptions): Promise<RunningServer> {
-  const controller = new AbortController();
-  const { signal } = controller;
-  const { callTimeoutMs: _, ...given } = options;
-  const { eval: spec } = await loadServers(target, { ...given, signal });
-  const [first, ...others] = Object.entries(spec.servers);
-  if (first === undefined || others.length > 0) {
-    const names = Object.keys(spec.servers).join(", ");
-    throw new McpvalsError(
-      "usage/no-match",
-      first === undefined ? "the target has no server" : `the target has several servers: ${names}`,
-      { hint: 'Name one: startServer("mcp-eval.config.yaml", { server: "NAME" }).' },
-    );
-  }
-  const [name, server] = first;
-  const host = await openHost(name, server);
-  const stop = async (): Promise<void> => {
-    controller.abort(new McpvalsError("run/interrupted", `server "${name}" is being stopped`));
-    await host.stop();
-  };
-  try {
-    const session = await openSession(host, server, { emit: () => 0, signal, version });
-    return { session, signal, stop };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
 }
 
 function unusable({ name }: ServerSession, problem: string): McpvalsError {

@@ -88,3 +88,16 @@ it("refuses wrong options and codes, with what was probably meant", async () => 
     expect.stringContaining('"definition/no-description"'),
   ]);
 });
+
+it("compares the definitions with a snapshot, which it writes when it is told to", async () => {
+  using folder = folderOf({});
+  const options = { cwd: folder.path, output: false, calls: "none", snapshot: "listing.json" } as const;
+  const { command, args = [] } = fixtureServer();
+  await check([command, ...args], { ...options, update: true });
+  const codes = async (...flags: readonly string[]): Promise<readonly string[]> => {
+    const { findings } = await check([command, ...args, ...flags], options);
+    return findings.map(({ code }) => code).filter((code) => code.startsWith("stability/"));
+  };
+  expect(await codes()).toEqual([]);
+  expect(await codes("--no-tools")).toContain("stability/snapshot");
+});

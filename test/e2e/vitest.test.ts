@@ -100,6 +100,8 @@ describe("mcpvals/vitest, built, in a project of its own", () => {
       "callTool: crash": ["code 7", "out of luck"],
       "callTool: no answer": ['tool "slow" did not answer within 1000 ms'],
       "callTool: unusable answer": ["unusable answer"],
+      "callTool: a secret": ["the token is [", "API_TOKEN"],
+      "startServer: several servers": ["several servers: one, two", "{ server:"],
       "startServer: exit at start": ["code 3", "no licence"],
       "toHaveFinding: other findings": [
         'the check has no finding with code "definition/no-description", tool "add"\n\n',
