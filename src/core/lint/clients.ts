@@ -23,7 +23,7 @@ export const clientRules = {
     fix: "Use letters, digits, underscores and hyphens only.",
     bad: `{ name: "files.read" }`,
     good: `{ name: "files_read" }`,
-    source: "openai/codex#8174, NetApp/netapp-dataops-toolkit#38",
+    source: "openai/codex#8174, microsoft/wassette#56, NetApp/netapp-dataops-toolkit#38",
     *find({ surface }) {
       for (const { name, evidence } of surface.tools)
         if (/^[\w.-]{1,128}$/.test(name) && name.includes("."))
@@ -31,7 +31,12 @@ export const clientRules = {
             place: { tool: name },
             message: "the name has a dot",
             evidence: [evidence],
-            clients: { "Claude Desktop": "refused", Codex: "refused", OpenAI: "refused" },
+            clients: {
+              "Claude Code": "refused",
+              "Claude Desktop": "refused",
+              Codex: "refused",
+              OpenAI: "refused",
+            },
           };
     },
   },

@@ -1,0 +1,57 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { folderOf, root, runHere } from "../support/cli.ts";
+
+const program = join(root, "examples/bad-server/server.mjs");
+const hasOneWarning = [program, "no-description"];
+
+it("fails with more warnings than are allowed, and says so again when the run is shown", async () => {
+  using folder = folderOf({});
+  const { path: cwd } = folder;
+  const summary = join(cwd, "summary.md");
+  const reporters = ["--reporter", "console", "--reporter", "github", "--reporter", "sarif=findings.sarif"];
+  const checked = await runHere(
+    ["check", "--calls", "none", "--max-warnings", "0", ...reporters, "--", "node", ...hasOneWarning],
+    { cwd, env: { GITHUB_STEP_SUMMARY: summary } },
+  );
+  const reason = "Failed: 1 warning; --max-warnings allows 0.";
+  expect([checked.code, checked.stderr]).toEqual([1, ""]);
+  expect(checked.stdout).toContain(`FAIL   exit 1\n  ${reason}\n`);
+  expect(checked.stdout).toMatch(/^::warning title=definition\/no-description::/m);
+  expect(checked.stdout).toMatch(new RegExp(`^::notice title=mcpvals::FAIL: ${reason}$`, "m"));
+  expect(readFileSync(summary, "utf8")).toMatch(/^# mcpvals check: fail\n[^]*\n## Warnings \(1\)\n/);
+  expect(readFileSync(join(cwd, "findings.sarif"), "utf8")).toContain("bad-server/server.mjs");
+  const shown = await runHere(["show"], { cwd });
+  expect([shown.code, shown.stdout.includes(reason)]).toEqual([1, true]);
+}, 60_000);
+
+it("takes the check section of a config; options win over it", async () => {
+  using folder = folderOf({
+    "mcp-eval.config.yaml": `servers:
+  notes: { transport: stdio, command: node, args: ${JSON.stringify(hasOneWarning)} }
+check: { calls: none, disable: [definition/no-description], maxWarnings: 0 }
+`,
+  });
+  const { path: cwd } = folder;
+  const quiet = await runHere(["check", "--reporter", "markdown"], { cwd });
+  expect([quiet.code, quiet.stderr]).toEqual([0, ""]);
+  expect(quiet.stdout).toMatch(/^# mcpvals check: pass\n/);
+  expect(quiet.stdout).not.toContain("definition/no-description");
+  const wrong = await runHere(["check", "--disable", "definition/no-descripton"], { cwd });
+  expect(wrong.code).toBe(2);
+  expect(wrong.stderr).toContain('Did you mean "definition/no-description"?');
+}, 60_000);
+
+it("names keys and values that the check section does not know", async () => {
+  using folder = folderOf({
+    "mcp-eval.config.yaml": `servers:
+  notes: { transport: stdio, command: node }
+check: { cals: none, disable: [nothing] }
+`,
+  });
+  const { code, stderr } = await runHere(["check"], { cwd: folder.path });
+  expect(code).toBe(2);
+  expect(stderr).toContain('unknown key "cals" in check');
+  expect(stderr).toContain("check.disable[0] must be the code of a finding, GROUP/NAME");
+}, 60_000);
