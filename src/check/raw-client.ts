@@ -9,7 +9,7 @@ import {
 import { readJsonText } from "../core/formats/read-json.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { weightOf } from "../core/trace/recorder.ts";
-import { abortAfter } from "../process/deadline.ts";
+import { abortAfter, settlesWithin } from "../process/deadline.ts";
 import {
   type Channel,
   type HttpNoAnswer,
@@ -173,13 +173,14 @@ export class RawClient {
   async send(wire: WireMessage, headers?: Headers): Promise<boolean> {
     this.#options.signal.throwIfAborted();
     this.#record("client-to-server", wire);
-    try {
-      await this.#channel.send(wire, { headers });
-      return true;
-    } catch {
-      // The server is gone; what happened to it is on record.
-      return false;
-    }
+    const { timeoutMs } = this.#options;
+    // Where it fails the server is gone; what happened to it is on record.
+    const sent = this.#channel.send(wire, { headers }).then(
+      () => true,
+      () => false,
+    );
+    // Over HTTP this waits for the response to a notification, and over stdio for a server that reads.
+    return (await settlesWithin(sent, timeoutMs)) ? sent : true;
   }
 
   #withMeta(params: JsonObject | undefined): { readonly params?: JsonObject } {

@@ -31,9 +31,8 @@ export const protocolRules = {
         // These have findings of their own.
         if (["foreign-origin", "second-start"].includes(probe.probe) || breakIn(probe) !== undefined)
           continue;
-        // Whether a refusal is right depends on the version that was asked for.
-        if (probe.probe === "initialize" && (isRefused(exchange, probe) || isOtherEra(exchange, probes)))
-          continue;
+        // A refusal may be right: it depends on the version that was asked for.
+        if (probe.probe === "initialize" && (errorOf(exchange) !== undefined || hasSession(probes))) continue;
         // What ended a server that is not started again is a finding of its own.
         const [finished] = eventsOf(probe.events, "probe.finished");
         if (probe !== probes[0] && finished?.error?.code === "server/unreachable") continue;
@@ -500,11 +499,8 @@ function isRefused(exchange: Exchange, { events }: ProbeView): boolean {
   return errorOf(exchange) !== undefined || statusOf(exchange, events) !== undefined;
 }
 
-/** Whether a handshake asks for the era that the server does not have, which it may not know how to refuse. */
-function isOtherEra(exchange: Exchange, probes: CheckView["probes"]): boolean {
-  return probes.some((probe) =>
-    handshakesOf(probe).some((each) => resultOf(each) !== undefined && methodOf(each) !== methodOf(exchange)),
-  );
+function hasSession(probes: CheckView["probes"]): boolean {
+  return probes.some((probe) => handshakesOf(probe).some((each) => resultOf(each) !== undefined));
 }
 
 function stopsOf(probes: CheckView["probes"]): readonly EventOf<"server.stopped">[] {

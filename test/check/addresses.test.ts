@@ -1,0 +1,96 @@
+import type { ServerResponse } from "node:http";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { CheckKind, ServerSpec } from "../../src/core/formats/model.ts";
+import { conformingServer } from "../fixtures/servers/conforming-server.ts";
+import { type Exchange, startHttpFixture } from "../fixtures/servers/http-server.ts";
+import { httpSpec, stdioSpec } from "../servers/support.ts";
+import { startAtPort } from "../support/hostile.ts";
+import { root } from "../support/cli.ts";
+import { join } from "node:path";
+import { findingsIn } from "./support.ts";
+
+const kinds: readonly CheckKind[] = ["handshake", "requests", "definitions", "stability"];
+
+/** Findings about the protocol and stability in every part of a check. */
+async function foundIn(spec: ServerSpec): Promise<string[]> {
+  const found = await Promise.all(kinds.map((kind) => findingsIn(kind, spec)));
+  return found
+    .flat()
+    .filter(({ code }) => /^(?:protocol|stability)\//.test(code))
+    .map(({ code, message }) => `${code}: ${message}`);
+}
+
+/** A server whose answers are decided by `misbehave`, where it gives true. */
+async function addressOf(misbehave: (exchange: Exchange) => boolean): Promise<ServerSpec> {
+  const { url, close } = await startHttpFixture(misbehave);
+  onTestFinished(close);
+  return httpSpec(url);
+}
+
+function refuse(response: ServerResponse, status: number): true {
+  response.writeHead(status, { "content-type": "text/plain" }).end("no");
+  return true;
+}
+
+describe("servers of the SDK have no finding", () => {
+  const asking = (eras: string): ServerSpec =>
+    stdioSpec(process.execPath, [join(root, "test/fixtures/servers/asking-server.ts"), eras]);
+
+  it.each(["legacy", "modern", "both"])("stdio, eras: %s", async (eras) => {
+    expect(await foundIn(asking(eras))).toEqual([]);
+  });
+});
+
+it("Streamable HTTP finds an unknown session that is not refused with 404, and an origin that is not checked", async () => {
+  const url = await startAtPort({
+    transport: "stdio",
+    command: process.execPath,
+    args: [conformingServer, "http"],
+  });
+  expect(await foundIn(httpSpec(`${url}/mcp`))).toEqual([
+    "protocol/session: it got HTTP 400",
+    "protocol/origin: a session was opened for another origin",
+  ]);
+});
+
+describe("an address at which no server can be reached is an error of the environment", () => {
+  it.each([401, 403, 404, 503])("HTTP %i", async (status) => {
+    const spec = await addressOf(({ response }) => refuse(response, status));
+    await expect(findingsIn("handshake", spec)).rejects.toMatchObject({ code: "server/http-status" });
+  });
+
+  it("nobody listens", async () => {
+    const { url, close } = await startHttpFixture();
+    await close();
+    for (const transport of ["shttp", "sse"] as const)
+      await expect(findingsIn("handshake", httpSpec(url, { transport }))).rejects.toMatchObject({
+        code: "server/unreachable",
+      });
+  });
+});
+
+it("an HTTP error in answer to initialize is a finding", async () => {
+  const spec = await addressOf(({ response }) => refuse(response, 500));
+  const [found] = await findingsIn("handshake", spec);
+  expect(found).toMatchObject({
+    code: "protocol/no-session",
+    message: "initialize got no answer: HTTP 500",
+  });
+});
+
+it("a server that ends the connection at a request is a finding, and no error", async () => {
+  const spec = await addressOf(({ message, request }) => {
+    if (message.method !== "tools/list") return false;
+    request.socket.destroy();
+    return true;
+  });
+  expect(await findingsIn("definitions", spec)).toMatchObject([
+    { code: "protocol/list-failed", message: expect.stringContaining("the connection") as unknown },
+  ]);
+});
+
+it("a server that does not respond to a notification does not hold up the check", async () => {
+  const spec = await addressOf(({ message }) => message.method === "notifications/initialized");
+  const found = await findingsIn("definitions", spec, { callMs: 300 });
+  expect(found.map(({ code }) => code)).toContain("protocol/list-failed");
+});
