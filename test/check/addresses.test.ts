@@ -22,9 +22,9 @@ async function foundIn(spec: ServerSpec): Promise<string[]> {
 
 /** A server whose answers are decided by `misbehave`, where it gives true. */
 async function addressOf(misbehave: (exchange: Exchange) => boolean): Promise<ServerSpec> {
-  const { url, close } = await startHttpFixture(misbehave);
-  onTestFinished(close);
-  return httpSpec(url);
+  const server = await startHttpFixture(misbehave);
+  onTestFinished(() => server.close());
+  return httpSpec(server.url);
 }
 
 function refuse(response: ServerResponse, status: number): true {
@@ -60,8 +60,9 @@ describe("an address at which no server can be reached is an error of the enviro
   });
 
   it("nobody listens", async () => {
-    const { url, close } = await startHttpFixture();
-    await close();
+    const server = await startHttpFixture();
+    await server.close();
+    const { url } = server;
     for (const transport of ["shttp", "sse"] as const)
       await expect(findingsIn("handshake", httpSpec(url, { transport }))).rejects.toMatchObject({
         code: "server/unreachable",
