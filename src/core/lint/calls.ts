@@ -5,7 +5,15 @@ import type { PlannedCall } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
-import { type CheckView, errorOf, errorText, exchangesOf, type ProbeView, resultOf } from "./check-view.ts";
+import {
+  type CheckView,
+  errorOf,
+  errorText,
+  exchangesOf,
+  exitText,
+  type ProbeView,
+  resultOf,
+} from "./check-view.ts";
 import { estimateTokens } from "./definitions.ts";
 import { objectIn } from "./json-schema.ts";
 import type { Found, Rule, RuleTable } from "./rule.ts";
@@ -26,10 +34,9 @@ const rulesOfCalls = {
         const [exited] = eventsOf(probe.events, "server.exited");
         const { outcome } = eventsOf(probe.events, "probe.finished")[0] ?? {};
         if (exited === undefined && outcome !== "lost") continue;
-        const how =
-          exited === undefined ? "the connection ended" : `exit code ${exited.exitCode ?? exited.signal}`;
+        const how = exited === undefined ? "the connection ended" : exitText(exited, probe);
         const evidence = [exchange.request.seq, exited?.seq ?? probe.finished];
-        yield { place: { tool: call.tool }, message: `${how} after ${argumentsText(call)}`, evidence };
+        yield { place: { tool: call.tool }, message: `after ${argumentsText(call)} ${how}`, evidence };
       }
     },
   },
@@ -40,7 +47,7 @@ const rulesOfCalls = {
     fix: "Do long work asynchronously, and answer every call.",
     bad: `→ tools/call wait { }   (no answer, and a ping is not answered either)`,
     good: `→ tools/call wait { }   ← { "isError": true, "content": [{ "type": "text", "text": "timed out" }] }`,
-    source: "JSON-RPC 2.0, 5: the server must reply",
+    source: "MCP 2025-11-25, ping: the receiver must respond promptly",
     *find(view) {
       for (const each of unansweredCalls(view))
         if (!answersPing(each.probe)) yield noAnswer(each, "the server answers no ping meanwhile");
@@ -60,13 +67,14 @@ const rulesOfCalls = {
     },
   },
   "call/valid-refused": {
-    severity: "error",
+    severity: "warning",
     title: "Arguments that fit the input schema are refused with a protocol error",
     why: "Many clients do not show protocol errors to the model, so that it cannot correct itself.",
     fix: "Accept what the schema allows, or say what is wrong in a result with isError: true.",
     bad: `→ { "city": "text" }   ← { "error": { "code": -32602, "message": "unknown city" } }`,
     good: `→ { "city": "text" }   ← { "result": { "isError": true, "content": [{ "type": "text", "text": "unknown city: text" }] } }`,
-    source: "MCP 2025-11-25, tools: tool execution errors go in the result",
+    source:
+      "MCP 2025-11-25, schema: CallToolResult.isError: errors of a tool should be in the result, not protocol errors",
     *find(view) {
       for (const { call, exchange } of callsOf(view)) {
         const error = errorOf(exchange);
@@ -100,7 +108,8 @@ const rulesOfCalls = {
     good: `→ { "limti": 5 }   ← { "isError": true, "content": [{ "type": "text", "text": "unknown argument: limti" }] }`,
     source: "mongodb-js/mongodb-mcp-server#1369, modelcontextprotocol/typescript-sdk#846",
     *find(view) {
-      yield* acceptedCalls(view, (call) => hasUnknownArgument(view, call));
+      for (const found of acceptedCalls(view, (call) => hasUnknownArgument(view, call)))
+        yield { ...found, message: "additionalProperties is false, and an unknown argument was accepted" };
     },
   },
   "call/invalid-result": {

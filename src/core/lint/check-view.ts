@@ -1,7 +1,7 @@
 import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import type { CheckSpec, PlannedCall } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
-import { eventsOf, type TraceEvent } from "../trace/events.ts";
+import { type EventOf, eventsOf, type TraceEvent } from "../trace/events.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
 
 /** An item of a list of the server, as it came, with the event of its page. */
@@ -118,6 +118,19 @@ export function statusOf({ request }: Exchange, events: readonly TraceEvent[]): 
   return eventsOf(events, "http.response").find(
     ({ requestIds, status }) => status >= 400 && requestIds.includes(id as number),
   )?.status;
+}
+
+/** How a server ended, with what it said on stderr: the line with the error, else the last one. */
+export function exitText({ exitCode, signal }: EventOf<"server.exited">, { events }: ProbeView): string {
+  const lines = eventsOf(events, "server.stderr")
+    .map((event) => event.text)
+    .join("")
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  const said = lines.findLast((line) => /\b\w*(?:error|exception)\b/i.test(line)) ?? lines.at(-1);
+  const how = `the server ended (${exitCode === null ? signal : `exit code ${exitCode}`})`;
+  return said === undefined ? how : `${how}: ${shortened(said, 160)}`;
 }
 
 /** The exchanges of one method, in order. */

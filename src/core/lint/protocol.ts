@@ -7,6 +7,7 @@ import {
   errorOf,
   errorText,
   exchangesOf,
+  exitText,
   methodOf,
   type ProbeView,
   resultOf,
@@ -530,8 +531,7 @@ function answerText(exchange: Exchange, probe: ProbeView): string {
   const status = statusOf(exchange, probe.events);
   if (status !== undefined) return `no answer: HTTP ${status}`;
   const [exited] = eventsOf(probe.events, "server.exited");
-  if (exited !== undefined && !exited.expected)
-    return `no answer: the server ended (${exited.exitCode === null ? exited.signal : `exit code ${exited.exitCode}`})`;
+  if (exited !== undefined && !exited.expected) return `no answer: ${exitText(exited, probe)}`;
   const [finished] = eventsOf(probe.events, "probe.finished");
   if (finished?.error !== undefined) return `no answer: ${finished.error.message}`;
   return finished?.outcome === "lost" ? "no answer: the connection ended" : "no answer in time";
