@@ -1,6 +1,7 @@
 import { checkExpectedResult } from "../core/checks/expected-result.ts";
 import { checkJson, checkText } from "../core/checks/expectations.ts";
 import {
+  anError,
   answerText,
   formatSchemaError,
   outputProblem,
@@ -325,7 +326,7 @@ function callChecks(
     let message = "failed as expected";
     if (failure === undefined) message = "expected an error, it succeeded";
     else if (isUnusable) message = `expected an error, the answer is unusable: ${failure}`;
-    return [{ name: "call", passed, expected: "an error", actual: failure ?? text, message }];
+    return [{ name: "call", passed, expected: anError, actual: failure ?? text, message }];
   }
   if (isError === undefined && error !== undefined) return [];
   if (failure === undefined) return isError === false ? [goodCall] : [];

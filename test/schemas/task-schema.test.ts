@@ -76,7 +76,7 @@ const badSteps: readonly unknown[] = [
   { llm: {} },
   { script: { file: "a", inline: "b" } },
   { mcp: { tool: "a", resource: "b" } },
-  { mcp: { tool: "a", expect: { json: { equals: 1 } } } },
+  { mcp: { tool: "a", expect: { json: { path: 1 } } } },
   { allOf: [{ anyOf: [{ nothing: 1 }] }] },
   { not: { command: { run: 5 } } },
 ];

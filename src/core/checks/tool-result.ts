@@ -25,6 +25,9 @@ export function answerText(kind: McpRequest["kind"], result: JsonObject): string
   }
 }
 
+/** What the check `call` of a step expects of a call that must fail. */
+export const anError = "an error";
+
 /** Everything in a result that can be searched for a text: its text and its structured content as JSON. */
 export function searchableText(result: JsonObject): string {
   return `${resultText(result)}\n${structuredText(result)}`;

@@ -25,6 +25,16 @@ export function statesText(text: string, wanted: string): boolean {
   return false;
 }
 
+/** Whether a text contains another as {@link containsText} does, with no letter, digit or `_` beside it. */
+export function containsWord(text: string, wanted: string): boolean {
+  const [where, what] = comparables(text, wanted);
+  for (let at = where.indexOf(what); at !== -1; at = where.indexOf(what, at + 1)) {
+    const [before, after] = [where.slice(Math.max(0, at - 2), at), where.slice(at + what.length)];
+    if (!/[\p{L}\p{N}_]$/u.test(before) && !/^[\p{L}\p{N}_]/u.test(after.slice(0, 2))) return true;
+  }
+  return false;
+}
+
 /** What makes a number longer that begins after it: a digit, a decimal point, or the sign of a number. */
 const goesBefore = new RegExp(String.raw`\p{N}\.?$|(?:^|[^\w.])\.$|(?:^|[^\w)\]])[${dashes}]$`, "u");
 /** What makes a number longer that ends before it; zeros behind a decimal point change nothing. */

@@ -1,5 +1,6 @@
 import type { SourceLocation } from "../errors/error.ts";
 import type { AgentSpec, ModelSpec } from "./config/agent.ts";
+import type { expectedStateSchema, Parsed } from "./config/config-fields.ts";
 import type { ServerSpec } from "./config/server.ts";
 import type { ExtensionSettings } from "./extension/extension-table-schema.ts";
 import type { Json, JsonObject } from "./json.ts";
@@ -92,11 +93,14 @@ export interface JudgeSpec extends ModelSpec {
 /** A user turn and what is expected of it. */
 export interface Turn {
   readonly user: string;
-  /** Text that the turn's last assistant message or last tool result must contain, ignoring case. */
-  readonly expectedState?: string;
+  /** A text: the turn's last assistant message or last tool result must contain it, ignoring case. */
+  readonly expectedState?: string | ExpectedState;
   /** A tool call in this turn is expected to fail with this text; such a failure is healthy. */
   readonly expectedError?: string;
 }
+
+/** What a text at the end of a turn must be; all parts must hold. */
+export type ExpectedState = Parsed<typeof expectedStateSchema>;
 
 /** What the user answers when a server asks. */
 export interface ElicitationAnswer {

@@ -371,9 +371,9 @@ function oneOrMore<S extends z.ZodType>(one: S): z.ZodType<z.output<S>[], z.inpu
 /** One JSON expectation, or several. */
 const jsonExpectations = oneOrMore(
   closedObject({
-    path: filledText.describe(
-      "JSON path (RFC 9535), such as `$.items[0].name`; `.name` and `name` mean `$.name`.",
-    ),
+    path: filledText
+      .default("$")
+      .describe("JSON path (RFC 9535), such as `$.items[0].name`; `.name` and `name` mean `$.name`."),
     exists: optional(z.boolean(), "Whether the path selects anything.", "`true`"),
     equals: optional(
       anyJson,
@@ -862,19 +862,19 @@ const mcpRequestModel = z.discriminatedUnion("kind", [
 /** One thing that is asked of a server. */
 export type McpRequest = Model<typeof mcpRequestModel>;
 
+/** What a file may expect of the answer to a request. */
+export const mcpExpectation = closedObject({
+  isError: optional(z.boolean(), "Whether the call must fail.", "`false`"),
+  text: optional(textExpectation, "Expected text of the result; a plain text means equality."),
+  json: optional(
+    jsonExpectations,
+    "Conditions for the structured content, else for the text parsed as JSON; for a resource or prompt, for the whole result.",
+  ),
+  schema: optional(anyObject, "JSON Schema for the same value."),
+}).meta({ id: "McpExpectation", title: "MCP expectation", description: "Expectations of the result." });
+
 const mcpFields = {
-  expect: closedObject({
-    isError: optional(z.boolean(), "Whether the call must fail.", "`false`"),
-    text: optional(textExpectation, "Expected text of the result; a plain text means equality."),
-    json: optional(
-      jsonExpectations,
-      "Conditions for the structured content, else for the text parsed as JSON; for a resource or prompt, for the whole result.",
-    ),
-    schema: optional(anyObject, "JSON Schema for the same value."),
-  })
-    .meta({ id: "McpExpectation", title: "MCP expectation", description: "Expectations of the result." })
-    .prefault({})
-    .describe("Expectations of a response."),
+  expect: mcpExpectation.prefault({}).describe("Expectations of a response."),
   ...stepFields("30s"),
 };
 const mcpOutputs = "Its `outputs` may use `{result}` and `{text}`.";

@@ -1,4 +1,4 @@
-import { contentProblem, outputProblem, resultText } from "../checks/tool-result.ts";
+import { anError, contentProblem, outputProblem, resultText } from "../checks/tool-result.ts";
 import { containsText } from "../formats/contains-text.ts";
 import { commonSequence } from "../text/common-sequence.ts";
 import { shortened } from "../text/visible-text.ts";
@@ -150,7 +150,11 @@ function failureOf({ httpStatus, error, result }: ToolCall): Failure | undefined
  */
 function isExpected(failure: Failure, call: ToolCall, { task, steps }: Trajectory): boolean {
   const step = steps.find((candidate) => candidate.step === call.step)?.last;
-  if (step !== undefined) return step.checks.some((check) => check.name === "error" && check.passed);
+  if (step !== undefined)
+    return step.checks.some(
+      ({ name, passed, expected }) =>
+        passed && (name === "error" || (name === "call" && expected === anError)),
+    );
   if (call.turn === undefined || call.declared === undefined) return false;
   return contains(failure, task.turns[call.turn]?.expectedError);
 }

@@ -1,5 +1,7 @@
 import { searchableText } from "../checks/tool-result.ts";
-import { containsText, statesText } from "../formats/contains-text.ts";
+import { describeState, meetsState, stateParts } from "../formats/expected-state.ts";
+import { containsText } from "../formats/contains-text.ts";
+import type { ExpectedState } from "../formats/model.ts";
 import {
   type EndedTurn,
   lastAnswered,
@@ -11,7 +13,7 @@ import { createGrader, type Grader, passOrFail, skip } from "./grader.ts";
 
 /**
  * End-to-End Success of the MCPVals specification, 6.1: the last assistant message or the last tool result of a turn
- * (the one that arrived last) states the turn's `expectedState`, see `statesText`. The score is the share of expected states
+ * (the one that arrived last) meets the turn's `expectedState`, see `meetsState`. The score is the share of expected states
  * that were reached; all must be.
  */
 export const endToEndSuccess = createGrader("end-to-end-success", ({ task, turns }) => {
@@ -34,31 +36,37 @@ interface Outcome {
   readonly evidence: readonly number[];
 }
 
-function outcomeOf(state: string, turn: TurnView | undefined, index: number): Outcome {
-  const [name, quoted] = [`turn ${index + 1}`, JSON.stringify(state)];
-  if (turn === undefined)
+function outcomeOf(state: string | ExpectedState, turn: TurnView | undefined, index: number): Outcome {
+  const [name, wanted] = [`turn ${index + 1}`, describeState(state)];
+  const { contains, in: where = "any" } = stateParts(state);
+  if (turn === undefined) {
+    const quoted = typeof state === "string" ? JSON.stringify(state) : `a text that ${wanted}`;
     return { reached: false, reason: `${name} was never reached, ${quoted} expected`, evidence: [] };
+  }
   const message = turn.messages.at(-1);
   const call = lastAnswered(turn);
-  const places = [
-    { what: "message", text: message?.text ?? "", seq: message?.seq },
-    {
-      what: `tool result (${call?.tool})`,
-      text: call?.result === undefined ? "" : searchableText(call.result),
-      seq: call?.responseSeq,
-    },
-  ];
-  const found = places.find(({ text, seq }) => seq !== undefined && statesText(text, state));
+  const answer = { what: "assistant message", text: message?.text ?? "", seq: message?.seq };
+  const result = {
+    what: call === undefined ? "tool result" : `tool result (${call.tool})`,
+    text: call?.result === undefined ? "" : searchableText(call.result),
+    seq: call?.responseSeq,
+  };
+  const places = { answer: [answer], toolResult: [result], any: [answer, result] }[where];
+  const found = places.find(({ text, seq }) => seq !== undefined && meetsState(text, state));
   const told = found === undefined ? places : [found];
   const evidence = told.flatMap(({ seq }) => seq ?? []);
-  if (found !== undefined) {
-    const what = found.what === "message" ? "assistant message" : found.what;
-    return { reached: true, reason: `${name}: the last ${what} contains ${quoted}`, evidence };
-  }
-  const isPart = places.some(({ text }) => containsText(text, state));
-  const note = isPart ? ", only as a part of another number" : "";
-  const reason = `${name}: neither the last assistant message nor the last tool result contains ${quoted}${note}`;
-  return { reached: false, reason, evidence };
+  if (found !== undefined)
+    return { reached: true, reason: `${name}: the last ${found.what} ${wanted}`, evidence };
+  const isPart = contains !== undefined && places.some(({ text }) => containsText(text, contains));
+  const note = isPart && typeof state === "string" ? ", only as a part of another number" : "";
+  const [only] = places;
+  const subject =
+    where === "any"
+      ? `neither the last assistant message nor the last tool result ${wanted}`
+      : only?.seq === undefined
+        ? `there is no ${only?.what} that ${wanted}`
+        : `it is not so that the last ${only.what} ${wanted}`;
+  return { reached: false, reason: `${name}: ${subject}${note}`, evidence };
 }
 
 /**

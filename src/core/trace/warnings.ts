@@ -1,6 +1,8 @@
+import { describeState, meetsState, stateParts } from "../formats/expected-state.ts";
 import { searchableText } from "../checks/tool-result.ts";
 import { statesText } from "../formats/contains-text.ts";
 import { isJsonObject } from "../formats/json.ts";
+import type { ExpectedState } from "../formats/model.ts";
 import { type Step, walkSteps } from "../formats/step.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
@@ -30,6 +32,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
     ...(hasTools ? agentLogWarnings(trajectory) : []),
     ...(hasServers ? [...serverWarnings(trajectory), ...unmatchedAssertions(trajectory)] : []),
     ...echoedStates(trajectory),
+    ...untoldStates(trajectory),
     ...(hasSteps ? echoedSteps(trajectory) : []),
   ];
 }
@@ -327,17 +330,36 @@ function shown(text: string): string {
   return JSON.stringify(shortened(text, shownText));
 }
 
+function shownState(state: string | ExpectedState): string {
+  return shown(typeof state === "string" ? state : describeState(state));
+}
+
+/** Expected states that only a tool's result meets, where the file does not say that this is enough. */
+function untoldStates({ task, turns }: Trajectory): string[] {
+  return turns.flatMap((turn) => {
+    const state = task.turns[turn.turn]?.expectedState;
+    const { result, tool = "" } = lastAnswered(turn) ?? {};
+    if (state === undefined || stateParts(state).in !== undefined || result === undefined) return [];
+    const answer = turn.messages.at(-1)?.text ?? "";
+    const text = searchableText(result).trim();
+    if (meetsState(answer, state) || !meetsState(text, state)) return [];
+    return [
+      `turn ${turn.turn + 1}: expectedState ${shownState(state)} is only in the result of ${tool}, ${shown(text)}, and not in the answer, ${shown(answer)}; say where it must be with in: answer, toolResult or any`,
+    ];
+  });
+}
+
 /** Expected states that only the agent's own words contain, and a user's turn before them. */
 function echoedStates({ task, turns }: Trajectory): string[] {
   return turns.flatMap((turn) => {
     const state = task.turns[turn.turn]?.expectedState;
     const message = turn.messages.at(-1);
-    if (state === undefined || message === undefined || !statesText(message.text, state)) return [];
+    if (state === undefined || message === undefined || !meetsState(message.text, state)) return [];
     const result = lastAnswered(turn)?.result;
-    if (result !== undefined && statesText(searchableText(result), state)) return [];
-    return turns.some((earlier) => earlier.turn <= turn.turn && statesText(earlier.user, state))
+    if (result !== undefined && meetsState(searchableText(result), state)) return [];
+    return turns.some((earlier) => earlier.turn <= turn.turn && meetsState(earlier.user, state))
       ? [
-          `turn ${turn.turn + 1}: expectedState ${shown(state)} is in the user's message and in no tool result: an agent that repeats the user would pass`,
+          `turn ${turn.turn + 1}: expectedState ${shownState(state)} is in the user's message and in no tool result: an agent that repeats the user would pass`,
         ]
       : [];
   });

@@ -133,6 +133,17 @@ const turnRow = (field: string, value: Json): Row => [
 const suite = (part: object): JsonObject => ({
   toolHealthSuites: [{ name: "suite", tests: [{ name: "add" }], ...part }],
 });
+const texts = { equals: "a", contains: "b", matches: "c", json: {} };
+const place = {
+  path: "a",
+  equals: 1,
+  contains: 1,
+  matches: "b",
+  type: "object",
+  count: 1,
+  ignorePaths: ["c"],
+};
+const state = { contains: "a", equals: "b", matches: "c", wholeWord: true, in: "answer" };
 const testRow = (field: string, value: Json, spec: object): Row => [
   `ToolTest.${field}`,
   suite({ tests: [{ name: "add", [field]: value }] }),
@@ -464,6 +475,30 @@ const rows: readonly Row[] = [
     testRow("expectedResult", result, { expect: { result } }),
   ),
   testRow("expectedError", "no", { expect: { error: "no" } }),
+  [
+    "ToolTest.expect McpExpectation.isError McpExpectation.text McpExpectation.json McpExpectation.schema",
+    suite({
+      tests: [{ name: "add", expect: { isError: false, text: "a", json: {}, schema: { type: "object" } } }],
+    }),
+    steps({
+      expect: { isError: false, text: { equals: "a" }, json: [{ path: "$" }], schema: { type: "object" } },
+    }),
+  ],
+  [
+    fieldsOf("TextExpectation", texts),
+    suite({ tests: [{ name: "add", expect: { text: texts } }] }),
+    steps({ expect: { text: { ...texts, contains: ["b"], matches: ["c"], json: [{ path: "$" }] } } }),
+  ],
+  [
+    `${fieldsOf("JsonExpectation", place)} JsonExpectation.exists`,
+    suite({ tests: [{ name: "add", expect: { json: [place, { path: "b", exists: false }] } }] }),
+    steps({ expect: { json: [place, { path: "b", exists: false }] } }),
+  ],
+  [
+    fieldsOf("ExpectedState", state),
+    flows({ steps: [{ user: "x", expectedState: state }] }),
+    tasks({ turns: [{ expectedState: state }] }),
+  ],
   testRow("maxLatency", "1s", { expect: { maxLatencyMs: 1000 } }),
   testRow("retries", 5, { retries: 5 }),
   testRow("timeout", 6, { timeoutMs: 6 }),

@@ -114,5 +114,32 @@ function reasonAgainst(pattern: unknown): string | undefined {
   }
 }
 
+/** What an agent's answer or a tool's result must be at the end of a turn. */
+export const expectedStateSchema = closedObject({
+  contains: optional(
+    filledText,
+    "Text that it contains, ignoring case; a number at its start or end must be a whole number.",
+  ),
+  equals: optional(filledText, "The whole text, without white space at its ends."),
+  matches: optional(patternText, "A regular expression (RE2) found anywhere in it."),
+  wholeWord: optional(z.boolean(), "Whether `contains` must not be a part of longer words.", "`false`"),
+  in: optional(
+    z.enum(["answer", "toolResult", "any"]),
+    "Where: the turn's last assistant message, its last tool result, or either of them.",
+    "`any`, with a warning if only the tool result has it",
+  ),
+})
+  .refine(({ contains, equals, matches }) => (contains ?? equals ?? matches) !== undefined, {
+    error: "must have contains, equals or matches",
+  })
+  .refine(({ contains, wholeWord }) => wholeWord === undefined || contains !== undefined, {
+    error: "has wholeWord, which needs contains",
+  })
+  .meta({
+    id: "ExpectedState",
+    title: "Expected state",
+    description: "What must hold at the end of a turn; all parts that are given, of one text.",
+  });
+
 /** Texts by name. */
 export const texts = z.record(z.string(), z.string());

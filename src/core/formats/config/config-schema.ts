@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { callPolicies } from "../model.ts";
 import { isReporterName, reporterHelp } from "../reporters.ts";
+import { mcpExpectation } from "../step.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
 import { agentSchema, judgeSchema, namedAgentSchema } from "./agent.ts";
 import {
@@ -8,6 +9,7 @@ import {
   anyObject,
   closedObject,
   duration,
+  expectedStateSchema,
   filledText,
   named,
   nameKey,
@@ -41,8 +43,8 @@ const workflowStep = closedObject({
     "Tools that must be called; the lists of all steps are joined. Prefer the workflow's `expectTools`, which takes precedence.",
   ),
   expectedState: optional(
-    filledText,
-    "Text that the turn's last message or last tool result must contain, ignoring case; a number at its start or end must be a whole number. The user's text must not contain it, unless the workflow has `expectTools` or a judge.",
+    z.union([filledText, expectedStateSchema]),
+    "What must hold at the end of the turn. A text: the turn's last message or last tool result must contain it, ignoring case; a number at its start or end must be a whole number. The user's text must not meet it, unless the workflow has `expectTools` or a judge.",
   ),
   expectedError: optional(
     filledText,
@@ -79,6 +81,10 @@ const toolTest = closedObject({
     "any result that is not an error",
   ),
   expectedError: optional(filledText, "The call must fail with an error that contains this text."),
+  expect: optional(
+    mcpExpectation,
+    "Further expectations, as `expect` of a task's `mcp` step has them. Without templates.",
+  ),
   maxLatency: optional(duration, "Longest time for the answer."),
   retries: z.int().min(0).max(5).default(0).describe("Further attempts after a failed one."),
   timeout: optional(duration, "Time limit of the call.", "the suite's `timeout`"),

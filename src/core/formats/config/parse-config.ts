@@ -1,7 +1,8 @@
 import * as z from "zod";
 import type { ErrorCode } from "../../errors/catalogue.ts";
-import type { Diagnostic } from "../../errors/error.ts";
-import { statesText } from "../contains-text.ts";
+import { type Diagnostic, McpvalsError } from "../../errors/error.ts";
+import { compilePattern } from "../../templates/pattern.ts";
+import { selectJson } from "../../templates/select-json.ts";
 import { suggestion } from "../did-you-mean.ts";
 import {
   extensionPackageProblems,
@@ -19,6 +20,8 @@ import {
   shortTexts,
   strayKeys,
 } from "../weak-expectations.ts";
+import { meetsState, stateParts } from "../expected-state.ts";
+import type { JsonExpectation } from "../step.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import {
   type AgentChoice,
@@ -220,7 +223,12 @@ function buildTasks(
         id: "call",
         server,
         request: { kind: "tool" as const, tool: test.name, args: test.args },
-        expect: { result: test.expectedResult, error: test.expectedError, maxLatencyMs: test.maxLatency },
+        expect: {
+          ...test.expect,
+          result: test.expectedResult,
+          error: test.expectedError,
+          maxLatencyMs: test.maxLatency,
+        },
         timeoutMs: test.timeout ?? suite.timeout ?? timeout,
         retries: test.retries,
       };
@@ -346,7 +354,7 @@ function weakNotes({ workflows, toolHealthSuites }: ParsedConfig): string[] {
     turns.flatMap(({ expectedState, expectedError }, index) => {
       const path = ["workflows", workflow, "steps", index];
       return [
-        ...shortTexts(expectedState, [...path, "expectedState"]),
+        ...shortTexts(expectedState && stateParts(expectedState).contains, [...path, "expectedState"]),
         ...shortTexts(expectedError, [...path, "expectedError"]),
       ];
     }),
@@ -360,7 +368,7 @@ function weakNotes({ workflows, toolHealthSuites }: ParsedConfig): string[] {
         ...shortTexts(expectedResult, result),
         ...shortTexts(expectedError, [...path, "expectedError"]),
         ...echoedArguments(expectedResult, { tool, args }, result),
-        ...strayKeys(args, ["expectedResult", "expectedError", "maxLatency"], given),
+        ...strayKeys(args, ["expectedResult", "expectedError", "expect", "maxLatency"], given),
         ...inexactNumbers(args, given),
         ...inexactNumbers(expectedResult, result),
       ];
@@ -414,6 +422,7 @@ function checkConfig(checked: CheckedConfig): Problem[] {
     checkTestsInVariants,
     checkAgents,
     checkResults,
+    checkExpectations,
     checkWorkflows,
   ];
   return collect((add) => {
@@ -567,6 +576,38 @@ function checkResults({ config, add, quoted }: Checks): void {
     }
 }
 
+/** Expectations of tool tests that cannot be evaluated, or that contradict each other. */
+function checkExpectations({ config, add }: Checks): void {
+  const compile = (path: KeyPath, syntax: (text: string) => unknown, texts: readonly string[] = []): void => {
+    for (const text of texts)
+      try {
+        syntax(text);
+      } catch (error) {
+        if (!(error instanceof McpvalsError)) throw error;
+        add("config/invalid-value", `${formatKeyPath(path)}: ${error.message}`, path);
+      }
+  };
+  const compileJson = (path: KeyPath, expectations: readonly JsonExpectation[] = []): void => {
+    for (const { path: place, matches, ignorePaths = [] } of expectations) {
+      compile(path, (text) => selectJson(null, text), [place, ...ignorePaths]);
+      compile(path, compilePattern, matches === undefined ? [] : [matches]);
+    }
+  };
+  for (const [suite, { tests }] of config.toolHealthSuites.entries())
+    for (const [test, { expect = {}, expectedResult, expectedError }] of tests.entries()) {
+      const path = ["toolHealthSuites", suite, "tests", test, "expect"];
+      const { isError, text, json } = expect;
+      compile([...path, "text", "matches"], compilePattern, text?.matches);
+      compileJson([...path, "text", "json"], text?.json);
+      compileJson([...path, "json"], json);
+      const other = isError === true ? expectedResult : isError === false ? expectedError : undefined;
+      if (other === undefined) continue;
+      const key = isError === true ? "expectedResult" : "expectedError";
+      const message = `${formatKeyPath([...path, "isError"])} is ${String(isError)}, which contradicts ${key}`;
+      add("config/invalid-value", message, [...path, "isError"], { hint: "Remove one of them." });
+    }
+}
+
 /** Workflows that expect nothing, or only what an agent would pass that repeats what the user says. */
 function checkWorkflows({ config, judged, add, quoted }: Checks): void {
   if (judged && (config.judge?.passThreshold ?? config.passThreshold) !== 0) return;
@@ -581,13 +622,17 @@ function checkWorkflows({ config, judged, add, quoted }: Checks): void {
       add("config/checks-nothing", message, path, { hint });
     }
     for (const [at, { expectedState }] of steps.entries()) {
-      if (expectedState === undefined) continue;
+      if (expectedState === undefined || stateParts(expectedState).in === "toolResult") continue;
       // The step's own user first: that is the likelier mistake.
-      const said = steps.slice(0, at + 1).findLastIndex(({ user }) => statesText(user, expectedState));
+      const said = steps.slice(0, at + 1).findLastIndex(({ user }) => meetsState(user, expectedState));
       if (said === -1) continue;
       const place = [...path, "steps", at, "expectedState"];
       const user = [...path, "steps", said, "user"];
-      const message = `${formatKeyPath(place)}: ${quoted(expectedState, place)} is also in ${formatKeyPath(user)}, so an agent that repeats it would pass`;
+      const met =
+        typeof expectedState === "string"
+          ? `${quoted(expectedState, place)} is also in ${formatKeyPath(user)}`
+          : `${formatKeyPath(user)} meets it too`;
+      const message = `${formatKeyPath(place)}: ${met}, so an agent that repeats it would pass`;
       const hint =
         "Expect what only the work can give, or add expectTools, so that tools must have been called too.";
       add("config/checks-nothing", message, place, { alsoAt: user, hint });
