@@ -1,5 +1,5 @@
 import { findingRules } from "../core/lint/catalogue.ts";
-import type { FindingPlace, Severity } from "../core/lint/finding.ts";
+import type { Finding, FindingPlace, Severity } from "../core/lint/finding.ts";
 import type { ServerSummary, Task } from "../core/formats/model.ts";
 import type { RunFinding } from "../core/report/run-findings.ts";
 import { visibleText } from "../core/text/visible-text.ts";
@@ -31,7 +31,7 @@ const messageCharacters = 400;
 
 /** The findings for people: errors first, then by what they are about. A finding of many places is shown once. */
 export function findingLines(findings: readonly RunFinding[], page: Page): string[] {
-  const naming = new Set(findings.map(({ server }) => server)).size > 1;
+  const naming = hasSeveralServers(findings);
   const sections = [...Map.groupBy(findings, ({ severity }) => severity)].map(([severity, group]) => [
     `${page.style.strong(titles[severity])}  ${page.style.dim(formatInteger(group.length))}`,
     ...sectionLines(group, naming, page),
@@ -150,11 +150,34 @@ function detailText({ place: { parameter, pointer } }: RunFinding): string {
   return pointer === undefined ? "" : clipText(pointer, 120);
 }
 
-/** Where a finding is, in a few words: `server notes, tool search, parameter query`. */
-export function placeText({ server, place }: RunFinding): string {
+/** Where a finding is, in a few words: `tool search, parameter query`; with the server where a run has several. */
+export function placeText({ server, place }: Finding, naming = false): string {
   const { tool, resource, prompt, parameter, pointer } = place;
-  const parts = Object.entries({ server, tool, resource, prompt, parameter, at: pointer });
-  return parts.flatMap(([kind, name]) => (name === undefined ? [] : [`${kind} ${name}`])).join(", ");
+  const subject = { tool, resource, prompt, parameter, at: parameter === undefined ? pointer : undefined };
+  const parts = Object.entries({ server: naming ? server : undefined, ...subject }).flatMap(([kind, name]) =>
+    name === undefined ? [] : [`${kind} ${name}`],
+  );
+  return parts.length === 0 ? "the server" : parts.join(", ");
+}
+
+/** What a rule says in the same words of one or several places. */
+export interface AlikeFindings {
+  readonly finding: RunFinding;
+  readonly where: string;
+}
+
+/** Findings in the order given, those with the same code and message together. */
+export function alikeFindings(findings: readonly RunFinding[]): readonly AlikeFindings[] {
+  const naming = hasSeveralServers(findings);
+  const groups = Map.groupBy(findings, ({ code, message, fix }) => JSON.stringify([code, message, fix]));
+  return [...groups.values()].flatMap((group) => {
+    const where = namesText(group.map((finding) => placeText(finding, naming)));
+    return group.slice(0, 1).map((finding) => ({ finding, where }));
+  });
+}
+
+function hasSeveralServers(findings: readonly RunFinding[]): boolean {
+  return new Set(findings.map(({ server }) => server)).size > 1;
 }
 
 /** The clients of the table, by what their names begin with. */
@@ -173,7 +196,7 @@ export function clientTable(findings: readonly RunFinding[]): readonly ClientRow
     ({ clients, severity, place }) =>
       clients !== undefined && severity !== "info" && place.tool !== undefined,
   );
-  const naming = new Set(findings.map(({ server }) => server)).size > 1;
+  const naming = hasSeveralServers(findings);
   const columnOf = (client: string): string =>
     knownClients.find((each) => client.startsWith(each)) ?? clipText(client, 20);
   const others = known.flatMap(({ clients = {} }) => Object.keys(clients).map(columnOf));

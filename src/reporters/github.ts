@@ -1,8 +1,8 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
-import { findingsOf, type RunFinding } from "../core/report/run-findings.ts";
+import { findingsOf } from "../core/report/run-findings.ts";
 import { markdownText } from "./markdown.ts";
-import { placeText, titleOf } from "./findings.ts";
+import { alikeFindings, titleOf } from "./findings.ts";
 import { clipText, fullTitle, trialReason, verdictReason } from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
@@ -37,13 +37,11 @@ function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): stri
       const { file, line } = tasks.get(trial.task)?.location ?? {};
       return annotation("error", { file, line, title: fullTitle(trial) }, trialReason(trial));
     }),
-    ...findings.map((finding) =>
-      annotation(
-        finding.severity === "error" ? "error" : "warning",
-        { title: finding.code },
-        findingText(finding),
-      ),
-    ),
+    ...alikeFindings(findings).map(({ finding, where }) => {
+      const { code, severity, message, fix } = finding;
+      const kind = severity === "error" ? "error" : "warning";
+      return annotation(kind, { title: code }, `${titleOf(code)}: ${where}: ${message}. ${fix}`);
+    }),
   ];
   const rest = lines.length - shownAnnotations;
   const reason = verdictReason(result);
@@ -52,10 +50,6 @@ function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): stri
     ...lines.slice(0, shownAnnotations),
     annotation("notice", { title: "mcpvals" }, rest > 0 ? `${verdict} (and ${rest} more)` : verdict),
   ];
-}
-
-function findingText(finding: RunFinding): string {
-  return `${titleOf(finding.code)}: ${placeText(finding)}: ${finding.message}. ${finding.fix}`;
 }
 
 /** One workflow command, on a line of its own. */

@@ -4,7 +4,7 @@ import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.t
 import type { TrialResult } from "../core/report/result.ts";
 import { findingsOf, type RunFinding } from "../core/report/run-findings.ts";
 import { explainTrial } from "./explain.ts";
-import { calledText, checkedServers, clientTable, placeText, serverText, titleOf } from "./findings.ts";
+import { alikeFindings, calledText, checkedServers, clientTable, serverText, titleOf } from "./findings.ts";
 import {
   clipText,
   countOf,
@@ -76,13 +76,14 @@ const headings: Readonly<Record<Severity, string>> = { error: "Errors", warning:
 
 function severitySections(findings: readonly RunFinding[]): (readonly string[])[] {
   return [...Map.groupBy(findings, ({ severity }) => severity)].flatMap(([severity, group]) => {
-    const rest = group.length - shownFindings;
+    const rows = alikeFindings(group);
+    const rest = rows.length - shownFindings;
     const table = [
       "| where | what is wrong | what to do |",
       "| --- | --- | --- |",
-      ...group.slice(0, shownFindings).map((finding) => {
-        const what = `${plain(titleOf(finding.code))} (${plain(finding.code)}): ${plain(finding.message)}`;
-        return `| ${plain(placeText(finding))} | ${what} | ${plain(finding.fix)} |`;
+      ...rows.slice(0, shownFindings).map(({ finding: { code, message, fix }, where }) => {
+        const what = `${plain(titleOf(code))} (${plain(code)}): ${plain(message)}`;
+        return `| ${plain(where)} | ${what} | ${plain(fix)} |`;
       }),
     ];
     return [

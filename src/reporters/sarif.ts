@@ -103,7 +103,7 @@ function findingResult(finding: RunFinding, task: Task | undefined): JsonObject 
     ruleId: code,
     level: levels[severity],
     message: {
-      text: `${titleOf(code)}: ${clipText(message, messageCharacters)} (${clipText(placeText(finding), 200)}). ${clipText(fix, messageCharacters)}`,
+      text: `${titleOf(code)}: ${clipText(message, messageCharacters)} (${clipText(placeText(finding, true), 200)}). ${clipText(fix, messageCharacters)}`,
     },
     locations: [location(task, [server, ...subject, ...(parameter === undefined ? [] : [parameter])])],
     partialFingerprints: {

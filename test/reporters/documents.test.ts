@@ -76,11 +76,11 @@ describe("junit", () => {
 describe("github", () => {
   it("annotates errors and warnings, and ends with the verdict", async () => {
     expect(await written("github", checkedRun())).toMatchInlineSnapshot(`
-      "::error title=protocol/stdout::stdout has something else than MCP messages: server notes: "started \\x1b[31m". Write logs to stderr.
-      ::error title=schema/dangling-ref::A $ref points to nothing: server notes, tool search, parameter user: "#/$defs/User" points to nothing. Point it to a schema that the same document has, for example under $defs, or write the schema in its place.
-      ::error title=call/crash::A call ends the server: server notes, tool read: exit code 7 after {}. Catch errors in the tool, and answer with isError: true.
-      ::warning title=client/name-characters::Clients refuse a tool's name for its characters: server notes, tool notes.read: the name has a dot. Use letters, digits, underscores and hyphens only.
-      ::warning title=client/codex-any-of::Codex turns a parameter with alternatives into a text: server notes, tool search, parameter q: anyOf has the types string, number. Give the parameter one type, or split it into two parameters.
+      "::error title=protocol/stdout::stdout has something else than MCP messages: the server: "started \\x1b[31m". Write logs to stderr.
+      ::error title=schema/dangling-ref::A $ref points to nothing: tool search, parameter user: "#/$defs/User" points to nothing. Point it to a schema that the same document has, for example under $defs, or write the schema in its place.
+      ::error title=call/crash::A call ends the server: tool read: exit code 7 after {}. Catch errors in the tool, and answer with isError: true.
+      ::warning title=client/name-characters::Clients refuse a tool's name for its characters: tool notes.read: the name has a dot. Use letters, digits, underscores and hyphens only.
+      ::warning title=client/codex-any-of::Codex turns a parameter with alternatives into a text: tool search, parameter q: anyOf has the types string, number. Give the parameter one type, or split it into two parameters.
       ::notice title=mcpvals::FAIL
       "
     `);
@@ -131,26 +131,23 @@ describe("markdown", () => {
 
       | where | what is wrong | what to do |
       | --- | --- | --- |
-      | server notes | stdout has something else than MCP messages (protocol/stdout): "started \\\\x1b\\[31m" | Write logs to stderr. |
-      | server notes, tool search, parameter user | A $ref points to nothing (schema/dangling-ref): "\\#/$defs/User" points to nothing | Point it to a schema that the same document has, for example under $defs, or write the schema in its place. |
-      | server notes, tool read | A call ends the server (call/crash): exit code 7 after {} | Catch errors in the tool, and answer with isError: true. |
+      | the server | stdout has something else than MCP messages (protocol/stdout): "started \\\\x1b\\[31m" | Write logs to stderr. |
+      | tool search, parameter user | A $ref points to nothing (schema/dangling-ref): "\\#/$defs/User" points to nothing | Point it to a schema that the same document has, for example under $defs, or write the schema in its place. |
+      | tool read | A call ends the server (call/crash): exit code 7 after {} | Catch errors in the tool, and answer with isError: true. |
 
       ## Warnings (2)
 
       | where | what is wrong | what to do |
       | --- | --- | --- |
-      | server notes, tool notes.read | Clients refuse a tool's name for its characters (client/name-characters): the name has a dot | Use letters, digits, underscores and hyphens only. |
-      | server notes, tool search, parameter q | Codex turns a parameter with alternatives into a text (client/codex-any-of): anyOf has the types string, number | Give the parameter one type, or split it into two parameters. |
+      | tool notes.read | Clients refuse a tool's name for its characters (client/name-characters): the name has a dot | Use letters, digits, underscores and hyphens only. |
+      | tool search, parameter q | Codex turns a parameter with alternatives into a text (client/codex-any-of): anyOf has the types string, number | Give the parameter one type, or split it into two parameters. |
 
       ## Info (5)
 
       | where | what is wrong | what to do |
       | --- | --- | --- |
-      | server notes, tool delete\\_note | A tool was not called (call/not-called): it is not annotated readOnlyHint: true | Annotate tools that change nothing with readOnlyHint: true, or check with --calls all. |
-      | server notes, tool search | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
-      | server notes, tool read | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
-      | server notes, tool list | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
-      | server notes, tool delete\\_note | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
+      | tool delete\\_note | A tool was not called (call/not-called): it is not annotated readOnlyHint: true | Annotate tools that change nothing with readOnlyHint: true, or check with --calls all. |
+      | tool search, tool read, tool list, tool delete\\_note | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
 
       ## Clients
 
