@@ -88,6 +88,7 @@ export class TestServer implements AsyncDisposable {
   readonly #options: ServerOptions;
   readonly #validator = new SchemaValidator();
   #running: Promise<RunningServer> | undefined;
+  #isStopped = false;
   #redact: (text: string) => string = (text) => text;
 
   constructor(target: Target, options: ServerOptions = {}) {
@@ -95,8 +96,9 @@ export class TestServer implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Starts the server if it is not running. Throws when it cannot be started or reached. */
+  /** Starts the server if it is not running, also after `stop`. Throws when it cannot be started or reached. */
   async start(): Promise<void> {
+    this.#isStopped = false;
     await this.#use(() => Promise.resolve());
   }
 
@@ -134,6 +136,7 @@ export class TestServer implements AsyncDisposable {
   async stop(): Promise<void> {
     const running = this.#running;
     this.#running = undefined;
+    this.#isStopped = true;
     const [settled] = await Promise.allSettled([running]);
     if (settled.status === "fulfilled") await settled.value?.stop();
     await this.#validator[Symbol.asyncDispose]();
@@ -178,15 +181,21 @@ export class TestServer implements AsyncDisposable {
   }
 
   async #use<T>(work: (server: RunningServer) => Promise<T>): Promise<T> {
+    if (this.#isStopped) throw new Error("the server was stopped; call start() to start it again");
     try {
-      const before = await this.#running;
-      if (before?.session.lost.aborted === true && (await this.#running) === before)
-        this.#running = undefined;
-      this.#running ??= this.#start();
-      return await work(await this.#running);
+      return await work(await this.#ready());
     } catch (error) {
       throw testError(error, this.#redact);
     }
+  }
+
+  async #ready(): Promise<RunningServer> {
+    const starting = (this.#running ??= this.#start());
+    const running = await starting;
+    if (!running.session.lost.aborted) return running;
+    if (this.#running === starting) this.#running = running.stop().then(() => this.#start());
+    // Stopped meanwhile: the call throws why the server was lost.
+    return this.#running ?? running;
   }
 
   async #start(): Promise<RunningServer> {

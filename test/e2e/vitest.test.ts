@@ -101,6 +101,7 @@ describe("mcpvals/vitest, built, in a project of its own", () => {
       "callTool: no answer": ['tool "slow" did not answer within 1000 ms'],
       "callTool: unusable answer": ["unusable answer"],
       "callTool: a secret": ["the token is [", "API_TOKEN"],
+      "callTool: after stop": ["the server was stopped; call start()"],
       "startServer: several servers": ["several servers: one, two", "{ server:"],
       "startServer: exit at start": ["code 3", "no licence"],
       "toHaveFinding: other findings": [
