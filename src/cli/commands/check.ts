@@ -2,6 +2,7 @@ import { type Command, Option } from "commander";
 import { exact } from "../../core/formats/json.ts";
 import { type CallPolicy, callPolicies } from "../../core/formats/model.ts";
 import { exitCode } from "../../core/report/trial-result.ts";
+import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { loadTarget, type Target } from "../../load/target.ts";
 import { checkServers } from "../../run/check-servers.ts";
 import {
@@ -17,6 +18,7 @@ import {
   targetOf,
 } from "../flags.ts";
 import { openReporters } from "../open-reporters.ts";
+import type { WatchedOutcome } from "../watch.ts";
 import {
   abortOnInterrupt,
   askAtTerminal,
@@ -35,6 +37,7 @@ interface CheckFlags extends TargetFlags {
   readonly output?: string;
   readonly snapshot?: string;
   readonly update?: boolean;
+  readonly watch?: boolean;
 }
 
 /** `mcpvals check`: reports what is wrong with servers. */
@@ -52,18 +55,40 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--call-timeout <duration>", "time limit of each request, such as 500ms (default: 5s)", duration)
     .option("--snapshot <file>", "fail when definitions differ from those in this file")
     .option("--update", "write the snapshot in place of comparing with it")
+    .option("-w, --watch", "check again when a file of a server changes, until it is ended")
     .action(async (words: readonly string[], flags: CheckFlags) =>
       setExitCode(await execute(targetOf(splitCommand(words, command), flags), flags)),
     );
 }
 
 async function execute(target: Target, flags: CheckFlags): Promise<number> {
+  using interrupt = abortOnInterrupt(flags.output);
+  const { signal } = interrupt;
+  if (flags.watch !== true) return (await checkOnce(target, flags, { signal })).code;
+  const { terminalKeys, watch } = await import("../watch.ts");
+  return await watch({
+    signal,
+    byTask: false,
+    keys: terminalKeys(),
+    execute: (_, onLoaded) => checkOnce(target, flags, { signal, onLoaded }),
+  });
+}
+
+interface OnceOptions {
+  readonly signal: AbortSignal;
+  readonly onLoaded?: (loaded: LoadedConfig) => void;
+}
+
+async function checkOnce(
+  target: Target,
+  flags: CheckFlags,
+  { signal, onLoaded }: OnceOptions,
+): Promise<WatchedOutcome> {
   const { calls, disable, maxWarnings, callTimeout: callMs, output, snapshot, update } = flags;
   const cwd = workingFolder();
-  using interrupt = abortOnInterrupt(output);
-  const { signal } = interrupt;
   const loaded = await loadTarget(target, { cwd, signal, ask: askAtTerminal() });
   writeNotes(loaded);
+  onLoaded?.(loaded);
   const outcome = await checkServers(loaded, {
     cwd,
     signal,
@@ -71,5 +96,6 @@ async function execute(target: Target, flags: CheckFlags): Promise<number> {
     ...exact({ calls, disable, maxWarnings, callMs, output, snapshot, update }),
   });
   writeReportFailures(outcome.failures);
-  return exitCode(outcome.result.verdict);
+  const { result } = outcome;
+  return { code: exitCode(result.verdict), result };
 }

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Eval } from "../../core/formats/model.ts";
-import { exitCode, replayRun, wasNotRun } from "../../core/report/trial-result.ts";
+import { didNotPass, exitCode, replayRun } from "../../core/report/trial-result.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { prepare } from "../../run/prepare.ts";
@@ -23,6 +23,7 @@ import {
 } from "../flags.ts";
 import { abortOnInterrupt, workingFolder, writeError, writeNotes, writeReportFailures } from "../terminal.ts";
 import { openReporters } from "../open-reporters.ts";
+import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
 /** The flags of `run` as commander gives them. */
 interface RunFlags extends SourceFlags, ExtensionRunFlags {
@@ -37,6 +38,7 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly strict?: boolean;
   readonly coverage?: boolean;
   readonly lastFailed?: boolean;
+  readonly watch?: boolean;
 }
 
 /** `mcpvals run`: evaluates and exits with the code of the verdict. */
@@ -53,6 +55,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror")
     .option("--coverage", "report the tools, parameters, resources and prompts that no test uses")
     .option("--last-failed", "only the tasks that did not pass in the last run of the same file")
+    .option("-w, --watch", "run again what a change of a file concerns, until it is ended")
     .option("--bail", "stop after the first trial that does not pass")
     .action(async (sources: readonly string[], flags: RunFlags) =>
       setExitCode(await execute(sources, flags)),
@@ -61,18 +64,48 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 
 /** Returns the exit code. Throws McpvalsError of kind `usage` before anything starts. */
 async function execute(sources: readonly string[], flags: RunFlags): Promise<number> {
-  const options = loadOptions(sources, flags);
   using interrupt = abortOnInterrupt(flags.output);
+  const { signal } = interrupt;
+  if (flags.watch !== true) return (await runOnce(sources, flags, { signal })).code;
+  const { terminalKeys, watch } = await import("../watch.ts");
+  let { lastFailed: isFirst = false } = flags;
+  return await watch({
+    signal,
+    byTask: true,
+    keys: terminalKeys(),
+    execute(selection, onLoaded) {
+      const lastFailed = isFirst;
+      isFirst = false;
+      return runOnce(sources, { ...flags, lastFailed }, { signal, selection, onLoaded });
+    },
+  });
+}
+
+interface OnceOptions {
+  readonly signal: AbortSignal;
+  /** Which of the tasks that the flags mean. */
+  readonly selection?: WatchedSelection;
+  readonly onLoaded?: (loaded: LoadedConfig) => void;
+}
+
+async function runOnce(
+  sources: readonly string[],
+  flags: RunFlags,
+  { signal, selection = {}, onLoaded }: OnceOptions,
+): Promise<WatchedOutcome> {
+  const options = loadOptions(sources, flags);
   const loaded = await load({
     ...options,
     cwd: workingFolder(),
-    signal: interrupt.signal,
+    signal,
     ...(flags.llm === true ? { judge: true } : {}),
   });
   writeNotes(loaded);
+  onLoaded?.(loaded);
+  const { pattern, names: wanted } = selection;
   const prepared = prepare(loaded, {
-    ...taskFilters(flags),
-    names: flags.lastFailed === true ? await lastFailed(loaded, flags.output) : undefined,
+    ...taskFilters(pattern === undefined ? flags : { ...flags, task: [pattern] }),
+    names: flags.lastFailed === true ? await lastFailed(loaded, flags.output) : wanted,
     trials: flags.trials,
     concurrency: flags.concurrency,
     timeoutMs: flags.timeout,
@@ -82,7 +115,7 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
   const outcome = await run(prepared, {
     cwd: workingFolder(),
     reporters: openReporters(names.length === 0 ? ["console"] : names),
-    signal: interrupt.signal,
+    signal,
     bail: flags.bail ?? false,
     strict: flags.strict ?? false,
     coverage: flags.coverage ?? false,
@@ -92,10 +125,11 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
     ...(flags.output === undefined ? {} : { output: flags.output }),
   });
   writeReportFailures(outcome.failures);
-  const code = exitCode(outcome.result.verdict);
-  if (code !== 0 || outcome.failures.length === 0) return code;
+  const { result } = outcome;
+  const code = exitCode(result.verdict);
+  if (code !== 0 || outcome.failures.length === 0) return { code, result };
   writeError("Everything passed, but not all reports could be written: exit 3.");
-  return 3;
+  return { code: 3, result };
 }
 
 /**
@@ -105,9 +139,7 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
 async function lastFailed(loaded: LoadedConfig, output = defaultRunsFolder): Promise<ReadonlySet<string>> {
   const last = await readLastRun(resolve(output), sourceOf(loaded));
   const trials = last === undefined ? [] : replayRun(last).result.trials;
-  const failed = trials.filter(
-    (trial) => trial.verdict !== "pass" && (trial.verdict !== "skip" || wasNotRun(trial)),
-  );
+  const failed = trials.filter(didNotPass);
   if (failed.length > 0) return new Set(failed.map(({ task }) => task));
   throw new McpvalsError(
     "usage/no-match",

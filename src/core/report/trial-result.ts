@@ -198,6 +198,11 @@ export function wasNotRun(trial: TrialResult): boolean {
   return trial.error === undefined ? trial.grades.length === 0 : trial.error.kind === "interrupted";
 }
 
+/** Whether a trial is one that a rerun of what failed is about: not one that passed or was skipped on purpose. */
+export function didNotPass(trial: TrialResult): boolean {
+  return trial.verdict !== "pass" && (trial.verdict !== "skip" || wasNotRun(trial));
+}
+
 /** Whether a trial came to its end without evidence. One that lacks what its task requires was left out on purpose, and has an error. */
 export function checkedNothing(trial: TrialResult): boolean {
   return trial.verdict === "skip" && trial.error === undefined && trial.grades.length > 0;

@@ -72,17 +72,24 @@ const refusals: readonly unknown[] = [
   "ERR_IMPORT_ATTRIBUTE_MISSING",
 ];
 
+/** How often each file was imported, by URL. */
+const imported = new Map<string, number>();
+
 /** Imports a module with Node, or else with jiti, which knows all of TypeScript and resolves imports as bundlers do. */
 async function importModule(file: string, text: string): Promise<unknown> {
+  const { href } = pathToFileURL(file);
+  // Node imports a URL once; a file that has changed since then needs another one.
+  const version = (imported.get(href) ?? 0) + 1;
+  imported.set(href, version);
   try {
-    return await importFile(pathToFileURL(file).href, text);
+    return await importFile(version === 1 ? href : `${href}?version=${version}`, text);
   } catch (error) {
     // Node says best which export is missing; to jiti it would only be undefined.
     if (!(error instanceof Error) || error.message.includes("does not provide an export")) throw error;
     if (error.name !== "SyntaxError" && !("code" in error && refusals.includes(error.code))) throw error;
   }
   const { createJiti } = await import("jiti");
-  return createJiti(import.meta.url, { fsCache: false }).import(file);
+  return createJiti(import.meta.url, { fsCache: false, moduleCache: version === 1 }).import(file);
 }
 
 /**
@@ -92,7 +99,7 @@ async function importModule(file: string, text: string): Promise<unknown> {
 async function importFile(url: string, text: string): Promise<unknown> {
   // Node 22.13 and 22.14 do not have it; there the package.json decides.
   if (!("registerHooks" in nodeModule) || !/^\s*(?:import|export)\b/m.test(text)) return import(url);
-  const format = /\.m?ts$/.test(url) ? "module-typescript" : "module";
+  const format = /\.m?ts(?:\?|$)/.test(url) ? "module-typescript" : "module";
   const hooks = nodeModule.registerHooks({
     load: (target, context, next) => next(target, target === url ? { ...context, format } : context),
   });

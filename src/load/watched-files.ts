@@ -1,0 +1,60 @@
+import { homedir } from "node:os";
+import { dirname, isAbsolute, relative, resolve, sep } from "node:path";
+import type { ServerSpec, Task } from "../core/formats/model.ts";
+import { effectiveServers } from "../core/plan/plan.ts";
+import type { LoadedConfig } from "./assemble-eval.ts";
+import { pathKind } from "./sources.ts";
+
+/** A file or folder whose change calls for another run. */
+export interface WatchedPath {
+  readonly path: string;
+  /** Of a folder, the source files in it and below it. */
+  readonly kind: "file" | "folder";
+  /** Names of the tasks that a change concerns; absent: all. */
+  readonly tasks?: readonly string[];
+}
+
+/**
+ * The files that an eval depends on: its own file, those of its tasks, and the programs of servers that are files of the user's own,
+ * with the folders that these are in.
+ */
+export function watchedFiles({ file, dir, eval: spec }: LoadedConfig): readonly WatchedPath[] {
+  const { tasks, servers, variants = [undefined] } = spec;
+  const ofTask = (task: Task): WatchedPath[] => {
+    const own = task.portable === undefined ? [] : [{ path: task.portable.file, kind: "file" } as const];
+    const started = variants.flatMap((variant) => Object.values(effectiveServers(spec, task, variant?.name)));
+    return [...own, ...started.flatMap((server) => programFiles(server, dir))].map((watched) => ({
+      ...watched,
+      tasks: [task.name],
+    }));
+  };
+  return [
+    ...(file === undefined ? [] : [{ path: file, kind: "file" } as const]),
+    ...(tasks.length > 0
+      ? tasks.flatMap(ofTask)
+      : Object.values(servers).flatMap((server) => programFiles(server, dir))),
+  ];
+}
+
+/** The program of a server and the files among its arguments, with the folders of those that the user may be writing. */
+function programFiles(server: ServerSpec, dir: string): WatchedPath[] {
+  if (server.transport !== "stdio") return [];
+  const { command, args, cwd } = server;
+  const named = [...(/[/\\]/.test(command) ? [command] : []), ...args].map((path) => resolve(cwd, path));
+  const files = named.filter(
+    (path) => !path.split(sep).includes("node_modules") && pathKind(path) === "file",
+  );
+  return files.flatMap((path, index): WatchedPath[] => {
+    const folder = dirname(path);
+    const isTool =
+      index === 0 && path === resolve(cwd, command) && !isBelow(path, dir) && !isBelow(path, cwd);
+    const isWide = folder === dirname(folder) || isBelow(homedir(), folder);
+    return [{ path, kind: "file" }, ...(isTool || isWide ? [] : [{ path: folder, kind: "folder" } as const])];
+  });
+}
+
+/** Whether a path is a folder, or below it. */
+function isBelow(path: string, folder: string): boolean {
+  const way = relative(folder, path);
+  return way === "" || (way.split(sep)[0] !== ".." && !isAbsolute(way));
+}
