@@ -180,28 +180,28 @@ export function writeNotes({ notes, secrets }: Pick<LoadedConfig, "notes" | "sec
   for (const note of notes) writeError(visibleText(`note: ${redact(note)}`));
 }
 
-/** Asks the person at the terminal for inputs of a client's file, on stderr; undefined when there is no terminal. */
+/**
+ * Asks the person at the terminal for inputs of a client's file, on stderr; undefined when there is no terminal. What it gives rejects
+ * with `run/interrupted` after Ctrl-C and Ctrl-D.
+ */
 export function askAtTerminal(): ((input: ClientInput) => Promise<string>) | undefined {
   const { stdin, stderr } = process;
   if (!stdin.isTTY || !stderr.isTTY) return undefined;
   return async ({ variable, description, isPassword }) => {
-    const { createInterface } = await import("node:readline/promises");
-    let isMuted = false;
-    const output = new Writable({
-      write(chunk, encoding, done) {
-        if (isMuted) done();
-        else stderr.write(chunk, encoding, done);
-      },
-    });
+    const { createInterface } = await import("node:readline");
+    const prompt = `${visibleText(description)} (${variable}): `;
+    if (isPassword) stderr.write(prompt);
+    // What is typed is echoed to the output.
+    const output = isPassword ? new Writable({ write: (_chunk, _encoding, done) => done() }) : stderr;
     const reader = createInterface({ input: stdin, output, terminal: true });
-    try {
-      const answer = reader.question(`${visibleText(description)} (${variable}): `);
-      isMuted = isPassword;
-      return await answer;
-    } finally {
-      reader.close();
-      if (isPassword) stderr.write("\n");
-    }
+    const answer = await new Promise<string | undefined>((give) => {
+      reader.once("close", () => give(undefined));
+      reader.question(isPassword ? "" : prompt, give);
+    });
+    reader.close();
+    if (isPassword || answer === undefined) stderr.write("\n");
+    if (answer === undefined) throw new McpvalsError("run/interrupted", `${variable} was not given`);
+    return answer;
   };
 }
 

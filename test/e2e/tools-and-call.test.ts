@@ -116,6 +116,16 @@ describe("mcpvals tools", () => {
     expect(given.code).toBe(0);
   });
 
+  it("lists the servers that work, and says why another does not", async () => {
+    const broken = { transport: "stdio", command: "there-is-no-such-program" };
+    const { code, stdout, stderr } = await runIn(
+      { "mcp-eval.config.json": { servers: { broken, weather } } },
+      ["tools"],
+    );
+    expect([code, stderr]).toEqual([3, expect.stringMatching(/command not found: there-is-no-such-program/)]);
+    expect(stdout).toMatch(/^weather {2}weather mock/);
+  });
+
   it.each<readonly [readonly string[], RegExp]>([
     [["tools"], /no server is named, and no file with servers is in/],
     [["tools", "a.json", "b.json"], /two targets were given: a\.json and b\.json/],

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { messageOf } from "../../core/errors/error.ts";
 import { asList, asObject, asText, isJsonObject, type Json } from "../../core/formats/json.ts";
 import { atReference, objectIn, typesOf } from "../../core/lint/json-schema.ts";
 import { shortened, visibleText } from "../../core/text/visible-text.ts";
@@ -45,21 +46,31 @@ async function execute(target: Target, { json = false }: ToolsFlags): Promise<nu
   writeNotes(loaded);
   const redact = createRedactor(loaded.secrets);
   const { servers, limits } = loaded.eval;
-  const listings = await Promise.all(
+  const settled = await Promise.allSettled(
     Object.entries(servers).map(([name, spec]) =>
       listServer(name, spec, { signal, timeoutMs: limits.callMs }),
     ),
   );
+  const listings = settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  const broken = settled.flatMap((each) => (each.status === "rejected" ? [each.reason as unknown] : []));
+  // Those that work are listed first.
+  if (listings.length === 0) throw broken[0];
   for (const { server, failures } of listings)
     for (const failure of failures) writeError(redact(`server "${server}" gives no ${failure}`));
   if (json) writeJson({ servers: redact(listings) }, 2);
   else {
     const { colors, columns } = stdoutOutput();
-    const page = { style: createStyle(colors), width: columns() };
+    const page = { style: createStyle(colors), width: Math.max(columns(), narrowest) };
     writeOut(redact(listings.map((listing) => listingLines(listing, page).join("\n")).join("\n\n")));
   }
+  const [error, ...others] = broken;
+  for (const other of others) writeError(redact(messageOf(other)));
+  if (error !== undefined) throw error;
   return listings.some(({ failures }) => failures.length > 0) ? 1 : 0;
 }
+
+/** Columns of the narrowest page; some terminals say that they have none. */
+const narrowest = 40;
 
 /** A listing for people. */
 function listingLines(listing: ServerListing, page: Page): string[] {
