@@ -23,7 +23,7 @@ interface VitestReport {
   }[];
 }
 
-describe("mcpvals/vitest, built, in a project of its own", () => {
+describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 }, () => {
   const packages = ["vitest", "@modelcontextprotocol/server", "@types"];
   const project = folderOf({
     "package.json": { name: "project", private: true, type: "module" },
