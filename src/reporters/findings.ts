@@ -217,6 +217,7 @@ export function clientTable(findings: readonly RunFinding[]): readonly ClientRow
 }
 
 const shownTools = 20;
+const leastNameWidth = 12;
 const tones: Readonly<Record<"ok" | "refused" | "changed", Tone>> = {
   ok: "dim",
   refused: "bad",
@@ -224,7 +225,8 @@ const tones: Readonly<Record<"ok" | "refused" | "changed", Tone>> = {
 };
 
 /** The table of tools and clients; empty when no client refuses or changes anything. */
-export function clientLines(findings: readonly RunFinding[], { style, width }: Page): string[] {
+export function clientLines(findings: readonly RunFinding[], page: Page): string[] {
+  const { style, width } = page;
   const rows = clientTable(findings);
   const [first] = rows;
   if (first === undefined) return [];
@@ -232,7 +234,8 @@ export function clientLines(findings: readonly RunFinding[], { style, width }: P
   const widths = columns.map((name) => Math.max(7, displayWidth(name)));
   const wanted = Math.max(7, ...rows.slice(0, shownTools).map(({ tool }) => displayWidth(visibleText(tool))));
   const room = Math.min(width, 140) - widths.reduce((sum, each) => sum + each + 2, 2);
-  const nameWidth = Math.max(12, Math.min(wanted, room, 40));
+  if (room < leastNameWidth) return clientList(rows, page);
+  const nameWidth = Math.max(leastNameWidth, Math.min(wanted, room, 40));
   const headings = columns.map((name, index) => padToWidth(name, widths[index] ?? 0)).join("  ");
   const rest = rows.length - shownTools;
   return [
@@ -244,6 +247,20 @@ export function clientLines(findings: readonly RunFinding[], { style, width }: P
       return `  ${padToWidth(cutToWidth(visibleText(tool), nameWidth), nameWidth)}  ${cells.join("  ")}`.trimEnd();
     }),
     ...(rest > 0 ? [style.dim(`  and ${countOf(rest, "more tool")}`)] : []),
+  ];
+}
+
+/** The same without columns, for a page that is too narrow for them. */
+function clientList(rows: readonly ClientRow[], page: Page): string[] {
+  const rest = rows.length - shownTools;
+  return [
+    page.style.strong("Clients"),
+    ...rows.slice(0, shownTools).flatMap(({ tool, effects }) => {
+      const told = Object.entries(effects).filter(([, effect]) => effect !== "ok");
+      const text = `${clipText(tool, 80)}: ${told.map((each) => each.join(" ")).join(", ")}`;
+      return paintText({ text }, 2, page, 2);
+    }),
+    ...(rest > 0 ? [page.style.dim(`  and ${countOf(rest, "more tool")}`)] : []),
   ];
 }
 

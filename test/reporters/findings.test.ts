@@ -95,6 +95,13 @@ it("fits a narrow terminal", async () => {
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 
+it("lists clients where the terminal is too narrow for a table", async () => {
+  const text = await printed(checkedRun(), { isTerminal: true, columns: 60 });
+  expect(text).toMatch(
+    /^Clients\n {2}notes\.read: Claude refused, Codex refused\n {2}search: Codex changed$/m,
+  );
+});
+
 it("counts what two trials found once", () => {
   const { trials } = checkedRun();
   expect(
