@@ -95,3 +95,13 @@ it("a server that does not respond to a notification does not hold up the check"
   const found = await findingsIn("definitions", spec, { callMs: 300 });
   expect(found.map(({ code }) => code)).toContain("protocol/list-failed");
 });
+
+it("a call that gets an HTTP error is a finding", async () => {
+  const spec = await addressOf(
+    ({ message, response }) => message.method === "tools/call" && refuse(response, 500),
+  );
+  const calls = [{ tool: "echo", args: {}, expects: "result", why: "no arguments" }] as const;
+  expect(await findingsIn("calls", spec, { calls })).toMatchObject([
+    { code: "call/valid-refused", message: "{} (no arguments) fit the schema and got HTTP 500" },
+  ]);
+});

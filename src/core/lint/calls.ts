@@ -13,6 +13,7 @@ import {
   exitText,
   type ProbeView,
   resultOf,
+  statusOf,
 } from "./check-view.ts";
 import { estimateTokens } from "./definitions.ts";
 import { objectIn } from "./json-schema.ts";
@@ -76,12 +77,17 @@ const rulesOfCalls = {
     source:
       "MCP 2025-11-25, schema: CallToolResult.isError: errors of a tool should be in the result, not protocol errors",
     *find(view) {
-      for (const { call, exchange } of callsOf(view)) {
-        const error = errorOf(exchange);
-        if (call.expects !== "result" || error === undefined) continue;
+      for (const { call, exchange, probe } of callsOf(view)) {
+        const status = statusOf(exchange, probe.events);
+        const refusal =
+          errorOf(exchange) !== undefined
+            ? `the error ${errorText(exchange)}`
+            : // Over HTTP a failure may come without an answer.
+              exchange.answer === undefined && status !== undefined && `HTTP ${status}`;
+        if (call.expects !== "result" || refusal === false) continue;
         yield {
           place: { tool: call.tool },
-          message: `${argumentsText(call)} fit the schema and got the error ${errorText(exchange)}`,
+          message: `${argumentsText(call)} fit the schema and got ${refusal}`,
           evidence: evidenceOf(exchange),
         };
       }
