@@ -66,21 +66,14 @@ it("a message is measured before it is parsed", async () => {
     status: await hostileAddress("shttp", "attack=status", "count=1000", "bytes=10000000"),
     gzip: await hostileAddress("shttp", "attack=gzip", "bytes=100000000"),
   };
-  const outcomes = outcomesOf(await evaluate(attacksBy(servers), { output: false }));
-  const large = (name: string, what: string): string[] => {
-    return [`error server/message-too-large: server "${name}" ${what}`, "pass"];
-  };
-  expect(outcomes).toEqual([
-    ...large("objects", heavy),
-    ...large("arrays", heavy),
-    `error server/protocol-error: server "deep" ${nested}`,
-    "pass",
-    ...large("shttp", heavy),
-    ...large("sse", heavy),
-    "fail",
-    "pass",
-    ...large("gzip", "sent a message of more than 10485760 bytes"),
-  ]);
+  const ended = await evaluate(attacksBy(servers), { output: false });
+  const names = Object.keys(servers);
+  expect(outcomesOf(ended)).toEqual(names.flatMap(() => ["fail", "pass"]));
+  const reasons = ended.trials.flatMap(({ grades }) => grades.map(({ reason }) => reason)).join("\n");
+  for (const name of ["objects", "arrays", "shttp", "sse"])
+    expect(reasons).toContain(`server "${name}" ${heavy}`);
+  expect(reasons).toContain(`server "deep" ${nested}`);
+  expect(reasons).toContain('server "gzip" sent a message of more than 10485760 bytes');
 }, 120_000);
 
 it("a list of tools that never ends makes the server one that did not start", async () => {

@@ -194,10 +194,10 @@ describe("secrets", () => {
   it("stand in everything that went wrong, so that there was something to hide", () => {
     const result = JSON.parse(run.stdout) as RunResult;
     expect(run).toMatchObject({ code: 1, stderr: "" });
-    expect(result.summary).toEqual({ total: 8, pass: 0, fail: 5, error: 3, timeout: 0, skip: 0 });
-    expect(trialOf(result, "suite/crash").error).toMatchObject({
-      code: "server/exited",
-      detail: expect.stringContaining("openaiKey is [secret:openaiKey]") as string,
+    expect(result.summary).toEqual({ total: 8, pass: 0, fail: 6, error: 2, timeout: 0, skip: 0 });
+    expect(trialOf(result, "suite/crash").grades[0]).toMatchObject({
+      verdict: "fail",
+      reason: expect.stringContaining("openaiKey is [secret:openaiKey]") as string,
     });
     const judged = result.trials.find(({ task, agent }) => task === "tell" && agent === "own");
     expect(judged?.grades.find(({ grader }) => grader === "llm-judge")).toMatchObject({

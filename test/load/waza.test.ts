@@ -452,7 +452,7 @@ task mcp_servers: { main: { args: x }, gone: null, part: { args: [] } }
 
 root variants: { other: { mcp_servers: { main: { env: { A: b } } } } }
 task mcp_servers: { main: { type: http, command: null, args: null, url: 'http://x/mcp' } }
-! 9:45 config/unknown-key with the servers of the task "a": unknown key "env" in variants.other.mcp_servers.main
+! 9:50 config/invalid-value with the servers of the task "a": variants.other.mcp_servers.main.env must not be given without command
 
 root variants: { other: { mcp_servers: { main: { arg: [] } } } }
 task mcp_servers: { main: { env: { A: b } } }
