@@ -247,7 +247,7 @@ export const definitionRules = {
     },
   },
   "definition/instruction-like-text": {
-    severity: "error",
+    severity: "warning",
     title: "A definition gives orders to the model",
     why: "Text like this is how a server takes over an agent (tool poisoning); clients and scanners block it.",
     fix: "Describe the tool, and leave out what the model should do besides, hide or ignore.",

@@ -1,6 +1,6 @@
 import type { SerializedError } from "../errors/error.ts";
 import type { Fault, Json, JsonObject } from "../formats/model.ts";
-import type { TurnEnd, Usage } from "../formats/usage.ts";
+import type { TurnEnd, Usage } from "../formats/presets/preset.ts";
 import type { Finding } from "../lint/finding.ts";
 
 export type Verdict = "pass" | "fail" | "error" | "timeout" | "skip";

@@ -1,5 +1,4 @@
-import type { TurnEnd } from "../usage.ts";
-import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
+import type { OutputEvent, OutputReader, Preset, WireObject, TurnEnd } from "./preset.ts";
 import * as common from "./preset.ts";
 
 /** opencode. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
-import { configFile, fixtureServer } from "./support.ts";
+import { configFile, fixtureServer } from "../e2e/support.ts";
 
 const file = "mcp-eval.config.json";
 

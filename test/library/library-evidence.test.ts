@@ -6,7 +6,7 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { formatReport } from "../../src/evaluation.ts";
 import { folderOf, root } from "../support/cli.ts";
-import { configFile, fixtureServer, toolTest, trialOf } from "./support.ts";
+import { configFile, fixtureServer, toolTest, trialOf } from "../e2e/support.ts";
 
 const badServer = ["node", join(root, "examples/bad-server/server.mjs")];
 

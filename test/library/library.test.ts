@@ -5,7 +5,7 @@ import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { folderOf, linkPackage, runShell } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
-import { fixtureServer, gradesOf, processTag, toolTest, trialOf } from "./support.ts";
+import { fixtureServer, gradesOf, processTag, toolTest, trialOf } from "../e2e/support.ts";
 
 interface Told {
   /** What the program told, in order. */
