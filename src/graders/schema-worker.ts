@@ -30,7 +30,8 @@ const keptSchemas = 100;
 const longestKept = 64 * 1024;
 const longestDetail = 200;
 
-const compiled = new Map<string, ValidateFunction>();
+/** Validators, and the errors of schemas that cannot be compiled, by schema. */
+const compiled = new Map<string, ValidateFunction | Error>();
 
 parentPort?.on("message", ({ schema, value }: SchemaRequest) => {
   parentPort?.postMessage(validate(schema, value) satisfies WorkerMessage);
@@ -50,11 +51,18 @@ function validate(schema: unknown, value: unknown): SchemaCheck {
 /** The same few schemas come with every call, and compiling one takes longer than using it a thousand times. */
 function validatorOf(schema: unknown): ValidateFunction {
   const key = JSON.stringify(schema);
-  const known = compiled.get(key);
-  if (known !== undefined) return known;
-  const run = compile(schema);
-  if (key.length <= longestKept && compiled.size < keptSchemas) compiled.set(key, run);
-  return run;
+  const known = compiled.get(key) ?? compileOrFail(schema);
+  if (key.length <= longestKept && compiled.size < keptSchemas) compiled.set(key, known);
+  if (known instanceof Error) throw known;
+  return known;
+}
+
+function compileOrFail(schema: unknown): ValidateFunction | Error {
+  try {
+    return compile(schema);
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
 }
 
 function compile(schema: unknown): ValidateFunction {

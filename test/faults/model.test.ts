@@ -88,14 +88,16 @@ const agentFaults: ModelFaults = {
   },
 };
 
-/** These wait for a limit. */
-const silentFaults: ModelFaults = {
+/** These wait for a limit: of the model, or of a call. */
+const silentModel: ModelFaults = {
   "no answer": {
     reply: always({ hang: true }),
     verdict: "error",
     code: "model/unreachable",
     says: ["did not answer after 5 attempts: no answer within 1 s"],
   },
+};
+const silentServer: ModelFaults = {
   "a call that is not answered": {
     reply: (index) => (index === 0 ? { tool: "slow", args: { ms: 1_000_000 } } : done),
     verdict: "fail",
@@ -119,7 +121,11 @@ const judgeFaults: ModelFaults = {
 };
 
 /** Runs a workflow for each fault, all at once, with a model that misbehaves as the user's words tell it. */
-async function runAll(faults: ModelFaults, who: "agent" | "judge", limit = "30s"): Promise<Ended> {
+async function runAll(
+  faults: ModelFaults,
+  who: "agent" | "judge",
+  { call = "30s", model = "30s" } = {},
+): Promise<Ended> {
   const asked = new Map<string, number>();
   await using provider = await startFakeProvider((request) => {
     if (request.model !== who) return done;
@@ -131,9 +137,9 @@ async function runAll(faults: ModelFaults, who: "agent" | "judge", limit = "30s"
   return await runFaulty(
     {
       server: { ...fixtureServer(), startupTimeout: "30s" },
-      timeout: limit,
+      timeout: call,
       concurrency: 16,
-      limits: { modelCall: limit },
+      limits: { modelCall: model },
       agent: { model: "openai/agent", maxSteps: 4 },
       ...(who === "judge" ? { llmJudge: true, judge: { model: "openai/judge" } } : {}),
       workflows: Object.keys(faults).map((name) => ({
@@ -155,21 +161,22 @@ function expectVerdict({ result, console }: Ended, name: string, fault: ModelFau
   }
 }
 
-describe.each<[string, ModelFaults, string?]>([
-  ["an agent whose model gives", agentFaults],
-  ["an agent that waits for", silentFaults, "1s"],
-])("%s", (_, faults, limit) => {
+describe.each<[string, ModelFaults, "fail" | "incomplete", { call?: string; model?: string }?]>([
+  ["an agent whose model gives", agentFaults, "fail"],
+  ["an agent whose model gives late", silentModel, "incomplete", { model: "1s" }],
+  ["an agent whose server gives late", silentServer, "fail", { call: "1s" }],
+])("%s", (_, faults, verdict, limits) => {
   let ended: Ended;
   beforeAll(async () => {
-    ended = await runAll(faults, "agent", limit);
+    ended = await runAll(faults, "agent", limits);
   });
 
   it.each(Object.entries(faults))("%s gets the verdict that it deserves", (name, fault) => {
     expectVerdict(ended, name, fault);
   });
 
-  it("fails the run, exit 1", () => {
-    expectExit(ended, "fail");
+  it("decides the verdict of the run and its exit code", () => {
+    expectExit(ended, verdict);
   });
 });
 

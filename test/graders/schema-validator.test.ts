@@ -134,6 +134,12 @@ describe("a usable schema", () => {
 });
 
 describe("an unusable schema", () => {
+  it("is found to be so again", async () => {
+    const first = await check({ type: "strng" }, 1);
+    expect(first.status).toBe("unusable");
+    expect(await check({ type: "strng" }, 1)).toEqual(first);
+  });
+
   it.each([
     ["has a wrong keyword", { type: "objekt" }, /^schema is invalid: data\/type must be equal to one of/],
     ["is a text", "sum", /^a schema is an object or a boolean, not "sum"$/],
