@@ -8,15 +8,7 @@ import { visibleLines } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import { loadTarget, type Target } from "../../load/target.ts";
 import { useServer } from "../../run/use-server.ts";
-import {
-  addTargetFlags,
-  duration,
-  type SetExitCode,
-  splitCommand,
-  type TargetFlags,
-  targetHelp,
-  targetOf,
-} from "../flags.ts";
+import { addTargetFlags, duration, type SetExitCode, type TargetFlags, targetHelp } from "../flags.ts";
 import {
   abortOnInterrupt,
   askAtTerminal,
@@ -48,18 +40,16 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       "[arguments...]",
       `its arguments, as a JSON object or as name=value; then the target: ${targetHelp}`,
     );
-  addTargetFlags(command)
+  addTargetFlags<CallFlags>(command, setExitCode, (words, flags, targetOf) => {
+    const { call, others } = readCall(words);
+    return execute(call, targetOf(others), flags);
+  })
     .option(
       "--timeout <duration>",
       "time limit of the call, such as 5s (default: the file's timeout, or 30s)",
       duration,
     )
-    .option("--json", "print the whole result as JSON, or the error that the server answered with")
-    .action(async (tool: string, rest: readonly string[], flags: CallFlags) => {
-      const { words, ...own } = splitCommand([tool, ...rest], command);
-      const { call, others } = readCall(words);
-      setExitCode(await execute(call, targetOf({ words: others, ...own }, flags), flags));
-    });
+    .option("--json", "print the whole result as JSON, or the error that the server answered with");
 }
 
 /** Takes the call from the words before `--`. Throws `usage/invalid-option`. */

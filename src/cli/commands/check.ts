@@ -8,14 +8,11 @@ import { checkServers } from "../../run/check-servers.ts";
 import {
   addMaxWarningsFlag,
   addReporterFlag,
-  addTargetFlags,
+  addTarget,
   collect,
   duration,
   type SetExitCode,
-  splitCommand,
   type TargetFlags,
-  targetHelp,
-  targetOf,
 } from "../flags.ts";
 import { openReporters } from "../open-reporters.ts";
 import type { WatchedOutcome } from "../watch.ts";
@@ -42,7 +39,7 @@ interface CheckFlags extends TargetFlags {
 
 /** `mcpvals check`: reports what is wrong with servers. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addTargetFlags(command.argument("[target...]", targetHelp));
+  addTarget(command, setExitCode, execute);
   addMaxWarningsFlag(addReporterFlag(command))
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .addOption(
@@ -55,10 +52,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--call-timeout <duration>", "time limit of each request, such as 500ms (default: 5s)", duration)
     .option("--snapshot <file>", "fail when definitions differ from those in this file")
     .option("--update", "write the snapshot in place of comparing with it")
-    .option("-w, --watch", "check again when a file of a server changes, until it is ended")
-    .action(async (words: readonly string[], flags: CheckFlags) =>
-      setExitCode(await execute(targetOf(splitCommand(words, command), flags), flags)),
-    );
+    .option("-w, --watch", "check again when a file of a server changes, until it is ended");
 }
 
 async function execute(target: Target, flags: CheckFlags): Promise<number> {
