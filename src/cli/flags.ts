@@ -115,66 +115,43 @@ export interface TargetFlags {
 export const targetHelp =
   "a URL, a config or a client's file such as .mcp.json; or after -- a command with its arguments (default: the file with servers in this or a parent folder)";
 
-/** Makes a command look at servers: adds the target with its flags, and runs `execute` with the target that is named. */
-export function addTarget<Flags extends TargetFlags>(
-  command: Command,
-  setExitCode: SetExitCode,
-  execute: (target: Target, flags: Flags) => Promise<number>,
-): Command {
-  command.argument("[target...]", targetHelp);
-  return addTargetFlags<Flags>(command, setExitCode, (words, flags, targetOf) =>
-    execute(targetOf(words), flags),
-  );
+/** Adds the target of a command that looks at servers, with its flags; `targetOf` reads it. */
+export function addTarget(command: Command): Command {
+  return addTargetFlags(command.argument("[target...]", targetHelp));
 }
 
-/**
- * Adds the flags that say which servers a command looks at. `execute` gets the words before `--`, and a function that makes a target of
- * those that name it, which throws `usage/invalid-option` for more than one.
- */
-export function addTargetFlags<Flags extends TargetFlags>(
-  command: Command,
-  setExitCode: SetExitCode,
-  execute: (
-    words: readonly string[],
-    flags: Flags,
-    targetOf: (words: readonly string[]) => Target,
-  ) => Promise<number>,
-): Command {
+/** Adds the flags that say which servers a command looks at. */
+export function addTargetFlags(command: Command): Command {
   return command
     .option("-s, --server <name>", "only this server of the file")
     .option("--header <name: value>", "HTTP header for a URL; repeatable", header)
     .option("--bearer-env <variable>", "environment variable with a bearer token for a URL")
     .option("-e, --env <name=value>", "variable for files and programs; repeatable", variable)
-    .option("--cwd <dir>", "folder in which the command starts (default: this one)")
-    .action(async () => {
-      const flags = command.opts<Flags>();
-      const { words, program } = splitCommand(command);
-      setExitCode(await execute(words, flags, (named) => targetOf(named, program, flags)));
-    });
+    .option("--cwd <dir>", "folder in which the command starts (default: this one)");
 }
 
-/** The words before `--`, and the command after it. */
-function splitCommand({ args, parent }: Command): {
-  readonly words: readonly string[];
-  readonly program?: readonly string[];
-} {
+/** The command after `--`. */
+function programOf({ parent }: Command): readonly string[] | undefined {
   const { rawArgs = [] } = (parent ?? {}) as { readonly rawArgs?: readonly string[] };
   const end = rawArgs.indexOf("--");
-  if (end === -1) return { words: args };
-  const program = rawArgs.slice(end + 1);
-  return { words: args.slice(0, args.length - program.length), program };
+  return end === -1 ? undefined : rawArgs.slice(end + 1);
 }
 
-function targetOf(
-  [source, second]: readonly string[],
-  command: readonly string[] | undefined,
-  { header: headers, cwd: commandCwd, server, bearerEnv, env }: TargetFlags,
-): Target {
+/** The words before `--`. */
+export function wordsOf(command: Command): readonly string[] {
+  const { args } = command;
+  return args.slice(0, args.length - (programOf(command)?.length ?? 0));
+}
+
+/** The target that a command line names; `words` are those that may name it. Throws `usage/invalid-option` for more than one. */
+export function targetOf(command: Command, words: readonly string[] = wordsOf(command)): Target {
+  const { header: headers, cwd: commandCwd, server, bearerEnv, env } = command.opts<TargetFlags>();
+  const [source, second] = words;
   if (second !== undefined)
     throw new McpvalsError("usage/invalid-option", `two targets were given: ${source} and ${second}`, {
       hint: "Name one. A command goes after --: mcpvals check -- node server.js",
     });
-  return { source, command, headers, commandCwd, server, bearerEnv, env };
+  return { source, command: programOf(command), headers, commandCwd, server, bearerEnv, env };
 }
 
 /** Adds `--max-warnings`. */

@@ -8,7 +8,15 @@ import { visibleLines } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import { loadTarget, type Target } from "../../load/target.ts";
 import { useServer } from "../../run/use-server.ts";
-import { addTargetFlags, duration, type SetExitCode, type TargetFlags, targetHelp } from "../flags.ts";
+import {
+  addTargetFlags,
+  duration,
+  type SetExitCode,
+  type TargetFlags,
+  targetHelp,
+  targetOf,
+  wordsOf,
+} from "../flags.ts";
 import {
   abortOnInterrupt,
   askAtTerminal,
@@ -40,16 +48,17 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       "[arguments...]",
       `its arguments, as a JSON object or as name=value; then the target: ${targetHelp}`,
     );
-  addTargetFlags<CallFlags>(command, setExitCode, (words, flags, targetOf) => {
-    const { call, others } = readCall(words);
-    return execute(call, targetOf(others), flags);
-  })
+  addTargetFlags(command)
     .option(
       "--timeout <duration>",
       "time limit of the call, such as 5s (default: the file's timeout, or 30s)",
       duration,
     )
-    .option("--json", "print the whole result as JSON, or the error that the server answered with");
+    .option("--json", "print the whole result as JSON, or the error that the server answered with")
+    .action(async (_tool: unknown, _rest: unknown, flags: CallFlags) => {
+      const { call, others } = readCall(wordsOf(command));
+      setExitCode(await execute(call, targetOf(command, others), flags));
+    });
 }
 
 /** Takes the call from the words before `--`. Throws `usage/invalid-option`. */

@@ -13,6 +13,7 @@ import {
   duration,
   type SetExitCode,
   type TargetFlags,
+  targetOf,
 } from "../flags.ts";
 import { openReporters } from "../open-reporters.ts";
 import type { WatchedOutcome } from "../watch.ts";
@@ -39,8 +40,7 @@ interface CheckFlags extends TargetFlags {
 
 /** `mcpvals check`: reports what is wrong with servers. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addTarget(command, setExitCode, execute);
-  addMaxWarningsFlag(addReporterFlag(command))
+  addMaxWarningsFlag(addReporterFlag(addTarget(command)))
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .addOption(
       new Option(
@@ -52,7 +52,8 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--call-timeout <duration>", "time limit of each request, such as 500ms (default: 5s)", duration)
     .option("--snapshot <file>", "fail when definitions differ from those in this file")
     .option("--update", "write the snapshot in place of comparing with it")
-    .option("-w, --watch", "check again when a file of a server changes, until it is ended");
+    .option("-w, --watch", "check again when a file of a server changes, until it is ended")
+    .action(async (_: unknown, flags: CheckFlags) => setExitCode(await execute(targetOf(command), flags)));
 }
 
 async function execute(target: Target, flags: CheckFlags): Promise<number> {

@@ -22,7 +22,7 @@ import { describeTarget, loadTarget, type Target } from "../../load/target.ts";
 import { checkServers } from "../../run/check-servers.ts";
 import { run } from "../../run/run.ts";
 import { defaultRunsFolder, readRun } from "../../store/run-folder.ts";
-import { addTarget, type SetExitCode, type TargetFlags } from "../flags.ts";
+import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flags.ts";
 import {
   abortOnInterrupt,
   askAtTerminal,
@@ -41,7 +41,9 @@ const fileName = "mcp-eval.config.yaml";
 
 /** `mcpvals init`: writes a first config, with tests made of what the servers answer. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addTarget(command, setExitCode, execute).option("-y, --yes", "start the servers without asking");
+  addTarget(command)
+    .option("-y, --yes", "start the servers without asking")
+    .action(async (_: unknown, flags: InitFlags) => setExitCode(await execute(targetOf(command), flags)));
 }
 
 /** Returns the exit code. Throws McpvalsError for a config that exists, and for a server that cannot be started or reached. */

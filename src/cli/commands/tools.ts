@@ -7,7 +7,7 @@ import { createRedactor } from "../../core/trace/redact.ts";
 import { loadTarget, type Target } from "../../load/target.ts";
 import { countOf, createStyle, type Page, paintText } from "../../reporters/text.ts";
 import { listServer, type ServerListing } from "../../run/use-server.ts";
-import { addTarget, type SetExitCode, type TargetFlags } from "../flags.ts";
+import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flags.ts";
 import {
   abortOnInterrupt,
   askAtTerminal,
@@ -25,10 +25,9 @@ interface ToolsFlags extends TargetFlags {
 
 /** `mcpvals tools`: lists what servers offer. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addTarget(command, setExitCode, execute).option(
-    "--json",
-    "print the output as JSON, with the definitions as the server sent them",
-  );
+  addTarget(command)
+    .option("--json", "print the output as JSON, with the definitions as the server sent them")
+    .action(async (_: unknown, flags: ToolsFlags) => setExitCode(await execute(targetOf(command), flags)));
 }
 
 async function execute(target: Target, { json = false }: ToolsFlags): Promise<number> {
