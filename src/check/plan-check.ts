@@ -9,7 +9,7 @@ import type {
 } from "../core/formats/model.ts";
 import { listingOf, readCheck, type Surface } from "../core/lint/check-view.ts";
 import { failedSecondStart } from "../core/lint/protocol.ts";
-import { asObject, type JsonObject } from "../core/formats/json.ts";
+import { asObject, exact, type JsonObject } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
@@ -75,6 +75,14 @@ async function discover(
 /** Calls of a server that are planned at most; those of a tool are not divided. */
 const mostCalls = 500;
 
+/** Why a tool is not called. */
+const reasons = {
+  none: "calls are off (--calls none)",
+  safe: "not annotated readOnlyHint: true, so called only with --calls all",
+  arguments: "no valid arguments could be made from its input schema",
+  limit: `a check makes ${mostCalls} calls at most`,
+};
+
 async function tasksOf(
   server: string,
   spec: ServerSpec,
@@ -91,30 +99,44 @@ async function tasksOf(
   const notCalled: { tool: string; reason: string }[] = [];
   const leaveOut = (tool: string, reason: string): void => void notCalled.push({ tool, reason });
   for (const { name, definition } of surface.tools) {
-    if (policy === "none") leaveOut(name, "calls are off (--calls none)");
-    else if (policy === "safe" && !isReadOnly(definition))
-      leaveOut(name, "it is not annotated readOnlyHint: true");
-    else if (planned.length >= mostCalls) leaveOut(name, `a check makes ${mostCalls} calls at most`);
+    if (policy === "none") leaveOut(name, reasons.none);
+    else if (policy === "safe" && !isReadOnly(definition)) leaveOut(name, reasons.safe);
+    else if (planned.length >= mostCalls) leaveOut(name, reasons.limit);
     else {
       const { calls, hasValid } = await generateCalls(name, definition["inputSchema"] ?? {}, validateSchema);
       planned.push(...calls);
-      if (!hasValid) leaveOut(name, "no valid arguments could be made from its input schema");
+      if (!hasValid) leaveOut(name, reasons.arguments);
     }
   }
   // A server that the snapshot does not know has only new definitions.
   const snapshot = snapshots === undefined ? undefined : (snapshots[server] ?? {});
   const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
     // The longest first, so that the others run beside it.
-    calls: planned.length === 0 ? undefined : { calls: planned },
+    calls: planned.length === 0 ? { skipped: whyNothingIsCalled(surface, notCalled) } : { calls: planned },
     handshake: {},
     definitions: { about: summaryOf(surface), notCalled, sharedNames: sharedNames(server, discoveries) },
     requests: {},
-    stability: { listing: listingOf(surface), ...(snapshot === undefined ? {} : { snapshot }) },
+    stability:
+      snapshot === undefined && listsNothing(surface)
+        ? { skipped: "the server lists nothing" }
+        : { listing: listingOf(surface), ...exact({ snapshot }) },
     shutdown: spec.transport === "stdio" ? {} : undefined,
   };
   return Object.entries(ofKind).flatMap(([kind, rest]) =>
     rest === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, runsOnce, ...rest })],
   );
+}
+
+function whyNothingIsCalled({ tools }: Surface, notCalled: NonNullable<CheckSpec["notCalled"]>): string {
+  if (tools.length === 0) return "the server lists no tools";
+  const [reason, other] = new Set(notCalled.map((each) => each.reason));
+  if (other !== undefined) return "no tool can be called";
+  if (reason === reasons.none) return reason;
+  return reason === reasons.safe ? "no tool is annotated readOnlyHint: true" : "no tool got valid arguments";
+}
+
+function listsNothing({ tools, resources, resourceTemplates, prompts }: Surface): boolean {
+  return [tools, resources, resourceTemplates, prompts].every((items) => items.length === 0);
 }
 
 /** Tools of a server of which others have one with the same name. */

@@ -59,7 +59,7 @@ export function consoleReporter(output: ReporterOutput): Reporter {
   return {
     onRunStart(begun) {
       start = begun;
-      lines = createTrialLines(begun.plan, { style, width: output.columns() });
+      lines = createTrialLines(begun.plan, pageNow(), output.columns());
       const gap = begun.plan.trials.length === 0 ? [] : [""];
       print([...headerLines(begun, pageNow()), ...gap]);
       if (output.isTerminal) progress = new Progress(output, style, begun.plan, lines.nameOf);
@@ -97,19 +97,16 @@ function headerLines({ plan, environment }: RunStart, page: Page): string[] {
     ...(trials.length === 0 ? [] : acting.length === 0 ? [withoutAgent] : acting),
   ];
   const version = page.style.strong(`mcpvals ${visibleText(environment.mcpvals)}`);
-  const servers = checkedServers(tasks);
-  if (servers.size > 0)
-    return [
-      `${version}  check`,
-      ...[...servers].flatMap(([server, about]) =>
-        paintText(
-          dim(servers.size === 1 ? serverText(about) : `${visibleText(server)}: ${serverText(about)}`),
-          0,
-          page,
-          2,
-        ),
-      ),
-    ];
+  if (tasks.length > 0 && tasks.every(({ form }) => form === "check")) {
+    const checked = checkedServers(tasks);
+    const servers = [...new Set(tasks.flatMap((task) => task.servers))];
+    const aboutOf = (server: string): string => {
+      const about = checked.get(server);
+      if (about === undefined) return `${visibleText(server)}: no session could be opened`;
+      return servers.length === 1 ? serverText(about) : `${visibleText(server)}: ${serverText(about)}`;
+    };
+    return [`${version}  check`, ...servers.flatMap((server) => paintText(dim(aboutOf(server)), 0, page, 2))];
+  }
   return [`${version}  ${visibleText(name)}`, ...paintFlow(facts.map(dim), 0, page)];
 }
 
@@ -137,7 +134,7 @@ interface TrialLines {
  * Groups get headings when trials run one after the other; when groups run concurrently, each task is prefixed with the
  * name of its group instead.
  */
-function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
+function createTrialLines(plan: Plan, { style, width }: Page, columns: number): TrialLines {
   const variety = varietyOf(plan.trials);
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const groups = new Set(plan.tasks.map(groupName));
@@ -150,7 +147,7 @@ function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
   const plannedName = (trial: Trial): string =>
     nameOf({ form: "workflow", ...tasks.get(trial.task), ...trial });
   const widest = widestOf(plan.trials.map((trial) => displayWidth(plannedName(trial))));
-  const nameWidth = Math.min(widest, maxNameWidth, Math.max(20, width - 24));
+  const nameWidth = Math.min(widest, maxNameWidth, Math.max(20, columns - 24));
   let group: string | undefined;
   return {
     nameOf: plannedName,
@@ -163,7 +160,9 @@ function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
       const { mark, tone } = verdictMarks[verdict];
       const name = padToWidth(nameOf(result), nameWidth);
       const time = style.dim(formatDuration(durationMs).padStart(durationWidth));
-      const notes = { error: error?.code ?? "no verdict", timeout: "timeout", skip: "skipped" };
+      const why = hadNothingToDo(result) ? `skipped: ${visibleText(error?.message ?? "")}` : "skipped";
+      const skip = cutToWidth(why, width - displayWidth(name) - durationWidth - 8);
+      const notes = { error: error?.code ?? "no verdict", timeout: "timeout", skip };
       const found = countFindings(grades.flatMap(({ findings = [] }) => findings));
       const note =
         verdict !== "pass" && verdict !== "fail"
@@ -177,6 +176,11 @@ function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
       ];
     },
   };
+}
+
+/** Whether a trial is a part of a check that had nothing to do; its line says why. */
+function hadNothingToDo({ error }: TrialResult): boolean {
+  return error?.code === "check/nothing-to-do";
 }
 
 /** Not `Math.max(...widths)`: the number of arguments of a call is limited. */
@@ -196,7 +200,7 @@ interface Ending {
 function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> = {}): string[] {
   const { result } = ending.end;
   const findings = findingsOf(result.trials);
-  const skipped = result.trials.filter((trial) => trial.verdict === "skip");
+  const skipped = result.trials.filter((trial) => trial.verdict === "skip" && !hadNothingToDo(trial));
   const warned = result.trials.flatMap((trial) =>
     [...new Set(trial.warnings)].map((text) => ({ trial, text })),
   );
@@ -204,7 +208,7 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
   );
   const parts = [
-    findingLines(findings, ending.page),
+    findingLines(findings, { ...ending.page, width: Math.min(ending.page.width, widestTable) }),
     clientLines(findings, ending.page),
     failedLines(ending),
     errorLines(ending),
@@ -366,7 +370,7 @@ function remarkLines(
 
 const shownTasks = 30;
 const maxTitleWidth = 50;
-/** Maximum table width, also when lines are not wrapped. */
+/** Maximum width of tables and findings, also when other lines are not wrapped. */
 const widestTable = 120;
 
 interface Row {
@@ -515,7 +519,7 @@ function summaryLines({ end: { result }, tasks, page }: Ending, folder: string |
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const used = describeCoverage(result.coverage ?? {});
   const facts = isCheck
-    ? [countFindings(findingsOf(trials)), ...calledText(tasks.values()), formatDuration(result.durationMs)]
+    ? [countFindings(findingsOf(trials)), formatDuration(result.durationMs)]
     : [
         `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`,
         ...(trials.length === 0 ? [] : describeModels(trials, environment)),
@@ -533,6 +537,7 @@ function summaryLines({ end: { result }, tasks, page }: Ending, folder: string |
   const show = `npx --no-install mcpvals show ${isUsual ? visibleText(id) : shown}${trial}`;
   return [
     ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
+    ...calledText(tasks.values()).flatMap((text) => paintText(dim(text), 2, page, 2)),
     "",
     ` ${word}${exit}`.trimEnd(),
     ...(why === "" ? [] : paintText({ text: why }, 2, page)),

@@ -288,16 +288,19 @@ export function serverText({
   return clipText(facts.filter((fact) => fact !== "").join(" · "), 200);
 }
 
-/** How many tools were called, and why others were not: `13 tools, 8 called`. */
+/** How many tools were called, and why others were not: `13 tools, 8 called (5 not: calls are off (--calls none))`. */
 export function calledText(tasks: Iterable<Task>): readonly string[] {
-  return [...tasks].flatMap(({ check }) => {
-    if (check?.about === undefined) return [];
-    const left = Map.groupBy(check.notCalled ?? [], ({ reason }) => reason);
-    const names = new Set((check.notCalled ?? []).map(({ tool }) => tool));
+  const checked = [...tasks].filter(({ check }) => check?.about !== undefined);
+  return checked.flatMap(({ check, servers: [server = ""] }) => {
+    if (check?.about === undefined || check.about.tools === 0) return [];
+    const { about, notCalled = [] } = check;
+    const whose = checked.length === 1 ? "" : `${visibleText(server)}: `;
+    const tools = `${whose}${countOf(about.tools, "tool")}`;
+    const left = Map.groupBy(notCalled, ({ reason }) => reason);
+    const called = about.tools - notCalled.length;
+    if (called <= 0 && left.size === 1) return [`${tools}, none called: ${[...left.keys()].join("")}`];
     const reasons = [...left].map(([reason, group]) => `${formatInteger(group.length)} not: ${reason}`);
-    return [
-      `${countOf(check.about.tools, "tool")}, ${formatInteger(Math.max(0, check.about.tools - names.size))} called` +
-        (reasons.length === 0 ? "" : ` (${reasons.join("; ")})`),
-    ];
+    const why = reasons.length === 0 ? "" : ` (${reasons.join("; ")})`;
+    return [`${tools}, ${called <= 0 ? "none" : formatInteger(called)} called${why}`];
   });
 }

@@ -44,7 +44,7 @@ export async function executeTrial(run: TrialRun, services: TrialServices): Prom
   });
 }
 
-/** Ends a trial whose task's requirements are not met; the message says which. */
+/** Ends a trial whose task's requirements are not met, or whose part of a check has nothing to do; the message says why. */
 class SkippedTrial extends McpvalsError {}
 
 function outcomeOf(error: unknown): TrialOutcome {
@@ -148,6 +148,7 @@ class TrialPhases {
 
   /** A trial of a check: its probes start the server themselves. */
   async #probe(check: CheckSpec): Promise<void> {
+    if (check.skipped !== undefined) throw new SkippedTrial("check/nothing-to-do", check.skipped);
     const { task, emit, signal } = this.#run;
     const { limits, specOf } = this.#services;
     const [server = ""] = task.servers;

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { folderOf, root, runHere } from "../support/cli.ts";
 
 const program = join(root, "examples/bad-server/server.mjs");
+const faultyServer = join(root, "test/fixtures/servers/faulty-server.mjs");
 const hasOneWarning = [program, "no-description"];
 
 it("fails with more warnings than are allowed, and says so again when the run is shown", async () => {
@@ -24,6 +25,38 @@ it("fails with more warnings than are allowed, and says so again when the run is
   expect(readFileSync(join(cwd, "findings.sarif"), "utf8")).toContain("bad-server/server.mjs");
   const shown = await runHere(["show"], { cwd });
   expect([shown.code, shown.stdout.includes(reason)]).toEqual([1, true]);
+}, 60_000);
+
+it("skips calls where no tool is called, and says how to call them", async () => {
+  using folder = folderOf({});
+  const { path: cwd } = folder;
+  const { code, stdout } = await runHere(["check", "--", "node", faultyServer, "not-annotated"], { cwd });
+  expect(code, stdout).toBe(0);
+  expect(stdout).toMatch(/^ {2}- calls +\S+ ms {2}skipped: no tool is annotated readOnlyHint: true$/m);
+  expect(stdout).toMatch(
+    /^ {2}1 tool, none called: not annotated readOnlyHint: true, so called only with --calls all$/m,
+  );
+  expect(stdout).not.toMatch(/^Skipped/m);
+}, 60_000);
+
+it("skips parts that have nothing to call or to compare, and decides by the others", async () => {
+  using folder = folderOf({});
+  const { path: cwd } = folder;
+  const { code, stdout } = await runHere(["check", "--", "node", faultyServer, "no-tools"], { cwd });
+  expect(code, stdout).toBe(0);
+  expect(stdout).toMatch(/^ {2}- calls +\S+ ms {2}skipped: the server lists no tools$/m);
+  expect(stdout).toMatch(/^ {2}- stability +\S+ ms {2}skipped: the server lists nothing$/m);
+  expect(stdout).toMatch(/^ {2}✓ handshake /m);
+}, 60_000);
+
+it("begins with the server also where no session could be opened", async () => {
+  using folder = folderOf({});
+  const { path: cwd } = folder;
+  const { code, stdout } = await runHere(["check", "--", "node", faultyServer, "exit-at-start"], { cwd });
+  expect([code, stdout.split("\n").slice(0, 2)]).toEqual([
+    1,
+    [expect.stringMatching(/^mcpvals \S+ {2}check$/), "faulty-server: no session could be opened"],
+  ]);
 }, 60_000);
 
 it("takes the check section of a config; options win over it", async () => {

@@ -65,7 +65,8 @@ it("a check: the server, findings by severity and place, equal ones once, client
       notes.read    refused  ok       ok       ok       ok       refused
       search        ok       ok       ok       ok       ok       changed
 
-      3 errors, 2 warnings, 5 info · 5 tools, 4 called (1 not: it is not annotated readOnlyHint: true) · 1.1 s
+      3 errors, 2 warnings, 5 info · 1.1 s
+      5 tools, 4 called (1 not: it is not annotated readOnlyHint: true)
 
       FAIL   exit 1
       trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t1

@@ -229,6 +229,9 @@ export const errorCatalogue = {
   "task/missing-requirement": environment(
     "A requirement of the task is not met. Provide what the message lists. Without --strict the task is skipped.",
   ),
+  "check/nothing-to-do": environment(
+    "A part of a check has nothing to do, such as calls of a server without tools, and is skipped. The message says why; the other parts decide.",
+  ),
   "task/no-judge": environment(
     "A step needs a judge, but none is configured. Configure llmJudge in an Eval, judge in a config, or pass --judge MODEL.",
   ),

@@ -145,6 +145,8 @@ export interface CheckSpec {
   readonly kind: CheckKind;
   /** Codes of rules that are left out. */
   readonly disable: readonly string[];
+  /** Why this part has nothing to do, so that its trial is skipped; absent: it has. */
+  readonly skipped?: string;
   /** The calls to make, in order; only for `calls`. */
   readonly calls?: readonly PlannedCall[];
   /** What the server said of itself when the check was planned; only for `definitions`. */
