@@ -36,6 +36,8 @@ export interface LoadedConfig {
   readonly eval: Eval;
   /** Absolute path of the file; absent when there is no single one. */
   readonly file?: string;
+  /** Absolute paths of the modules of the user's own that the file imports. */
+  readonly imports: readonly string[];
   /** The folder that relative paths of the config start from. */
   readonly dir: string;
   /** The environment with `env` on top. */
@@ -120,6 +122,7 @@ export function assembleEval(parts: EvalParts, loadContext: LoadContext): Loaded
   return withoutUndefined({
     eval: spec,
     file,
+    imports: document?.imports ?? [],
     dir,
     env: { ...environment, ...overrides },
     overrides,

@@ -15,10 +15,10 @@ export interface WatchedPath {
 }
 
 /**
- * The files that an eval depends on: its own file, those of its tasks, and the programs of servers that are files of the user's own,
+ * The files that an eval depends on: its own file with the modules that it imports, those of its tasks, and the programs of servers that are files of the user's own,
  * with the folders that these are in.
  */
-export function watchedFiles({ file, dir, eval: spec }: LoadedConfig): readonly WatchedPath[] {
+export function watchedFiles({ file, imports, dir, eval: spec }: LoadedConfig): readonly WatchedPath[] {
   const { tasks, servers, variants = [undefined] } = spec;
   const ofTask = (task: Task): WatchedPath[] => {
     const own = task.portable === undefined ? [] : [{ path: task.portable.file, kind: "file" } as const];
@@ -29,7 +29,7 @@ export function watchedFiles({ file, dir, eval: spec }: LoadedConfig): readonly 
     }));
   };
   return [
-    ...(file === undefined ? [] : [{ path: file, kind: "file" } as const]),
+    ...[...(file === undefined ? [] : [file]), ...imports].map((path) => ({ path, kind: "file" }) as const),
     ...(tasks.length > 0
       ? tasks.flatMap(ofTask)
       : Object.values(servers).flatMap((server) => programFiles(server, dir))),

@@ -31,6 +31,40 @@ const configs: readonly (readonly [source: string, text: string, others?: Files]
   ["config.ts", typed, { "package.json": '{"type": "module"}' }],
 ];
 
+const chain = (first: string, second: string): Files => ({ "first.ts": first, "second.ts": second });
+const commonModules = { "a.js": `module.exports = require("./b.js");`, "b.js": `exports.name = "old";` };
+
+/** Configs whose modules change between two loads. */
+const reloads: readonly (readonly [what: string, source: string, files: Files, changes: Files])[] = [
+  [
+    "by Node",
+    "config.ts",
+    {
+      "config.ts": `import { name } from "./first.ts";\n${named("name")}`,
+      ...chain(`export * from "./second.ts";`, `export const name: string = "old";`),
+    },
+    { "second.ts": `export const name: string = "typed";` },
+  ],
+  [
+    "by jiti",
+    "config.ts",
+    {
+      "config.ts": `import { name } from "./first";\n${named("name")}`,
+      ...chain(`export * from "./second";`, `export const name: string = "old";`),
+    },
+    { "second.ts": `export const name: string = "typed";` },
+  ],
+  [
+    "as CommonJS",
+    "config.js",
+    {
+      "config.js": `const { name } = require("./a.js");\nmodule.exports = { ${body}, name };`,
+      ...commonModules,
+    },
+    { "b.js": `exports.name = "typed";` },
+  ],
+];
+
 const wrong = "export default {\n  a: 1,\n  b: ;\n};\n";
 const frame = "  2 |   a: 1,\n> 3 |   b: ;\n    |      ^\n  4 | };";
 const uninstalled = `import { defineConfig } from "mcpvals";\nexport default defineConfig({ ${body} });`;
@@ -149,10 +183,12 @@ beforeAll(() => {
   const all = [
     ...configs.map(([source, text, others = {}]) => [source, { [source]: text, ...others }] as const),
     ...failures.map(([, source, text, , others = {}]) => [source, { [source]: text, ...others }] as const),
+    ...reloads.map(([, ...each]) => each),
   ];
-  const jobs = all.map(([source, files]): LoadJob => {
+  const jobs = all.map(([source, files, changes]): LoadJob => {
     const timeoutMs = files[source]?.includes("new Promise(() => {})") === true ? 300 : 20_000;
-    return { cwd: stack.use(folderOf(files)).path, source, timeoutMs };
+    const cwd = stack.use(folderOf(files)).path;
+    return { cwd, source, timeoutMs, ...(changes === undefined ? {} : { changes }) };
   });
   const args = [join(root, "test/load/support/load-in-node.ts"), JSON.stringify(jobs)];
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8", timeout: 50_000 });
@@ -176,6 +212,18 @@ describe("an error tells", () => {
     },
   );
 });
+
+it.each(reloads.map(([what, , files], index) => ({ what, files, index })))(
+  "modules of a config that are imported $what are known, and read again",
+  ({ files, index }) => {
+    const imports = Object.keys(files).slice(1);
+    expect(outcomes[configs.length + failures.length + index]).toEqual({
+      name: "typed",
+      tasks: ["s/t"],
+      imports,
+    });
+  },
+);
 
 it("no warning is printed, whatever the package.json says", () => {
   expect(printed).toBe("");

@@ -100,6 +100,8 @@ export interface ConfigDocument {
   readonly source?: SourceText;
   /** What a lenient reading changed: one sentence each, with the place. */
   readonly notes?: readonly string[];
+  /** Absolute paths of the files that a program which made the value imports. */
+  readonly imports?: readonly string[];
 }
 
 /** A document that a program made; `file` is its name in messages. */

@@ -1,4 +1,5 @@
 import * as nodeModule from "node:module";
+import { sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { McpvalsError, type SourceLocation } from "../../core/errors/error.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
@@ -15,16 +16,24 @@ interface LoadModuleOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** What a config that is a program gives. */
+export interface LoadedModule {
+  readonly value: unknown;
+  /** Absolute paths of the files that it imports, directly or not, except those of packages. */
+  readonly imports: readonly string[];
+}
+
 /**
  * Runs a TypeScript or JavaScript config and gives what it exports: its default export, or the one named `config`; a
  * function is called. Node runs the file itself where it can; what it refuses (enums, imports without an ending) goes
  * through jiti. Throws `config/syntax` with the place, and `config/unreadable`.
  */
-export async function loadModule(file: string, options: LoadModuleOptions): Promise<unknown> {
+export async function loadModule(file: string, options: LoadModuleOptions): Promise<LoadedModule> {
   const { shown, timeoutMs: ms, signal, source } = options;
+  const files = new Set([file]);
   const evaluate = async (): Promise<unknown> => {
     try {
-      const exported = exportOf(await importModule(file, source.text));
+      const exported = exportOf(await importModule(file, source.text, files));
       if (exported === undefined) {
         throw new McpvalsError("config/unreadable", `${shown} exports no config`, {
           location: { file: shown },
@@ -36,7 +45,7 @@ export async function loadModule(file: string, options: LoadModuleOptions): Prom
       throw cause instanceof McpvalsError ? cause : moduleFailure(cause, file, options);
     }
   };
-  return withDeadline(evaluate, {
+  const value = await withDeadline(evaluate, {
     ms,
     ...withoutUndefined({ signal }),
     onTimeout: () =>
@@ -45,6 +54,7 @@ export async function loadModule(file: string, options: LoadModuleOptions): Prom
         hint: "Something that the file waits for never ends.",
       }),
   });
+  return { value, imports: [...files].filter((path) => path !== file) };
 }
 
 interface ConfigModule {
@@ -72,42 +82,80 @@ const refusals: readonly unknown[] = [
   "ERR_IMPORT_ATTRIBUTE_MISSING",
 ];
 
-/** How often each file was imported, by URL. */
-const imported = new Map<string, number>();
+/** By path of a config: how often it was imported, and the files that were, itself among them. */
+const imported = new Map<string, { readonly version: number; readonly files: ReadonlySet<string> }>();
 
-/** Imports a module with Node, or else with jiti, which knows all of TypeScript and resolves imports as bundlers do. */
-async function importModule(file: string, text: string): Promise<unknown> {
-  const { href } = pathToFileURL(file);
-  // Node imports a URL once; a file that has changed since then needs another one.
-  const version = (imported.get(href) ?? 0) + 1;
-  imported.set(href, version);
+/**
+ * Imports a module with Node, or else with jiti, which knows all of TypeScript and resolves imports as bundlers do. Adds the paths of the
+ * files that it imports to `files`; those that have changed since an earlier import are read again.
+ */
+async function importModule(file: string, text: string, files: Set<string>): Promise<unknown> {
+  const earlier = imported.get(file) ?? { version: 0, files };
+  const version = earlier.version + 1;
+  imported.set(file, { version, files });
+  const { cache } = nodeModule.createRequire(import.meta.url);
+  for (const path of earlier.files) delete cache[path];
   try {
-    return await importFile(version === 1 ? href : `${href}?version=${version}`, text);
+    return await importFile(file, { text, version, files });
   } catch (error) {
     // Node says best which export is missing; to jiti it would only be undefined.
     if (!(error instanceof Error) || error.message.includes("does not provide an export")) throw error;
     if (error.name !== "SyntaxError" && !("code" in error && refusals.includes(error.code))) throw error;
   }
   const { createJiti } = await import("jiti");
-  return createJiti(import.meta.url, { fsCache: false, moduleCache: version === 1 }).import(file);
+  for (const path of files) delete cache[path];
+  const others = new Set(Object.keys(cache));
+  try {
+    return await createJiti(import.meta.url, { fsCache: false }).import(file);
+  } finally {
+    for (const path of Object.keys(cache)) if (!others.has(path) && isOwn(path)) files.add(path);
+  }
+}
+
+function isOwn(path: string): boolean {
+  return !path.split(sep).includes("node_modules");
+}
+
+interface ImportOptions {
+  readonly text: string;
+  /** How often the file was imported, with this import. */
+  readonly version: number;
+  readonly files: Set<string>;
 }
 
 /**
- * Imports a module by URL with Node's own loader. A file that is written as an ES module is taken for one whatever the
+ * Imports a module with Node's own loader. A file that is written as an ES module is taken for one whatever the
  * `package.json` above it says, so that a config works in any project and no warning about its type is printed.
  */
-async function importFile(url: string, text: string): Promise<unknown> {
-  // Node 22.13 and 22.14 do not have it; there the package.json decides.
-  if (!("registerHooks" in nodeModule) || !/^\s*(?:import|export)\b/m.test(text)) return import(url);
-  const format = /\.m?ts(?:\?|$)/.test(url) ? "module-typescript" : "module";
+async function importFile(file: string, { text, version, files }: ImportOptions): Promise<unknown> {
+  // Node imports a URL once; a file that may have changed since then needs another one.
+  const versioned = (url: string): string => (version === 1 ? url : `${url}?version=${version}`);
+  const root = versioned(pathToFileURL(file).href);
+  // Node 22.13 and 22.14 do not have it; there the package.json decides, and imports are not known.
+  if (!("registerHooks" in nodeModule)) return import(root);
+  const isModule = /^\s*(?:import|export)\b/m.test(text);
+  const format = /\.m?ts$/.test(file) ? "module-typescript" : "module";
   const hooks = nodeModule.registerHooks({
-    load: (target, context, next) => next(target, target === url ? { ...context, format } : context),
+    resolve(specifier, context, next) {
+      const found = next(specifier, context);
+      const path = pathOf(found.url);
+      const importer = pathOf(context.parentURL);
+      if (path === undefined || importer === undefined || !files.has(importer) || !isOwn(path)) return found;
+      files.add(path);
+      return { ...found, url: versioned(pathToFileURL(path).href) };
+    },
+    load: (target, context, next) =>
+      next(target, isModule && target === root ? { ...context, format } : context),
   });
   try {
-    return (await import(url)) as unknown;
+    return (await import(root)) as unknown;
   } finally {
     hooks.deregister();
   }
+}
+
+function pathOf(url: string | undefined): string | undefined {
+  return url?.startsWith("file:") === true ? fileURLToPath(url) : undefined;
 }
 
 /** The error for a config that is a program and did not run to its end; `cause` is what it threw. */

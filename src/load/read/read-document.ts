@@ -33,7 +33,8 @@ export async function readDocument(file: string, options: ReadDocumentOptions): 
   }
   const source = readText(file, shown, largest.program);
   const { loadModule } = await import("./load-module.ts");
-  return valueDocument(await loadModule(file, { ...options, source }), shown);
+  const { value, imports } = await loadModule(file, { ...options, source });
+  return { ...valueDocument(value, shown), imports };
 }
 
 /** Reads a file of data: JSON or TOML when its name says so, else YAML. Throws as `readDocument` does. */
