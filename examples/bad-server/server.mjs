@@ -285,8 +285,8 @@ const receive = (line) => {
 };
 
 if (has("second-start")) {
-  // The port is the same for all that one client starts; that it is taken ends the process.
-  const lock = createServer().listen(20_000 + (process.ppid % 20_000), "127.0.0.1");
+  // The port is the same for all that one client starts, and none that systems give to others; that it is taken ends the process.
+  const lock = createServer().listen(20_000 + (process.ppid % 12_000), "127.0.0.1");
   await once(lock, "listening");
   lock.unref();
 }

@@ -2,9 +2,12 @@ import { readCheck } from "../../src/core/lint/check-view.ts";
 import { findDefects } from "../../src/core/lint/catalogue.ts";
 import type { Finding } from "../../src/core/lint/finding.ts";
 import type { CheckKind, CheckSpec, ServerSpec, Task } from "../../src/core/formats/model.ts";
+import type { RunFinding } from "../../src/core/report/run-findings.ts";
+import { exitCode } from "../../src/core/report/trial-result.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
 import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
 import { probeServer } from "../../src/check/probe.ts";
+import { check, type CheckOptions } from "../../src/check.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { join } from "node:path";
 import { stdioSpec } from "../servers/support.ts";
@@ -27,11 +30,11 @@ export async function findingsIn(
   { callMs = 5000, ...rest }: PartOptions = {},
 ): Promise<readonly Finding[]> {
   const events: TraceEvent[] = [];
-  const check: CheckSpec = { kind, disable: [], ...rest };
+  const part: CheckSpec = { kind, disable: [], ...rest };
   await probeServer({
     server: "s",
     spec,
-    check,
+    check: part,
     signal: new AbortController().signal,
     callMs,
     emit: (event) => events.push({ ...event, seq: events.length + 1, at: performance.now(), trial: "t" }),
@@ -44,9 +47,18 @@ export async function findingsIn(
     expectTools: [],
     verify: [],
     parallel: true,
-    check,
+    check: part,
   };
   const trajectory = buildTrajectory({ id: "t", task: kind, agent: null, attempt: 1 }, task, events);
   await using validator = new SchemaValidator();
-  return findDefects(readCheck(trajectory, check), { validateSchema: validator.validate.bind(validator) });
+  return findDefects(readCheck(trajectory, part), { validateSchema: validator.validate.bind(validator) });
+}
+
+/** The exit code and the findings of a whole check. Unlike those of `runHere`, checks can run beside one another. */
+export async function checked(
+  command: readonly string[],
+  options: CheckOptions = {},
+): Promise<{ readonly code: number; readonly findings: readonly RunFinding[] }> {
+  const { verdict, findings } = await check(command, { output: false, ...options });
+  return { code: exitCode(verdict), findings };
 }

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, root, runHere } from "../support/cli.ts";
+import { checked } from "../check/support.ts";
+import { folderOf, root } from "../support/cli.ts";
 
 /** The codes that docs/check.md explains, by server. */
 const explained = new Map<string, string[]>();
@@ -14,7 +14,7 @@ for (const { groups = {} } of readFileSync(join(root, "docs/check.md"), "utf8").
   explained.set(server, [...(explained.get(server) ?? []), groups["code"] ?? ""]);
 }
 
-describe("a check of a reference server", () => {
+describe.concurrent("a check of a reference server", () => {
   it.each<[name: string, file: string, ...args: string[]]>([
     ["@modelcontextprotocol/server-everything", "dist/index.js"],
     ["@modelcontextprotocol/server-filesystem", "dist/index.js", "."],
@@ -24,13 +24,8 @@ describe("a check of a reference server", () => {
     "finds in %s what the documentation explains, and no errors",
     async (name, file, ...args) => {
       using cwd = folderOf({});
-      const { code, stdout, stderr } = await runHere(
-        ["check", "--reporter", "json", "--", "node", join(root, "node_modules", name, file), ...args],
-        { cwd: cwd.path },
-      );
-      if (!stdout.startsWith("{")) throw new Error(`no result:\n${stdout}\n${stderr}`);
-      const { trials } = JSON.parse(stdout) as RunResult;
-      const findings = trials.flatMap(({ grades }) => grades.flatMap(({ findings: found = [] }) => found));
+      const program = join(root, "node_modules", name, file);
+      const { code, findings } = await checked([process.execPath, program, ...args], { cwd: cwd.path });
       // Starting takes long on a busy machine.
       const codes = findings.flatMap((finding) =>
         finding.severity === "info" || finding.code === "protocol/slow-start" ? [] : [finding.code],
