@@ -133,9 +133,19 @@ export function findServersUpwards({ cwd, environment }: Pick<LoadContext, "cwd"
     `no server is named, and no file with servers is in ${start} or a folder above it`,
     {
       detail: `looked for mcp-eval.config.{${configExtensions.join(",")}}, ${clientFiles.join(", ")}`,
-      hint: "Name a command, a URL or a file: mcpvals check -- node server.js",
+      hint: targetHint,
     },
   );
+}
+
+const targetHint =
+  "Name a command after --, a URL with http:// or https://, or a file with servers: mcpvals check -- node server.js";
+
+/** The file or folder that a target names, or the paths that a glob names. Throws `config/not-found`. */
+export function requireTarget(source: string, cwd: string): string {
+  const path = resolve(cwd, source);
+  if (pathKind(path) !== undefined || isGlob(source)) return path;
+  throw new McpvalsError("config/not-found", `there is no file or folder ${path}`, { hint: targetHint });
 }
 
 /** Whether a client's file seems to have servers; clients have it without some too. */

@@ -21,7 +21,7 @@ import {
   requireServer,
   serverBuilder,
 } from "./servers.ts";
-import { findServersUpwards, pathKind } from "./sources.ts";
+import { findServersUpwards, pathKind, requireTarget } from "./sources.ts";
 import { nameOfCommand, nameOfUrl } from "./target-name.ts";
 
 /** Which servers a command looks at. */
@@ -88,7 +88,7 @@ export async function describeTarget(
   const { source, command, commandCwd = ".", server: only } = target;
   if (command !== undefined) return commandServer(command, resolve(cwd, commandCwd));
   if (source !== undefined && isAddress(source)) return urlServer(source, target, loadContext);
-  const file = source === undefined ? findServersUpwards({ cwd, environment }) : resolve(cwd, source);
+  const file = source === undefined ? findServersUpwards({ cwd, environment }) : requireTarget(source, cwd);
   const shown = shownFrom(cwd, file);
   if (!(await isClientFile(file, shown)))
     throw invalid(`${shown} is a config already`, "Run it: mcpvals run");
@@ -168,7 +168,7 @@ async function fileTarget(
   loadContext: LoadContext,
 ): Promise<LoadedConfig> {
   const { cwd, overrides: env, ...rest } = loadContext;
-  const file = source === undefined ? findServersUpwards(loadContext) : resolve(cwd, source);
+  const file = source === undefined ? findServersUpwards(loadContext) : requireTarget(source, cwd);
   const shown = shownFrom(cwd, file);
   if (await isClientFile(file, shown)) {
     const problems = new FileProblems();

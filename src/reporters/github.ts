@@ -3,7 +3,7 @@ import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.t
 import { findingsOf } from "../core/report/run-findings.ts";
 import { markdownText } from "./markdown.ts";
 import { alikeFindings, titleOf } from "./findings.ts";
-import { clipText, fullTitle, trialReason, verdictReason } from "./text.ts";
+import { clipText, describeCoverage, fullTitle, trialReason, verdictReason } from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
 const shownAnnotations = 50;
@@ -45,10 +45,15 @@ function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): stri
   ];
   const rest = lines.length - shownAnnotations;
   const reason = verdictReason(result);
-  const verdict = `${result.verdict.toUpperCase()}${reason === "" ? "" : `: ${reason}`}`;
+  const used = describeCoverage(result.coverage ?? {});
+  const verdict = [
+    `${result.verdict.toUpperCase()}${reason === "" ? "" : `: ${reason}`}`,
+    ...(rest > 0 ? [`(and ${rest} more)`] : []),
+    ...(used === "" ? [] : [`· used ${used}`]),
+  ].join(" ");
   return [
     ...lines.slice(0, shownAnnotations),
-    annotation("notice", { title: "mcpvals" }, rest > 0 ? `${verdict} (and ${rest} more)` : verdict),
+    annotation(result.verdict === "pass" ? "notice" : "error", { title: "mcpvals" }, verdict),
   ];
 }
 

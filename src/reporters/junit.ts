@@ -11,6 +11,7 @@ import {
   clipText,
   createStyle,
   describeAgent,
+  describeCoverage,
   describeMocks,
   groupName,
   type Page,
@@ -19,6 +20,7 @@ import {
   variantName,
   type Variety,
   varietyOf,
+  verdictReason,
 } from "./text.ts";
 
 const messageCharacters = 1000;
@@ -44,14 +46,33 @@ function* documentPieces(end: RunEnd, tasks: ReadonlyMap<string, Task>): Generat
   const { result } = end;
   const { name, trials, durationMs } = result;
   const variety = varietyOf(trials);
-  const attributes = { name, tests: trials.length, ...countsOf(trials), time: seconds(durationMs) };
+  const counts = countsOf(trials);
+  // Readers look at cases only: where none says that the run did not pass, one more does.
+  const isUntold = result.verdict !== "pass" && counts.failures + counts.errors === 0;
+  const tests = trials.length + (isUntold ? 1 : 0);
+  const all = isUntold ? verdictCounts(result) : counts;
+  const attributes = { name, tests, ...all, time: seconds(durationMs) };
   yield `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${xmlAttributes(attributes)}>\n`;
   for (const suite of Map.groupBy(trials, ({ form, suite }) => JSON.stringify([form, suite])).values()) {
     yield suiteStart(suite, result);
     for (const trial of suite) yield testCase(trial, end, tasks.get(trial.task), variety);
     yield "  </testsuite>\n";
   }
+  if (isUntold) yield verdictSuite(result);
   yield "</testsuites>\n";
+}
+
+function verdictCounts({ verdict }: RunResult): ReturnType<typeof countsOf> {
+  return verdict === "fail" ? { failures: 1, errors: 0 } : { failures: 0, errors: 1 };
+}
+
+/** A suite with one case: the verdict of the run, with its reason. */
+function verdictSuite(result: RunResult): string {
+  const suite = xmlAttributes({ name: "mcpvals", tests: 1, ...verdictCounts(result) });
+  const element = result.verdict === "fail" ? "failure" : "error";
+  const remark = xmlAttributes({ type: result.verdict, message: verdictReason(result) });
+  const open = `    <testcase${xmlAttributes({ name: "verdict", classname: "mcpvals" })}>`;
+  return `  <testsuite${suite}>\n${open}\n      <${element}${remark}/>\n    </testcase>\n  </testsuite>\n`;
 }
 
 function countsOf(trials: readonly TrialResult[]): { readonly failures: number; readonly errors: number } {
@@ -61,7 +82,7 @@ function countsOf(trials: readonly TrialResult[]): { readonly failures: number; 
 
 function suiteStart(
   trials: readonly TrialResult[],
-  { startedAt, environment, id, verdict }: RunResult,
+  { startedAt, environment, id, verdict, coverage = {} }: RunResult,
 ): string {
   const attributes = {
     name: trials.slice(0, 1).map(groupName).join(""),
@@ -72,12 +93,14 @@ function suiteStart(
     timestamp: startedAt,
   };
   const mocked = describeMocks(trials);
+  const used = describeCoverage(coverage);
   const properties = {
     "mcpvals.version": environment.mcpvals,
     "mcpvals.run": id,
     "mcpvals.verdict": verdict,
     "mcpvals.agents": agentsIn(trials, environment.agents).map(describeAgent).join(", ") || "none",
     ...(mocked === "" ? {} : { "mcpvals.mocks": mocked }),
+    ...(used === "" ? {} : { "mcpvals.coverage": used }),
   };
   const lines = Object.entries(properties).map(
     ([name, value]) => `      <property${xmlAttributes({ name, value })}/>\n`,

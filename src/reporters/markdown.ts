@@ -9,6 +9,7 @@ import {
   clipText,
   countOf,
   createStyle,
+  describeCoverage,
   describeMocks,
   formatDuration,
   fullTitle,
@@ -44,6 +45,7 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
   const findings = findingsOf(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const mocked = describeMocks(trials);
+  const used = describeCoverage(result.coverage ?? {});
   const counts = Object.entries({
     passed: summary.pass,
     failed: summary.fail,
@@ -53,7 +55,12 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
   }).flatMap(([word, count]) => (count === 0 ? [] : [`${count} ${word}`]));
   const facts = isCheck
     ? [countFindings(findings), ...calledText(tasks.values()).map(plain)]
-    : [...counts, countOf(summary.total, "trial"), ...(mocked === "" ? [] : [`mocks: ${plain(mocked)}`])];
+    : [
+        ...counts,
+        countOf(summary.total, "trial"),
+        ...(mocked === "" ? [] : [`mocks: ${plain(mocked)}`]),
+        ...(used === "" ? [] : [`used ${used}`]),
+      ];
   const reason = verdictReason(result);
   const sections = [
     [`# ${isCheck ? "mcpvals check" : `mcpvals: ${plain(name)}`}: ${verdict}`],

@@ -54,6 +54,17 @@ function call(...args: readonly string[]): Promise<HereOutcome> {
   return runIn(files, ["call", ...args]);
 }
 
+it.each([["check"], ["tools"], ["call", "forecast", "{}"], ["init"]])(
+  "says how a target is written: %s",
+  async (...command) => {
+    const { code, stderr } = await runIn({}, [...command, "weather"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("there is no file or folder")]);
+    expect(stderr).toContain(
+      "Name a command after --, a URL with http:// or https://, or a file with servers: mcpvals check -- node server.js",
+    );
+  },
+);
+
 describe("mcpvals tools", () => {
   it("lists what a server offers", async () => {
     const { stdout, code } = await runIn(files, ["tools"]);

@@ -11,7 +11,10 @@ it("fails with more warnings than are allowed, and says so again when the run is
   using folder = folderOf({});
   const { path: cwd } = folder;
   const summary = join(cwd, "summary.md");
-  const reporters = ["--reporter", "console", "--reporter", "github", "--reporter", "sarif=findings.sarif"];
+  const reporters = ["console", "github", "sarif=findings.sarif", "junit=junit.xml"].flatMap((name) => [
+    "--reporter",
+    name,
+  ]);
   const checked = await runHere(
     ["check", "--calls", "none", "--max-warnings", "0", ...reporters, "--", "node", ...hasOneWarning],
     { cwd, env: { GITHUB_STEP_SUMMARY: summary } },
@@ -20,9 +23,14 @@ it("fails with more warnings than are allowed, and says so again when the run is
   expect([checked.code, checked.stderr]).toEqual([1, ""]);
   expect(checked.stdout).toContain(`FAIL   exit 1\n  ${reason}\n`);
   expect(checked.stdout).toMatch(/^::warning title=definition\/no-description::/m);
-  expect(checked.stdout).toMatch(new RegExp(`^::notice title=mcpvals::FAIL: ${reason}$`, "m"));
+  expect(checked.stdout).toMatch(new RegExp(`^::error title=mcpvals::FAIL: ${reason}$`, "m"));
   expect(readFileSync(summary, "utf8")).toMatch(/^# mcpvals check: fail\n[^]*\n## Warnings \(1\)\n/);
   expect(readFileSync(join(cwd, "findings.sarif"), "utf8")).toContain("bad-server/server.mjs");
+  const junit = readFileSync(join(cwd, "junit.xml"), "utf8");
+  expect(junit).toMatch(/^<testsuites name="[^"]*" tests="7" failures="1" errors="0" /m);
+  expect(junit).toContain(
+    `<testcase name="verdict" classname="mcpvals">\n      <failure type="fail" message="${reason}"/>`,
+  );
   const shown = await runHere(["show"], { cwd });
   expect([shown.code, shown.stdout.includes(reason)]).toEqual([1, true]);
 }, 60_000);

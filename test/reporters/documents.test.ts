@@ -73,6 +73,25 @@ describe("junit", () => {
   });
 });
 
+it.each([
+  ["markdown", "1.3 s", "used 1/3 tools, 2/4 parameters · 1.3 s"],
+  ["github", "PASS", "PASS · used 1/3 tools, 2/4 parameters"],
+  ["junit", "", '<property name="mcpvals.coverage" value="1/3 tools, 2/4 parameters"/>'],
+] as const)("says in %s how much of a server was used", async (name, without, expected) => {
+  const run = passingRun();
+  const coverage = {
+    everything: {
+      tools: { total: 3, unused: ["add", "sum"] },
+      parameters: { total: 4, unused: ["add.a", "sum.a"] },
+    },
+  };
+  const { end } = run;
+  const text = await written(name, { ...run, end: { ...end, result: { ...end.result, coverage } } });
+  expect(text).toContain(expected);
+  const plain = await written(name, run);
+  expect([plain.includes(without), plain.includes("tools, ")]).toEqual([true, false]);
+});
+
 describe("github", () => {
   it("annotates errors and warnings, and ends with the verdict", async () => {
     expect(await written("github", checkedRun())).toMatchInlineSnapshot(`
@@ -81,15 +100,16 @@ describe("github", () => {
       ::error title=call/crash::A call ends the server: tool read: exit code 7 after {}. Catch errors in the tool, and answer with isError: true.
       ::warning title=client/name-characters::Clients refuse a tool's name for its characters: tool notes.read: the name has a dot. Use letters, digits, underscores and hyphens only.
       ::warning title=client/codex-any-of::Codex turns a parameter with alternatives into a text: tool search, parameter q: anyOf has the types string, number. Give the parameter one type, or split it into two parameters.
-      ::notice title=mcpvals::FAIL
+      ::error title=mcpvals::FAIL
       "
     `);
   });
 
   it("annotates failed tests, and what could not be judged", async () => {
     const text = await written("github", failingRun());
-    expect(text.match(/^::error title=.+$/gm)).toHaveLength(4);
-    expect(text).toMatch(/\n::notice title=mcpvals::FAIL\n$/);
+    expect(text.match(/^::error title=.+$/gm)).toHaveLength(5);
+    expect(text).toMatch(/\n::error title=mcpvals::FAIL\n$/);
+    expect(await written("github", passingRun())).toBe("::notice title=mcpvals::PASS\n");
     expect(await written("github", brokenRun())).toContain("::error title=");
   });
 
