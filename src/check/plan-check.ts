@@ -9,6 +9,7 @@ import type {
 } from "../core/formats/model.ts";
 import { listingOf, readCheck, type Surface } from "../core/lint/check-view.ts";
 import { failedSecondStart } from "../core/lint/protocol.ts";
+import { OutOfTime } from "../core/lint/rule.ts";
 import { asObject, exact, type JsonObject } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
@@ -20,7 +21,8 @@ export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | 
   /** The committed listing that each server's must equal, by name of the server. */
   readonly snapshots?: Readonly<Record<string, JsonObject>>;
   readonly signal: AbortSignal;
-  readonly validateSchema: ValidateSchema;
+  /** Makes what validates the schemas of one server; that throws OutOfTime, and the signal's reason. */
+  readonly validationOf: () => ValidateSchema;
 }
 
 /**
@@ -80,6 +82,7 @@ const reasons = {
   none: "calls are off (--calls none)",
   safe: "not annotated readOnlyHint: true, so called only with --calls all",
   arguments: "no valid arguments could be made from its input schema",
+  time: "making arguments from the input schemas takes too long",
   limit: `a check makes ${mostCalls} calls at most`,
 };
 
@@ -92,7 +95,8 @@ async function tasksOf(
   const discovery = discoveries.get(server);
   if (discovery === undefined) return [];
   const { surface, runsOnce } = discovery;
-  const { calls: policy, disable, snapshots, validateSchema } = options;
+  const { calls: policy, disable, snapshots, validationOf } = options;
+  const validateSchema = validationOf();
   // Without a session, every other part would only wait for one again.
   if (surface.evidence === undefined) return [checkTask(server, { kind: "handshake", disable })];
   const planned: PlannedCall[] = [];
@@ -103,9 +107,18 @@ async function tasksOf(
     else if (policy === "safe" && !isReadOnly(definition)) leaveOut(name, reasons.safe);
     else if (planned.length >= mostCalls) leaveOut(name, reasons.limit);
     else {
-      const { calls, hasValid } = await generateCalls(name, definition["inputSchema"] ?? {}, validateSchema);
-      planned.push(...calls);
-      if (!hasValid) leaveOut(name, reasons.arguments);
+      try {
+        const { calls, hasValid } = await generateCalls(
+          name,
+          definition["inputSchema"] ?? {},
+          validateSchema,
+        );
+        planned.push(...calls);
+        if (!hasValid) leaveOut(name, reasons.arguments);
+      } catch (error) {
+        if (!(error instanceof OutOfTime)) throw error;
+        leaveOut(name, reasons.time);
+      }
     }
   }
   // A server that the snapshot does not know has only new definitions.

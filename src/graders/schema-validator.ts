@@ -1,7 +1,9 @@
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Json } from "../core/formats/model.ts";
-import type { SchemaCheck } from "../core/checks/tool-result.ts";
+import type { SchemaCheck, ValidateSchema } from "../core/checks/tool-result.ts";
+import { OutOfTime } from "../core/lint/rule.ts";
+import { untilAborted } from "../process/deadline.ts";
 import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 
 const defaultTimeoutMs = 5000;
@@ -12,6 +14,31 @@ const memoryMb = 384;
  * Maximum number of values in a schema: compiling one with three times as many takes 400 MB and ten seconds.
  */
 const mostParts = 20_000;
+
+/** Time for all validations of one check of a server, in milliseconds: more than a thousand ordinary schemas take. */
+const mostTogetherMs = 30_000;
+
+/**
+ * Validates what one server declares. Throws OutOfTime once that has taken long, and the signal's reason as soon as it aborts, also
+ * while a validation goes on.
+ */
+export function validateOfServer(
+  validateSchema: ValidateSchema,
+  signal: AbortSignal,
+  togetherMs: number = mostTogetherMs,
+): ValidateSchema {
+  let leftMs = togetherMs;
+  return async (...about) => {
+    signal.throwIfAborted();
+    if (leftMs <= 0) throw new OutOfTime();
+    const started = performance.now();
+    try {
+      return await untilAborted(validateSchema(...about), signal);
+    } finally {
+      leftMs -= performance.now() - started;
+    }
+  };
+}
 
 /** Calls `callback` after some milliseconds, unless the returned function cancels it. */
 type StartTimer = (callback: () => void, milliseconds: number) => () => void;

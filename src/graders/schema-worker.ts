@@ -72,9 +72,11 @@ function compile(schema: unknown): ValidateFunction {
   ) {
     throw new Error(`a schema is an object or a boolean, not ${shorten(JSON.stringify(schema))}`);
   }
-  const ajv = createAjv(dialectOf(schema));
-  formats.default(ajv);
-  return ajv.compile(withoutDialect(schema));
+  const dialect = dialectOf(schema);
+  const plain = withoutDialect(schema);
+  dialectChecker(dialect).validateSchema(plain, true);
+  // An instance of its own, since the names in one schema must not reach another.
+  return createAjv(dialect, { validateSchema: false }).compile(plain);
 }
 
 /** MCP schemas are JSON Schema 2020-12 unless `$schema` says otherwise (MCP 2025-11-25, "JSON Schema usage"). */
@@ -87,9 +89,21 @@ function dialectOf(schema: object | boolean): string {
   return dialect;
 }
 
-function createAjv(dialect: string): Ajv {
-  if (dialect === "2020-12") return new Ajv2020(options);
-  return dialect === "2019-09" ? new Ajv2019(options) : new Ajv(options);
+/** What checks schemas themselves, by dialect: compiling the schema of schemas takes longer than most of them. */
+const checkers = new Map<string, Ajv>();
+
+function dialectChecker(dialect: string): Ajv {
+  const known = checkers.get(dialect) ?? createAjv(dialect);
+  checkers.set(dialect, known);
+  return known;
+}
+
+function createAjv(dialect: string, more: Options = {}): Ajv {
+  const all = { ...options, ...more };
+  const ajv =
+    dialect === "2020-12" ? new Ajv2020(all) : dialect === "2019-09" ? new Ajv2019(all) : new Ajv(all);
+  formats.default(ajv);
+  return ajv;
 }
 
 /** The name is written in many ways and has done its work. */

@@ -1,12 +1,13 @@
 import { statSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { type CheckOptions, planCheck } from "../check/plan-check.ts";
+import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { exact } from "../core/formats/json.ts";
 import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
 import { findingRules } from "../core/lint/catalogue.ts";
-import { SchemaValidator } from "../graders/schema-validator.ts";
+import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import { readSnapshot, type Snapshot, writeSnapshot } from "../load/snapshot.ts";
 import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 
@@ -14,7 +15,7 @@ import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 const concurrency = 2;
 
 /** What is checked, over what the eval says, besides how a run is made. */
-export type CheckServersOptions = Partial<Omit<CheckOptions, "validateSchema" | "signal" | "snapshots">> &
+export type CheckServersOptions = Partial<Omit<CheckOptions, "validationOf" | "signal" | "snapshots">> &
   RunOptions & {
     readonly signal: AbortSignal;
     /** The file with the definitions that the servers must have. */
@@ -44,12 +45,13 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const snapshots = file === undefined || update ? {} : { snapshots: await readSnapshot(file) };
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
+  const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
   const planned = await planCheck(spec.servers, {
     ...snapshots,
     calls,
     disable,
     callMs,
-    validateSchema,
+    validationOf,
     signal,
   });
   if (file !== undefined && update) writeSnapshot(file, listingsIn(planned));

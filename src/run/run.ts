@@ -18,7 +18,7 @@ import { createRedactor } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import type { createJudge as CreateJudge } from "../graders/judge.ts";
-import { SchemaValidator } from "../graders/schema-validator.ts";
+import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { checkModel } from "../models/locate-model.ts";
 import { onTokenIssued } from "../servers/http/oauth-tokens.ts";
@@ -237,7 +237,7 @@ function withoutSkipped(loaded: RunInput, { trials }: Plan, missing: MissingRequ
 
 function graderOf(
   { eval: spec, env }: RunInput,
-  context: GradeContext,
+  { validateSchema }: GradeContext,
   signal: AbortSignal,
   createJudge?: typeof CreateJudge,
 ): TrialsContext["grade"] {
@@ -247,6 +247,11 @@ function graderOf(
     const graders = gradersOf(trajectory.task, judge).filter(
       (grader) => grader.applies?.(trajectory) !== false,
     );
+    // What a check looks at can be made to take for ever.
+    const context: GradeContext =
+      trajectory.task.check === undefined
+        ? { validateSchema }
+        : { validateSchema: validateOfServer(validateSchema, signal) };
     return Promise.all(
       graders.map(async (grader): Promise<Grade> => {
         try {

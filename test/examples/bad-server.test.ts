@@ -29,6 +29,8 @@ describe.concurrent("the bad server", () => {
       // Need an address.
       "protocol/origin",
       "protocol/session",
+      // Needs schemas that would fill a book.
+      "schema/unchecked",
       // Needs another server.
       "definition/shared-name",
       // Needs a committed file.

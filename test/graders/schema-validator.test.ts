@@ -3,7 +3,8 @@ import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Json } from "../../src/core/formats/model.ts";
 import { formatSchemaError, type SchemaCheck } from "../../src/core/checks/tool-result.ts";
-import { SchemaValidator } from "../../src/graders/schema-validator.ts";
+import { OutOfTime } from "../../src/core/lint/rule.ts";
+import { SchemaValidator, validateOfServer } from "../../src/graders/schema-validator.ts";
 
 const limitMs = 400;
 const shared = new SchemaValidator();
@@ -240,4 +241,31 @@ describe("disposing", () => {
     });
     expect(await node).toEqual({ stdout: "valid", stderr: "" });
   });
+});
+
+describe("the validations of one server", () => {
+  const never = (): Promise<SchemaCheck> => new Promise(() => undefined);
+
+  it("end when the time for all of them is spent", async () => {
+    const validate = validateOfServer(() => Promise.resolve(valid), new AbortController().signal, 0);
+    await expect(validate(sum, {})).rejects.toThrow(OutOfTime);
+  });
+
+  it("end with the signal, also while one goes on", async () => {
+    const stop = new AbortController();
+    const validate = validateOfServer(never, stop.signal);
+    const going = validate(sum, {});
+    stop.abort(new Error("stopped"));
+    await expect(going).rejects.toThrow("stopped");
+    await expect(validate(sum, {})).rejects.toThrow("stopped");
+  });
+});
+
+it("a name that two schemas share reaches neither from the other", async () => {
+  const named = (type: string): Json => ({
+    properties: { a: { $id: "http://example.test/a", type } },
+  });
+  expect(await check(named("string"), { a: "x" })).toEqual(valid);
+  expect(await check(named("number"), { a: 1 })).toEqual(valid);
+  expect(await check({ $ref: "http://example.test/a" }, {})).toMatchObject({ status: "unusable" });
 });

@@ -52,7 +52,7 @@ export function schemaOf(properties: JsonObject, rest: JsonObject = {}): JsonObj
 }
 
 /** What rules see of a server. */
-function viewOf({
+export function viewOf({
   calls = [],
   kind = calls.length === 0 ? "definitions" : "calls",
   hello = {},

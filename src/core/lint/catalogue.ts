@@ -5,8 +5,8 @@ import { clientRules } from "./clients.ts";
 import { definitionRules } from "./definitions.ts";
 import { bySeverity, type Finding } from "./finding.ts";
 import { protocolRules } from "./protocol.ts";
-import type { RuleContext, RuleTable } from "./rule.ts";
-import { schemaRules } from "./schemas.ts";
+import { OutOfTime, type RuleContext, type RuleTable } from "./rule.ts";
+import { schemaRules, uncheckedRules } from "./schemas.ts";
 import { stabilityRules } from "./stability.ts";
 
 /** Every rule, by code. */
@@ -14,6 +14,7 @@ export const findingRules: RuleTable = {
   ...protocolRules,
   ...definitionRules,
   ...schemaRules,
+  ...uncheckedRules,
   ...clientRules,
   ...callRules,
   ...stabilityRules,
@@ -24,8 +25,8 @@ const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
   handshake: [protocolRules],
   requests: [protocolRules],
   shutdown: [protocolRules],
-  definitions: [protocolRules, definitionRules, schemaRules, clientRules, callRules],
-  calls: [protocolRules, callRules],
+  definitions: [protocolRules, definitionRules, schemaRules, clientRules, callRules, uncheckedRules],
+  calls: [protocolRules, callRules, uncheckedRules],
   stability: [protocolRules, stabilityRules],
 };
 
@@ -36,14 +37,23 @@ const mostOfRule = 200;
 export async function findDefects(view: CheckView, context: RuleContext): Promise<readonly Finding[]> {
   const { spec, server } = view;
   const findings: Finding[] = [];
+  const outOfTime: string[] = [];
   for (const table of rulesOf[spec.kind]) {
     for (const [code, rule] of Object.entries(table)) {
       if (spec.disable.includes(code)) continue;
       const { severity } = rule;
       let count = 0;
-      for await (const { place = {}, fix = rule.fix, ...rest } of rule.find(view, context)) {
-        count += 1;
-        if (count <= mostOfRule) findings.push({ code, severity, server, place, fix, ...rest });
+      try {
+        for await (const { place = {}, fix = rule.fix, ...rest } of rule.find(view, {
+          ...context,
+          outOfTime,
+        })) {
+          count += 1;
+          if (count <= mostOfRule) findings.push({ code, severity, server, place, fix, ...rest });
+        }
+      } catch (error) {
+        if (!(error instanceof OutOfTime)) throw error;
+        outOfTime.push(code);
       }
       if (count <= mostOfRule) continue;
       const message = `${count - mostOfRule} more of these are left out`;

@@ -7,7 +7,6 @@ import {
   placeIn,
   pointerKey,
   type Subschema,
-  subschemas,
   toolSchemas,
   type ToolSchema,
   typesOf,
@@ -180,7 +179,7 @@ export const clientRules = {
     source: "posit-dev/chatlas#255, vercel/ai#6704, github/github-mcp-server#376",
     *find(view) {
       for (const each of toolSchemas(view.surface, "inputSchema")) {
-        const problems = [...subschemas(each.schema)].flatMap(({ schema }) => strictProblem(schema) ?? []);
+        const problems = each.parts.flatMap(({ schema }) => strictProblem(schema) ?? []);
         const [first] = problems;
         if (first === undefined) continue;
         const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
@@ -295,7 +294,7 @@ function* inSchemas(
   say: (part: Subschema, of: ToolSchema) => string | undefined,
 ): Iterable<Found> {
   for (const each of toolSchemas(surface))
-    for (const part of subschemas(each.schema)) {
+    for (const part of each.parts) {
       const message = say(part, each);
       if (message !== undefined)
         yield { place: placeIn(each, part.pointer), message, evidence: [each.tool.evidence], clients };
@@ -305,8 +304,8 @@ function* inSchemas(
 function strictProblem(schema: Json): string | undefined {
   if (!isJsonObject(schema) || !typesOf(schema).includes("object")) return undefined;
   if (schema["additionalProperties"] !== false) return "additionalProperties is not false";
-  const required = Array.isArray(schema["required"]) ? (schema["required"] as readonly Json[]) : [];
-  const optional = Object.keys(objectIn(schema, "properties")).find((name) => !required.includes(name));
+  const required = new Set(Array.isArray(schema["required"]) ? (schema["required"] as readonly Json[]) : []);
+  const optional = Object.keys(objectIn(schema, "properties")).find((name) => !required.has(name));
   return optional === undefined ? undefined : `${preview(optional)} is not required`;
 }
 

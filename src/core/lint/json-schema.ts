@@ -30,9 +30,13 @@ const tables = ["properties", "patternProperties", "$defs", "definitions", "depe
 
 /** Levels of a schema that are looked at: deeper ones are found by the validator. */
 const deepest = 64;
+/** Schemas inside a schema that are looked at: one with more is refused by the validator. */
+const mostParts = 20_000;
+/** The same of all tools together. */
+const mostPartsOfServer = 200_000;
 
 /** A schema and everything in it that is a schema, outermost first. */
-export function* subschemas(schema: Json, pointer = "", keyword = "", depth = 0): Iterable<Subschema> {
+function* subschemas(schema: Json, pointer = "", keyword = "", depth = 0): Iterable<Subschema> {
   yield { schema, pointer, keyword };
   if (!isJsonObject(schema) || depth > deepest) return;
   for (const [key, value] of Object.entries(schema)) {
@@ -88,18 +92,39 @@ export interface ToolSchema {
   readonly tool: Listed;
   readonly key: "inputSchema" | "outputSchema";
   readonly schema: Json;
+  /** The schema and everything in it that is a schema, outermost first; not all of them where they are too many. */
+  readonly parts: readonly Subschema[];
+  readonly hasAllParts: boolean;
 }
 
 /** The schemas of all tools. */
-export function* toolSchemas(
-  { tools }: Surface,
-  ...keys: readonly ToolSchema["key"][]
-): Iterable<ToolSchema> {
-  for (const tool of tools)
-    for (const key of keys.length === 0 ? (["inputSchema", "outputSchema"] as const) : keys) {
-      const schema = tool.definition[key];
-      if (schema !== undefined) yield { tool, key, schema };
-    }
+export function toolSchemas(surface: Surface, ...keys: readonly ToolSchema["key"][]): readonly ToolSchema[] {
+  const all = schemasOf.get(surface) ?? readSchemas(surface);
+  schemasOf.set(surface, all);
+  return keys.length === 0 ? all : all.filter(({ key }) => keys.includes(key));
+}
+
+/** What was read of a surface, since most rules look at it. */
+const schemasOf = new WeakMap<Surface, readonly ToolSchema[]>();
+
+function readSchemas({ tools }: Surface): readonly ToolSchema[] {
+  let left = mostPartsOfServer;
+  return tools.flatMap((tool) =>
+    (["inputSchema", "outputSchema"] as const).flatMap((key) => {
+      const { [key]: schema } = tool.definition;
+      if (schema === undefined) return [];
+      const parts: Subschema[] = [];
+      const most = Math.min(left, mostParts);
+      let hasAllParts = true;
+      for (const part of subschemas(schema)) {
+        hasAllParts = parts.length < most;
+        if (!hasAllParts) break;
+        parts.push(part);
+      }
+      left -= parts.length;
+      return { tool, key, schema, parts, hasAllParts };
+    }),
+  );
 }
 
 /** The place of a part of a tool's schema: with the parameter that it belongs to. */

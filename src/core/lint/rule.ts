@@ -18,8 +18,14 @@ export interface Found {
 
 /** The outside world as rules see it. */
 export interface RuleContext {
+  /** Throws {@link OutOfTime} where the schemas of a server take too long, which ends the rule. */
   readonly validateSchema: ValidateSchema;
+  /** Codes of the rules that were ended before. */
+  readonly outOfTime?: readonly string[];
 }
+
+/** The time for validating what a server declares is spent. */
+export class OutOfTime extends Error {}
 
 /** A kind of defect of a server: its check and its documentation (docs/reference/findings.md) in one record. */
 export interface Rule {

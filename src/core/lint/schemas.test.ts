@@ -1,5 +1,8 @@
 import type { JsonObject } from "../formats/model.ts";
-import { type CheckedServer, schemaOf, testRules, tool } from "../../../test/support/rules.ts";
+import { expect, it } from "vitest";
+import { type CheckedServer, schemaOf, testRules, tool, viewOf } from "../../../test/support/rules.ts";
+import { findDefects } from "./catalogue.ts";
+import { OutOfTime } from "./rule.ts";
 
 const input = (inputSchema: JsonObject): CheckedServer => ({ tools: [tool({ inputSchema })] });
 const output = (outputSchema: JsonObject): CheckedServer => ({ tools: [tool({ outputSchema })] });
@@ -7,6 +10,9 @@ const output = (outputSchema: JsonObject): CheckedServer => ({ tools: [tool({ ou
 const parameter = (value: JsonObject, rest: JsonObject = {}): CheckedServer =>
   input(schemaOf({ value }, rest));
 const text = { type: "string" };
+/** A schema with so many parameters. */
+const wide = (count: number): JsonObject =>
+  schemaOf(Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, text])));
 
 testRules({
   "schema/missing": {
@@ -119,4 +125,37 @@ testRules({
       alternatives: parameter({ anyOf: [text, { type: "null" }] }),
     },
   },
+  "schema/unchecked": {
+    bad: { "more parts than are looked at": input(wide(20_001)) },
+    good: { "a large schema": input(wide(5000)) },
+  },
+});
+
+it("a rule that runs out of time keeps what it found, and is named", async () => {
+  const server = { tools: [tool({ inputSchema: schemaOf({ a: text }) }), tool({ inputSchema: wide(2) })] };
+  let asked = 0;
+  const findings = await findDefects(viewOf(server), {
+    validateSchema() {
+      asked += 1;
+      return asked === 1
+        ? Promise.resolve({ status: "unusable", reason: "no schema" })
+        : Promise.reject(new OutOfTime());
+    },
+  });
+  const about = findings.filter(({ code }) => ["schema/invalid", "schema/unchecked"].includes(code));
+  expect(about.map(({ code, message }) => `${code}: ${message}`)).toEqual([
+    "schema/invalid: no schema",
+    "schema/unchecked: schema/invalid ended early: validating took too long",
+  ]);
+});
+
+it("equal schemas of several tools are validated once", async () => {
+  const asked: string[] = [];
+  await findDefects(viewOf({ tools: ["a", "b", "c"].map((name) => tool({ name })) }), {
+    validateSchema(schema) {
+      asked.push(JSON.stringify(schema));
+      return Promise.resolve({ status: "valid" });
+    },
+  });
+  expect(asked).toHaveLength(1);
 });

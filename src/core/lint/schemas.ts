@@ -1,3 +1,4 @@
+import type { SchemaCheck } from "../checks/tool-result.ts";
 import { isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
 import {
@@ -5,7 +6,7 @@ import {
   objectIn,
   placeIn,
   pointerKey,
-  subschemas,
+  type ToolSchema,
   toolSchemas,
   typesOf,
 } from "./json-schema.ts";
@@ -57,9 +58,13 @@ export const schemaRules = {
     good: `{ type: "object", properties: { when: { type: "string", format: "date" } } }`,
     source: "anthropics/claude-code#586",
     async *find({ surface }, { validateSchema }) {
+      const checks = new Map<string, SchemaCheck>();
       for (const each of toolSchemas(surface)) {
-        if (!isJsonObject(each.schema) || danglingIn(each.schema).length > 0) continue;
-        const check = await validateSchema(each.schema, {});
+        if (!isJsonObject(each.schema) || danglingIn(each).length > 0) continue;
+        // Many tools can have the same schema.
+        const key = JSON.stringify(each.schema);
+        const check = checks.get(key) ?? (await validateSchema(each.schema, {}));
+        checks.set(key, check);
         if (check.status === "unusable")
           yield { place: placeIn(each, ""), message: check.reason, evidence: [each.tool.evidence] };
       }
@@ -75,7 +80,7 @@ export const schemaRules = {
     source: "JSON Schema 2020-12, core 8.2.3",
     *find({ surface }) {
       for (const each of toolSchemas(surface))
-        for (const { ref, pointer } of danglingIn(each.schema)) {
+        for (const { ref, pointer } of danglingIn(each)) {
           const message = `${preview(ref)} points to nothing`;
           yield { place: placeIn(each, pointer), message, evidence: [each.tool.evidence] };
         }
@@ -91,7 +96,7 @@ export const schemaRules = {
     source: "JSON Schema 2020-12, validation 6",
     *find({ surface }) {
       for (const each of toolSchemas(surface))
-        for (const { schema, pointer, keyword } of subschemas(each.schema)) {
+        for (const { schema, pointer, keyword } of each.parts) {
           const problem = contradictionIn(schema);
           // A branch that nothing satisfies may be on purpose.
           if (problem === undefined || ["anyOf", "oneOf", "not", "if", "then", "else"].includes(keyword))
@@ -133,7 +138,7 @@ export const schemaRules = {
     source: "JSON Schema 2020-12, validation 9.2: default should be valid against the schema",
     async *find({ surface }, { validateSchema }) {
       for (const each of toolSchemas(surface, "inputSchema"))
-        for (const { schema, pointer } of subschemas(each.schema)) {
+        for (const { schema, pointer } of each.parts) {
           if (!isJsonObject(schema) || "$ref" in schema) continue;
           const { default: preset, examples, enum: _, ...rest } = schema;
           const values = [
@@ -178,14 +183,38 @@ export const schemaRules = {
   },
 } as const satisfies RuleTable;
 
+/** The rule about what the other rules could not look at; it comes after them. */
+export const uncheckedRules = {
+  "schema/unchecked": {
+    severity: "warning",
+    title: "Not all schemas were checked",
+    why: "Defects in the rest are not in this report. Clients that validate need as long, and models read it all.",
+    fix: "Make the schemas smaller and fewer.",
+    bad: `500 tools, each with a schema of 2,000 parts`,
+    good: `50 tools, each with a schema of 20 parts`,
+    source: "JSON Schema 2020-12, core 13: validating untrusted schemas must not take excessive resources",
+    *find({ surface }, { outOfTime = [] }) {
+      const all = toolSchemas(surface);
+      const cut = all.filter(({ hasAllParts }) => !hasAllParts);
+      const [first] = cut;
+      if (first !== undefined) {
+        const message = `${cut.length} of ${all.length} schemas have more parts than are looked at`;
+        yield { message, evidence: [first.tool.evidence] };
+      }
+      if (outOfTime.length > 0)
+        yield { message: `${outOfTime.join(", ")} ended early: validating took too long`, evidence: [] };
+    },
+  },
+} as const satisfies RuleTable;
+
 interface Dangling {
   readonly ref: string;
   readonly pointer: string;
 }
 
 /** References inside the document that lead nowhere; those to `$id`, `$anchor` and other documents are left to the validator. */
-function danglingIn(schema: Json): readonly Dangling[] {
-  return [...subschemas(schema)].flatMap(({ schema: inner, pointer }) => {
+function danglingIn({ schema, parts }: ToolSchema): readonly Dangling[] {
+  return parts.flatMap(({ schema: inner, pointer }) => {
     const ref = isJsonObject(inner) ? inner["$ref"] : undefined;
     if (typeof ref !== "string" || !/^#(?:\/|$)/.test(ref)) return [];
     return atReference(schema, ref) === undefined ? [{ ref, pointer: `${pointer}/$ref` }] : [];
