@@ -12,7 +12,7 @@ it("says which tools the limit of calls leaves out", async () => {
       disable: [],
       callMs: 5000,
       signal: new AbortController().signal,
-      validateSchema: validator.validate.bind(validator),
+      validationOf: () => validator.validate.bind(validator),
     },
   );
   const [calls, definitions] = ["calls", "definitions"].map((kind) =>
