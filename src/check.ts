@@ -29,6 +29,8 @@ export interface TargetOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** HTTP headers for a URL. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Name of the variable, of `env` or the environment, with a bearer token for a URL. */
+  readonly bearerEnv?: string;
 }
 
 /** Options of `check`, the same as the flags of `mcpvals check`. */
@@ -83,6 +85,7 @@ const optionChecks: OptionChecks<CheckOptions> = {
   ...commonChecks,
   server: [isText, "the name of a server"],
   headers: commonChecks.env,
+  bearerEnv: [isText, "the name of a variable"],
   calls: [(value) => isText(value) && ["safe", "all", "none"].includes(value), "safe, all or none"],
   disable: [isTexts, "a list of codes"],
   callTimeoutMs: milliseconds,
@@ -91,17 +94,19 @@ const optionChecks: OptionChecks<CheckOptions> = {
   maxWarnings: [(value) => Number.isInteger(value) && Number(value) >= 0, "a whole number from 0"],
 };
 
+const optionNames = { server: "server", headers: "headers", bearerEnv: "bearerEnv" };
+
 /** Loads the servers of a target, or the one that is named. Throws McpvalsError of kind `usage`. */
 export async function loadServers(
   target: Target,
   options: TargetOptions & { readonly signal: AbortSignal },
 ): Promise<LoadedConfig> {
-  const { server, cwd = process.cwd(), env = {}, headers, signal } = options;
-  if (!isText(target) && !isTexts(target))
+  const { server, cwd = process.cwd(), env = {}, headers, bearerEnv, signal } = options;
+  if (!isText(target) && (!isTexts(target) || target.length === 0))
     throw new McpvalsError(
       "usage/invalid-option",
       "the target must be a URL, the path of a file with servers, or a command with its arguments as a list of texts",
     );
   const what = isText(target) ? { source: target } : { command: target };
-  return loadTarget({ ...what, server, env, headers }, { cwd, signal });
+  return loadTarget({ ...what, server, env, headers, bearerEnv }, { cwd, signal, optionNames });
 }

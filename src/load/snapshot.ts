@@ -4,22 +4,43 @@ import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
 import { readData } from "./read/read-document.ts";
 
-/** What servers list: tools, resources, resource templates, prompts; by the name of the server. */
+/**
+ * What servers list: tools, resources, resource templates, prompts; by the name of the server in its file. `server` is the name that it
+ * gives itself.
+ */
 export type Snapshot = Readonly<Record<string, JsonObject>>;
 
 /** Reads a committed snapshot. Throws McpvalsError of kind `usage`. */
-export async function readSnapshot(file: string): Promise<Snapshot> {
-  if (!existsSync(file))
+export async function readSnapshot(
+  file: string,
+  { mayBeAbsent }: { readonly mayBeAbsent: boolean },
+): Promise<Snapshot> {
+  const exists = existsSync(file);
+  if (!exists && mayBeAbsent) return {};
+  if (!exists)
     throw new McpvalsError("config/not-found", `there is no snapshot ${file}`, {
-      hint: "Write it with --update, and commit it.",
+      hint: "Write it with mcpvals check --update, and commit it.",
     });
   const { value } = await readData(file, file);
   const snapshot = value as Json;
   if (isJsonObject(snapshot) && Object.values(snapshot).every(isJsonObject)) return snapshot as Snapshot;
   throw new McpvalsError("config/invalid-value", `${file} is no snapshot`, {
     location: { file },
-    hint: "Write it again with --update.",
+    hint: "Name another file, or remove it and write it again with mcpvals check --update.",
   });
+}
+
+/** Throws `usage/invalid-option` when a snapshot has another server under the name of one of these. */
+export function refuseOtherServers(file: string, snapshot: Snapshot, current: Snapshot): void {
+  for (const [name, { server: own }] of Object.entries(current)) {
+    const known = Object.hasOwn(snapshot, name) ? snapshot[name]?.["server"] : undefined;
+    if (known === undefined || known === own) continue;
+    const [is, was] = [own, known].map((each) => JSON.stringify(each));
+    const message = `${file} has another server "${name}": it calls itself ${was}, and this one ${is}`;
+    throw new McpvalsError("usage/invalid-option", message, {
+      hint: "Use one file for each, or give them different names in a file with servers. If this one was renamed, remove its entry, and write it again.",
+    });
+  }
 }
 
 /** Writes a snapshot, in an order that does not depend on the servers'. Throws McpvalsError `config/unreadable`. */
@@ -29,7 +50,7 @@ export function writeSnapshot(file: string, snapshot: Snapshot): void {
     writeFileSync(file, `${JSON.stringify(inOrder(snapshot), undefined, 2)}\n`);
   } catch (error) {
     throw new McpvalsError("config/unreadable", `${file} could not be written: ${messageOf(error)}`, {
-      hint: "Give --snapshot a file in a folder that you may write to.",
+      hint: "Name a file in a folder that you may write to.",
     });
   }
 }

@@ -44,10 +44,19 @@ export interface Target {
 
 export interface LoadTargetOptions extends Pick<LoadContext, "cwd" | "signal" | "ask"> {
   readonly environment?: EnvironmentVariables;
+  /** What the options of a target are called where they are given; default: the flags of the command line. */
+  readonly optionNames?: OptionNames;
 }
 
+type OptionNames = Readonly<Record<"server" | "headers" | "bearerEnv", string>>;
+
+const flags: OptionNames = { server: "--server", headers: "--header", bearerEnv: "--bearer-env" };
+
 /** Loads the servers of a target; the eval has no tasks. Throws McpvalsError of kind `usage`, and the signal's reason. */
-export async function loadTarget(target: Target, options: LoadTargetOptions): Promise<LoadedConfig> {
+export async function loadTarget(
+  target: Target,
+  { optionNames = flags, ...options }: LoadTargetOptions,
+): Promise<LoadedConfig> {
   const { source, command } = target;
   const loadContext: LoadContext = {
     environment: readEnvironment(),
@@ -60,9 +69,9 @@ export async function loadTarget(target: Target, options: LoadTargetOptions): Pr
     ...options,
   };
   const isUrl = source !== undefined && isAddress(source);
-  refuseMisplaced(target, isUrl);
+  refuseMisplaced(target, isUrl, optionNames);
   if (command !== undefined) return commandTarget(command, target, loadContext);
-  if (isUrl) return assemble(urlServer(source, target, loadContext), loadContext);
+  if (isUrl) return assemble(urlServer(source, target, loadContext, optionNames), loadContext);
   return fileTarget(source, target, loadContext);
 }
 
@@ -111,6 +120,7 @@ function isAddress(source: string): boolean {
 function refuseMisplaced(
   { source, command, server, headers, bearerEnv, commandCwd }: Target,
   isUrl: boolean,
+  names: OptionNames,
 ): void {
   if (command !== undefined && source !== undefined)
     throw invalid(`two targets were given: ${source} and a command`, "Leave one of them out.");
@@ -119,9 +129,12 @@ function refuseMisplaced(
   if (commandCwd !== undefined && command === undefined)
     throw invalid("--cwd is for a command after --", "In a file, write cwd at the server.");
   if ((headers ?? bearerEnv) !== undefined && !isUrl)
-    throw invalid("--header and --bearer-env are for a URL", "In a file, write headers at the server.");
+    throw invalid(
+      `${names.headers} and ${names.bearerEnv} are for a URL`,
+      "In a file, write headers at the server.",
+    );
   if (server !== undefined && (isUrl || command !== undefined))
-    throw invalid("--server is for a file with servers", "Leave it out.");
+    throw invalid(`${names.server} is for a file with servers`, "Leave it out.");
 }
 
 function invalid(message: string, hint: string): McpvalsError {
@@ -144,19 +157,24 @@ function commandServer([command = "", ...args]: readonly string[], cwd: string):
   return { [nameOfCommand([command, ...args], cwd)]: server };
 }
 
-function urlServer(url: string, { headers, bearerEnv }: Target, loadContext: LoadContext): NamedServers {
+function urlServer(
+  url: string,
+  { headers, bearerEnv }: Target,
+  loadContext: LoadContext,
+  names: OptionNames = flags,
+): NamedServers {
   if (!URL.canParse(url)) throw invalid(`${url} is not a URL`, "Write it as https://HOST/PATH.");
   const bearer =
-    bearerEnv === undefined ? {} : { Authorization: `Bearer ${tokenIn(bearerEnv, loadContext)}` };
+    bearerEnv === undefined ? {} : { Authorization: `Bearer ${tokenIn(bearerEnv, loadContext, names)}` };
   // As in MCP Inspector.
   const transport = new URL(url).pathname.endsWith("/sse") ? "sse" : "shttp";
   return { [nameOfUrl(url)]: serverSchema.parse({ transport, url, headers: { ...headers, ...bearer } }) };
 }
 
-function tokenIn(variable: string, loadContext: LoadContext): string {
+function tokenIn(variable: string, loadContext: LoadContext, { bearerEnv }: OptionNames): string {
   const token = lookupIn(loadContext)(variable);
   if (token !== undefined && token !== "") return token;
-  throw new McpvalsError("config/unset-variable", `--bearer-env: the variable ${variable} is not set`, {
+  throw new McpvalsError("config/unset-variable", `${bearerEnv}: the variable ${variable} is not set`, {
     hint: `Set ${variable} to the token.`,
   });
 }

@@ -8,7 +8,7 @@ import { exact } from "../core/formats/json.ts";
 import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
 import { findingRules } from "../core/lint/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
-import { readSnapshot, type Snapshot, writeSnapshot } from "../load/snapshot.ts";
+import { readSnapshot, refuseOtherServers, type Snapshot, writeSnapshot } from "../load/snapshot.ts";
 import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 
 /** Trials at once: more would disturb each other's time limits on a small machine. */
@@ -39,22 +39,26 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const disable = [...settings.disable, ...(options.disable ?? [])];
   for (const code of disable) refuseUnknown(code);
   if (update && file === undefined)
-    throw new McpvalsError("usage/invalid-option", "--update needs the file of a snapshot", {
-      hint: "Give it with --snapshot FILE.",
+    throw new McpvalsError("usage/invalid-option", "the snapshot cannot be updated: no file is named", {
+      hint: "Name it with --snapshot FILE, or as check.snapshot in the config.",
     });
-  const snapshots = file === undefined || update ? {} : { snapshots: await readSnapshot(file) };
+  const snapshot = file === undefined ? undefined : await readSnapshot(file, { mayBeAbsent: update });
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
   const planned = await planCheck(spec.servers, {
-    ...snapshots,
+    ...(snapshot === undefined || update ? {} : { snapshots: snapshot }),
     calls,
     disable,
     callMs,
     validationOf,
     signal,
   });
-  if (file !== undefined && update) writeSnapshot(file, listingsIn(planned));
+  if (file !== undefined && snapshot !== undefined) {
+    const current = listingsIn(planned);
+    refuseOtherServers(file, snapshot, current);
+    if (update) writeSnapshot(file, { ...snapshot, ...current });
+  }
   const tasks = planned.map((task): Task => {
     const source = fileOf(loaded, spec.servers[task.servers[0] ?? ""]);
     return source === undefined ? task : { ...task, location: { file: relative(options.cwd, source) } };
@@ -85,9 +89,16 @@ function refuseUnknown(code: string): void {
 
 /** What each server listed when its check was planned; not those that gave no list. */
 function listingsIn(tasks: readonly Task[]): Snapshot {
+  const names = new Map(
+    tasks.flatMap(({ servers: [server], check }) =>
+      check?.about === undefined ? [] : [[server, check.about.name] as const],
+    ),
+  );
   return Object.fromEntries(
     tasks.flatMap(({ servers: [server], check }) =>
-      server === undefined || check?.listing === undefined ? [] : [[server, check.listing]],
+      server === undefined || check?.listing === undefined
+        ? []
+        : [[server, { server: names.get(server) ?? "", ...check.listing }]],
     ),
   );
 }

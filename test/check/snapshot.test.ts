@@ -21,7 +21,13 @@ it("--snapshot: definitions are written with --update, and a difference from the
   const written: unknown = JSON.parse(readFileSync(join(folder.path, "snapshots/servers.json"), "utf8"));
   const named = (name: string): unknown => expect.objectContaining({ name });
   expect(Object.values(written as object)).toEqual([
-    { tools: [named("tool_0"), named("word")], resources: [], resourceTemplates: [], prompts: [] },
+    {
+      server: "faulty",
+      tools: [named("tool_0"), named("word")],
+      resources: [],
+      resourceTemplates: [],
+      prompts: [],
+    },
   ]);
   expect(await check(snapshot, "tools=1")).toMatchObject({ code: 0 });
   const { code, stdout } = await check(snapshot, "started");
@@ -32,10 +38,32 @@ it("--snapshot: definitions are written with --update, and a difference from the
   ]);
 });
 
+it("--update leaves other servers in the file, and refuses one that has the name of another", async () => {
+  const fixture = join(root, "test/fixtures/servers/notes-server.mjs");
+  const command = (path: string): object => ({ command: process.execPath, args: [path] });
+  using folder = folderOf({
+    ".mcp.json": { mcpServers: { faulty: command(program), notes: command(fixture) } },
+    "other.json": { mcpServers: { notes: command(program) } },
+  });
+  const check = (...args: readonly string[]): Promise<HereOutcome> =>
+    runHere(["check", "--calls", "none", "--snapshot", "servers.json", ...args], { cwd: folder.path });
+  const names = (): readonly string[] =>
+    Object.keys(JSON.parse(readFileSync(join(folder.path, "servers.json"), "utf8")) as object);
+  expect(await check("--update")).toMatchObject({ code: 0 });
+  expect(names()).toEqual(["faulty", "notes"]);
+  expect(await check("--update", "--server", "notes")).toMatchObject({ code: 0 });
+  expect(names()).toEqual(["faulty", "notes"]);
+  const refused = expect.stringMatching(
+    /servers\.json has another server "notes": it calls itself "/,
+  ) as unknown;
+  for (const flags of [["--update"], []])
+    expect(await check("other.json", ...flags)).toMatchObject({ code: 2, stderr: refused });
+});
+
 it("--update without --snapshot is a usage error", async () => {
   using folder = folderOf({});
   const outcome = await runHere(["check", "--update", "--", "true"], { cwd: folder.path });
-  expect(outcome).toMatchObject({ code: 2, stderr: expect.stringContaining("--update needs") as unknown });
+  expect(outcome).toMatchObject({ code: 2, stderr: expect.stringContaining("no file is named") as unknown });
 });
 
 function differences({ trials }: RunResult): unknown[] {

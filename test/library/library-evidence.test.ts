@@ -89,6 +89,17 @@ it("refuses wrong options and codes, with what was probably meant", async () => 
   ]);
 });
 
+it("refuses options that do not fit the target, by their names", async () => {
+  const url = "http://127.0.0.1:1/mcp";
+  const misplaced = /^headers and bearerEnv are for a URL$/;
+  await expect(check(badServer, { bearerEnv: "TOKEN" })).rejects.toThrow(misplaced);
+  await expect(check(url, { server: "a" })).rejects.toThrow(/^server is for a file with servers$/);
+  await expect(check(url, { bearerEnv: "GONE" })).rejects.toThrow(
+    /^bearerEnv: the variable GONE is not set$/,
+  );
+  await expect(check([])).rejects.toThrow(/^the target must be a URL/);
+});
+
 it("compares the definitions with a snapshot, which it writes when it is told to", async () => {
   using folder = folderOf({});
   const options = { cwd: folder.path, output: false, calls: "none", snapshot: "listing.json" } as const;
