@@ -123,13 +123,15 @@ const serverTables = ["server", "servers", "mcp_servers", "mocks", "mcp_mocks"];
  * `details.diagnostics` has all problems of the config; when its parts can be read, of its tasks too.
  */
 async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadContext): Promise<LoadedConfig> {
-  const { cwd, environment, overrides, agents, judge, judgeModel, mcpConfig, serversOnly } = loadContext;
+  const { cwd, environment, overrides, agents, judge, judgeModel, mcpConfig, lookOnly } = loadContext;
   const dir = file === undefined ? resolve(cwd) : dirname(file);
   const found = interpolate(document.value, lookupIn(loadContext), {
     mayBeAbsent: isSettingOfConfig,
   });
   const problems = new FileProblems();
   const root = asObject(document.value);
+  // A config that only says how servers are checked is valid; it has nothing to run.
+  const serversOnly = loadContext.serversOnly ?? (lookOnly && root["check"] !== undefined);
   if (mcpConfig !== undefined && serverTables.some((key) => root[key] !== undefined))
     throw ownServers(file === undefined ? "the config" : shownFrom(cwd, file));
   const others =
@@ -141,7 +143,8 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     earlier: found.problems,
     templates: found.templates,
     agents,
-    ...withoutUndefined({ judge, judgeModel, serversOnly }),
+    serversOnly,
+    ...withoutUndefined({ judge, judgeModel }),
     completeStdio: (server, name) => {
       for (const variable of unsetInherited(server, environment))
         unset.add(`server "${name}": inheritEnv names ${variable}, which is not set`);

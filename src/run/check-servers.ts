@@ -1,10 +1,11 @@
 import { statSync } from "node:fs";
 import { relative, resolve } from "node:path";
+import { generateCalls } from "../check/generate-calls.ts";
 import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
-import { exact } from "../core/formats/json.ts";
+import { exact, type Json, type JsonObject } from "../core/formats/json.ts";
 import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
 import { findingRules } from "../core/lint/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
@@ -70,6 +71,17 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
       ...options,
       ...exact({ maxWarnings }),
     },
+  );
+}
+
+/** Valid arguments of tools, made from their input schemas as for the calls of a check; undefined where none could be made. */
+export async function exampleArguments(
+  inputSchemas: readonly Json[],
+): Promise<readonly (JsonObject | undefined)[]> {
+  await using validator = new SchemaValidator();
+  const validateSchema = validator.validate.bind(validator);
+  return await Promise.all(
+    inputSchemas.map(async (schema) => (await generateCalls("", schema, validateSchema)).calls[0]?.args),
   );
 }
 

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
@@ -48,8 +48,8 @@ it("writes a config with tests of what the servers of a client's file answer, wh
     ],
   });
   expect(text).toContain("# Gives the title of a note.\n");
-  expect(text).toMatch(/# Without a test, because its call did not succeed:\n +# - name: broken\n/);
-  expect(text).toMatch(/readOnlyHint: true:\n +# - name: delete\n +# {3}args: \{ id: \.\.\. \}\n/);
+  expect(text).toMatch(/# Without a test: its call did not succeed\n +# - name: broken\n/);
+  expect(text).toMatch(/readOnlyHint: true.*\n +# - name: delete\n +# {3}args: \{ id: 1 \}\n/);
   expect(text).toMatch(/^# workflows:$/m);
 
   const run = await runHere(["run"], { cwd, env: { NOTES_TOKEN: "other" } });
@@ -59,6 +59,59 @@ it("writes a config with tests of what the servers of a client's file answer, wh
   const again = await runHere(["init"], { cwd });
   expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining(`${file} exists`) });
   expect(readFileSync(join(cwd, file), "utf8")).toBe(text);
+});
+
+/** The file of a first config with all that it suggests in comments, as a user would remove the marks. */
+function uncommented(cwd: string): string {
+  const text = readFileSync(join(cwd, file), "utf8");
+  return text.replaceAll(/^( *)# ( *(?:- )?\w+:.*)$/gm, "$1$2");
+}
+
+it("tests a call that has to be refused where no tool may be called; the comments become valid tests", async () => {
+  using folder = folderOf({});
+  const { path: cwd } = folder;
+  const { code, stdout, stderr } = await runHere(
+    ["init", "--yes", "--", process.execPath, program, "only-delete"],
+    { cwd },
+  );
+  expect(code, stderr).toBe(0);
+  expect(stdout).toContain(`Wrote ${file}: 1 call that a server has to refuse, not tried yet.`);
+  expect(parse(readFileSync(join(cwd, file), "utf8"))).toMatchObject({
+    toolHealthSuites: [{ tests: [{ name: "delete", args: {}, expect: { isError: true } }] }],
+  });
+  const run = await runHere(["run"], { cwd });
+  expect([run.code, run.stdout]).toEqual([0, expect.stringContaining("1 passed")]);
+
+  writeFileSync(join(cwd, file), uncommented(cwd));
+  expect(await runHere(["validate"], { cwd })).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining("1 workflow, 2 tool tests"),
+  });
+});
+
+it("writes how to check a server of which nothing can be tested; the comments become valid tests", async () => {
+  using folder = folderOf({});
+  const { path: cwd } = folder;
+  const faulty = join(root, "test/fixtures/servers/faulty-server.mjs");
+  const { code, stdout, stderr } = await runHere(
+    ["init", "--yes", "--", process.execPath, faulty, "not-annotated"],
+    { cwd },
+  );
+  expect(code, stderr).toBe(0);
+  expect(stdout).toContain("Next: npx --no-install mcpvals check\n");
+  expect(await runHere(["validate"], { cwd })).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining(`${file} is valid: servers faulty-server`),
+  });
+  expect(await runHere(["run"], { cwd })).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("To check the servers: mcpvals check"),
+  });
+  writeFileSync(join(cwd, file), uncommented(cwd));
+  expect(await runHere(["validate"], { cwd })).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining("1 workflow, 1 tool test"),
+  });
 });
 
 it("finds the program of the package where no client's file is", async () => {

@@ -19,7 +19,8 @@ import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { configExtensions } from "../../load/sources.ts";
 import { describeTarget, loadTarget, type Target } from "../../load/target.ts";
-import { checkServers } from "../../run/check-servers.ts";
+import { countOf } from "../../reporters/text.ts";
+import { checkServers, exampleArguments } from "../../run/check-servers.ts";
 import { run } from "../../run/run.ts";
 import { defaultRunsFolder, readRun } from "../../store/run-folder.ts";
 import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flags.ts";
@@ -63,7 +64,7 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   writeError(`Checking ${names} ...`);
   const { result, folder = "" } = await checkServers(loaded, { calls: "safe", cwd, signal });
   signal.throwIfAborted();
-  const { tests, untested } = await readCheckRun(resolve(cwd, defaultRunsFolder), folder);
+  const { tests, tools } = await readCheckRun(resolve(cwd, defaultRunsFolder), folder);
   const variables = new Set<string>();
   const servers = Object.fromEntries(
     Object.entries(described).map(([name, server]) => [
@@ -71,23 +72,29 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
       withRelativeFolder(writtenServer(server, { secrets: loaded.secrets, variables }), cwd),
     ]),
   );
-  writeError(`Trying ${tests.length} tests ...`);
+  if (tests.length > 0) writeError(`Trying ${countOf(tests.length, "test")} ...`);
   const kept = await repeatable(tests, loaded, { cwd, signal });
-  write(join(cwd, fileName), starterText({ servers, tests: kept, untested }));
+  const refused = refusedCalls(tools, kept);
+  const untested = await untestedTools(tools, tests, kept);
+  write(join(cwd, fileName), starterText({ servers, tests: [...kept, ...refused], untested }));
   const findings = findingsOf(result.trials);
   const check = `npx --no-install mcpvals check`;
+  const parts = [
+    ...(kept.length === 0 ? [] : [`${countOf(kept.length, "tool test")} that passed just now`]),
+    ...(refused.length === 0
+      ? []
+      : [`${countOf(refused.length, "call")} that a server has to refuse, not tried yet`]),
+  ];
   writeOut(
     [
-      `Wrote ${fileName}: ${kept.length} tool ${kept.length === 1 ? "test" : "tests"} that passed just now.`,
+      `Wrote ${fileName}: ${parts.length === 0 ? "no tool test, since no tool could be tried" : parts.join(", and ")}.`,
       ...(untested.length === 0
         ? []
-        : [`Tools without a test, in the file as comments: ${untested.length}.`]),
+        : [`Tools that were not tried, or failed, in the file as comments: ${untested.length}.`]),
       ...(findings.length === 0 ? [] : [`The check found ${countFindings(findings)}: ${check} shows them.`]),
       ...(variables.size === 0 ? [] : [`Set these variables first: ${[...variables].join(", ")}`]),
       "",
-      kept.length === 0
-        ? "Next: fill in one of the tests in the file, then npx --no-install mcpvals run"
-        : "Next: npx --no-install mcpvals run",
+      `Next: ${parts.length === 0 ? check : "npx --no-install mcpvals run"}`,
     ].join("\n"),
   );
   return 0;
@@ -148,11 +155,20 @@ function withRelativeFolder({ cwd: folder, ...server }: JsonObject, cwd: string)
   return { ...server, cwd: relative(cwd, resolve(cwd, folder)) };
 }
 
-/** What the record of a check says of each tool: a test made of a call that succeeded, or that it was not called. */
+/** A tool that a checked server lists. */
+interface CheckedTool {
+  readonly server: string;
+  readonly tool: string;
+  readonly definition: JsonObject;
+  /** Why it was not called; absent: it was. */
+  readonly reason: string | undefined;
+}
+
+/** The tools that are on record in a check, and tests made of calls that succeeded. */
 async function readCheckRun(
   runs: string,
   folder: string,
-): Promise<{ readonly tests: readonly StarterTest[]; readonly untested: readonly UntestedTool[] }> {
+): Promise<{ readonly tests: readonly StarterTest[]; readonly tools: readonly CheckedTool[] }> {
   const { plan, events } = await readRun(runs, basename(folder));
   const trajectories = plan.trials.flatMap((trial): Trajectory[] => {
     const task = plan.tasks.find(({ name }) => name === trial.task);
@@ -167,18 +183,62 @@ async function readCheckRun(
   });
   const ofKind = (kind: string): Trajectory[] => trajectories.filter(({ task }) => task.check?.kind === kind);
   const tests = ofKind("calls").flatMap(testsOfCalls);
-  const untested = ofKind("definitions").flatMap(({ task, exchanges }) => {
-    const { tools } = readSurface(exchanges);
+  const tools = ofKind("definitions").flatMap(({ task, exchanges }) => {
     const { notCalled = [] } = task.check ?? {};
     const [server = ""] = task.servers;
-    return tools.flatMap(({ name: tool, definition }): UntestedTool[] => {
-      if (tests.some((test) => test.server === server && test.tool === tool)) return [];
-      const required = asList(asObject(definition["inputSchema"])["required"]);
-      const { reason = "its call did not succeed" } = notCalled.find((each) => each.tool === tool) ?? {};
-      return [{ server, tool, required: required.filter((name) => typeof name === "string"), reason }];
+    return readSurface(exchanges).tools.map(({ name: tool, definition }): CheckedTool => {
+      const reason = notCalled.find((each) => each.tool === tool)?.reason;
+      return { server, tool, definition, reason };
     });
   });
-  return { tests, untested };
+  return { tests, tools };
+}
+
+function requiredOf({ definition }: CheckedTool): readonly unknown[] {
+  return asList(asObject(definition["inputSchema"])["required"]);
+}
+
+/**
+ * For each server without a test a call without arguments of a tool that requires some. A tool that may destroy something is the last
+ * choice, and one that says that it does is none.
+ */
+function refusedCalls(tools: readonly CheckedTool[], kept: readonly StarterTest[]): readonly StarterTest[] {
+  const open = tools.filter((each) => !kept.some(({ server }) => server === each.server));
+  return [...Map.groupBy(open, ({ server }) => server)].flatMap(([server, own]) => {
+    const having = (hint: boolean | undefined): CheckedTool | undefined =>
+      own.find(
+        (each) =>
+          requiredOf(each).length > 0 && asObject(each.definition["annotations"])["destructiveHint"] === hint,
+      );
+    const found = having(false) ?? having(undefined);
+    return found === undefined
+      ? []
+      : [{ server, tool: found.tool, description: "", args: {}, isRefused: true }];
+  });
+}
+
+/** Tools for which example arguments are made; the file shows no more of a server than a part of these. */
+const mostExamples = 200;
+
+/** The tools without a test, with arguments that fit as far as some can be made. */
+async function untestedTools(
+  tools: readonly CheckedTool[],
+  tried: readonly StarterTest[],
+  kept: readonly StarterTest[],
+): Promise<readonly UntestedTool[]> {
+  const isIn = (tests: readonly StarterTest[], { server, tool }: CheckedTool): boolean =>
+    tests.some((test) => test.server === server && test.tool === tool);
+  const untested = tools.filter((each) => !isIn(kept, each));
+  const examples = await exampleArguments(
+    untested.slice(0, mostExamples).map(({ definition }) => definition["inputSchema"] ?? {}),
+  );
+  return untested.map((each, index): UntestedTool => {
+    const { server, tool } = each;
+    const args =
+      examples[index] ?? Object.fromEntries(requiredOf(each).map((name) => [String(name), "fill in"]));
+    const failed = isIn(tried, each) ? "a second call did not succeed" : "its call did not succeed";
+    return { server, tool, description: "", args, reason: each.reason ?? failed };
+  });
 }
 
 /** The tests that pass when they are run again; where only the result differs, without what was expected of it. */

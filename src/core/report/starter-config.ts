@@ -15,15 +15,14 @@ export interface StarterTest {
   readonly args: JsonObject;
   /** Absent: the call only has to succeed. */
   readonly expectedResult?: Json;
+  /** Whether the server has to refuse the call. */
+  readonly isRefused?: boolean;
 }
 
-/** A tool without a test, with the parameters that it needs. */
-export interface UntestedTool {
-  /** Why it has none, such as `it is not annotated readOnlyHint: true`. */
+/** A tool without a test, which the config has as a comment. */
+export interface UntestedTool extends StarterTest {
+  /** Why it has none, such as `not annotated readOnlyHint: true`. */
   readonly reason: string;
-  readonly server: string;
-  readonly tool: string;
-  readonly required: readonly string[];
 }
 
 /** What a first config is made of. */
@@ -101,8 +100,13 @@ export function starterDocument({ servers, tests }: Pick<StarterParts, "servers"
   const suites = [...Map.groupBy(tests, ({ server }) => server)].map(([server, own]) => ({
     name: server,
     server,
-    tests: own.map(({ tool, args, expectedResult }) =>
-      withoutUndefined({ name: tool, args, expectedResult }),
+    tests: own.map(({ tool, args, expectedResult, isRefused }) =>
+      withoutUndefined({
+        name: tool,
+        args,
+        expectedResult,
+        expect: isRefused ? { isError: true } : undefined,
+      }),
     ),
   }));
   return { servers, toolHealthSuites: suites.map((suite) => escapeVariables(suite)) };
@@ -118,69 +122,96 @@ function escapeVariables(value: Json): Json {
 
 const mostUntested = 40;
 
-/** The text of a first config: YAML with comments. */
+/** The text of a first config: YAML with comments, which become tests without their `# `. */
 export function starterText({ servers, tests, untested }: StarterParts): string {
+  const names = Object.keys(servers);
+  const [withTests, others] = [true, false].map((has) =>
+    names.filter((name) => tests.some(({ server }) => server === name) === has),
+  ) as [string[], string[]];
+  const suites = withTests.flatMap((server) => suiteLines(server, tests, untested, "# "));
+  const ideas = others.flatMap((server) => suiteLines(server, [], untested, ""));
+  const hasTests = suites.length > 0;
+  const first = tests[0]?.tool ?? untested[0]?.tool ?? "tool";
   const lines = [
     "# yaml-language-server: $schema=./node_modules/mcpvals/schemas/config.schema.json",
     "",
     stringify({ servers }, { lineWidth: 0 }).trimEnd(),
-  ];
-  const names = Object.keys(servers);
-  const suites = names.flatMap((server) => suiteLines(server, tests, untested));
-  const hasTests = tests.length > 0;
-  lines.push(
     "",
+    ...(hasTests
+      ? []
+      : [
+          "# No tool could be tested yet. mcpvals check tries everything else.",
+          "check:",
+          "  calls: safe",
+          "",
+        ]),
     "# Each test calls one tool and checks the result. No model and no key is needed.",
-    ...(hasTests ? ["toolHealthSuites:"] : ["# toolHealthSuites:"]),
-    ...suites,
+    ...(hasTests ? ["toolHealthSuites:", ...suites] : []),
+    ...commented(hasTests || ideas.length === 0 ? [] : ["toolHealthSuites:"], ""),
+    ...commented(ideas, hasTests ? "  " : ""),
     "",
     "# A workflow gives a model a task; it needs the key of the model's provider, such as ANTHROPIC_API_KEY. Remove the # and fill it in.",
-    "# agent: anthropic/claude-sonnet-4-5",
-    "# workflows:",
-    "#   - name: my first workflow",
-    "#     steps:",
-    "#       - user: What a user would ask for.",
-    "#         expectedState: a text that the answer must contain",
-    `#     expectTools: [${flow(tests[0]?.tool ?? untested[0]?.tool ?? "tool")}]`,
-  );
+    ...commented(
+      [
+        "agent: anthropic/claude-sonnet-4-5",
+        "workflows:",
+        "  - name: my first workflow",
+        "    steps:",
+        "      - user: What a user would ask for.",
+        "        expectedState: a text that the answer must contain",
+        `    expectTools: [${flow(first)}]`,
+      ],
+      "",
+    ),
+  ];
   return `${lines.join("\n")}\n`;
 }
 
+/** Lines as comments, the marks in the column after `indent`. */
+function commented(lines: readonly string[], indent: string): readonly string[] {
+  return lines.map((line) => `${indent}# ${line.slice(indent.length)}`);
+}
+
+/** The suite of a server; `mark` stands before the tests of tools without one. */
 function suiteLines(
   server: string,
   allTests: readonly StarterTest[],
   allUntested: readonly UntestedTool[],
+  mark: string,
 ): readonly string[] {
   const tests = allTests.filter((test) => test.server === server);
   const untested = allUntested.filter((tool) => tool.server === server);
   if (tests.length + untested.length === 0) return [];
-  const mark = tests.length > 0 ? "" : "# ";
   const rest = untested.length - mostUntested;
+  const shown = [...Map.groupBy(untested.slice(0, mostUntested), ({ reason }) => reason)];
   return [
-    `${mark}  - name: ${flow(server)}`,
-    `${mark}    server: ${flow(server)}`,
-    `${mark}    tests:`,
-    ...tests.flatMap(({ tool, description, args, expectedResult }) => [
-      ...(description === "" ? [] : [`      # ${description}`]),
-      `      - name: ${flow(tool)}`,
-      `        args: ${flow(escapeVariables(args))}`,
-      ...(expectedResult === undefined
+    `  - name: ${flow(server)}`,
+    `    server: ${flow(server)}`,
+    `    tests:`,
+    ...tests.flatMap((test) => [
+      ...(test.description === "" ? [] : [`      # ${test.description}`]),
+      ...(test.isRefused ? ["      # The server has to refuse the call, since arguments are missing."] : []),
+      ...testLines(test),
+      ...((test.expectedResult ?? test.isRefused) === undefined
         ? ["        # Only that the call succeeds is tested: add expectedResult."]
-        : [`        expectedResult: ${flow(escapeVariables(expectedResult))}`]),
+        : []),
     ]),
-    ...[...Map.groupBy(untested.slice(0, mostUntested), ({ reason }) => reason)].flatMap(
-      ([reason, tools]) => [
-        `      # Without a test, because ${reason}:`,
-        ...tools.flatMap(({ tool, required }) => [
-          `      # - name: ${flow(tool)}`,
-          `      #   args: { ${required.map((name) => `${flow(name)}: ...`).join(", ")} }`.replace(
-            "{  }",
-            "{}",
-          ),
-        ]),
-      ],
-    ),
+    ...shown.flatMap(([reason, tools]) => [
+      `      # Without a test: ${reason}`,
+      ...tools.flatMap((tool) => testLines(tool).map((line) => `      ${mark}${line.slice(6)}`)),
+    ]),
     ...(rest > 0 ? [`      # and ${rest} more`] : []),
+  ];
+}
+
+function testLines({ tool, args, expectedResult, isRefused }: StarterTest): readonly string[] {
+  return [
+    `      - name: ${flow(tool)}`,
+    `        args: ${flow(escapeVariables(args))}`,
+    ...(expectedResult === undefined
+      ? []
+      : [`        expectedResult: ${flow(escapeVariables(expectedResult))}`]),
+    ...(isRefused ? ["        expect: { isError: true }"] : []),
   ];
 }
 

@@ -444,7 +444,9 @@ function checkServers({ config, servers, hasProvided, serversOnly, add }: Checks
   } else if (hasTable && !hasMocks && Object.keys(servers.written).length === 0)
     add("config/invalid-value", "servers must have at least one server", ["servers"]);
   if (runs + tasks.length === 0 && !serversOnly)
-    add("config/nothing-to-run", "there is nothing to run: no workflows, no toolHealthSuites, no tasks", []);
+    add("config/nothing-to-run", "there is nothing to run: no workflows, no toolHealthSuites, no tasks", [], {
+      hint: "Add a tool test, a workflow or a task. To check the servers: mcpvals check",
+    });
 }
 
 /** Refuses duplicate names; whether there are any. */
