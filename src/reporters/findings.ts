@@ -88,7 +88,7 @@ function ruleLines(
   const { mark, tone } = marks[severity];
   const isOne = new Set(findings.map(subjectOf)).size === 1;
   const nameOf = (finding: RunFinding): string =>
-    isOne ? detailText(finding) : subjectOf(finding).replace(/^tool /, "");
+    isOne ? detailText(finding) : `${subjectOf(finding).replace(/^tool /, "")}${parameterText(finding)}`;
   const messages = [...Map.groupBy(findings, ({ message }) => message)].toSorted(
     ([, some], [, others]) => others.length - some.length,
   );
@@ -145,6 +145,11 @@ function subjectText({ server, place: { tool, resource, prompt } }: RunFinding, 
   return [...(naming ? [visibleText(server)] : []), parts.join(", ")].join(" › ");
 }
 
+/** The parameter, after the name of what has it. */
+function parameterText({ place: { parameter } }: RunFinding): string {
+  return parameter === undefined ? "" : ` (${clipText(parameter, 80)})`;
+}
+
 function detailText({ place: { parameter, pointer } }: RunFinding): string {
   if (parameter !== undefined) return `parameter ${clipText(parameter, 80)}`;
   return pointer === undefined ? "" : clipText(pointer, 120);
@@ -180,14 +185,16 @@ function hasSeveralServers(findings: readonly RunFinding[]): boolean {
   return new Set(findings.map(({ server }) => server)).size > 1;
 }
 
-/** The clients of the table, by what their names begin with. */
-const knownClients = ["Claude", "Cursor", "VS Code", "Gemini", "OpenAI", "Codex"];
+/** The columns of the table: clients by what their names begin with. */
+const clientColumns = ["Claude", "Cursor", "VS Code", "Gemini", "OpenAI", "Codex"];
+
+/** `ok`: no rule says otherwise. `invalid`: what the client does is not known, but others refuse it for an error. */
+type ClientCell = "ok" | "refused" | "changed" | "invalid";
 
 /** What known clients do with a tool. */
 export interface ClientRow {
   readonly tool: string;
-  /** By client: `ok` where no rule says otherwise. */
-  readonly effects: Readonly<Record<string, "ok" | "refused" | "changed">>;
+  readonly effects: Readonly<Record<string, ClientCell>>;
 }
 
 /** The tools that some known client refuses or changes. */
@@ -197,31 +204,27 @@ export function clientTable(findings: readonly RunFinding[]): readonly ClientRow
       clients !== undefined && severity !== "info" && place.tool !== undefined,
   );
   const naming = hasSeveralServers(findings);
-  const columnOf = (client: string): string =>
-    knownClients.find((each) => client.startsWith(each)) ?? clipText(client, 20);
-  const others = known.flatMap(({ clients = {} }) => Object.keys(clients).map(columnOf));
-  const columns = [...new Set([...knownClients, ...others])];
   const byTool = Map.groupBy(known, ({ server, place }) =>
     [...(naming ? [server] : []), place.tool ?? ""].join(" › "),
   );
   return [...byTool].map(([tool, group]) => {
-    const entries = group.flatMap(({ clients = {} }) =>
-      Object.entries(clients).map(([client, effect]) => [columnOf(client), effect] as const),
-    );
-    const effectOf = (column: string): "ok" | "refused" | "changed" => {
-      const effects = entries.filter(([client]) => client === column).map(([, effect]) => effect);
-      return effects.includes("refused") ? "refused" : (effects[0] ?? "ok");
+    const entries = group.flatMap(({ clients = {} }) => Object.entries(clients));
+    const effectOf = (column: string): ClientCell => {
+      const effects = entries.filter(([client]) => client.startsWith(column)).map(([, effect]) => effect);
+      if (effects.includes("refused")) return "refused";
+      return effects[0] ?? (group.some(({ severity }) => severity === "error") ? "invalid" : "ok");
     };
-    return { tool, effects: Object.fromEntries(columns.map((column) => [column, effectOf(column)])) };
+    return { tool, effects: Object.fromEntries(clientColumns.map((column) => [column, effectOf(column)])) };
   });
 }
 
 const shownTools = 20;
 const leastNameWidth = 12;
-const tones: Readonly<Record<"ok" | "refused" | "changed", Tone>> = {
+const tones: Readonly<Record<ClientCell, Tone>> = {
   ok: "dim",
   refused: "bad",
   changed: "warn",
+  invalid: "bad",
 };
 
 /** The table of tools and clients; empty when no client refuses or changes anything. */

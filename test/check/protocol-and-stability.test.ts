@@ -52,7 +52,7 @@ describe.each<{
   {
     kind: "requests",
     found: {
-      "stdout-text": ['protocol/stdout: "ready"'],
+      "stdout-text": ['protocol/stdout: a line is "ready"'],
       "no-ping": ['protocol/ping: ping got the error -32601 "Method not found"'],
       "any-method": ['protocol/unknown-method: "mcpvals/no-such-method" got a result'],
       "any-tool": [
@@ -60,7 +60,7 @@ describe.each<{
         "protocol/unknown-tool: a call without a name got a result",
       ],
       "undeclared-prompts": [
-        "protocol/undeclared-list: prompts/list gives 1, and capabilities lacks prompts",
+        "protocol/undeclared-list: prompts/list gives 1 of them, and capabilities lacks prompts",
       ],
       "exit-on-junk": ["protocol/not-robust: text that is not JSON ended the server (exit code 4)"],
       "exit-on-cancel": [
@@ -99,7 +99,7 @@ describe.each<{
     found: {
       "silent-list": ["protocol/list-failed: tools/list got no answer in time"],
       "wrong-id": [
-        "protocol/malformed-message: no request has the id 1002, or it was answered before",
+        "protocol/malformed-message: an answer has an id that no request waits for",
         "protocol/list-failed: tools/list got no answer in time",
       ],
     },
@@ -108,7 +108,7 @@ describe.each<{
     kind: "stability",
     found: {
       "changing-list": [
-        'stability/listing: /description is "Listing 2.", expected "Listing 1." (compared with the first listing)',
+        'stability/listing: it is "Listing 2.", expected "Listing 1." (compared with the first listing)',
       ],
       "vanishing-tool": ["stability/listing: it is gone: only the first listing has it"],
     },

@@ -26,12 +26,12 @@ it("a check: the server, findings by severity and place, equal ones once, client
 
       the server
       ✗ stdout has something else than MCP messages  protocol/stdout · t1 #1
-        "started \\x1b[31m"
+        a line is "started \\x1b[31m"
         Write logs to stderr.
 
       tool search
       ✗ A $ref points to nothing  schema/dangling-ref · t1 #1
-        parameter user: "#/$defs/User" points to nothing
+        parameter user: nothing is at "#/$defs/User"
         Point it to a schema that the same document has, for example under $defs, or write the schema in its place.
 
       tool read
@@ -62,8 +62,8 @@ it("a check: the server, findings by severity and place, equal ones once, client
         it is not annotated readOnlyHint: true
 
     Clients         Claude   Cursor   VS Code  Gemini   OpenAI   Codex
+      search        invalid  invalid  invalid  refused  invalid  changed
       notes.read    refused  ok       ok       ok       ok       refused
-      search        ok       ok       ok       ok       ok       changed
 
       3 errors, 2 warnings, 5 info · 1.1 s
       5 tools, 4 called (1 not: it is not annotated readOnlyHint: true)
@@ -99,7 +99,7 @@ it("fits a narrow terminal", async () => {
 it("lists clients where the terminal is too narrow for a table", async () => {
   const text = await printed(checkedRun(), { isTerminal: true, columns: 60 });
   expect(text).toMatch(
-    /^Clients\n {2}notes\.read: Claude refused, Codex refused\n {2}search: Codex changed$/m,
+    /^Clients\n {2}search: Claude invalid, .*\n {4}Gemini refused, .*\n {2}notes\.read: Claude refused, Codex refused$/m,
   );
 });
 
@@ -113,8 +113,19 @@ it("counts what two trials found once", () => {
   expect(countWarnings([...trials, { id: "t3", grades: [], warnings: ["slow", "slow"] }])).toBe(3);
 });
 
-it("tells refused from changed, and leaves strict modes out of the table", () => {
+it("tells refused, changed and invalid apart, and leaves strict modes out of the table", () => {
   expect(clientTable(findingsOf(checkedRun().trials))).toEqual([
+    {
+      tool: "search",
+      effects: {
+        Claude: "invalid",
+        Cursor: "invalid",
+        "VS Code": "invalid",
+        Gemini: "refused",
+        OpenAI: "invalid",
+        Codex: "changed",
+      },
+    },
     {
       tool: "notes.read",
       effects: {
@@ -125,10 +136,6 @@ it("tells refused from changed, and leaves strict modes out of the table", () =>
         OpenAI: "ok",
         Codex: "refused",
       },
-    },
-    {
-      tool: "search",
-      effects: { Claude: "ok", Cursor: "ok", "VS Code": "ok", Gemini: "ok", OpenAI: "ok", Codex: "changed" },
     },
   ]);
 });

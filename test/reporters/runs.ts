@@ -219,7 +219,7 @@ export function checkedRun(options: { readonly maxWarnings?: number } = {}): Sam
       clients: { "OpenAI strict mode": "refused" },
     }),
   );
-  const junk = finding("protocol/stdout", {}, '"started \u001b[31m"');
+  const junk = finding("protocol/stdout", {}, 'a line is "started \u001b[31m"');
   return sampleRun({
     tasks,
     folder,
@@ -233,7 +233,8 @@ export function checkedRun(options: { readonly maxWarnings?: number } = {}): Sam
             finding(
               "schema/dangling-ref",
               { tool: "search", parameter: "user" },
-              '"#/$defs/User" points to nothing',
+              'nothing is at "#/$defs/User"',
+              { clients: { Gemini: "refused" } },
             ),
             finding("client/name-characters", { tool: "notes.read" }, "the name has a dot", {
               clients: { Codex: "refused", "Claude Desktop": "refused" },

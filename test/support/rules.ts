@@ -13,6 +13,7 @@ export interface CheckedServer {
   readonly hello?: JsonObject;
   readonly tools?: readonly JsonObject[];
   readonly resources?: readonly JsonObject[];
+  readonly resourceTemplates?: readonly JsonObject[];
   readonly prompts?: readonly JsonObject[];
   readonly calls?: readonly CheckedCall[];
   readonly notCalled?: CheckSpec["notCalled"];
@@ -87,7 +88,10 @@ export function viewOf({
     const capabilities = Object.fromEntries(Object.keys(lists).map((list) => [list, {}]));
     const serverInfo = { name: server, version: "1.0.0" };
     exchange("initialize", { protocolVersion }, { protocolVersion, capabilities, serverInfo, ...hello });
-    for (const [list, items] of Object.entries(lists)) exchange(`${list}/list`, {}, { [list]: items });
+    for (const [list, items] of Object.entries(lists)) {
+      const method = list === "resourceTemplates" ? "resources/templates/list" : `${list}/list`;
+      exchange(method, {}, { [list]: items });
+    }
   });
   for (const [index, call] of calls.entries())
     probe(

@@ -1,8 +1,9 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import type { JsonObject } from "../../core/formats/json.ts";
 import type { Prober } from "../prober.ts";
 import { isAnswer, legacyVersion, type RawClient } from "../raw-client.ts";
 
-type Probe = (client: RawClient) => Promise<unknown>;
+type Probe = (client: RawClient, capabilities: JsonObject) => Promise<unknown>;
 
 /** Lists that a server may or may not declare. */
 const lists = ["tools/list", "resources/list", "prompts/list"];
@@ -14,6 +15,12 @@ const probes: Readonly<Record<string, Probe>> = {
   ping: (client) => client.request("ping"),
   lists: async (client) => {
     for (const method of lists) await client.request(method);
+  },
+  capabilities: async (client, { logging, completions }) => {
+    if (logging !== undefined) await client.request("logging/setLevel", { level: "error" });
+    const ref = { type: "ref/prompt", name: "mcpvals-no-such-prompt" };
+    const argument = { name: "any", value: "" };
+    if (completions !== undefined) await client.request("completion/complete", { ref, argument });
   },
   "unknown-method": (client) => client.request("mcpvals/no-such-method"),
   "unknown-tool": (client) => client.request("tools/call", { name: "mcpvals-no-such-tool", arguments: {} }),
@@ -44,9 +51,9 @@ export async function probeRequests(prober: Prober): Promise<void> {
   let session = await prober.probe("handshake", () => prober.connect());
   for (const [name, probe] of Object.entries(probes)) {
     if (session === undefined) return;
-    const { client, host } = session;
+    const { client, host, capabilities } = session;
     const survived = await prober.probe(name, async () => {
-      await probe(client);
+      await probe(client, capabilities);
       return name === "ping" || isAnswer(await client.request("ping"));
     });
     if (survived === true && !client.isLost) continue;
@@ -54,9 +61,9 @@ export async function probeRequests(prober: Prober): Promise<void> {
     session = await prober.probe("handshake", () => prober.connect());
   }
   if (session?.host.transport !== "shttp") return;
-  const { host } = session;
+  const { host, capabilities } = session;
   for (const [name, probe] of Object.entries(addressProbes))
-    await prober.probe(name, () => probe(prober.open(host)));
+    await prober.probe(name, () => probe(prober.open(host), capabilities));
 }
 
 /** A text that is no message; it is recorded as the notification of what it stands for. */

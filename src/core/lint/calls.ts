@@ -64,14 +64,14 @@ const rulesOfCalls = {
     source: "MCP 2025-11-25, lifecycle: timeouts",
     *find(view) {
       for (const each of unansweredCalls(view))
-        if (answersPing(each.probe)) yield noAnswer(each, "the server goes on");
+        if (answersPing(each.probe)) yield noAnswer(each, "the server answers a ping meanwhile");
     },
   },
   "call/valid-refused": {
     severity: "warning",
-    title: "Arguments that fit the input schema are refused with a protocol error",
+    title: "A call with valid arguments is answered with a protocol error",
     why: "Many clients do not show protocol errors to the model, so that it cannot correct itself.",
-    fix: "Accept what the schema allows, or say what is wrong in a result with isError: true.",
+    fix: "Catch errors in the tool, and say what went wrong in a result with isError: true. Accept what the schema allows, or let it allow less.",
     bad: `→ { "city": "text" }   ← { "error": { "code": -32602, "message": "unknown city" } }`,
     good: `→ { "city": "text" }   ← { "result": { "isError": true, "content": [{ "type": "text", "text": "unknown city: text" }] } }`,
     source:
@@ -87,7 +87,7 @@ const rulesOfCalls = {
         if (call.expects !== "result" || refusal === false) continue;
         yield {
           place: { tool: call.tool },
-          message: `${argumentsText(call)} fit the schema and got ${refusal}`,
+          message: `${argumentsText(call)} got ${refusal}`,
           evidence: evidenceOf(exchange),
         };
       }
@@ -115,7 +115,10 @@ const rulesOfCalls = {
     source: "mongodb-js/mongodb-mcp-server#1369, modelcontextprotocol/typescript-sdk#846",
     *find(view) {
       for (const found of acceptedCalls(view, (call) => hasUnknownArgument(view, call)))
-        yield { ...found, message: "additionalProperties is false, and an unknown argument was accepted" };
+        yield {
+          ...found,
+          message: "additionalProperties is false, and a call with an unknown argument succeeded",
+        };
     },
   },
   "call/invalid-result": {
@@ -164,7 +167,7 @@ const rulesOfCalls = {
         // A schema that cannot be used has a finding of its own.
         if (problem === undefined || problem.startsWith("has an outputSchema that cannot be used")) continue;
         yield {
-          place: { tool: call.tool, pointer: "/outputSchema" },
+          place: { tool: call.tool },
           message: `the result ${problem}`,
           evidence: evidenceOf(exchange),
         };
@@ -193,13 +196,13 @@ const rulesOfCalls = {
     },
   },
   "call/error-without-flag": {
-    severity: "warning",
-    title: "A result says that the call failed, without isError",
-    why: "Agents and clients take it for a success.",
-    fix: "Set isError: true in results of calls that failed.",
+    severity: "info",
+    title: "A result reads like a failure, without isError",
+    why: "If the call failed, agents and clients take it for a success. This is a guess from how the text begins: it may be what the tool was asked for.",
+    fix: "If the call failed, set isError: true.",
     bad: `{ "content": [{ "type": "text", "text": "Error: file not found" }] }`,
     good: `{ "isError": true, "content": [{ "type": "text", "text": "file not found" }] }`,
-    source: "MCP 2025-11-25, tools: error handling",
+    source: "MCP 2025-11-25, tools: tool execution errors are reported with isError: true",
     *find(view) {
       for (const { call, exchange } of callsOf(view)) {
         const result = resultOf(exchange);
@@ -208,7 +211,7 @@ const rulesOfCalls = {
         if (!failure.test(text)) continue;
         yield {
           place: { tool: call.tool },
-          message: `the text begins with ${JSON.stringify(shortened(text, 60))}, and isError is not true`,
+          message: `the text begins with ${JSON.stringify(shortened(text, 60))}`,
           evidence: evidenceOf(exchange),
         };
       }
@@ -281,7 +284,7 @@ async function* oncePerTool(all: Iterable<Found> | AsyncIterable<Found>): AsyncI
     else known.count += 1;
   }
   for (const { first, count } of byTool.values())
-    yield count === 1 ? first : { ...first, message: `${first.message}, and in ${count - 1} more calls` };
+    yield count === 1 ? first : { ...first, message: `${first.message} (the first of ${count} such calls)` };
 }
 
 /** Claude Code's limit of a result, in tokens. */
@@ -317,7 +320,7 @@ function* acceptedCalls(view: CheckView, isOfSort: (call: PlannedCall) => boolea
     const why = accepted.map(({ call }) => call.why).join(", ");
     yield {
       place: { tool },
-      message: `${accepted.length} of ${calls.length} were accepted: ${why}`,
+      message: `${accepted.length} of ${calls.length} invalid calls succeeded: ${why}`,
       evidence: evidenceOf(first.exchange),
     };
   }

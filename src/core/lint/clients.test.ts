@@ -36,10 +36,10 @@ testRules({
   "client/boolean-subschema": {
     bad: {
       "true as a property": property(true),
-      "false as items": property({ type: "array", items: false }),
-      "true in a result": output({ type: "object", properties: { value: true } }),
+      "true inside a list": property({ type: "array", items: schemaOf({ any: true }) }),
     },
     good: {
+      "false as items": property({ type: "array", items: false }),
       additionalProperties: property({ type: "object", additionalProperties: true }),
       "an enum with true": property({ type: "boolean", const: true }),
       "a default of true": property({ type: "boolean", default: true }),
@@ -110,7 +110,8 @@ testRules({
   "client/gemini-refs": {
     bad: { "a reference": property({ $ref: "#/$defs/T" }, { $defs: { T: text } }) },
     good: {
-      "definitions that nothing uses": property(text, { $defs: { T: text } }),
+      "definitions that nothing uses": property(text, { $defs: { T: text, U: { $ref: "#/$defs/T" } } }),
+      "a reference that leads nowhere": property({ $ref: "#/$defs/T" }),
       "a reference in a result": output({
         type: "object",
         properties: { a: { $ref: "#/$defs/T" } },
@@ -119,7 +120,11 @@ testRules({
     },
   },
   "client/gemini-enum": {
-    bad: { numbers: property({ type: "integer", enum: [0, 1] }), "a boolean": property({ enum: [true] }) },
+    bad: {
+      numbers: property({ type: "integer", enum: [0, 1] }),
+      "a boolean": property({ enum: [true] }),
+      "texts without a type": property({ enum: ["a", "b"] }),
+    },
     good: {
       texts: property({ type: "string", enum: ["a", "b"] }),
       "texts and null": property({ type: ["string", "null"], enum: ["a", null] }),

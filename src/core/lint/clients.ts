@@ -3,9 +3,11 @@ import { shortened } from "../text/visible-text.ts";
 import type { CheckView } from "./check-view.ts";
 import type { ClientEffects } from "./finding.ts";
 import {
+  listText,
   objectIn,
   placeIn,
   pointerKey,
+  referencesIn,
   type Subschema,
   toolSchemas,
   type ToolSchema,
@@ -22,7 +24,7 @@ export const clientRules = {
     fix: "Use letters, digits, underscores and hyphens only.",
     bad: `{ name: "files.read" }`,
     good: `{ name: "files_read" }`,
-    source: "openai/codex#8174, microsoft/wassette#56, NetApp/netapp-dataops-toolkit#38",
+    source: "loomle/loomle#168, microsoft/wassette#56, webstudio-is/webstudio#5960, openai/codex#8174",
     *find({ surface }) {
       for (const { name, evidence } of surface.tools)
         if (/^[\w.-]{1,128}$/.test(name) && name.includes("."))
@@ -33,20 +35,22 @@ export const clientRules = {
             clients: {
               "Claude Code": "refused",
               "Claude Desktop": "refused",
-              Codex: "refused",
+              Cursor: "refused",
               OpenAI: "refused",
+              Codex: "refused",
             },
           };
     },
   },
   "client/long-name": {
     severity: "warning",
-    title: "Clients refuse a tool's name for its length",
-    why: "The tool, or all tools of the server, are left out.",
+    title: "Clients refuse or shorten a tool's name for its length",
+    why: "The request that carries the tool is refused, or the tool is left out or gets another name.",
     fix: "Shorten the name; clients put the server's name before it.",
     bad: `server "internal-documents", tool "search_all_documents_of_the_department_by_keyword"`,
     good: `server "documents", tool "search_department"`,
-    source: "microsoft/vscode#243602, ComposioHQ/composio#2788, NetApp/netapp-dataops-toolkit#38",
+    source:
+      "evoila/meho#2745, microsoft/vscode#243602, anomalyco/opencode#24871, google-gemini/gemini-cli#20987, ComposioHQ/composio#2788",
     *find({ surface, server }) {
       for (const { name, evidence } of surface.tools) {
         if (name.length > 64)
@@ -54,12 +58,17 @@ export const clientRules = {
             place: { tool: name },
             message: `the name has ${name.length} characters; 64 are allowed`,
             evidence: [evidence],
-            clients: { "Claude Desktop": "refused", "VS Code": "refused" },
+            clients: {
+              "Claude Desktop": "refused",
+              "VS Code": "changed",
+              Gemini: "changed",
+              OpenAI: "refused",
+            },
           };
         if (server.length + name.length > 60)
           yield {
             place: { tool: name },
-            message: `"${server}" and the name have ${server.length + name.length} characters together; 60 are allowed`,
+            message: `the server's name "${server}" and the tool's have ${server.length + name.length} characters together; 60 are allowed`,
             evidence: [evidence],
             clients: { Cursor: "refused" },
           };
@@ -68,62 +77,74 @@ export const clientRules = {
   },
   "client/parameter-name": {
     severity: "warning",
-    title: "Claude refuses a parameter's name",
-    why: "Every request that carries the tool is refused with 400, so that no tool of the client works.",
+    title: "Claude models refuse a parameter's name",
+    why: "Every request that carries the tool is refused with HTTP 400, or the tool is left out without a word.",
     fix: "Use 1 to 64 letters, digits, underscores, dots and hyphens.",
     bad: `properties: { "created[after]": { type: "string" } }`,
     good: `properties: { created_after: { type: "string" } }`,
-    source: "freee/freee-mcp#15, twilio-labs/mcp#56",
+    source: "anthropics/claude-code#92648, freee/freee-mcp#15, microsoft/azure-devops-mcp#332",
     *find({ surface }) {
       for (const each of toolSchemas(surface, "inputSchema"))
         for (const name of Object.keys(objectIn(each.schema, "properties")))
           if (!/^[\w.-]{1,64}$/.test(name))
             yield {
               place: placeIn(each, `/properties/${pointerKey(name)}`),
-              message: `the name is ${preview(name)}`,
+              message:
+                name.length > 64
+                  ? `the name has ${name.length} characters; 64 are allowed`
+                  : "the name has other characters than letters, digits, _, . and -",
               evidence: [each.tool.evidence],
-              clients: { "Claude Code": "refused", "Claude Desktop": "refused", "VS Code": "refused" },
+              clients: { "Claude Code": "refused", "VS Code": "refused" },
             };
     },
   },
   "client/boolean-subschema": {
     severity: "warning",
-    title: "Clients refuse true or false as a schema",
-    why: "They read every part of a schema as an object; with some the whole list of tools is lost.",
-    fix: "Write {} in place of true.",
+    title: "Clients refuse true or false as the schema of a property",
+    why: "They read each property's schema as an object; Claude Code then leaves out all tools of the server.",
+    fix: "Give the property a type.",
     bad: `properties: { value: true }`,
-    good: `properties: { value: {} }`,
-    source: "modelcontextprotocol/inspector#1005, anomalyco/opencode#49464",
+    good: `properties: { value: { type: "string" } }`,
+    source:
+      "anthropics/claude-code#82949, anthropics/claude-code#92900, github/copilot-cli#4623, anomalyco/opencode#49464",
     find: (view) =>
-      inSchemas(view, { "Claude Code": "refused", opencode: "refused" }, ({ schema, keyword }) =>
-        typeof schema === "boolean" && !mayBeBoolean.includes(keyword)
-          ? `the schema is ${schema}`
-          : undefined,
+      inSchemas(
+        view,
+        { "Claude Code": "refused", "Claude Desktop": "refused", Gemini: "refused" },
+        ({ schema, keyword }, { key }) =>
+          key === "inputSchema" && keyword === "properties" && typeof schema === "boolean"
+            ? `the schema is ${schema}`
+            : undefined,
       ),
   },
   "client/root-combinator": {
     severity: "warning",
-    title: "Clients do not take a combination at the root of an input schema",
-    why: "Claude Code drops the tool silently, and Codex drops the properties beside it.",
+    title: "Clients refuse a combination at the root of an input schema",
+    why: "Claude and OpenAI refuse the request that carries the tool, Claude Code leaves the tool out, and Codex drops the properties beside it.",
     fix: "Write one object with all properties, and say in descriptions which belong together.",
     bad: `inputSchema: { type: "object", oneOf: [{ required: ["id"] }, { required: ["name"] }] }`,
     good: `inputSchema: { type: "object", properties: { id: { … }, name: { … } } }`,
-    source: "anthropics/claude-code#95504, openai/codex#42283",
-    find: (view) =>
-      inSchemas(view, { "Claude Code": "refused", Codex: "changed" }, ({ schema, pointer }, { key }) => {
-        if (pointer !== "" || key !== "inputSchema" || !isJsonObject(schema)) return undefined;
-        const found = ["allOf", "oneOf", "anyOf", "not", "if"].filter((keyword) => keyword in schema);
-        return found.length === 0 ? undefined : `the root has ${found.join(", ")}`;
-      }),
+    source:
+      "anthropics/claude-code#95504, makenotion/notion-mcp-server#341, langchain-ai/langchainjs#9804, openai/codex#42283",
+    *find({ surface }) {
+      for (const each of toolSchemas(surface, "inputSchema")) {
+        const { schema, tool } = each;
+        const found = isJsonObject(schema) ? Object.keys(rootCombinators).filter((key) => key in schema) : [];
+        if (found.length === 0) continue;
+        const clients = Object.assign({}, ...found.map((key) => rootCombinators[key])) as ClientEffects;
+        const message = `the root has ${found.join(", ")}`;
+        yield { place: placeIn(each, ""), message, evidence: [tool.evidence], clients };
+      }
+    },
   },
   "client/old-dialect": {
     severity: "warning",
     title: "Claude refuses an output schema of an older dialect",
-    why: "Every call of the tool fails with an unsupported dialect.",
+    why: "Versions of Claude Code and Claude Desktop let every call of the tool fail with an unsupported dialect.",
     fix: "Write the schema for JSON Schema 2020-12, and leave out $schema or name that dialect.",
     bad: `outputSchema: { $schema: "http://json-schema.org/draft-07/schema#", type: "object" }`,
     good: `outputSchema: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" }`,
-    source: "anthropics/claude-code#88882, n8n-io/n8n#36361",
+    source: "anthropics/claude-code#88882, DavidFuchs/mcp-uptime-kuma#83",
     find: (view) =>
       inSchemas(
         view,
@@ -137,17 +158,17 @@ export const clientRules = {
   },
   "client/array-without-items": {
     severity: "warning",
-    title: "VS Code refuses an array without items",
-    why: "The tool fails validation and is left out.",
+    title: "VS Code and Gemini refuse an array without items",
+    why: "VS Code leaves the tool out, and Gemini refuses the request that carries it with HTTP 400.",
     fix: 'Say what the array holds: items: { type: "string" }.',
     bad: `tags: { type: "array" }`,
     good: `tags: { type: "array", items: { type: "string" } }`,
-    source: "microsoft/vscode#246119",
+    source: "microsoft/vscode#246119, boshyxd/robloxstudio-mcp#72",
     find: (view) =>
-      inSchemas(view, { "VS Code": "refused" }, ({ schema }, { key }) => {
+      inSchemas(view, { "VS Code": "refused", Gemini: "refused" }, ({ schema }, { key }) => {
         if (key !== "inputSchema" || !isJsonObject(schema) || !typesOf(schema).includes("array"))
           return undefined;
-        return "items" in schema || "prefixItems" in schema ? undefined : "the array has no items";
+        return "items" in schema || "prefixItems" in schema ? undefined : "it is an array without items";
       }),
   },
   "client/object-without-properties": {
@@ -157,7 +178,7 @@ export const clientRules = {
     fix: "Write properties: {} for a tool without parameters.",
     bad: `inputSchema: { type: "object" }`,
     good: `inputSchema: { type: "object", properties: {} }`,
-    source: "enechange/collmbo#384",
+    source: "openai/openai-agents-python#449, containers/kubernetes-mcp-server#717",
     find: (view) =>
       inSchemas(view, { OpenAI: "refused" }, ({ schema, pointer }, { key }) =>
         pointer === "" &&
@@ -195,7 +216,7 @@ export const clientRules = {
   "client/gemini-object-keywords": {
     severity: "warning",
     title: "Gemini refuses properties or required on what is not an object",
-    why: "The request that carries the tool is refused with 400.",
+    why: "The request that carries the tool is refused with HTTP 400.",
     fix: 'Add type: "object" where properties or required stand, or take them away.',
     bad: `{ anyOf: [{ required: ["id"] }], properties: { id: { … } } }`,
     good: `{ type: "object", properties: { id: { … } }, required: ["id"] }`,
@@ -211,7 +232,7 @@ export const clientRules = {
   "client/gemini-array-items": {
     severity: "warning",
     title: "Gemini refuses arrays whose items have several types",
-    why: "The request that carries the tool is refused with 400.",
+    why: "The request that carries the tool is refused with HTTP 400.",
     fix: "Give items one type.",
     bad: `{ type: "array", items: { type: ["string", "number"] } }`,
     good: `{ type: "array", items: { type: "string" } }`,
@@ -225,27 +246,45 @@ export const clientRules = {
   },
   "client/gemini-refs": {
     severity: "warning",
-    title: "Gemini does not take $defs and $ref",
-    why: "The parameters behind a reference are lost, or the request is refused.",
+    title: "Gemini does not take $ref",
+    why: "The parameters behind a reference are lost, or the request is refused with HTTP 400.",
     fix: "Write the schema where it is used.",
     bad: `properties: { user: { $ref: "#/$defs/User" } }`,
     good: `properties: { user: { type: "object", properties: { … } } }`,
-    source: "google-gemini/gemini-cli#13326",
-    find: (view) =>
-      inSchemas(view, { Gemini: "refused" }, ({ schema }, { key }) =>
-        key === "inputSchema" && isJsonObject(schema) && typeof schema["$ref"] === "string"
-          ? `$ref ${preview(schema["$ref"])}`
-          : undefined,
-      ),
+    source: "google-gemini/gemini-cli#13326, anomalyco/opencode#12295, NousResearch/hermes-agent#99438",
+    *find({ surface }) {
+      for (const each of toolSchemas(surface, "inputSchema")) {
+        // What nothing refers to does not matter, and what something refers to is found there.
+        const used = referencesIn(each).filter(
+          ({ pointer, isDangling }) => !isDangling && !/^\/(?:\$defs|definitions)\//.test(pointer),
+        );
+        const [first] = used;
+        if (first === undefined) continue;
+        const places = new Map(
+          used.map(({ pointer }) => {
+            const place = placeIn(each, pointer);
+            return [place.parameter ?? pointer, place] as const;
+          }),
+        );
+        const [place = {}] = places.values();
+        const names = [...places.keys()];
+        yield {
+          place: names.length === 1 ? place : { tool: each.tool.name },
+          message: names.length === 1 ? `it has $ref ${preview(first.ref)}` : `$ref in ${listText(names)}`,
+          evidence: [each.tool.evidence],
+          clients: { Gemini: "refused" },
+        };
+      }
+    },
   },
   "client/gemini-enum": {
     severity: "warning",
-    title: "Gemini refuses an enum of anything but texts",
-    why: "The request that carries the tool is refused with 400.",
-    fix: 'Write the values as texts, or give the parameter bounds: { "type": "integer", "minimum": 0, "maximum": 2 }.',
+    title: "Gemini refuses an enum that is not of texts",
+    why: "The request that carries the tool is refused with HTTP 400.",
+    fix: 'Write type: "string" and the values as texts, or give a number bounds: { "type": "integer", "minimum": 0, "maximum": 2 }.',
     bad: `level: { type: "integer", enum: [0, 1, 2] }`,
     good: `level: { type: "string", enum: ["low", "medium", "high"] }`,
-    source: "google-gemini/gemini-cli#4415, microsoft/azure-devops-mcp#145",
+    source: "google-gemini/gemini-cli#4400, chrisdoc/hevy-mcp#1161, microsoft/azure-devops-mcp#139",
     find: (view) =>
       inSchemas(view, { Gemini: "refused" }, ({ schema }, { key }) => {
         const values = key === "inputSchema" && isJsonObject(schema) ? schema["enum"] : undefined;
@@ -254,7 +293,8 @@ export const clientRules = {
         const other = (values as readonly Json[]).find(
           (value) => typeof value !== "string" && value !== null,
         );
-        return other === undefined ? undefined : `enum has ${preview(other)}`;
+        if (other !== undefined) return `enum has ${preview(other)}`;
+        return typesOf(schema).includes("string") ? undefined : 'enum without type: "string"';
       }),
   },
   "client/codex-any-of": {
@@ -278,14 +318,15 @@ export const clientRules = {
   },
 } as const satisfies RuleTable;
 
-/** Keywords under which a boolean is usual, and clients take it. */
-const mayBeBoolean = [
-  "additionalProperties",
-  "unevaluatedProperties",
-  "unevaluatedItems",
-  "additionalItems",
-  "",
-];
+/** What clients do with a keyword at the root of an input schema. */
+const rootCombinators: Readonly<Record<string, ClientEffects>> = {
+  allOf: { "Claude Code": "refused", OpenAI: "refused", Codex: "changed" },
+  anyOf: { "Claude Code": "refused", OpenAI: "refused", Codex: "changed" },
+  oneOf: { "Claude Code": "refused", OpenAI: "refused", Codex: "changed" },
+  if: { "Claude Code": "refused" },
+  not: { OpenAI: "refused" },
+  enum: { OpenAI: "refused" },
+};
 
 /** What a rule says of each part of the schemas of all tools; once for each place. */
 function* inSchemas(

@@ -7,6 +7,7 @@ const named = (...names: readonly string[]) => ({
 const annotated = (name: string, annotations: Record<string, boolean>) => ({
   tools: [tool({ name, annotations })],
 });
+const template = (uriTemplate: string) => ({ resourceTemplates: [{ uriTemplate, name: "a" }] });
 const file = { uri: "file:///notes/a.txt", name: "a" };
 
 testRules({
@@ -126,12 +127,23 @@ testRules({
     },
     good: { "a description of a page": described("Words. ".repeat(400)) },
   },
-  "definition/invisible-characters": {
+  "definition/hidden-text": {
     bad: {
-      "a zero-width space": described("Adds\u200B numbers."),
       "Unicode tags": described("Adds numbers.\u{E0041}\u{E0042}"),
       "a bidirectional override": described("Adds \u202Enumbers."),
       "a terminal escape": described("\u001B[2JAdds numbers."),
+    },
+    good: {
+      "a zero-width space": described("Adds\u200B numbers."),
+      "isolated text of the other direction": described("Finds \u2067שלום\u2069."),
+      "the flag of Scotland, which is made of tags": described(
+        "From 🏴\u{E0067}\u{E0062}\u{E0073}\u{E0063}\u{E0074}\u{E007F}.",
+      ),
+    },
+  },
+  "definition/invisible-characters": {
+    bad: {
+      "a zero-width space": described("Adds\u200B numbers."),
       "one in a key of a schema": {
         tools: [tool({ inputSchema: schemaOf({ "q\u200B": { type: "string", description: "Words." } }) })],
       },
@@ -140,9 +152,7 @@ testRules({
     good: {
       "line breaks and tabs": described("Adds:\r\n\t- numbers"),
       "an emoji of several characters": described("Family 👨‍👩‍👧, flag 🇩🇪, heart ❤️."),
-      "the flag of Scotland, which is made of tags": described(
-        "From 🏴\u{E0067}\u{E0062}\u{E0073}\u{E0063}\u{E0074}\u{E007F}.",
-      ),
+      "Unicode tags": described("Adds numbers.\u{E0041}\u{E0042}"),
       "scripts that need joiners and marks": described("می‌خواهم नमस्‍ते שלום\u200F."),
     },
   },
@@ -164,6 +174,32 @@ testRules({
       "schemes of any kind": {
         resources: ["file:///a", "note:1", "git+ssh://h/x"].map((uri) => ({ uri, name: "a" })),
       },
+    },
+  },
+  "definition/invalid-uri-template": {
+    bad: {
+      "a brace without a partner": template("file:///notes/{id"),
+      "no variable": template("file:///notes/{}"),
+      "a hyphen in a name": template("file:///notes/{note-id}"),
+      "a reserved operator": template("file:///notes/{=id}"),
+    },
+    good: {
+      "operators and modifiers": template("file:///{+path}/{name:3}{?page,tags*}{&from.day}"),
+      "no expression at all": template("file:///notes"),
+    },
+  },
+  "definition/invalid-member": {
+    bad: {
+      "a description that is null": { tools: [tool({ description: null })] },
+      "a hint that is a text": { tools: [tool({ annotations: { readOnlyHint: "true" } })] },
+      "a resource without a name": { resources: [{ uri: file.uri }] },
+      "arguments of a prompt that are an object": {
+        prompts: [{ name: "p", description: "P.", arguments: { q: {} } }],
+      },
+    },
+    good: {
+      "members that MCP does not know": { tools: [tool({ version: 2, annotations: { cost: "high" } })] },
+      "a resource with a size": { resources: [{ ...file, size: 10, title: "A" }] },
     },
   },
   "definition/no-server-version": {

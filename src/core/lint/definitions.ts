@@ -2,7 +2,7 @@ import { asList, asObject, isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { Listed, Surface } from "./check-view.ts";
 import type { FindingPlace } from "./finding.ts";
-import { pointerKey } from "./json-schema.ts";
+import { listText, pointerKey, problemsIn } from "./json-schema.ts";
 import type { Found, RuleTable } from "./rule.ts";
 
 /** Rules about names, descriptions, annotations and size. */
@@ -10,17 +10,22 @@ export const definitionRules = {
   "definition/duplicate-name": {
     severity: "error",
     title: "Two definitions have the same name",
-    why: "A request names a tool or prompt, so that only one of the two can be reached, and which one depends on the server.",
+    why: "A request names a tool or prompt, so that only one of the two can be reached. Claude refuses every request that carries both.",
     fix: "Give each a name of its own.",
     bad: `tools: [{ name: "search", … }, { name: "search", … }]`,
     good: `tools: [{ name: "search_files", … }, { name: "search_web", … }]`,
-    source: "MCP 2025-11-25, tools: the name is the unique identifier of a tool",
+    source: "MCP 2025-11-25, tools: the name is the unique identifier of a tool; baguskto/threads-mcp#2",
     *find({ surface }) {
       for (const [kind, items] of kindsOf(surface)) {
         for (const [name, same] of Map.groupBy(items, (item) => item.name)) {
           if (same.length < 2 || name === "") continue;
           const evidence = [...new Set(same.map((item) => item.evidence))];
-          yield { place: { [kind]: name }, message: `listed ${same.length} times`, evidence };
+          yield {
+            place: { [kind]: name },
+            message: `it is listed ${same.length} times`,
+            evidence,
+            ...(kind === "tool" ? { clients: { "Claude Code": "refused" } } : {}),
+          };
         }
       }
     },
@@ -28,16 +33,33 @@ export const definitionRules = {
   "definition/illegal-name": {
     severity: "error",
     title: "A tool's name has characters that are not allowed, or is too long",
-    why: "Model providers accept letters, digits, _ and - only; clients refuse the tool, or the whole request.",
+    why: "Model providers accept letters, digits, _ and - only: the request that carries the tool is refused, or all tools of the server are left out.",
     fix: "Use 1 to 64 letters, digits, underscores and hyphens.",
     bad: `{ name: "search files" }`,
     good: `{ name: "search_files" }`,
-    source: "MCP 2025-11-25, tools: tool names have 1 to 128 characters A-Z, a-z, 0-9, _, -, .",
+    source:
+      "MCP 2025-11-25, tools: tool names have 1 to 128 characters A-Z, a-z, 0-9, _, -, .; NetApp/netapp-dataops-toolkit#38, anthropics/claude-code#2257, cboxdk/statamic-mcp#3, google-gemini/gemini-cli#2966",
     *find({ surface }) {
       for (const { name, evidence } of surface.tools) {
         if (/^[\w.-]{1,128}$/.test(name)) continue;
-        const what = name === "" ? "the name is missing or empty" : `the name is ${quoted(name)}`;
-        yield { place: { tool: name }, message: what, evidence: [evidence] };
+        yield {
+          place: { tool: name },
+          message:
+            name === ""
+              ? "the name is missing or empty"
+              : name.length > 128
+                ? `the name has ${name.length} characters`
+                : `the name is ${quoted(name)}`,
+          evidence: [evidence],
+          clients: {
+            "Claude Code": "refused",
+            "Claude Desktop": "refused",
+            Cursor: "changed",
+            Gemini: "refused",
+            OpenAI: "refused",
+            Codex: "refused",
+          },
+        };
       }
     },
   },
@@ -56,7 +78,7 @@ export const definitionRules = {
         const [first] = names;
         if (first === undefined || names.length < 2) continue;
         const evidence = [...new Set(similar.map((item) => item.evidence))];
-        yield { place: { tool: first }, message: `easily confused: ${names.join(", ")}`, evidence };
+        yield { place: { tool: first }, message: `easily confused: ${listText(names)}`, evidence };
       }
     },
   },
@@ -73,7 +95,7 @@ export const definitionRules = {
         const evidence = surface.tools.find(({ name }) => name === tool)?.evidence;
         yield {
           place: { tool },
-          message: `${servers.join(", ")} has one of that name too`,
+          message: `the server ${servers.join(", ")} has a tool of this name, too`,
           evidence: evidence === undefined ? [] : [evidence],
         };
       }
@@ -120,7 +142,8 @@ export const definitionRules = {
         const [first] = names;
         if (first === undefined || names.length < 2) continue;
         const evidence = [...new Set(same.map((item) => item.evidence))];
-        yield { place: { tool: first }, message: `the same description: ${names.join(", ")}`, evidence };
+        const message = `the same description: ${listText(names)}`;
+        yield { place: { tool: first }, message, evidence };
       }
     },
   },
@@ -225,26 +248,26 @@ export const definitionRules = {
         yield { message: `${tools.length} tools take about ${round(all)} tokens (estimate)`, evidence };
     },
   },
-  "definition/invisible-characters": {
+  "definition/hidden-text": {
     severity: "error",
-    title: "A definition has invisible characters or terminal escapes",
-    why: "A model reads them and a person does not see them: they hide instructions, or change what a terminal shows.",
-    fix: "Remove control characters, bidirectional overrides, zero-width characters and Unicode tags.",
+    title: "A definition has text that only a model sees",
+    why: "Unicode tags, bidirectional overrides and terminal escapes make a person see another text than the model: this is how instructions are hidden.",
+    fix: "Remove these characters, and find out who put them there.",
     bad: String.raw`{ description: "Adds two numbers.\u{E0049}\u{E0067}…" }`,
     good: `{ description: "Adds two numbers." }`,
-    source: "OWASP/www-project-mcp-top-10#38, block/goose#10746",
-    *find({ surface }) {
-      for (const { place, text, pointer, evidence } of textsOf(surface)) {
-        const [found] = invisible.exec(text.replaceAll(regionFlags, "")) ?? [];
-        if (found === undefined) continue;
-        const code = `U+${(found.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
-        yield {
-          place: { ...place, pointer },
-          message: `the text has the character ${code}`,
-          evidence: [evidence],
-        };
-      }
-    },
+    source:
+      "OWASP/www-project-mcp-top-10#38, coproduct-opensource/nucleus#1332, block/goose#10746, https://mcpsafe.io/threats/MCP-083, CVE-2021-42574 (bidirectional overrides)",
+    find: ({ surface }) => charactersIn(surface, hidden),
+  },
+  "definition/invisible-characters": {
+    severity: "warning",
+    title: "A definition has invisible characters",
+    why: "They are mostly left over from copying. A name with one is another name; scanners report them, since text can be hidden in them.",
+    fix: "Remove control characters, zero-width characters and characters for private use.",
+    bad: String.raw`{ name: "add", description: "Adds\u200B two numbers." }`,
+    good: `{ name: "add", description: "Adds two numbers." }`,
+    source: "OWASP/www-project-mcp-top-10#38, bug-ops/mcp-execution#425, svenroth-ai/shipwright#300",
+    find: ({ surface }) => charactersIn(surface, invisible),
   },
   "definition/instruction-like-text": {
     severity: "warning",
@@ -280,6 +303,45 @@ export const definitionRules = {
           yield { place: { resource: name }, message: `${quoted(name)} has no scheme`, evidence: [evidence] };
     },
   },
+  "definition/invalid-uri-template": {
+    severity: "error",
+    title: "A URI template is not one of RFC 6570",
+    why: "Clients that fill in the template refuse it, or make a URI that the server does not know.",
+    fix: "Write variables as {name}, of letters, digits, _ and dots, with an operator before them where needed, such as {+path} or {?query}.",
+    bad: `{ uriTemplate: "file:///notes/{note-id", name: "note" }`,
+    good: `{ uriTemplate: "file:///notes/{note_id}", name: "note" }`,
+    source: "MCP 2025-11-25, schema: ResourceTemplate.uriTemplate; RFC 6570, 2; laravel/mcp#329",
+    *find({ surface }) {
+      for (const { name, evidence } of surface.resourceTemplates) {
+        const problem = templateProblem(name);
+        if (problem !== undefined)
+          yield { place: { resource: name }, message: problem, evidence: [evidence] };
+      }
+    },
+  },
+  "definition/invalid-member": {
+    severity: "error",
+    title: "A member of a definition is of the wrong type",
+    why: "Clients check lists against the schema of MCP, and lose the whole list.",
+    fix: "Give the member the type that the message names, or leave it out.",
+    bad: `{ name: "search", description: null }`,
+    good: `{ name: "search", description: "Finds notes by their words." }`,
+    source: "MCP 2025-11-25, schema: Tool, Resource, ResourceTemplate, Prompt",
+    async *find({ surface }, { validateSchema }) {
+      for (const { list, kind, schema } of memberTypes) {
+        const items = surface[list];
+        const definitions = items.map(({ definition }) => definition);
+        // Mostly all are in order.
+        if (items.length === 0 || (await validateSchema({ items: schema }, definitions)).status === "valid")
+          continue;
+        for (const { name, definition, evidence } of items) {
+          const check = await validateSchema(schema, definition);
+          for (const { pointer, message } of check.status === "invalid" ? problemsIn(check.errors) : [])
+            yield { place: { [kind]: name, pointer }, message, evidence: [evidence] };
+        }
+      }
+    },
+  },
   "definition/no-server-version": {
     severity: "warning",
     title: "The server does not give its name and version",
@@ -297,6 +359,81 @@ export const definitionRules = {
     },
   },
 } as const satisfies RuleTable;
+
+const text = { type: "string" };
+const flag = { type: "boolean" };
+const texts = { title: text, description: text };
+/** What MCP 2025-11-25 says of the types of members, but for those that have a rule of their own. */
+const memberTypes = [
+  {
+    list: "tools",
+    kind: "tool",
+    schema: {
+      properties: {
+        ...texts,
+        outputSchema: { type: "object" },
+        annotations: {
+          type: "object",
+          properties: {
+            title: text,
+            readOnlyHint: flag,
+            destructiveHint: flag,
+            idempotentHint: flag,
+            openWorldHint: flag,
+          },
+        },
+      },
+    },
+  },
+  {
+    list: "resources",
+    kind: "resource",
+    schema: {
+      properties: { ...texts, name: text, mimeType: text, size: { type: "number" } },
+      required: ["name"],
+    },
+  },
+  {
+    list: "resourceTemplates",
+    kind: "resource",
+    schema: { properties: { ...texts, name: text, mimeType: text }, required: ["name"] },
+  },
+  {
+    list: "prompts",
+    kind: "prompt",
+    schema: {
+      properties: {
+        ...texts,
+        name: text,
+        arguments: {
+          type: "array",
+          items: {
+            type: "object",
+            properties: { ...texts, name: text, required: flag },
+            required: ["name"],
+          },
+        },
+      },
+      required: ["name"],
+    },
+  },
+] as const;
+
+/** What is wrong with a URI template (RFC 6570, 2); undefined: nothing. */
+function templateProblem(template: string): string | undefined {
+  if (template === "") return "it is missing or empty";
+  const literal = template.replaceAll(/\{([^{}]*)\}/g, "");
+  if (/[{}]/.test(literal)) return "a brace has no partner";
+  const wrong = [...template.matchAll(/\{([^{}]*)\}/g)].find(([, inner = ""]) => !isExpression(inner));
+  return wrong === undefined ? undefined : `${quoted(wrong[0])} is not an expression of RFC 6570`;
+}
+
+/** Whether this stands between the braces of a URI template: an operator, and variables with modifiers. */
+function isExpression(inner: string): boolean {
+  const variables = inner.replace(/^[+#./;?&]/, "").split(",");
+  return variables.every((each) => variable.test(each));
+}
+const variable = /^(?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*(?::[1-9]\d{0,3}|\*)?$/i;
 
 /** Where Claude Code warns, all tools together; and much of that for one tool. */
 const mostTokens = 25_000;
@@ -333,8 +470,9 @@ function* parametersWithout(
 ): Iterable<Found> {
   const [first] = names;
   if (first === undefined) return;
-  const message = `no description: ${names.slice(0, 8).join(", ")}${names.length > 8 ? " …" : ""}`;
-  yield { place: names.length === 1 ? { ...place, parameter: first } : place, message, evidence: [evidence] };
+  yield names.length === 1
+    ? { place: { ...place, parameter: first }, message: "no description", evidence: [evidence] }
+    : { place, message: `no description of ${listText(names)}`, evidence: [evidence] };
 }
 
 interface PlacedText {
@@ -369,13 +507,32 @@ function* textsIn(
     }
 }
 
-/** Controls but for line breaks and tabs; format characters but for joiners and marks that scripts need; tags; private use. */
+/** Tags, overrides of the direction of writing, and what begins an escape sequence of a terminal. */
+// oxlint-disable-next-line no-control-regex
+const hidden = /[\u001B\u009B\u202D\u202E]|[\u{E0000}-\u{E007F}]/gu;
+
+/** Other controls but for line breaks and tabs; format characters but for joiners and marks that scripts need; private use. */
 const invisible =
   // oxlint-disable-next-line no-control-regex
-  /[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F\u00AD\u200B\u202A-\u202E\u2060-\u2064\u2066-\u206F\uFEFF\uFFF9-\uFFFB]|[\u{E0000}-\u{E007F}]|[\u{F0000}-\u{10FFFF}]/u;
+  /[\u0000-\u0008\u000B\u000C\u000E-\u001A\u001C-\u001F\u007F-\u009A\u009C-\u009F\u00AD\u200B\u202A-\u202C\u2060-\u2064\u2066-\u206F\uFEFF\uFFF9-\uFFFB]|[\u{F0000}-\u{10FFFF}]/gu;
 
 /** Flags of regions, such as Scotland's: the only visible use of tags. */
 const regionFlags = /\u{1F3F4}[\u{E0061}-\u{E007A}]{5}\u{E007F}/gu;
+
+/** The texts that have some of the characters, with the first of them. */
+function* charactersIn(surface: Surface, characters: RegExp): Iterable<Found> {
+  for (const { place, text, pointer, evidence } of textsOf(surface)) {
+    const plain = text.replaceAll(regionFlags, "");
+    const found = plain.matchAll(characters);
+    const { value: first } = found.next();
+    if (first === undefined) continue;
+    const code = (first[0].codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+    const before = plain.slice(Math.max(0, first.index - 30), first.index);
+    const where = before === "" ? "at the beginning" : `after ${quoted(before)}`;
+    const rest = found.next().done === true ? "" : ", and more";
+    yield { place: { ...place, pointer }, message: `U+${code} ${where}${rest}`, evidence: [evidence] };
+  }
+}
 
 const orders: readonly RegExp[] = [
   /\b(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+)*(?:previous|prior|above|earlier|other)\s+(?:instructions?|prompts?|rules?|messages?|tools?)/i,

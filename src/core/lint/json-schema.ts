@@ -1,3 +1,4 @@
+import type { SchemaError } from "../checks/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import type { Listed, Surface } from "./check-view.ts";
 import type { FindingPlace } from "./finding.ts";
@@ -65,6 +66,25 @@ export function atReference(document: Json, ref: string): Json | undefined {
     // A percent sign without two digits.
     return undefined;
   }
+}
+
+/** A `$ref` in a schema. */
+export interface Reference {
+  readonly ref: string;
+  /** Pointer of the schema that has it. */
+  readonly pointer: string;
+  /** Whether it leads nowhere in the document; those to `$id`, `$anchor` and other documents are left to the validator. */
+  readonly isDangling: boolean;
+}
+
+/** Every `$ref` in a schema. */
+export function referencesIn({ schema: document, parts }: ToolSchema): readonly Reference[] {
+  return parts.flatMap(({ schema, pointer }) => {
+    const ref = isJsonObject(schema) ? schema["$ref"] : undefined;
+    if (typeof ref !== "string") return [];
+    const isDangling = /^#(?:\/|$)/.test(ref) && atReference(document, ref) === undefined;
+    return [{ ref, pointer, isDangling }];
+  });
 }
 
 /** The value at a JSON Pointer in a document; undefined when there is none. */
@@ -135,6 +155,41 @@ export function placeIn({ tool, key }: ToolSchema, pointer: string): FindingPlac
     ...(parameter === undefined ? {} : { parameter: parameter.replaceAll("~1", "/").replaceAll("~0", "~") }),
     pointer: `/${key}${pointer}`,
   };
+}
+
+const listedNames = 8;
+
+/** Names in a message: the first of many. */
+export function listText(names: readonly string[]): string {
+  return `${names.slice(0, listedNames).join(", ")}${names.length > listedNames ? " …" : ""}`;
+}
+
+/** What is wrong with a value, in view of a schema. */
+export interface SchemaProblem {
+  readonly pointer: string;
+  readonly message: string;
+}
+
+/** What the errors of a value say: one problem for each place, the first that the validator tells. */
+export function problemsIn(errors: readonly SchemaError[]): readonly SchemaProblem[] {
+  const byPlace = Map.groupBy(errors, ({ instancePath }) => instancePath);
+  return [...byPlace.values()].flatMap(([error]) => {
+    if (error === undefined) return [];
+    const { instancePath: pointer, keyword, params, message, actual = "" } = error;
+    const isOfPart = [...byPlace.keys()].some((path) => path.startsWith(`${pointer}/`));
+    // A list of types is one of the alternatives; what is wrong in it has an error of its own.
+    if (keyword === "enum" && isOfPart) return [];
+    if (keyword === "required")
+      return [{ pointer, message: `it has no ${String(params["missingProperty"])}` }];
+    const is = actual === "" ? "" : `it is ${actual}, and `;
+    if (/\/type(?:\/\d+)?$/.test(pointer) && keyword === "enum")
+      return [{ pointer, message: `${is}no such type exists in JSON Schema` }];
+    if (keyword === "type") {
+      const types = (Array.isArray(params["type"]) ? params["type"] : [params["type"]]) as readonly string[];
+      return [{ pointer, message: `${is}must be of type ${types.join(" or ")}` }];
+    }
+    return [{ pointer, message: `${is}${message}` }];
+  });
 }
 
 /** An object member that is a schema's object. */

@@ -120,7 +120,7 @@ export const protocolRules = {
     *find({ events }) {
       const [first] = eventsOf(events, "server.invalid_output");
       if (first === undefined) return;
-      yield { message: JSON.stringify(shortened(first.text, 80)), evidence: [first.seq] };
+      yield { message: `a line is ${JSON.stringify(shortened(first.text, 80))}`, evidence: [first.seq] };
     },
   },
   "protocol/malformed-message": {
@@ -133,6 +133,7 @@ export const protocolRules = {
     source: "JSON-RPC 2.0, 5",
     *find({ events, exchanges }) {
       const answers = new Set(exchanges.flatMap(({ answer }) => answer?.seq ?? []));
+      const found: { readonly problem: string; readonly seq: number }[] = [];
       for (const event of eventsOf(events, "mcp.message")) {
         if (event.direction !== "server-to-client" || !isJsonObject(event.message)) continue;
         const { id, method, result, error } = event.message;
@@ -145,9 +146,12 @@ export const protocolRules = {
               : // An answer to text that was no message has the id null (JSON-RPC 2.0, 5.1).
                 answers.has(event.seq) || id === null || id === undefined
                 ? undefined
-                : `no request has the id ${shortened(JSON.stringify(id), 60)}, or it was answered before`);
-        if (problem !== undefined) yield { message: problem, evidence: [event.seq] };
+                : "an answer has an id that no request waits for");
+        if (problem !== undefined) found.push({ problem, seq: event.seq });
       }
+      // One faulty line of a program shows in many messages. Ids and counts, which no two sessions share, are in the evidence.
+      for (const [message, same] of Map.groupBy(found, ({ problem }) => problem))
+        yield { message, evidence: same.slice(0, mostEvidence).map(({ seq }) => seq) };
     },
   },
   "protocol/list-failed": {
@@ -173,6 +177,29 @@ export const protocolRules = {
             result === undefined ? answerText(exchange, probe) : `a result in which ${key} is not a list`;
           yield { message: `${method} got ${got}`, evidence: evidenceOf(exchange, probe) };
         }
+    },
+  },
+  "protocol/unserved-capability": {
+    severity: "warning",
+    title: "A declared capability is not served",
+    why: "Clients rely on it: VS Code and the MCP Inspector set the level of logging when a session begins, and show an error.",
+    fix: "Answer the request, or do not declare the capability.",
+    bad: `capabilities: { logging: {} }   → logging/setLevel   ← { "error": { "code": -32601, … } }`,
+    good: `capabilities: { logging: {} }   → logging/setLevel   ← { "result": {} }`,
+    source:
+      "MCP 2025-11-25, lifecycle: capability negotiation; modelcontextprotocol/inspector#706, open-metadata/OpenMetadata#26152",
+    *find({ probes }) {
+      // Since 2026-07-28 there is no logging/setLevel.
+      if (isModern(probes)) return;
+      for (const probe of probes) {
+        if (probe.probe !== "capabilities") continue;
+        for (const each of probe.exchanges)
+          if (methodOf(each) !== "ping" && errorOf(each)?.["code"] === -32_601)
+            yield {
+              message: `${methodOf(each)} got ${answerText(each, probe)}`,
+              evidence: evidenceOf(each, probe),
+            };
+      }
     },
   },
   "protocol/endless-list": {
@@ -217,7 +244,7 @@ export const protocolRules = {
           const declared = declaredCapabilities(probes);
           if (declared === undefined || declared[method.split("/")[0] ?? ""] !== undefined) continue;
           if (!Array.isArray(items) || items.length === 0) continue;
-          const message = `${method} gives ${items.length}, and capabilities lacks ${method.split("/")[0]}`;
+          const message = `${method} gives ${items.length} of them, and capabilities lacks ${method.split("/")[0]}`;
           yield { message, evidence: evidenceOf(exchange, probe) };
         }
     },
@@ -446,6 +473,9 @@ export function failedSecondStart(probes: CheckView["probes"]): ProbeView | unde
   return handshakes.some((exchange) => resultOf(exchange) !== undefined) ? undefined : probe;
 }
 
+/** Events that one finding names at most. */
+const mostEvidence = 10;
+
 /** Published versions of MCP. */
 const knownVersions = ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
@@ -466,6 +496,7 @@ const listMethods = Object.keys(listKeys);
 /** What each probe of requests sends, as the subject of a sentence. */
 const triedText: Readonly<Record<string, string>> = {
   lists: "a list",
+  capabilities: "a request of a declared capability",
   "unknown-method": "an unknown method",
   "unknown-tool": "a call of an unknown tool",
   "missing-params": "a call without a name",

@@ -1,13 +1,16 @@
 import type { SchemaCheck } from "../checks/tool-result.ts";
-import { isJsonObject, type Json } from "../formats/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
+import type { ClientEffects } from "./finding.ts";
 import {
-  atReference,
   objectIn,
   placeIn,
   pointerKey,
-  type ToolSchema,
+  problemsIn,
+  referencesIn,
+  type SchemaProblem,
   toolSchemas,
+  type ToolSchema,
   typesOf,
 } from "./json-schema.ts";
 import type { RuleTable } from "./rule.ts";
@@ -21,31 +24,42 @@ export const schemaRules = {
     fix: `Give it one; for a tool without parameters { "type": "object", "additionalProperties": false }.`,
     bad: `{ name: "now" }`,
     good: `{ name: "now", inputSchema: { type: "object", additionalProperties: false } }`,
-    source: "MCP 2025-11-25, tools: inputSchema must be a valid JSON Schema object, not null",
+    source:
+      "MCP 2025-11-25, tools: inputSchema must be a valid JSON Schema object, not null; zereight/gitlab-mcp#286, twentyhq/twenty#15348",
     *find({ surface }) {
       for (const { name, definition, evidence } of surface.tools)
         if (!isJsonObject(definition["inputSchema"])) {
           const { inputSchema: given } = definition;
-          const message = given === undefined ? "inputSchema is missing" : `inputSchema is ${preview(given)}`;
-          yield { place: { tool: name, pointer: "/inputSchema" }, message, evidence: [evidence] };
+          yield {
+            place: { tool: name, pointer: "/inputSchema" },
+            message: given === undefined ? "it is missing" : `it is ${preview(given)}`,
+            evidence: [evidence],
+            clients: { "Claude Desktop": "refused", Cursor: "refused" },
+          };
         }
     },
   },
   "schema/not-object": {
     severity: "error",
     title: "A schema's type is not object",
-    why: "Arguments are always an object; clients and providers refuse another type.",
+    why: "Arguments are always an object. Claude Code and Cursor leave out all tools of the server, OpenAI refuses the request.",
     fix: `Write "type": "object" in the outermost schema.`,
     bad: `inputSchema: { type: "string" }`,
     good: `inputSchema: { type: "object", properties: { text: { type: "string" } } }`,
-    source: 'MCP 2025-11-25, schema: Tool.inputSchema.type is "object"',
+    source:
+      'MCP 2025-11-25, schema: Tool.inputSchema.type is "object"; anthropics/claude-code#88049, zereight/gitlab-mcp#286, vercel/ai#7005',
     *find({ surface }) {
       for (const each of toolSchemas(surface)) {
         // Since 2026-07-28 an output may be of any type.
         if (each.key === "outputSchema" && surface.protocolVersion >= "2026") continue;
         if (!isJsonObject(each.schema) || each.schema["type"] === "object") continue;
-        const message = `type is ${preview(each.schema["type"] ?? null)}`;
-        yield { place: placeIn(each, "/type"), message, evidence: [each.tool.evidence] };
+        const { type } = each.schema;
+        yield {
+          place: placeIn(each, ""),
+          message: type === undefined ? "it has no type" : `its type is ${preview(type)}`,
+          evidence: [each.tool.evidence],
+          ...forInput(each, { "Claude Code": "refused", Cursor: "refused", OpenAI: "refused" }),
+        };
       }
     },
   },
@@ -53,20 +67,26 @@ export const schemaRules = {
     severity: "error",
     title: "A schema is not valid JSON Schema",
     why: "Providers refuse every request that carries the tool, so that no tool of the client works.",
-    fix: "Correct the keyword that the message names (JSON Schema 2020-12).",
+    fix: "Write what JSON Schema 2020-12 allows there.",
     bad: `{ type: "object", properties: { when: { type: "date" } } }`,
     good: `{ type: "object", properties: { when: { type: "string", format: "date" } } }`,
-    source: "anthropics/claude-code#586",
+    source: "anthropics/claude-code#586, smallmain/vscode-unify-chat-provider#162, afrise/MCPSharp#9",
     async *find({ surface }, { validateSchema }) {
       const checks = new Map<string, SchemaCheck>();
       for (const each of toolSchemas(surface)) {
-        if (!isJsonObject(each.schema) || danglingIn(each).length > 0) continue;
+        const { schema, tool } = each;
+        if (!isJsonObject(schema) || referencesIn(each).some(({ isDangling }) => isDangling)) continue;
         // Many tools can have the same schema.
-        const key = JSON.stringify(each.schema);
-        const check = checks.get(key) ?? (await validateSchema(each.schema, {}));
+        const key = JSON.stringify(schema);
+        const check = checks.get(key) ?? (await validateSchema(schema, {}));
         checks.set(key, check);
-        if (check.status === "unusable")
-          yield { place: placeIn(each, ""), message: check.reason, evidence: [each.tool.evidence] };
+        if (check.status !== "unusable") continue;
+        const inDialect = await validateSchema(dialectSchema(schema), schema);
+        const problems =
+          inDialect.status === "invalid" ? problemsIn(inDialect.errors) : [unusableIn(each, check.reason)];
+        const clients = forInput(each, { "Claude Code": "refused", OpenAI: "refused" });
+        for (const { pointer, message } of problems)
+          yield { place: placeIn(each, pointer), message, evidence: [tool.evidence], ...clients };
       }
     },
   },
@@ -77,12 +97,17 @@ export const schemaRules = {
     fix: "Point it to a schema that the same document has, for example under $defs, or write the schema in its place.",
     bad: `properties: { user: { $ref: "#/$defs/User" } }`,
     good: `properties: { user: { $ref: "#/$defs/User" } }, $defs: { User: { type: "string" } }`,
-    source: "JSON Schema 2020-12, core 8.2.3",
+    source: "JSON Schema 2020-12, core 8.2.3; google-gemini/gemini-cli#13326",
     *find({ surface }) {
       for (const each of toolSchemas(surface))
-        for (const { ref, pointer } of danglingIn(each)) {
-          const message = `${preview(ref)} points to nothing`;
-          yield { place: placeIn(each, pointer), message, evidence: [each.tool.evidence] };
+        for (const { ref, pointer, isDangling } of referencesIn(each)) {
+          if (!isDangling) continue;
+          yield {
+            place: placeIn(each, `${pointer}/$ref`),
+            message: `nothing is at ${preview(ref)}`,
+            evidence: [each.tool.evidence],
+            ...forInput(each, { Gemini: "refused" }),
+          };
         }
     },
   },
@@ -118,10 +143,9 @@ export const schemaRules = {
         const properties = objectIn(each.schema, "properties");
         for (const name of requiredOf(each.schema)) {
           if (Object.hasOwn(properties, name)) continue;
-          const message = `required names ${preview(name)}, which properties lacks`;
           yield {
             place: { ...placeIn(each, "/required"), parameter: name },
-            message,
+            message: "required names it, and properties does not",
             evidence: [each.tool.evidence],
           };
         }
@@ -153,30 +177,52 @@ export const schemaRules = {
               value,
             );
             if (check.status !== "invalid") continue;
-            const why = check.errors[0]?.message ?? "is invalid";
-            const message = `the ${what} ${preview(value)} ${why}`;
+            const why = check.errors[0]?.message ?? "be another one";
+            const message = `the ${what} is ${preview(value)}, and ${why}`;
             yield { place: placeIn(each, pointer), message, evidence: [each.tool.evidence] };
           }
+        }
+    },
+  },
+  "schema/duplicate-enum": {
+    severity: "warning",
+    title: "An enum has a value twice",
+    why: "One of the two is often meant to be another value, and validators may refuse the schema.",
+    fix: "Leave the value out, or correct it.",
+    bad: `{ type: "string", enum: ["day", "week", "day"] }`,
+    good: `{ type: "string", enum: ["day", "week", "month"] }`,
+    source: "JSON Schema 2020-12, validation 6.1.2: elements of enum should be unique",
+    *find({ surface }) {
+      for (const each of toolSchemas(surface))
+        for (const { schema, pointer } of each.parts) {
+          const values = isJsonObject(schema) ? schema["enum"] : undefined;
+          if (!Array.isArray(values)) continue;
+          const seen = new Set<string>();
+          const texts = (values as readonly Json[]).map((value) => JSON.stringify(value));
+          const twice = texts.find((text) => seen.size === seen.add(text).size);
+          if (twice === undefined) continue;
+          const message = `enum has ${shortened(twice, 80)} twice`;
+          yield { place: placeIn(each, pointer), message, evidence: [each.tool.evidence] };
         }
     },
   },
   "schema/untyped-parameter": {
     severity: "warning",
     title: "A parameter has no type",
-    why: "A model guesses what to send; some clients send everything as text.",
+    why: "A model guesses what to send; Claude Code sends numbers and objects as text.",
     fix: "Give it a type, an enum or a const.",
     bad: `properties: { limit: { description: "Most results" } }`,
     good: `properties: { limit: { type: "integer", description: "Most results" } }`,
-    source: "openai/codex#2204",
+    source: "anthropics/claude-code#82652, openai/codex#2204",
     *find({ surface }) {
       for (const each of toolSchemas(surface, "inputSchema"))
         for (const [name, schema] of Object.entries(objectIn(each.schema, "properties"))) {
-          const says = ["type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "not", "if"];
-          if (!isJsonObject(schema) || says.some((key) => key in schema)) continue;
+          if (!isJsonObject(schema) || typeKeywords.some((key) => key in schema)) continue;
           yield {
             place: placeIn(each, `/properties/${pointerKey(name)}`),
-            message: "it says neither type nor enum nor const",
+            message: "it has no type, enum or const",
             evidence: [each.tool.evidence],
+            clients: { "Claude Code": "changed" },
           };
         }
     },
@@ -207,19 +253,47 @@ export const uncheckedRules = {
   },
 } as const satisfies RuleTable;
 
-interface Dangling {
-  readonly ref: string;
-  readonly pointer: string;
+/** What clients do with a defect of an input schema; they look at output schemas less. */
+function forInput({ key }: ToolSchema, clients: ClientEffects): { readonly clients?: ClientEffects } {
+  return key === "inputSchema" ? { clients } : {};
 }
 
-/** References inside the document that lead nowhere; those to `$id`, `$anchor` and other documents are left to the validator. */
-function danglingIn({ schema, parts }: ToolSchema): readonly Dangling[] {
-  return parts.flatMap(({ schema: inner, pointer }) => {
-    const ref = isJsonObject(inner) ? inner["$ref"] : undefined;
-    if (typeof ref !== "string" || !/^#(?:\/|$)/.test(ref)) return [];
-    return atReference(schema, ref) === undefined ? [{ ref, pointer: `${pointer}/$ref` }] : [];
-  });
+/** A schema for schemas: that of the dialect that one names. */
+function dialectSchema({ $schema }: JsonObject): JsonObject {
+  const dialect = /2019-09|draft-0[4-7]/.exec(JSON.stringify($schema ?? null))?.[0] ?? "2020-12";
+  const uri = dialect.startsWith("draft-0")
+    ? // The validator takes the older drafts for this one.
+      "http://json-schema.org/draft-07/schema#"
+    : `https://json-schema.org/draft/${dialect}/schema`;
+  return { $schema: uri, $ref: uri };
 }
+
+/** Why a schema cannot be used although its dialect allows it, with the place where that can be told. */
+function unusableIn({ parts }: ToolSchema, reason: string): SchemaProblem {
+  const [, pattern, why] = /^Invalid regular expression: \/(.*)\/u: (.*)$/s.exec(reason) ?? [];
+  const at = parts.find(({ schema }) => isJsonObject(schema) && schema["pattern"] === pattern);
+  if (pattern === undefined || at === undefined)
+    return { pointer: "", message: `it cannot be used: ${reason}` };
+  return {
+    pointer: `${at.pointer}/pattern`,
+    message: `${preview(pattern)} is no regular expression: ${why}`,
+  };
+}
+
+/** Keywords that say, or let a client guess, what type a value is of. */
+const typeKeywords = [
+  "type",
+  "enum",
+  "const",
+  "$ref",
+  "anyOf",
+  "oneOf",
+  "allOf",
+  "not",
+  "if",
+  "properties",
+  "items",
+];
 
 const bounds = [
   ["minimum", "maximum"],

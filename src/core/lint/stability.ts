@@ -107,7 +107,7 @@ function* differences(
         const difference = jsonDifference(is, was, "equal");
         if (difference === undefined) continue;
         const { pointer } = difference;
-        const message = `${difference.messageFor(pointer === "" ? "it" : pointer)} (compared with ${than})`;
+        const message = `${difference.messageFor("it")} (compared with ${than})`;
         yield { place: { ...place, ...(pointer === "" ? {} : { pointer }) }, message, evidence };
       }
     }
