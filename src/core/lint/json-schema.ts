@@ -180,7 +180,7 @@ export function problemsIn(errors: readonly SchemaError[]): readonly SchemaProbl
     // A list of types is one of the alternatives; what is wrong in it has an error of its own.
     if (keyword === "enum" && isOfPart) return [];
     if (keyword === "required")
-      return [{ pointer, message: `it has no ${String(params["missingProperty"])}` }];
+      return [{ pointer, message: `it has no ${JSON.stringify(params["missingProperty"] ?? "")}` }];
     const is = actual === "" ? "" : `it is ${actual}, and `;
     if (/\/type(?:\/\d+)?$/.test(pointer) && keyword === "enum")
       return [{ pointer, message: `${is}no such type exists in JSON Schema` }];
