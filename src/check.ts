@@ -13,7 +13,7 @@ import {
   type OptionChecks,
   yesOrNo,
 } from "./options.ts";
-import { findingsOf, type RunFinding } from "./core/report/run-findings.ts";
+import { findingsOf, type RunFinding } from "./core/lint/finding.ts";
 import { checkServers } from "./run/check-servers.ts";
 
 /** A server: a URL, or the path of a file with servers, such as a config; or a command with its arguments. */

@@ -17,7 +17,7 @@ export type { ErrorCode, ErrorKind } from "./core/errors/catalogue.ts";
 export type { Grade, Verdict } from "./core/trace/events.ts";
 export type { Finding, FindingPlace, Severity } from "./core/lint/finding.ts";
 export type { AgentSummary, Plan } from "./core/plan/plan.ts";
-export type { RunFinding } from "./core/report/run-findings.ts";
+export type { RunFinding } from "./core/lint/finding.ts";
 export type {
   RunEnvironment,
   RunResult,

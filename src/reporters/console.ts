@@ -5,8 +5,7 @@ import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/
 import { coverageKinds } from "../core/report/coverage.ts";
 import type { Coverage, RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
-import { countFindings } from "../core/lint/finding.ts";
-import { findingsOf } from "../core/report/run-findings.ts";
+import { countFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import { calledText, checkedServers, clientLines, findingLines, serverText } from "./findings.ts";
@@ -14,6 +13,7 @@ import {
   agentsIn,
   clipText,
   countOf,
+  countPieces,
   createStyle,
   cutToWidth,
   describeAgent,
@@ -38,7 +38,7 @@ import {
   varietyOf,
   verdictReason,
 } from "./text.ts";
-import { countPieces, Progress } from "./progress.ts";
+import { Progress } from "./progress.ts";
 
 /**
  * Output for people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and
@@ -208,8 +208,12 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
   );
   const parts = [
-    findingLines(findings, { ...ending.page, width: Math.min(ending.page.width, widestTable) }),
-    clientLines(findings, ending.page),
+    ...(findings.length === 0
+      ? []
+      : [
+          findingLines(findings, { ...ending.page, width: Math.min(ending.page.width, widestTable) }),
+          clientLines(findings, ending.page),
+        ]),
     failedLines(ending),
     errorLines(ending),
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),

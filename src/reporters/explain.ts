@@ -294,13 +294,13 @@ export function checkRows({ name, expected, actual }: Check, said: string): read
 }
 
 /** Checks whose expected value, or also the actual one, is a description and not data, so that it is not quoted. */
-const described: ReadonlyMap<string, readonly string[]> = new Map<string, readonly string[]>([
-  ...["exists", "file", "not"].map((name) => [name, ["expected", "actual"]] as const),
-  ...["call", "items", "input"].map((name) => [name, ["expected"]] as const),
-]);
+const described: Readonly<Record<"expected" | "actual", readonly string[]>> = {
+  expected: ["exists", "file", "not", "call", "items", "input"],
+  actual: ["exists", "file", "not"],
+};
 
 function valueRow(label: "expected" | "actual", name: string, value: Json, said: string): readonly Row[] {
-  const isDescription = typeof value === "string" && described.get(name)?.includes(label) === true;
+  const isDescription = typeof value === "string" && described[label].includes(name);
   if (!isDescription && typeof value === "string" && value.trimEnd().includes("\n"))
     return [row(label, clipLines(value, { lines: 12, characters: 1200 }))];
   const text = isDescription ? value : JSON.stringify(value);

@@ -1,7 +1,5 @@
-import { findingRules } from "../core/lint/catalogue.ts";
-import type { Finding, FindingPlace, Severity } from "../core/lint/finding.ts";
+import type { Finding, FindingPlace, RunFinding, Severity } from "../core/lint/finding.ts";
 import type { ServerSummary, Task } from "../core/formats/model.ts";
-import type { RunFinding } from "../core/report/run-findings.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import {
   clipText,
@@ -84,7 +82,7 @@ function ruleLines(
   const [first] = findings;
   if (first === undefined) return [];
   const { style } = page;
-  const { code, severity, fix, trial, evidence } = first;
+  const { code, title, severity, fix, trial, evidence } = first;
   const { mark, tone } = marks[severity];
   const isOne = new Set(findings.map(subjectOf)).size === 1;
   const nameOf = (finding: RunFinding): string =>
@@ -95,12 +93,12 @@ function ruleLines(
   const event = evidence[0] === undefined ? "" : ` #${evidence[0]}`;
   const source = severity === "info" ? "" : ` · ${trial}${event}`;
   const rest = messages.slice(shownMessages).flatMap(([, same]) => same);
-  const title = paintText({ text: `${mark} ${titleOf(code)}`, lead: 1, leadTone: tone }, 2, page, 2);
+  const heading = paintText({ text: `${mark} ${title}`, lead: 1, leadTone: tone }, 2, page, 2);
   const reference = visibleText(`${code}${source}`);
-  const isShort = displayWidth(title.at(-1) ?? "") + displayWidth(reference) + 2 <= page.width;
+  const isShort = displayWidth(heading.at(-1) ?? "") + displayWidth(reference) + 2 <= page.width;
   return [
-    ...title.slice(0, -1),
-    ...title.slice(-1).map((line) => (isShort ? `${line}  ${style.dim(reference)}` : line)),
+    ...heading.slice(0, -1),
+    ...heading.slice(-1).map((line) => (isShort ? `${line}  ${style.dim(reference)}` : line)),
     ...(isShort ? [] : [`    ${style.dim(reference)}`]),
     ...messages.slice(0, shownMessages).flatMap(([message, same]) => {
       const names = namesText(same.map(nameOf));
@@ -112,11 +110,6 @@ function ruleLines(
       ? []
       : paintText({ text: clipText(fix, messageCharacters), tone: "dim" }, 4, page)),
   ];
-}
-
-/** What a rule says is wrong; a run of another version may have rules that this one does not know. */
-export function titleOf(code: string): string {
-  return findingRules[code]?.title ?? visibleText(code);
 }
 
 /** Different names in one line: all of few, or the first and how many more. */

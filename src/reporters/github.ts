@@ -1,8 +1,8 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
-import { findingsOf } from "../core/report/run-findings.ts";
+import { findingsOf } from "../core/lint/finding.ts";
 import { markdownText } from "./markdown.ts";
-import { alikeFindings, titleOf } from "./findings.ts";
+import { alikeFindings } from "./findings.ts";
 import { clipText, describeCoverage, fullTitle, trialReason, verdictReason } from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
@@ -38,9 +38,9 @@ function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): stri
       return annotation("error", { file, line, title: fullTitle(trial) }, trialReason(trial));
     }),
     ...alikeFindings(findings).map(({ finding, where }) => {
-      const { code, severity, message, fix } = finding;
+      const { code, title, severity, message, fix } = finding;
       const kind = severity === "error" ? "error" : "warning";
-      return annotation(kind, { title: code }, `${titleOf(code)}: ${where}: ${message}. ${fix}`);
+      return annotation(kind, { title: code }, `${title}: ${where}: ${message}. ${fix}`);
     }),
   ];
   const rest = lines.length - shownAnnotations;

@@ -3,9 +3,9 @@ import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.t
 import { blocksOf, type RunResult, type TrialResult } from "../core/report/result.ts";
 import { summarize } from "../core/report/trial-result.ts";
 import { visibleText, visibleXml } from "../core/text/visible-text.ts";
-import { findingsOf } from "../core/report/run-findings.ts";
+import { findingsOf } from "../core/lint/finding.ts";
 import { explainTrial } from "./explain.ts";
-import { placeText, titleOf } from "./findings.ts";
+import { placeText } from "./findings.ts";
 import {
   agentsIn,
   clipText,
@@ -142,7 +142,7 @@ function defects({ id, grades }: TrialResult): string {
   return findingsOf([{ id, grades }])
     .filter(({ severity }) => severity === "error")
     .map((finding) => {
-      const message = clipText(`${titleOf(finding.code)}: ${finding.message}`, messageCharacters);
+      const message = clipText(`${finding.title}: ${finding.message}`, messageCharacters);
       const text = clipText(`${placeText(finding)}: ${finding.fix}`, messageCharacters);
       return `      <failure${xmlAttributes({ type: finding.code, message })}>${xmlText(text)}</failure>\n`;
     })

@@ -1,10 +1,9 @@
 import type { Task } from "../core/formats/model.ts";
-import { countFindings, type Severity } from "../core/lint/finding.ts";
+import { countFindings, findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import type { TrialResult } from "../core/report/result.ts";
-import { findingsOf, type RunFinding } from "../core/report/run-findings.ts";
 import { explainTrial } from "./explain.ts";
-import { alikeFindings, calledText, checkedServers, clientTable, serverText, titleOf } from "./findings.ts";
+import { alikeFindings, calledText, checkedServers, clientTable, serverText } from "./findings.ts";
 import {
   clipText,
   countOf,
@@ -88,8 +87,8 @@ function severitySections(findings: readonly RunFinding[]): (readonly string[])[
     const table = [
       "| where | what is wrong | what to do |",
       "| --- | --- | --- |",
-      ...rows.slice(0, shownFindings).map(({ finding: { code, message, fix }, where }) => {
-        const what = `${plain(titleOf(code))} (${plain(code)}): ${plain(message)}`;
+      ...rows.slice(0, shownFindings).map(({ finding: { code, title, message, fix }, where }) => {
+        const what = `${plain(title)} (${plain(code)}): ${plain(message)}`;
         return `| ${plain(where)} | ${what} | ${plain(fix)} |`;
       }),
     ];

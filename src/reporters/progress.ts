@@ -1,12 +1,13 @@
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
-import type { RunSummary, TrialResult } from "../core/report/result.ts";
+import type { TrialResult } from "../core/report/result.ts";
 import { withoutCommands } from "../core/text/visible-text.ts";
 import type { Phase, TraceEvent } from "../core/trace/events.ts";
 import {
   clipText,
   countOf,
+  countPieces,
   cutToWidth,
   displayWidth,
   formatElapsed,
@@ -160,18 +161,4 @@ export class Progress {
     const rows = this.#drawn.reduce((sum, width) => sum + Math.max(1, Math.ceil(width / columns)), 0);
     return rows === 0 ? "" : `\u001b[${rows}A\r\u001b[J`;
   }
-}
-
-/** The counts that are not zero, in words: `4 passed`, `1 failed`. */
-export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
-  const { pass, fail, error, timeout, skip, serverErrors = 0 } = summary;
-  const byServer = serverErrors === 0 ? "" : ` (${formatInteger(serverErrors)} by a server)`;
-  const pieces: readonly (readonly [number, Piece])[] = [
-    [pass, { text: `${formatInteger(pass)} passed`, tone: "good" }],
-    [fail, { text: `${formatInteger(fail)} failed`, tone: "bad" }],
-    [error, { text: `${countOf(error, "error")}${byServer}`, tone: "warn" }],
-    [timeout, { text: countOf(timeout, "timeout"), tone: "warn" }],
-    [skip, { text: `${formatInteger(skip)} skipped`, tone: "dim" }],
-  ];
-  return pieces.flatMap(([count, piece]) => (count > 0 ? [piece] : []));
 }

@@ -1,13 +1,11 @@
 import type { JsonObject } from "../core/formats/json.ts";
 import type { Task } from "../core/formats/model.ts";
-import { findingRules } from "../core/lint/catalogue.ts";
-import type { Severity } from "../core/lint/finding.ts";
-import type { Rule } from "../core/lint/rule.ts";
+import { findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
+import type { RuleTable } from "../core/lint/rule.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import { blocksOf, type TrialResult } from "../core/report/result.ts";
-import { findingsOf, type RunFinding } from "../core/report/run-findings.ts";
 import { visibleJson } from "../core/text/visible-text.ts";
-import { placeText, titleOf } from "./findings.ts";
+import { placeText } from "./findings.ts";
 import { clipText, fullTitle, trialReason } from "./text.ts";
 
 const messageCharacters = 1000;
@@ -23,14 +21,20 @@ export function sarifReporter(output: ReporterOutput): Reporter {
     onRunStart({ plan }) {
       tasks = new Map(plan.tasks.map((task) => [task.name, task]));
     },
-    onRunEnd(end) {
-      for (const block of blocksOf(documentPieces(end, tasks))) output.write(block);
+    async onRunEnd(end) {
+      // Most runs have no findings, and no other reporter needs the rules.
+      const { findingRules } = await import("../core/lint/catalogue.ts");
+      for (const block of blocksOf(documentPieces(end, tasks, findingRules))) output.write(block);
     },
   };
 }
 
 /** The results one by one, since a large run's document would not fit one string. */
-function* documentPieces({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): Generator<string> {
+function* documentPieces(
+  { result }: RunEnd,
+  tasks: ReadonlyMap<string, Task>,
+  known: RuleTable,
+): Generator<string> {
   const { id, trials, environment, verdict, startedAt, durationMs } = result;
   const findings = findingsOf(trials);
   const broken = trials.filter(
@@ -40,7 +44,7 @@ function* documentPieces({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): 
   const driver = {
     name: "mcpvals",
     version: environment.mcpvals,
-    rules: rulesOf(findings, broken),
+    rules: rulesOf(findings, broken, known),
   };
   const ended = new Date(Date.parse(startedAt) + durationMs).toISOString();
   const invocation = {
@@ -70,10 +74,14 @@ function json(value: unknown): string {
 }
 
 /** The rules that results name: those of findings with their documentation, and one for trials. */
-function rulesOf(findings: readonly RunFinding[], broken: readonly TrialResult[]): readonly JsonObject[] {
+function rulesOf(
+  findings: readonly RunFinding[],
+  broken: readonly TrialResult[],
+  known: RuleTable,
+): readonly JsonObject[] {
   const codes = new Set(findings.map(({ code }) => code));
   const described = [...codes].map((code): JsonObject => {
-    const rule: Rule | undefined = findingRules[code];
+    const rule = known[code];
     if (rule === undefined) return { id: code };
     const { title, why, fix, bad, good, severity, source } = rule;
     const text = `${why} ${fix} Source: ${source}`;
@@ -94,7 +102,7 @@ function rulesOf(findings: readonly RunFinding[], broken: readonly TrialResult[]
 }
 
 function findingResult(finding: RunFinding, task: Task | undefined): JsonObject {
-  const { code, severity, server, place, message, fix } = finding;
+  const { code, title, severity, server, place, message, fix } = finding;
   const { tool, resource, prompt, parameter, pointer } = place;
   const subject = Object.entries({ tool, resource, prompt }).flatMap(([kind, name]) =>
     name === undefined ? [] : [`${kind}:${name}`],
@@ -103,7 +111,7 @@ function findingResult(finding: RunFinding, task: Task | undefined): JsonObject 
     ruleId: code,
     level: levels[severity],
     message: {
-      text: `${titleOf(code)}: ${clipText(message, messageCharacters)} (${clipText(placeText(finding, true), 200)}). ${clipText(fix, messageCharacters)}`,
+      text: `${title}: ${clipText(message, messageCharacters)} (${clipText(placeText(finding, true), 200)}). ${clipText(fix, messageCharacters)}`,
     },
     locations: [location(task, [server, ...subject, ...(parameter === undefined ? [] : [parameter])])],
     partialFingerprints: {

@@ -1,9 +1,8 @@
 import picocolors from "picocolors";
 import type { AgentSummary, Trial } from "../core/plan/plan.ts";
 import { coverageTotals } from "../core/report/coverage.ts";
-import type { Coverage, RunEnvironment, RunResult, TrialResult } from "../core/report/result.ts";
-import { countWarnings } from "../core/report/run-findings.ts";
-import { checkedNothing, wasNotRun } from "../core/report/trial-result.ts";
+import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
+import { checkedNothing, countWarnings, wasNotRun } from "../core/report/trial-result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
 import type { Usage } from "../core/trace/events.ts";
 import { addUsage } from "../core/trace/trajectory.ts";
@@ -438,4 +437,18 @@ export function verdictReason({ verdict, summary, trials, maxWarnings = Infinity
   return pass === 0
     ? "Incomplete: every trial was skipped."
     : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
+}
+
+/** The counts that are not zero, in words: `4 passed`, `1 failed`. */
+export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
+  const { pass, fail, error, timeout, skip, serverErrors = 0 } = summary;
+  const byServer = serverErrors === 0 ? "" : ` (${formatInteger(serverErrors)} by a server)`;
+  const pieces: readonly (readonly [number, Piece])[] = [
+    [pass, { text: `${formatInteger(pass)} passed`, tone: "good" }],
+    [fail, { text: `${formatInteger(fail)} failed`, tone: "bad" }],
+    [error, { text: `${countOf(error, "error")}${byServer}`, tone: "warn" }],
+    [timeout, { text: countOf(timeout, "timeout"), tone: "warn" }],
+    [skip, { text: `${formatInteger(skip)} skipped`, tone: "dim" }],
+  ];
+  return pieces.flatMap(([count, piece]) => (count > 0 ? [piece] : []));
 }

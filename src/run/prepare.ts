@@ -1,12 +1,20 @@
+import picomatch from "picomatch";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
-import { taskFilter, type TaskFilters } from "../load/select-tasks.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
-import type { Eval } from "../core/formats/model.ts";
+import type { Eval, Task } from "../core/formats/model.ts";
 import { applyOverrides, type Overrides } from "../core/plan/plan.ts";
 
-/** Selects tasks and variants. Empty or absent: all. */
-export interface Filters extends TaskFilters {
+/** Which tasks and variants are meant. Of each list one entry has to fit; of labels, one for each key. Empty or absent: any. */
+export interface Filters {
+  /** Names or globs. */
+  readonly tasks?: readonly string[] | undefined;
+  readonly tags?: readonly string[] | undefined;
+  /** `KEY=VALUE`. */
+  readonly labels?: readonly string[] | undefined;
+  readonly difficulties?: readonly string[] | undefined;
+  /** Whole names, of which unknown ones are no error. */
+  readonly names?: ReadonlySet<string> | undefined;
   /** Names. */
   readonly variants?: readonly string[] | undefined;
 }
@@ -41,4 +49,86 @@ function variantFilter(
   throw new McpvalsError("usage/no-match", `no variant is named "${unknown}"`, {
     hint: suggestion(unknown, known, "variants"),
   });
+}
+
+type Matches = (task: Task) => boolean;
+
+/**
+ * Makes the filter of `--task`, `--tag`, `--label` and `--difficulty`; undefined when nothing is asked for. Throws
+ * `usage/no-match` for a value that no task has, and when no task has all that is asked for.
+ */
+export function taskFilter(filters: Filters, tasks: readonly Task[]): Matches | undefined {
+  const { tasks: patterns = [], tags = [], labels = [], difficulties = [], names } = filters;
+  // Labels of one key are alternatives, those of different keys must all fit.
+  const byKey = Map.groupBy(labels, (label) => label.slice(0, label.indexOf("=")));
+  const all = [
+    ...(patterns.length === 0 ? [] : [taskSelector(patterns, tasks)]),
+    ...(tags.length === 0 ? [] : [valueSelector("tag", tags, tasks)]),
+    ...[...byKey.values()].map((values) => valueSelector("label", values, tasks)),
+    ...(difficulties.length === 0 ? [] : [valueSelector("difficulty", difficulties, tasks)]),
+    ...(names === undefined ? [] : [({ name }: Task) => names.has(name)]),
+  ];
+  if (all.length === 0) return undefined;
+  const matches: Matches = (task) => all.every((each) => each(task));
+  if (!tasks.some(matches)) {
+    throw new McpvalsError("usage/no-match", "no task matches all that is asked for", {
+      hint: "Leave out one of --task, --tag, --label and --difficulty; mcpvals list shows what tasks have.",
+    });
+  }
+  return matches;
+}
+
+/**
+ * Makes the filter of `--task`: a task is kept when its name is one of the patterns, or matches one as a glob, where `*`
+ * does not reach across the `/` between a suite and its tests (other slashes in names are letters to it) and a pattern
+ * without `/` also names a whole suite or a test's own title. Throws `usage/no-match` for a pattern that matches no task.
+ */
+export function taskSelector(patterns: readonly string[], tasks: readonly Task[]): Matches {
+  const matchers = patterns.map((pattern): Matches => {
+    // The same on every system: a backslash is never a separator.
+    const options = { dot: true, nonegate: true, windows: false };
+    const isMatch = pattern === "" ? () => false : picomatch(pattern, options);
+    const matches: Matches = (task) => namesOf(task).some((name) => name === pattern || isMatch(name));
+    if (tasks.some(matches)) return matches;
+    const names = tasks.map((task) => task.name);
+    const hint = suggestion(pattern, names, "tasks");
+    throw new McpvalsError("usage/no-match", `no task matches "${pattern}"`, { hint });
+  });
+  return (task) => matchers.some((matches) => matches(task));
+}
+
+/** A name that a glob reads as one part of a path. */
+function plain(name: string): string {
+  return name.replaceAll("/", "\u2215");
+}
+
+function namesOf({ name, suite }: Task): readonly string[] {
+  if (suite === undefined) return [name, plain(name)];
+  const title = name.slice(suite.length + 1);
+  return [name, suite, title, plain(suite), plain(title), `${plain(suite)}/${plain(title)}`];
+}
+
+/** What filters by value look at, and how hints call several of them. */
+const values = {
+  tag: { plural: "tags", of: ({ portable }: Task) => portable?.tags ?? [] },
+  label: {
+    plural: "labels",
+    of: ({ portable }: Task) =>
+      Object.entries(portable?.labels ?? {}).map(([key, value]) => `${key}=${value}`),
+  },
+  difficulty: { plural: "difficulties", of: ({ portable }: Task) => portable?.difficulty ?? [] },
+};
+
+function valueSelector(
+  what: keyof typeof values,
+  wanted: readonly string[],
+  tasks: readonly Task[],
+): Matches {
+  const { plural, of } = values[what];
+  const valuesOf = (task: Task): readonly string[] => [of(task)].flat();
+  const known = new Set(tasks.flatMap(valuesOf));
+  const unknown = wanted.find((value) => !known.has(value));
+  if (unknown === undefined) return (task) => valuesOf(task).some((value) => wanted.includes(value));
+  const hint = suggestion(unknown, [...known], plural);
+  throw new McpvalsError("usage/no-match", `no task has the ${what} "${unknown}"`, { hint });
 }

@@ -1,17 +1,23 @@
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
-import type { Eval, ServerSpec } from "../core/formats/model.ts";
+import type { Eval, OAuthSpec, ServerProgramSpec, ServerSpec, Task } from "../core/formats/model.ts";
 import { effectiveServers, type Plan, type Trial } from "../core/plan/plan.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import { parseTemplate, taskRoots } from "../core/templates/template.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { version } from "../core/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
-import { expandServer, textsOf } from "../servers/expand-server.ts";
 import { ServerPool } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
-import type { TaskOfTrial } from "./trial-run.ts";
+
+/** A trial and its task, with the servers of the trial's variant. */
+export interface TaskOfTrial {
+  readonly trial: Trial;
+  readonly task: Task;
+}
+
+type Variables = Readonly<Record<string, string>>;
 
 interface ServerStart {
   readonly emit: Emit;
@@ -50,7 +56,7 @@ export interface Provisioning extends AsyncDisposable {
 export function createProvisioning(
   spec: Eval,
   plan: Plan,
-  env: Readonly<Record<string, string>>,
+  env: Variables,
   validateSchema: ValidateSchema,
 ): Provisioning {
   const pool = new ServerPool({
@@ -103,7 +109,7 @@ export function createProvisioning(
 }
 
 /** The server with its templates replaced; undefined when their values depend on the trial. */
-function withoutTemplates(server: ServerSpec, env: Readonly<Record<string, string>>): ServerSpec | undefined {
+function withoutTemplates(server: ServerSpec, env: Variables): ServerSpec | undefined {
   let isKnown = true;
   const text = (template: string): string => {
     const parts = parseTemplate(template, (root) => taskRoots.some((known) => known === root));
@@ -112,4 +118,56 @@ function withoutTemplates(server: ServerSpec, env: Readonly<Record<string, strin
   };
   const expanded = expandServer(server, { text }, env);
   return isKnown ? expanded : undefined;
+}
+
+/**
+ * Replaces the templates in a server's spec, except in variables inherited from the shell. Throws `task/template`.
+ */
+export function expandServer(
+  server: ServerSpec,
+  { text }: Pick<Expander, "text">,
+  shell: Variables,
+): ServerSpec {
+  if (server.transport === "mock") return server;
+  const expandProgram = ({ command, args, env, cwd }: ServerProgramSpec): ServerProgramSpec => ({
+    command: text(command),
+    args: args.map(text),
+    cwd: text(cwd),
+    env: mapValues(env, (value, name) => (shell[name] === value ? value : text(value))),
+  });
+  if (server.transport !== "stdio") {
+    const auth = server.auth === undefined ? {} : { auth: expandAuth(server.auth, text) };
+    const program = server.program === undefined ? {} : { program: expandProgram(server.program) };
+    return {
+      ...server,
+      url: text(server.url),
+      ...program,
+      headers: mapValues(server.headers, text),
+      ...auth,
+    };
+  }
+  const { sandbox } = server;
+  return {
+    ...server,
+    ...(sandbox === undefined
+      ? {}
+      : { sandbox: { ...sandbox, read: sandbox.read.map(text), write: sandbox.write.map(text) } }),
+    ...expandProgram(server),
+  };
+}
+
+function expandAuth(auth: OAuthSpec, text: (template: string) => string): OAuthSpec {
+  const { kind: _, ...texts } = auth;
+  return { ...auth, ...mapValues(texts, text) };
+}
+
+/** The command line and variables of a server's process. */
+function textsOf(server: ServerSpec): readonly string[] {
+  if (server.transport === "mock") return [];
+  const program = server.transport === "stdio" ? server : server.program;
+  return program === undefined ? [] : [program.command, ...program.args, ...Object.values(program.env)];
+}
+
+function mapValues(record: Variables, change: (value: string, name: string) => string): Variables {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value, name)]));
 }

@@ -6,11 +6,13 @@ import { basename, join } from "node:path";
 import type { Task } from "../core/formats/model.ts";
 import { walkSteps } from "../core/formats/step.ts";
 import { taskFolderName } from "../core/report/proof.ts";
+import type { Emit } from "../core/trace/events.ts";
 import { ignoredByGit } from "../process/folders.ts";
+import { runPhase } from "../steps/run-sequence.ts";
 import { runStep } from "../steps/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
 import { orAbsent } from "../steps/task-path.ts";
-import { runPhase, type TrialRun } from "./trial-run.ts";
+import type { TaskOfTrial } from "./provisioning.ts";
 
 /** One thing of a state: a file, a folder, an output of a step. */
 interface Entry {
@@ -55,6 +57,10 @@ export async function rememberFolders(memory: StateMemory, tasks: readonly Task[
   }
 }
 
+interface ComparedTrial extends TaskOfTrial {
+  readonly emit: Emit;
+}
+
 /**
  * Reports whether a task leaves everything as it was: its workspace, its own folder, and the outputs of the steps that its
  * `stateProbe` names. What an earlier trial of the task changed must be as it was before that trial; a difference that
@@ -62,12 +68,12 @@ export async function rememberFolders(memory: StateMemory, tasks: readonly Task[
  */
 export class StateComparison {
   readonly #workspace: string;
-  readonly #run: TrialRun;
+  readonly #run: ComparedTrial;
   readonly #memory: StateMemory;
   /** The state before setup. */
   #before: State | undefined;
 
-  constructor(workspace: string, run: TrialRun, memory: StateMemory) {
+  constructor(workspace: string, run: ComparedTrial, memory: StateMemory) {
     this.#workspace = workspace;
     this.#run = run;
     this.#memory = memory;

@@ -6,17 +6,25 @@ import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import type { JsonObject, Limits } from "../core/formats/model.ts";
 import { envRoot, expanderOf } from "../core/templates/expand.ts";
 import { type Resolve, resolveIn, resolveNames, type Scope } from "../core/templates/template.ts";
-import type { Emit } from "../core/trace/events.ts";
+import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { callHistory } from "../core/trace/trajectory.ts";
 import type { TrialExtensions } from "../extensions/host/trial-extensions.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
 import type { StepJudge, TrialContext } from "../steps/step-runner.ts";
-import type { Provisioning } from "./provisioning.ts";
+import type { Provisioning, TaskOfTrial } from "./provisioning.ts";
 import type { StateMemory } from "./state-comparison.ts";
-import type { TaskOfTrial, TrialRun } from "./trial-run.ts";
 
 type Variables = Readonly<Record<string, string>>;
+
+/** One execution of a task. */
+export interface TrialRun extends TaskOfTrial {
+  readonly emit: Emit;
+  /** The trial's events so far, in order, without secrets. */
+  readonly events: readonly TraceEvent[];
+  /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
+  readonly signal: AbortSignal;
+}
 
 /** What a run provides for its trials. */
 export interface TrialServices extends Pick<Provisioning, "startServer" | "specOf"> {

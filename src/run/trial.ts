@@ -8,11 +8,10 @@ import type { Emit, Phase, TrialOutcome } from "../core/trace/events.ts";
 import { abortAfter, abortWithAny } from "../process/deadline.ts";
 import { isServerFault } from "../servers/connections/host.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
-import { runCleanup, runSequence, setupFailed } from "../steps/run-sequence.ts";
+import { runCleanup, runPhase, runSequence, setupFailed } from "../steps/run-sequence.ts";
 import { runStep } from "../steps/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
-import { runPhase, type TrialRun } from "./trial-run.ts";
-import { type TrialServices, TrialState } from "./trial-state.ts";
+import { type TrialRun, type TrialServices, TrialState } from "./trial-state.ts";
 import { createWorkspace } from "./workspace.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Step } from "../core/formats/step.ts";
-import type { Check } from "../core/trace/events.ts";
+import type { Check, Emit, Phase } from "../core/trace/events.ts";
 import { abortAfter } from "../process/deadline.ts";
 import type { RunChild, StepContext, StepReport } from "./step-runner.ts";
 
@@ -107,4 +107,15 @@ export function setupFailed(ran: readonly Ran[], group?: string): McpvalsError {
   const whose = group === undefined ? "setup" : `the setup of the group ${group}`;
   const reasons = failed.map((check) => `${check.name}: ${check.message}`).join("; ");
   return new McpvalsError("task/setup-failed", `${whose} failed: ${reasons || "a step was not healthy"}`);
+}
+
+/** Runs a phase between the phase's events. */
+export async function runPhase<T>(phase: Phase, emit: Emit, work: () => Promise<T>): Promise<T> {
+  const started = performance.now();
+  emit({ type: "phase.started", phase });
+  try {
+    return await work();
+  } finally {
+    emit({ type: "phase.finished", phase, durationMs: performance.now() - started });
+  }
 }

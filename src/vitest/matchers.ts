@@ -1,8 +1,7 @@
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { findingRules } from "../core/lint/catalogue.ts";
-import type { Finding, FindingPlace } from "../core/lint/finding.ts";
+import type { Finding, FindingPlace, RunFinding } from "../core/lint/finding.ts";
 import { resultText } from "../core/checks/tool-result.ts";
-import type { RunFinding } from "../core/report/run-findings.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import type { CheckResult } from "../check.ts";
 import { placeText } from "../reporters/findings.ts";

@@ -1,8 +1,7 @@
 import { readCheck } from "../../src/core/lint/check-view.ts";
 import { findDefects } from "../../src/core/lint/catalogue.ts";
-import type { Finding } from "../../src/core/lint/finding.ts";
+import type { Finding, RunFinding } from "../../src/core/lint/finding.ts";
 import type { CheckKind, CheckSpec, ServerSpec, Task } from "../../src/core/formats/model.ts";
-import type { RunFinding } from "../../src/core/report/run-findings.ts";
 import { exitCode } from "../../src/core/report/trial-result.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
 import { buildTrajectory } from "../../src/core/trace/trajectory.ts";

@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { expect, it } from "vitest";
-import { countWarnings, findingsOf } from "../../src/core/report/run-findings.ts";
+import { findingsOf } from "../../src/core/lint/finding.ts";
+import { countWarnings } from "../../src/core/report/trial-result.ts";
 import { consoleReporter } from "../../src/reporters/console.ts";
 import { clientTable } from "../../src/reporters/findings.ts";
 import { checkedRun } from "./runs.ts";

@@ -160,8 +160,8 @@ export function finding(
 ): Finding {
   const rule = findingRules[code];
   if (rule === undefined) throw new Error(`there is no rule ${code}`);
-  const { severity, fix } = rule;
-  return { code, severity, server: "notes", place, message, fix, evidence: [1], ...more };
+  const { title, severity, fix } = rule;
+  return { code, title, severity, server: "notes", place, message, fix, evidence: [1], ...more };
 }
 
 /** The grade of a trial of a check. */

@@ -3,7 +3,7 @@ import { basename, join, relative, resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { asList, asObject, type JsonObject } from "../../core/formats/json.ts";
-import { countFindings } from "../../core/lint/finding.ts";
+import { countFindings, findingsOf } from "../../core/lint/finding.ts";
 import {
   starterDocument,
   starterText,
@@ -12,7 +12,6 @@ import {
   type UntestedTool,
   writtenServer,
 } from "../../core/report/starter-config.ts";
-import { findingsOf } from "../../core/report/run-findings.ts";
 import { readSurface } from "../../core/lint/check-view.ts";
 import { buildTrajectory, type Trajectory } from "../../core/trace/trajectory.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";

@@ -41,7 +41,7 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
   for (const table of rulesOf[spec.kind]) {
     for (const [code, rule] of Object.entries(table)) {
       if (spec.disable.includes(code)) continue;
-      const { severity } = rule;
+      const { severity, title } = rule;
       let count = 0;
       try {
         for await (const { place = {}, fix = rule.fix, ...rest } of rule.find(view, {
@@ -49,7 +49,7 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
           outOfTime,
         })) {
           count += 1;
-          if (count <= mostOfRule) findings.push({ code, severity, server, place, fix, ...rest });
+          if (count <= mostOfRule) findings.push({ code, title, severity, server, place, fix, ...rest });
         }
       } catch (error) {
         if (!(error instanceof OutOfTime)) throw error;
@@ -57,7 +57,7 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
       }
       if (count <= mostOfRule) continue;
       const message = `${count - mostOfRule} more of these are left out`;
-      findings.push({ code, severity, server, place: {}, fix: rule.fix, message, evidence: [] });
+      findings.push({ code, title, severity, server, place: {}, fix: rule.fix, message, evidence: [] });
     }
   }
   return bySeverity(findings);

@@ -16,6 +16,7 @@ const placeSchema = z
 export const findingSchema = z
   .strictObject({
     code: z.string().describe("Permanent code of the rule; docs/reference/findings.md lists them all."),
+    title: z.string().describe("What the rule says is wrong, without the particulars."),
     severity: z.enum(severities).describe("Only errors fail a run."),
     server: z.string().describe("Name of the server."),
     place: placeSchema,
@@ -55,4 +56,28 @@ export function countFindings(findings: readonly Finding[]): string {
 /** Errors first, then warnings, then info; inside each in the order found. */
 export function bySeverity<T extends Finding>(findings: readonly T[]): readonly T[] {
   return severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
+}
+
+/** A finding of a run, with the trial whose events show it. */
+export interface RunFinding extends Finding {
+  readonly trial: string;
+}
+
+/** What a trial says of findings. */
+interface FindingTrial {
+  readonly id: string;
+  readonly grades: readonly { readonly findings?: readonly Finding[] }[];
+}
+
+/** The findings of trials, errors first; what several trials found is there once, with the first of them. */
+export function findingsOf(trials: readonly FindingTrial[]): readonly RunFinding[] {
+  const distinct = new Map<string, RunFinding>();
+  for (const { id, grades } of trials)
+    for (const finding of grades.flatMap(({ findings = [] }) => findings)) {
+      const { code, server, message, place } = finding;
+      const { tool, resource, prompt, parameter, pointer } = place;
+      const key = JSON.stringify([code, server, tool, resource, prompt, parameter, pointer, message]);
+      if (!distinct.has(key)) distinct.set(key, { ...finding, trial: id });
+    }
+  return bySeverity([...distinct.values()]);
 }

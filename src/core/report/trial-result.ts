@@ -16,7 +16,7 @@ import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts"
 import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
 import { CoverageCounter } from "./coverage.ts";
-import { countWarnings } from "./run-findings.ts";
+import { findingsOf } from "../lint/finding.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
 /** Said of a pass of the agent `null`. */
@@ -392,4 +392,10 @@ export class KeptEvidence {
     this.#left -= weight;
     return event;
   }
+}
+
+/** The warnings of a run: findings of that severity, and warnings about trials; equal ones count once. */
+export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades" | "warnings">[]): number {
+  const notes = new Set(trials.flatMap(({ warnings = [] }) => warnings));
+  return findingsOf(trials).filter(({ severity }) => severity === "warning").length + notes.size;
 }

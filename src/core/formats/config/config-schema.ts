@@ -228,9 +228,7 @@ export const configSchema = closedObject({
     .array(reporter)
     .default(["console"])
     .meta({
-      description: `How to report: \`NAME\` or \`NAME=FILE\`, where NAME is one of ${Object.keys(reporterHelp)
-        .map((name) => `\`${name}\``)
-        .join(", ")}.`,
+      description: `How to report: \`NAME\` or \`NAME=FILE\`, where NAME is one of \`${Object.keys(reporterHelp).join("`, `")}\`.`,
     }),
 }).meta({ title: "mcpvals config", description: "Which servers to evaluate, and how." });
 

@@ -1,6 +1,11 @@
 import type { AgentNotice, OutputEvent, OutputReader, Preset, WireObject, TurnEnd } from "./preset.ts";
 import * as common from "./preset.ts";
 
+const claudeArgs = [
+  ...["--print", "--output-format", "stream-json", "--verbose"],
+  ...["--mcp-config", "{mcpConfig}", "--strict-mcp-config", "--dangerously-skip-permissions"],
+];
+
 /** Claude Code. */
 export const claudeCode: Preset = {
   title: "Claude Code",
@@ -14,15 +19,18 @@ export const claudeCode: Preset = {
     // Without it, retried requests to the model are not reported.
     sessionMeta: {
       claudeCode: {
-        emitRawSDKMessages: ["api_retry", "init"].map((subtype) => ({ type: "system", subtype })),
+        emitRawSDKMessages: [
+          { type: "system", subtype: "api_retry" },
+          { type: "system", subtype: "init" },
+        ],
       },
     },
     model: { by: "env", variable: "ANTHROPIC_MODEL", value: "{model}" },
   },
   headless: {
     command: "claude",
-    args: claudeArgs([]),
-    nextArgs: claudeArgs(["--resume", "{session}"]),
+    args: claudeArgs,
+    nextArgs: [...claudeArgs, "--resume", "{session}"],
     modelArgs: common.modelFlag,
     // Required to run as root.
     env: { DISABLE_AUTOUPDATER: "1", IS_SANDBOX: "1" },
@@ -49,12 +57,6 @@ export const claudeCode: Preset = {
   },
   createReader,
 };
-
-function claudeArgs(session: readonly string[]): readonly string[] {
-  const output = ["--print", "--output-format", "stream-json", "--verbose"];
-  const servers = ["--mcp-config", "{mcpConfig}", "--strict-mcp-config"];
-  return [...output, ...servers, "--dangerously-skip-permissions", ...session];
-}
 
 /** Creates the reader of what `claude --print --output-format stream-json --verbose` prints. */
 function createReader(): OutputReader {

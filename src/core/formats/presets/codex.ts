@@ -48,8 +48,8 @@ export const codex: Preset = {
     { before: "mcp__", between: "." },
     { before: "mcp__", between: "/" },
     { before: "mcp.", between: "." },
-    common.plainName("."),
-    common.plainName("/"),
+    { before: "", between: "." },
+    { before: "", between: "/" },
   ],
   clientFile: {
     file: ".codex/config.toml",

@@ -48,7 +48,10 @@ export const copilot: Preset = {
     "COPILOT_PROVIDER_WIRE_API",
   ],
   skills: { mountPath: ".github/skills", tool: "skill" },
-  toolNames: [common.plainName("-"), common.plainName("/")],
+  toolNames: [
+    { before: "", between: "-" },
+    { before: "", between: "/" },
+  ],
   // Version 1.0.102 reads this one, else `.github/mcp.json`, in a trusted folder, but not `.copilot/mcp.json`.
   clientFile: {
     file: ".mcp.json",

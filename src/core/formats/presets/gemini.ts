@@ -1,6 +1,8 @@
 import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
 
+const geminiArgs = ["--yolo", "--skip-trust", "--output-format", "stream-json"];
+
 /** Gemini CLI. */
 export const gemini: Preset = {
   title: "Gemini CLI",
@@ -14,8 +16,8 @@ export const gemini: Preset = {
   },
   headless: {
     command: "gemini",
-    args: geminiArgs([]),
-    nextArgs: geminiArgs(["--resume", "{session}"]),
+    args: [...geminiArgs, "--prompt={prompt}"],
+    nextArgs: [...geminiArgs, "--resume", "{session}", "--prompt={prompt}"],
     modelArgs: common.modelFlag,
     // It reads settings of trusted folders only, and --skip-trust does not cover their servers.
     env: { GEMINI_CLI_TRUST_WORKSPACE: "true" },
@@ -33,7 +35,7 @@ export const gemini: Preset = {
     common.doubleUnderscore,
     { before: "mcp_", between: "_" },
     { before: "", between: " (", after: " MCP Server)", toolFirst: true },
-    common.plainName("__"),
+    { before: "", between: "__" },
   ],
   clientFile: {
     file: ".gemini/settings.json",
@@ -44,11 +46,6 @@ export const gemini: Preset = {
   },
   createReader,
 };
-
-function geminiArgs(session: readonly string[]): readonly string[] {
-  const quiet = ["--yolo", "--skip-trust", "--output-format", "stream-json"];
-  return [...quiet, ...session, "--prompt={prompt}"];
-}
 
 /** Creates the reader of what `gemini --output-format stream-json` prints. */
 function createReader(): OutputReader {

@@ -31,7 +31,7 @@ export const opencode: Preset = {
     "OPENCODE_CONFIG_CONTENT",
   ],
   skills: { mountPath: ".opencode/skills", tool: "skill" },
-  toolNames: [common.plainName("_")],
+  toolNames: [{ before: "", between: "_" }],
   clientFile: {
     file: "opencode.json",
     format: "json",

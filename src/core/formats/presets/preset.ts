@@ -80,8 +80,6 @@ export const typedProgram = (bridge: ServerProgram): JsonObject => ({ type: "std
 /** `mcp__SERVER__TOOL`. */
 export const doubleUnderscore: ToolNameForm = { before: "mcp__", between: "__" };
 
-export const plainName = (between: string): ToolNameForm => ({ before: "", between });
-
 /** Arguments that choose a model. */
 export const modelFlag = ["--model", "{model}"];
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Task } from "../core/formats/model.ts";
-import { taskFilter, type TaskFilters, taskSelector } from "./select-tasks.ts";
+import { type Filters, taskFilter, taskSelector } from "./prepare.ts";
 import { portableTask } from "../../test/support/portable.ts";
 
 const task: Omit<Task, "name"> = {
@@ -74,12 +74,12 @@ describe("taskFilter", () => {
     portableTask({ labels: { a: "3" } }, { name: "three" }),
     { ...task, name: "flow" },
   ];
-  const filtered = (filters: TaskFilters): string[] => {
+  const filtered = (filters: Filters): string[] => {
     const matches = taskFilter(filters, portable);
     return portable.filter((each) => matches === undefined || matches(each)).map(({ name }) => name);
   };
 
-  it.each<[TaskFilters, string[]]>([
+  it.each<[Filters, string[]]>([
     [{ tags: [], labels: [] }, ["one", "two", "three", "flow"]],
     [{ tags: ["y"] }, ["one", "two"]],
     [{ labels: ["a=1", "a=2", "b=1"] }, ["one", "two"]],
@@ -90,7 +90,7 @@ describe("taskFilter", () => {
     expect(filtered(filters)).toEqual(names);
   });
 
-  it.each<[TaskFilters, string]>([
+  it.each<[Filters, string]>([
     [{ tags: ["y", "z"] }, 'no task has the tag "z"'],
     [{ labels: ["a=4"] }, 'no task has the label "a=4"'],
     [{ difficulties: ["medium"] }, 'no task has the difficulty "medium"'],

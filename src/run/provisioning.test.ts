@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { HttpServerSpec } from "../core/formats/model.ts";
-import { expandServer } from "./expand-server.ts";
+import { expandServer } from "./provisioning.ts";
 
 const server: HttpServerSpec = {
   transport: "shttp",
