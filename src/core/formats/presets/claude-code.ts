@@ -2,8 +2,14 @@ import type { AgentNotice, OutputEvent, OutputReader, Preset, WireObject, TurnEn
 import * as common from "./preset.ts";
 
 const claudeArgs = [
-  ...["--print", "--output-format", "stream-json", "--verbose"],
-  ...["--mcp-config", "{mcpConfig}", "--strict-mcp-config", "--dangerously-skip-permissions"],
+  "--print",
+  "--output-format",
+  "stream-json",
+  "--verbose",
+  "--mcp-config",
+  "{mcpConfig}",
+  "--strict-mcp-config",
+  "--dangerously-skip-permissions",
 ];
 
 /** Claude Code. */
