@@ -85,8 +85,8 @@ export async function finishOutput(): Promise<Error | undefined> {
 /** stdout as reporters see it. */
 export function stdoutOutput(): ReporterOutput {
   const { stdout, stderr } = process;
-  const { TERM, GITHUB_STEP_SUMMARY = "" } = environment();
-  const isTerminal = stdout.isTTY && TERM !== "dumb";
+  const { GITHUB_STEP_SUMMARY = "" } = environment();
+  const isTerminal = isTerminalAt(stdout);
   return {
     write: (text) => void stdout.write(text),
     isTerminal,
@@ -105,10 +105,15 @@ function appendTo(file: string): (text: string) => void {
 
 /** https://no-color.org, and FORCE_COLOR as Node itself reads it. */
 function wantsColors(stream: WriteStream): boolean {
-  const { NO_COLOR, FORCE_COLOR, TERM } = environment();
+  const { NO_COLOR, FORCE_COLOR } = environment();
   if (NO_COLOR !== undefined && NO_COLOR !== "") return false;
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== "0";
-  return stream.isTTY && TERM !== "dumb";
+  return isTerminalAt(stream);
+}
+
+/** Whether what is written to a stream is drawn by a terminal. Of a pipe or a file, Node leaves `isTTY` undefined. */
+function isTerminalAt(stream: { readonly isTTY?: boolean }): boolean {
+  return stream.isTTY === true && environment()["TERM"] !== "dumb";
 }
 
 function repeat(ms: number, callback: () => void): () => void {

@@ -1,3 +1,4 @@
+import { graderKindsFor, graderTypesAt } from "./graders.ts";
 import { basename, dirname, extname, resolve } from "node:path";
 import type { Diagnostic } from "../core/errors/error.ts";
 import { buildAgent, modelAgent, modelId } from "../core/formats/config/agent.ts";
@@ -85,14 +86,17 @@ export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Pr
   const parts = keysWithVariables.map((key) => ["config", key]);
   const found = interpolateParts(json ?? {}, parts, loadContext);
   problems.addPlaced(found.problems, document);
-  const parsedEval = parseEvalFile(found.value, { locate: document.locate });
+  const dir = dirname(path);
+  const parsedEval = parseEvalFile(found.value, {
+    locate: document.locate,
+    graderTypes: graderTypesAt(dir, await graderKindsFor([document])),
+  });
   if (!parsedEval.ok) {
     problems.add(parsedEval.diagnostics, document.source);
     problems.throwIfAny();
     throw new Error("an eval was refused without a problem");
   }
   const file = parsedEval.eval;
-  const dir = dirname(path);
   const places = { dir, path: ["config", "extensions"], locate: document.locate };
   const extensions = placeExtensions(file.extensions, places, loadContext.environment);
   const notes = [...(document.notes ?? []), ...parsedEval.notes];
@@ -362,13 +366,15 @@ async function evalTasks(context: EvalContext, provided: ProvidedServers): Promi
   const { file, extensions, loadContext, problems, document } = context;
   const sets = await filesOfSets(context);
   const files = withoutRepeats(sets.flatMap((set) => set.files));
-  const { inheritEnv } = file;
-  const parsed = parseTasks(files, { loadContext, provided, inheritEnv, extensions, problems });
+  const { inheritEnv, graders } = file;
+  const taskContext = { loadContext, provided, inheritEnv, extensions, graders, problems };
+  const parsed = await parseTasks(files, taskContext);
   const chosen = parsed.flatMap((each) => {
     const reaching = sets.filter((set) => reaches(set, each));
     const more = reaching.flatMap(({ set }) => set.assertions ?? []);
     const withMore = withPortable(each, ({ assertions }) => ({ assertions: [...assertions, ...more] }));
-    return reaching.length === 0 ? [] : [withLimits(withMore, context)];
+    const graded = withGraders(withMore, reaching, problems);
+    return reaching.length === 0 ? [] : [withLimits(graded, context)];
   });
   // Whether a set would have reached a task that could not be made is not known.
   if (parsed.length === files.length) {
@@ -376,6 +382,20 @@ async function evalTasks(context: EvalContext, provided: ProvidedServers): Promi
     problems.add(empty.map(noTaskWithLabels), document.source);
   }
   return chosen;
+}
+
+/** A task with the graders of the sets that reached it; a name that is taken goes to the problems. */
+function withGraders(parsed: ParsedFile, sets: readonly FilesOfSet[], problems: FileProblems): ParsedFile {
+  const { task } = parsed;
+  const graders = [...(task.graders ?? []), ...sets.flatMap(({ set }) => set.graders)];
+  const repeated = graders.find(({ name }, index) => graders.findIndex((each) => each.name === name) < index);
+  if (repeated !== undefined) {
+    const message = `two graders of the task ${JSON.stringify(task.name)} are named ${JSON.stringify(repeated.name)}`;
+    const hint = "Rename one of them: those of a task set grade its tasks besides their own.";
+    const location = sets[0]?.set.location;
+    problems.add([withoutUndefined({ code: "config/duplicate-name" as const, message, hint, location })]);
+  }
+  return graders.length === 0 ? parsed : { ...parsed, task: { ...task, graders } };
 }
 
 interface FilesOfSet {

@@ -1,3 +1,4 @@
+import { graderKindsFor, graderTypesAt } from "./graders.ts";
 import { basename, dirname, resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Config } from "../core/formats/config/config-schema.ts";
@@ -154,6 +155,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     resolvePath: (path) => resolve(dir, path),
     readFixtures: fixtureReader(dir),
     provided: others.table,
+    graderTypes: graderTypesAt(dir, await graderKindsFor([document])),
   });
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
   const parts = parsed.ok ? parsed : parsed.parts;
@@ -173,8 +175,9 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   const extensions = placeExtensions(parts.extensions, places, environment);
   const { provided, taskFiles } = parts;
   const { files, notes } = await tasksOfPatterns(taskFiles.patterns, { dir, cwd, problems });
-  const { inheritEnv } = taskFiles;
-  const tasks = await readTasks(files, { loadContext, provided, inheritEnv, extensions, problems });
+  const { inheritEnv, graders } = taskFiles;
+  const context = { loadContext, provided, inheritEnv, extensions, graders, problems };
+  const tasks = await readTasks(files, context);
   return assembleEval(
     { ...common, tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions },
     loadContext,
@@ -185,7 +188,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
 async function readTasks(files: readonly TaskFile[], context: TaskContext): Promise<TasksOfEval> {
   if (files.length === 0) return noTasks;
   const { collectTasks, parseTasks } = await import("./tasks.ts");
-  return collectTasks(parseTasks(files, context), context);
+  return collectTasks(await parseTasks(files, context), context);
 }
 
 /** Makes an eval of tasks that were named one by one, by folder or by glob. Throws one error for all their problems. */

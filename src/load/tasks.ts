@@ -1,7 +1,14 @@
+import { graderKindsFor, graderTypesAt } from "./graders.ts";
 import { realpathSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import { type ServerSpec, type Task, taskChecksNothing, type Variant } from "../core/formats/model.ts";
+import {
+  type GraderSpec,
+  type ServerSpec,
+  type Task,
+  taskChecksNothing,
+  type Variant,
+} from "../core/formats/model.ts";
 import type { ProvidedServers } from "../core/formats/config/server-tables.ts";
 import type { EvalExtensions } from "../core/formats/extension/extension-table-schema.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
@@ -30,6 +37,8 @@ export interface TaskContext {
   readonly inheritEnv: readonly string[] | true;
   /** What the eval says of extensions. */
   readonly extensions: EvalExtensions;
+  /** Graders of all tasks. Absent: none. */
+  readonly graders?: readonly GraderSpec[];
   readonly problems: FileProblems;
 }
 
@@ -50,9 +59,13 @@ export interface ParsedFile {
 const mostNotes = 50;
 
 /** Makes tasks of files. What is wrong with them goes to the context's problems. */
-export function parseTasks(files: readonly TaskFile[], context: TaskContext): readonly ParsedFile[] {
-  const { loadContext, problems, provided, inheritEnv, extensions } = context;
+export async function parseTasks(
+  files: readonly TaskFile[],
+  context: TaskContext,
+): Promise<readonly ParsedFile[]> {
+  const { loadContext, problems, provided, inheritEnv, extensions, graders = [] } = context;
   const { environment, overrides, allowOutside } = loadContext;
+  const kinds = await graderKindsFor(files.map(({ document }) => document));
   return files.flatMap((file): ParsedFile[] => {
     const { path, document } = file;
     const dir = dirname(path);
@@ -69,12 +82,15 @@ export function parseTasks(files: readonly TaskFile[], context: TaskContext): re
       completeStdio: (server) => completeStdio(server, { dir, environment, overrides }),
       inheritEnv,
       extensions,
+      graders,
+      graderTypes: graderTypesAt(dir, kinds),
     });
     if (!parsed.ok) {
       problems.add(parsed.diagnostics);
       return [];
     }
-    const { task, servers, variants = {}, extensions: uses } = parsed;
+    const { servers, variants = {}, extensions: uses } = parsed;
+    const task = withGraders(parsed.task, graders);
     const name = task.location?.file ?? task.name;
     // A note with its place as other messages have it.
     const placed = parsed.notes.map((note) => {
@@ -86,6 +102,11 @@ export function parseTasks(files: readonly TaskFile[], context: TaskContext): re
       notes.splice(mostNotes, Infinity, `${name}: … and ${notes.length - mostNotes} more notes`);
     return [{ file, task, servers, variants, notes, extensions: uses }];
   });
+}
+
+/** A task with further graders in front of its own. */
+function withGraders(task: Task, more: readonly GraderSpec[]): Task {
+  return more.length === 0 ? task : { ...task, graders: [...more, ...(task.graders ?? [])] };
 }
 
 /** Everything that an eval takes over from its tasks. */

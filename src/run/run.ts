@@ -242,8 +242,10 @@ function graderOf(
   createJudge?: typeof CreateJudge,
 ): TrialsContext["grade"] {
   const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
-  return (trajectory, emit) => {
+  return async (trajectory, emit) => {
+    const { graders: declared = [] } = trajectory.task;
     const judge = judgeSpec && createJudge?.(judgeSpec, { env, emit, signal, modelMs: spec.limits.modelMs });
+    const kinds = declared.length === 0 ? undefined : await import("../core/grade/kinds.ts");
     const graders = gradersOf(trajectory.task, judge).filter(
       (grader) => grader.applies?.(trajectory) !== false,
     );
@@ -253,15 +255,17 @@ function graderOf(
         ? { validateSchema }
         : { validateSchema: validateOfServer(validateSchema, signal) };
     return Promise.all(
-      graders.map(async (grader): Promise<Grade> => {
+      [...graders, ...(kinds?.createGraders(declared) ?? [])].map(async (grader): Promise<Grade> => {
+        const { name, weight = 1, required = true } = grader;
+        const share = { ...(weight === 1 ? {} : { weight }), ...(required ? {} : { required }) };
         try {
-          return await grader.grade(trajectory, context);
+          return { ...(await grader.grade(trajectory, context)), ...share };
         } catch (cause) {
           if (signal.aborted) throw cause;
           // A trial whose grader threw has no verdict, and the run goes on.
           const error = serializeError(cause);
           const { message: reason } = error;
-          return { grader: grader.name, verdict: "error", score: null, reason, evidence: [], error };
+          return { grader: name, verdict: "error", score: null, reason, evidence: [], error, ...share };
         }
       }),
     );

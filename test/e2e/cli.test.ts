@@ -9,6 +9,7 @@ import {
   folderOf,
   type HereOutcome,
   root,
+  runCli,
   runHere,
   runIn,
   runInline,
@@ -418,6 +419,9 @@ describe("the terminal", () => {
     expect(forced).toContain("\u001b[");
     expect(new Set(others).size).toBe(1);
     expect(others[0]).not.toContain("\u001b");
+    // Libraries for colours turn them on in CI systems, which show no more than a file does.
+    const piped = await runCli(["show", "-r", "console"], { cwd: folder.path, env: { CI: "true" } });
+    expect(piped.stdout).toBe(others[0]);
   });
 
   it("may close stdout early: no crash, and the same exit code", async () => {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { JudgeSpec, Task } from "../../src/core/formats/model.ts";
-import type { GradeContext } from "../../src/core/grade/grader.ts";
 import type { EventBody, Grade } from "../../src/core/trace/events.ts";
 import { buildTrajectory, type Trajectory } from "../../src/core/trace/trajectory.ts";
 import { createJudge, type JudgeOptions } from "../../src/graders/judge.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+import { gradeContext } from "../support/trial-events.ts";
 
 const task: Task = {
   name: "add",
@@ -36,9 +36,7 @@ function trajectoryOf(toolText: string, changes: Partial<Task> = {}): Trajectory
   return buildTrajectory({ id: "t1", task: "add", agent: "a", attempt: 1 }, { ...task, ...changes }, events);
 }
 
-const context: GradeContext = {
-  validateSchema: () => Promise.resolve({ status: "valid" }),
-};
+const context = gradeContext();
 
 interface Judging {
   readonly spec?: Partial<JudgeSpec>;

@@ -4,6 +4,7 @@ import {
   type ParsedEval,
 } from "../../src/core/formats/config/parse-config.ts";
 import { formatKeyPath } from "../../src/core/formats/json.ts";
+import { graderKinds } from "../../src/core/grade/kinds.ts";
 import type { Eval } from "../../src/core/formats/model.ts";
 
 export const stdio = { transport: "stdio", command: "node" } as const;
@@ -25,6 +26,7 @@ export function parse(config: object, options: Partial<ParseConfigOptions> = {})
     }),
     resolvePath: (path) => `/dir/${path}`,
     readFixtures: (path) => ({ ok: true, tools: { [path]: { responses: [{ return: path }] } } }),
+    graderTypes: { types: graderKinds, dir: "/dir", isFile: () => true },
     locate: ({ path }) => ({ file: "f", path: formatKeyPath(path) }),
     ...options,
   });

@@ -128,6 +128,8 @@ export interface Task {
   readonly verify: readonly Step[];
   /** Whether trials of this task may overlap with others of the same suite. */
   readonly parallel: boolean;
+  /** Graders that files declare, besides those of every task of its form; absent: none. */
+  readonly graders?: readonly GraderSpec[];
   /** Answers to what servers ask of the user (elicitation), in order of trying; without one that fits it is declined. */
   readonly elicitation?: readonly ElicitationAnswer[];
   readonly location?: SourceLocation;
@@ -135,6 +137,21 @@ export interface Task {
   readonly portable?: PortableTask;
   /** Which part of a server is checked; always there when `form` is `check`, absent otherwise. */
   readonly check?: CheckSpec;
+}
+
+/** A grader that a file declares; see `GraderKind`. */
+export interface GraderSpec {
+  readonly type: string;
+  /** Name of its grades; unique among the graders of a task. */
+  readonly name: string;
+  /** Weight of its score in the trial's score. */
+  readonly weight: number;
+  /** Whether the trial passes only if it passes. */
+  readonly required: boolean;
+  /** Its settings, as the schema of its type gives them. */
+  readonly config: JsonObject;
+  /** Absolute path of the folder that files in its settings are relative to. */
+  readonly dir: string;
 }
 
 /** The parts of a check of a server; each is a task. */

@@ -1,5 +1,8 @@
+import type * as z from "zod";
 import type { ValidateSchema } from "../checks/tool-result.ts";
 import { didYouMean } from "../formats/did-you-mean.ts";
+import type { GraderSettings } from "../formats/graders.ts";
+import type { JsonObject } from "../formats/json.ts";
 import type { Grade } from "../trace/events.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
 
@@ -11,6 +14,10 @@ export interface GradeContext {
 /** Reads a finished trial and gives a verdict; it never touches a server. */
 export interface Grader {
   readonly name: string;
+  /** Weight of its score in the trial's score. Absent: 1. */
+  readonly weight?: number;
+  /** False: the trial passes without it. */
+  readonly required?: boolean;
   /** Whether it has anything to say of a trial; absent: always. */
   applies?(trajectory: Trajectory): boolean;
   grade(trajectory: Trajectory, context: GradeContext): Grade | Promise<Grade>;
@@ -25,6 +32,68 @@ export function createGrader(
 ): Grader {
   return { name, grade: async (...about) => ({ grader: name, ...(await find(...about)) }) };
 }
+
+/** A type of grader that files can declare: its settings, its documentation and what it does, in one record. */
+export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSettings {
+  readonly type: string;
+  /** What it looks at and when it passes, for reference pages: one or two sentences. */
+  readonly description: string;
+  /** The settings, each with its description. What it gives is JSON. */
+  readonly config: S;
+  /** Settings that show its use, for reference pages; they are valid. */
+  readonly example: JsonObject;
+  grade(config: z.output<S>, trajectory: Trajectory, context: KindContext): Finding | Promise<Finding>;
+}
+
+/** The outside world as graders that files declare see it. */
+export interface KindContext extends GradeContext {
+  /** Absolute path of the folder that files in the settings are relative to. */
+  readonly dir: string;
+}
+
+/** A type of grader, with the type of its settings inferred from their schema. */
+export function graderKind<S extends z.ZodType>(kind: GraderKind<S>): GraderKind<S> {
+  return kind;
+}
+
+/** One thing that a grader checks. */
+export interface GraderCheck {
+  readonly passed: boolean;
+  /** What is so, or is not, in words. */
+  readonly reason: string;
+  /** Numbers of the events that show it; none where it rests on what is not there. */
+  readonly evidence: readonly number[];
+}
+
+/** The finding of checks that must all pass: score = passed / all. It cites those that failed; if none did, all of them. */
+export function checksGrade(checks: readonly GraderCheck[], { agentStarted, events }: Trajectory): Finding {
+  if (checks.length === 0) return skip("nothing to check");
+  const failed = checks.filter(({ passed }) => !passed);
+  const told = failed.length === 0 ? checks : failed;
+  // What is not there is shown by all that is: the record up to the end of the agent's phase.
+  const absence = [agentStarted ?? events[0]?.seq ?? 1];
+  const evidence = told.flatMap((check) => (check.evidence.length === 0 ? absence : check.evidence));
+  return passOrFail(checks.length - failed.length, checks.length, {
+    reason: told.map(({ reason }) => reason).join("; "),
+    evidence: [...new Set(evidence)].toSorted((a, b) => a - b),
+  });
+}
+
+/**
+ * Why a trial shows nothing of an agent: none took part, or it neither said nor called anything. Undefined when it shows
+ * something. A limit that such a trial keeps is no evidence.
+ */
+export function nothingDone({ agentStarted, events, exchanges }: Trajectory): string | undefined {
+  if (agentStarted === undefined) return "no agent took part";
+  const spoke = events.some((event) => event.type === "agent.message" && event.text.trim() !== "");
+  const acted = exchanges.some(
+    ({ byAgent, request: { message } }) => byAgent && actions.has(String(message["method"])),
+  );
+  const reported = events.some(({ type }) => type === "agent.tool" || type === "tool.rejected");
+  return spoke || acted || reported ? undefined : "the agent said nothing and called nothing";
+}
+
+const actions: ReadonlySet<string> = new Set(["tools/call", "resources/read", "prompts/get"]);
 
 /** A finding of a grader that has nothing to judge. */
 export function skip(reason: string, evidence: readonly number[] = []): Finding {

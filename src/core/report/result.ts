@@ -50,6 +50,12 @@ const gradeSchema = z
     reason: z.string().describe("Reason of the verdict."),
     evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that the verdict is based on."),
     error: errorSchema.describe("Reason for the verdict `error`.").exactOptional(),
+    weight: z
+      .number()
+      .positive()
+      .describe("Weight of the score in the trial's score; 1 if absent.")
+      .exactOptional(),
+    required: z.literal(false).describe("Present if the trial passes without it.").exactOptional(),
     findings: z.array(findingSchema).describe("Defects of the server, in trials of a check.").exactOptional(),
   })
   .meta({ id: "Grade", description: "The grade of one grader for one trial." });

@@ -215,21 +215,25 @@ export function exitCode(verdict: RunVerdict): number {
   return exitCodes[verdict];
 }
 
-/** The average score of the grades that passed or failed, 0 to 1; null when none of them has a score. */
+/** The average score of the grades that passed or failed, by their weights, 0 to 1; null when none of them has a score. */
 export function averageScore(grades: readonly Grade[]): number | null {
-  const scores = grades.flatMap(({ verdict, score }) =>
-    score === null || verdict === "skip" || verdict === "error" ? [] : [score],
-  );
-  return scores.length === 0 ? null : scores.reduce((sum, score) => sum + score, 0) / scores.length;
+  let [sum, weights] = [0, 0];
+  for (const { verdict, score, weight = 1 } of grades) {
+    if (score === null || verdict === "skip" || verdict === "error") continue;
+    sum += score * weight;
+    weights += weight;
+  }
+  return weights === 0 ? null : sum / weights;
 }
 
 /**
- * The verdict of a trial. Only a completed trial is judged by its grades: any failure fails it, else a grade without
- * a verdict makes it `error`, else it passes when at least one grade did.
+ * The verdict of a trial. Only a completed trial is judged by its grades, those that are not required left out: any failure
+ * fails it, else a grade without a verdict makes it `error`, else it passes when at least one grade did.
  */
 export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): Verdict {
   if (outcome === "error" || outcome === "timeout") return outcome;
-  const verdicts = outcome === "completed" ? grades.map((grade) => grade.verdict) : [];
+  const counted = outcome === "completed" ? grades.filter(({ required }) => required !== false) : [];
+  const verdicts = counted.map(({ verdict }) => verdict);
   return (["fail", "error", "pass"] as const).find((verdict) => verdicts.includes(verdict)) ?? "skip";
 }
 

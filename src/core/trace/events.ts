@@ -16,6 +16,10 @@ export interface Grade {
   readonly evidence: readonly number[];
   /** Why there is no verdict, when `verdict` is `error`. */
   readonly error?: SerializedError;
+  /** Weight of the score in the trial's score; absent: 1. */
+  readonly weight?: number;
+  /** The trial passes without it. */
+  readonly required?: false;
   /** Defects of the server; only in trials of a check. */
   readonly findings?: readonly Finding[];
 }

@@ -23,6 +23,13 @@ const fieldsOf = (part: string, value: object): string =>
     .map((field) => `${part}.${field}`)
     .join(" ");
 
+const grader: JsonObject = {
+  type: "text",
+  name: "greets",
+  weight: 2,
+  required: false,
+  config: { contains: ["hello"] },
+};
 const delay: JsonObject = { kind: "delay", delay: "1s" };
 type Field = readonly [field: string, value: Json, becomes: object];
 
@@ -425,6 +432,16 @@ const rows: readonly Row[] = [
     `Workflow.elicitation ${fieldsOf("ElicitationAnswer", answer)}`,
     flows({ elicitation: [answer] }),
     tasks({ elicitation: [answer] }),
+  ],
+  [
+    `Config.graders Workflow.graders ${fieldsOf("Grader", grader)}`,
+    { graders: [grader], ...flows({ graders: [{ type: "behavior", config: { max_mcp_calls: 1 } }] }) },
+    tasks({
+      graders: [
+        { ...grader, dir: "/dir" },
+        { type: "behavior", name: "behavior", weight: 1, required: true, config: { max_mcp_calls: 1 } },
+      ],
+    }),
   ],
   turnRow("user", "words"),
   turnRow("expectedState", "done"),

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { callPolicies } from "../model.ts";
+import { gradersField } from "../graders.ts";
 import { isReporterName, reporterHelp } from "../reporters.ts";
 import { mcpExpectation } from "../step.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
@@ -62,12 +63,13 @@ const workflowSchema = closedObject({
     "Tools that must be called in this order, over the whole workflow. An empty list expects nothing.",
   ),
   servers: optional(z.array(filledText).min(1), "Names of the servers that the agent gets.", "all"),
+  graders: gradersField("this workflow"),
   elicitation: optional(elicitationSchema, elicitationDescription),
 }).meta({
   id: "Workflow",
   title: "Workflow",
   description:
-    "A conversation that an agent plays with the servers. It must have an expectation: a state, tools, an error, or a judge.",
+    "A conversation that an agent plays with the servers. It must have an expectation: a state, tools, an error, a grader, or a judge.",
 });
 
 const toolTest = closedObject({
@@ -194,6 +196,7 @@ export const configSchema = closedObject({
     .describe(
       "Task files (`kind: Task`): paths or globs, relative to the config file. They get the config's servers and their own.",
     ),
+  graders: gradersField("every workflow and every task of `tasks`"),
   inheritEnv: z
     .union([z.array(filledText), z.literal(true)])
     .default([])

@@ -9,8 +9,9 @@ import {
   missingSandboxProblems,
   type ParsedExtensionTable,
 } from "../extension/extension-table-schema.ts";
+import { graderReader, type GraderTypes, type ReadGraders } from "../graders.ts";
 import { asObject, exact, formatKeyPath, type Json, type KeyPath, withoutUndefined } from "../json.ts";
-import type { CheckSettings, Eval, JudgeSpec, Task } from "../model.ts";
+import type { CheckSettings, Eval, GraderSpec, JudgeSpec, Task } from "../model.ts";
 import { type Locate, mostProblems, placeProblems, type Problem, validate } from "../problem.ts";
 import {
   echoedArguments,
@@ -68,6 +69,8 @@ export interface ParseConfigOptions {
   readonly earlier?: readonly Problem[];
   /** Reads a folder of fixtures of mocks. Absent: they are refused. */
   readonly readFixtures?: (path: string) => Fixtures;
+  /** What graders can be; absent for a config that declares none. */
+  readonly graderTypes?: GraderTypes | undefined;
   /** Servers from outside. */
   readonly provided?: ServerTable | undefined;
   /** Whether only the servers are of interest, so that there may be nothing to run. */
@@ -109,6 +112,8 @@ export interface TaskFilesOfConfig {
   readonly patterns: readonly string[];
   /** Variables of the environment that their processes get. */
   readonly inheritEnv: readonly string[] | true;
+  /** Graders of all of them. */
+  readonly graders: readonly GraderSpec[];
 }
 
 /**
@@ -142,7 +147,10 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   const judged = options.judge ?? (data.llmJudge || options.judgeModel !== undefined);
   const stepsOnly = !judged && data.judge !== undefined && data.tasks.length > 0;
   const built = buildServers(base.servers, build);
-  const tasks = buildTasks(data, Object.keys(built), locate);
+  const ofGraders: Problem[] = [];
+  const readGraders = graderReader(options.graderTypes, (each) => ofGraders.push(each));
+  const graders = readGraders(data.graders, ["graders"]);
+  const tasks = buildTasks(data, Object.keys(built), { locate, graders, readGraders });
   const parts: ConfigParts = {
     eval: {
       name: data.name ?? options.defaultName,
@@ -166,13 +174,14 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
           }),
     },
     notes: configNotes(data, judged, servers.servers),
-    taskFiles: { patterns: data.tasks, inheritEnv: data.inheritEnv },
+    taskFiles: { patterns: data.tasks, inheritEnv: data.inheritEnv, graders },
     provided,
     extensions: data.extensions,
     agents: { agent: data.agent, agents: data.agents },
   };
   const hasProvided = Object.keys(outside.written).length > 0;
   const broken = [
+    ...ofGraders,
     ...extensionPackageProblems(data.extensions, ["extensions"]),
     ...missingSandboxProblems(data.extensions, ["extensions"]),
     ...checkConfig({ config: data, servers, hasProvided, serversOnly, chosen, requested, judged, templates }),
@@ -202,6 +211,13 @@ interface BuiltTask {
   readonly named: readonly string[] | undefined;
 }
 
+interface BuildContext {
+  readonly locate: Locate;
+  /** Graders of all workflows. */
+  readonly graders: readonly GraderSpec[];
+  readonly readGraders: ReadGraders;
+}
+
 /**
  * Makes a task of every workflow and of every tool test, tool tests first: whether tools work comes before
  * whether an agent can work with them.
@@ -209,7 +225,7 @@ interface BuiltTask {
 function buildTasks(
   { toolHealthSuites, workflows, timeout }: ParsedConfig,
   servers: readonly string[],
-  locate: Locate,
+  { locate, graders: shared, readGraders }: BuildContext,
 ): readonly BuiltTask[] {
   const usual = servers.length === 1 ? servers[0] : undefined;
   const tests = toolHealthSuites.flatMap((suite, index) => {
@@ -251,6 +267,8 @@ function buildTasks(
   const conversations = workflows.map((workflow, index): BuiltTask => {
     const { name, description, servers: named, steps, elicitation } = workflow;
     const location = locate({ path: ["workflows", index], at: "value" });
+    const own = readGraders(workflow.graders, ["workflows", index, "graders"], shared);
+    const graders = [...shared, ...own];
     return {
       named,
       task: {
@@ -261,6 +279,7 @@ function buildTasks(
         expectTools: expectedTools(workflow),
         verify: [],
         parallel: false,
+        ...(graders.length === 0 ? {} : { graders }),
         ...exact({ description, elicitation, location }),
       },
     };
@@ -617,10 +636,11 @@ function checkWorkflows({ config, judged, add, quoted }: Checks): void {
     const { steps, name } = workflow;
     const path = ["workflows", index];
     if ([workflow, ...steps].some(({ expectTools = [] }) => expectTools.length > 0)) continue;
+    if ([...config.graders, ...workflow.graders].some(({ required }) => required)) continue;
     if (steps.every((step) => (step.expectedState ?? step.expectedError) === undefined)) {
       const message = `${formatKeyPath(path)} (${quoted(name, [...path, "name"])}) expects nothing, so it could not fail`;
       const hint =
-        "Give it expectedState, expectedError or expectTools, or turn on the judge with llmJudge or --llm (and a passThreshold over 0).";
+        "Give it expectedState, expectedError, expectTools or graders, or turn on the judge with llmJudge or --llm (and a passThreshold over 0).";
       add("config/checks-nothing", message, path, { hint });
     }
     for (const [at, { expectedState }] of steps.entries()) {

@@ -113,14 +113,17 @@ describe("an eval file", () => {
           },
         },
         limits: { timeoutMs: 600_000, cleanupTimeoutMs: 90_000 },
+        graders: [],
         taskSets: [
           {
             files: { path: "../tasks/one.yaml" },
+            graders: [],
             labels: {},
             location: { file: "eval.yaml", path: "config.taskSets[0]" },
           },
           {
             files: { glob: "../tasks/*/*.yaml" },
+            graders: [],
             labels: { suite: "pods", easy: "true" },
             location: { file: "eval.yaml", path: "config.taskSets[1]" },
             assertions: {
@@ -150,9 +153,11 @@ describe("an eval file", () => {
         tables: {},
         extensions: {},
         limits: {},
+        graders: [],
         taskSets: [
           {
             files: { glob: "*.yaml" },
+            graders: [],
             labels: {},
             location: { file: "eval.yaml", path: "config.taskSets[0]" },
           },

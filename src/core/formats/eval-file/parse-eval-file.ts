@@ -22,6 +22,7 @@ import {
   missingSandboxProblems,
   type ParsedExtensionTable,
 } from "../extension/extension-table-schema.ts";
+import { graderReader, gradersField, type GraderTypes } from "../graders.ts";
 import { asObject, formatKeyPath, type KeyPath, memberOf, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import {
@@ -29,6 +30,7 @@ import {
   assertionKinds,
   type AssertionSet,
   type CallPattern,
+  type GraderSpec,
   type Json,
   type JsonObject,
   type ServerLifetime,
@@ -194,6 +196,7 @@ const taskSet = closedObject({
     assertions,
     "Assertions about the agent's calls, in addition to the tasks' own steps.",
   ),
+  graders: gradersField("the tasks of this set"),
 }).meta({
   id: "TaskSet",
   title: "Task set",
@@ -231,6 +234,7 @@ const config = closedObject({
   ),
   runs: optional(z.int().min(1).max(10_000), "Attempts of each task, by each agent."),
   parallel: optional(z.int().min(1).max(1024), "Trials at once, of tasks that are `parallel`."),
+  graders: gradersField("every task"),
   taskSets: z.array(taskSet).optional().meta({ description: "Which tasks run.", minItems: 1 }),
 }).meta({
   id: "EvalConfig",
@@ -280,6 +284,8 @@ export interface EvalFile {
   readonly extensions: ParsedExtensionTable;
   /** For tasks that set none themselves. */
   readonly limits: { readonly timeoutMs?: number; readonly cleanupTimeoutMs?: number };
+  /** Graders of every task. */
+  readonly graders: readonly GraderSpec[];
   readonly taskSets: readonly TaskSet[];
   readonly runs?: number;
   readonly parallel?: number;
@@ -308,7 +314,15 @@ export interface TaskSet {
   readonly labels: Readonly<Record<string, string>>;
   /** Absent when nothing is asserted. */
   readonly assertions?: AssertionSet;
+  /** Graders of its tasks, besides those of the whole eval. */
+  readonly graders: readonly GraderSpec[];
   readonly location?: SourceLocation;
+}
+
+export interface ParseEvalOptions {
+  readonly locate: Locate;
+  /** What graders can be; absent for an eval that declares none. */
+  readonly graderTypes?: GraderTypes | undefined;
 }
 
 export type ParsedEvalFile =
@@ -326,7 +340,8 @@ export type ParsedEvalFile =
  * - An invalid pattern is refused; there it never matches.
  * - A key of an extension that looks like a known one is refused: it may be the sandbox.
  */
-export function parseEvalFile(document: unknown, { locate }: { readonly locate: Locate }): ParsedEvalFile {
+export function parseEvalFile(document: unknown, options: ParseEvalOptions): ParsedEvalFile {
+  const { locate } = options;
   const [versionKey, version = ""] = memberOf(document, "apiVersion");
   const reader = new LenientReader(locate, { strict: version === "mcp-eval/v1", refusesTypos: isExtension });
   if (version === "gevals/v1alpha1" || version === "gevals/v1alpha2")
@@ -339,7 +354,7 @@ export function parseEvalFile(document: unknown, { locate }: { readonly locate: 
   const usual =
     config === undefined ? document : { ...asObject(document), [key]: withUsualTransports(config as Json) };
   const parsed = reader.read(evalSchema, usual);
-  const file = parsed === undefined ? undefined : buildFile(parsed, reader, locate);
+  const file = parsed === undefined ? undefined : buildFile(parsed, reader, options);
   if (file === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
   return { ok: true, eval: file, notes: reader.notes };
 }
@@ -373,7 +388,7 @@ type ParsedTaskSet = NonNullable<Config["taskSets"]>[number];
 function buildFile(
   { metadata, config }: ParsedEvalDocument,
   reader: LenientReader,
-  locate: Locate,
+  { locate, graderTypes }: ParseEvalOptions,
 ): EvalFile {
   const { taskSets = [], extensions = {}, defaultTaskLimits: limits = {}, skills } = config;
   const { servers, mcp_servers, mocks, mcp_mocks, variants } = config;
@@ -386,6 +401,8 @@ function buildFile(
   const path = ["config", "extensions"];
   for (const check of [extensionPackageProblems, missingSandboxProblems])
     for (const found of check(extensions, path)) reader.problem(found);
+  const readGraders = graderReader(graderTypes, (each) => reader.problem(each));
+  const graders = readGraders(config.graders, ["config", "graders"]);
   return withoutUndefined({
     name: metadata?.name?.trim() || undefined,
     agent: readAgent(config, reader),
@@ -398,7 +415,13 @@ function buildFile(
     judge: readJudge(config, reader),
     extensions,
     limits: withoutUndefined({ timeoutMs: limits.timeout, cleanupTimeoutMs: limits.cleanupTimeout }),
-    taskSets: taskSets.flatMap((set, index) => readTaskSet(set, index, config, reader, locate)),
+    graders,
+    taskSets: taskSets.flatMap((set, index) =>
+      readTaskSet(set, index, config, reader, locate).map((each) => ({
+        ...each,
+        graders: readGraders(set.graders, ["config", "taskSets", index, "graders"], graders),
+      })),
+    ),
     runs: config.runs,
     parallel: config.parallel,
     inheritEnv: config.inheritEnv ?? [],
@@ -467,7 +490,7 @@ function readTaskSet(
   config: Config,
   reader: LenientReader,
   locate: Locate,
-): TaskSet[] {
+): Omit<TaskSet, "graders">[] {
   const at: KeyPath = ["config", "taskSets", index];
   const { sources = {}, skills } = config;
   if (source && Object.hasOwn(sources, source))

@@ -1,4 +1,5 @@
 import { suggestion } from "../did-you-mean.ts";
+import { graderReader } from "../graders.ts";
 import { isJsonObject, type Json, type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import { parseLegacyTask } from "../legacy-task/parse-legacy-task.ts";
 import { type PortableTask, type Requirement, type Task, taskApiVersion } from "../model.ts";
@@ -70,6 +71,9 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
   const turns = readPrompt(spec.prompt, options.files, found);
   const checked = checkTask(source, turns, options);
   found.add(checked.problems);
+  const { graders: shared = [], graderTypes } = options;
+  const readGraders = graderReader(graderTypes, (each) => found.add([each]));
+  const graders = readGraders(spec.graders, ["spec", "graders"], shared);
   if (found.problems.length > 0) return refusal(found.problems, options);
   const extensions = phasedSteps(source).flatMap(({ placed: { step, bodyPath }, phase }) => {
     if (step.type !== "extension") return [];
@@ -99,6 +103,7 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     parallel: false,
     location: options.locate({ path: ["metadata", "name"], at: "value" }),
     elicitation: spec.elicitation?.map(withoutUndefined),
+    graders: graders.length === 0 ? undefined : graders,
     portable: portablePart(source, turns, {
       options,
       extensions: usedExtensions(extensions, source.extensions),

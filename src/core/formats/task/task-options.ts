@@ -3,8 +3,9 @@ import type { CompleteStdio } from "../config/server.ts";
 import type { ProvidedServers } from "../config/server-tables.ts";
 import type { EvalExtensions } from "../extension/extension-table-schema.ts";
 import type { ExtensionPhase } from "../extension/manifest.ts";
+import type { GraderTypes } from "../graders.ts";
 import { type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
-import type { ServerSpec, Task } from "../model.ts";
+import type { GraderSpec, ServerSpec, Task } from "../model.ts";
 import {
   afterPath,
   type Locate,
@@ -46,6 +47,10 @@ export interface ParseTaskOptions {
   readonly inheritEnv: readonly string[] | true;
   /** What the eval says of extensions; absent where the eval is not known. */
   readonly extensions?: EvalExtensions;
+  /** What graders can be; absent for a task that declares none. */
+  readonly graderTypes?: GraderTypes | undefined;
+  /** Graders that the eval has for all tasks; their names are taken. */
+  readonly graders?: readonly GraderSpec[];
 }
 
 export type ParsedTask =

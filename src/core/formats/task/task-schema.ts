@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { taskApiVersion } from "../model.ts";
 import { anyObject, closedObject, duration, filledText, optional } from "../config/config-fields.ts";
+import { gradersField } from "../graders.ts";
 import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";
 import { serverSchema } from "../config/server.ts";
 import {
@@ -149,6 +150,7 @@ const spec = closedObject({
     .describe(
       "Steps at the end, in reverse order. They always run, and their failures do not change the verdict.",
     ),
+  graders: gradersField("this task, besides its verify steps"),
   solution: optional(solutionList, "How the task can be solved; the agent `oracle` plays it.", "none"),
   env: variables
     .default({})

@@ -1,0 +1,106 @@
+import * as z from "zod";
+import { anyObject, closedObject, filledText, optional } from "./config/config-fields.ts";
+import { suggestion } from "./did-you-mean.ts";
+import type { JsonObject, KeyPath } from "./json.ts";
+import type { GraderSpec } from "./model.ts";
+import { type Problem, problem, problemAt, validate } from "./problem.ts";
+import { problemsOfIssues } from "./zod-problems.ts";
+
+/** A grader as files declare it, whatever its type. */
+export const graderSchema = closedObject({
+  type: filledText.describe("What it looks at: a type of `mcpvals graders`."),
+  name: optional(filledText, "Name of its grades; unique among the graders of a task.", "the type"),
+  weight: z.number().positive().max(1e6).default(1).describe("Weight of its score in the trial's score."),
+  required: z
+    .boolean()
+    .default(true)
+    .describe("Whether the trial passes only if it passes; else only its score counts."),
+  config: anyObject.default({}).describe("Settings, by type."),
+}).meta({ id: "Grader", title: "Grader", description: "A further look at every trial of a task." });
+
+/** The graders of something. */
+export function gradersField(what: string): z.ZodDefault<z.ZodArray<typeof graderSchema>> {
+  return z.array(graderSchema).default([]).describe(`Graders of ${what}.`);
+}
+
+export type ParsedGrader = z.output<typeof graderSchema>;
+
+/** What reading a grader has to know of its type. */
+export interface GraderSettings {
+  readonly config: z.ZodType;
+  /** Files that its settings name, with their places there; they must exist beside the file that declares it. */
+  files?(config: unknown): readonly NamedFile[];
+}
+
+/** A file that settings name: the path of its key in them, and its path relative to the file that declares the grader. */
+export interface NamedFile {
+  readonly path: KeyPath;
+  readonly file: string;
+}
+
+/** The types of graders, and the folder of the file that declares some. */
+export interface GraderTypes {
+  readonly types: Readonly<Record<string, GraderSettings>>;
+  /** Absolute path. */
+  readonly dir: string;
+  /** Whether a path relative to that folder is a file. */
+  isFile(path: string): boolean;
+}
+
+/** What a document that declares no graders needs. */
+const noTypes: GraderTypes = { types: {}, dir: "", isFile: () => false };
+
+/** Reads lists of graders of one file; the names in `taken` are those of graders that grade the same tasks. */
+export type ReadGraders = (
+  declared: readonly ParsedGrader[],
+  path: KeyPath,
+  taken?: readonly GraderSpec[],
+) => readonly GraderSpec[];
+
+/**
+ * Reads the settings of graders by their types. A problem is added for a type that does not exist, settings that do not fit,
+ * a file that is not there, and a name that another grader of the same tasks has.
+ */
+export function graderReader(
+  { types, dir, isFile }: GraderTypes | undefined = noTypes,
+  add: (problem: Problem) => void,
+): ReadGraders {
+  return (declared, path, taken = []) => {
+    const names = new Map(taken.map(({ name }) => [name, undefined as KeyPath | undefined]));
+    return declared.flatMap(({ type, name = type, config, ...rest }, index): GraderSpec[] => {
+      const at = [...path, index];
+      const settings = Object.hasOwn(types, type) ? types[type] : undefined;
+      if (settings === undefined) {
+        const hint = suggestion(type, Object.keys(types), "types of graders");
+        add(
+          problem([...at, "type"], `no grader has the type ${JSON.stringify(type.slice(0, 80))}`, { hint }),
+        );
+        return [];
+      }
+      if (names.has(name)) {
+        const message = `two graders of the same tasks are named ${JSON.stringify(name)}`;
+        const hint = "Give one of them another name.";
+        add(problem(at, message, { code: "config/duplicate-name", alsoAt: names.get(name), hint }));
+      }
+      names.set(name, at);
+      const { data, issues } = validate(settings.config, config);
+      const place = [...at, "config"];
+      for (const each of problemsAt(place, issues, config)) add(each);
+      if (data === undefined) return [];
+      for (const { path: inside, file } of settings.files?.(data) ?? [])
+        if (!isFile(file))
+          add(problemAt([...place, ...inside], `: there is no file ${JSON.stringify(file)}`));
+      // Every type's settings are a JSON object.
+      return [{ type, name, ...rest, config: data as JsonObject, dir }];
+    });
+  };
+}
+
+/** Issues of a part of a document; the whole path stands in messages. */
+function problemsAt(path: KeyPath, issues: readonly z.core.$ZodIssue[], value: unknown): readonly Problem[] {
+  const document = path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
+  return problemsOfIssues(
+    issues.map((issue) => ({ ...issue, path: [...path, ...issue.path] })),
+    document,
+  );
+}

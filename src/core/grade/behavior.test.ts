@@ -1,0 +1,62 @@
+import { expect, it } from "vitest";
+import { AgentTrial, gradeBy, settingIssues } from "../../../test/support/grading.ts";
+
+let failed = 0;
+const busy = new AgentTrial((trial) => {
+  trial.use("list", { all: true });
+  trial.use("list", { all: true });
+  failed = trial.fail("get", { name: "a" });
+  trial.report("shell");
+  trial.say("Done.");
+});
+
+it.each([
+  [{ max_tool_calls: 4 }, "pass", "4 tool calls (k8s.list, k8s.get, shell), at most 4 allowed"],
+  [{ max_tool_calls: 3 }, "fail", "4 tool calls (k8s.list, k8s.get, shell), at most 3 allowed"],
+  [{ max_mcp_calls: 2 }, "fail", "3 MCP tool calls (k8s.list, k8s.get), at most 2 allowed"],
+  [{ max_tool_errors: 0 }, "fail", "1 failed tool call (k8s.get), at most 0 allowed"],
+  [{ max_duplicate_calls: 0 }, "fail", "1 repeated call (k8s.list), at most 0 allowed"],
+  [{ max_duration_ms: 1200 }, "pass", "1200 ms, at most 1200 allowed"],
+  [{ max_duration_ms: 1199 }, "fail", "1200 ms, at most 1199 allowed"],
+  [{ required_tools: ["list"] }, "pass", "list was used"],
+  [{ required_tools: ["k8s.list"] }, "pass", "k8s.list was used"],
+  [{ required_tools: ["get"] }, "fail", "get was not used, only without success"],
+  [{ forbidden_tools: ["get"] }, "fail", "get was used"],
+  [{ required_mcp_servers: ["docs"] }, "fail", "docs was not used"],
+  [{ forbidden_mcp_servers: ["docs"] }, "pass", "docs was not used"],
+])("%j: %s", async (config, verdict, reason) => {
+  const score = verdict === "pass" ? 1 : 0;
+  expect(await gradeBy("behavior", config, busy)).toMatchObject({ verdict, score, reason });
+});
+
+it("gives a part of the score for limits that hold, and cites the calls that break the others", async () => {
+  const grade = await gradeBy(
+    "behavior",
+    { max_tool_calls: 9, forbidden_tools: ["delete"], max_tool_errors: 0 },
+    busy,
+  );
+  expect(grade).toMatchObject({ verdict: "fail", score: 2 / 3, evidence: [failed] });
+});
+
+it("fails for tokens that nobody counted", async () => {
+  const reason = "the number of tokens is not known, at most 10 allowed";
+  expect(await gradeBy("behavior", { max_tokens: 10 }, busy)).toMatchObject({ verdict: "fail", reason });
+});
+
+it("says nothing of an agent that did nothing, whatever is forbidden", async () => {
+  for (const config of [{ max_mcp_calls: 0 }, { forbidden_tools: ["get"] }, { required_tools: ["get"] }])
+    expect(await gradeBy("behavior", config, new AgentTrial())).toMatchObject({
+      verdict: "skip",
+      reason: "the agent said nothing and called nothing",
+    });
+  expect(
+    await gradeBy("behavior", { max_mcp_calls: 0 }, new AgentTrial((trial) => trial.say("No need."))),
+  ).toMatchObject({
+    verdict: "pass",
+  });
+});
+
+it("refuses settings that look at nothing", () => {
+  expect(settingIssues("behavior", {})).toEqual(["must have a limit, or a tool or server to look for"]);
+  expect(settingIssues("behavior", { max_mcp_calls: -1 })).toHaveLength(1);
+});

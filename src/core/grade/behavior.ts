@@ -1,0 +1,146 @@
+import * as z from "zod";
+import { equalJson } from "../checks/json-difference.ts";
+import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
+import { eventsOf } from "../trace/events.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
+import { checksGrade, type GraderCheck, graderKind, listed, nothingDone, skip } from "./grader.ts";
+import { isMcp, nameOfUse, type ToolUse, toolUses } from "./tool-uses.ts";
+
+const limit = z.int().min(0);
+const names = z.array(filledText).default([]);
+
+const config = closedObject({
+  max_tool_calls: optional(limit, "Most uses of any tools, failed ones included. 0: none."),
+  max_mcp_calls: optional(limit, "Most calls of tools of MCP servers, failed ones included. 0: none."),
+  max_tool_errors: optional(limit, "Most uses of tools that failed."),
+  max_duplicate_calls: optional(
+    limit,
+    "Most calls that repeat an earlier one: the same tool with equal arguments.",
+  ),
+  max_tokens: optional(limit, "Most tokens of the agent's model, input and output together."),
+  max_duration_ms: optional(
+    z.number().positive(),
+    "Longest time of all of the agent's turns, in milliseconds.",
+  ),
+  max_iterations: optional(limit, "Most answers of the agent's model."),
+  required_tools: names.describe("Tools that must have been used with success, by their exact names."),
+  forbidden_tools: names.describe("Tools that must not have been used, not even without success."),
+  required_mcp_servers: names.describe("Servers of which a tool must have been called with success."),
+  forbidden_mcp_servers: names.describe("Servers of which no tool may have been called."),
+}).refine(
+  (all) =>
+    Object.values(all).some((value) => (Array.isArray(value) ? value.length > 0 : value !== undefined)),
+  {
+    error: "must have a limit, or a tool or server to look for",
+  },
+);
+
+/** Was the agent's use of tools, tokens and time inside its limits? Score = checks that hold / checks that are made. */
+export const behavior = graderKind({
+  type: "behavior",
+  description:
+    "Limits of what the agent did, and tools and servers that it must or must not have used. All must hold. Where the numbers are not known, such as the tokens of an agent that does not report them, the limit fails.",
+  config,
+  example: { max_mcp_calls: 5, required_mcp_servers: ["notes"], max_tool_errors: 0 },
+  grade(wanted, trajectory) {
+    const nothing = nothingDone(trajectory);
+    if (nothing !== undefined) return skip(nothing);
+    return checksGrade(
+      [...limitChecks(wanted, trajectory), ...nameChecks(wanted, toolUses(trajectory))],
+      trajectory,
+    );
+  },
+});
+
+type Behavior = z.output<typeof config>;
+
+function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderCheck[] {
+  const uses = toolUses(trajectory);
+  const counted = {
+    max_tool_calls: { what: "tool call", found: uses },
+    max_mcp_calls: { what: "MCP tool call", found: uses.filter(isMcp) },
+    max_tool_errors: { what: "failed tool call", found: uses.filter(({ failure }) => failure !== undefined) },
+    max_duplicate_calls: { what: "repeated call", found: repeated(uses) },
+  } as const;
+  const counts = Object.entries(counted).flatMap(([key, { what, found }]) => {
+    const most = wanted[key as keyof typeof counted];
+    if (most === undefined) return [];
+    const names = found.length === 0 ? "" : ` (${listed([...new Set(found.map(nameOfUse))], 5)})`;
+    const check = limitCheck(
+      `${found.length} ${what}${found.length === 1 ? "" : "s"}${names}`,
+      found.length,
+      most,
+    );
+    return [{ ...check, evidence: found.map(({ seq }) => seq) }];
+  });
+  return [...counts, ...usageChecks(wanted, trajectory)];
+}
+
+/** Calls that repeat an earlier one: the same tool of the same server with arguments that are equal as JSON. */
+export function repeated(uses: readonly ToolUse[]): readonly ToolUse[] {
+  return uses.filter((use, index) =>
+    uses
+      .slice(0, index)
+      .some((one) => one.source === use.source && one.tool === use.tool && equalJson(one.args, use.args)),
+  );
+}
+
+function usageChecks(wanted: Behavior, { usage, events }: Trajectory): readonly GraderCheck[] {
+  const { max_tokens, max_iterations, max_duration_ms } = wanted;
+  const phases = events.filter(
+    (event) => (event.type === "phase.started" || event.type === "phase.finished") && event.phase === "agent",
+  );
+  const ended = eventsOf(phases, "phase.finished");
+  const answers = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "agent");
+  const tokens = usage === undefined ? undefined : usage.inputTokens + usage.outputTokens;
+  const requests = usage?.requests ?? (answers.length > 0 ? answers.length : undefined);
+  const durationMs =
+    ended.length === 0 ? undefined : Math.round(ended.reduce((sum, event) => sum + event.durationMs, 0));
+  return [
+    ...(max_tokens === undefined ? [] : [known(tokens, "token", max_tokens)]),
+    ...(max_iterations === undefined ? [] : [known(requests, "answer of the model", max_iterations)]),
+    ...(max_duration_ms === undefined ? [] : [known(durationMs, "ms", max_duration_ms)]),
+  ].map((check) => ({ ...check, evidence: ended.map(({ seq }) => seq) }));
+}
+
+/** A limit of a number that may not be known. */
+function known(found: number | undefined, unit: string, most: number): Omit<GraderCheck, "evidence"> {
+  const [one, ...rest] = unit.split(" ");
+  const units = (count: number): string =>
+    unit === "ms" || count === 1 ? unit : [`${one ?? ""}s`, ...rest].join(" ");
+  if (found === undefined)
+    return { passed: false, reason: `the number of ${units(2)} is not known, at most ${most} allowed` };
+  return limitCheck(`${found} ${units(found)}`, found, most);
+}
+
+function limitCheck(told: string, found: number, most: number): Omit<GraderCheck, "evidence"> {
+  return { passed: found <= most, reason: `${told}, at most ${most} allowed` };
+}
+
+function nameChecks(wanted: Behavior, uses: readonly ToolUse[]): readonly GraderCheck[] {
+  const worked = uses.filter(({ failure, faulted }) => failure === undefined && faulted !== true);
+  const ofTool = (all: readonly ToolUse[], name: string): readonly ToolUse[] =>
+    all.filter((use) => use.tool === name || nameOfUse(use) === name);
+  const ofServer = (all: readonly ToolUse[], name: string): readonly ToolUse[] =>
+    all.filter(({ source }) => source === `mcp:${name}`);
+  const checks = (
+    names: readonly string[],
+    find: typeof ofTool,
+    isWanted: boolean,
+    words: readonly [used: string, unused: string],
+  ): readonly GraderCheck[] =>
+    names.map((name) => {
+      const found = find(isWanted ? worked : uses, name);
+      const isUsed = found.length > 0;
+      const failed = isWanted && !isUsed && find(uses, name).length > 0 ? ", only without success" : "";
+      const reason = `${name} ${isUsed ? words[0] : words[1]}${failed}`;
+      return { passed: isUsed === isWanted, reason, evidence: found.map(({ seq }) => seq) };
+    });
+  const words = ["was used", "was not used"] as const;
+  return [
+    ...checks(wanted.required_tools, ofTool, true, words),
+    ...checks(wanted.forbidden_tools, ofTool, false, words),
+    ...checks(wanted.required_mcp_servers, ofServer, true, words),
+    ...checks(wanted.forbidden_mcp_servers, ofServer, false, words),
+  ];
+}

@@ -1,0 +1,28 @@
+import type { GraderSpec } from "../formats/model.ts";
+import { behavior } from "./behavior.ts";
+import type { Grader, GraderKind } from "./grader.ts";
+import { text } from "./text.ts";
+
+/** Every type of grader that files can declare. */
+const kinds: readonly GraderKind[] = [behavior, text];
+
+export const graderKinds: Readonly<Record<string, GraderKind>> = Object.fromEntries(
+  kinds.map((kind) => [kind.type, kind]),
+);
+
+/** The graders that a task declares. Throws for a type that does not exist, as a run of another version may have. */
+export function createGraders(specs: readonly GraderSpec[]): readonly Grader[] {
+  return specs.map(({ type, name, weight, required, config, dir }): Grader => {
+    const kind = graderKinds[type];
+    if (kind === undefined) throw new Error(`no grader has the type ${type}`);
+    return {
+      name,
+      weight,
+      required,
+      grade: async (trajectory, context) => ({
+        grader: name,
+        ...(await kind.grade(config, trajectory, { ...context, dir })),
+      }),
+    };
+  });
+}

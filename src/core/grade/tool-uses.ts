@@ -1,0 +1,58 @@
+import type { Json } from "../formats/json.ts";
+import { agentTools } from "../trace/tool-events.ts";
+import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
+
+/** One use of a tool by the agent: of a server's tool, as the gateway recorded it, or of its own, as it reports it. */
+export interface ToolUse {
+  /** The tool's own name. */
+  readonly tool: string;
+  /** `mcp:SERVER`, `builtin`, `skill`, or `unknown`. */
+  readonly source: string;
+  readonly args: Json;
+  /** Number of the event that began it. */
+  readonly seq: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** Why it failed; absent: it did not. */
+  readonly failure?: string;
+  /** A fault was injected that took its answer away. */
+  readonly faulted?: true;
+}
+
+/**
+ * Everything that the agent did with tools, in the order in which it began. The gateway's record is the only source about
+ * the tools of servers.
+ */
+export function toolUses(trajectory: Trajectory): readonly ToolUse[] {
+  const recorded = agentCalls(trajectory)
+    .filter(({ type }) => type === "tool")
+    .map(({ server, name: tool, args, seq, at, failure, faulted }: AgentCall): ToolUse => {
+      const rest = {
+        ...(failure === undefined ? {} : { failure }),
+        ...(faulted === true ? { faulted } : {}),
+      };
+      return { tool, source: `mcp:${server}`, args, seq, at, ...rest };
+    });
+  const rejected = trajectory.calls
+    .filter(({ server, step }) => server === null && step === undefined)
+    .map(({ tool, args, seq, at }): ToolUse => {
+      return { tool, source: "unknown", args, seq, at, failure: "no server offers such a tool" };
+    });
+  const own = agentTools(trajectory.events)
+    .filter(({ source }) => !source.startsWith("mcp:"))
+    .map(({ name: tool, source, args = {}, seq, startedAt: at, status }): ToolUse => {
+      const failure = status === "completed" ? {} : { failure: `the agent reports that it ${status}` };
+      return { tool, source, args, seq, at, ...failure };
+    });
+  return [...recorded, ...rejected, ...own].toSorted((a, b) => a.at - b.at || a.seq - b.seq);
+}
+
+/** Whether a use is of a tool of an MCP server. */
+export function isMcp({ source }: Pick<ToolUse, "source">): boolean {
+  return source.startsWith("mcp:");
+}
+
+/** The tool with its server, as messages name it. */
+export function nameOfUse({ source, tool }: Pick<ToolUse, "source" | "tool">): string {
+  return isMcp({ source }) ? `${source.slice("mcp:".length)}.${tool}` : tool;
+}

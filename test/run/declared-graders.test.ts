@@ -1,0 +1,71 @@
+import { expect, it } from "vitest";
+import { fixtureServer } from "../e2e/support.ts";
+import { runIn, runInline } from "../support/cli.ts";
+
+const call = { call: "echo", args: { message: "hi" } };
+const agent = { type: "scripted", plan: { greet: [call, call, { say: "it said hi" }] } };
+const workflow = { name: "greet", steps: [{ user: "say hi" }] };
+const config = (graders: readonly unknown[], own: readonly unknown[] = []): Record<string, unknown> => ({
+  "mcp-eval.config.json": {
+    server: fixtureServer(),
+    agent,
+    graders,
+    workflows: [{ ...workflow, graders: own }],
+  },
+});
+const text = (wanted: string, rest = {}): unknown => ({
+  type: "text",
+  config: { contains: [wanted] },
+  ...rest,
+});
+const noRepeats = { type: "behavior", config: { max_duplicate_calls: 0 } };
+
+it("graders of a config and of a workflow fail a trial, with their weights in its score", async () => {
+  const { code, result } = await runInline(config([noRepeats], [text("hi", { weight: 3 })]));
+  const [trial] = result.trials;
+  expect([code, trial?.verdict]).toEqual([1, "fail"]);
+  expect(trial?.grades.filter(({ score }) => score !== null)).toMatchObject([
+    { grader: "tool-call-health", score: 1 },
+    { grader: "behavior", verdict: "fail", score: 0 },
+    { grader: "text", verdict: "pass", score: 1, weight: 3 },
+  ]);
+  expect(trial?.score).toBeCloseTo(4 / 5);
+});
+
+it("a grader that is not required changes the score only", async () => {
+  const { code, result } = await runInline(config([{ ...noRepeats, required: false }], [text("hi")]));
+  const [trial] = result.trials;
+  expect([code, trial?.verdict]).toEqual([0, "pass"]);
+  expect(trial?.grades.find(({ grader }) => grader === "behavior")).toMatchObject({
+    verdict: "fail",
+    required: false,
+  });
+  expect(trial?.score).toBeCloseTo(2 / 3);
+});
+
+it("what is wrong with graders is found before anything runs", async () => {
+  const wrong = [
+    { type: "txet", config: {} },
+    { type: "text", config: { contain: ["a"] } },
+    text("a"),
+    text("b"),
+    { type: "behavior" },
+  ];
+  const { code, stdout, stderr } = await runIn(config(wrong, [text("c"), text("d", { name: "other" })]), [
+    "run",
+  ]);
+  expect([code, stdout]).toEqual([2, ""]);
+  for (const said of [
+    'no grader has the type "txet"',
+    'Did you mean "text"?',
+    'unknown key "contain" in graders[1].config',
+    'two graders of the same tasks are named "text"',
+    "graders[4].config must have a limit, or a tool or server to look for",
+  ])
+    expect(stderr).toContain(said);
+});
+
+it("a workflow that only graders look at may not be one that none can fail", async () => {
+  const { code, stderr } = await runIn(config([text("hi", { required: false })]), ["run"]);
+  expect([code, stderr]).toEqual([2, expect.stringContaining("expects nothing, so it could not fail")]);
+});

@@ -1,0 +1,63 @@
+import type { JsonObject } from "../../src/core/formats/json.ts";
+import type { Task } from "../../src/core/formats/model.ts";
+import type { Finding, KindContext } from "../../src/core/grade/grader.ts";
+import { graderKinds } from "../../src/core/grade/kinds.ts";
+import type { EventOf } from "../../src/core/trace/events.ts";
+import { errorResult, gradeContext, textResult, TrialEvents, workflowTask } from "./trial-events.ts";
+
+/** A trial of an agent, with servers `k8s` (tools list, get, delete) and `docs`; its agent phase is what `play` adds. */
+export class AgentTrial extends TrialEvents {
+  /** Number of the event that began the agent's phase. */
+  readonly started: number;
+
+  constructor(play: (trial: AgentTrial) => void = () => undefined) {
+    super();
+    this.server("k8s", [{ name: "list" }, { name: "get" }, { name: "delete" }]).server("docs");
+    this.started = this.emit({ type: "phase.started", phase: "agent" });
+    this.turn("Do it.", () => play(this));
+    this.emit({ type: "phase.finished", phase: "agent", durationMs: 1200 });
+  }
+
+  /** A call of a tool of `k8s` that succeeds; its number. */
+  use(tool: string, args: JsonObject = {}, text = "x"): number {
+    return this.call(tool, args, textResult(text)).request;
+  }
+
+  /** A call of a tool of `k8s` that fails; its number. */
+  fail(tool: string, args: JsonObject = {}, text = "no such thing"): number {
+    return this.call(tool, args, errorResult(text)).request;
+  }
+
+  /** The agent reports a use of a tool of its own. */
+  report(name: string, rest: Partial<EventOf<"agent.tool">> = {}): number {
+    const callId = `${name}-${this.started}`;
+    return this.emit({
+      type: "agent.tool",
+      turn: 0,
+      callId,
+      name,
+      source: "builtin",
+      status: "completed",
+      ...rest,
+    });
+  }
+}
+
+/** Grades a trial by a type of grader. Throws for settings that its schema refuses, with their issues. */
+export async function gradeBy(
+  type: string,
+  settings: JsonObject,
+  trial: TrialEvents,
+  { task = workflowTask(), ...context }: Partial<KindContext> & { readonly task?: Task } = {},
+): Promise<Finding> {
+  const kind = graderKinds[type];
+  if (kind === undefined) throw new Error(`no grader has the type ${type}`);
+  const config = kind.config.parse(settings);
+  return kind.grade(config, trial.trajectory(task), { ...gradeContext(), dir: "/", ...context });
+}
+
+/** What is wrong with settings; none: they are valid. */
+export function settingIssues(type: string, settings: JsonObject): readonly string[] {
+  const parsed = graderKinds[type]?.config.safeParse(settings);
+  return parsed?.success === false ? parsed.error.issues.map(({ message }) => message) : [];
+}
