@@ -44,7 +44,7 @@ export interface GraderTypes {
   /** Absolute path. */
   readonly dir: string;
   /** Whether a path relative to that folder is a file. */
-  isFile(path: string): boolean;
+  readonly isFile: (path: string) => boolean;
 }
 
 /** What a document that declares no graders needs. */

@@ -117,12 +117,16 @@ function limitCheck(told: string, found: number, most: number): Omit<GraderCheck
   return { passed: found <= most, reason: `${told}, at most ${most} allowed` };
 }
 
+function ofTool(uses: readonly ToolUse[], name: string): readonly ToolUse[] {
+  return uses.filter((use) => use.tool === name || nameOfUse(use) === name);
+}
+
+function ofServer(uses: readonly ToolUse[], name: string): readonly ToolUse[] {
+  return uses.filter(({ source }) => source === `mcp:${name}`);
+}
+
 function nameChecks(wanted: Behavior, uses: readonly ToolUse[]): readonly GraderCheck[] {
   const worked = uses.filter(({ failure, faulted }) => failure === undefined && faulted !== true);
-  const ofTool = (all: readonly ToolUse[], name: string): readonly ToolUse[] =>
-    all.filter((use) => use.tool === name || nameOfUse(use) === name);
-  const ofServer = (all: readonly ToolUse[], name: string): readonly ToolUse[] =>
-    all.filter(({ source }) => source === `mcp:${name}`);
   const checks = (
     names: readonly string[],
     find: typeof ofTool,

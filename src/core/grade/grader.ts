@@ -87,13 +87,13 @@ export function nothingDone({ agentStarted, events, exchanges }: Trajectory): st
   if (agentStarted === undefined) return "no agent took part";
   const spoke = events.some((event) => event.type === "agent.message" && event.text.trim() !== "");
   const acted = exchanges.some(
-    ({ byAgent, request: { message } }) => byAgent && actions.has(String(message["method"])),
+    ({ byAgent, request: { message } }) => byAgent && actions.has(message["method"]),
   );
   const reported = events.some(({ type }) => type === "agent.tool" || type === "tool.rejected");
   return spoke || acted || reported ? undefined : "the agent said nothing and called nothing";
 }
 
-const actions: ReadonlySet<string> = new Set(["tools/call", "resources/read", "prompts/get"]);
+const actions: ReadonlySet<unknown> = new Set(["tools/call", "resources/read", "prompts/get"]);
 
 /** A finding of a grader that has nothing to judge. */
 export function skip(reason: string, evidence: readonly number[] = []): Finding {
