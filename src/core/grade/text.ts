@@ -22,7 +22,7 @@ const config = closedObject({
     "`last`: the agent's last message. `all`: all of its messages, joined by line breaks.",
     "`last`",
   ),
-}).refine(({ in: _, ...lists }) => Object.values(lists).some((list) => list.length > 0), {
+}).refine((all) => Object.values(all).some((list) => Array.isArray(list) && list.length > 0), {
   error: "must have a text or a pattern to look for",
 });
 
@@ -44,7 +44,6 @@ export const text = graderKind({
       reason: `the answer ${isFound ? "contains" : "does not contain"} ${what}`,
       evidence,
     });
-    const quoted = (wantedText: string): string => JSON.stringify(shortened(wantedText, 80));
     const each = (list: readonly string[], isWanted: boolean, finds: (wantedText: string) => boolean) =>
       list.map((wantedText) => check(finds(wantedText), isWanted, quoted(wantedText)));
     const ignoringCase = (part: string): boolean => containsText(answer, part);
@@ -65,3 +64,7 @@ export const text = graderKind({
     return checksGrade(checks, trajectory);
   },
 });
+
+function quoted(wanted: string): string {
+  return JSON.stringify(shortened(wanted, 80));
+}
