@@ -8,12 +8,11 @@ import { type AgentPreset, agentPresets, type CommandOutput } from "../../src/co
 import type { TrialResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import type { ServerConfig } from "../e2e/support.ts";
-import { acpAgent, eventsOf, type PlayedProgram, playProgram } from "../support/agent-context.ts";
+import { eventsOf, type PlayedProgram, playProgram } from "../support/agent-context.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { lyingAddress, lyingServer } from "../support/hostile.ts";
-
-const programs = join(root, "test/fixtures/agents");
+import { acpAgent, commandAgent } from "../support/programs.ts";
 
 const calc: ServerConfig = {
   transport: "mock",
@@ -27,8 +26,8 @@ const calc: ServerConfig = {
 const workflows = [{ name: "sum", steps: [{ user: "Add.", expectedState: "42" }] }];
 
 /** A program that performs actions, each a name and its arguments. */
-function commandAgent(...actions: readonly (readonly string[])[]) {
-  const args = [join(programs, "command-agent.ts"), JSON.stringify(actions)];
+function agentThat(...actions: readonly (readonly string[])[]) {
+  const args = [commandAgent, JSON.stringify(actions)];
   return { type: "command", command: process.execPath, args } as const;
 }
 
@@ -100,7 +99,7 @@ function readAll(output: CommandOutput, text: string): TurnResult {
 // docs/agents.md, "One start per turn".
 describe("the output of a program that is cut off before its last event is no end of a turn", () => {
   function linesOf(preset: AgentPreset): readonly string[] {
-    return readFileSync(join(programs, "outputs", `${preset}-tools.jsonl`), "utf8")
+    return readFileSync(join(root, "test/fixtures/agents", "outputs", `${preset}-tools.jsonl`), "utf8")
       .trimEnd()
       .split("\n");
   }
@@ -138,7 +137,7 @@ describe("the output of a program that is cut off before its last event is no en
   it("and the trial is an error that says so", async () => {
     const text = { type: "item.completed", item: { type: "agent_message", text: "It is 42." } };
     const settings = { name: "it", env: {}, output: "codex", stdin: false, configFiles: [] } as const;
-    const agent = { ...commandAgent(["print", JSON.stringify(text)]), ...settings };
+    const agent = { ...agentThat(["print", JSON.stringify(text)]), ...settings };
     const played = await playProgram(createCommandAgent(agent), { users: ["hello"] });
     expect(played.thrown).toMatchObject({
       code: "agent/protocol",
@@ -159,7 +158,7 @@ function playAcp(user: string, program: readonly string[], preset?: AgentPreset)
 // docs/agents.md, "Failures and errors".
 describe("an agent over ACP", () => {
   const hostile = (attack: string): Promise<PlayedProgram> =>
-    playAcp("hello", [join(programs, "hostile-agent.mjs"), "acp", attack, "count=2"]);
+    playAcp("hello", [join(root, "test/fixtures/agents", "hostile-agent.mjs"), "acp", attack, "count=2"]);
 
   it.each([
     ["twice", "agent/protocol", 'agent it wrote a message with the key "stopReason" twice'],
@@ -265,7 +264,7 @@ describe("a program that connected to none of its servers proves nothing", () =>
       { verdict: "pass" },
     ],
   ])("%s", async (_, actions, variant, expected) => {
-    const agent = { ...commandAgent(...actions), stdin: true };
+    const agent = { ...agentThat(...actions), stdin: true };
     expect(await trialOf({ servers: { calc }, agent, workflows, ...variant })).toMatchObject(expected);
   });
 });

@@ -13,10 +13,11 @@ import { askJudge, scoreForm, yesOrNoForm } from "../../src/graders/judge.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { fixtureServer, trialOf } from "../e2e/support.ts";
 import { failure, load } from "../load/support/load.ts";
-import { folderOf, root } from "../support/cli.ts";
+import { folderOf } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 import { command, type Step, taskOf } from "./task-verdicts.ts";
+import { commandAgent } from "../support/programs.ts";
 
 const value: Json = {
   items: [
@@ -149,7 +150,7 @@ const actions = [["connect", "{mcpConfig}"], ["stdin"]];
 const parrot: NonNullable<Config["agents"]>[string] = {
   type: "command",
   command: process.execPath,
-  args: [join(root, "test/fixtures/agents/command-agent.ts"), JSON.stringify(actions)],
+  args: [commandAgent, JSON.stringify(actions)],
   stdin: true,
 };
 

@@ -6,7 +6,6 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { AcpAgentSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import {
-  acpAgent,
   eventsOf,
   openGatewayEndpoint,
   openTestEndpoint,
@@ -15,6 +14,7 @@ import {
   playProgram,
 } from "../support/agent-context.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
+import { acpAgent } from "../support/programs.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { livingProcesses, untilLiving } from "../process/support.ts";
 

@@ -1,7 +1,6 @@
 import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createCommandAgent } from "../../src/agents/command.ts";
 import type { CommandAgentSpec } from "../../src/core/formats/model.ts";
@@ -14,8 +13,7 @@ import {
   type PlayOptions,
   playProgram,
 } from "../support/agent-context.ts";
-
-const program = fileURLToPath(new URL("../fixtures/agents/command-agent.ts", import.meta.url));
+import { commandAgent } from "../support/programs.ts";
 
 type Action = readonly [name: string, ...args: string[]];
 
@@ -28,7 +26,7 @@ interface Setup extends Partial<PlayOptions> {
 }
 
 function specOf({ actions, args = [], nextActions, spec = {} }: Setup): CommandAgentSpec {
-  const line = (list: readonly Action[]): string[] => [program, JSON.stringify(list), ...args];
+  const line = (list: readonly Action[]): string[] => [commandAgent, JSON.stringify(list), ...args];
   return {
     type: "command",
     name: "it",
@@ -118,7 +116,7 @@ describe("an agent that is a program for each turn", () => {
       spec: {
         output: "codex",
         nextArgs: [
-          program,
+          commandAgent,
           JSON.stringify([["print", said("@")], end]).replace("@", "next of {session}: {prompt}"),
         ],
       },

@@ -1,13 +1,11 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { CheckKind, ServerSpec } from "../../src/core/formats/model.ts";
-import { conformingServer } from "../fixtures/servers/conforming-server.ts";
 import { type Exchange, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { httpSpec, stdioSpec } from "../servers/support.ts";
 import { startAtPort } from "../support/hostile.ts";
-import { root } from "../support/cli.ts";
-import { join } from "node:path";
 import { findingsIn } from "./support.ts";
+import { askingServer, conformingServer } from "../support/programs.ts";
 
 const kinds: readonly CheckKind[] = ["handshake", "requests", "definitions", "stability"];
 
@@ -33,8 +31,7 @@ function refuse(response: ServerResponse, status: number): true {
 }
 
 describe("servers of the SDK have no finding", () => {
-  const asking = (eras: string): ServerSpec =>
-    stdioSpec(process.execPath, [join(root, "test/fixtures/servers/asking-server.ts"), eras]);
+  const asking = (eras: string): ServerSpec => stdioSpec(process.execPath, [askingServer, eras]);
 
   it.each(["legacy", "modern", "both"])("stdio, eras: %s", async (eras) => {
     expect(await foundIn(asking(eras))).toEqual([]);

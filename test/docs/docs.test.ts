@@ -20,6 +20,7 @@ import { checkExtensions } from "../../src/run/extensions.ts";
 import { folderOf, linkPackage, root, runHere, runShell } from "../support/cli.ts";
 import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "./doc-blocks.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+import { exampleServer } from "../support/programs.ts";
 import { startReleaseMirror } from "../support/release-mirror.ts";
 
 const pages = ["README.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root })].toSorted();
@@ -36,7 +37,7 @@ function startProject(): ReturnType<typeof folderOf> {
   const folder = folderOf({
     "package.json": { name: "docs", private: true, type: "module" },
   });
-  copyFileSync(join(root, "examples/server.js"), join(folder.path, "server.js"));
+  copyFileSync(exampleServer, join(folder.path, "server.js"));
   linkPackage(folder.path, packages);
   symlinkSync("../vitest/vitest.mjs", join(folder.path, "node_modules/.bin/vitest"));
   return folder;

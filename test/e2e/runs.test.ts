@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { run as runEval } from "../../src/run/run.ts";
 import type { Plan } from "../../src/core/plan/plan.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, root, runHere } from "../support/cli.ts";
+import { folderOf, runHere } from "../support/cli.ts";
+import { commandAgent } from "../support/programs.ts";
 
 const file = "mcp-eval.config.json";
 const readJson = (...path: string[]): unknown => JSON.parse(readFileSync(join(...path), "utf8"));
@@ -13,11 +14,7 @@ describe("a matrix of 3 agents, 2 sets of servers and 2 attempts", () => {
   const add = { inputSchema: { type: "object" }, responses: [{ match: { a: 1, b: 2 }, return: "3" }] };
   const call = { call: "add", args: { a: 1, b: 2 } };
   const say = { say: "The sum is 3." };
-  const program = [
-    join(root, "test/fixtures/agents/command-agent.ts"),
-    JSON.stringify([["connect", "{mcpConfig}"], ["args"]]),
-    "{prompt}",
-  ];
+  const program = [commandAgent, JSON.stringify([["connect", "{mcpConfig}"], ["args"]]), "{prompt}"];
   const matrix = {
     servers: { math: { transport: "mock", mock: { tools: { add } } } },
     variants: { with: {}, without: { servers: { math: null } } },

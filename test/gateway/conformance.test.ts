@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { conformingServer } from "../fixtures/servers/conforming-server.ts";
+import { conformingServer } from "../support/programs.ts";
 import { root } from "../support/cli.ts";
 import { addressHost, listenProgram, openGateway, programHost } from "./support.ts";
 

@@ -3,7 +3,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import type { Transport } from "@modelcontextprotocol/client";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
-import { askingServer, startAskingServer } from "../fixtures/servers/asking-server.ts";
+import { startAskingServer } from "../fixtures/servers/asking-server.ts";
 import {
   addressHost,
   type ClientOptions,
@@ -12,6 +12,7 @@ import {
   programHost,
   transportTo,
 } from "./support.ts";
+import { askingServer } from "../support/programs.ts";
 
 const capabilities = { sampling: {}, roots: {}, elicitation: { form: {}, url: {} } };
 const negotiations = {

@@ -1,8 +1,7 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { eventsOf } from "../../src/servers/http/event-stream.ts";
-import { askingServer, startAskingServer } from "../fixtures/servers/asking-server.ts";
-import { conformingServer } from "../fixtures/servers/conforming-server.ts";
+import { startAskingServer } from "../fixtures/servers/asking-server.ts";
 import { fixtureServer } from "../process/support.ts";
 import {
   addressHost,
@@ -13,6 +12,7 @@ import {
   programHost,
   transportTo,
 } from "./support.ts";
+import { askingServer, conformingServer } from "../support/programs.ts";
 
 const accept = "application/json, text/event-stream";
 

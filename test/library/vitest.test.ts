@@ -3,6 +3,7 @@ import { copyFileSync, cpSync, globSync, readdirSync, readFileSync } from "node:
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { folderOf, installPackage, root, runShell } from "../support/cli.ts";
+import { exampleServer } from "../support/programs.ts";
 
 /** A test as Vitest reported it. */
 interface Told {
@@ -39,7 +40,7 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
     installPackage(cwd, packages);
     for (const folder of ["examples/vitest", "test/fixtures/vitest-project"])
       cpSync(join(root, folder), cwd, { recursive: true });
-    copyFileSync(join(root, "examples/server.js"), join(cwd, "server.js"));
+    copyFileSync(exampleServer, join(cwd, "server.js"));
   });
   afterAll(() => project[Symbol.dispose]());
 

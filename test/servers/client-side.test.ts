@@ -3,8 +3,9 @@ import type { JsonObject, ServerSpec } from "../../src/core/formats/model.ts";
 import { startServer } from "../../src/servers/server-pool.ts";
 import type { CallOutcome, ClientSide, ServerSession } from "../../src/servers/client/session.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
-import { askingServer, startAskingServer } from "../fixtures/servers/asking-server.ts";
+import { startAskingServer } from "../fixtures/servers/asking-server.ts";
 import { callOptions, createRecord, failToStart, httpSpec, type Record, stdioSpec } from "./support.ts";
+import { askingServer } from "../support/programs.ts";
 
 async function overHttp(
   legacy: "stateless" | "reject",

@@ -46,9 +46,6 @@ export function eventsOf<T extends EventBody["type"]>(
   return events.filter((event): event is Extract<EventBody, { readonly type: T }> => event.type === type);
 }
 
-/** The agent that does what its prompt says. */
-export const acpAgent: string = fileURLToPath(new URL("../fixtures/agents/acp-agent.ts", import.meta.url));
-
 const fixtureServer = fileURLToPath(new URL("../fixtures/servers/fixture-server.mjs", import.meta.url));
 
 export interface TestEndpoint extends GatewayEndpoint {

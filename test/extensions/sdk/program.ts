@@ -1,10 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Json } from "../../../src/core/formats/model.ts";
 import { root } from "../../support/cli.ts";
-
-const sample = join(root, "test/fixtures/extensions/sample-program.ts");
+import { sampleExtension } from "../../support/programs.ts";
 
 export interface ProgramEnd {
   readonly code: number | null;
@@ -21,7 +19,10 @@ export class Program {
   #stderr = "";
 
   constructor(args: readonly string[] = [], cwd: string = root) {
-    this.child = spawn(process.execPath, [sample, ...args], { cwd, stdio: ["pipe", "pipe", "pipe"] });
+    this.child = spawn(process.execPath, [sampleExtension, ...args], {
+      cwd,
+      stdio: ["pipe", "pipe", "pipe"],
+    });
     const { stdin, stdout, stderr } = this.child;
     if (stdin === null || stdout === null || stderr === null) throw new Error("pipes were asked for");
     stdin.on("error", () => undefined);
