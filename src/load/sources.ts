@@ -124,8 +124,7 @@ export function findServersUpwards({ cwd, environment }: Pick<LoadContext, "cwd"
   const home = environment["HOME"] ?? environment["USERPROFILE"];
   const found = findNearest(start, environment, (folder) => {
     const ofProject = folder === start || folder !== home;
-    const files = clientFiles.filter((file) => ofProject || !file.includes("/"));
-    return configIn(folder) ?? files.map((file) => join(folder, file)).find(hasServers);
+    return serversIn(folder, ofProject ? clientFiles : clientFiles.filter((file) => !file.includes("/")));
   });
   if (found !== undefined) return found;
   throw new McpvalsError(
@@ -141,10 +140,16 @@ export function findServersUpwards({ cwd, environment }: Pick<LoadContext, "cwd"
 const targetHint =
   "Name a command after --, a URL with http:// or https://, or a file with servers: mcpvals check -- node server.js";
 
-/** The file or folder that a target names, or the paths that a glob names. Throws `config/not-found`. */
+function serversIn(folder: string, files: readonly string[]): string | undefined {
+  return configIn(folder) ?? files.map((file) => join(folder, file)).find(hasServers);
+}
+
+/** The path that a target names, of a folder the file with servers in it. Throws `config/not-found`. */
 export function requireTarget(source: string, cwd: string): string {
   const path = resolve(cwd, source);
-  if (pathKind(path) !== undefined || isGlob(source)) return path;
+  const kind = pathKind(path);
+  if (kind === "folder") return serversIn(path, clientFiles) ?? path;
+  if (kind === "file" || isGlob(source)) return path;
   throw new McpvalsError("config/not-found", `there is no file or folder ${path}`, { hint: targetHint });
 }
 
@@ -289,8 +294,8 @@ function walkFolder(root: string, { depth, enters }: WalkOptions): string[] {
   const seen = new Set<string>();
   const found: string[] = [];
   const walk = (folder: string, prefix: string, level: number): void => {
-    const real = realpathSync(folder);
-    if (seen.has(real)) return;
+    const real = realPathOf(folder);
+    if (real === undefined || seen.has(real)) return;
     seen.add(real);
     if (level > deepest) {
       const reason = `cannot be searched: it has folders more than ${deepest} levels deep`;
@@ -306,6 +311,16 @@ function walkFolder(root: string, { depth, enters }: WalkOptions): string[] {
   walk(root, "", 0);
   // By code units: the same order on every machine.
   return found.toSorted();
+}
+
+/** Undefined for a folder that is gone by now. */
+function realPathOf(folder: string): string | undefined {
+  try {
+    return realpathSync(folder);
+  } catch (cause) {
+    if (pathKind(folder) === undefined) return undefined;
+    throw unreadable(`the folder ${folder}`, cause);
+  }
 }
 
 function entriesOf(folder: string): Dirent[] {

@@ -21,7 +21,7 @@ import {
   requireServer,
   serverBuilder,
 } from "./servers.ts";
-import { findServersUpwards, pathKind, requireTarget } from "./sources.ts";
+import { configExtensions, findServersUpwards, pathKind, requireTarget } from "./sources.ts";
 import { nameOfCommand, nameOfUrl } from "./target-name.ts";
 
 /** Which servers a command looks at. */
@@ -195,6 +195,10 @@ async function fileTarget(
     const { servers } = found.table;
     return assembleServers({ ...found, servers, notes: [...notes, ...found.notes], problems }, loadContext);
   }
+  if (pathKind(file) === "file" && !(configExtensions as readonly string[]).includes(endingOf(file)))
+    throw new McpvalsError("config/unreadable", `${shown} is no file with servers`, {
+      hint: `To check a program, write its command after --: mcpvals check -- COMMAND ${shown}`,
+    });
   const loaded = await load({ ...rest, cwd, env, sources: [file] });
   const { servers } = loaded.eval;
   const names = Object.keys(servers);

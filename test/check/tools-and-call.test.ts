@@ -65,6 +65,19 @@ it.each([["check"], ["tools"], ["call", "forecast", "{}"], ["init"]])(
   },
 );
 
+it("takes the file with servers of a folder", async () => {
+  const folder = { "project/mcp-eval.config.json": files["mcp-eval.config.json"] };
+  expect(await runIn(folder, ["tools", "project"])).toMatchObject({ code: 0 });
+});
+
+it.each([
+  ["server.py", "mcpvals check -- COMMAND server.py"],
+  ["server.mjs", "mcpvals check -- node server.mjs"],
+])("says how a program is checked that was named like a file with servers: %s", async (name, hint) => {
+  const { code, stderr } = await runIn({ [name]: "" }, ["check", name]);
+  expect([code, stderr]).toEqual([2, expect.stringContaining(hint)]);
+});
+
 describe("mcpvals tools", () => {
   it("lists what a server offers", async () => {
     const { stdout, code } = await runIn(files, ["tools"]);

@@ -37,7 +37,7 @@ export async function loadModule(file: string, options: LoadModuleOptions): Prom
       if (exported === undefined) {
         throw new McpvalsError("config/unreadable", `${shown} exports no config`, {
           location: { file: shown },
-          hint: "Give it a default export: export default defineConfig({ … }).",
+          hint: `Give it a default export: export default defineConfig({ … }). To check a server's program: mcpvals check -- node ${shown}`,
         });
       }
       return typeof exported === "function" ? ((await exported()) as unknown) : exported;
