@@ -47,6 +47,8 @@ export interface CheckOptions extends TargetOptions {
   readonly snapshot?: string;
   /** Write that file in place of comparing with it. */
   readonly update?: boolean;
+  /** Whether the official conformance suite, `@modelcontextprotocol/conformance`, runs, too. Default: the config's, else false. */
+  readonly conformance?: boolean;
   /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
   readonly output?: string | false;
   /** Aborting stops the check; the verdict of the result is then `interrupted`. */
@@ -67,7 +69,7 @@ export interface CheckResult extends Evaluation {
  */
 export async function check(target: Target, options: CheckOptions = {}): Promise<CheckResult> {
   checkOptions("check", options, optionChecks);
-  const { calls, disable, callTimeoutMs: callMs, maxWarnings, update, output } = options;
+  const { calls, disable, callTimeoutMs: callMs, maxWarnings, update, output, conformance } = options;
   const { signal = new AbortController().signal, cwd = process.cwd() } = options;
   const snapshot = options.snapshot === undefined ? undefined : resolve(cwd, options.snapshot);
   const loaded = await loadServers(target, { ...options, signal });
@@ -75,7 +77,7 @@ export async function check(target: Target, options: CheckOptions = {}): Promise
     cwd,
     signal,
     keepPassed: true,
-    ...exact({ calls, disable, callMs, maxWarnings, snapshot, update, output }),
+    ...exact({ calls, disable, callMs, maxWarnings, snapshot, update, output, conformance }),
   });
   const evaluation = evaluationOf(outcome);
   return { ...evaluation, findings: findingsOf(evaluation.trials) };
@@ -91,6 +93,7 @@ const optionChecks: OptionChecks<CheckOptions> = {
   callTimeoutMs: milliseconds,
   snapshot: [isText, "the path of a file"],
   update: yesOrNo,
+  conformance: yesOrNo,
   maxWarnings: [(value) => Number.isInteger(value) && Number(value) >= 0, "a whole number from 0"],
 };
 

@@ -2,6 +2,7 @@ import type {
   CheckKind,
   CheckSettings,
   CheckSpec,
+  ConformanceSuite,
   PlannedCall,
   ServerSpec,
   ServerSummary,
@@ -14,12 +15,15 @@ import { asObject, exact, type JsonObject } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
+import { planConformance } from "./plan-conformance.ts";
 import { generateCalls } from "./generate-calls.ts";
 import { probeServer } from "./probe.ts";
 
 export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | "callMs"> {
   /** The committed listing that each server's must equal, by name of the server. */
   readonly snapshots?: Readonly<Record<string, JsonObject>>;
+  /** The conformance suite to run, too. */
+  readonly suite?: ConformanceSuite;
   readonly signal: AbortSignal;
   /** Makes what validates the schemas of one server; that throws OutOfTime, and the signal's reason. */
   readonly validationOf: () => ValidateSchema;
@@ -123,17 +127,32 @@ async function tasksOf(
   }
   // A server that the snapshot does not know has only new definitions.
   const snapshot = snapshots === undefined ? undefined : (snapshots[server] ?? {});
+  const conformance =
+    options.suite === undefined
+      ? undefined
+      : await planConformance(options.suite, { surface, transport: spec.transport, signal: options.signal });
   const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
     // The longest first, so that the others run beside it.
     calls: planned.length === 0 ? { skipped: whyNothingIsCalled(surface, notCalled) } : { calls: planned },
     handshake: {},
-    definitions: { about: summaryOf(surface), notCalled, sharedNames: sharedNames(server, discoveries) },
+    definitions: {
+      about: summaryOf(surface),
+      notCalled,
+      sharedNames: sharedNames(server, discoveries),
+      ...exact({ skippedScenarios: conformance?.skippedScenarios }),
+    },
     requests: {},
     stability:
       snapshot === undefined && listsNothing(surface)
         ? { skipped: "the server lists nothing" }
         : { listing: listingOf(surface), ...exact({ snapshot }) },
     shutdown: spec.transport === "stdio" ? {} : undefined,
+    conformance:
+      conformance === undefined
+        ? undefined
+        : conformance.conformance.scenarios.length === 0
+          ? { skipped: "no scenario of the conformance suite concerns the server" }
+          : { conformance: conformance.conformance },
   };
   return Object.entries(ofKind).flatMap(([kind, rest]) =>
     rest === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, runsOnce, ...rest })],

@@ -2,6 +2,7 @@ import type { CheckKind } from "../core/formats/model.ts";
 import { modernVersion } from "../servers/messages/json-rpc.ts";
 import { Prober, type ProberOptions } from "./prober.ts";
 import { probeCalls } from "./probes/calls.ts";
+import { probeConformance } from "./probes/conformance.ts";
 import { probeRequests } from "./probes/requests.ts";
 import { legacyVersion } from "./raw-client.ts";
 
@@ -12,6 +13,7 @@ const probes: Readonly<Record<CheckKind, (prober: Prober) => Promise<void>>> = {
   definitions: probeDefinitions,
   calls: probeCalls,
   stability: probeStability,
+  conformance: probeConformance,
 };
 
 /**

@@ -1,9 +1,11 @@
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { isJsonObject, type JsonObject } from "../core/formats/json.ts";
 import type { CheckSpec, ServerSpec } from "../core/formats/model.ts";
-import type { Emit, EventOf } from "../core/trace/events.ts";
+import type { Emit, EventBody, EventOf } from "../core/trace/events.ts";
+import { weightOf } from "../core/trace/recorder.ts";
 import { version } from "../core/version.ts";
 import type { ServerHost } from "../servers/connections/host.ts";
+import type { Gateway } from "../servers/gateway/gateway.ts";
 import { openHost } from "../servers/server-pool.ts";
 import { type Allowance, type Answer, mostReceived, RawClient } from "./raw-client.ts";
 
@@ -46,6 +48,7 @@ export interface Session {
 export class Prober implements AsyncDisposable {
   readonly check: CheckSpec;
   readonly signal: AbortSignal;
+  readonly callMs: number;
   readonly #options: ProberOptions;
   readonly #hosts = new Set<ServerHost>();
   readonly #stopped = new Set<ServerHost>();
@@ -59,6 +62,7 @@ export class Prober implements AsyncDisposable {
   constructor(options: ProberOptions) {
     this.check = options.check;
     this.signal = options.signal;
+    this.callMs = options.callMs;
     this.#options = options;
   }
 
@@ -82,6 +86,23 @@ export class Prober implements AsyncDisposable {
       if (!this.#stopped.has(host)) this.#loss = { reason };
     };
     return new RawClient(host, { emit, signal, timeoutMs, startMs, allowance, onLost, nextId, version });
+  }
+
+  /** Records a fact that no message shows. */
+  record(event: Extract<EventBody, { readonly type: "conformance.checked" }>): void {
+    this.#options.emit(event);
+  }
+
+  /** Opens a host to a program outside this process, at the URL that it gives. A flood ends the connection. */
+  async expose(host: ServerHost, gateway: Gateway): Promise<string> {
+    const emit: Emit = (event) => {
+      if (event.type === "mcp.message" && event.direction === "server-to-client") {
+        this.#allowance.left -= weightOf(event.message, JSON.stringify(event.message));
+        if (this.#allowance.left < 0) void this.stop(host);
+      }
+      return this.#options.emit(event);
+    };
+    return (await gateway.open({ host, emit, filters: () => [] })).url;
   }
 
   /** Stops a server. Never throws; disposal waits for it. */

@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
-import { relative, resolve } from "node:path";
+import { join, relative, resolve, sep } from "node:path";
+import { findConformanceSuite } from "../check/conformance-suite.ts";
 import { generateCalls } from "../check/generate-calls.ts";
 import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
@@ -16,8 +17,12 @@ import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 const concurrency = 2;
 
 /** What is checked, over what the eval says, besides how a run is made. */
-export type CheckServersOptions = Partial<Omit<CheckOptions, "validationOf" | "signal" | "snapshots">> &
+export type CheckServersOptions = Partial<
+  Omit<CheckOptions, "validationOf" | "signal" | "snapshots" | "suite">
+> &
   RunOptions & {
+    /** Whether the official conformance suite runs, too. */
+    readonly conformance?: boolean;
     readonly signal: AbortSignal;
     /** The file with the definitions that the servers must have. */
     readonly snapshot?: string;
@@ -25,18 +30,19 @@ export type CheckServersOptions = Partial<Omit<CheckOptions, "validationOf" | "s
     readonly update?: boolean;
   };
 
-const defaults: CheckSettings = { calls: "safe", disable: [], callMs: 5000 };
+const defaults: CheckSettings = { calls: "safe", disable: [], callMs: 5000, conformance: false };
 
 /**
  * Checks the servers of a loaded eval: asks what they offer, plans the check, and runs it. Throws as `run`, and McpvalsError
- * `usage/invalid-option` for an unknown code, for a server that cannot be started or reached, and for a snapshot that cannot be
- * read or written.
+ * `usage/invalid-option` for an unknown code, for a server that cannot be started or reached, for a snapshot that cannot be
+ * read or written, and for a conformance suite that is not installed.
  */
 export async function checkServers(loaded: RunInput, options: CheckServersOptions): Promise<RunOutcome> {
   const { eval: spec } = loaded;
   const settings = { ...defaults, ...spec.check };
   const { calls = settings.calls, callMs = settings.callMs, maxWarnings = settings.maxWarnings } = options;
   const { signal, update = false, snapshot: file = settings.snapshot } = options;
+  const { conformance = settings.conformance } = options;
   const disable = [...settings.disable, ...(options.disable ?? [])];
   for (const code of disable) refuseUnknown(code);
   if (update && file === undefined)
@@ -44,11 +50,14 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
       hint: "Name it with --snapshot FILE, or as check.snapshot in the config.",
     });
   const snapshot = file === undefined ? undefined : await readSnapshot(file, { mayBeAbsent: update });
+  const places = [join(options.cwd, sep), import.meta.url];
+  const suite = conformance ? { suite: await findConformanceSuite(places) } : {};
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
   const planned = await planCheck(spec.servers, {
     ...(snapshot === undefined || update ? {} : { snapshots: snapshot }),
+    ...suite,
     calls,
     disable,
     callMs,

@@ -35,6 +35,7 @@ interface CheckFlags extends TargetFlags {
   readonly output?: string;
   readonly snapshot?: string;
   readonly update?: boolean;
+  readonly conformance?: boolean;
   readonly watch?: boolean;
 }
 
@@ -52,6 +53,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--call-timeout <duration>", "time limit of each request, such as 500ms (default: 5s)", duration)
     .option("--snapshot <file>", "fail when definitions differ from those in this file")
     .option("--update", "write the snapshot in place of comparing with it")
+    .option("--conformance", "run the official conformance suite, too (@modelcontextprotocol/conformance)")
     .option("-w, --watch", "check again when a file of a server changes, until it is ended")
     .action(async (_: unknown, flags: CheckFlags) => setExitCode(await execute(targetOf(command), flags)));
 }
@@ -79,7 +81,7 @@ async function checkOnce(
   flags: CheckFlags,
   { signal, onLoaded }: OnceOptions,
 ): Promise<WatchedOutcome> {
-  const { calls, disable, maxWarnings, callTimeout: callMs, output, snapshot, update } = flags;
+  const { calls, disable, maxWarnings, callTimeout: callMs, output, snapshot, update, conformance } = flags;
   const cwd = workingFolder();
   const loaded = await loadTarget(target, { cwd, signal, ask: askAtTerminal() });
   writeNotes(loaded);
@@ -88,7 +90,7 @@ async function checkOnce(
     cwd,
     signal,
     reporters: openReporters(flags.reporter ?? loaded.eval.reporters),
-    ...exact({ calls, disable, maxWarnings, callMs, output, snapshot, update }),
+    ...exact({ calls, disable, maxWarnings, callMs, output, snapshot, update, conformance }),
   });
   writeReportFailures(outcome.failures);
   const { result } = outcome;

@@ -86,6 +86,9 @@ export const errorCatalogue = {
   "server/required": usage(
     "A required server does not start, so nothing was run. Fix the server, or remove required: true.",
   ),
+  "check/conformance-suite": environment(
+    "The conformance suite gave no report. What it printed is shown with the error; try another version of @modelcontextprotocol/conformance.",
+  ),
   "server/missing": environment(
     "A step needs a server that did not start. Fix the server. With required: false a trial runs without it, but not the steps that need it.",
   ),

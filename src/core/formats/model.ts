@@ -155,7 +155,14 @@ export interface GraderSpec {
 }
 
 /** The parts of a check of a server; each is a task. */
-export type CheckKind = "handshake" | "requests" | "shutdown" | "definitions" | "calls" | "stability";
+export type CheckKind =
+  | "handshake"
+  | "requests"
+  | "shutdown"
+  | "definitions"
+  | "calls"
+  | "stability"
+  | "conformance";
 
 /** One part of a check of a server, all that is decided before it runs. */
 export interface CheckSpec {
@@ -178,6 +185,22 @@ export interface CheckSpec {
   readonly listing?: JsonObject;
   /** The committed listing that the server's must equal; only for `stability`. */
   readonly snapshot?: JsonObject;
+  /** The scenarios of the official conformance suite to run; only for `conformance`. */
+  readonly conformance?: { readonly suite: ConformanceSuite; readonly scenarios: readonly string[] };
+  /** Scenarios of that suite that are not run, and why; only for `definitions`. */
+  readonly skippedScenarios?: readonly SkippedScenario[];
+}
+
+/** An installed conformance suite. */
+export interface ConformanceSuite {
+  readonly version: string;
+  /** Absolute path of its main file. */
+  readonly main: string;
+}
+
+export interface SkippedScenario {
+  readonly scenario: string;
+  readonly reason: string;
 }
 
 /** Which tools a check calls: those that are annotated `readOnlyHint: true`, all, or none. */
@@ -195,6 +218,8 @@ export interface CheckSettings {
   readonly snapshot?: string;
   /** How long a request may take. */
   readonly callMs: number;
+  /** Whether the official conformance suite runs, too. */
+  readonly conformance: boolean;
 }
 
 /** What a server is, in a few words: what it says of itself, and how much it lists. */

@@ -2,6 +2,7 @@ import type { CheckKind } from "../formats/model.ts";
 import { callRules } from "./calls.ts";
 import type { CheckView } from "./check-view.ts";
 import { clientRules } from "./clients.ts";
+import { conformanceRules } from "./conformance.ts";
 import { definitionRules } from "./definitions.ts";
 import { bySeverity, type Finding } from "./finding.ts";
 import { protocolRules } from "./protocol.ts";
@@ -12,6 +13,7 @@ import { stabilityRules } from "./stability.ts";
 /** Every rule, by code. */
 export const findingRules: RuleTable = {
   ...protocolRules,
+  ...conformanceRules,
   ...definitionRules,
   ...schemaRules,
   ...uncheckedRules,
@@ -25,9 +27,18 @@ const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
   handshake: [protocolRules],
   requests: [protocolRules],
   shutdown: [protocolRules],
-  definitions: [protocolRules, definitionRules, schemaRules, clientRules, callRules, uncheckedRules],
+  definitions: [
+    protocolRules,
+    definitionRules,
+    schemaRules,
+    clientRules,
+    callRules,
+    uncheckedRules,
+    conformanceRules,
+  ],
   calls: [protocolRules, callRules, uncheckedRules],
   stability: [protocolRules, stabilityRules],
+  conformance: [conformanceRules],
 };
 
 /** Findings of one rule in one trial that are listed; a server can have a hundred thousand tools. */

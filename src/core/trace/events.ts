@@ -260,6 +260,19 @@ interface EventFields {
     durationMs: number;
     error?: SerializedError;
   };
+  /** What the official conformance suite says of one requirement. */
+  "conformance.checked": {
+    server: string;
+    scenario: string;
+    /** The suite's name of the requirement. */
+    check: string;
+    description: string;
+    /** `SUCCESS`, `FAILURE`, `WARNING` or another word of the suite; `unfinished`: the scenario did not end in time. */
+    status: string;
+    message?: string;
+    /** Where the requirement is written. */
+    sources: readonly string[];
+  };
   "workspace.created": { path: string; fixtures: readonly string[] };
   "state.compared": {
     /** What differs between before setup and after cleanup; none: everything was restored. */

@@ -245,9 +245,13 @@ const rows: readonly Row[] = [
   ],
   ["Limits.modelCall", { limits: { modelCall: "2s" } }, { limits: { callMs: 30_000, modelMs: 2000 } }],
   ["Config.trials", { trials: 7 }, { trials: 7 }],
-  ["Config.check", { check: {} }, { check: { calls: "safe", disable: [], callMs: 5000 } }],
   [
-    "Check.calls Check.disable Check.maxWarnings Check.snapshot Check.callTimeout",
+    "Config.check",
+    { check: {} },
+    { check: { calls: "safe", disable: [], callMs: 5000, conformance: false } },
+  ],
+  [
+    "Check.calls Check.disable Check.maxWarnings Check.snapshot Check.callTimeout Check.conformance",
     {
       check: {
         calls: "none",
@@ -255,6 +259,7 @@ const rows: readonly Row[] = [
         maxWarnings: 3,
         snapshot: "tools.json",
         callTimeout: "2s",
+        conformance: true,
       },
     },
     {
@@ -264,6 +269,7 @@ const rows: readonly Row[] = [
         maxWarnings: 3,
         snapshot: "/dir/tools.json",
         callMs: 2000,
+        conformance: true,
       },
     },
   ],

@@ -119,6 +119,10 @@ const check = closedObject({
   maxWarnings: optional(z.int().min(0), "More warnings fail the check.", "any number may pass"),
   snapshot: optional(filledText, "File with the definitions that the servers must have."),
   callTimeout: duration.prefault("5s").describe("Time limit of each request."),
+  conformance: z
+    .boolean()
+    .default(false)
+    .describe("Whether the official conformance suite (`@modelcontextprotocol/conformance`) runs, too."),
 }).meta({ id: "Check", title: "Check", description: "How `mcpvals check` checks the servers." });
 
 const reporter = z.string().refine(isReporter, {

@@ -1,0 +1,128 @@
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { findConformanceSuite } from "../../src/check/conformance-suite.ts";
+import { planConformance } from "../../src/check/plan-conformance.ts";
+import type { ConformanceSuite, ServerSpec } from "../../src/core/formats/model.ts";
+import { readSurface } from "../../src/core/lint/check-view.ts";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { conformingServer } from "../support/programs.ts";
+import { httpSpec } from "../servers/support.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
+import { startAtPort } from "../support/hostile.ts";
+import { faultyServer, findingsIn } from "./support.ts";
+
+const suite = await findConformanceSuite([import.meta.url]);
+/** Each scenario starts two programs, which takes long on a busy machine. */
+const limit = 180_000;
+const { signal } = new AbortController();
+
+/** What scenarios find in a server, as `CODE: message`. */
+async function foundIn(
+  spec: ServerSpec,
+  scenarios: readonly string[],
+  { of = suite, callMs = 20_000 }: { of?: ConformanceSuite; callMs?: number } = {},
+): Promise<string[]> {
+  const found = await findingsIn("conformance", spec, { conformance: { suite: of, scenarios }, callMs });
+  return found.map(({ code, message }) => `${code}: ${message}`);
+}
+
+it(
+  "check --conformance runs the scenarios that concern a server, and names the others",
+  async () => {
+    const everything = join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    using folder = folderOf({});
+    const args = ["check", "--conformance", "--calls", "none", "--call-timeout", "20s", "--reporter", "json"];
+    const command = ["--", process.execPath, everything];
+    const { code, stdout, stderr } = await runHere([...args, ...command], { cwd: folder.path });
+    expect(code, stderr).toBe(0);
+    const { trials } = JSON.parse(stdout) as RunResult;
+    const [trial] = trials.filter(({ task }) => task.endsWith(": conformance"));
+    expect(trial).toMatchObject({ verdict: "pass", grades: [{ findings: [] }] });
+    const skipped = trials
+      .flatMap(({ grades }) => grades.flatMap(({ findings = [] }) => findings))
+      .filter(({ code: each }) => each === "protocol/conformance-skipped");
+    expect(skipped).toHaveLength(1);
+    expect(skipped[0]?.message).toMatch(
+      /^26 scenarios do not concern this server: .*tools-call-image \(no tool test_image_content\)/,
+    );
+  },
+  limit,
+);
+
+it(
+  "failures are errors, and what the specification only recommends is a warning",
+  async () => {
+    const spec = faultyServer("no-ping", "no-description");
+    expect(await foundIn(spec, ["server-initialize", "ping", "tools-list"])).toEqual([
+      "protocol/conformance: ping: Server responds to ping requests: Failed: MCP error -32601: Method not found",
+      "protocol/conformance-advice: tools-list: Server lists available tools with valid structure: Tool 1: missing description",
+    ]);
+  },
+  limit,
+);
+
+it(
+  "a server with an address is tried through the gateway, transport and the suite's own fixtures included",
+  async () => {
+    const url = await startAtPort({
+      transport: "stdio",
+      command: process.execPath,
+      args: [conformingServer, "http"],
+    });
+    const scenarios = ["server-sse-multiple-streams", "tools-call-elicitation", "resources-templates-read"];
+    expect(await foundIn(httpSpec(`${url}/mcp`), scenarios)).toEqual([]);
+  },
+  limit,
+);
+
+it(
+  "a server that does not answer ends the part",
+  async () => {
+    const found = await foundIn(faultyServer("silent-list"), ["tools-list", "ping"], { callMs: 500 });
+    expect(found).toEqual(["protocol/conformance: tools-list: the scenario did not end in time"]);
+  },
+  limit,
+);
+
+it(
+  "scenarios that say nothing about a server are not planned",
+  async () => {
+    const surface = readSurface([]);
+    const nothing = await planConformance(suite, { surface, transport: "stdio", signal });
+    expect(nothing.conformance.scenarios).toEqual([]);
+    const session = { ...surface, protocolVersion: "2025-11-25", capabilities: { tools: {} } };
+    const over = async (transport: "stdio" | "shttp"): Promise<readonly string[]> =>
+      (await planConformance(suite, { surface: session, transport, signal })).conformance.scenarios;
+    expect(await over("stdio")).toEqual(["server-initialize", "ping", "tools-list"]);
+    expect(await over("shttp")).toEqual([
+      "server-initialize",
+      "ping",
+      "tools-list",
+      "server-sse-multiple-streams",
+    ]);
+  },
+  limit,
+);
+
+it(
+  "a suite that is missing, or of no use, is an error that says what to do",
+  async () => {
+    using folder = folderOf({ "suite.mjs": 'console.log("  - ping\\n  - later");' });
+    await expect(findConformanceSuite([join(folder.path, "x")])).rejects.toMatchObject({
+      code: "usage/invalid-option",
+      details: { hint: "Install it: npm install --save-dev @modelcontextprotocol/conformance" },
+    });
+    const other = { version: "9.0.0", main: join(folder.path, "suite.mjs") };
+    const surface = { ...readSurface([]), protocolVersion: "2025-11-25" };
+    const plan = await planConformance(other, { surface, transport: "stdio", signal });
+    expect(plan).toMatchObject({
+      conformance: { scenarios: ["ping"] },
+      skippedScenarios: [{ scenario: "later", reason: "mcpvals does not know what it needs" }],
+    });
+    await expect(foundIn(faultyServer(), ["ping"], { of: other })).rejects.toMatchObject({
+      code: "check/conformance-suite",
+      message: "@modelcontextprotocol/conformance 9.0.0 gave no report on ping",
+    });
+  },
+  limit,
+);
