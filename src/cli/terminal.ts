@@ -195,10 +195,11 @@ export function askAtTerminal(): ((input: ClientInput) => Promise<string>) | und
   return async ({ variable, description, isPassword }) => {
     const { createInterface } = await import("node:readline");
     const prompt = `${visibleText(description)} (${variable}): `;
-    if (isPassword) stderr.write(prompt);
     // What is typed is echoed to the output.
     const output = isPassword ? new Writable({ write: (_chunk, _encoding, done) => done() }) : stderr;
     const reader = createInterface({ input: stdin, output, terminal: true });
+    // From here on the terminal itself echoes nothing.
+    if (isPassword) stderr.write(prompt);
     const answer = await new Promise<string | undefined>((give) => {
       reader.once("close", () => give(undefined));
       reader.question(isPassword ? "" : prompt, give);

@@ -76,8 +76,8 @@ export async function loadTarget(
 }
 
 /**
- * The servers of a target as a config would have them, with `${NAME}` for the variables in them that are set. Throws as `loadTarget`, and
- * `usage/invalid-option` for a file that is no client's.
+ * The servers of a target as a config would have them, with `${NAME}` for the variables in them that are set or asked for. Throws as
+ * `loadTarget`, and `usage/invalid-option` for a file that is no client's.
  */
 export async function describeTarget(
   target: Target,
@@ -93,6 +93,7 @@ export async function describeTarget(
     timeoutMs: 30_000,
     cwd,
     signal,
+    ask: ({ variable }) => Promise.resolve(`\${${variable}}`),
   };
   const { source, command, commandCwd = ".", server: only } = target;
   if (command !== undefined) return commandServer(command, resolve(cwd, commandCwd));

@@ -363,8 +363,8 @@ async function schemaChecks(
   context: StepContext,
 ): Promise<Check[]> {
   const { phase, trial } = context;
-  if (isToolTest(context) || phase !== "verify" || failure !== undefined || outcome.kind !== "result")
-    return [];
+  const isChecked = (phase === "setup" || phase === "verify") && !isToolTest(context);
+  if (!isChecked || failure !== undefined || outcome.kind !== "result") return [];
   if (tool?.outputSchema === undefined) return [];
   const { outputSchema: expected, name } = tool;
   const problem = await outputProblem(expected, outcome.result, trial.validateSchema);

@@ -274,6 +274,21 @@ describe("text, json and schema", () => {
     expect(names).toEqual(["text contains: false", "json $.m equals: false", "schema: true"]);
   });
 
+  it.each([
+    ["setup", "failed"],
+    ["verify", "failed"],
+    ["cleanup", "passed"],
+  ] as const)("in %s, a result that the tool's outputSchema refuses has %s", async (phase, outcome) => {
+    const outputSchema = { type: "object", properties: { n: { const: 6 } } };
+    const session = stubSession({
+      name: "a",
+      tools: [{ ...anyTool("add"), outputSchema }],
+      call: () => result(structuredResult({ n: 5 })),
+    });
+    const report = await runStep(stepOf(add, {}), { ...taskContext([session]), phase });
+    expect(report.outcome).toBe(outcome);
+  });
+
   it("a schema that cannot be used is an error of the step, not of the server", async () => {
     const { session } = server("s", result(structuredResult({ n: 5 })));
     const report = await runStep(stepOf(add, { schema: { type: 5 } }), taskContext([session]));

@@ -29,6 +29,11 @@ export interface CliOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+export interface StartOptions extends CliOptions {
+  /** Runs it at a pseudo terminal, where each text is typed when the one before it has appeared; all output is then in stdout. */
+  readonly typed?: readonly (readonly [awaited: string, text: string])[];
+}
+
 export interface CliOutcome {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -48,9 +53,12 @@ export interface RunningCli {
 }
 
 /** Starts the built CLI, in a process group of its own, with nothing in its environment but PATH, an empty HOME and a cache. */
-export function startCli(args: readonly string[], { cwd, env = {} }: CliOptions): RunningCli {
+export function startCli(args: readonly string[], { cwd, env = {}, typed }: StartOptions): RunningCli {
   const started = performance.now();
-  const child = spawn(process.execPath, [builtMain, ...args], {
+  const line = [process.execPath, builtMain, ...args];
+  const terminal = ["python3", join(root, "test/fixtures/at-terminal.py"), JSON.stringify(typed)];
+  const [command = "", ...rest] = typed === undefined ? line : [...terminal, ...line];
+  const child = spawn(command, rest, {
     cwd,
     env: {
       PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`,
@@ -101,7 +109,7 @@ export function startCli(args: readonly string[], { cwd, env = {} }: CliOptions)
 }
 
 /** Runs the built CLI to its end. */
-export function runCli(args: readonly string[], options: CliOptions): Promise<CliOutcome> {
+export function runCli(args: readonly string[], options: StartOptions): Promise<CliOutcome> {
   return startCli(args, options).finished;
 }
 

@@ -58,13 +58,23 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   const names = Object.keys(described).join(", ");
   if (!yes && ask !== undefined && !(await agrees(`Start ${names} and call the tools that only read?`)))
     return 0;
-  const loaded = await loadTarget(target, { cwd, signal, ask });
+  /** Those that the config needs and that are not set. */
+  const variables = new Set<string>();
+  const loaded = await loadTarget(target, {
+    cwd,
+    signal,
+    ask:
+      ask &&
+      ((input) => {
+        variables.add(input.variable);
+        return ask(input);
+      }),
+  });
   writeNotes(loaded);
   writeError(`Checking ${names} ...`);
   const { result, folder = "" } = await checkServers(loaded, { calls: "safe", cwd, signal });
   signal.throwIfAborted();
   const { tests, tools } = await readCheckRun(resolve(cwd, defaultRunsFolder), folder);
-  const variables = new Set<string>();
   const servers = Object.fromEntries(
     Object.entries(described).map(([name, server]) => [
       name,

@@ -88,7 +88,12 @@ const toolTest = closedObject({
     "Further expectations, as `expect` of a task's `mcp` step has them. Without templates.",
   ),
   maxLatency: optional(duration, "Longest time for the answer."),
-  retries: z.int().min(0).max(5).default(0).describe("Further attempts after a failed one."),
+  retries: z
+    .int()
+    .min(0)
+    .max(5)
+    .default(0)
+    .describe("Further attempts after a failed one. A server that ended is not started again."),
   timeout: optional(duration, "Time limit of the call.", "the suite's `timeout`"),
 }).meta(named("ToolTest", "Tool test", "One direct call of one tool, without an agent."));
 

@@ -1,0 +1,69 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { folderOf, root, runCli } from "../support/cli.ts";
+
+const program = join(root, "test/fixtures/servers/notes-server.mjs");
+const config = "mcp-eval.config.yaml";
+const notes = { command: process.execPath, args: [program] };
+const clientFile = { ".mcp.json": { mcpServers: { notes } } };
+
+/** The file of VS Code whose server needs a text and a secret. */
+const ofVsCode = {
+  ".vscode/mcp.json": {
+    inputs: [
+      { id: "folder", type: "promptString", description: "Folder of the notes" },
+      { id: "token", type: "promptString", description: "Token", password: true },
+    ],
+    servers: {
+      notes: { ...notes, env: { NOTES_DIR: "${input:folder}", NOTES_TOKEN: "${input:token}" } },
+    },
+  },
+};
+
+const env = { TERM: "xterm", NO_COLOR: "1" };
+
+it("init asks before it starts the servers, and does nothing after a no", async () => {
+  using folder = folderOf(clientFile);
+  const { code, stdout } = await runCli(["init"], {
+    cwd: folder.path,
+    env,
+    typed: [["[Y/n] ", "n\r"]],
+  });
+  expect([code, stdout]).toEqual([
+    0,
+    expect.stringContaining("Start notes and call the tools that only read?"),
+  ]);
+  expect(stdout).not.toContain("Checking");
+  expect(existsSync(join(folder.path, config))).toBe(false);
+});
+
+it("init asks for inputs of VS Code, and writes no answer down", async () => {
+  using folder = folderOf(ofVsCode);
+  const { code, stdout } = await runCli(["init"], {
+    cwd: folder.path,
+    env,
+    typed: [
+      ["[Y/n] ", "\r"],
+      ["Folder of the notes (INPUT_FOLDER): ", "work\r"],
+      ["Token (INPUT_TOKEN): ", "t0ken-4711\r"],
+    ],
+  });
+  expect(code, stdout).toBe(0);
+  expect(stdout).toMatch(/INPUT_FOLDER\): \S*work/);
+  expect(stdout).toMatch(/Set these variables first: .*INPUT_FOLDER, INPUT_TOKEN/);
+  expect(stdout).not.toContain("t0ken-4711");
+  const text = readFileSync(join(folder.path, config), "utf8");
+  expect(text).toContain("NOTES_TOKEN: ${INPUT_TOKEN}");
+  expect(text).not.toContain("t0ken-4711");
+});
+
+it("an input that is not given ends the command", async () => {
+  using folder = folderOf(ofVsCode);
+  const { code, stdout } = await runCli(["tools"], {
+    cwd: folder.path,
+    env,
+    typed: [["Folder of the notes (INPUT_FOLDER): ", "\u0004"]],
+  });
+  expect([code, stdout]).toEqual([130, expect.stringContaining("INPUT_FOLDER was not given")]);
+});
