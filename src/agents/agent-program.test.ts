@@ -1,7 +1,7 @@
 import { parse } from "smol-toml";
 import { expect, it } from "vitest";
 import { presets } from "../core/formats/presets/presets.ts";
-import { mentions } from "../core/formats/agent-templates.ts";
+import { mentions } from "../core/formats/config/agent.ts";
 import { fillTemplate, type TemplateValues } from "./agent-program.ts";
 
 const values: TemplateValues = {

@@ -3,7 +3,7 @@ import { copyFile, lstat, readdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, isAbsolute, join } from "node:path";
 import type { ErrorCode } from "../core/errors/catalogue.ts";
-import { templateNames, templatePlace } from "../core/formats/agent-templates.ts";
+import { templateNames, templatePlace } from "../core/formats/config/agent.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { AcpAgentSpec, AgentPreset, AgentSkills, CommandAgentSpec } from "../core/formats/model.ts";
 import type { Preset } from "../core/formats/presets/preset.ts";

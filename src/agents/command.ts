@@ -1,5 +1,5 @@
 import { McpvalsError } from "../core/errors/error.ts";
-import { mentions } from "../core/formats/agent-templates.ts";
+import { mentions } from "../core/formats/config/agent.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
 import type { OutputEvent, OutputReader, ToolUse } from "../core/formats/presets/preset.ts";

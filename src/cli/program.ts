@@ -1,6 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
-import { reportUncaught } from "../process/uncaught.ts";
+import { reportUncaught } from "../process/deadline.ts";
 import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { version } from "../core/version.ts";
 import { type SetExitCode, subcommand } from "./flags.ts";

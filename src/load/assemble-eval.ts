@@ -2,13 +2,14 @@ import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
 import { formatLocation } from "../core/errors/render.ts";
-import { checkAgentTemplates, promptNotes } from "../core/formats/agent-templates.ts";
 import {
   buildAgents,
+  checkAgentTemplates,
   chooseAgents,
   type CompleteProgram,
   type DeclaredAgents,
   modelId,
+  promptNotes,
 } from "../core/formats/config/agent.ts";
 import { checkPlans } from "../core/formats/config/parse-config.ts";
 import {

@@ -12,7 +12,7 @@ import { parseTemplate, taskRoots } from "../core/templates/template.ts";
 import { readRegularFile } from "../files/files.ts";
 import { shownFrom } from "./environment.ts";
 import { rootMembers } from "./read/document.ts";
-import { readDataText } from "./read/read-document.ts";
+import { readDataText } from "./read/read-files.ts";
 import { parseTaskText, type TaskAlone, type TaskOptions } from "./tasks.ts";
 
 /** Makes one document of the task in a file, with the files that it names. Throws McpvalsError of kind `usage`. */

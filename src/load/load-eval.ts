@@ -40,10 +40,9 @@ import {
   shownFrom,
 } from "./environment.ts";
 import { FileProblems, plainDocument } from "./problems.ts";
-import { readData } from "./read/read-document.ts";
-import { type OpenedFile, readTasks, type TaskFile, withoutRepeats } from "./read/read-files.ts";
+import { type OpenedFile, readData, readTasks, type TaskFile, withoutRepeats } from "./read/read-files.ts";
 import {
-  fixtureReader,
+  readFixtures,
   loadMcpConfig,
   type McpServers,
   noServers,
@@ -166,7 +165,7 @@ function evalServers(context: EvalContext, others: McpServers): ProvidedServers 
     ...base
   } = readConfigServers(file.tables, {
     path: ["config"],
-    readFixtures: fixtureReader(dir),
+    readFixtures: (path) => readFixtures(dir, path),
     [which]: others.table,
   });
   problems.addPlaced(wrong, document);

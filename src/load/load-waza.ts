@@ -27,9 +27,8 @@ import {
 import { interpolateParts, type LoadContext, programCompleter, shownFrom } from "./environment.ts";
 import { FileProblems, plainDocument } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
-import { readData } from "./read/read-document.ts";
-import { type OpenedFile, type TaskFile, taskFile, withoutRepeats } from "./read/read-files.ts";
-import { fixtureReader, serverBuilder } from "./servers.ts";
+import { type OpenedFile, readData, type TaskFile, taskFile, withoutRepeats } from "./read/read-files.ts";
+import { readFixtures, serverBuilder } from "./servers.ts";
 import { pathKind, pathsOfPattern } from "./sources.ts";
 import { taskFiles, type TasksOfEval } from "./tasks.ts";
 
@@ -67,7 +66,7 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
     locate: document.locate,
     requested: loadContext.agents,
     templates: found.templates,
-    readFixtures: fixtureReader(dir),
+    readFixtures: (path) => readFixtures(dir, path),
   });
   const unset = placeProblems(found.problems, document.locate);
   const places = new Set(unset.map(({ location }) => location?.path));

@@ -36,7 +36,7 @@ import {
   tasksOfPatterns,
   withoutRepeats,
 } from "./read/read-files.ts";
-import { fixtureReader, loadMcpConfig, noServers, serverBuilder } from "./servers.ts";
+import { readFixtures, loadMcpConfig, noServers, serverBuilder } from "./servers.ts";
 import { findSources, type Source } from "./sources.ts";
 import type { TaskContext, TasksOfEval } from "./tasks.ts";
 
@@ -153,7 +153,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     },
     completeProgram: programCompleter({ dir, environment, overrides }),
     resolvePath: (path) => resolve(dir, path),
-    readFixtures: fixtureReader(dir),
+    readFixtures: (path) => readFixtures(dir, path),
     provided: others.table,
     graderTypes: graderTypesAt(dir, await graderKindsFor([document])),
   });

@@ -29,7 +29,7 @@ import {
 } from "./environment.ts";
 import type { FileProblems } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
-import { readData } from "./read/read-document.ts";
+import { readData } from "./read/read-files.ts";
 
 const startupTimeoutMs = 30_000;
 
@@ -266,29 +266,27 @@ const largestFile = 4 * 1024 * 1024;
 const mostFiles = 1000;
 
 /**
- * Creates the reader of mock tools in a folder, relative to `dir`: of each JSON file in it, and in the folders in it that
+ * Reads the mock tools in a folder, relative to `dir`: of each JSON file in it, and in the folders in it that
  * are not hidden, the tools under `tools`, else the one tool that the file is named after. Later files win, in the order
  * of their names.
  */
-export function fixtureReader(dir: string): (path: string) => Fixtures {
-  return (path) => {
-    try {
-      const folder = resolve(dir, path);
-      if (!statSync(folder).isDirectory()) return { ok: false, reason: `${path} is not a folder` };
-      const files = readdirSync(folder, { withFileTypes: true, recursive: true })
-        .filter((entry) => entry.isFile() && entry.name.endsWith(".json"))
-        .filter(({ parentPath }) => !/[/\\]\./.test(parentPath.slice(folder.length)))
-        .map((entry) => join(entry.parentPath, entry.name))
-        .toSorted();
-      if (files.length > mostFiles) throw new Error(`it has more than ${mostFiles} JSON files`);
-      const tools = files.flatMap((file) => Object.entries(toolsIn(file)));
-      return { ok: true, tools: Object.fromEntries(tools) };
-    } catch (error) {
-      if (!(error instanceof Error)) throw error;
-      const isAbsent = "code" in error && error.code === "ENOENT";
-      return { ok: false, reason: isAbsent ? `there is no folder ${path}` : `${path}: ${error.message}` };
-    }
-  };
+export function readFixtures(dir: string, path: string): Fixtures {
+  try {
+    const folder = resolve(dir, path);
+    if (!statSync(folder).isDirectory()) return { ok: false, reason: `${path} is not a folder` };
+    const files = readdirSync(folder, { withFileTypes: true, recursive: true })
+      .filter((entry) => entry.isFile() && entry.name.endsWith(".json"))
+      .filter(({ parentPath }) => !/[/\\]\./.test(parentPath.slice(folder.length)))
+      .map((entry) => join(entry.parentPath, entry.name))
+      .toSorted();
+    if (files.length > mostFiles) throw new Error(`it has more than ${mostFiles} JSON files`);
+    const tools = files.flatMap((file) => Object.entries(toolsIn(file)));
+    return { ok: true, tools: Object.fromEntries(tools) };
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    const isAbsent = "code" in error && error.code === "ENOENT";
+    return { ok: false, reason: isAbsent ? `there is no folder ${path}` : `${path}: ${error.message}` };
+  }
 }
 
 function toolsIn(file: string): JsonObject {

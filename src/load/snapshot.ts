@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
-import { readData } from "./read/read-document.ts";
+import { readData } from "./read/read-files.ts";
 
 /**
  * What servers list: tools, resources, resource templates, prompts; by the name of the server in its file. `server` is the name that it

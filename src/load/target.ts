@@ -12,7 +12,7 @@ import {
 } from "./environment.ts";
 import { load } from "./load.ts";
 import { FileProblems } from "./problems.ts";
-import { endingOf, readData } from "./read/read-document.ts";
+import { endingOf, readData } from "./read/read-files.ts";
 import {
   loadMcpConfig,
   type McpServers,

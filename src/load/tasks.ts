@@ -23,8 +23,7 @@ import {
 } from "./environment.ts";
 import { FileProblems } from "./problems.ts";
 import { documentKind, isOlderForm, rootMembers, type SourceText } from "./read/document.ts";
-import { endingOf, parseData } from "./read/read-document.ts";
-import { exportedTask, isTaskExport, type TaskFile } from "./read/read-files.ts";
+import { endingOf, exportedTask, isTaskExport, parseData, type TaskFile } from "./read/read-files.ts";
 import { taskVariables, withVariables } from "./secrets.ts";
 import { pathKind, repositoryOf } from "./sources.ts";
 

@@ -5,13 +5,21 @@ import type { SerializedError } from "../core/errors/error.ts";
 import { isJsonObject, type Json } from "../core/formats/json.ts";
 import type { Task } from "../core/formats/model.ts";
 import { readJsonText } from "../core/formats/read-json.ts";
-import type { Check, EventOf, Grade, TraceEvent } from "../core/trace/events.ts";
+import {
+  type Check,
+  type EventOf,
+  type Grade,
+  type StepAttempt,
+  stepPaths,
+  type StepRun,
+  stepRuns,
+  type TraceEvent,
+} from "../core/trace/events.ts";
 import { describeInput } from "../core/report/render-trace.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { isServerError } from "../core/report/trial-result.ts";
 import { commonSequence } from "../core/text/common-sequence.ts";
 import { quoteBar } from "../core/text/visible-text.ts";
-import { type StepAttempt, stepPaths, type StepRun, stepRuns } from "../core/trace/step-runs.ts";
 import { buildTrajectory, type ToolCall } from "../core/trace/trajectory.ts";
 import {
   type ClipLimits,

@@ -8,8 +8,7 @@ import { notRun, trialResult, ungradedTrial } from "../core/report/trial-result.
 import { createRecorder } from "../core/trace/recorder.ts";
 import type { Redact } from "../core/trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
-import { abortWithAny } from "../process/deadline.ts";
-import { onUncaught } from "../process/uncaught.ts";
+import { abortWithAny, onUncaught } from "../process/deadline.ts";
 import { executeTrial } from "./trial.ts";
 import type { TrialServices } from "./trial-state.ts";
 

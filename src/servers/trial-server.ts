@@ -1,7 +1,6 @@
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { ServerSpec } from "../core/formats/model.ts";
-import type { ServerSession } from "./client/session.ts";
-import { openSession, type StartOptions } from "./client/open-session.ts";
+import { openSession, type ServerSession, type StartOptions } from "./client/session.ts";
 import type { ServerHost } from "./connections/host.ts";
 import type { TrialFilters } from "./filters/filters.ts";
 import type { GatewayEndpoint } from "./gateway/endpoint.ts";

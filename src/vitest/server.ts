@@ -14,8 +14,12 @@ import type { McpRequest } from "../core/formats/step.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
-import { openSession } from "../servers/client/open-session.ts";
-import { sendRequest, type ServerSession, type ToolDefinition } from "../servers/client/session.ts";
+import {
+  openSession,
+  sendRequest,
+  type ServerSession,
+  type ToolDefinition,
+} from "../servers/client/session.ts";
 import { openHost } from "../servers/server-pool.ts";
 import { testError } from "./test-error.ts";
 

@@ -5,7 +5,7 @@ import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
 import { createRecorder } from "../../src/core/trace/recorder.ts";
 import { createRedactor, type Redact } from "../../src/core/trace/redact.ts";
-import { reportUncaught } from "../../src/process/uncaught.ts";
+import { reportUncaught } from "../../src/process/deadline.ts";
 import { runTrials, type TrialsContext } from "../../src/run/run-trials.ts";
 import type { TrialServices } from "../../src/run/trial-state.ts";
 import { workflowTask } from "../support/trial-events.ts";

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { checkAgentTemplates } from "../../src/core/formats/agent-templates.ts";
+import { checkAgentTemplates } from "../../src/core/formats/config/agent.ts";
 import { escapeTemplate } from "../../src/core/templates/template.ts";
 import { interpreters } from "../../src/core/templates/shell.ts";
 import {

@@ -8,7 +8,7 @@ import { parseTemplate, taskRoots } from "../../src/core/templates/template.ts";
 import { load } from "../../src/load/load.ts";
 import { migrateTask } from "../../src/load/migrate/migrate.ts";
 import { SourceText } from "../../src/load/read/document.ts";
-import { parseData } from "../../src/load/read/read-document.ts";
+import { parseData } from "../../src/load/read/read-files.ts";
 import { folderOf, runHere, runIn } from "../support/cli.ts";
 import { closedAddress } from "./support.ts";
 

@@ -2,9 +2,8 @@ import { expect, it, onTestFinished } from "vitest";
 import type { Fault, MockServerSpec, ServerSpec } from "../../src/core/formats/model.ts";
 import { createFilters } from "../../src/servers/filters/filters.ts";
 import { FilterChain } from "../../src/servers/filters/filter-chain.ts";
-import { openSession } from "../../src/servers/client/open-session.ts";
+import { type CallOutcome, openSession, type ServerSession } from "../../src/servers/client/session.ts";
 import { openHost } from "../../src/servers/server-pool.ts";
-import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { callOptions, createRecord, fixtureSpec, type Record } from "./support.ts";
 

@@ -9,8 +9,7 @@ import type {
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { legacyVersions, openMockHost } from "../../src/servers/mock/mock-host.ts";
-import { openSession } from "../../src/servers/client/open-session.ts";
-import type { ServerSession } from "../../src/servers/client/session.ts";
+import { openSession, type ServerSession } from "../../src/servers/client/session.ts";
 import { type WireMessage, wireMessage } from "../../src/servers/messages/json-rpc.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { callOptions, createRecord, type Record } from "./support.ts";

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { StdioServerSpec } from "../../src/core/formats/model.ts";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { openStdioHost } from "../../src/servers/stdio/stdio-host.ts";
-import { openSession } from "../../src/servers/client/open-session.ts";
+import { openSession } from "../../src/servers/client/session.ts";
 import { wireMessage } from "../../src/servers/messages/json-rpc.ts";
 import { livingProcesses } from "../process/support.ts";
 import { callOptions, createRecord, fixtureSpec, stdioSpec } from "./support.ts";

@@ -3,8 +3,7 @@ import type { Json, JsonObject } from "../formats/model.ts";
 import { previewJson } from "../formats/read-json.ts";
 import { shownShellText } from "../templates/shell.ts";
 import { visibleText } from "../text/visible-text.ts";
-import type { EventOf, TraceEvent } from "../trace/events.ts";
-import { stepPaths } from "../trace/step-runs.ts";
+import { type EventOf, stepPaths, type TraceEvent } from "../trace/events.ts";
 
 const shownText = 400;
 

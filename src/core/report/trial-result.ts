@@ -5,13 +5,15 @@ import { type Plan, taskInVariant, type Trial } from "../plan/plan.ts";
 import {
   eventsOf,
   type Grade,
+  type StepAttempt,
+  type StepRun,
+  stepRuns,
   type TraceEvent,
   type TrialOutcome,
   type Usage,
   type Verdict,
 } from "../trace/events.ts";
 import { clipped, weightOf } from "../trace/recorder.ts";
-import { type StepAttempt, type StepRun, stepRuns } from "../trace/step-runs.ts";
 import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts";
 import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import type { JsonObject } from "../formats/model.ts";
-import type { TraceEvent } from "./events.ts";
-import { stepPaths, stepRuns } from "./step-runs.ts";
+import { stepPaths, stepRuns, type TraceEvent } from "./events.ts";
 
 interface Given {
   readonly step: string;

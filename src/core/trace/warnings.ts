@@ -6,8 +6,7 @@ import type { ExpectedState } from "../formats/model.ts";
 import { type Step, walkSteps } from "../formats/step.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
-import { type EventOf, eventsOf } from "./events.ts";
-import { stepPaths, type StepRun, stepRuns } from "./step-runs.ts";
+import { type EventOf, eventsOf, stepPaths, type StepRun, stepRuns } from "./events.ts";
 import { matchAgentTools } from "./tool-events.ts";
 import { agentCalls, lastAnswered, type Trajectory, turnEnds } from "./trajectory.ts";
 

@@ -32,7 +32,7 @@ import type {
 } from "../../core/formats/step.ts";
 import { shownFrom } from "../environment.ts";
 import { documentKind, rootMembers, SourceText } from "../read/document.ts";
-import { endingOf, readData, readDataText } from "../read/read-document.ts";
+import { endingOf, readData, readDataText } from "../read/read-files.ts";
 import { parseOlderYaml } from "../read/yaml-document.ts";
 import { parseTaskText, type TaskOptions } from "../tasks.ts";
 import { literalText, shellVariables, withoutExpression, withoutNeedlessEscapes } from "./texts.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { checkAgentTemplates, promptNotes } from "./agent-templates.ts";
-import { formatKeyPath } from "./json.ts";
+import { checkAgentTemplates, promptNotes } from "./agent.ts";
+import { formatKeyPath } from "../json.ts";
 
 function check(...args: string[]): readonly string[] {
   const agents = { a: { type: "command", command: "x", args } };
