@@ -11,6 +11,9 @@ import type { Check, EventBody, StepOutcome, TraceEvent, TrialOutcome } from "..
 /** A tool as a server of a test offers it in `tools/list`. */
 export interface OfferedTool {
   readonly name: string;
+  readonly description?: string;
+  /** Unless given, that of any object. */
+  readonly inputSchema?: Json;
   readonly outputSchema?: Json;
 }
 

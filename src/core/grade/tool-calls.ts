@@ -65,7 +65,7 @@ async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeCo
   }
   if (unoffered !== "") return sick(`was answered${unoffered}`);
   if (declared.length > 1) return sick(`is listed ${declared.length} times by its server`);
-  const schema = declared[0]?.outputSchema;
+  const schema = declared[0]?.definition["outputSchema"];
   const problem =
     schema === undefined
       ? undefined

@@ -1,6 +1,6 @@
-import type { Json } from "../formats/json.ts";
+import { type Json, withoutUndefined } from "../formats/json.ts";
 import { agentTools } from "../trace/tool-events.ts";
-import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
+import { type AgentCall, agentCalls, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
 
 /** One use of a tool by the agent: of a server's tool, as the gateway recorded it, or of its own, as it reports it. */
 export interface ToolUse {
@@ -9,6 +9,8 @@ export interface ToolUse {
   /** `mcp:SERVER`, `builtin`, `skill`, or `unknown`. */
   readonly source: string;
   readonly args: Json;
+  /** What the server that it was sent to says of it; absent: that it has no such tool, or the tool is not of a server. */
+  readonly declared?: ToolDeclaration;
   /** Number of the event that began it. */
   readonly seq: number;
   /** Milliseconds since the Unix epoch. */
@@ -26,12 +28,8 @@ export interface ToolUse {
 export function toolUses(trajectory: Trajectory): readonly ToolUse[] {
   const recorded = agentCalls(trajectory)
     .filter(({ type }) => type === "tool")
-    .map(({ server, name: tool, args, seq, at, failure, faulted }: AgentCall): ToolUse => {
-      const rest = {
-        ...(failure === undefined ? {} : { failure }),
-        ...(faulted === true ? { faulted } : {}),
-      };
-      return { tool, source: `mcp:${server}`, args, seq, at, ...rest };
+    .map(({ server, name: tool, args, seq, at, declared, failure, faulted }: AgentCall): ToolUse => {
+      return withoutUndefined({ tool, source: `mcp:${server}`, args, declared, seq, at, failure, faulted });
     });
   const rejected = trajectory.calls
     .filter(({ server, step }) => server === null && step === undefined)

@@ -42,11 +42,16 @@ describe("a trajectory", () => {
     trial.turn("Again.", undefined, "max-steps");
     const step = trial.events[trial.step("call", { checks: [check("result", true)] }) - 1];
     trial.end();
+    const declared = tools.map((tool) => ({
+      server: "calc",
+      name: tool.name,
+      definition: { inputSchema: { type: "object" }, ...tool },
+    }));
     const add = {
       server: "calc",
       tool: "add",
       args: { a: 2, b: 3 },
-      declared: [{ server: "calc", ...tools[0] }],
+      declared: declared.slice(0, 1),
       turn: 0,
       superseded: false,
       seq: call.request,
@@ -64,7 +69,7 @@ describe("a trajectory", () => {
         { turn: 1, user: "Again.", messages: [], calls: [], reason: "max-steps" },
       ],
       steps: [{ step: "call", phase: "verify", attempts: [step], last: step }],
-      tools: tools.map((tool) => ({ server: "calc", ...tool })),
+      tools: declared,
       unasked: [],
     });
     expect(trajectory.calls).toEqual([add]);
@@ -88,9 +93,13 @@ describe("a trajectory", () => {
     const trial = new TrialEvents().server("a", [{ name: "add" }]).server("b", [{ name: "add" }]);
     trial.list([{ name: "more", outputSchema: false }], { server: "b" });
     expect(trial.trajectory(task).tools).toEqual([
-      { server: "a", name: "add" },
-      { server: "b", name: "add" },
-      { server: "b", name: "more", outputSchema: false },
+      { server: "a", name: "add", definition: { name: "add", inputSchema: { type: "object" } } },
+      { server: "b", name: "add", definition: { name: "add", inputSchema: { type: "object" } } },
+      {
+        server: "b",
+        name: "more",
+        definition: { name: "more", inputSchema: { type: "object" }, outputSchema: false },
+      },
     ]);
   });
 

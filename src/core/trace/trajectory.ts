@@ -30,7 +30,8 @@ export interface Exchange {
 export interface ToolDeclaration {
   readonly server: string;
   readonly name: string;
-  readonly outputSchema?: Json;
+  /** All that it says of the tool: `inputSchema`, `outputSchema`, `description` and the rest, as received. */
+  readonly definition: JsonObject;
 }
 
 /** Why a tool call gave no result. */
@@ -323,7 +324,7 @@ class ToolLists {
     const page = isJsonObject(result) && Array.isArray(result["tools"]) ? (result["tools"] as Json[]) : [];
     for (const tool of page.filter(isJsonObject)) {
       const name = nameIn(tool);
-      const declaration = withoutUndefined({ server, name, outputSchema: tool["outputSchema"] });
+      const declaration = { server, name, definition: tool };
       this.tools.push(declaration);
       const key = `${server}\n${name}`;
       if (names.has(name)) this.#declared.get(key)?.push(declaration);
@@ -410,6 +411,8 @@ export interface AgentCall {
   readonly name: string;
   /** Arguments; an empty object when there are none. */
   readonly args: Json;
+  /** Of a tool, what the newest list of the server says of it; absent: it was never listed. */
+  readonly declared?: ToolDeclaration;
   /** Number and time of the request's event. */
   readonly seq: number;
   readonly at: number;
@@ -429,7 +432,8 @@ const callTypes: ReadonlyMap<Json | undefined, AgentCall["type"]> = new Map([
 
 /** What the agent asked of servers, in the order of the requests; calls of steps are left out. */
 export function agentCalls({ exchanges }: Pick<TraceView, "exchanges">): readonly AgentCall[] {
-  return exchanges.flatMap(({ request, params, byAgent, answer, cancelled, fault }): AgentCall[] => {
+  return exchanges.flatMap((exchange): AgentCall[] => {
+    const { request, params, byAgent, declared, answer, cancelled, fault } = exchange;
     const type = callTypes.get(request.message["method"]);
     if (!byAgent || type === undefined) return [];
     const { server, seq, at } = request;
@@ -440,6 +444,7 @@ export function agentCalls({ exchanges }: Pick<TraceView, "exchanges">): readonl
       server,
       name: typeof name === "string" ? name : "",
       args: params["arguments"] ?? {},
+      declared: declared?.[0],
       seq,
       at,
       answer: given,
