@@ -8,7 +8,14 @@ import { exitCode, isServerError, wasNotRun } from "../core/report/trial-result.
 import { countFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
-import { calledText, checkedServers, clientLines, findingLines, serverText } from "./findings.ts";
+import {
+  calledText,
+  checkedServers,
+  clientLines,
+  findingLines,
+  hasSeveralServers,
+  serverText,
+} from "./findings.ts";
 import {
   agentsIn,
   clipText,
@@ -200,6 +207,7 @@ interface Ending {
 function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> = {}): string[] {
   const { result } = ending.end;
   const findings = findingsOf(result.trials);
+  const naming = hasSeveralServers(result.trials);
   const skipped = result.trials.filter((trial) => trial.verdict === "skip" && !hadNothingToDo(trial));
   const warned = result.trials.flatMap((trial) =>
     [...new Set(trial.warnings)].map((text) => ({ trial, text })),
@@ -211,8 +219,8 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     ...(findings.length === 0
       ? []
       : [
-          findingLines(findings, { ...ending.page, width: Math.min(ending.page.width, widestTable) }),
-          clientLines(findings, ending.page),
+          findingLines(findings, naming, { ...ending.page, width: Math.min(ending.page.width, widestTable) }),
+          clientLines(findings, naming, ending.page),
         ]),
     failedLines(ending),
     errorLines(ending),

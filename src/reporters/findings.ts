@@ -1,5 +1,6 @@
 import type { Finding, FindingPlace, RunFinding, Severity } from "../core/lint/finding.ts";
 import type { ServerSummary, Task } from "../core/formats/model.ts";
+import type { TrialResult } from "../core/report/result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import {
   clipText,
@@ -28,8 +29,7 @@ const shownMessages = 3;
 const messageCharacters = 400;
 
 /** The findings for people: errors first, then by what they are about. A finding of many places is shown once. */
-export function findingLines(findings: readonly RunFinding[], page: Page): string[] {
-  const naming = hasSeveralServers(findings);
+export function findingLines(findings: readonly RunFinding[], naming: boolean, page: Page): string[] {
   const sections = [...Map.groupBy(findings, ({ severity }) => severity)].map(([severity, group]) => [
     `${page.style.strong(titles[severity])}  ${page.style.dim(formatInteger(group.length))}`,
     ...sectionLines(group, naming, page),
@@ -165,8 +165,7 @@ export interface AlikeFindings {
 }
 
 /** Findings in the order given, those with the same code and message together. */
-export function alikeFindings(findings: readonly RunFinding[]): readonly AlikeFindings[] {
-  const naming = hasSeveralServers(findings);
+export function alikeFindings(findings: readonly RunFinding[], naming: boolean): readonly AlikeFindings[] {
   const groups = Map.groupBy(findings, ({ code, message, fix }) => JSON.stringify([code, message, fix]));
   return [...groups.values()].flatMap((group) => {
     const where = namesText(group.map((finding) => placeText(finding, naming)));
@@ -174,8 +173,9 @@ export function alikeFindings(findings: readonly RunFinding[]): readonly AlikeFi
   });
 }
 
-function hasSeveralServers(findings: readonly RunFinding[]): boolean {
-  return new Set(findings.map(({ server }) => server)).size > 1;
+/** Whether a check is of several servers, so that its findings have to name theirs. */
+export function hasSeveralServers(trials: readonly Pick<TrialResult, "suite">[]): boolean {
+  return new Set(trials.map(({ suite }) => suite)).size > 1;
 }
 
 /** The columns of the table: clients by what their names begin with. */
@@ -191,12 +191,11 @@ export interface ClientRow {
 }
 
 /** The tools that some known client refuses or changes. */
-export function clientTable(findings: readonly RunFinding[]): readonly ClientRow[] {
+export function clientTable(findings: readonly RunFinding[], naming: boolean): readonly ClientRow[] {
   const known = findings.filter(
     ({ clients, severity, place }) =>
       clients !== undefined && severity !== "info" && place.tool !== undefined,
   );
-  const naming = hasSeveralServers(findings);
   const byTool = Map.groupBy(known, ({ server, place }) =>
     [...(naming ? [server] : []), place.tool ?? ""].join(" › "),
   );
@@ -221,9 +220,9 @@ const tones: Readonly<Record<ClientCell, Tone>> = {
 };
 
 /** The table of tools and clients; empty when no client refuses or changes anything. */
-export function clientLines(findings: readonly RunFinding[], page: Page): string[] {
+export function clientLines(findings: readonly RunFinding[], naming: boolean, page: Page): string[] {
   const { style, width } = page;
-  const rows = clientTable(findings);
+  const rows = clientTable(findings, naming);
   const [first] = rows;
   if (first === undefined) return [];
   const columns = Object.keys(first.effects);

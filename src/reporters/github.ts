@@ -2,7 +2,7 @@ import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import { findingsOf } from "../core/lint/finding.ts";
 import { markdownText } from "./markdown.ts";
-import { alikeFindings } from "./findings.ts";
+import { alikeFindings, hasSeveralServers } from "./findings.ts";
 import { clipText, describeCoverage, fullTitle, trialReason, verdictReason } from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
@@ -37,7 +37,7 @@ function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): stri
       const { file, line } = tasks.get(trial.task)?.location ?? {};
       return annotation("error", { file, line, title: fullTitle(trial) }, trialReason(trial));
     }),
-    ...alikeFindings(findings).map(({ finding, where }) => {
+    ...alikeFindings(findings, hasSeveralServers(result.trials)).map(({ finding, where }) => {
       const { code, title, severity, message, fix } = finding;
       const kind = severity === "error" ? "error" : "warning";
       return annotation(kind, { title: code }, `${title}: ${where}: ${message}. ${fix}`);

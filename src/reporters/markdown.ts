@@ -3,7 +3,14 @@ import { countFindings, findingsOf, type RunFinding, type Severity } from "../co
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { explainTrial } from "./explain.ts";
-import { alikeFindings, calledText, checkedServers, clientTable, serverText } from "./findings.ts";
+import {
+  alikeFindings,
+  calledText,
+  checkedServers,
+  clientTable,
+  hasSeveralServers,
+  serverText,
+} from "./findings.ts";
 import {
   clipText,
   countOf,
@@ -43,6 +50,7 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
   const { name, verdict, trials, durationMs, summary } = result;
   const findings = findingsOf(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
+  const naming = hasSeveralServers(trials);
   const mocked = describeMocks(trials);
   const used = describeCoverage(result.coverage ?? {});
   const counts = Object.entries({
@@ -68,8 +76,8 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
     ...[...checkedServers(tasks.values())].map(([server, about]) => [
       `**${plain(server)}**: ${plain(serverText(about))}`,
     ]),
-    ...severitySections(findings),
-    clientSection(findings),
+    ...severitySections(findings, naming),
+    clientSection(findings, naming),
     ...trialSections(end, tasks),
   ];
   return `${sections
@@ -80,9 +88,9 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
 
 const headings: Readonly<Record<Severity, string>> = { error: "Errors", warning: "Warnings", info: "Info" };
 
-function severitySections(findings: readonly RunFinding[]): (readonly string[])[] {
+function severitySections(findings: readonly RunFinding[], naming: boolean): (readonly string[])[] {
   return [...Map.groupBy(findings, ({ severity }) => severity)].flatMap(([severity, group]) => {
-    const rows = alikeFindings(group);
+    const rows = alikeFindings(group, naming);
     const rest = rows.length - shownFindings;
     const table = [
       "| where | what is wrong | what to do |",
@@ -100,8 +108,8 @@ function severitySections(findings: readonly RunFinding[]): (readonly string[])[
   });
 }
 
-function clientSection(findings: readonly RunFinding[]): readonly string[] {
-  const rows = clientTable(findings).slice(0, shownFindings);
+function clientSection(findings: readonly RunFinding[], naming: boolean): readonly string[] {
+  const rows = clientTable(findings, naming).slice(0, shownFindings);
   const [first] = rows;
   if (first === undefined) return [];
   const clients = Object.keys(first.effects);

@@ -95,8 +95,8 @@ it.each([
 describe("github", () => {
   it("annotates errors and warnings, and ends with the verdict", async () => {
     expect(await written("github", checkedRun())).toMatchInlineSnapshot(`
-      "::error title=protocol/stdout::stdout has something else than MCP messages: the server: "started \\x1b[31m". Write logs to stderr.
-      ::error title=schema/dangling-ref::A $ref points to nothing: tool search, parameter user: "#/$defs/User" points to nothing. Point it to a schema that the same document has, for example under $defs, or write the schema in its place.
+      "::error title=protocol/stdout::stdout has something else than MCP messages: the server: a line is "started \\x1b[31m". Write logs to stderr.
+      ::error title=schema/dangling-ref::A $ref points to nothing: tool search, parameter user: nothing is at "#/$defs/User". Point it to a schema that the same document has, for example under $defs, or write the schema in its place.
       ::error title=call/crash::A call ends the server: tool read: exit code 7 after {}. Catch errors in the tool, and answer with isError: true.
       ::warning title=client/name-characters::Clients refuse a tool's name for its characters: tool notes.read: the name has a dot. Use letters, digits, underscores and hyphens only.
       ::warning title=client/codex-any-of::Codex turns a parameter with alternatives into a text: tool search, parameter q: anyOf has the types string, number. Give the parameter one type, or split it into two parameters.
@@ -151,8 +151,8 @@ describe("markdown", () => {
 
       | where | what is wrong | what to do |
       | --- | --- | --- |
-      | the server | stdout has something else than MCP messages (protocol/stdout): "started \\\\x1b\\[31m" | Write logs to stderr. |
-      | tool search, parameter user | A $ref points to nothing (schema/dangling-ref): "\\#/$defs/User" points to nothing | Point it to a schema that the same document has, for example under $defs, or write the schema in its place. |
+      | the server | stdout has something else than MCP messages (protocol/stdout): a line is "started \\\\x1b\\[31m" | Write logs to stderr. |
+      | tool search, parameter user | A $ref points to nothing (schema/dangling-ref): nothing is at "\\#/$defs/User" | Point it to a schema that the same document has, for example under $defs, or write the schema in its place. |
       | tool read | A call ends the server (call/crash): exit code 7 after {} | Catch errors in the tool, and answer with isError: true. |
 
       ## Warnings (2)
@@ -173,8 +173,8 @@ describe("markdown", () => {
 
       | tool | Claude | Cursor | VS Code | Gemini | OpenAI | Codex |
       | --- | --- | --- | --- | --- | --- | --- |
+      | search | invalid | invalid | invalid | refused | invalid | changed |
       | notes.read | refused | ok | ok | ok | ok | refused |
-      | search | ok | ok | ok | ok | ok | changed |
       "
     `);
   });

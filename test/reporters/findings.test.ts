@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { findingsOf } from "../../src/core/lint/finding.ts";
 import { countWarnings } from "../../src/core/report/trial-result.ts";
 import { consoleReporter } from "../../src/reporters/console.ts";
+import { reporters } from "../../src/reporters/index.ts";
 import { clientTable } from "../../src/reporters/findings.ts";
 import { checkedRun } from "./runs.ts";
 import { play, type SampleRun } from "./samples.ts";
@@ -91,6 +92,19 @@ it("says why a run without a failed trial failed", async () => {
   );
 });
 
+it.each(["console", "github", "markdown"] as const)(
+  "names the server in %s where several are checked, also if only one has findings",
+  async (name) => {
+    const { end, ...run } = checkedRun();
+    const quiet = end.result.trials.map((trial) => ({ ...trial, suite: "mail", grades: [] }));
+    const result = { ...end.result, trials: [...end.result.trials, ...quiet] };
+    const output = captureOutput();
+    await play({ ...run, end: { ...end, result } }, reporters[name](output));
+    expect(output.text()).toMatch(/(?:server notes, tool search|notes › tool search)/);
+    expect(output.text()).not.toMatch(/^ {2}the server$|: the server: |\| the server \|/m);
+  },
+);
+
 it("fits a narrow terminal", async () => {
   const text = await printed(checkedRun(), { isTerminal: true, columns: 80 });
   const lines = stripVTControlCharacters(text).split("\n");
@@ -115,7 +129,7 @@ it("counts what two trials found once", () => {
 });
 
 it("tells refused, changed and invalid apart, and leaves strict modes out of the table", () => {
-  expect(clientTable(findingsOf(checkedRun().trials))).toEqual([
+  expect(clientTable(findingsOf(checkedRun().trials), false)).toEqual([
     {
       tool: "search",
       effects: {
