@@ -6,7 +6,8 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     isolate: false,
-    maxWorkers: 3,
+    // Tests of programs mostly wait, so two processors can take four files at a time.
+    maxWorkers: 4,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     reporters: report === undefined ? ["default"] : ["default", "json"],

@@ -232,10 +232,10 @@ const sameMs = 100;
  */
 export function abortOnInterrupt(output?: string): Disposable & { readonly signal: AbortSignal } {
   const controller = new AbortController();
-  let first = 0;
+  let isSame = true;
   const onSignal = (name: NodeJS.Signals): void => {
     if (controller.signal.aborted) {
-      if (performance.now() - first < sameMs) return;
+      if (isSame) return;
       killAllNow();
       const place = output === undefined ? "" : ` --output ${output}`;
       writeError(`\nEnded immediately. Finished trials are kept: mcpvals show latest${place}`);
@@ -245,8 +245,8 @@ export function abortOnInterrupt(output?: string): Disposable & { readonly signa
       "\nInterrupted: cleaning up, stopping servers and writing results. Interrupt again to end immediately.",
     );
     controller.abort(new McpvalsError("run/interrupted", `received ${name}`));
-    // Counted from here: the same signal may be waiting while the abort listeners run.
-    first = performance.now();
+    // A signal that waits while this process is busy is read between a timer and the next immediate.
+    setTimeout(() => setImmediate(() => (isSame = false)), sameMs).unref();
   };
   const signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
   for (const name of signals) process.on(name, onSignal);

@@ -1,6 +1,6 @@
 import { mkdir, readdir, readFile, readlink, realpath, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { homedir } from "node:os";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { installFolders } from "../../src/sandbox/mounts.ts";
@@ -16,6 +16,9 @@ import {
   type Place,
   whyNot,
 } from "./support.ts";
+
+/** The home folder of the user, whatever HOME says. */
+const ownHome = userInfo().homedir;
 
 const sandbox = sandboxOf("process");
 const reason = process.platform === "linux" ? await whyNot(sandbox) : "only tried on Linux";
@@ -63,7 +66,7 @@ describe.skipIf(reason !== undefined)(
       });
 
       it("starts a script by its first line, also under the home folder", async () => {
-        const folder = await freshFolder(homedir());
+        const folder = await freshFolder(ownHome);
         const program = join(folder, "program");
         await writeFile(program, "#!/usr/bin/env python3\nimport ssl, json, socket; print('a script')\n", {
           mode: 0o755,
@@ -101,7 +104,7 @@ describe.skipIf(reason !== undefined)(
       it("gives an empty home that can be written, the one that the environment names if it does", async () => {
         const script = "pwd > ~/file && ls -A ~ && echo $HOME";
         expect((await bench.run(["sh", "-c", script])).stdout).toBe("file\n/tmp/home\n");
-        expect((await bench.run(["sh", "-c", script], { env: { HOME: homedir() } })).stdout).toContain(
+        expect((await bench.run(["sh", "-c", script], { env: { HOME: ownHome } })).stdout).toContain(
           `file\n`,
         );
         expect((await bench.run(["sh", "-c", script], { env: { HOME: place.workspace } })).stdout).toBe(
@@ -129,7 +132,7 @@ describe.skipIf(reason !== undefined)(
       it.each([
         ["no-such-program", {}, "command not found: no-such-program"],
         ["sh", { read: ["/no/such/folder"] }, "the sandbox cannot show /no/such/folder: it does not exist"],
-        ["sh", { cwd: homedir() }, `cwd is not visible in the sandbox: ${homedir()}`],
+        ["sh", { cwd: ownHome }, `cwd is not visible in the sandbox: ${ownHome}`],
         ["sh", { cwd: "/tmp/none/such" }, "cwd is not visible in the sandbox: /tmp/none/such"],
       ])("%s with %j", async (program, given, message) => {
         await expect(bench.start([program], given)).rejects.toMatchObject({
@@ -141,18 +144,18 @@ describe.skipIf(reason !== undefined)(
 
     describe("hides files", () => {
       it("has no home folder, whoever's, by whatever path", async () => {
-        const home = await freshFolder(homedir());
+        const home = await freshFolder(ownHome);
         await writeFile(join(home, "secret"), "s3cret");
         await symlink(home, join(place.workspace, "link"));
         const ways = [home, join(home, "secret"), `/proc/1/root${home}/secret`];
         const system = "/home /root /var /etc/shadow /run /opt /sys".split(" ");
-        const paths = [homedir(), ...ways, join(place.workspace, "link", "secret"), ...system];
+        const paths = [ownHome, ...ways, join(place.workspace, "link", "secret"), ...system];
         expect(await bench.ask([node, hostile("read.mjs"), ...paths])).toEqual(
           Object.fromEntries(paths.map((path) => [path, { code: "ENOENT" }])),
         );
-        expect(await bench.ask(["python3", hostile("read.py"), home, homedir()])).toEqual({
+        expect(await bench.ask(["python3", hostile("read.py"), home, ownHome])).toEqual({
           [home]: [],
-          [homedir()]: [],
+          [ownHome]: [],
         });
       });
 
@@ -165,7 +168,7 @@ describe.skipIf(reason !== undefined)(
       });
 
       it("does not follow a link that an earlier program put in the place of something to be read", async () => {
-        const home = await freshFolder(homedir());
+        const home = await freshFolder(ownHome);
         const data = join(place.workspace, "data");
         await writeFile(join(home, "secret"), "s3cret");
         await symlink(home, data);

@@ -97,8 +97,9 @@ export async function expectSameWhenRead(folder: string, result: RunResult): Pro
   expect(replayRun(stored).result).toEqual(result);
 }
 
-/** Polls until something holds, for at most ten seconds. */
-export async function until(holds: () => boolean, what: string, ms = 10_000): Promise<void> {
+/** Polls until something holds, for at most twenty seconds. */
+export async function until(holds: () => boolean, what: string): Promise<void> {
+  const ms = 20_000;
   const end = performance.now() + ms;
   while (!holds()) {
     if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`);
