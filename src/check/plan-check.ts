@@ -8,11 +8,12 @@ import type {
   ServerSummary,
   Task,
 } from "../core/formats/model.ts";
+import { McpvalsError } from "../core/errors/error.ts";
 import { listingOf, readCheck, type Surface } from "../core/lint/check-view.ts";
 import { failedSecondStart } from "../core/lint/protocol.ts";
 import { OutOfTime } from "../core/lint/rule.ts";
 import { asObject, exact, type JsonObject } from "../core/formats/json.ts";
-import type { TraceEvent } from "../core/trace/events.ts";
+import type { EventBody, TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { planConformance } from "./plan-conformance.ts";
@@ -29,14 +30,26 @@ export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | 
   readonly validationOf: () => ValidateSchema;
 }
 
+/** A session that could not be opened: what was recorded, and what is not the server's fault. It is not tried again. */
+export interface FailedStart {
+  readonly events: readonly EventBody[];
+  readonly error: McpvalsError | undefined;
+}
+
+export interface CheckPlan {
+  readonly tasks: readonly Task[];
+  /** By the name of the task that reports it. */
+  readonly failedStarts: ReadonlyMap<string, FailedStart>;
+}
+
 /**
  * Asks each server what it offers, and makes the tasks that check it. A server that gives no list is checked as far as that goes.
- * Throws McpvalsError `server/spawn-failed` and others for what is not the server's fault.
+ * Throws McpvalsError `server/spawn-failed` and others for what is not a server's fault, unless others can be checked.
  */
 export async function planCheck(
   servers: Readonly<Record<string, ServerSpec>>,
   options: CheckOptions,
-): Promise<readonly Task[]> {
+): Promise<CheckPlan> {
   const discoveries = new Map(
     await Promise.all(
       Object.entries(servers).map(
@@ -44,38 +57,52 @@ export async function planCheck(
       ),
     ),
   );
+  const errors = [...discoveries.values()].map(({ failed }) => failed?.error);
+  if (errors.every((error) => error !== undefined) && errors[0] !== undefined) throw errors[0];
   const tasks = await Promise.all(
     Object.entries(servers).map(([name, spec]) => tasksOf(name, spec, discoveries, options)),
   );
-  return tasks.flat();
+  const failedStarts = [...discoveries].flatMap(([name, { failed }]) =>
+    failed === undefined ? [] : [[nameOf(name, "handshake"), failed] as const],
+  );
+  return { tasks: tasks.flat(), failedStarts: new Map(failedStarts) };
 }
 
 /** What a server lists in a session of its own, and whether it can run only once at a time. */
 interface Discovery {
   readonly surface: Surface;
   readonly runsOnce: boolean;
+  /** Present: there was no session. */
+  readonly failed?: FailedStart;
 }
 
-/** What a server offers. Throws as `planCheck`. */
+/** What a server offers. Throws the signal's reason. */
 async function discover(
   server: string,
   spec: ServerSpec,
   { callMs, signal }: Pick<CheckOptions, "callMs" | "signal">,
 ): Promise<Discovery> {
   const events: TraceEvent[] = [];
+  const bodies: EventBody[] = [];
   const check: CheckSpec = { kind: "definitions", disable: [] };
-  await probeServer({
-    server,
-    spec,
-    check,
-    signal,
-    callMs,
-    emit: (event) => events.push({ ...event, seq: events.length + 1, at: performance.now(), trial: "" }),
-  });
+  const emit = (body: EventBody): number => {
+    bodies.push(body);
+    return events.push({ ...body, seq: bodies.length, at: performance.now(), trial: "" });
+  };
+  let error: McpvalsError | undefined;
+  try {
+    await probeServer({ server, spec, check, signal, callMs, emit });
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (!(cause instanceof McpvalsError)) throw cause;
+    error = cause;
+  }
   const task = checkTask(server, check);
   const trial = { id: "", task: task.name, agent: null, attempt: 1 };
   const { surface, probes } = readCheck(buildTrajectory(trial, task, events), check);
-  return { surface, runsOnce: failedSecondStart(probes) !== undefined };
+  const runsOnce = failedSecondStart(probes) !== undefined;
+  if (error === undefined && surface.evidence !== undefined) return { surface, runsOnce };
+  return { surface, runsOnce, failed: { events: bodies, error } };
 }
 
 /** Calls of a server that are planned at most; those of a tool are not divided. */
@@ -98,11 +125,10 @@ async function tasksOf(
 ): Promise<readonly Task[]> {
   const discovery = discoveries.get(server);
   if (discovery === undefined) return [];
-  const { surface, runsOnce } = discovery;
+  const { surface, runsOnce, failed } = discovery;
   const { calls: policy, disable, snapshots, validationOf } = options;
   const validateSchema = validationOf();
-  // Without a session, every other part would only wait for one again.
-  if (surface.evidence === undefined) return [checkTask(server, { kind: "handshake", disable })];
+  if (failed !== undefined) return [checkTask(server, { kind: "handshake", disable })];
   const planned: PlannedCall[] = [];
   const notCalled: { tool: string; reason: string }[] = [];
   const leaveOut = (tool: string, reason: string): void => void notCalled.push({ tool, reason });
@@ -198,9 +224,13 @@ function isReadOnly(definition: JsonObject): boolean {
   return asObject(definition["annotations"])["readOnlyHint"] === true;
 }
 
+function nameOf(server: string, kind: CheckKind): string {
+  return `${server}: ${kind}`;
+}
+
 function checkTask(server: string, check: CheckSpec): Task {
   return {
-    name: `${server}: ${check.kind}`,
+    name: nameOf(server, check.kind),
     form: "check",
     suite: server,
     servers: [server],

@@ -28,6 +28,8 @@ export type CheckServersOptions = Partial<
     readonly snapshot?: string;
     /** Writes that file in place of comparing with it. */
     readonly update?: boolean;
+    /** Called when all servers have been asked what they offer, and the run begins. */
+    readonly onPlanned?: () => void;
   };
 
 const defaults: CheckSettings = { calls: "safe", disable: [], callMs: 5000, conformance: false };
@@ -55,7 +57,8 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
-  const planned = await planCheck(spec.servers, {
+  const started = performance.now();
+  const { tasks: planned, failedStarts } = await planCheck(spec.servers, {
     ...(snapshot === undefined || update ? {} : { snapshots: snapshot }),
     ...suite,
     calls,
@@ -64,6 +67,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     validationOf,
     signal,
   });
+  options.onPlanned?.();
   if (file !== undefined && snapshot !== undefined) {
     const current = listingsIn(planned);
     refuseOtherServers(file, snapshot, current);
@@ -78,6 +82,8 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     { ...loaded, eval: { ...spec, tasks, agents: [], concurrency, limits } },
     {
       ...options,
+      failedStarts,
+      started,
       ...exact({ maxWarnings }),
     },
   );

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
+import type { FailedStart } from "../check/plan-check.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import { exact } from "../core/formats/json.ts";
@@ -52,6 +53,10 @@ export interface RunOptions extends ExtensionsOptions {
   readonly coverage?: boolean;
   /** Present: each trial compares the state after cleanup with the state before setup. */
   readonly compareState?: StateMemory;
+  /** Starts of servers that failed when the run was planned, by task: the trial of each has this record, and tries nothing. */
+  readonly failedStarts?: ReadonlyMap<string, FailedStart>;
+  /** When its work began, by `performance.now()`; absent: now. */
+  readonly started?: number;
   /** Aborting ends the running trials, stops their servers and gives a result with the verdict `interrupted`. */
   readonly signal?: AbortSignal;
 }
@@ -73,7 +78,7 @@ export interface RunOutcome {
  */
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
   checkModels(loaded);
-  const started = performance.now();
+  const { started = performance.now() } = options;
   const { eval: spec, env, overrides } = loaded;
   const { compareState, cwd, output } = options;
   const plan: Plan = { ...createPlan(spec), ...exact({ maxWarnings: options.maxWarnings }) };
@@ -87,7 +92,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const validateSchema = validator.validate.bind(validator);
   using interruption = followSignal(options.signal);
   const { signal } = interruption;
-  const startedAt = new Date().toISOString();
+  const startedAt = new Date(performance.timeOrigin + started).toISOString();
   const missing = await missingRequirements(loaded, plan.tasks);
   await using servers = createProvisioning(spec, plan, env, validateSchema);
   const runnable = withoutSkipped(loaded, plan, missing);
@@ -136,6 +141,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     strict: options.strict ?? false,
     listAll: options.coverage ?? false,
     compareState,
+    failedStarts: options.failedStarts,
     missing: ({ trial: { task, variant } }) => missing({ task, variant }),
     startServer: servers.startServer,
     specOf: servers.specOf,

@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import type { AgentDriver, TaskSolution } from "../agents/driver.ts";
+import type { FailedStart } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import type { JsonObject, Limits } from "../core/formats/model.ts";
 import { envRoot, expanderOf } from "../core/templates/expand.ts";
@@ -39,6 +40,7 @@ export interface TrialServices extends Pick<Provisioning, "startServer" | "specO
   readonly listAll: boolean;
   /** Present: the state after cleanup is compared with the state before setup. */
   readonly compareState: StateMemory | undefined;
+  readonly failedStarts?: ReadonlyMap<string, FailedStart> | undefined;
   /** The requirements of the trial's task that are not met, as phrases. */
   missing(of: TaskOfTrial): readonly string[];
   createAgent(name: string): Promise<AgentDriver>;

@@ -145,12 +145,18 @@ class TrialPhases {
       });
   }
 
-  /** A trial of a check: its probes start the server themselves. */
+  /** A trial of a check: its probes start the server themselves, unless that has failed already. */
   async #probe(check: CheckSpec): Promise<void> {
     if (check.skipped !== undefined) throw new SkippedTrial("check/nothing-to-do", check.skipped);
     const { task, emit, signal } = this.#run;
-    const { limits, specOf } = this.#services;
+    const { limits, specOf, failedStarts } = this.#services;
     const [server = ""] = task.servers;
+    const failed = failedStarts?.get(task.name);
+    if (failed !== undefined)
+      return runPhase("probe", emit, async () => {
+        for (const event of failed.events) emit(event);
+        if (failed.error !== undefined) throw failed.error;
+      });
     const { probeServer } = await import("../check/probe.ts");
     const spec = specOf(this.#run, server);
     using deadline = abortAfter(limits.trialMs, () => trialTimeout(limits.trialMs), signal);

@@ -5,7 +5,7 @@ import { faultyServer } from "./support.ts";
 
 it("says which tools the limit of calls leaves out", async () => {
   await using validator = new SchemaValidator();
-  const tasks = await planCheck(
+  const { tasks } = await planCheck(
     { s: faultyServer("tools=300") },
     {
       calls: "safe",

@@ -20,6 +20,7 @@ import type { WatchedOutcome } from "../watch.ts";
 import {
   abortOnInterrupt,
   askAtTerminal,
+  showWaiting,
   workingFolder,
   writeNotes,
   writeReportFailures,
@@ -50,7 +51,11 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       ).choices(callPolicies),
     )
     .option("--disable <code>", "leave out findings with this code; repeatable", collect)
-    .option("--call-timeout <duration>", "time limit of each request, such as 500ms (default: 5s)", duration)
+    .option(
+      "--call-timeout <duration>",
+      "time limit of each request, such as 500ms (default: 5s); initialize has the server's startupTimeout (default: 30s)",
+      duration,
+    )
     .option("--snapshot <file>", "fail when definitions differ from those in this file")
     .option("--update", "write the snapshot in place of comparing with it")
     .option("--conformance", "run the official conformance suite, too (@modelcontextprotocol/conformance)")
@@ -86,10 +91,13 @@ async function checkOnce(
   const loaded = await loadTarget(target, { cwd, signal, ask: askAtTerminal() });
   writeNotes(loaded);
   onLoaded?.(loaded);
+  const reporters = openReporters(flags.reporter ?? loaded.eval.reporters);
+  using waiting = showWaiting(`asking ${Object.keys(loaded.eval.servers).join(", ")}`);
   const outcome = await checkServers(loaded, {
     cwd,
     signal,
-    reporters: openReporters(flags.reporter ?? loaded.eval.reporters),
+    reporters,
+    onPlanned: () => waiting[Symbol.dispose](),
     ...exact({ calls, disable, maxWarnings, callMs, output, snapshot, update, conformance }),
   });
   writeReportFailures(outcome.failures);

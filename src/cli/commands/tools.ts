@@ -11,6 +11,7 @@ import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flag
 import {
   abortOnInterrupt,
   askAtTerminal,
+  showWaiting,
   stdoutOutput,
   workingFolder,
   writeError,
@@ -37,11 +38,13 @@ async function execute(target: Target, { json = false }: ToolsFlags): Promise<nu
   writeNotes(loaded);
   const redact = createRedactor(loaded.secrets);
   const { servers, limits } = loaded.eval;
+  using waiting = showWaiting(`asking ${Object.keys(servers).join(", ")}`);
   const settled = await Promise.allSettled(
     Object.entries(servers).map(([name, spec]) =>
       listServer(name, spec, { signal, timeoutMs: limits.callMs }),
     ),
   );
+  waiting[Symbol.dispose]();
   const listings = settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   const broken = settled.flatMap((each) => (each.status === "rejected" ? [each.reason as unknown] : []));
   // Those that work are listed first.

@@ -565,7 +565,11 @@ function answerText(exchange: Exchange, probe: ProbeView): string {
   if (exited !== undefined && !exited.expected) return `no answer: ${exitText(exited, probe)}`;
   const [finished] = eventsOf(probe.events, "probe.finished");
   if (finished?.error !== undefined) return `no answer: ${finished.error.message}`;
-  return finished?.outcome === "lost" ? "no answer: the connection ended" : "no answer in time";
+  if (finished?.outcome === "lost") return "no answer: the connection ended";
+  // A probe that got no session did nothing but wait for one.
+  return finished !== undefined && handshakesOf(probe).at(-1) === exchange
+    ? `no answer within ${Number((finished.durationMs / 1000).toFixed(1))} s`
+    : "no answer in time";
 }
 
 function evidenceOf({ request, answer }: Exchange, { finished }: ProbeView): readonly number[] {

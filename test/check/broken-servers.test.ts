@@ -1,0 +1,59 @@
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { showWaiting } from "../../src/cli/terminal.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
+
+const program = join(root, "test/fixtures/servers/faulty-server.mjs");
+const good = { command: process.execPath, args: [program] };
+const missing = { command: "./no-such-program" };
+
+it("a server that cannot be started does not keep the others from being checked", async () => {
+  using folder = folderOf({ "mcp.json": { mcpServers: { missing, good } } });
+  const { code, stdout } = await runHere(["check", "mcp.json", "--reporter", "json"], { cwd: folder.path });
+  const { verdict, trials } = JSON.parse(stdout) as RunResult;
+  expect([code, verdict]).toEqual([3, "incomplete"]);
+  const verdicts = trials.map(({ task, verdict: own, error }) => [task, own, error?.code]);
+  expect(verdicts).toContainEqual(["missing: handshake", "error", "server/spawn-failed"]);
+  expect(verdicts).toContainEqual(["good: definitions", "pass", undefined]);
+  expect(verdicts.filter(([task]) => String(task).startsWith("missing"))).toHaveLength(1);
+});
+
+it("without any server that can be reached, the first error is reported", async () => {
+  using folder = folderOf({ "mcp.json": { mcpServers: { missing } } });
+  const { code, stdout, stderr } = await runHere(["check", "mcp.json"], { cwd: folder.path });
+  expect([code, stdout]).toEqual([3, ""]);
+  expect(stderr).toContain("command not found: ./no-such-program");
+});
+
+it("a server that does not answer initialize is asked once, and its record is the trial's", async () => {
+  const silent = { ...good, transport: "stdio", args: [program, "silent"], startupTimeout: "700ms" };
+  using folder = folderOf({ "config.yaml": { servers: { silent } } });
+  const { code, stdout } = await runHere(["check", "config.yaml", "--reporter", "json"], {
+    cwd: folder.path,
+  });
+  const { trials, durationMs } = JSON.parse(stdout) as RunResult;
+  expect(code).toBe(1);
+  expect(trials).toHaveLength(1);
+  const [found] = trials[0]?.grades.flatMap(({ findings = [] }) => findings) ?? [];
+  expect(found).toMatchObject({
+    code: "protocol/no-session",
+    message: expect.stringMatching(/^initialize got no answer within [\d.]+ s$/) as unknown,
+  });
+  // The time of the run includes the wait.
+  expect(durationMs).toBeGreaterThan(600);
+});
+
+it("a terminal shows what is waited for, without control characters of a name, until it is over", () => {
+  const written: string[] = [];
+  const stream = { isTTY: true, columns: 40, write: (text: string) => written.push(text) > 0 };
+  {
+    using _ = showWaiting(`asking a\u001B[2Jb ${"c".repeat(60)}`, stream as never);
+    expect(written.join("")).toMatch(/^\r\u001B\[2K {2}asking a.+ {2}0\.0 s$/);
+    expect(written.join("")).not.toContain("\u001B[2J");
+  }
+  expect(written.at(-1)).toBe("\r\u001B[2K");
+  const nothing: string[] = [];
+  using _ = showWaiting("asking", { isTTY: false, write: (text: string) => nothing.push(text) > 0 } as never);
+  expect(nothing).toEqual([]);
+});
