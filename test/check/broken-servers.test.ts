@@ -49,7 +49,8 @@ it("a terminal shows what is waited for, without control characters of a name, u
   const stream = { isTTY: true, columns: 40, write: (text: string) => written.push(text) > 0 };
   {
     using _ = showWaiting(`asking a\u001B[2Jb ${"c".repeat(60)}`, stream as never);
-    expect(written.join("")).toMatch(/^\r\u001B\[2K {2}asking a.+ {2}0\.0 s$/);
+    expect(written.join("").startsWith("\r\u001B[2K  asking a")).toBe(true);
+    expect(written.join("")).toMatch(/ {2}\d\.\d s$/);
     expect(written.join("")).not.toContain("\u001B[2J");
   }
   expect(written.at(-1)).toBe("\r\u001B[2K");
