@@ -124,6 +124,10 @@ addTool("old-dialect", {
 addTool("array-without-items", {
   inputSchema: object({ tags: { type: "array", description: "Tags." } }),
 });
+addTool("tuple", {
+  outputSchema: object({ range: { type: "array", prefixItems: [{ type: "number" }], items: false } }),
+  call: () => ({ ...text('{"range":[1]}'), structuredContent: { range: [1] } }),
+});
 addTool("object-without-properties", { inputSchema: { type: "object" } });
 addTool("openai-strict", { inputSchema: object({ word }, { required: [] }) });
 addTool("gemini-object-keywords", {

@@ -21,7 +21,11 @@ const tooMuch =
 
 it.each([
   ["100,000 tools", "pages=100", [tooMuch]],
-  ["a schema of 60,000 properties", "huge-schema=60000", ["schema/invalid: it has more than 20,000 parts"]],
+  [
+    "a schema of 60,000 properties",
+    "huge-schema=60000",
+    ["schema/invalid: it cannot be used: it has more than 20,000 parts"],
+  ],
   ["40,000 notifications", "flood=40000", [tooMuch]],
 ])(
   "%s",
@@ -51,7 +55,7 @@ it.each([
     "line-without-end",
     'protocol/broken-connection: server "faulty-server" sent a message of more than 10485760 bytes',
   ],
-  ["200,000 lines that are no messages", "stdout-flood", 'protocol/stdout: "line 0"'],
+  ["200,000 lines that are no messages", "stdout-flood", 'protocol/stdout: a line is "line 0"'],
 ])(
   "%s",
   async (_what, fault, error) => {

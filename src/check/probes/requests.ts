@@ -1,9 +1,8 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import type { JsonObject } from "../../core/formats/json.ts";
 import type { Prober } from "../prober.ts";
 import { isAnswer, legacyVersion, type RawClient } from "../raw-client.ts";
 
-type Probe = (client: RawClient, capabilities: JsonObject) => Promise<unknown>;
+type Probe = (client: RawClient) => Promise<unknown>;
 
 /** Lists that a server may or may not declare. */
 const lists = ["tools/list", "resources/list", "prompts/list"];
@@ -15,12 +14,6 @@ const probes: Readonly<Record<string, Probe>> = {
   ping: (client) => client.request("ping"),
   lists: async (client) => {
     for (const method of lists) await client.request(method);
-  },
-  capabilities: async (client, { logging, completions }) => {
-    if (logging !== undefined) await client.request("logging/setLevel", { level: "error" });
-    const ref = { type: "ref/prompt", name: "mcpvals-no-such-prompt" };
-    const argument = { name: "any", value: "" };
-    if (completions !== undefined) await client.request("completion/complete", { ref, argument });
   },
   "unknown-method": (client) => client.request("mcpvals/no-such-method"),
   "unknown-tool": (client) => client.request("tools/call", { name: "mcpvals-no-such-tool", arguments: {} }),
@@ -36,6 +29,16 @@ const probes: Readonly<Record<string, Probe>> = {
   "not-json-rpc": (client) => client.send(malformed('{"hello":"world"}')),
 };
 
+/** What is tried of capabilities that have no list, where the server declares them. */
+const capabilityProbes: Readonly<Record<string, Probe>> = {
+  logging: (client) => client.request("logging/setLevel", { level: "error" }),
+  completions: (client) =>
+    client.request("completion/complete", {
+      ref: { type: "ref/prompt", name: "mcpvals-no-such-prompt" },
+      argument: { name: "any", value: "" },
+    }),
+};
+
 /** What is tried besides at an address, each with a client of its own. */
 const addressProbes: Readonly<Record<string, Probe>> = {
   "unknown-session": (client) => {
@@ -49,21 +52,24 @@ const addressProbes: Readonly<Record<string, Probe>> = {
 /** Sends requests that every server has to withstand; after a loss the server is started again. */
 export async function probeRequests(prober: Prober): Promise<void> {
   let session = await prober.probe("handshake", () => prober.connect());
-  for (const [name, probe] of Object.entries(probes)) {
+  for (const [name, probe] of Object.entries({ ...probes, ...capabilityProbes })) {
     if (session === undefined) return;
     const { client, host, capabilities } = session;
+    if (Object.hasOwn(capabilityProbes, name) && capabilities[name] === undefined) continue;
     const survived = await prober.probe(name, async () => {
-      await probe(client, capabilities);
+      await probe(client);
       return name === "ping" || isAnswer(await client.request("ping"));
     });
     if (survived === true && !client.isLost) continue;
+    // A server that ends by itself would do so in all of them.
+    if (name === "ping" && client.isLost) return;
     await prober.stop(host);
     session = await prober.probe("handshake", () => prober.connect());
   }
   if (session?.host.transport !== "shttp") return;
-  const { host, capabilities } = session;
+  const { host } = session;
   for (const [name, probe] of Object.entries(addressProbes))
-    await prober.probe(name, () => probe(prober.open(host), capabilities));
+    await prober.probe(name, () => probe(prober.open(host)));
 }
 
 /** A text that is no message; it is recorded as the notification of what it stands for. */

@@ -77,6 +77,19 @@ testRules({
       "one in a result": output({ type: "object", properties: { tags: { type: "array" } } }),
     },
   },
+  "client/tuple": {
+    bad: {
+      "a list of schemas, in an older dialect": property(
+        { type: "array", items: [text, text] },
+        { $schema: "http://json-schema.org/draft-07/schema#" },
+      ),
+      "a result that is closed": output({ type: "array", prefixItems: [text], items: false }),
+    },
+    good: {
+      "a result that is open": output({ type: "array", prefixItems: [text] }),
+      "arguments of 2020-12": property({ type: "array", prefixItems: [text], items: false }),
+    },
+  },
   "client/object-without-properties": {
     bad: { "an object and nothing else": input({ type: "object" }) },
     good: { "no properties": input({ type: "object", properties: {} }) },

@@ -171,6 +171,27 @@ export const clientRules = {
         return "items" in schema || "prefixItems" in schema ? undefined : "it is an array without items";
       }),
   },
+  "client/tuple": {
+    severity: "warning",
+    title: "Clients do not take an array with a schema for each place",
+    why: "Providers that check against JSON Schema 2020-12 refuse items that is a list, and Cursor refuses every result with prefixItems and items: false.",
+    fix: "Give all entries one schema, with minItems and maxItems, or make it an object.",
+    bad: `range: { type: "array", prefixItems: [{ type: "number" }, { type: "number" }], items: false }`,
+    good: `range: { type: "array", items: { type: "number" }, minItems: 2, maxItems: 2 }`,
+    source: "hyperdxio/hyperdx#2925, ScriptedAlchemy/agent-bundle#580",
+    *find({ surface }) {
+      for (const each of toolSchemas(surface))
+        for (const { schema, pointer } of each.parts) {
+          if (!isJsonObject(schema)) continue;
+          const { items, prefixItems } = schema;
+          const found = { place: placeIn(each, pointer), evidence: [each.tool.evidence] };
+          if (each.key === "inputSchema" && Array.isArray(items))
+            yield { ...found, message: "items is a list" };
+          if (each.key === "outputSchema" && Array.isArray(prefixItems) && items === false)
+            yield { ...found, message: "prefixItems with items: false", clients: { Cursor: "refused" } };
+        }
+    },
+  },
   "client/object-without-properties": {
     severity: "warning",
     title: "OpenAI refuses an object schema without properties",
@@ -200,13 +221,13 @@ export const clientRules = {
     source: "posit-dev/chatlas#255, vercel/ai#6704, github/github-mcp-server#376",
     *find(view) {
       for (const each of toolSchemas(view.surface, "inputSchema")) {
-        const problems = each.parts.flatMap(({ schema }) => strictProblem(schema) ?? []);
-        const [first] = problems;
-        if (first === undefined) continue;
-        const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
+        const message = each.parts
+          .map(({ schema }) => strictProblem(schema))
+          .find((problem) => problem !== undefined);
+        if (message === undefined) continue;
         yield {
           place: { tool: each.tool.name },
-          message: `${first}${more}`,
+          message,
           evidence: [each.tool.evidence],
           clients: { "OpenAI strict mode": "refused" },
         };
@@ -258,8 +279,7 @@ export const clientRules = {
         const used = referencesIn(each).filter(
           ({ pointer, isDangling }) => !isDangling && !/^\/(?:\$defs|definitions)\//.test(pointer),
         );
-        const [first] = used;
-        if (first === undefined) continue;
+        if (used.length === 0) continue;
         const places = new Map(
           used.map(({ pointer }) => {
             const place = placeIn(each, pointer);
@@ -270,7 +290,7 @@ export const clientRules = {
         const names = [...places.keys()];
         yield {
           place: names.length === 1 ? place : { tool: each.tool.name },
-          message: names.length === 1 ? `it has $ref ${preview(first.ref)}` : `$ref in ${listText(names)}`,
+          message: names.length === 1 ? "it has a $ref" : `a $ref in ${listText(names)}`,
           evidence: [each.tool.evidence],
           clients: { Gemini: "refused" },
         };
@@ -304,7 +324,7 @@ export const clientRules = {
     fix: "Give the parameter one type, or split it into two parameters.",
     bad: `value: { anyOf: [{ type: "number" }, { type: "array", items: { type: "number" } }] }`,
     good: `values: { type: "array", items: { type: "number" } }`,
-    source: "openai/codex#13768",
+    source: "openai/codex#13768, openai/codex#22166",
     find: (view) =>
       inSchemas(view, { Codex: "changed" }, ({ schema, keyword }, { key }) => {
         if (key !== "inputSchema" || keyword !== "properties" || !isJsonObject(schema)) return undefined;
@@ -346,8 +366,8 @@ function strictProblem(schema: Json): string | undefined {
   if (!isJsonObject(schema) || !typesOf(schema).includes("object")) return undefined;
   if (schema["additionalProperties"] !== false) return "additionalProperties is not false";
   const required = new Set(Array.isArray(schema["required"]) ? (schema["required"] as readonly Json[]) : []);
-  const optional = Object.keys(objectIn(schema, "properties")).find((name) => !required.has(name));
-  return optional === undefined ? undefined : `${preview(optional)} is not required`;
+  const hasOptional = Object.keys(objectIn(schema, "properties")).some((name) => !required.has(name));
+  return hasOptional ? "not all properties are required" : undefined;
 }
 
 function preview(value: Json): string {

@@ -41,6 +41,7 @@ export const protocolRules = {
         yield {
           message: `${method} got ${answerText(exchange, probe)}`,
           evidence: evidenceOf(exchange, probe),
+          ...fixOfLoss(probe),
         };
       }
     },
@@ -175,7 +176,11 @@ export const protocolRules = {
           if (result !== undefined && Array.isArray(result[key])) continue;
           const got =
             result === undefined ? answerText(exchange, probe) : `a result in which ${key} is not a list`;
-          yield { message: `${method} got ${got}`, evidence: evidenceOf(exchange, probe) };
+          yield {
+            message: `${method} got ${got}`,
+            evidence: evidenceOf(exchange, probe),
+            ...(result === undefined ? fixOfLoss(probe) : {}),
+          };
         }
     },
   },
@@ -192,13 +197,13 @@ export const protocolRules = {
       // Since 2026-07-28 there is no logging/setLevel.
       if (isModern(probes)) return;
       for (const probe of probes) {
-        if (probe.probe !== "capabilities") continue;
-        for (const each of probe.exchanges)
-          if (methodOf(each) !== "ping" && errorOf(each)?.["code"] === -32_601)
-            yield {
-              message: `${methodOf(each)} got ${answerText(each, probe)}`,
-              evidence: evidenceOf(each, probe),
-            };
+        const [exchange] = probe.exchanges;
+        if (!["logging", "completions"].includes(probe.probe) || exchange === undefined) continue;
+        if (errorOf(exchange)?.["code"] !== -32_601) continue;
+        yield {
+          message: `${methodOf(exchange)} got ${answerText(exchange, probe)}`,
+          evidence: evidenceOf(exchange, probe),
+        };
       }
     },
   },
@@ -263,7 +268,11 @@ export const protocolRules = {
         if (probe.probe !== "ping" || exchange === undefined || resultOf(exchange) !== undefined) continue;
         // Since 2026-07-28 there is no ping.
         if (isModern(probes) && errorOf(exchange) !== undefined) continue;
-        yield { message: `ping got ${answerText(exchange, probe)}`, evidence: evidenceOf(exchange, probe) };
+        yield {
+          message: `ping got ${answerText(exchange, probe)}`,
+          evidence: evidenceOf(exchange, probe),
+          ...fixOfLoss(probe),
+        };
       }
     },
   },
@@ -496,7 +505,8 @@ const listMethods = Object.keys(listKeys);
 /** What each probe of requests sends, as the subject of a sentence. */
 const triedText: Readonly<Record<string, string>> = {
   lists: "a list",
-  capabilities: "a request of a declared capability",
+  logging: "logging/setLevel",
+  completions: "completion/complete",
   "unknown-method": "an unknown method",
   "unknown-tool": "a call of an unknown tool",
   "missing-params": "a call without a name",
@@ -516,6 +526,15 @@ function handshakesOf({ exchanges }: ProbeView): readonly Exchange[] {
 /** Whether the server was gone when the probe ended. */
 function lostIn({ events }: ProbeView): boolean {
   return eventsOf(events, "probe.finished").some(({ outcome }) => outcome === "lost");
+}
+
+/** What to do where a server ended by itself: what it was asked has little to do with it. */
+function fixOfLoss(probe: ProbeView): { readonly fix?: string } {
+  return eventsOf(probe.events, "server.exited").some(({ expected }) => !expected)
+    ? {
+        fix: "Find out why the server ended: the trace has what it wrote to stderr. It may lack an argument, an environment variable or a service.",
+      }
+    : {};
 }
 
 /** Why the connection could not go on, although the server did; undefined: it could. */
