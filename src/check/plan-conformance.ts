@@ -1,5 +1,10 @@
 import { asObject } from "../core/formats/json.ts";
-import type { CheckSpec, ConformanceSuite, ServerSpec, SkippedScenario } from "../core/formats/model.ts";
+import type {
+  ConformancePlan,
+  ConformanceSuite,
+  ServerSpec,
+  SkippedScenario,
+} from "../core/formats/model.ts";
 import type { Surface } from "../core/lint/check-view.ts";
 import { listScenarios } from "./conformance-suite.ts";
 
@@ -17,7 +22,7 @@ interface Need {
 }
 
 /** The scenarios of the suite that are known, by name, with what each needs. */
-const scenarios: Readonly<Record<string, Need | { readonly never: string }>> = {
+const needs: Readonly<Record<string, Need | { readonly never: string }>> = {
   "server-initialize": {},
   ping: {},
   "logging-set-level": { capability: ["logging"] },
@@ -65,15 +70,15 @@ interface PlanOptions {
 export async function planConformance(
   suite: ConformanceSuite,
   { surface, transport, signal }: PlanOptions,
-): Promise<Required<Pick<CheckSpec, "conformance" | "skippedScenarios">>> {
-  const run: string[] = [];
-  const skippedScenarios: SkippedScenario[] = [];
+): Promise<ConformancePlan> {
+  const scenarios: string[] = [];
+  const skipped: SkippedScenario[] = [];
   for (const scenario of await listScenarios(suite, signal)) {
     const reason = obstacle(scenario, surface, transport);
-    if (reason === undefined) run.push(scenario);
-    else skippedScenarios.push({ scenario, reason });
+    if (reason === undefined) scenarios.push(scenario);
+    else skipped.push({ scenario, reason });
   }
-  return { conformance: { suite, scenarios: run }, skippedScenarios };
+  return { suite, scenarios, skipped };
 }
 
 /** Why a scenario says nothing about a server; undefined: it does. */
@@ -82,7 +87,7 @@ function obstacle(
   { capabilities, protocolVersion, tools, prompts, resources, resourceTemplates }: Surface,
   transport: ServerSpec["transport"],
 ): string | undefined {
-  const need = Object.hasOwn(scenarios, scenario) ? scenarios[scenario] : undefined;
+  const need = Object.hasOwn(needs, scenario) ? needs[scenario] : undefined;
   if (need === undefined) return "mcpvals does not know what it needs";
   if ("never" in need) return need.never;
   if (protocolVersion === "") return "no version of MCP in which sessions begin with initialize";

@@ -33,6 +33,10 @@ describe.concurrent("the bad server", () => {
       "schema/unchecked",
       // Needs another server.
       "definition/shared-name",
+      // Need another program.
+      "protocol/conformance",
+      "protocol/conformance-advice",
+      "protocol/conformance-skipped",
       // Needs a committed file.
       "stability/snapshot",
     ];

@@ -185,10 +185,8 @@ export interface CheckSpec {
   readonly listing?: JsonObject;
   /** The committed listing that the server's must equal; only for `stability`. */
   readonly snapshot?: JsonObject;
-  /** The scenarios of the official conformance suite to run; only for `conformance`. */
-  readonly conformance?: { readonly suite: ConformanceSuite; readonly scenarios: readonly string[] };
-  /** Scenarios of that suite that are not run, and why; only for `definitions`. */
-  readonly skippedScenarios?: readonly SkippedScenario[];
+  /** What runs of the official conformance suite; only for `conformance`. */
+  readonly conformance?: ConformancePlan;
 }
 
 /** An installed conformance suite. */
@@ -196,6 +194,14 @@ export interface ConformanceSuite {
   readonly version: string;
   /** Absolute path of its main file. */
   readonly main: string;
+}
+
+export interface ConformancePlan {
+  readonly suite: ConformanceSuite;
+  /** Scenarios to run. */
+  readonly scenarios: readonly string[];
+  /** Scenarios that say nothing about the server, and why. */
+  readonly skipped: readonly SkippedScenario[];
 }
 
 export interface SkippedScenario {

@@ -44,10 +44,10 @@ export const conformanceRules = {
     good: `{ name: "test_image_content", … }`,
     source: "the suite, @modelcontextprotocol/conformance: the requirements that each scenario states",
     *find({ spec }) {
-      const { skippedScenarios = [] } = spec;
-      if (skippedScenarios.length === 0) return;
-      const list = skippedScenarios.map(({ scenario, reason }) => `${scenario} (${reason})`).join(", ");
-      const message = `${skippedScenarios.length} scenarios do not concern this server: ${list}`;
+      const { suite, scenarios = [], skipped = [] } = spec.conformance ?? {};
+      if (suite === undefined || skipped.length === 0) return;
+      const list = skipped.map(({ scenario, reason }) => `${scenario} (${reason})`).join(", ");
+      const message = `version ${suite.version} of the suite: ${scenarios.join(", ")} ran; ${skipped.length} do not concern this server: ${list}`;
       yield { message, evidence: [] };
     },
   },
