@@ -99,6 +99,26 @@ it("a call that gets an HTTP error is a finding", async () => {
   );
   const calls = [{ tool: "echo", args: {}, expects: "result", why: "no arguments" }] as const;
   expect(await findingsIn("calls", spec, { calls })).toMatchObject([
-    { code: "call/valid-refused", message: "{} (no arguments) fit the schema and got HTTP 500" },
+    { code: "call/valid-refused", message: "{} (no arguments) got HTTP 500" },
   ]);
+});
+
+it("requests go on in a new session after one that the server ended", async () => {
+  let isOver = false;
+  const methods: unknown[] = [];
+  const spec = await addressOf(({ message: { method }, request, response }) => {
+    methods.push(method);
+    if (method === "initialize") isOver = false;
+    if (method === "mcpvals/no-such-method") {
+      isOver = true;
+      request.socket.destroy();
+      return true;
+    }
+    return isOver && refuse(response, 404);
+  });
+  const found = await findingsIn("requests", spec);
+  expect(found.map(({ message }) => message)).toContain("an unknown method ended the connection");
+  const later = methods.slice(methods.indexOf("mcpvals/no-such-method") + 1);
+  expect(later[0]).toBe("initialize");
+  expect(later).toEqual(expect.arrayContaining(["tools/call", "notifications/cancelled", "ping"]));
 });

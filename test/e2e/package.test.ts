@@ -1,5 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, globSync, readdirSync, readFileSync, realpathSync, symlinkSync } from "node:fs";
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { isBuiltin } from "node:module";
 import { delimiter, dirname, join, relative, sep } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -164,6 +173,22 @@ describe("the package", () => {
     const trial = trialOf(JSON.parse(run.stdout) as RunResult, "suite/bad-output");
     expect(gradesOf(trial)).toMatchObject({ "tool-call-health": "fail 0" });
     expect(trial.grades[0]?.reason).toContain("violates its outputSchema");
+  });
+
+  it("checks, tests and runs a server in a folder with nothing but a client's file", async () => {
+    const args = [join(root, "test/fixtures/servers/notes-server.mjs")];
+    const file = { mcpServers: { notes: { command: "node", args } } };
+    const fresh = join(cwd, "fresh");
+    mkdirSync(fresh);
+    writeFileSync(join(fresh, ".mcp.json"), JSON.stringify(file));
+    const mcpvals = (command: string): ReturnType<typeof runShell> =>
+      runShell(`npx --no-install mcpvals ${command}`, { cwd: fresh, env: { HOME: cwd } });
+    const check = await mcpvals("check");
+    expect([check.code, check.stdout]).toEqual([0, expect.stringContaining("PASS")]);
+    expect(readdirSync(fresh).toSorted()).toEqual([".mcp.json", ".mcpvals"]);
+    expect(await mcpvals("init --yes")).toMatchObject({ code: 0 });
+    const run = await mcpvals("run");
+    expect([run.code, run.stdout]).toEqual([0, expect.stringContaining("3 passed")]);
   });
 
   it("works as a library, with types", async () => {

@@ -1,7 +1,10 @@
 import { withoutUndefined } from "../../core/formats/json.ts";
 import { shortened } from "../../core/text/visible-text.ts";
 import type { Emit, EventBody } from "../../core/trace/events.ts";
+import { settlesWithin } from "../../process/deadline.ts";
+import { closed } from "../../process/process-tree.ts";
 import { TextTail, WholeLines } from "../../process/program-output.ts";
+import type { ManagedProcess, ProcessExit } from "../../process/spawn.ts";
 import type { Evidence } from "./host.ts";
 
 type Started = Extract<EventBody, { type: "server.started" }>;
@@ -11,6 +14,9 @@ type Stopped = Extract<EventBody, { type: "server.stopped" }>;
 const invalidLineLimit = 50;
 /** Recorded length of a line on stdout that is not a message, in characters. */
 const invalidLineLength = 2000;
+
+/** Maximum delay between the exit of a process and the end of its output, in either order, in milliseconds. */
+export const settleMs = 250;
 
 /** Records a server as a whole for each trial that watches it: its start, its output besides MCP, and its end. */
 export class Watchers {
@@ -78,6 +84,22 @@ export class Watchers {
       output.flush();
       emit(event);
     }
+  }
+
+  /**
+   * Records the exit of the server's process, after everything that it wrote. Returns how it ended, as the end of a sentence, unless it was
+   * expected to.
+   */
+  async exited(
+    { exitCode, signal }: ProcessExit,
+    { stdout, stderr }: Pick<ManagedProcess, "stdout" | "stderr">,
+    isExpected: () => Promise<boolean>,
+  ): Promise<string | undefined> {
+    await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), settleMs);
+    const expected = await isExpected();
+    this.emit({ type: "server.exited", server: this.#server, exitCode, signal, expected });
+    if (expected) return undefined;
+    return signal === null ? `exited with code ${exitCode}` : `was ended by ${signal}`;
   }
 
   /** Records the end of the server; nothing is recorded afterwards. */

@@ -3,14 +3,11 @@ import { withoutUndefined } from "../../core/formats/json.ts";
 import type { HttpServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { pause, settlesWithin, untilAborted, withDeadline } from "../../process/deadline.ts";
-import { closed } from "../../process/process-tree.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
 import type { ChannelListener, Evidence } from "../connections/host.ts";
-import { Watchers } from "../connections/watchers.ts";
+import { settleMs, Watchers } from "../connections/watchers.ts";
 import { shownUrl } from "./http-errors.ts";
 
-/** Maximum delay between the exit of the process and the end of its output, in milliseconds. */
-const settleMs = 250;
 /** Pause between two requests that find out whether the program listens, in milliseconds. */
 const pollMs = 50;
 /** How long the URL may take to answer one of these requests, in milliseconds. */
@@ -138,14 +135,12 @@ export class ListeningProgram {
     this.#isReady = true;
   }
 
-  async #recordExit({ exitCode, signal }: ProcessExit): Promise<void> {
+  async #recordExit(exit: ProcessExit): Promise<void> {
     const { name, process, watchers } = this.#started;
-    // Everything that the process wrote is read before its end is reported.
-    await settlesWithin(Promise.all([closed(process.stdout), closed(process.stderr)]), settleMs);
-    const expected = this.#stopping !== undefined && (await process.stop()).by !== "already-exited";
-    watchers.emit({ type: "server.exited", server: name, exitCode, signal, expected });
-    if (!expected) {
-      const how = signal === null ? `exited with code ${exitCode}` : `was ended by ${signal}`;
+    const how = await watchers.exited(exit, process, async () => {
+      return this.#stopping !== undefined && (await process.stop()).by !== "already-exited";
+    });
+    if (how !== undefined) {
       const hint = "Its output usually says why; run the same command in a terminal.";
       const detail = watchers.evidence().stderrTail;
       const details = withoutUndefined({ hint, detail });

@@ -5,12 +5,11 @@ import type { ServerSpec, StdioServerSpec } from "../../core/formats/model.ts";
 import { jsonExcess } from "../../core/formats/read-json.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
-import { closed } from "../../process/process-tree.ts";
 import { LineReader } from "../../process/program-output.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
 import { listedPath } from "../../sandbox/mounts.ts";
 import type { Channel, ChannelListener, Evidence } from "../connections/host.ts";
-import { Watchers } from "../connections/watchers.ts";
+import { settleMs, Watchers } from "../connections/watchers.ts";
 import {
   deepestMessage,
   type Era,
@@ -21,9 +20,6 @@ import {
   parseMessage,
 } from "../messages/json-rpc.ts";
 import { type ClientOptions, Multiplexer } from "./multiplexer.ts";
-
-/** Maximum delay between the exit of the process and the end of its output, in either order, in milliseconds. */
-const settleMs = 250;
 
 /**
  * Starts the program of a server, with one JSON-RPC message per line on its pipes. In a sandbox it can read its folder and the listed paths,
@@ -186,15 +182,11 @@ export class ServerProcess {
     if (line.some((byte) => byte !== 0x20 && byte !== 0x09)) this.#watchers.invalidLine(line);
   }
 
-  async #recordExit({ exitCode, signal }: ProcessExit): Promise<void> {
-    const { stdout, stderr } = this.#process;
-    // Everything that the process wrote is read before its end is reported.
-    await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), settleMs);
-    const expected = await this.#wasEndedByUs(signal);
-    this.#watchers.emit({ type: "server.exited", server: this.#name, exitCode, signal, expected });
-    if (expected) return;
-    const { brokenLimit } = this.#process;
-    const end = signal === null ? `exited with code ${exitCode}` : `was ended by ${signal}`;
+  async #recordExit(exit: ProcessExit): Promise<void> {
+    const process = this.#process;
+    const end = await this.#watchers.exited(exit, process, () => this.#wasEndedByUs(exit.signal));
+    if (end === undefined) return;
+    const { brokenLimit } = process;
     const how = brokenLimit === undefined ? end : `broke a limit of its sandbox: ${brokenLimit}`;
     const hint = "Its stderr usually says why; run the same command in a terminal.";
     this.#lose("server/exited", how, hint);
