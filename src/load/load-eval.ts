@@ -1,4 +1,12 @@
-import { graderKindsFor, graderTypesAt } from "./graders.ts";
+import {
+  graderKindsFor,
+  graderTypesAt,
+  type OpenedFile,
+  readData,
+  readTasks,
+  type TaskFile,
+  withoutRepeats,
+} from "./read/read-files.ts";
 import { basename, dirname, extname, resolve } from "node:path";
 import type { Diagnostic } from "../core/errors/error.ts";
 import { buildAgent, modelAgent, modelId } from "../core/formats/config/agent.ts";
@@ -40,7 +48,6 @@ import {
   shownFrom,
 } from "./environment.ts";
 import { FileProblems, plainDocument } from "./problems.ts";
-import { type OpenedFile, readData, readTasks, type TaskFile, withoutRepeats } from "./read/read-files.ts";
 import {
   readFixtures,
   loadMcpConfig,

@@ -1,4 +1,13 @@
-import { graderKindsFor, graderTypesAt } from "./graders.ts";
+import {
+  graderKindsFor,
+  graderTypesAt,
+  type OpenedFile,
+  type OpenedSources,
+  openSources,
+  type TaskFile,
+  tasksOfPatterns,
+  withoutRepeats,
+} from "./read/read-files.ts";
 import { basename, dirname, resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Config } from "../core/formats/config/config-schema.ts";
@@ -28,14 +37,6 @@ import {
 } from "./environment.ts";
 import { FileProblems } from "./problems.ts";
 import { type ConfigDocument, valueDocument } from "./read/document.ts";
-import {
-  type OpenedFile,
-  type OpenedSources,
-  openSources,
-  type TaskFile,
-  tasksOfPatterns,
-  withoutRepeats,
-} from "./read/read-files.ts";
 import { readFixtures, loadMcpConfig, noServers, serverBuilder } from "./servers.ts";
 import { findSources, type Source } from "./sources.ts";
 import type { TaskContext, TasksOfEval } from "./tasks.ts";

@@ -1,4 +1,12 @@
-import { graderKindsFor, graderTypesAt } from "./graders.ts";
+import {
+  endingOf,
+  exportedTask,
+  graderKindsFor,
+  graderTypesAt,
+  isTaskExport,
+  parseData,
+  type TaskFile,
+} from "./read/read-files.ts";
 import { realpathSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
@@ -23,7 +31,6 @@ import {
 } from "./environment.ts";
 import { FileProblems } from "./problems.ts";
 import { documentKind, isOlderForm, rootMembers, type SourceText } from "./read/document.ts";
-import { endingOf, exportedTask, isTaskExport, parseData, type TaskFile } from "./read/read-files.ts";
 import { taskVariables, withVariables } from "./secrets.ts";
 import { pathKind, repositoryOf } from "./sources.ts";
 

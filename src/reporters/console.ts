@@ -549,7 +549,7 @@ function summaryLines({ end: { result }, tasks, page }: Ending, folder: string |
   const show = `npx --no-install mcpvals show ${isUsual ? visibleText(id) : shown}${trial}`;
   return [
     ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
-    ...calledText(tasks.values()).flatMap((text) => paintText(dim(text), 2, page, 2)),
+    ...(isCheck ? calledText(tasks.values()).flatMap((text) => paintText(dim(text), 2, page, 2)) : []),
     "",
     ` ${word}${exit}`.trimEnd(),
     ...(why === "" ? [] : paintText({ text: why }, 2, page)),

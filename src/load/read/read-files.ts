@@ -1,4 +1,4 @@
-import { realpathSync } from "node:fs";
+import { realpathSync, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, dirname, extname, resolve, sep } from "node:path";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
@@ -21,6 +21,7 @@ import {
 } from "./document.ts";
 import { FileTooLargeError, readRegularFile } from "../../files/files.ts";
 import type { YamlOptions } from "./yaml-document.ts";
+import type { GraderSettings, GraderTypes } from "../../core/formats/graders.ts";
 
 /** A file that was read, and what it says it is. */
 export interface OpenedFile {
@@ -481,4 +482,25 @@ function placeOfBadByte(bytes: Uint8Array): { readonly line: number; readonly co
   );
   const lines = Buffer.from(before).toString("latin1").split("\n");
   return { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
+}
+
+type GraderKinds = Readonly<Record<string, GraderSettings>>;
+
+/** The types of graders, loaded only for documents that may declare some. */
+export async function graderKindsFor(documents: readonly ConfigDocument[]): Promise<GraderKinds | undefined> {
+  if (!documents.some(mentionsGraders)) return undefined;
+  return (await import("../../core/grade/kinds.ts")).graderKinds;
+}
+
+/** Without a text, as when a program made it, it may declare some. */
+function mentionsGraders({ source }: ConfigDocument): boolean {
+  return source?.text.includes("graders") !== false;
+}
+
+/** The types of graders for the files of a folder. */
+export function graderTypesAt(dir: string, kinds: GraderKinds | undefined): GraderTypes | undefined {
+  if (kinds === undefined) return undefined;
+  const isFile = (path: string): boolean =>
+    statSync(resolve(dir, path), { throwIfNoEntry: false })?.isFile() === true;
+  return { types: kinds, dir, isFile };
 }
