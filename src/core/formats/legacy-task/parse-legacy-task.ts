@@ -9,7 +9,7 @@ import type { JsonExpectation, Step, TextExpectation } from "../step.ts";
 import { checkFilePath } from "../task/check-texts.ts";
 import { checkSettings, extensionPorts, joinExtensions, usedExtensions } from "../task/task-extensions.ts";
 import type { ExtensionUse, ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
-import { mergeTaskServers } from "../task/task-servers.ts";
+import { mergeTaskServers } from "../task/read-task.ts";
 
 /**
  * Reads a task of the older forms: the script form (no apiVersion, or `mcpchecker/v1alpha1`) and the step form
