@@ -138,7 +138,8 @@ export class Prober implements AsyncDisposable {
     const isElsewhere =
       cause !== undefined &&
       (["server/unreachable", "server/unauthorized"].includes(cause.code) ||
-        (status !== undefined && notTheServer.includes(status)));
+        (status !== undefined && notTheServer.includes(status)) ||
+        (answer.kind === "refused" && answer.failure.isForeign));
     if (isElsewhere && !this.#wasReached) throw cause;
     throw new ProbeEnded(answer.kind === "lost" ? "lost" : "unanswered", cause);
   }

@@ -72,7 +72,30 @@ it("an HTTP error in answer to initialize is a finding", async () => {
   const [found] = await findingsIn("handshake", spec);
   expect(found).toMatchObject({
     code: "protocol/no-session",
-    message: "initialize got no answer: HTTP 500",
+    message: 'initialize got no answer: HTTP 500: "no"',
+  });
+});
+
+it("a page in answer to initialize is an error of the environment, which shows what came", async () => {
+  const spec = await addressOf(({ response }) => {
+    response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>Shop</title>");
+    return true;
+  });
+  await expect(findingsIn("handshake", spec)).rejects.toMatchObject({
+    code: "server/protocol-error",
+    message: 'server "s": unexpected content type: text/html: <!doctype html><title>Shop</title>',
+  });
+});
+
+it("a redirection to another origin names its target, without what may be secret", async () => {
+  const spec = await addressOf(({ response }) => {
+    response.writeHead(302, { location: "http://login.test/in?token=1" }).end();
+    return true;
+  });
+  const failure: unknown = await findingsIn("handshake", spec).catch((error: unknown) => error);
+  expect(failure).toMatchObject({
+    code: "server/http-status",
+    details: { hint: "Give the url that it redirects to: http://login.test/in?…" },
   });
 });
 

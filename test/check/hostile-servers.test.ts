@@ -17,7 +17,7 @@ function errorsIn(stdout: string): string[] {
 }
 
 const tooMuch =
-  'protocol/broken-connection: server "faulty-server" sent more than 32 MiB in one part of the check';
+  'protocol/broken-connection: server "faulty-server" sent more than 32 MiB in one part of the check, which is all that mcpvals reads';
 
 it.each([
   ["100,000 tools", "pages=100", [tooMuch]],
@@ -53,7 +53,7 @@ it.each([
   [
     "a line without an end",
     "line-without-end",
-    'protocol/broken-connection: server "faulty-server" sent a message of more than 10485760 bytes',
+    'protocol/broken-connection: server "faulty-server" sent a message of more than 10485760 bytes, which is all that mcpvals reads',
   ],
   ["200,000 lines that are no messages", "stdout-flood", 'protocol/stdout: a line is "line 0"'],
 ])(

@@ -424,11 +424,12 @@ export const protocolRules = {
   "protocol/broken-connection": {
     severity: "error",
     title: "The server breaks the connection",
-    why: "Clients end the session there, and every request that waits is lost.",
+    why: "Clients end the session there, and every request that waits is lost; the official SDK does at a message of 10 MiB.",
     fix: "Send smaller, flatter and fewer messages, and keep stdin and stdout open until the end.",
     bad: `← a message of 20 MB`,
     good: `← a page of 100 items, and nextCursor`,
-    source: "MCP 2025-11-25, transports: stdio; DeusData/codebase-memory-mcp#1375",
+    source:
+      "MCP 2025-11-25, transports: stdio; modelcontextprotocol/typescript-sdk#2239, DeusData/codebase-memory-mcp#1375",
     *find({ probes }) {
       for (const probe of probes) {
         const message = breakIn(probe);
@@ -541,8 +542,9 @@ function fixOfLoss(probe: ProbeView): { readonly fix?: string } {
 function breakIn({ events }: ProbeView): string | undefined {
   const [finished] = eventsOf(events, "probe.finished");
   const { code = "", message } = finished?.error ?? {};
-  const isBroken = ["server/message-too-large", "server/protocol-error"].includes(code);
-  return finished?.outcome === "lost" && isBroken ? message : undefined;
+  if (finished?.outcome !== "lost") return undefined;
+  if (code === "server/message-too-large") return `${message}, which is all that mcpvals reads`;
+  return code === "server/protocol-error" ? message : undefined;
 }
 
 /** Whether a request got a JSON-RPC error or an HTTP error. */
@@ -579,7 +581,10 @@ function answerText(exchange: Exchange, probe: ProbeView): string {
   if (exchange.answer !== undefined)
     return resultOf(exchange) === undefined ? "an answer without a result" : "a result";
   const status = statusOf(exchange, probe.events);
-  if (status !== undefined) return `no answer: HTTP ${status}`;
+  const [{ error: failure } = {}] = eventsOf(probe.events, "probe.finished");
+  const said = failure?.code === "server/http-status" ? (failure.detail ?? "").trim() : "";
+  if (status !== undefined)
+    return `no answer: HTTP ${status}${said === "" ? "" : `: ${JSON.stringify(shortened(said, 80))}`}`;
   const [exited] = eventsOf(probe.events, "server.exited");
   if (exited !== undefined && !exited.expected) return `no answer: ${exitText(exited, probe)}`;
   const [finished] = eventsOf(probe.events, "probe.finished");

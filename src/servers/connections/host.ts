@@ -140,9 +140,15 @@ export class HttpNoAnswer extends Error {
   readonly body: string;
   /** The error for a status that is one; undefined for other responses. */
   readonly statusError: McpvalsError | undefined;
+  /** Whether it says that it succeeded, with a content that no MCP server sends, such as HTML. */
+  readonly isForeign: boolean;
 
-  constructor(message: string, options: Pick<HttpNoAnswer, "status" | "body" | "statusError">) {
+  constructor(
+    message: string,
+    options: Pick<HttpNoAnswer, "status" | "body" | "statusError"> & { readonly isForeign?: boolean },
+  ) {
     super(message);
+    this.isForeign = options.isForeign ?? false;
     this.status = options.status;
     this.body = options.body;
     this.statusError = options.statusError;

@@ -19,11 +19,17 @@ export function shownUrl(url: string | URL): string {
 export function explainStatus(
   { server, url }: Place,
   method: string,
-  { status, statusText }: Pick<Response, "status" | "statusText">,
+  { status, statusText, headers }: Pick<Response, "status" | "statusText" | "headers">,
 ): McpvalsError {
   const what = `${status} ${statusText}`.trim();
   const message = `server "${server}" answered ${method} ${shownUrl(url)} with HTTP ${what}`;
-  return new McpvalsError("server/http-status", message, { hint: statusHint(status) });
+  const location = headers.get("location") ?? "";
+  const target = URL.canParse(location, url.href) ? shownUrl(new URL(location, url)) : undefined;
+  const hint =
+    target === undefined || status < 300 || status >= 400
+      ? statusHint(status)
+      : `Give the url that it redirects to: ${target}`;
+  return new McpvalsError("server/http-status", message, { hint });
 }
 
 function statusHint(status: number): string {
@@ -69,6 +75,8 @@ export function explainUnreachable({ server, url }: Place, cause: unknown): Mcpv
 
 /** Shown of the body of an HTTP error, in characters. */
 const bodyLength = 500;
+/** Shown of the body of a response that is no answer, in characters. */
+const firstWords = 80;
 /** Kept of it as the detail of an error. */
 const detailLength = 2000;
 
@@ -91,6 +99,7 @@ export function noAnswerIn(place: Place, response: Response, body: string): Http
       ? "the server ended the response without an answer"
       : /^application\/json/i.test(type)
         ? `the response is not a JSON-RPC answer: ${excerpt}`
-        : `unexpected content type: ${type === "" ? "none" : type}`;
-  return new HttpNoAnswer(message, { status, body, statusError: undefined });
+        : `unexpected content type: ${type === "" ? "none" : type}${text === "" ? "" : `: ${shortened(text, firstWords)}`}`;
+  const isForeign = !isAccepted(response) && !/^(?:text\/event-stream|application\/json)/i.test(type);
+  return new HttpNoAnswer(message, { status, body, statusError: undefined, isForeign });
 }
