@@ -106,6 +106,13 @@ testRules({
     bad: { "no content": result({ isError: true, content: [] }), "one character": result(errorResult("!")) },
     good: { words: result(errorResult("no such word")), "an empty success": result(textResult("")) },
   },
+  "call/never-succeeded": {
+    bad: { "a failure in words": result(errorResult("no such word")) },
+    good: {
+      "a success": result(textResult("ok")),
+      "a refusal of invalid arguments": called({ ...invalid, result: errorResult("word must be a string") }),
+    },
+  },
   "call/large-result": {
     bad: { "100,004 characters": result(textResult("a".repeat(100_004))) },
     good: { "100,000 characters with the quotes": result(textResult("a".repeat(99_998))) },

@@ -234,6 +234,25 @@ const rulesOfCalls = {
       }
     },
   },
+  "call/never-succeeded": {
+    severity: "info",
+    title: "No call with valid arguments succeeded",
+    why: "The check saw no result of the tool. Generated arguments may name what does not exist; or the tool needs a network, a key or a file that was not there.",
+    fix: "Give the properties of the input schema examples that work, and check where the tool can do its work.",
+    bad: `→ tools/call read_file { "path": "text" }   ← { "isError": true, … "no such file" }`,
+    good: `"path": { "type": "string", "examples": ["README.md"] }`,
+    source: "MCP 2025-11-25, schema: CallToolResult.isError",
+    *find(view) {
+      const valid = callsOf(view).filter(({ call }) => call.expects === "result");
+      for (const [tool, calls] of Map.groupBy(valid, ({ call }) => call.tool)) {
+        const results = calls.flatMap(({ exchange }) => resultOf(exchange) ?? []);
+        const [first] = results;
+        if (first === undefined || results.some((result) => result["isError"] !== true)) continue;
+        const message = `the first says ${JSON.stringify(shortened(resultText(first).trim(), 100))}`;
+        yield { place: { tool }, message, evidence: calls.flatMap(({ exchange }) => evidenceOf(exchange)) };
+      }
+    },
+  },
   "call/large-result": {
     severity: "warning",
     title: "A result is too large for agents",
