@@ -245,7 +245,7 @@ const rulesOfCalls = {
     *find(view) {
       const valid = callsOf(view).filter(({ call }) => call.expects === "result");
       for (const [tool, calls] of Map.groupBy(valid, ({ call }) => call.tool)) {
-        const results = calls.flatMap(({ exchange }) => resultOf(exchange) ?? []);
+        const results = calls.map(({ exchange }) => resultOf(exchange)).filter(isJsonObject);
         const [first] = results;
         if (first === undefined || results.some((result) => result["isError"] !== true)) continue;
         const message = `the first says ${JSON.stringify(shortened(resultText(first).trim(), 100))}`;
