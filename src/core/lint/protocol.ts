@@ -48,7 +48,7 @@ export const protocolRules = {
   },
   "protocol/version": {
     severity: "error",
-    title: "The handshake ends with a version that nobody asked for",
+    title: "The handshake ends with a version of MCP that does not exist",
     why: "Clients close the connection when they do not know the version.",
     fix: "Answer with the version that was asked for when the server supports it, else with the newest that it supports.",
     bad: `→ initialize { "protocolVersion": "1999-01-01" }   ← { "protocolVersion": "1999-01-01" }`,
