@@ -206,8 +206,6 @@ interface Ending {
 /** The report at the end of a run: its sections, each after an empty line. */
 function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> = {}): string[] {
   const { result } = ending.end;
-  const findings = findingsOf(result.trials);
-  const naming = hasSeveralServers(result.trials);
   const skipped = result.trials.filter((trial) => trial.verdict === "skip" && !hadNothingToDo(trial));
   const warned = result.trials.flatMap((trial) =>
     [...new Set(trial.warnings)].map((text) => ({ trial, text })),
@@ -216,12 +214,7 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
   );
   const parts = [
-    ...(findings.length === 0
-      ? []
-      : [
-          findingLines(findings, naming, { ...ending.page, width: Math.min(ending.page.width, widestTable) }),
-          clientLines(findings, naming, ending.page),
-        ]),
+    ...findingSections(ending),
     failedLines(ending),
     errorLines(ending),
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
@@ -231,6 +224,15 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     summaryLines(ending, start.folder),
   ];
   return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
+}
+
+/** The findings of a check, and what clients do with the tools. */
+function findingSections({ end: { result }, page }: Ending): readonly string[][] {
+  const findings = findingsOf(result.trials);
+  if (findings.length === 0) return [];
+  const naming = hasSeveralServers(result.trials);
+  const narrow = { ...page, width: Math.min(page.width, widestTable) };
+  return [findingLines(findings, naming, narrow), clientLines(findings, naming, page)];
 }
 
 const shownFailures = 40;
