@@ -45,7 +45,7 @@ describe.each<{
         'protocol/refused-version: "1999-01-01" got the error -32602 "unsupported version"',
       ],
       "line-without-end": [
-        'protocol/broken-connection: server "s" sent a message of more than 10000000 bytes',
+        'protocol/broken-connection: server "s" sent a message of more than 10000000 bytes, which is all that mcpvals reads',
       ],
     },
   },
