@@ -209,7 +209,8 @@ async function fileTarget(
       hint: "Name a file with servers, a command after --, or a URL.",
     });
   const chosen = Object.entries(servers).filter(([name]) => only === undefined || name === only);
-  return { ...loaded, eval: { ...loaded.eval, servers: Object.fromEntries(chosen) } };
+  // The tasks of a config may name the other servers.
+  return { ...loaded, eval: { ...loaded.eval, tasks: [], servers: Object.fromEntries(chosen) } };
 }
 
 /** Whether a file is one that a client has: `servers` is a key of configs too, so that there the name decides. */

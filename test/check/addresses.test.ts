@@ -36,6 +36,11 @@ describe("servers of the SDK have no finding", () => {
   it.each(["legacy", "modern", "both"])("stdio, eras: %s", async (eras) => {
     expect(await foundIn(asking(eras))).toEqual([]);
   });
+
+  it("in the modern era they say their name in _meta", async () => {
+    const found = await findingsIn("definitions", asking("modern"));
+    expect(found.map(({ code }) => code)).not.toContain("definition/no-server-version");
+  });
 });
 
 it("Streamable HTTP finds an unknown session that is not refused with 404, and an origin that is not checked", async () => {

@@ -142,7 +142,10 @@ export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly
 export function readSurface(exchanges: readonly Exchange[]): Surface {
   const [handshake] = exchangesOf(exchanges, "initialize", "server/discover");
   const hello = handshake === undefined ? {} : (resultOf(handshake) ?? {});
-  const info = asObject(hello["serverInfo"]) as JsonObject;
+  // Since 2026-07-28 it is in `_meta`.
+  const info = asObject(
+    hello["serverInfo"] ?? asObject(hello["_meta"])["io.modelcontextprotocol/serverInfo"],
+  ) as JsonObject;
   const evidence = handshake?.answer?.seq;
   return {
     name: text(info["name"]),
