@@ -56,6 +56,16 @@ it.each([
     'protocol/broken-connection: server "faulty-server" sent a message of more than 10485760 bytes, which is all that mcpvals reads',
   ],
   ["200,000 lines that are no messages", "stdout-flood", 'protocol/stdout: a line is "line 0"'],
+  [
+    "an answer that breaks off",
+    "half-answer",
+    "protocol/list-failed: tools/list got no answer: the server ended (exit code 7)",
+  ],
+  [
+    "two answers to one request",
+    "two-answers",
+    "protocol/malformed-message: an answer has an id that no request waits for",
+  ],
 ])(
   "%s",
   async (_what, fault, error) => {
@@ -67,6 +77,13 @@ it.each([
   },
   60_000,
 );
+
+it("50 MB on stderr are no defect, and do not hold up the check", async () => {
+  using folder = folderOf({});
+  const args = ["check", "--reporter", "json", "--", process.execPath, program, "stderr-flood=50000000"];
+  const { stdout } = await runHere(args, { cwd: folder.path });
+  expect(errorsIn(stdout)).toEqual([]);
+}, 60_000);
 
 it("terminal escapes of a description are not sent to the terminal", async () => {
   using folder = folderOf({});
