@@ -180,7 +180,7 @@ addTool("text-differs", { call: () => ({ ...text('{"sum":4}'), structuredContent
 addTool("error-without-flag", { call: () => text("Error: file not found") });
 addTool("error-without-words", { call: () => failed("") });
 addTool("large-result", { call: () => text("a line of a log\n".repeat(10_000)) });
-addTool("broken-connection", { call: () => text("x".repeat(40_000_000)) });
+addTool("broken-connection", { call: () => text("x".repeat(12_000_000)) });
 addTool("not-called", { annotations: { readOnlyHint: false } });
 
 // Stability
