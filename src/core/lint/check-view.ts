@@ -140,7 +140,9 @@ export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly
 
 /** What exchanges say about the server; of each method those before a second first page. */
 export function readSurface(exchanges: readonly Exchange[]): Surface {
-  const [handshake] = exchangesOf(exchanges, "initialize", "server/discover");
+  const handshakes = exchangesOf(exchanges, "initialize", "server/discover");
+  // A server of the modern era refuses the first one.
+  const handshake = handshakes.find((each) => resultOf(each) !== undefined) ?? handshakes[0];
   const hello = handshake === undefined ? {} : (resultOf(handshake) ?? {});
   // Since 2026-07-28 it is in `_meta`.
   const info = asObject(
