@@ -11,7 +11,7 @@ import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type AgentTool, agentTools } from "../trace/tool-events.ts";
 import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
-import { createGrader, type Grader, listed, nearestTool, passOrFail, qualified, skip } from "./grader.ts";
+import { createGrader, type Grader, listed, misspelling, passOrFail, qualified, skip } from "./grader.ts";
 import { hasLooked } from "./verify-steps.ts";
 
 /** Name of the grade of sets that name none. */
@@ -159,16 +159,11 @@ function none(patterns: readonly CallPattern[], type: CallType, evidence: Eviden
 
 /** A tool that its server does not offer, with a name so near to one that it does offer that it must be a slip. */
 function slipOf({ server, source, name }: CallPattern, trajectory: Trajectory): string[] {
-  const near = name === undefined || source !== undefined ? undefined : misspelling(server, name, trajectory);
+  const near =
+    name === undefined || source !== undefined ? undefined : misspelling(name, trajectory.tools, server);
   if (near === undefined) return [];
   const who = server === undefined ? "no server offers a" : `${server} offers no`;
   return [`${who} tool ${name}, so that it was not called says nothing; ${near}`];
-}
-
-/** A hint for a tool that its server does not offer. */
-function misspelling(server: string | undefined, name: string, { tools }: Trajectory): string | undefined {
-  const offered = tools.filter((tool) => server === undefined || tool.server === server);
-  return offered.some((tool) => tool.name === name) ? undefined : nearestTool(name, offered);
 }
 
 function count({ calls }: Evidence, limit: number, allowed: "at least" | "at most"): Finding {
@@ -271,7 +266,7 @@ function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evid
     const failed = fitting(wanted, type, evidence).find(({ failure }) => failure !== undefined);
     if (failed !== undefined) seqs.push(failed.seq);
     const isTool = type === "tool" && name !== undefined && pattern === undefined && source === undefined;
-    const question = isTool ? misspelling(server, name, trajectory) : undefined;
+    const question = isTool ? misspelling(name, trajectory.tools, server) : undefined;
     const notes = [
       ...(question === undefined ? [] : [question]),
       ...(failed === undefined ? [] : [`it failed: ${shortened(failed.failure ?? "", 200)}`]),

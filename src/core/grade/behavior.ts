@@ -3,11 +3,32 @@ import { equalJson } from "../checks/json-difference.ts";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import { checksGrade, type GraderCheck, graderKind, listed, nothingDone, skip } from "./grader.ts";
-import { isMcp, nameOfUse, type ToolUse, toolUses } from "./tool-uses.ts";
+import {
+  checksGrade,
+  type GraderCheck,
+  graderKind,
+  listed,
+  misspelling,
+  nothingDone,
+  skip,
+} from "./grader.ts";
+import { fitsName, toolName } from "./call-matchers.ts";
+import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const limit = z.int().min(0);
 const names = z.array(filledText).default([]);
+
+/** Tools that must, or must not, have been used. */
+export const namedTools = {
+  required_tools: z
+    .array(toolName)
+    .default([])
+    .describe("Tools that must have been used with success, by their exact names, or as SERVER.NAME."),
+  forbidden_tools: z
+    .array(toolName)
+    .default([])
+    .describe("Tools that must not have been used, not even without success."),
+};
 
 const config = closedObject({
   max_tool_calls: optional(limit, "Most uses of any tools, failed ones included. 0: none."),
@@ -23,8 +44,7 @@ const config = closedObject({
     "Longest time of all of the agent's turns, in milliseconds.",
   ),
   max_iterations: optional(limit, "Most answers of the agent's model."),
-  required_tools: names.describe("Tools that must have been used with success, by their exact names."),
-  forbidden_tools: names.describe("Tools that must not have been used, not even without success."),
+  ...namedTools,
   required_mcp_servers: names.describe("Servers of which a tool must have been called with success."),
   forbidden_mcp_servers: names.describe("Servers of which no tool may have been called."),
 }).refine(
@@ -46,7 +66,11 @@ export const behavior = graderKind({
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
     return checksGrade(
-      [...limitChecks(wanted, trajectory), ...nameChecks(wanted, toolUses(trajectory))],
+      [
+        ...limitChecks(wanted, trajectory),
+        ...toolChecks(wanted, trajectory),
+        ...serverChecks(wanted, trajectory),
+      ],
       trajectory,
     );
   },
@@ -117,34 +141,50 @@ function limitCheck(told: string, found: number, most: number): Omit<GraderCheck
   return { passed: found <= most, reason: `${told}, at most ${most} allowed` };
 }
 
-function ofTool(uses: readonly ToolUse[], name: string): readonly ToolUse[] {
-  return uses.filter((use) => use.tool === name || nameOfUse(use) === name);
-}
+type FindUses = (uses: readonly ToolUse[], name: string) => readonly ToolUse[];
 
-function ofServer(uses: readonly ToolUse[], name: string): readonly ToolUse[] {
-  return uses.filter(({ source }) => source === `mcp:${name}`);
-}
+const ofTool: FindUses = (uses, name) => uses.filter((use) => fitsName(name, use));
+const ofServer: FindUses = (uses, name) => uses.filter(({ source }) => source === `mcp:${name}`);
 
-function nameChecks(wanted: Behavior, uses: readonly ToolUse[]): readonly GraderCheck[] {
-  const worked = uses.filter(({ failure, faulted }) => failure === undefined && faulted !== true);
-  const checks = (
-    names: readonly string[],
-    find: typeof ofTool,
-    isWanted: boolean,
-    words: readonly [used: string, unused: string],
-  ): readonly GraderCheck[] =>
-    names.map((name) => {
-      const found = find(isWanted ? worked : uses, name);
-      const isUsed = found.length > 0;
-      const failed = isWanted && !isUsed && find(uses, name).length > 0 ? ", only without success" : "";
-      const reason = `${name} ${isUsed ? words[0] : words[1]}${failed}`;
-      return { passed: isUsed === isWanted, reason, evidence: found.map(({ seq }) => seq) };
-    });
-  const words = ["was used", "was not used"] as const;
+/** Checks of tools that must, or must not, have been used. */
+export function toolChecks(
+  { required_tools, forbidden_tools }: Pick<Behavior, "required_tools" | "forbidden_tools">,
+  trajectory: Trajectory,
+): readonly GraderCheck[] {
   return [
-    ...checks(wanted.required_tools, ofTool, true, words),
-    ...checks(wanted.forbidden_tools, ofTool, false, words),
-    ...checks(wanted.required_mcp_servers, ofServer, true, words),
-    ...checks(wanted.forbidden_mcp_servers, ofServer, false, words),
+    ...nameChecks(required_tools, ofTool, true, trajectory),
+    ...nameChecks(forbidden_tools, ofTool, false, trajectory),
   ];
+}
+
+function serverChecks(
+  { required_mcp_servers, forbidden_mcp_servers }: Behavior,
+  trajectory: Trajectory,
+): readonly GraderCheck[] {
+  return [
+    ...nameChecks(required_mcp_servers, ofServer, true, trajectory),
+    ...nameChecks(forbidden_mcp_servers, ofServer, false, trajectory),
+  ];
+}
+
+function nameChecks(
+  names: readonly string[],
+  find: FindUses,
+  isWanted: boolean,
+  trajectory: Trajectory,
+): readonly GraderCheck[] {
+  if (names.length === 0) return [];
+  const uses = toolUses(trajectory);
+  const counted = isWanted ? successfulUses(trajectory) : uses;
+  return names.map((name) => {
+    const found = find(counted, name);
+    const isUsed = found.length > 0;
+    const failed = isWanted && !isUsed && find(uses, name).length > 0 ? ", only without success" : "";
+    const slip = isUsed || find !== ofTool ? undefined : misspelling(name, trajectory.tools);
+    const hint = slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
+    const reason = `${name} was ${isUsed ? "" : "not "}used${failed}${hint}`;
+    const evidence = found.map(({ seq }) => seq);
+    // That a tool was not used says nothing where its name is a slip.
+    return { passed: isUsed === isWanted && slip === undefined, reason, evidence };
+  });
 }

@@ -115,6 +115,17 @@ export function nearestTool(name: string, tools: readonly ToolDeclaration[]): st
   return near === undefined ? undefined : `did you mean "${near}"?`;
 }
 
+/** A hint for a tool that no server, or not this one, offers, by NAME or SERVER.NAME; undefined for one that is not near any. */
+export function misspelling(
+  name: string,
+  tools: readonly ToolDeclaration[],
+  server?: string,
+): string | undefined {
+  const offered = tools.filter((tool) => server === undefined || tool.server === server);
+  const isOffered = offered.some((tool) => tool.name === name || qualified(tool) === name);
+  return isOffered ? undefined : nearestTool(name, offered);
+}
+
 /** The names of the tools, with their servers when there are several. */
 export function offeredTools(tools: readonly ToolDeclaration[]): string {
   const several = new Set(tools.map((tool) => tool.server)).size > 1;

@@ -2,9 +2,10 @@ import type { GraderSpec } from "../formats/model.ts";
 import { behavior } from "./behavior.ts";
 import type { Grader, GraderKind } from "./grader.ts";
 import { text } from "./text.ts";
+import { toolCalls, toolConstraint } from "./tool-constraint.ts";
 
 /** Every type of grader that files can declare. */
-const kinds: readonly GraderKind[] = [behavior, text];
+const kinds: readonly GraderKind[] = [behavior, text, toolCalls, toolConstraint];
 
 export const graderKinds: Readonly<Record<string, GraderKind>> = Object.fromEntries(
   kinds.map((kind) => [kind.type, kind]),

@@ -45,6 +45,17 @@ export function toolUses(trajectory: Trajectory): readonly ToolUse[] {
   return [...recorded, ...rejected, ...own].toSorted((a, b) => a.at - b.at || a.seq - b.seq);
 }
 
+/**
+ * The uses that show that something was used: those that did not fail, without an agent's reports of tools that a server offers,
+ * since about those the record decides. A call whose answer an injected fault took away shows nothing.
+ */
+export function successfulUses(trajectory: Trajectory): readonly ToolUse[] {
+  const offered = new Set(trajectory.tools.map(({ name }) => name));
+  return toolUses(trajectory).filter(
+    (use) => use.failure === undefined && use.faulted !== true && (isMcp(use) || !offered.has(use.tool)),
+  );
+}
+
 /** Whether a use is of a tool of an MCP server. */
 export function isMcp({ source }: Pick<ToolUse, "source">): boolean {
   return source.startsWith("mcp:");

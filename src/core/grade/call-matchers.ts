@@ -1,0 +1,213 @@
+import * as z from "zod";
+import { equalJson } from "../checks/json-difference.ts";
+import type { ValidateSchema } from "../checks/tool-result.ts";
+import {
+  anyJson,
+  anyObject,
+  closedObject,
+  filledText,
+  optional,
+  patternText,
+} from "../formats/config/config-fields.ts";
+import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
+import { compilePattern } from "../templates/pattern.ts";
+import { shortened } from "../text/visible-text.ts";
+import { isMcp, nameOfUse, type ToolUse } from "./tool-uses.ts";
+
+const bound = z.number().optional();
+const matchers = {
+  equals: optional(anyJson, "The value equals this one, as JSON."),
+  contains: optional(
+    filledText,
+    "The value contains this text, in the same case. Values that are no text are compared as compact JSON.",
+  ),
+  regex: optional(
+    patternText,
+    "This regular expression (RE2) is found anywhere in the value. Values that are no text are compared as compact JSON.",
+  ),
+  range: optional(
+    closedObject({ gte: bound, lte: bound, gt: bound, lt: bound }).refine(
+      (range) => Object.values(range).some((value) => value !== undefined),
+      { error: "must have gte, lte, gt or lt" },
+    ),
+    "The value is a number inside these bounds.",
+  ),
+  json_schema: optional(anyObject, "The value is valid against this JSON Schema."),
+};
+const matcher = closedObject(matchers).refine((each) => Object.keys(each).length === 1, {
+  error: `must have exactly one of ${Object.keys(matchers).join(", ")}`,
+});
+type Matcher = z.output<typeof matcher>;
+
+/** Matchers by argument; a value that is no matcher stands for one that the argument must equal. */
+const argsSchema = z.record(filledText, anyJson).superRefine((args, { addIssue }) => {
+  for (const [key, value] of Object.entries(args))
+    for (const { path, ...issue } of (isMatcher(value) ? matcher.safeParse(value).error?.issues : []) ?? [])
+      addIssue({ ...issue, path: [key, ...path] });
+});
+
+function isMatcher(value: Json): value is JsonObject {
+  return isJsonObject(value) && Object.keys(value).some((key) => Object.hasOwn(matchers, key));
+}
+
+function matcherOf(value: Json): Matcher {
+  return isMatcher(value) ? value : { equals: value };
+}
+
+/** Name of a tool: exact, or a pattern for whole names between slashes. */
+export const toolName = filledText.superRefine((name, { addIssue }) => {
+  const pattern = patternIn(name);
+  const refused =
+    pattern === undefined ? undefined : patternText.safeParse(pattern).error?.issues[0]?.message;
+  if (refused !== undefined) addIssue(refused);
+  else if (pattern === undefined && /[*+?()[\]{}|^$\\]/.test(name))
+    addIssue(`is no name of a tool; write a pattern as "/${name}/"`);
+});
+
+const patternDescription = "a regular expression (RE2) that must match the whole name";
+
+/** What calls of a tool are, besides where the tool comes from. */
+export const callFields = {
+  tool: optional(
+    toolName,
+    `The tool, by its exact name, also as SERVER.NAME; or \`/PATTERN/\`: ${patternDescription}.`,
+  ),
+  args: optional(
+    argsSchema,
+    "What arguments must be: by name, or by path, such as `filter.state` or `items.0`. A value stands for an equal one; else exactly one of `equals`, `contains`, `regex`, `range`, `json_schema`.",
+  ),
+};
+
+/** A call as settings describe it; all that is given must hold. */
+export const callSchema = closedObject({
+  ...callFields,
+  tool_pattern: optional(patternText, `Instead of \`tool\`: ${patternDescription}.`),
+  source: optional(
+    z.string().regex(/^(?:mcp:.+|builtin|skill)$/s, { error: "must be mcp:SERVER, builtin or skill" }),
+    "Where the tool comes from: `mcp:SERVER`, `builtin` (the agent's own) or `skill` (the load of a skill).",
+    "any source",
+  ),
+  command_pattern: optional(
+    patternText,
+    "Regular expression (RE2) found in the argument `command`, ignoring case.",
+  ),
+  skill_pattern: optional(
+    patternText,
+    "Regular expression (RE2) found in the argument `skill`, ignoring case.",
+  ),
+  path_pattern: optional(
+    patternText,
+    "Regular expression (RE2) found in the argument `path`, ignoring case.",
+  ),
+  success: optional(z.boolean(), "Whether the call must have succeeded (`true`) or failed (`false`)."),
+});
+
+export type WantedCall = Partial<z.output<typeof callSchema>>;
+
+/** Whether a use of a tool is of the kind that is described. */
+export async function fitsCall(
+  wanted: WantedCall,
+  use: ToolUse,
+  validateSchema: ValidateSchema,
+): Promise<boolean> {
+  const { tool, tool_pattern, source, args = {}, success } = wanted;
+  if (tool !== undefined && !fitsName(tool, use)) return false;
+  if (tool_pattern !== undefined && !wholeMatch(tool_pattern, use.tool)) return false;
+  if (source !== undefined && use.source !== source) return false;
+  if (success !== undefined && success !== (use.failure === undefined)) return false;
+  const own = { command: wanted.command_pattern, skill: wanted.skill_pattern, path: wanted.path_pattern };
+  for (const [key, pattern] of Object.entries(own)) {
+    const value = pattern === undefined ? undefined : valueAt(use.args, key);
+    if (
+      pattern !== undefined &&
+      (value === undefined || !compilePattern(`(?i)${pattern}`).test(textOf(value)))
+    )
+      return false;
+  }
+  for (const [path, wantedValue] of Object.entries(args)) {
+    const value = valueAt(use.args, path);
+    if (value === undefined || !(await fitsValue(matcherOf(wantedValue), value, validateSchema)))
+      return false;
+  }
+  return true;
+}
+
+/** Whether a name, exact or a pattern, is that of a used tool; SERVER.NAME is one too. */
+export function fitsName(name: string, use: Pick<ToolUse, "tool" | "source">): boolean {
+  const pattern = patternIn(name);
+  if (pattern !== undefined) return wholeMatch(pattern, use.tool);
+  return use.tool === name || (isMcp(use) && nameOfUse(use) === name);
+}
+
+function patternIn(name: string): string | undefined {
+  return /^\/(.+)\/$/s.exec(name)?.[1];
+}
+
+function wholeMatch(pattern: string, name: string): boolean {
+  return compilePattern(`^(?:${pattern})$`).test(name);
+}
+
+/** The value of an argument by its name, or by a path of names and positions with dots between them. */
+function valueAt(args: Json, path: string): Json | undefined {
+  if (isJsonObject(args) && Object.hasOwn(args, path)) return args[path];
+  return path
+    .split(".")
+    .reduce<Json | undefined>(
+      (value, key) =>
+        typeof value === "object" && value !== null && Object.hasOwn(value, key)
+          ? (value as Readonly<Record<string, Json>>)[key]
+          : undefined,
+      args,
+    );
+}
+
+async function fitsValue(wanted: Matcher, value: Json, validateSchema: ValidateSchema): Promise<boolean> {
+  const { equals, contains, regex, range, json_schema } = wanted;
+  if (contains !== undefined) return textOf(value).includes(contains);
+  if (regex !== undefined) return compilePattern(regex).test(textOf(value));
+  if (range !== undefined) return typeof value === "number" && isInside(value, range);
+  if (json_schema === undefined) return equals !== undefined && equalJson(value, equals);
+  const check = await validateSchema(json_schema, value);
+  if (check.status === "unusable")
+    throw new Error(`the json_schema of a matcher cannot be used: ${check.reason}`);
+  return check.status === "valid";
+}
+
+function isInside(
+  value: number,
+  { gte = -Infinity, lte = Infinity, gt = -Infinity, lt = Infinity }: NonNullable<Matcher["range"]>,
+): boolean {
+  return value >= gte && value <= lte && value > gt && value < lt;
+}
+
+function textOf(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** The call in words. */
+export function describeCall(wanted: WantedCall): string {
+  const { tool, tool_pattern, source, args = {}, success } = wanted;
+  const patterns = {
+    command: wanted.command_pattern,
+    skill: wanted.skill_pattern,
+    path: wanted.path_pattern,
+  };
+  const conditions = [
+    ...Object.entries(args).map(([key, value]) => `${key} ${describeMatcher(matcherOf(value))}`),
+    ...Object.entries(patterns).flatMap(([key, pattern]) =>
+      pattern === undefined ? [] : `${key} /${pattern}/i`,
+    ),
+  ];
+  const name = tool ?? (tool_pattern === undefined ? "any tool" : `/${tool_pattern}/`);
+  const from = source === undefined ? "" : ` of ${source.startsWith("mcp:") ? source.slice(4) : source}`;
+  const outcome = success === undefined ? "" : success ? " that succeeds" : " that fails";
+  return `${name}${from}${conditions.length === 0 ? "" : ` (${conditions.join(", ")})`}${outcome}`;
+}
+
+function describeMatcher({ equals, contains, regex, range, json_schema }: Matcher): string {
+  if (contains !== undefined) return `contains ${JSON.stringify(shortened(contains, 80))}`;
+  if (regex !== undefined) return `matches /${shortened(regex, 80)}/`;
+  if (range !== undefined) return `in ${JSON.stringify(range)}`;
+  if (json_schema !== undefined) return "fits its json_schema";
+  return `= ${shortened(JSON.stringify(equals), 80)}`;
+}
