@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { AgentTrial, gradeBy, settingIssues } from "../../../test/support/grading.ts";
+import type { JsonObject } from "../formats/json.ts";
 import { errorResult, textResult } from "../../../test/support/trial-events.ts";
 
 const filter = { filter: { state: "open", labels: ["bug", "ui"] }, limit: 20, query: "Is empty" };
@@ -16,9 +17,9 @@ const busy = new AgentTrial((trial) => {
   trial.reject("gat");
 });
 
-const calls = (config: object) => ({ expect_tools: [config] });
+const calls = (config: JsonObject): JsonObject => ({ expect_tools: [config] });
 
-it.each<[object, string, string]>([
+it.each<[JsonObject, string, string]>([
   [{ tool: "get" }, "pass", "2 calls of get"],
   [{ tool: "k8s.get" }, "pass", "2 calls of k8s.get"],
   [
@@ -71,7 +72,7 @@ it.each<[object, string, string]>([
   expect(finding.reason.startsWith(reason)).toBe(true);
 });
 
-it.each<[object, string, string]>([
+it.each<[JsonObject, string, string]>([
   [{ tool: "delete" }, "fail", "1 call of delete, which is rejected"],
   [{ tool: "delete", success: true }, "pass", "no call of delete that succeeds"],
   [{ tool: "/dele.*/", source: "mcp:docs" }, "pass", "no call of /dele.*/ of docs"],
@@ -125,7 +126,7 @@ describe("a json_schema", () => {
   });
 });
 
-it.each<[object, string, string, number]>([
+it.each<[JsonObject, string, string, number]>([
   [{ required_tools: ["get"], max_calls: 9 }, "pass", "get was used; 9 calls", 1],
   [{ required_tools: ["delete"] }, "fail", "delete was not used, only without success", 0],
   [{ forbidden_tools: ["delete"] }, "fail", "delete was used", 0],
@@ -140,7 +141,7 @@ it.each<[object, string, string, number]>([
     0.5,
   ],
 ])("tool_calls with %j: %s", async (config, verdict, reason, score) => {
-  const finding = await gradeBy("tool_calls", { ...config }, busy);
+  const finding = await gradeBy("tool_calls", config, busy);
   expect(finding).toMatchObject({ verdict, score });
   expect(finding.reason.startsWith(reason)).toBe(true);
 });
@@ -168,7 +169,7 @@ it("a call whose answer an injected fault took away shows nothing, and an agent'
   expect(await gradeBy("tool_calls", { min_calls: 1 }, trial)).toMatchObject({ verdict: "fail" });
 });
 
-it.each<[string, object, string]>([
+it.each<[string, JsonObject, string]>([
   ["tool_constraint", {}, "must have an entry in expect_tools or reject_tools"],
   ["tool_constraint", calls({ min: 2 }), "must have tool, tool_pattern, source, args or a pattern"],
   ["tool_constraint", calls({ tool: "get_.*" }), 'is no name of a tool; write a pattern as "/get_.*/"'],
@@ -186,5 +187,5 @@ it.each<[string, object, string]>([
   ["tool_calls", { min_calls: 0 }, "must have a tool, a number of calls or an entry in expect"],
   ["tool_calls", { min_calls: 3, max_calls: 2 }, "has a max_calls below min_calls"],
 ])("%s refuses %j", (type, config, message) => {
-  expect(settingIssues(type, { ...config }).join("\n")).toContain(message);
+  expect(settingIssues(type, config).join("\n")).toContain(message);
 });
