@@ -40,10 +40,10 @@ const matcher = closedObject(matchers).refine((each) => Object.keys(each).length
 type Matcher = z.output<typeof matcher>;
 
 /** Matchers by argument; a value that is no matcher stands for one that the argument must equal. */
-const argsSchema = z.record(filledText, anyJson).superRefine((args, { addIssue }) => {
+const argsSchema = z.record(filledText, anyJson).superRefine((args, context) => {
   for (const [key, value] of Object.entries(args))
     for (const { path, ...issue } of (isMatcher(value) ? matcher.safeParse(value).error?.issues : []) ?? [])
-      addIssue({ ...issue, path: [key, ...path] });
+      context.addIssue({ ...issue, path: [key, ...path] });
 });
 
 function isMatcher(value: Json): value is JsonObject {
@@ -55,13 +55,13 @@ function matcherOf(value: Json): Matcher {
 }
 
 /** Name of a tool: exact, or a pattern for whole names between slashes. */
-export const toolName = filledText.superRefine((name, { addIssue }) => {
+export const toolName = filledText.superRefine((name, context) => {
   const pattern = patternIn(name);
   const refused =
     pattern === undefined ? undefined : patternText.safeParse(pattern).error?.issues[0]?.message;
-  if (refused !== undefined) addIssue(refused);
+  if (refused !== undefined) context.addIssue(refused);
   else if (pattern === undefined && /[*+?()[\]{}|^$\\]/.test(name))
-    addIssue(`is no name of a tool; write a pattern as "/${name}/"`);
+    context.addIssue(`is no name of a tool; write a pattern as "/${name}/"`);
 });
 
 const patternDescription = "a regular expression (RE2) that must match the whole name";

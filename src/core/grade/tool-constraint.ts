@@ -122,18 +122,20 @@ function numberChecks(
   { min_calls, max_calls }: Pick<z.output<typeof callsConfig>, "min_calls" | "max_calls">,
   trajectory: Trajectory,
 ): readonly GraderCheck[] {
-  const check = (uses: readonly ToolUse[], passed: boolean, wanted: string): GraderCheck => {
-    const reason = `${calls(uses.length)}${namesOf(uses)}, ${wanted}`;
-    return { passed, reason, evidence: uses.map(({ seq }) => seq) };
-  };
   const worked = successfulUses(trajectory);
   const all = toolUses(trajectory);
   return [
     ...(min_calls === undefined
       ? []
-      : [check(worked, worked.length >= min_calls, `at least ${min_calls} that succeed expected`)]),
-    ...(max_calls === undefined ? [] : [check(all, all.length <= max_calls, `at most ${max_calls} allowed`)]),
+      : [numberCheck(worked, worked.length >= min_calls, `at least ${min_calls} that succeed expected`)]),
+    ...(max_calls === undefined
+      ? []
+      : [numberCheck(all, all.length <= max_calls, `at most ${max_calls} allowed`)]),
   ];
+}
+
+function numberCheck(uses: readonly ToolUse[], passed: boolean, wanted: string): GraderCheck {
+  return { passed, reason: `${calls(uses.length)}${namesOf(uses)}, ${wanted}`, evidence: seqs(uses) };
 }
 
 function calls(number: number): string {
