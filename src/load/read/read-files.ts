@@ -396,7 +396,7 @@ export interface ReadDocumentOptions {
  * Reads a file of any kind that may hold a config, a task or an Eval. Throws McpvalsError: `config/unreadable`,
  * `config/syntax`, `config/invalid-value`.
  */
-export async function readDocument(file: string, options: ReadDocumentOptions): Promise<ConfigDocument> {
+async function readDocument(file: string, options: ReadDocumentOptions): Promise<ConfigDocument> {
   const { shown } = options;
   const ending = endingOf(file);
   if (["json", "yaml", "yml"].includes(ending)) return readData(file, shown);

@@ -72,7 +72,7 @@ type ServerAbilities = Readonly<Record<"tools" | "resources" | "prompts", boolea
 const aliveMs = 1000;
 
 /** The longest timeout of the SDK, in milliseconds, for requests whose time is limited by a signal. */
-export const noTimeout: number = 2 ** 31 - 1;
+const noTimeout: number = 2 ** 31 - 1;
 
 const lists = {
   resources: { method: "resources/list", key: "resources" },
@@ -339,7 +339,7 @@ function toolProblem(tool: Json): string | undefined {
 }
 
 /** Requests all pages of `tools/list`. Throws when a page is unusable or the pages do not end. */
-export async function listTools(client: Client, limits: RequestOptions): Promise<readonly ToolDefinition[]> {
+async function listTools(client: Client, limits: RequestOptions): Promise<readonly ToolDefinition[]> {
   const tools = await listAll(client, "tools/list", { key: "tools", schema: toolsSchema }, limits);
   return tools as unknown as readonly ToolDefinition[];
 }

@@ -198,7 +198,7 @@ function requirementOf(entry: ParsedTaskFile["spec"]["requires"][number]): Requi
 }
 
 /** Checks everything that must hold between the parts of a task whose file fits the schema. */
-export function checkTask(
+function checkTask(
   source: TaskSource,
   turns: readonly PromptTurn[],
   options: ParseTaskOptions,
@@ -225,7 +225,7 @@ export function checkTask(
 }
 
 /** What templates of a task may refer to. */
-export function namesOf(source: TaskSource, { variables }: ParseTaskOptions): TaskNames {
+function namesOf(source: TaskSource, { variables }: ParseTaskOptions): TaskNames {
   const { overlay, file, names, solution } = source;
   const own = Object.entries(overlay?.table ?? {});
   const local = own.filter(([, server]) => asObject(server)["command"] !== undefined).map(([name]) => name);
