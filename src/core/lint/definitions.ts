@@ -278,7 +278,7 @@ export const definitionRules = {
     good: `{ description: "Adds two numbers." }`,
     source: "OWASP/www-project-mcp-top-10#38",
     *find({ surface }) {
-      for (const { place, text, pointer, evidence } of textsOf(surface)) {
+      for (const { place, text, pointer, evidence } of textsOf(surface).texts) {
         const found = orders.map((pattern) => pattern.exec(text)?.[0]).find((match) => match !== undefined);
         if (found !== undefined)
           yield {
@@ -483,28 +483,46 @@ interface PlacedText {
   readonly evidence: number;
 }
 
-/** Every text that a model gets to read, with keys and names. */
-function* textsOf(surface: Surface): Iterable<PlacedText> {
-  if (surface.evidence !== undefined)
-    yield { place: {}, text: surface.instructions, pointer: "/instructions", evidence: surface.evidence };
-  const { tools: tool, resources: resource, prompts: prompt } = surface;
-  for (const [place, { definition, evidence }] of placed({ tool, resource, prompt }))
-    for (const { text, pointer } of textsIn(definition, "")) yield { place, text, pointer, evidence };
+interface Texts {
+  readonly texts: readonly PlacedText[];
+  /** False: there are more than are looked at. */
+  readonly hasAll: boolean;
 }
 
-function* textsIn(
-  value: Json,
-  pointer: string,
-): Iterable<{ readonly text: string; readonly pointer: string }> {
-  if (typeof value === "string") yield { text: value, pointer };
-  else if (Array.isArray(value))
-    for (const [index, item] of value.entries()) yield* textsIn(item, `${pointer}/${index}`);
-  else if (isJsonObject(value))
-    for (const [key, item] of Object.entries(value)) {
-      const inner = `${pointer}/${pointerKey(key)}`;
-      yield { text: key, pointer: inner };
-      yield* textsIn(item, inner);
-    }
+/** Maximum number of texts of a server that are looked at. */
+const mostTexts = 200_000;
+
+/** Every text that a model gets to read, with keys and names. */
+export function textsOf(surface: Surface): Texts {
+  const known = textsOfSurfaces.get(surface);
+  if (known !== undefined) return known;
+  const texts: PlacedText[] = [];
+  const { tools: tool, resources: resource, prompts: prompt, instructions, evidence: greeting } = surface;
+  if (greeting !== undefined)
+    texts.push({ place: {}, text: instructions, pointer: "/instructions", evidence: greeting });
+  let hasAll = true;
+  for (const [place, { definition, evidence }] of placed({ tool, resource, prompt }))
+    hasAll &&= addTexts(definition, "", (text, pointer) => {
+      texts.push({ place, text, pointer, evidence });
+      return texts.length < mostTexts;
+    });
+  const read = { texts, hasAll };
+  textsOfSurfaces.set(surface, read);
+  return read;
+}
+
+const textsOfSurfaces = new WeakMap<Surface, Texts>();
+
+/** Adds the texts and keys in a value until `add` gives false; whether it never did. */
+function addTexts(value: Json, pointer: string, add: (text: string, pointer: string) => boolean): boolean {
+  if (typeof value === "string") return add(value, pointer);
+  if (Array.isArray(value)) return value.every((item, index) => addTexts(item, `${pointer}/${index}`, add));
+  if (!isJsonObject(value)) return true;
+  for (const key of Object.keys(value)) {
+    const inner = `${pointer}/${pointerKey(key)}`;
+    if (!add(key, inner) || !addTexts(value[key] ?? null, inner, add)) return false;
+  }
+  return true;
 }
 
 /** Tags, overrides of the direction of writing, and what begins an escape sequence of a terminal. */
@@ -521,7 +539,7 @@ const regionFlags = /\u{1F3F4}[\u{E0061}-\u{E007A}]{5}\u{E007F}/gu;
 
 /** The texts that have some of the characters, with the first of them. */
 function* charactersIn(surface: Surface, characters: RegExp): Iterable<Found> {
-  for (const { place, text, pointer, evidence } of textsOf(surface)) {
+  for (const { place, text, pointer, evidence } of textsOf(surface).texts) {
     const plain = text.replaceAll(regionFlags, "");
     const found = plain.matchAll(characters);
     const { value: first } = found.next();

@@ -130,7 +130,10 @@ testRules({
     },
   },
   "schema/unchecked": {
-    bad: { "more parts than are looked at": input(wide(20_001)) },
+    bad: {
+      "more parts than are looked at": input(wide(20_001)),
+      "more texts than are looked at": input({ ...schemaOf({}), examples: Array(200_000).fill("a") }),
+    },
     good: { "a large schema": input(wide(5000)) },
   },
 });

@@ -1,6 +1,7 @@
 import type { SchemaCheck } from "../checks/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
+import { textsOf } from "./definitions.ts";
 import type { ClientEffects } from "./finding.ts";
 import {
   objectIn,
@@ -233,9 +234,9 @@ export const schemaRules = {
 export const uncheckedRules = {
   "schema/unchecked": {
     severity: "warning",
-    title: "Not all schemas were checked",
+    title: "Not all definitions were checked",
     why: "Defects in the rest are not in this report. Clients that validate need as long, and models read it all.",
-    fix: "Make the schemas smaller and fewer.",
+    fix: "Make the definitions smaller and fewer.",
     bad: `500 tools, each with a schema of 2,000 parts`,
     good: `50 tools, each with a schema of 20 parts`,
     source: "JSON Schema 2020-12, core 13: validating untrusted schemas must not take excessive resources",
@@ -247,6 +248,8 @@ export const uncheckedRules = {
         const message = `${cut.length} of ${all.length} schemas have more parts than are looked at`;
         yield { message, evidence: [first.tool.evidence] };
       }
+      if (!textsOf(surface).hasAll)
+        yield { message: "texts and keys after the first 200,000 were not looked at", evidence: [] };
       if (outOfTime.length > 0)
         yield { message: `${outOfTime.join(", ")} ended early: validating took too long`, evidence: [] };
     },
