@@ -169,7 +169,9 @@ export const schemaRules = {
           const values = [
             ...(preset === undefined ? [] : [["default", preset] as const]),
             ...(Array.isArray(examples)
-              ? (examples as readonly Json[]).map((value) => ["example", value] as const)
+              ? (examples as readonly Json[])
+                  .slice(0, mostExamples)
+                  .map((value) => ["example", value] as const)
               : []),
           ];
           for (const [what, value] of values) {
@@ -181,6 +183,7 @@ export const schemaRules = {
             const why = check.errors[0]?.message ?? "be another one";
             const message = `the ${what} is ${preview(value)}, and ${why}`;
             yield { place: placeIn(each, pointer), message, evidence: [each.tool.evidence] };
+            break;
           }
         }
     },
@@ -255,6 +258,9 @@ export const uncheckedRules = {
     },
   },
 } as const satisfies RuleTable;
+
+/** Maximum number of examples of one schema that are looked at. */
+const mostExamples = 100;
 
 /** What clients do with a defect of an input schema; they look at output schemas less. */
 function forInput({ key }: ToolSchema, clients: ClientEffects): { readonly clients?: ClientEffects } {
