@@ -16,7 +16,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   steps: ["core", "extensions", "files", "process", "servers"],
   extensions: ["core", "files", "process", "sandbox"],
   "extension-sdk": ["core"],
-  graders: ["core", "models", "process"],
+  graders: ["core", "files", "models", "process"],
   store: ["core", "files"],
   reporters: ["core"],
   check: ["core", "process", "servers"],

@@ -19,6 +19,7 @@ import { createRedactor } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import type { createJudge as CreateJudge } from "../graders/judge.ts";
+import { readNamedFile } from "../graders/workspace-files.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { checkModel } from "../models/locate-model.ts";
@@ -163,7 +164,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       redact,
       bail: options.bail ?? false,
       signal,
-      grade: graderOf(loaded, { validateSchema }, signal, judges?.createJudge),
+      grade: graderOf(loaded, { validateSchema, readFile: readNamedFile }, signal, judges?.createJudge),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
       onEvent(event, json) {
         folder?.append(event, json);
@@ -243,7 +244,7 @@ function withoutSkipped(loaded: RunInput, { trials }: Plan, missing: MissingRequ
 
 function graderOf(
   { eval: spec, env }: RunInput,
-  { validateSchema }: GradeContext,
+  given: GradeContext,
   signal: AbortSignal,
   createJudge?: typeof CreateJudge,
 ): TrialsContext["grade"] {
@@ -258,8 +259,8 @@ function graderOf(
     // What a check looks at can be made to take for ever.
     const context: GradeContext =
       trajectory.task.check === undefined
-        ? { validateSchema }
-        : { validateSchema: validateOfServer(validateSchema, signal) };
+        ? given
+        : { ...given, validateSchema: validateOfServer(given.validateSchema, signal) };
     return Promise.all(
       [...graders, ...(kinds?.createGraders(declared) ?? [])].map(async (grader): Promise<Grade> => {
         const { name, weight = 1, required = true } = grader;

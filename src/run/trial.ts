@@ -272,15 +272,32 @@ class TrialPhases {
 
   async #verify(contextOf: () => StepContext): Promise<void> {
     const { verify, portable } = this.#run.task;
-    if (verify.length === 0 && portable === undefined) return;
+    const files = await this.#namedFiles();
+    if (verify.length === 0 && portable === undefined && files.length === 0) return;
     const context = contextOf();
     await runPhase("verify", this.#run.emit, async () => {
       const { error } = await runSequence(verify, context, runStep);
       if (error !== undefined) throw error;
+      if (files.length > 0) await this.#recordFiles(files, context);
       // Cleanup may end servers on purpose; until then a server that ended is an error.
       if ((portable?.cleanup ?? []).length > 0) await this.#checkAlive();
     });
     context.signal.throwIfAborted();
+  }
+
+  /** The paths and globs in the workspace that graders name. */
+  async #namedFiles(): Promise<readonly string[]> {
+    const { graders = [] } = this.#run.task;
+    return graders.length === 0 ? [] : (await import("../core/grade/kinds.ts")).workspaceFilesOf(graders);
+  }
+
+  /** Records what is at paths of the workspace, which is gone when graders look at it. */
+  async #recordFiles(names: readonly string[], { trial, signal }: StepContext): Promise<void> {
+    const { workspace } = trial;
+    if (workspace === "") return;
+    const { lookAtWorkspace } = await import("../graders/workspace-files.ts");
+    for await (const found of lookAtWorkspace(names, { workspace, signal }))
+      this.#run.emit({ type: "workspace.files", ...found });
   }
 
   async #cleanup(state: TrialState): Promise<void> {

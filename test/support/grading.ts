@@ -2,7 +2,7 @@ import type { JsonObject } from "../../src/core/formats/json.ts";
 import type { Task } from "../../src/core/formats/model.ts";
 import type { Finding, KindContext } from "../../src/core/grade/grader.ts";
 import { graderKinds } from "../../src/core/grade/kinds.ts";
-import type { EventOf } from "../../src/core/trace/events.ts";
+import type { EventOf, WorkspaceFile } from "../../src/core/trace/events.ts";
 import { errorResult, gradeContext, textResult, TrialEvents, workflowTask } from "./trial-events.ts";
 
 /** A trial of an agent, with servers `k8s` (tools list, get, delete) and `docs`; its agent phase is what `play` adds. */
@@ -41,6 +41,30 @@ export class AgentTrial extends TrialEvents {
       ...rest,
     });
   }
+}
+
+/**
+ * A trial that left files in its workspace: by the paths and globs that graders name, the text of the file, or what was found. Its
+ * agent does what `play` adds.
+ */
+export function trialThatLeft(
+  found: Readonly<Record<string, string | readonly WorkspaceFile[]>>,
+  play: (trial: AgentTrial) => void = (trial) => trial.say("Done."),
+): AgentTrial {
+  const trial = new AgentTrial(play);
+  trial.emit({ type: "phase.started", phase: "verify" });
+  for (const [name, content] of Object.entries(found))
+    trial.emit({
+      type: "workspace.files",
+      name,
+      files: typeof content === "string" ? [workspaceFile(name, content)] : content,
+    });
+  return trial;
+}
+
+/** A file with a text; its hash is the text itself. */
+export function workspaceFile(path: string, text: string): WorkspaceFile {
+  return { path, kind: "file", size: text.length, sha256: text, text };
 }
 
 /** Grades a trial by a type of grader. Throws for settings that its schema refuses, with their issues. */

@@ -3,12 +3,14 @@ import type { ValidateSchema } from "../checks/tool-result.ts";
 import { didYouMean } from "../formats/did-you-mean.ts";
 import type { GraderSettings } from "../formats/graders.ts";
 import type { JsonObject } from "../formats/json.ts";
-import type { Grade } from "../trace/events.ts";
+import type { FileContent, Grade } from "../trace/events.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
 
 /** The outside world as graders see it. */
 export interface GradeContext {
   readonly validateSchema: ValidateSchema;
+  /** Reads a file that settings name, relative to a folder. Rejects when it cannot be read. */
+  readonly readFile: (dir: string, file: string) => Promise<FileContent>;
 }
 
 /** Reads a finished trial and gives a verdict; it never touches a server. */
@@ -42,6 +44,8 @@ export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSetti
   readonly config: S;
   /** Settings that show its use, for reference pages; they are valid. */
   readonly example: JsonObject;
+  /** Paths and globs in the workspace of which the record has to say what is there. */
+  workspaceFiles?(config: z.output<S>): readonly string[];
   grade(config: z.output<S>, trajectory: Trajectory, context: KindContext): Finding | Promise<Finding>;
 }
 

@@ -1,15 +1,22 @@
 import type { GraderSpec } from "../formats/model.ts";
 import { behavior } from "./behavior.ts";
+import { diff } from "./diff.ts";
+import { file } from "./file.ts";
 import type { Grader, GraderKind } from "./grader.ts";
 import { text } from "./text.ts";
 import { toolCalls, toolConstraint } from "./tool-constraint.ts";
 
 /** Every type of grader that files can declare. */
-const kinds: readonly GraderKind[] = [behavior, text, toolCalls, toolConstraint];
+const kinds: readonly GraderKind[] = [behavior, text, toolCalls, toolConstraint, file, diff];
 
 export const graderKinds: Readonly<Record<string, GraderKind>> = Object.fromEntries(
   kinds.map((kind) => [kind.type, kind]),
 );
+
+/** What the graders of a task need to know of its workspace: paths and globs, each once. */
+export function workspaceFilesOf(specs: readonly GraderSpec[]): readonly string[] {
+  return [...new Set(specs.flatMap(({ type, config }) => graderKinds[type]?.workspaceFiles?.(config) ?? []))];
+}
 
 /** The graders that a task declares. Throws for a type that does not exist, as a run of another version may have. */
 export function createGraders(specs: readonly GraderSpec[]): readonly Grader[] {

@@ -27,6 +27,24 @@ export interface Grade {
 
 export type { TurnEnd, Usage };
 
+/** What is known of the content of a file. */
+export interface FileContent {
+  /** In bytes. */
+  readonly size: number;
+  /** Of the bytes; absent for a very large file. */
+  readonly sha256?: string;
+  /** Absent for a large file, and for bytes that are no UTF-8. */
+  readonly text?: string;
+}
+
+/** What is at a path of the workspace. */
+export interface WorkspaceFile extends Partial<FileContent> {
+  /** Relative to the workspace, with `/`. */
+  readonly path: string;
+  /** Links are followed; `link`: one that leads out of the workspace, or to nothing. `other`: a pipe, or unreadable. */
+  readonly kind: "file" | "folder" | "link" | "other";
+}
+
 export type Phase = "workspace" | "servers" | "probe" | "setup" | "agent" | "verify" | "cleanup" | "stop";
 
 /** The outcome of one expectation of a step. */
@@ -275,6 +293,15 @@ interface EventFields {
     sources: readonly string[];
   };
   "workspace.created": { path: string; fixtures: readonly string[] };
+  /** What a name in the settings of a grader stands for in the workspace, after the verify steps. */
+  "workspace.files": {
+    /** A path relative to the workspace, or a glob. */
+    name: string;
+    /** None: nothing is there. */
+    files: readonly WorkspaceFile[];
+    /** Why there may be more than these. */
+    incomplete?: string;
+  };
   "state.compared": {
     /** What differs between before setup and after cleanup; none: everything was restored. */
     differences: readonly string[];

@@ -1,0 +1,172 @@
+import { createHash } from "node:crypto";
+import { constants } from "node:fs";
+import { lstat, open, readdir, realpath } from "node:fs/promises";
+import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import picomatch from "picomatch";
+import { messageOf } from "../core/errors/error.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
+import type { EventOf, FileContent, WorkspaceFile } from "../core/trace/events.ts";
+
+/** Longest text that is recorded of a file, and of all files of a trial together, in bytes. */
+const longestText = 256 * 1024;
+const mostText = 4 * 1024 * 1024;
+/** Larger files are not read, in bytes. */
+const largestRead = 100 * 1024 * 1024;
+/** Most files that are recorded for one glob, and most entries of folders that are looked at to find them. */
+const mostFiles = 100;
+const mostEntries = 20_000;
+
+type Found = Pick<EventOf<"workspace.files">, "name" | "files" | "incomplete">;
+
+interface Workspace {
+  /** Absolute path. */
+  readonly workspace: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Says what is at paths of the workspace, and which files fit globs. Nothing outside of the workspace is read, whatever links it
+ * has. Throws the signal's reason.
+ */
+export async function* lookAtWorkspace(
+  names: readonly string[],
+  { workspace, signal }: Workspace,
+): AsyncGenerator<Found> {
+  const root = await realpath(workspace);
+  let room = mostText;
+  for (const name of names) {
+    const { paths, incomplete } = await pathsOf(name, { workspace: root, signal });
+    const files: WorkspaceFile[] = [];
+    for (const path of paths) {
+      signal.throwIfAborted();
+      const file = await lookAt(path, root, Math.min(room, longestText));
+      if (file === undefined) continue;
+      room -= file.text === undefined ? 0 : (file.size ?? 0);
+      files.push(file);
+    }
+    yield withoutUndefined({ name, files, incomplete });
+  }
+}
+
+interface Paths {
+  readonly paths: readonly string[];
+  readonly incomplete?: string;
+}
+
+/** A file that has a glob as its name is meant by it. */
+async function pathsOf(name: string, place: Workspace): Promise<Paths> {
+  const { isGlob } = picomatch.scan(name);
+  if (!isGlob || (await exists(join(place.workspace, name)))) return { paths: [name] };
+  return pathsOfGlob(name, place);
+}
+
+/** Folders called `.git` and `node_modules` are gone into only where the glob names them; links are not followed. */
+async function pathsOfGlob(glob: string, { workspace, signal }: Workspace): Promise<Paths> {
+  const fits = picomatch(glob, { dot: true, nonegate: true, windows: false, strictSlashes: true });
+  const names = glob.split("/");
+  const isDeep = /\*\*|[{(]/.test(glob);
+  const enters = (folder: string): boolean =>
+    names.includes(folder) || (folder !== ".git" && folder !== "node_modules");
+  const open: string[] = [""];
+  const paths: string[] = [];
+  let entries = 0;
+  for (let prefix = open.shift(); prefix !== undefined; prefix = open.shift()) {
+    signal.throwIfAborted();
+    // A folder that cannot be read, or is gone, has nothing that could be recorded.
+    const inside = await readdir(join(workspace, prefix), { withFileTypes: true }).catch(() => []);
+    entries += inside.length;
+    if (entries > mostEntries)
+      return { paths, incomplete: `the search ended after ${mostEntries} files and folders` };
+    for (const entry of inside.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+      const path = `${prefix}${entry.name}`;
+      if (entry.isDirectory()) {
+        if ((isDeep || path.split("/").length < names.length) && enters(entry.name)) open.push(`${path}/`);
+        continue;
+      }
+      if (!fits(path)) continue;
+      if (paths.length === mostFiles)
+        return { paths, incomplete: `more than ${mostFiles} files fit, and only so many were recorded` };
+      paths.push(path);
+    }
+  }
+  return { paths };
+}
+
+async function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Undefined where nothing is. */
+async function lookAt(path: string, root: string, room: number): Promise<WorkspaceFile | undefined> {
+  const place = join(root, path);
+  try {
+    await lstat(place);
+  } catch (error) {
+    return isAbsence(error) ? undefined : { path, kind: "other" };
+  }
+  const real = await realpath(place).catch(() => undefined);
+  if (real === undefined || !isInside(root, real)) return { path, kind: "link" };
+  try {
+    return { path, ...(await readContent(real, room)) };
+  } catch {
+    return { path, kind: "other" };
+  }
+}
+
+function isAbsence(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  // ENOTDIR: a part of the path is a file, so that nothing can be there.
+  return code === "ENOENT" || code === "ENOTDIR" || code === "ENAMETOOLONG";
+}
+
+function isInside(folder: string, path: string): boolean {
+  const way = relative(folder, path);
+  return !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`);
+}
+
+/** What is at a path that is no link, with its text if it is no longer than `room` bytes. */
+async function readContent(path: string, room: number): Promise<Omit<WorkspaceFile, "path">> {
+  // Opening a pipe would block without the flag, and a link may have come meanwhile. Windows has neither.
+  const flags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0);
+  await using file = await open(path, flags);
+  const stats = await file.stat();
+  if (stats.isDirectory()) return { kind: "folder" };
+  if (!stats.isFile()) return { kind: "other" };
+  if (stats.size > largestRead) return { kind: "file", size: stats.size };
+  const hash = createHash("sha256");
+  const kept: Buffer[] = [];
+  let size = 0;
+  // It may grow while it is read.
+  for await (const chunk of file.createReadStream({ end: largestRead, autoClose: false })) {
+    const bytes = chunk as Buffer;
+    hash.update(bytes);
+    size += bytes.length;
+    if (size <= room) kept.push(bytes);
+  }
+  const text = size <= room ? textOf(Buffer.concat(kept)) : undefined;
+  return withoutUndefined({ kind: "file" as const, size, sha256: hash.digest("hex"), text });
+}
+
+/** Undefined for bytes that are no UTF-8. */
+function textOf(bytes: Buffer): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reads a file that the settings of a grader name; links are followed. Throws an Error that names it. */
+export async function readNamedFile(dir: string, file: string): Promise<FileContent> {
+  const content = await realpath(resolve(dir, file))
+    .then((path) => readContent(path, longestText))
+    .catch((cause: unknown) => {
+      throw new Error(`cannot read ${file}: ${messageOf(cause)}`, { cause });
+    });
+  const { kind, size, ...rest } = content;
+  if (kind !== "file" || size === undefined) throw new Error(`cannot read ${file}: it is no file`);
+  return { size, ...rest };
+}
