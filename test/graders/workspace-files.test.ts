@@ -6,9 +6,11 @@ import { expect, it } from "vitest";
 import { lookAtWorkspace, readNamedFile } from "../../src/graders/workspace-files.ts";
 import { folderOf } from "../support/cli.ts";
 
-const signal = new AbortController().signal;
 async function look(workspace: string, ...names: readonly string[]) {
-  return Array.fromAsync(lookAtWorkspace(names, { workspace, signal }));
+  const { signal } = new AbortController();
+  const all = [];
+  for await (const found of lookAtWorkspace(names, { workspace, signal })) all.push(found);
+  return all;
 }
 const hashOf = (text: string | Buffer): string => createHash("sha256").update(text).digest("hex");
 
@@ -126,7 +128,7 @@ it("ends when the trial ends", async () => {
     workspace: folder.path,
     signal: AbortSignal.abort(new Error("over")),
   });
-  await expect(Array.fromAsync(found)).rejects.toThrow("over");
+  await expect(found.next()).rejects.toThrow("over");
 });
 
 it("reads files that settings name", async () => {
