@@ -112,6 +112,8 @@ export interface EvaluateOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Time limit of a trial, in milliseconds. */
   readonly timeoutMs?: number;
+  /** Lowest values with which the run passes, by name; they override those of the config. */
+  readonly thresholds?: Readonly<Record<string, number>>;
   /** Stop after the first trial that does not pass. */
   readonly bail?: boolean;
   /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
@@ -126,6 +128,11 @@ const wholeNumber = (most: number): OptionCheck => [
   (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
   `a whole number from 1 to ${most}`,
 ];
+
+const isThresholds = (value: unknown): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  Object.values(value).every((each) => typeof each === "number" && each >= 0 && each <= 1);
 
 const optionChecks: OptionChecks<EvaluateOptions> = {
   ...commonChecks,
@@ -145,5 +152,6 @@ const optionChecks: OptionChecks<EvaluateOptions> = {
   frozen: yesOrNo,
   releasesUrl: [isText, "the URL of an API that lists releases"],
   timeoutMs: milliseconds,
+  thresholds: [isThresholds, "an object of numbers from 0 to 1"],
   bail: yesOrNo,
 };

@@ -4,6 +4,7 @@ import { agentPresets } from "../core/formats/presets/presets.ts";
 import { reporterHelp } from "../core/formats/reporters.ts";
 import { parseDuration } from "../core/formats/duration.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
+import type { Thresholds } from "../core/formats/model.ts";
 import type { LoadOptions } from "../load/load.ts";
 import type { Target } from "../load/target.ts";
 import type { ExtensionsOptions } from "../run/extensions.ts";
@@ -152,6 +153,15 @@ export function targetOf(command: Command, words: readonly string[] = wordsOf(co
       hint: "Name one. A command goes after --: mcpvals check -- node server.js",
     });
   return { source, command: programOf(command), headers, commandCwd, server, bearerEnv, env };
+}
+
+/** Collects `NAME=VALUE` thresholds. */
+export function threshold(value: string, previous: Thresholds | undefined): Thresholds {
+  const split = value.lastIndexOf("=");
+  const written = value.slice(split + 1).trim();
+  const number = written === "" ? NaN : Number(written);
+  if (split > 0 && number >= 0 && number <= 1) return { ...previous, [value.slice(0, split)]: number };
+  throw new InvalidArgumentError("Write it as NAME=VALUE, with a value from 0 to 1, such as passRate=0.9.");
 }
 
 /** Adds `--max-warnings`. */

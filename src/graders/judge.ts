@@ -4,6 +4,7 @@ import { isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject, JudgeSpec } from "../core/formats/model.ts";
 import { previewJson, repeatedKey } from "../core/formats/read-json.ts";
 import type { Grader } from "../core/grade/grader.ts";
+import { judgeName } from "../core/grade/graders.ts";
 import {
   type JudgeAnswer,
   judgePrompt,
@@ -36,8 +37,6 @@ export interface JudgeOptions {
   readonly nonce?: () => string;
 }
 
-const name = "llm-judge";
-
 /**
  * Creates a grader that asks a language model for a score from 0 to 1; the grade passes at the spec's threshold. It
  * rests on the last assistant message and the tool calls. Without a usable verdict, for whatever reason, the grade is
@@ -47,10 +46,10 @@ const name = "llm-judge";
  */
 export function createJudge(spec: JudgeSpec, options: JudgeOptions): Grader {
   return {
-    name,
+    name: judgeName,
     async grade(trajectory) {
       const evidence = evidenceOf(trajectory);
-      const unscored = { grader: name, score: null, evidence };
+      const unscored = { grader: judgeName, score: null, evidence };
       if (trajectory.task.turns.length === 0)
         return { ...unscored, verdict: "skip", reason: "no agent took part" };
       try {

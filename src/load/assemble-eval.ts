@@ -20,11 +20,12 @@ import {
   readExtensionTable,
   settingsOf,
 } from "../core/formats/extension/extension-table-schema.ts";
-import { type KeyPath, withoutUndefined } from "../core/formats/json.ts";
+import { asObject, type KeyPath, withoutUndefined } from "../core/formats/json.ts";
 import type { AgentSpec, Eval, JudgeSpec, Task } from "../core/formats/model.ts";
-import type { Problem } from "../core/formats/problem.ts";
+import { type Problem, problem } from "../core/formats/problem.ts";
 import { walkSteps } from "../core/formats/step.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
+import { unknownThreshold } from "../core/grade/graders.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 import { FileProblems } from "./problems.ts";
@@ -166,9 +167,21 @@ function checkEval(spec: Eval, { document, agents = {}, problems, tasks }: EvalP
   if (document !== undefined) {
     // Plans for tasks that could not be read would look like plans for nothing.
     const plans = tasks.tasks.length === 0 || problems.found ? [] : checkPlans(agents, spec);
-    problems.addPlaced([...plans, ...templates.problems], document);
+    const thresholds = spec.tasks.length === 0 || problems.found ? [] : unknownThresholds(spec, document);
+    problems.addPlaced([...plans, ...templates.problems, ...thresholds], document);
   }
   return [...templates.notes, ...promptNotes(spec.agents)];
+}
+
+/** Thresholds of graders that no task has. */
+function unknownThresholds({ thresholds = {}, tasks }: Eval, { value }: ConfigDocument): Problem[] {
+  const path = Object.hasOwn(asObject(value), "config") ? ["config", "thresholds"] : ["thresholds"];
+  return Object.keys(thresholds).flatMap((name) => {
+    const hint = unknownThreshold(name, tasks);
+    if (hint === undefined) return [];
+    const message = `no task has a grader ${JSON.stringify(name)}, so that nothing can be compared with its threshold`;
+    return [problem([...path, name], message, { code: "config/unknown-reference", at: "key", hint })];
+  });
 }
 
 /** The servers of an eval, and those of its variants. Tasks in files of their own have templates in theirs, and are left out. */

@@ -128,6 +128,7 @@ export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Pr
         judge: judge.judge,
         trials: file.runs,
         concurrency: file.parallel,
+        thresholds: file.thresholds,
         limits: { ...defaultLimits, trialMs: file.limits.timeoutMs ?? defaultLimits.trialMs },
         variants: provided.variants?.map(({ name }) => ({ name, servers: {} })),
         seed: file.seed,

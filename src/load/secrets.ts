@@ -248,7 +248,7 @@ const always =
   /token(?!iz)|secret|passw(?:or)?d|passphrase|passwd|credential|cookie|private|api[-_.]?key|connection[-_.]?string/i;
 /** Words that count only as words of the name, so that PATH, PWD, KEYBOARD and AUTHOR are left alone. */
 const asWord =
-  /(?:^|[-_.])(?:o?auth(?!or(?:s|ed)?(?:$|[-_.]))|(?:pat|pass|dsn)(?=$|[-_.]))|[-_.]pwd(?=$|[-_.])|keys?(?=$|[-_.])/i;
+  /(?:^|[-_.])(?:o?auth(?!or(?:s|ed)?(?:$|[-_.]))|(?:pat|pass(?![-_.](?:rate|threshold)$)|dsn)(?=$|[-_.]))|[-_.]pwd(?=$|[-_.])|keys?(?=$|[-_.])/i;
 const quantity = /(?:^|[-_.])(?:max|min|num|count|limit|size|length|ttl|expir|timeout|budget|retries|port)/i;
 /** Values that stand for "no secret": switches, kinds of authentication, placeholders that local models take. */
 const wordValue =

@@ -3,6 +3,7 @@ import type { Task } from "../core/formats/model.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
 import { coverageKinds } from "../core/report/coverage.ts";
+import type { Gate } from "../core/report/gates.ts";
 import type { Coverage, RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import { countFindings, findingsOf } from "../core/lint/finding.ts";
@@ -30,6 +31,7 @@ import {
   displayWidth,
   formatDuration,
   formatInteger,
+  formatMeasure,
   fullTitle,
   groupName,
   type Nameable,
@@ -220,6 +222,7 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
     remarkLines("Warnings", byWarning, ending),
     byTaskLines(ending),
+    gateLines(result.gates ?? [], ending.page),
     start.coverage === true ? coverageLines(result, ending.page) : [],
     summaryLines(ending, start.folder),
   ];
@@ -471,6 +474,24 @@ function listLines(columns: readonly string[], rows: readonly Row[], { style, wi
     }),
   ]);
   return [style.strong("By task"), "", ...blocks];
+}
+
+/** The thresholds with what was measured, in columns. */
+function gateLines(gates: readonly Gate[], { style, width }: Page): string[] {
+  if (gates.length === 0) return [];
+  const nameWidth = Math.min(
+    widestOf(gates.map(({ name }) => displayWidth(visibleText(name)))),
+    maxTitleWidth,
+    width - 45,
+  );
+  const lines = gates.map(({ name, verdict, value, threshold, trials }) => {
+    const { mark, tone } = verdictMarks[verdict === "incomplete" ? "error" : verdict];
+    const shown = padToWidth(cutToWidth(visibleText(name), nameWidth), nameWidth);
+    const about = value === null ? "not measured" : countOf(trials, "trial");
+    const measured = formatMeasure(value).padStart(5);
+    return `  ${style[tone](mark)} ${shown}  ${measured}  ${style.dim(`at least ${String(threshold).padEnd(5)}  ${about}`)}`;
+  });
+  return [style.strong("Thresholds"), "", ...lines];
 }
 
 const shownUnused = 100;

@@ -1,9 +1,10 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import { findingsOf } from "../core/lint/finding.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { markdownText } from "./markdown.ts";
 import { alikeFindings, hasSeveralServers } from "./findings.ts";
-import { clipText, describeCoverage, fullTitle, trialReason, verdictReason } from "./text.ts";
+import { clipText, describeCoverage, fullTitle, gateText, trialReason, verdictReason } from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
 const shownAnnotations = 50;
@@ -35,8 +36,15 @@ function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): stri
   const lines = [
     ...broken.map((trial) => {
       const { file, line } = tasks.get(trial.task)?.location ?? {};
-      return annotation("error", { file, line, title: fullTitle(trial) }, trialReason(trial));
+      // A run that passes, as its pass rate is high enough, has no errors.
+      const kind = result.verdict === "pass" ? "warning" : "error";
+      return annotation(kind, { file, line, title: fullTitle(trial) }, trialReason(trial));
     }),
+    ...(result.gates ?? []).flatMap((gate) =>
+      gate.verdict === "pass"
+        ? []
+        : [annotation("error", { title: `threshold ${visibleText(gate.name)}` }, gateText(gate))],
+    ),
     ...alikeFindings(findings, hasSeveralServers(result.trials)).map(({ finding, where }) => {
       const { code, title, severity, message, fix } = finding;
       const kind = severity === "error" ? "error" : "warning";

@@ -1,5 +1,6 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import type { Gate } from "../core/report/gates.ts";
 import { blocksOf, type RunResult, type TrialResult } from "../core/report/result.ts";
 import { summarize } from "../core/report/trial-result.ts";
 import { visibleText, visibleXml } from "../core/text/visible-text.ts";
@@ -13,6 +14,7 @@ import {
   describeAgent,
   describeCoverage,
   describeMocks,
+  gateText,
   groupName,
   type Page,
   taskTitle,
@@ -48,18 +50,49 @@ function* documentPieces(end: RunEnd, tasks: ReadonlyMap<string, Task>): Generat
   const variety = varietyOf(trials);
   const counts = countsOf(trials);
   // Readers look at cases only: where none says that the run did not pass, one more does.
-  const isUntold = result.verdict !== "pass" && counts.failures + counts.errors === 0;
-  const tests = trials.length + (isUntold ? 1 : 0);
-  const all = isUntold ? verdictCounts(result) : counts;
-  const attributes = { name, tests, ...all, time: seconds(durationMs) };
+  const { gates = [] } = result;
+  const ofGates = gateCounts(gates);
+  const isUntold =
+    result.verdict !== "pass" && counts.failures + counts.errors + ofGates.failures + ofGates.errors === 0;
+  const ofVerdict = isUntold ? verdictCounts(result) : { failures: 0, errors: 0 };
+  const attributes = {
+    name,
+    tests: trials.length + gates.length + (isUntold ? 1 : 0),
+    failures: counts.failures + ofGates.failures + ofVerdict.failures,
+    errors: counts.errors + ofGates.errors + ofVerdict.errors,
+    time: seconds(durationMs),
+  };
   yield `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${xmlAttributes(attributes)}>\n`;
   for (const suite of Map.groupBy(trials, ({ form, suite }) => JSON.stringify([form, suite])).values()) {
     yield suiteStart(suite, result);
     for (const trial of suite) yield testCase(trial, end, tasks.get(trial.task), variety);
     yield "  </testsuite>\n";
   }
+  if (gates.length > 0) yield gateSuite(gates);
   if (isUntold) yield verdictSuite(result);
   yield "</testsuites>\n";
+}
+
+function gateCounts(gates: readonly Gate[]): ReturnType<typeof countsOf> {
+  const countOf = (wanted: Gate["verdict"]): number =>
+    gates.filter(({ verdict }) => verdict === wanted).length;
+  return { failures: countOf("fail"), errors: countOf("incomplete") };
+}
+
+/** A suite with a case for each threshold; the name of a case stays the same from run to run. */
+function gateSuite(gates: readonly Gate[]): string {
+  const cases = gates.map((gate) => {
+    const open = `    <testcase${xmlAttributes({ name: gate.name, classname: "mcpvals.thresholds" })}>`;
+    const text = gateText(gate);
+    const element = gate.verdict === "fail" ? "failure" : "error";
+    const outcome =
+      gate.verdict === "pass"
+        ? `<system-out>${xmlText(text)}</system-out>`
+        : `<${element}${xmlAttributes({ type: "threshold", message: text })}/>`;
+    return `${open}\n      ${outcome}\n    </testcase>\n`;
+  });
+  const suite = xmlAttributes({ name: "thresholds", tests: gates.length, ...gateCounts(gates) });
+  return `  <testsuite${suite}>\n${cases.join("")}  </testsuite>\n`;
 }
 
 function verdictCounts({ verdict }: RunResult): ReturnType<typeof countsOf> {

@@ -1,6 +1,7 @@
 import type { Task } from "../core/formats/model.ts";
 import { countFindings, findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import type { Gate } from "../core/report/gates.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { explainTrial } from "./explain.ts";
 import {
@@ -18,6 +19,7 @@ import {
   describeCoverage,
   describeMocks,
   formatDuration,
+  formatMeasure,
   fullTitle,
   type Page,
   trialReason,
@@ -73,6 +75,7 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
     [`# ${isCheck ? "mcpvals check" : `mcpvals: ${plain(name)}`}: ${verdict}`],
     [[...facts, formatDuration(durationMs)].join(" · ")],
     ...(reason === "" ? [] : [[plain(reason)]]),
+    gateTable(result.gates ?? []),
     ...[...checkedServers(tasks.values())].map(([server, about]) => [
       `**${plain(server)}**: ${plain(serverText(about))}`,
     ]),
@@ -84,6 +87,18 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join("\n"))
     .join("\n\n")}\n`;
+}
+
+function gateTable(gates: readonly Gate[]): readonly string[] {
+  if (gates.length === 0) return [];
+  return [
+    "| threshold | measured | at least | trials | verdict |",
+    "| --- | --- | --- | --- | --- |",
+    ...gates.map(
+      ({ name, value, threshold, trials, verdict }) =>
+        `| ${plain(name)} | ${formatMeasure(value)} | ${threshold} | ${trials} | ${verdict} |`,
+    ),
+  ];
 }
 
 const headings: Readonly<Record<Severity, string>> = { error: "Errors", warning: "Warnings", info: "Info" };

@@ -3,17 +3,18 @@ import type { Task } from "../core/formats/model.ts";
 import { findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
 import type { RuleTable } from "../core/lint/rule.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import type { Gate } from "../core/report/gates.ts";
 import { blocksOf, type TrialResult } from "../core/report/result.ts";
 import { visibleJson } from "../core/text/visible-text.ts";
 import { placeText } from "./findings.ts";
-import { clipText, fullTitle, trialReason } from "./text.ts";
+import { clipText, fullTitle, gateText, trialReason } from "./text.ts";
 
 const messageCharacters = 1000;
 const levels: Readonly<Record<Severity, string>> = { error: "error", warning: "warning", info: "note" };
 
 /**
  * Writes SARIF 2.1.0 at the end, for code scanning: a result for each finding, and for each trial that failed or could not be
- * judged. Its place is the file that declares the server or the task.
+ * judged, and each threshold that was not reached. Its place is the file that declares the server or the task.
  */
 export function sarifReporter(output: ReporterOutput): Reporter {
   let tasks: ReadonlyMap<string, Task> = new Map();
@@ -41,10 +42,11 @@ function* documentPieces(
     ({ verdict: each, form }) =>
       each === "error" || each === "timeout" || (each === "fail" && form !== "check"),
   );
+  const missed = (result.gates ?? []).filter((gate) => gate.verdict !== "pass");
   const driver = {
     name: "mcpvals",
     version: environment.mcpvals,
-    rules: rulesOf(findings, broken, known),
+    rules: [...rulesOf(findings, broken, known), ...(missed.length === 0 ? [] : [thresholdRule])],
   };
   const ended = new Date(Date.parse(startedAt) + durationMs).toISOString();
   const invocation = {
@@ -63,7 +65,13 @@ function* documentPieces(
     before = ",\n";
   }
   for (const trial of broken) {
-    yield before + json(trialProblem(trial, tasks.get(trial.task)));
+    // A run that passes, as its pass rate is high enough, has no errors.
+    const level = verdict === "pass" ? "warning" : "error";
+    yield before + json(trialProblem(trial, level, tasks.get(trial.task)));
+    before = ",\n";
+  }
+  for (const gate of missed) {
+    yield before + json(gateProblem(gate));
     before = ",\n";
   }
   yield "\n]}]}\n";
@@ -120,11 +128,26 @@ function findingResult(finding: RunFinding, task: Task | undefined): JsonObject 
   };
 }
 
-function trialProblem(trial: TrialResult, task: Task | undefined): JsonObject {
+const thresholdRule = {
+  id: "threshold",
+  shortDescription: { text: "A threshold of the run was not reached, or nothing could be compared with it" },
+};
+
+function gateProblem(gate: Gate): JsonObject {
+  return {
+    ruleId: thresholdRule.id,
+    level: "error",
+    message: { text: gateText(gate) },
+    locations: [location(undefined, ["thresholds", clipText(gate.name, 200)])],
+    partialFingerprints: { "mcpvals/v1": JSON.stringify(["threshold", gate.name]) },
+  };
+}
+
+function trialProblem(trial: TrialResult, level: string, task: Task | undefined): JsonObject {
   const { verdict, task: name, agent, variant } = trial;
   return {
     ruleId: "trial",
-    level: "error",
+    level,
     message: { text: `${fullTitle(trial)}: ${verdict}: ${trialReason(trial)}` },
     locations: [location(task, [name])],
     partialFingerprints: { "mcpvals/v1": JSON.stringify([name, agent, variant ?? ""]) },

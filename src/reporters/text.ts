@@ -1,6 +1,7 @@
 import picocolors from "picocolors";
 import type { AgentSummary, Trial } from "../core/plan/plan.ts";
 import { coverageTotals } from "../core/report/coverage.ts";
+import type { Gate } from "../core/report/gates.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
 import { checkedNothing, countWarnings, wasNotRun } from "../core/report/trial-result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
@@ -415,13 +416,40 @@ export function trialReason({ verdict, error, grades }: TrialResult): string {
   return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), reasonCharacters);
 }
 
-/** Why a run failed without a failed trial, is incomplete or interrupted; empty otherwise. */
-export function verdictReason({ verdict, summary, trials, maxWarnings = Infinity }: RunResult): string {
+/** A measured value, never rounded up: one below its threshold must not look like it. */
+export function formatMeasure(value: number | null): string {
+  return value === null ? "-" : (Math.floor(value * 1000 + 1e-6) / 1000).toFixed(3).replace(/0$/, "");
+}
+
+/** A threshold with what was measured, in words. */
+export function gateText({ name, verdict, value, threshold, trials }: Gate): string {
+  const what = visibleText(name);
+  if (value === null) return `${what} was not measured, at least ${threshold} needed`;
+  const measured = `${what} ${formatMeasure(value)}`;
+  const about = countOf(trials, "trial");
+  if (verdict === "fail") return `${measured} is below ${threshold} (${about})`;
+  if (verdict === "pass") return `${measured}, at least ${threshold} needed (${about})`;
+  return `${measured} of ${about}, at least ${threshold} needed: trials that were not measured could change it`;
+}
+
+/** What the trials alone do not say of the verdict: a threshold, warnings, what was not evaluated; empty otherwise. */
+export function verdictReason(result: RunResult): string {
+  const { verdict, summary, trials, maxWarnings = Infinity, gates = [] } = result;
   const { total, pass, fail, error, timeout } = summary;
   const notRun = trials.filter(wasNotRun).length;
-  if (verdict === "fail" && fail === 0)
+  const gatesText = (which: Gate["verdict"]): string =>
+    gates
+      .filter((gate) => gate.verdict === which)
+      .map(gateText)
+      .join("; ");
+  if (verdict === "fail") {
+    const low = gatesText("fail");
+    if (low !== "") return `Failed: ${low}.`;
+    if (fail > 0 && !gates.some(({ name }) => name === "passRate")) return "";
     return `Failed: ${countOf(countWarnings(trials), "warning")}; --max-warnings allows ${maxWarnings}.`;
-  if (verdict === "pass" || verdict === "fail") return "";
+  }
+  if (verdict === "pass")
+    return fail === 0 ? "" : `Passed, though ${countOf(fail, "trial")} failed: ${gatesText("pass")}.`;
   if (verdict === "interrupted") {
     const before = notRun === 0 ? "" : ` before ${countOf(notRun, "trial")} of ${total} could finish`;
     return `The run was interrupted${before}.`;
@@ -433,8 +461,10 @@ export function verdictReason({ verdict, summary, trials, maxWarnings = Infinity
   ];
   const open = error + timeout + notRun;
   if (total === 0) return "Incomplete: no trial ran.";
-  if (open > 0) return `Incomplete: 0 failed, ${open} not evaluated (${reasons.join(", ")}).`;
-  return pass === 0
+  if (open > 0) return `Incomplete: ${fail} failed, ${open} not evaluated (${reasons.join(", ")}).`;
+  const unmeasured = gatesText("incomplete");
+  if (unmeasured !== "") return `Incomplete: ${unmeasured}.`;
+  return pass + fail === 0
     ? "Incomplete: every trial was skipped."
     : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
 }

@@ -2,7 +2,8 @@ import picomatch from "picomatch";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
-import type { Eval, Task } from "../core/formats/model.ts";
+import type { Eval, Task, Thresholds } from "../core/formats/model.ts";
+import { unknownThreshold } from "../core/grade/graders.ts";
 import { applyOverrides, type Overrides } from "../core/plan/plan.ts";
 
 /** Which tasks and variants are meant. Of each list one entry has to fit; of labels, one for each key. Empty or absent: any. */
@@ -24,18 +25,45 @@ export interface Selection extends Filters {
   readonly trials?: number | undefined;
   readonly concurrency?: number | undefined;
   readonly timeoutMs?: number | undefined;
+  /** Win over those of the eval. */
+  readonly thresholds?: Thresholds | undefined;
 }
 
-/** Applies a selection to a loaded config. Throws `usage/no-match` when a filter matches nothing. */
+/** Applies a selection to a loaded config. Throws `usage/no-match` when a filter matches nothing, or nothing has what a threshold names. */
 export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfig {
   const { trials, concurrency, timeoutMs } = selection;
   const variants = variantFilter(selection.variants, loaded.eval.variants);
   const selects = taskFilter(selection, loaded.eval.tasks);
-  const given = { trials, concurrency, timeoutMs, selects, variants };
+  const { tasks, thresholds: declared } = loaded.eval;
+  const thresholds = thresholdsOf(
+    selection.thresholds,
+    declared,
+    tasks.filter((task) => selects?.(task) !== false),
+  );
+  const given = { trials, concurrency, timeoutMs, selects, variants, thresholds };
   const overrides: Overrides = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
   return { ...loaded, eval: applyOverrides(loaded.eval, overrides) };
+}
+
+/**
+ * The thresholds for the selected tasks: without those of graders that only other tasks have. Undefined when there were none. Throws
+ * `usage/no-match` for a wanted one of a grader that none of the tasks has.
+ */
+function thresholdsOf(
+  wanted: Thresholds | undefined,
+  declared: Thresholds | undefined,
+  tasks: readonly Task[],
+): Thresholds | undefined {
+  for (const name of Object.keys(wanted ?? {})) {
+    const hint = unknownThreshold(name, tasks);
+    if (hint === undefined) continue;
+    throw new McpvalsError("usage/no-match", `no task has the grader of the threshold "${name}"`, { hint });
+  }
+  if (declared === undefined) return wanted;
+  const known = Object.entries(declared).filter(([name]) => unknownThreshold(name, tasks) === undefined);
+  return { ...Object.fromEntries(known), ...wanted };
 }
 
 /** Undefined when no name was given. Throws `usage/no-match` for an unknown name. */

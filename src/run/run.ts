@@ -11,7 +11,7 @@ import type { Grade, TraceEvent } from "../core/trace/events.ts";
 import { gradersOf } from "../core/grade/graders.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
 import { CoverageCounter } from "../core/report/coverage.ts";
-import { KeptEvidence, runVerdict, summarize } from "../core/report/trial-result.ts";
+import { conclude, KeptEvidence, summarize } from "../core/report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../core/report/reporter.ts";
 import type { RunResult } from "../core/report/result.ts";
@@ -188,8 +188,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       schema: "mcpvals.result/1",
       id: head.id,
       name: plan.name,
-      verdict: runVerdict(trials, { interrupted: signal.aborted, maxWarnings: plan.maxWarnings }),
-      ...exact({ maxWarnings: plan.maxWarnings }),
+      ...conclude(trials, plan, signal.aborted),
       startedAt,
       durationMs: Math.round(performance.now() - started),
       summary: summarize(trials),

@@ -1,13 +1,13 @@
 import {
   averageScore,
   collectEvidence,
-  runVerdict,
+  conclude,
   summarize,
   trialVerdict,
 } from "../../src/core/report/trial-result.ts";
 import type { SerializedError } from "../../src/core/errors/error.ts";
 import { exact } from "../../src/core/formats/json.ts";
-import type { CheckKind, CheckSpec, Json, Task } from "../../src/core/formats/model.ts";
+import type { CheckKind, CheckSpec, Json, Task, Thresholds } from "../../src/core/formats/model.ts";
 import { findingRules } from "../../src/core/lint/catalogue.ts";
 import { countFindings, type Finding, type FindingPlace } from "../../src/core/lint/finding.ts";
 import type { McpStep } from "../../src/core/formats/step.ts";
@@ -33,6 +33,7 @@ export interface SampleOptions {
   readonly interrupted?: boolean;
   readonly folder?: string;
   readonly maxWarnings?: number;
+  readonly thresholds?: Thresholds;
 }
 
 export interface SampleTrial {
@@ -56,7 +57,7 @@ export function sampleRun(options: SampleOptions): SampleRun {
     tasks,
     trials: trials.map(({ id, task, agent, attempt }) => ({ id, task, agent, attempt })),
     concurrency,
-    ...exact({ maxWarnings: options.maxWarnings }),
+    ...exact({ maxWarnings: options.maxWarnings, thresholds: options.thresholds }),
   };
   const environment = {
     mcpvals: "0.1.0",
@@ -70,11 +71,7 @@ export function sampleRun(options: SampleOptions): SampleRun {
     schema: "mcpvals.result/1",
     id: runId,
     name,
-    verdict: runVerdict(trials, {
-      interrupted: options.interrupted ?? false,
-      maxWarnings: options.maxWarnings,
-    }),
-    ...exact({ maxWarnings: options.maxWarnings }),
+    ...conclude(trials, plan, options.interrupted ?? false),
     startedAt,
     durationMs,
     summary: summarize(trials),

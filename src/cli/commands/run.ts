@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { Eval } from "../../core/formats/model.ts";
+import type { Eval, Thresholds } from "../../core/formats/model.ts";
 import { didNotPass, exitCode, replayRun } from "../../core/report/trial-result.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
@@ -19,6 +19,7 @@ import {
   type SetExitCode,
   type SourceFlags,
   taskFilters,
+  threshold,
   wholeNumber,
 } from "../flags.ts";
 import { abortOnInterrupt, workingFolder, writeError, writeNotes, writeReportFailures } from "../terminal.ts";
@@ -34,6 +35,7 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly llm?: boolean;
   readonly timeout?: number;
   readonly maxWarnings?: number;
+  readonly threshold?: Thresholds;
   readonly bail?: boolean;
   readonly strict?: boolean;
   readonly coverage?: boolean;
@@ -48,6 +50,11 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("-j, --concurrency <n>", "number of trials that run at once", wholeNumber(1024));
   addMaxWarningsFlag(addReporterFlag(command))
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
+    .option(
+      "--threshold <name=value>",
+      "fail when it is lower, from 0 to 1: score, passRate or the name of a grader; repeatable",
+      threshold,
+    )
     .option("--llm", "grade workflows with a language model too")
     .option("--timeout <duration>", "time limit of a trial and of everything in it, such as 30s", duration)
     .option("--strict", "tasks with unmet requirements are errors, not skipped")
@@ -109,6 +116,7 @@ async function runOnce(
     trials: flags.trials,
     concurrency: flags.concurrency,
     timeoutMs: flags.timeout,
+    thresholds: flags.threshold,
   });
   writeNotes({ notes: unprovenNotes(prepared.eval), secrets: loaded.secrets });
   const names = flags.reporter ?? prepared.eval.reporters;

@@ -23,6 +23,14 @@ export function gradersField(what: string): z.ZodDefault<z.ZodArray<typeof grade
   return z.array(graderSchema).default([]).describe(`Graders of ${what}.`);
 }
 
+/** Lowest values with which a run passes, as files declare them. */
+export const thresholdsField = z
+  .record(filledText, z.number().min(0).max(1))
+  .optional()
+  .describe(
+    "Lowest values with which a run passes, from 0 to 1: `score` (mean score of the trials), `passRate` (share of the trials that passed; it decides about failed trials, of which otherwise one fails the run), or the name of a grader (its mean score).",
+  );
+
 export type ParsedGrader = z.output<typeof graderSchema>;
 
 /** What reading a grader has to know of its type. */

@@ -40,6 +40,12 @@ export * from "./sandbox.ts";
 /** What the `apiVersion` of a task must be. */
 export const taskApiVersion = "mcp-eval/v1";
 
+/**
+ * Lowest values with which a run passes, by the name of what is measured: `score`, the mean score of the trials; `passRate`, the
+ * share of them that passed; else a grader, its mean score.
+ */
+export type Thresholds = Readonly<Record<string, number>>;
+
 /** What every file format parses to: which tasks run, with which agents, against which servers. Durations are in milliseconds. */
 export interface Eval {
   readonly name: string;
@@ -55,6 +61,8 @@ export interface Eval {
   /** Trials at once. Absent: one at a time, except suites that ask to be parallel. */
   readonly concurrency?: number;
   readonly limits: Limits;
+  /** Absent: no trial may fail, and scores do not matter. */
+  readonly thresholds?: Thresholds;
   /** Reporters as written on the command line: `NAME` or `NAME=FILE`. */
   readonly reporters: readonly string[];
   /** Absent: a check has its defaults. */

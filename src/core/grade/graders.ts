@@ -1,3 +1,4 @@
+import { suggestion } from "../formats/did-you-mean.ts";
 import type { Task } from "../formats/model.ts";
 import { assertionGraders } from "./assertions.ts";
 import { findingsGrader } from "./findings.ts";
@@ -14,10 +15,28 @@ const pureGraders: Readonly<Record<Task["form"], readonly Grader[]>> = {
   check: [findingsGrader],
 };
 
+/** Name of the grades of the judge of workflows. */
+export const judgeName = "llm-judge";
+
 /** The graders of a task; the judge grades what an agent did, so only tasks with user turns. */
 export function gradersOf(task: Task, judge: Grader | undefined): readonly Grader[] {
   const graders = [...pureGraders[task.form], ...assertionGraders(task)];
-  return judge === undefined || task.turns.length === 0 || task.form === "task"
-    ? graders
-    : [...graders, judge];
+  return judge === undefined || !canBeJudged(task) ? graders : [...graders, judge];
+}
+
+function canBeJudged({ turns, form }: Task): boolean {
+  return turns.length > 0 && form !== "task";
+}
+
+/** The names of the graders of a task, those of the judge and of what its files declare included. */
+function graderNames(task: Task): readonly string[] {
+  const names = gradersOf(task, undefined).map(({ name }) => name);
+  const declared = (task.graders ?? []).map(({ name }) => name);
+  return [...names, ...(canBeJudged(task) ? [judgeName] : []), ...declared];
+}
+
+/** What to do about a threshold of a grader that none of the tasks has; undefined when one has it. */
+export function unknownThreshold(name: string, tasks: readonly Task[]): string | undefined {
+  const known = new Set(["score", "passRate", ...tasks.flatMap(graderNames)]);
+  return known.has(name) ? undefined : suggestion(name, [...known], "thresholds");
 }

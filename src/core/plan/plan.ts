@@ -1,4 +1,4 @@
-import type { AgentSpec, Eval, ServerSpec, Task, Variant } from "../formats/model.ts";
+import type { AgentSpec, Eval, ServerSpec, Task, Thresholds, Variant } from "../formats/model.ts";
 
 /** One attempt of one task by one agent: the unit of scheduling. */
 export interface Trial {
@@ -27,6 +27,8 @@ export interface Plan {
   readonly concurrency: number;
   /** More warnings fail the run. Absent: any number may pass. */
   readonly maxWarnings?: number;
+  /** Absent: a failed trial fails the run, and scores do not matter. */
+  readonly thresholds?: Thresholds;
 }
 
 /** One set of servers that tasks are run with. */
@@ -62,6 +64,7 @@ export function createPlan(spec: Eval): Plan {
     ...(spec.variants === undefined ? {} : { variants: spec.variants.map(planVariant) }),
     concurrency:
       spec.concurrency ?? (trials.some((trial) => trial.lane === undefined) ? parallelSuiteSlots : 1),
+    ...(spec.thresholds === undefined ? {} : { thresholds: spec.thresholds }),
   };
 }
 
@@ -154,17 +157,21 @@ export interface Overrides {
   readonly selects?: (task: Task) => boolean;
   /** Keeps only the variants of these names. */
   readonly variants?: readonly string[];
+  /** Replaces those of the eval. */
+  readonly thresholds?: Thresholds;
 }
 
 /** The eval with the overrides applied. */
 export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
   const { trials = spec.trials, concurrency = spec.concurrency, timeoutMs, selects, variants } = overrides;
+  const { thresholds = spec.thresholds } = overrides;
   const tasks = spec.tasks.filter((task) => selects?.(task) !== false);
   const kept = spec.variants?.filter(({ name }) => variants?.includes(name) !== false);
   const changed: Eval = {
     ...spec,
     trials,
     ...(concurrency === undefined ? {} : { concurrency }),
+    ...(thresholds === undefined ? {} : { thresholds }),
     tasks: overrides.trials === undefined ? tasks : tasks.map(withoutRuns),
     ...(kept === undefined ? {} : { variants: kept }),
   };

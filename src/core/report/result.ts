@@ -224,6 +224,22 @@ const environmentSchema = z
   })
   .meta({ id: "Environment", description: "Versions, agents, servers and extensions of the run." });
 
+const gateSchema = z
+  .strictObject({
+    name: z
+      .string()
+      .describe(
+        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; else the mean score of the grader of this name.",
+      ),
+    verdict: z
+      .enum(["pass", "fail", "incomplete"])
+      .describe("`incomplete`: nothing was measured, or trials that were not could have changed it."),
+    value: score.describe("What was measured; null if nothing was."),
+    threshold: z.number().min(0).max(1).describe("Lowest value that passes."),
+    trials: count.describe("Number of trials that were measured."),
+  })
+  .meta({ id: "Gate", description: "A measured value with its threshold." });
+
 /** The result document of a run, such as the JSON reporter writes. */
 export const resultSchema = z
   .strictObject({
@@ -233,13 +249,14 @@ export const resultSchema = z
     verdict: z
       .enum(runVerdicts)
       .describe(
-        "`fail`: a trial failed, or there are more than `maxWarnings` warnings. `incomplete`: nothing failed, but errors, timeouts or missing evidence could have changed the verdict.",
+        "`fail`: a trial failed, though not where `gates` have a `passRate`; a gate failed; or there are more than `maxWarnings` warnings. `incomplete`: nothing failed, but errors, timeouts or missing evidence could have changed the verdict.",
       ),
     maxWarnings: z
       .int()
       .min(0)
       .describe("Most warnings with which a run passes; absent: any number.")
       .exactOptional(),
+    gates: z.array(gateSchema).describe("The run's thresholds. Absent when there are none.").exactOptional(),
     startedAt: z.string().describe("When the run began: ISO 8601, UTC."),
     durationMs: milliseconds.describe("How long the run took, in milliseconds."),
     summary: summarySchema,

@@ -1,6 +1,6 @@
 import { type SerializedError, serializeError } from "../errors/error.ts";
 import { exact, isJsonObject, withoutUndefined } from "../formats/json.ts";
-import type { Task } from "../formats/model.ts";
+import type { Task, Thresholds } from "../formats/model.ts";
 import { type Plan, taskInVariant, type Trial } from "../plan/plan.ts";
 import {
   eventsOf,
@@ -18,6 +18,7 @@ import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts"
 import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
 import { CoverageCounter } from "./coverage.ts";
+import { gatesOf } from "./gates.ts";
 import { findingsOf } from "../lint/finding.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
@@ -165,30 +166,50 @@ export function summarize(trials: readonly TrialResult[]): RunSummary {
   return { total: trials.length, ...counts, ...(serverErrors === 0 ? {} : { serverErrors }) };
 }
 
-interface VerdictRules {
-  readonly interrupted: boolean;
-  readonly maxWarnings?: number | undefined;
-}
-
 function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean {
   return most < Infinity && countWarnings(trials) > most;
 }
 
+/** What decides about a run besides its trials. */
+export interface VerdictRules {
+  readonly interrupted: boolean;
+  readonly maxWarnings?: number | undefined;
+  readonly thresholds?: Thresholds | undefined;
+}
+
 /**
- * The verdict of a run. An interrupted run is `interrupted`; else one failure, or more than `maxWarnings` warnings, makes it
- * `fail`; else it is `incomplete` when something could have changed the verdict (an error, a timeout, a trial that was never
- * run or in which nothing was checked) or when nothing passed; else `pass`.
+ * The verdict of a run. An interrupted run is `interrupted`; else a failed trial, a value below its threshold, or more than
+ * `maxWarnings` warnings make it `fail`; else it is `incomplete` when something could have changed the verdict (an error, a
+ * timeout, a trial that was never run or in which nothing was checked, nothing to compare with a threshold) or when no trial was
+ * judged; else `pass`. Where there is a threshold of `passRate`, it decides about failed trials.
  */
 export function runVerdict(
   trials: readonly TrialResult[],
-  { interrupted, maxWarnings = Infinity }: VerdictRules,
+  { interrupted, maxWarnings = Infinity, thresholds = {} }: VerdictRules,
 ): RunVerdict {
   if (interrupted) return "interrupted";
   const { pass, fail, error, timeout } = summarize(trials);
-  if (fail > 0 || tooManyWarnings(trials, maxWarnings)) return "fail";
-  if (error + timeout > 0 || pass === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
+  const gates = gatesOf(trials, thresholds);
+  const isFailed = fail > 0 && !Object.hasOwn(thresholds, "passRate");
+  if (isFailed || gates.some(({ verdict }) => verdict === "fail") || tooManyWarnings(trials, maxWarnings))
+    return "fail";
+  const isOpen = error + timeout > 0 || gates.some(({ verdict }) => verdict === "incomplete");
+  if (isOpen || pass + fail === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
     return "incomplete";
   return "pass";
+}
+
+/** What a result says of its verdict. */
+export function conclude(
+  trials: readonly TrialResult[],
+  { maxWarnings, thresholds }: Plan,
+  interrupted: boolean,
+): Pick<RunResult, "verdict" | "maxWarnings" | "gates"> {
+  return {
+    verdict: runVerdict(trials, { interrupted, maxWarnings, thresholds }),
+    ...exact({ maxWarnings }),
+    ...(thresholds === undefined ? {} : { gates: gatesOf(trials, thresholds) }),
+  };
 }
 
 /**
@@ -292,8 +313,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     schema: "mcpvals.result/1",
     id,
     name: plan.name,
-    verdict: runVerdict(trials, { interrupted, maxWarnings: plan.maxWarnings }),
-    ...exact({ maxWarnings: plan.maxWarnings }),
+    ...conclude(trials, plan, interrupted),
     startedAt,
     durationMs: durationMs ?? Math.max(0, (run.events.at(-1)?.at ?? start) - start),
     summary: summarize(trials),

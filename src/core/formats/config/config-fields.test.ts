@@ -274,6 +274,7 @@ const rows: readonly Row[] = [
     },
   ],
   ["Config.concurrency", { concurrency: 7 }, { concurrency: 7 }],
+  ["Config.thresholds", { thresholds: { score: 0.9 } }, { thresholds: { score: 0.9 } }],
   ["Config.reporters", { reporters: ["json=out.json", "junit"] }, { reporters: ["json=out.json", "junit"] }],
   ["Config.seed", { seed: 7 }, { seed: 7 }],
   ["Config.serverLifetime", { serverLifetime: "per_task" }, servers({ lifetime: "per_task" })],

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { callPolicies } from "../model.ts";
-import { gradersField } from "../graders.ts";
+import { gradersField, thresholdsField } from "../graders.ts";
 import { isReporterName, reporterHelp } from "../reporters.ts";
 import { mcpExpectation } from "../step.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
@@ -206,6 +206,7 @@ export const configSchema = closedObject({
       "Task files (`kind: Task`): paths or globs, relative to the config file. They get the config's servers and their own.",
     ),
   graders: gradersField("every workflow and every task of `tasks`"),
+  thresholds: thresholdsField,
   inheritEnv: z
     .union([z.array(filledText), z.literal(true)])
     .default([])

@@ -160,7 +160,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
       ...(judged || stepsOnly ? { judge: buildJudge(data, options.judgeModel) } : {}),
       ...(stepsOnly ? { judgesStepsOnly: true } : {}),
       trials: data.trials,
-      ...exact({ concurrency: data.concurrency, seed: data.seed }),
+      ...exact({ concurrency: data.concurrency, seed: data.seed, thresholds: data.thresholds }),
       limits: { trialMs: data.limits.trial, callMs: data.timeout, modelMs: data.limits.modelCall },
       reporters: data.reporters,
       ...(data.check === undefined ? {} : { check: checkSettings(data.check, resolvePath) }),

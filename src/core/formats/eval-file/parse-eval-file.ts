@@ -22,7 +22,7 @@ import {
   missingSandboxProblems,
   type ParsedExtensionTable,
 } from "../extension/extension-table-schema.ts";
-import { graderReader, gradersField, type GraderTypes } from "../graders.ts";
+import { graderReader, gradersField, type GraderTypes, thresholdsField } from "../graders.ts";
 import { asObject, formatKeyPath, type KeyPath, memberOf, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import {
@@ -35,6 +35,7 @@ import {
   type JsonObject,
   type ServerLifetime,
   type SkillPattern,
+  type Thresholds,
 } from "../model.ts";
 import { type Locate, type Problem, problem } from "../problem.ts";
 
@@ -235,6 +236,7 @@ const config = closedObject({
   runs: optional(z.int().min(1).max(10_000), "Attempts of each task, by each agent."),
   parallel: optional(z.int().min(1).max(1024), "Trials at once, of tasks that are `parallel`."),
   graders: gradersField("every task"),
+  thresholds: thresholdsField,
   taskSets: z.array(taskSet).optional().meta({ description: "Which tasks run.", minItems: 1 }),
 }).meta({
   id: "EvalConfig",
@@ -289,6 +291,7 @@ export interface EvalFile {
   readonly taskSets: readonly TaskSet[];
   readonly runs?: number;
   readonly parallel?: number;
+  readonly thresholds?: Thresholds;
   readonly inheritEnv: readonly string[] | true;
   /** Folders with skills for agents that are programs, as written; absent: it gives none. */
   readonly skills?: readonly string[];
@@ -424,6 +427,7 @@ function buildFile(
     ),
     runs: config.runs,
     parallel: config.parallel,
+    thresholds: config.thresholds,
     inheritEnv: config.inheritEnv ?? [],
     skills: skills?.sources.map((source) => source.path),
   });

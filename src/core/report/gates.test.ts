@@ -1,0 +1,71 @@
+import { expect, it } from "vitest";
+import type { Grade, Verdict } from "../trace/events.ts";
+import { type Gate, gatesOf } from "./gates.ts";
+import type { TrialResult } from "./result.ts";
+import { runVerdict } from "./trial-result.ts";
+
+function trial(
+  verdict: Verdict,
+  score: number | null = null,
+  graded: Grade["verdict"] = "pass",
+): TrialResult {
+  const grades: Grade[] =
+    score === null ? [] : [{ grader: "text", verdict: graded, score, reason: "", evidence: [] }];
+  if (score === null && graded === "error")
+    grades.push({ grader: "text", verdict: "error", score, reason: "", evidence: [] });
+  return {
+    id: "t",
+    task: "a",
+    form: "workflow",
+    agent: "a",
+    attempt: 1,
+    verdict,
+    score,
+    durationMs: 1,
+    grades,
+  };
+}
+
+const four = [trial("pass", 1), trial("pass", 1), trial("pass", 0.8), trial("fail", 0.4, "fail")];
+const broken = [...four, trial("error")];
+type Told = readonly [Gate["verdict"], Gate["value"], Gate["trials"]];
+
+it.each<readonly [string, readonly TrialResult[], string, number, Told]>([
+  ["a value that is reached", four, "passRate", 0.75, ["pass", 0.75, 4]],
+  ["a value below", four, "passRate", 0.76, ["fail", 0.75, 4]],
+  ["the mean score", four, "score", 0.8, ["pass", 0.8, 4]],
+  ["the score of a grader", four, "text", 0.81, ["fail", 0.8, 4]],
+  [
+    "a mean with a rounding error",
+    [0.1, 0.2, 0.6].map((score) => trial("pass", score)),
+    "score",
+    0.3,
+    ["pass", 0.3, 3],
+  ],
+  ["an error that could have changed it", broken, "passRate", 0.75, ["incomplete", 0.75, 4]],
+  ["an error that changes nothing where it passes", broken, "passRate", 0.6, ["pass", 0.75, 4]],
+  ["an error that changes nothing where it fails", broken, "passRate", 0.81, ["fail", 0.75, 4]],
+  [
+    "a grader without a verdict",
+    [trial("pass", 1), trial("pass", null, "error")],
+    "text",
+    0.8,
+    ["incomplete", 1, 1],
+  ],
+  ["nothing measured", [trial("skip")], "text", 0, ["incomplete", null, 0]],
+])("%s", (_, trials, name, threshold, told) => {
+  const [gate] = gatesOf(trials, { [name]: threshold });
+  expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
+});
+
+it.each<readonly [string, readonly TrialResult[], Readonly<Record<string, number>>, string]>([
+  ["a pass rate decides about failed trials", four, { passRate: 0.75 }, "pass"],
+  ["a pass rate that is too low", four, { passRate: 0.8 }, "fail"],
+  ["a score does not", four, { score: 0.5 }, "fail"],
+  ["a score alone decides where any pass rate will do", four, { passRate: 0, score: 0.9 }, "fail"],
+  ["a score that is too low where every trial passes", [trial("pass", 0.8)], { score: 0.9 }, "fail"],
+  ["a grader of which nothing was measured", [trial("pass", 1)], { other: 0 }, "incomplete"],
+  ["an error leaves it open", broken, { passRate: 0.5 }, "incomplete"],
+])("%s", (_, trials, thresholds, verdict) => {
+  expect(runVerdict(trials, { interrupted: false, thresholds })).toBe(verdict);
+});
