@@ -12,6 +12,7 @@ import {
   promptNotes,
 } from "../core/formats/config/agent.ts";
 import { checkPlans } from "../core/formats/config/parse-config.ts";
+import { suggestion } from "../core/formats/did-you-mean.ts";
 import {
   type EvalExtensions,
   type ExtensionPlaces,
@@ -163,6 +164,7 @@ function checkEval(spec: Eval, { document, agents = {}, problems, tasks }: EvalP
   const ofVariants = variants.flatMap((variant) => Object.values(variant.servers));
   const tables = [servers, ...Object.values(taskServers), ...ofVariants];
   const names = [...new Set(tables.flatMap((table) => Object.keys(table)))];
+  problems.add(unknownServers(spec.tasks, names));
   const templates = checkAgentTemplates(agents, { path: agents.path ?? [], servers: names });
   if (document !== undefined) {
     // Plans for tasks that could not be read would look like plans for nothing.
@@ -182,6 +184,22 @@ function unknownThresholds({ thresholds = {}, tasks }: Eval, { value }: ConfigDo
     const message = `no task has a grader ${JSON.stringify(name)}, so that nothing can be compared with its threshold`;
     return [problem([...path, name], message, { code: "config/unknown-reference", at: "key", hint })];
   });
+}
+
+/** Servers that graders name must be there, else nothing that they say of them could be seen. */
+function unknownServers(tasks: readonly Task[], servers: readonly string[]): readonly Diagnostic[] {
+  const told = new Set<string>();
+  return tasks.flatMap(({ graders = [], location }) =>
+    graders.flatMap(({ name, servers: wanted = [] }) =>
+      wanted.flatMap((server) => {
+        const message = `the grader ${JSON.stringify(name)}: no server is named ${JSON.stringify(server)}`;
+        if (servers.includes(server) || told.has(message)) return [];
+        told.add(message);
+        const hint = suggestion(server, servers, "servers");
+        return [withoutUndefined({ code: "config/unknown-reference" as const, message, hint, location })];
+      }),
+    ),
+  );
 }
 
 /** The servers of an eval, and those of its variants. Tasks in files of their own have templates in theirs, and are left out. */

@@ -1,12 +1,12 @@
 import { basename, dirname, extname, join, resolve } from "node:path";
-import { type AgentSpec, type ServerSpec, type Task } from "../core/formats/model.ts";
+import type { ServerSpec, Task } from "../core/formats/model.ts";
 import {
   mergeServerTables,
   type ServerOverlay,
   type ServerTable,
 } from "../core/formats/config/server-tables.ts";
 import { buildServers } from "../core/formats/config/server.ts";
-import { unknownAssertedServers } from "../core/formats/eval-file/parse-eval-file.ts";
+import type { GraderSettings } from "../core/formats/graders.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import { placeProblems, type Problem } from "../core/formats/problem.ts";
 import {
@@ -27,7 +27,14 @@ import {
 import { interpolateParts, type LoadContext, programCompleter, shownFrom } from "./environment.ts";
 import { FileProblems, plainDocument } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
-import { type OpenedFile, readData, type TaskFile, taskFile, withoutRepeats } from "./read/read-files.ts";
+import {
+  graderTypesAt,
+  type OpenedFile,
+  readData,
+  type TaskFile,
+  taskFile,
+  withoutRepeats,
+} from "./read/read-files.ts";
 import { readFixtures, serverBuilder } from "./servers.ts";
 import { pathKind, pathsOfPattern } from "./sources.ts";
 import { taskFiles, type TasksOfEval } from "./tasks.ts";
@@ -44,6 +51,7 @@ interface Context extends OpenedFile {
   readonly dir: string;
   readonly loadContext: LoadContext;
   readonly problems: FileProblems;
+  readonly graderKinds: Readonly<Record<string, GraderSettings>>;
   /** Variables that were put into files. */
   readonly variables: Map<string, string>;
   /** Notes on tasks. */
@@ -62,11 +70,13 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
   const json = plainDocument(document, "the eval", problems);
   problems.throwIfAny();
   const found = interpolateParts(json ?? null, interpolated, loadContext);
+  const { graderKinds } = await import("../core/grade/kinds.ts");
   const parsed = parseWazaEval(isJsonObject(found.value) ? found.value : {}, {
     locate: document.locate,
     requested: loadContext.agents,
     templates: found.templates,
     readFixtures: (path) => readFixtures(dir, path),
+    graderTypes: graderTypesAt(dir, graderKinds),
   });
   const unset = placeProblems(found.problems, document.locate);
   const places = new Set(unset.map(({ location }) => location?.path));
@@ -76,7 +86,17 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
   const file = parsed.eval;
   const isValid = parsed.isWhole && !problems.found;
   const variables = new Map(found.variables);
-  const context = { ...opened, file, isValid, dir, loadContext, problems, variables, taskNotes: [] };
+  const context = {
+    ...opened,
+    file,
+    isValid,
+    dir,
+    loadContext,
+    problems,
+    graderKinds,
+    variables,
+    taskNotes: [],
+  };
   const read = await readTasks(context);
   const servers = serversOf(read, context);
   const complete = programCompleter({ ...loadContext, dir });
@@ -100,29 +120,17 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
       agents: file.agents,
       tasks: { ...noTasks, ...servers.tasks, notes: deduplicated(context.taskNotes) },
       variables,
-      notes: [
-        ...(document.notes ?? []),
-        ...parsed.notes,
-        ...otherNotes(context, servers.tasks.tasks, agents),
-      ],
+      notes: [...(document.notes ?? []), ...parsed.notes, ...otherNotes(context)],
       problems,
     },
     loadContext,
   );
 }
 
-function otherNotes({ dir }: Context, tasks: readonly Task[], agents: readonly AgentSpec[]): string[] {
-  const sets = tasks.flatMap(({ portable }) => portable?.assertions ?? []);
-  const counts = sets.some(({ minToolCalls, maxToolCalls }) => (minToolCalls ?? maxToolCalls) !== undefined);
-  const hasOwnTools = agents.some(({ type }) => type === "acp" || type === "command");
+function otherNotes({ dir }: Context): string[] {
   // That tool runs such a file by itself when it is there.
   const triggers = pathKind(join(dir, "trigger_tests.yaml")) === "file";
-  return [
-    ...(counts && hasOwnTools
-      ? ["limits on tool calls count calls of servers, not of an agent's own tools"]
-      : []),
-    ...(triggers ? ["trigger_tests.yaml is not run: trigger tests are not known yet"] : []),
-  ];
+  return triggers ? ["trigger_tests.yaml is not run: trigger tests are not known yet"] : [];
 }
 
 /** Lists a note that many tasks have once, at the first place. */
@@ -188,6 +196,7 @@ function readTask({ path, document }: TaskFile, context: Context): ReadTask[] {
     file: path,
     locate: document.locate,
     eval: context.file,
+    graderTypes: graderTypesAt(dirname(path), context.graderKinds),
     isEvalWhole: context.isValid,
     contextFolder: (contextDir) => contextFolder(contextDir, path, dir),
     lookAt: (folder, file) => taskFiles(folder, loadContext).look(file),
@@ -231,7 +240,6 @@ function serversOf(
 } {
   const { file, dir, loadContext } = context;
   const placed = read.map((task) => placeTask(task, context));
-  checkAsserted(placed, context);
   const server = serverBuilder({ dir, loadContext, lifetime: file.lifetime ?? usualLifetime });
   const build = (table: ServerTable): Readonly<Record<string, ServerSpec>> =>
     buildServers(table.servers, server);
@@ -295,19 +303,4 @@ function merge(
 
 function keyOf({ message, path }: Problem): string {
   return JSON.stringify([message, path]);
-}
-
-/** Servers that graders name must be there in some set, else nothing that they say of them could be seen. */
-function checkAsserted(placed: readonly PlacedTask[], { file, document, problems }: Context): void {
-  const namesOf = ({ own, variants }: PlacedTask): string[] =>
-    [own, ...Object.values(variants)].flatMap(({ written }) => Object.keys(written));
-  const places = [
-    { assertions: file.assertions, servers: placed.flatMap(namesOf), document },
-    ...placed.map((each) => ({ ...each.read, servers: namesOf(each) })),
-  ];
-  for (const { assertions, servers, document: source } of places) {
-    const known = [...new Set(servers)];
-    const unknown = assertions.flatMap(({ set, path }) => unknownAssertedServers(set, path, known));
-    problems.addPlaced(unknown, source);
-  }
 }

@@ -63,7 +63,7 @@ describe("the example of waza", () => {
     expect(ran.code).toBe(1);
     // The tool is hidden from the agent in this task; it failed, and must not even have been tried.
     expect(gradesOf(ran).at(-1)).toBe(
-      "look-up 2 fail 0.5: few-calls fail, expected.tool_calls fail, asks-the-tracker fail",
+      "look-up 2 fail 0.16666666666666666: few-calls fail, expected.tool_calls fail, asks-the-tracker fail",
     );
   });
 

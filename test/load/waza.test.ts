@@ -79,7 +79,9 @@ inputs:
   files: [{ path: ./x/in.txt }, { path: out.txt, content: "{y}" }]
 expected:
   tool_calls: { required_tools: [add], forbidden_tools: [drop], min_calls: 1, max_calls: 4 }
-  behavior: { max_tool_calls: 3, required_tools: [list] }
+  behavior: { max_tool_calls: 3, required_tools: [list], max_response_time_ms: 900 }
+  output_contains: [sum]
+  output_not_contains: [error]
 `,
       "tasks/b.yaml": `id: b
 inputs: { prompt: Go. }
@@ -141,24 +143,28 @@ graders:
           {
             name: "b",
             servers: ["main", "web", "weather"],
-            portable: {
-              assertions: [
-                {
-                  grader: "tools",
-                  toolsUsed: [
-                    { server: "main", name: "add" },
-                    { server: "web" },
-                    { source: "builtin", name: "bash" },
+            graders: [
+              {
+                type: "tool_constraint",
+                name: "tools",
+                weight: 2,
+                required: true,
+                servers: ["main", "web"],
+                config: {
+                  expect_tools: [
+                    { tool: "add", source: "mcp:main" },
+                    { source: "mcp:web" },
+                    { tool: "bash", source: "builtin" },
                     { source: "skill" },
-                    { pattern: "(?i)^(?:get_.+)$" },
+                    { tool: "/(?i)get_.+/" },
                   ],
-                  toolsNotUsed: [{ name: "drop" }],
+                  reject_tools: [{ tool: "drop" }],
                 },
-                { grader: "calm", toolsNotUsed: [{ server: "web" }], maxToolCalls: 0 },
-                { grader: "tool_calls", minToolCalls: 1 },
-                { grader: "tool_calls 2", maxToolCalls: 9 },
-              ],
-            },
+              },
+              { name: "calm", config: { max_mcp_calls: 0, forbidden_mcp_servers: ["web"] } },
+              { name: "tool_calls", weight: 1, config: { min_calls: 1 } },
+              { name: "tool_calls 2", config: { max_calls: 9 } },
+            ],
           },
           {
             name: "a",
@@ -181,24 +187,31 @@ graders:
                   action: { kind: "create", content: "{{y}}", mode: 0o644 },
                 },
               ],
-              assertions: [
-                {
-                  grader: "expected.tool_calls",
-                  toolsUsed: [{ name: "add" }],
-                  toolsNotUsed: [{ name: "drop" }],
-                  minToolCalls: 1,
-                  maxToolCalls: 4,
-                },
-                { grader: "expected.behavior", toolsUsed: [{ name: "list" }], maxToolCalls: 3 },
-              ],
             },
+            graders: [
+              {
+                type: "tool_calls",
+                name: "expected.tool_calls",
+                weight: 1,
+                required: true,
+                config: { required_tools: ["add"], forbidden_tools: ["drop"], min_calls: 1, max_calls: 4 },
+              },
+              {
+                type: "behavior",
+                name: "expected.behavior",
+                config: { max_tool_calls: 3, required_tools: ["list"], max_duration_ms: 900 },
+              },
+              {
+                type: "text",
+                name: "expected.output",
+                config: { contains: ["sum"], not_contains: ["error"] },
+              },
+            ],
           },
         ],
       },
     });
     expect(result.notes).toEqual([
-      "limits on tool calls count calls of servers, not of an agent's own tools",
-      "tasks/b.yaml:6:5: weight has no effect: every grader has to pass",
       "tasks/b.yaml:7:5: tools are rejected by their whole names; write .*NAME.* for a part of one",
       'the task "off" is left out: enabled is false',
     ]);
@@ -395,23 +408,21 @@ root variants: { none: { mcp_servers: { mian: null } } }
 ! 9:42 config/unknown-reference no server is named "mian"
 
 task graders:
-task   - { type: file, name: f, config: { must_exist: [x] } }
+task   - { type: human, name: f, config: { criteria: [x] } }
 task   - { type: fiel, name: g }
-! task:6:13 config/invalid-value graders of type file are not known yet
-! task:7:13 config/invalid-value "fiel" is not a type of grader
+! task:6:13 config/invalid-value no grader has the type "human"
+! task:7:13 config/invalid-value no grader has the type "fiel"
 
 task graders:
 task   - { type: behavior, name: f, config: { max_tokens: 5, max_tool_calls: 1 }, rubric: x }
 task   - { type: tool_constraint, config: { expect_tools: [{ tool: x, args: { a: 1 } }, { tool: "(" }] } }
 task   - { type: tool_constraint, config: { reject_tools: [{ tool: x, source: buildin }, { tool: y, source: "mcp:z" }] } }
-! task:6:42 config/invalid-value max_tokens is not known yet
 ! task:6:78 config/invalid-value rubric is not known yet
-! task:7:66 config/invalid-value args is not known yet
-! task:7:92 config/invalid-value graders[1].config.expect_tools[1].tool is not a valid RE2 pattern
+! task:7:92 config/invalid-value graders[1].config.expect_tools[1].tool is not a valid RE2 pattern: error parsing regexp: missing closing ): ${"`"}(?i)(${"`"}
 ! task:8:74 config/invalid-value graders[2].config.reject_tools[0].source must be mcp:SERVER, builtin or skill
 
 task graders: [{ type: tool_constraint, config: { reject_tools: [{ tool: y, source: 'mcp:nowhere' }] } }]
-! task:5:85 config/unknown-reference no server is named "nowhere"
+! task:1:5 config/unknown-reference the grader "tool_constraint": no server is named "nowhere"
 
 task expected:
 task   output_contains: [x]
@@ -419,20 +430,18 @@ task   behavior: { max_tokens: 5, max_tool_call: 1 }
 ! task:7:30 config/unknown-key unknown key "max_tool_call" in expected.behavior
 
 task expected:
-task   output_contains: [x]
 task   should_trigger: false
 task   outcomes: []
-task   behavior: { max_iterations: 5 }
-! task:6:3 config/invalid-value output_contains is not known yet
-! task:7:3 config/invalid-value should_trigger is not known yet
-! task:9:15 config/invalid-value max_iterations is not known yet
+task   behavior: { max_iterations: -5 }
+! task:6:3 config/invalid-value should_trigger is not known yet
+! task:8:31 config/invalid-value expected.behavior.max_iterations must be at least 0
 
 grader { type: behavior, name: one, config: { max_tool_calls: 1 } }
 task graders: [{ type: behavior, name: one, config: { max_tool_calls: 2 } }]
-! task:5:35 config/duplicate-name graders[0].name: another grader has this name
+! task:5:11 config/duplicate-name two graders of the same tasks are named "one"
 
 grader { type: behavior, name: one }
-! 8:5 config/checks-nothing the grader graders[0] checks nothing, so it could not fail
+! 8:5 config/invalid-value graders[0].config must have a limit, or a tool or server to look for
 
 grader
 ! task:1:5 config/checks-nothing the task "a" checks nothing, so it could not fail

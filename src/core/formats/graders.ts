@@ -38,6 +38,8 @@ export interface GraderSettings {
   readonly config: z.ZodType;
   /** Files that its settings name, with their places there; they must exist beside the file that declares it. */
   files?(config: unknown): readonly NamedFile[];
+  /** Servers that its settings name; each must be one of the eval's. */
+  servers?(config: unknown): readonly string[];
 }
 
 /** A file that settings name: the path of its key in them, and its path relative to the file that declares the grader. */
@@ -91,17 +93,28 @@ export function graderReader(
         add(problem(at, message, { code: "config/duplicate-name", alsoAt: names.get(name), hint }));
       }
       names.set(name, at);
-      const { data, issues } = validate(settings.config, config);
-      const place = [...at, "config"];
-      for (const each of problemsAt(place, issues, config)) add(each);
-      if (data === undefined) return [];
-      for (const { path: inside, file } of settings.files?.(data) ?? [])
-        if (!isFile(file))
-          add(problemAt([...place, ...inside], `: there is no file ${JSON.stringify(file)}`));
-      // Every type's settings are a JSON object.
-      return [{ type, name, ...rest, config: data as JsonObject, dir }];
+      const read = readSettings(settings, config, [...at, "config"], { isFile }, add);
+      return read === undefined ? [] : [{ type, name, ...rest, ...read, dir }];
     });
   };
+}
+
+/** Reads the settings of a grader at `place`. Undefined for wrong ones; why is added. */
+export function readSettings(
+  settings: GraderSettings,
+  config: unknown,
+  place: KeyPath,
+  { isFile }: Pick<GraderTypes, "isFile">,
+  add: (problem: Problem) => void,
+): Pick<GraderSpec, "config" | "servers"> | undefined {
+  const { data, issues } = validate(settings.config, config);
+  for (const each of problemsAt(place, issues, config)) add(each);
+  if (data === undefined) return undefined;
+  for (const { path, file } of settings.files?.(data) ?? [])
+    if (!isFile(file)) add(problemAt([...place, ...path], `: there is no file ${JSON.stringify(file)}`));
+  const servers = [...new Set(settings.servers?.(data))];
+  // Every type's settings are a JSON object.
+  return { config: data as JsonObject, ...(servers.length === 0 ? {} : { servers }) };
 }
 
 /** Issues of a part of a document; the whole path stands in messages. */

@@ -158,6 +158,8 @@ export interface GraderSpec {
   readonly required: boolean;
   /** Its settings, as the schema of its type gives them. */
   readonly config: JsonObject;
+  /** Servers that its settings name; absent: none. */
+  readonly servers?: readonly string[];
   /** Absolute path of the folder that files in its settings are relative to. */
   readonly dir: string;
 }
@@ -398,9 +400,10 @@ const allKinds = [
   "skillsNotLoaded",
 ] as const satisfies readonly AssertionKind[];
 
-/** Whether a task from a file of its own has nothing that could fail: no verify step, and no assertion that says anything. */
+/** Whether a task from a file of its own has nothing that could fail: no verify step, no required grader, and no assertion that says anything. */
 export function taskChecksNothing(task: Task): boolean {
   if (task.form !== "task" || task.verify.length > 0) return false;
+  if (task.graders?.some(({ required }) => required) === true) return false;
   return (task.portable?.assertions ?? []).every((set) => assertionKinds(set).length === 0);
 }
 

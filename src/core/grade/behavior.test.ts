@@ -43,8 +43,15 @@ it("fails for tokens that nobody counted", async () => {
   expect(await gradeBy("behavior", { max_tokens: 10 }, busy)).toMatchObject({ verdict: "fail", reason });
 });
 
-it("says nothing of an agent that did nothing, whatever is forbidden", async () => {
-  for (const config of [{ max_mcp_calls: 0 }, { forbidden_tools: ["get"] }, { required_tools: ["get"] }])
+it("fails an agent that did nothing for what it had to do, and says nothing of what it kept", async () => {
+  expect(
+    await gradeBy("behavior", { required_tools: ["get"], max_mcp_calls: 1 }, new AgentTrial()),
+  ).toMatchObject({
+    verdict: "fail",
+    score: 0,
+    reason: "the agent said nothing and called nothing: get was not used",
+  });
+  for (const config of [{ max_mcp_calls: 0 }, { forbidden_tools: ["get"] }])
     expect(await gradeBy("behavior", config, new AgentTrial())).toMatchObject({
       verdict: "skip",
       reason: "the agent said nothing and called nothing",

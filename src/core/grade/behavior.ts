@@ -3,15 +3,7 @@ import { equalJson } from "../checks/json-difference.ts";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import {
-  checksGrade,
-  type GraderCheck,
-  graderKind,
-  listed,
-  misspelling,
-  nothingDone,
-  skip,
-} from "./grader.ts";
+import { agentGrade, type GraderCheck, graderKind, listed, misspelling } from "./grader.ts";
 import { fitsName, toolName } from "./call-matchers.ts";
 import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
@@ -62,10 +54,12 @@ export const behavior = graderKind({
     "Limits of what the agent did, and tools and servers that it must or must not have used. All must hold. Where the numbers are not known, such as the tokens of an agent that does not report them, the limit fails.",
   config,
   example: { max_mcp_calls: 5, required_mcp_servers: ["notes"], max_tool_errors: 0 },
+  servers: ({ required_mcp_servers, forbidden_mcp_servers }) => [
+    ...required_mcp_servers,
+    ...forbidden_mcp_servers,
+  ],
   grade(wanted, trajectory) {
-    const nothing = nothingDone(trajectory);
-    if (nothing !== undefined) return skip(nothing);
-    return checksGrade(
+    return agentGrade(
       [
         ...limitChecks(wanted, trajectory),
         ...toolChecks(wanted, trajectory),

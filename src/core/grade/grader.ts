@@ -46,6 +46,7 @@ export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSetti
   readonly example: JsonObject;
   /** Paths and globs in the workspace of which the record has to say what is there. */
   workspaceFiles?(config: z.output<S>): readonly string[];
+  servers?(config: z.output<S>): readonly string[];
   grade(config: z.output<S>, trajectory: Trajectory, context: KindContext): Finding | Promise<Finding>;
 }
 
@@ -81,6 +82,19 @@ export function checksGrade(checks: readonly GraderCheck[], { agentStarted, even
     reason: told.map(({ reason }) => reason).join("; "),
     evidence: [...new Set(evidence)].toSorted((a, b) => a - b),
   });
+}
+
+/**
+ * The finding of checks of what the agent did. Of an agent that did nothing, what must be there fails with the score 0, and
+ * that everything else is not there is no evidence.
+ */
+export function agentGrade(checks: readonly GraderCheck[], trajectory: Trajectory): Finding {
+  const nothing = nothingDone(trajectory);
+  if (nothing === undefined) return checksGrade(checks, trajectory);
+  const failed = checks.filter(({ passed }) => !passed);
+  if (trajectory.agentStarted === undefined || failed.length === 0) return skip(nothing);
+  const finding = checksGrade(failed, trajectory);
+  return { ...finding, reason: `${nothing}: ${finding.reason}` };
 }
 
 /**

@@ -5,14 +5,12 @@ import type { Trajectory } from "../trace/trajectory.ts";
 import { namedTools, toolChecks } from "./behavior.ts";
 import { callSchema, describeCall, fitsCall, type WantedCall } from "./call-matchers.ts";
 import {
-  checksGrade,
+  agentGrade,
   type GradeContext,
   type GraderCheck,
   graderKind,
   listed,
   misspelling,
-  nothingDone,
-  skip,
 } from "./grader.ts";
 import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
@@ -72,12 +70,11 @@ export const toolConstraint = graderKind({
     expect_tools: [{ tool: "get_issue", source: "mcp:tracker", args: { number: { range: { gte: 1 } } } }],
     reject_tools: [{ tool: "/delete_.*/" }],
   },
+  servers: ({ expect_tools, reject_tools }) => serversOf([...expect_tools, ...reject_tools]),
   async grade({ expect_tools, reject_tools }, trajectory, context) {
-    const nothing = nothingDone(trajectory);
-    if (nothing !== undefined) return skip(nothing);
     const rejected = reject_tools.map((wanted) => rejectedCheck(wanted, trajectory, context));
     const checks = [...expectedChecks(expect_tools, trajectory, context), ...rejected];
-    return checksGrade(await Promise.all(checks), trajectory);
+    return agentGrade(await Promise.all(checks), trajectory);
   },
 });
 
@@ -107,16 +104,19 @@ export const toolCalls = graderKind({
     "Tools that the agent must or must not have used, and how often it may use tools. All must hold.",
   config: callsConfig,
   example: { required_tools: ["search_issues"], forbidden_tools: ["delete_issue"], max_calls: 4 },
+  servers: ({ expect }) => serversOf(expect),
   async grade(wanted, trajectory, context) {
-    const nothing = nothingDone(trajectory);
-    if (nothing !== undefined) return skip(nothing);
     const expected = await Promise.all(expectedChecks(wanted.expect, trajectory, context));
-    return checksGrade(
+    return agentGrade(
       [...toolChecks(wanted, trajectory), ...numberChecks(wanted, trajectory), ...expected],
       trajectory,
     );
   },
 });
+
+function serversOf(wanted: readonly WantedCall[]): readonly string[] {
+  return wanted.flatMap(({ source = "" }) => (isMcp({ source }) ? source.slice("mcp:".length) : []));
+}
 
 function numberChecks(
   { min_calls, max_calls }: Pick<z.output<typeof callsConfig>, "min_calls" | "max_calls">,

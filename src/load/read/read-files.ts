@@ -498,6 +498,8 @@ function mentionsGraders({ source }: ConfigDocument): boolean {
 }
 
 /** The types of graders for the files of a folder. */
+export function graderTypesAt(dir: string, kinds: GraderKinds): GraderTypes;
+export function graderTypesAt(dir: string, kinds: GraderKinds | undefined): GraderTypes | undefined;
 export function graderTypesAt(dir: string, kinds: GraderKinds | undefined): GraderTypes | undefined {
   if (kinds === undefined) return undefined;
   const isFile = (path: string): boolean =>

@@ -1,6 +1,5 @@
 import * as z from "zod";
-import { type Diagnostic, messageOf } from "../../errors/error.ts";
-import { compilePattern } from "../../templates/pattern.ts";
+import type { Diagnostic } from "../../errors/error.ts";
 import { escapeTemplate } from "../../templates/template.ts";
 import type { DeclaredAgents } from "../config/agent.ts";
 import {
@@ -12,7 +11,6 @@ import {
   type ServerTable,
 } from "../config/server-tables.ts";
 import { type Fixtures, mockServers } from "../config/server.ts";
-import { suggestion } from "../did-you-mean.ts";
 import {
   asList,
   asObject,
@@ -25,25 +23,12 @@ import {
   withoutUndefined,
 } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import {
-  assertionKinds,
-  type AssertionSet,
-  type CallPattern,
-  type ServerLifetime,
-  type Task,
-} from "../model.ts";
+import { graderReader, type GraderTypes, type ParsedGrader, readSettings } from "../graders.ts";
+import type { GraderSpec, ServerLifetime, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { FileStep } from "../step.ts";
 import type { TaskFiles } from "../task/task-options.ts";
-import {
-  behaviorSchema,
-  type ParsedWazaEval,
-  type ParsedWazaTask,
-  toolCallsSchema,
-  toolConstraintSchema,
-  wazaEvalSchema,
-  wazaTaskSchema,
-} from "./waza-schema.ts";
+import { type ParsedWazaEval, type ParsedWazaTask, wazaEvalSchema, wazaTaskSchema } from "./waza-schema.ts";
 
 /** An `eval.yaml` of waza that is valid by itself. */
 export interface WazaEval {
@@ -55,10 +40,8 @@ export interface WazaEval {
   readonly concurrency?: number;
   /** Globs and paths of task files, from the eval's folder. */
   readonly tasks: readonly string[];
-  /** What its graders assert of every task. */
-  readonly assertions: readonly PlacedAssertions[];
-  /** Names of its graders. */
-  readonly graderNames: ReadonlySet<string>;
+  /** Graders of every task. */
+  readonly graders: readonly GraderSpec[];
   readonly servers: ServerTable;
   /** Absent when there are none. */
   readonly variants?: readonly WazaVariant[];
@@ -82,6 +65,7 @@ export interface ParseWazaEvalOptions {
   readonly readFixtures: (path: string) => Fixtures;
   /** Texts as written, by formatted path, of strings that variables went into. */
   readonly templates: ReadonlyMap<string, string>;
+  readonly graderTypes: GraderTypes;
 }
 
 export interface ParsedWazaEvalFile {
@@ -118,8 +102,7 @@ function outline(document: JsonObject): WithoutServers {
   return {
     trials: 1,
     tasks: asList(document["tasks"]).flatMap((pattern) => asText(pattern) ?? []),
-    assertions: [],
-    graderNames: new Set(),
+    graders: [],
     agents: {},
   };
 }
@@ -130,7 +113,7 @@ const usualWorkers = 4;
 function readParsed(
   parsed: ParsedWazaEval,
   document: JsonObject,
-  { requested }: ParseWazaEvalOptions,
+  { requested, graderTypes }: ParseWazaEvalOptions,
   reader: LenientReader,
 ): WithoutServers {
   const { config, tasks, metrics } = parsed;
@@ -167,7 +150,6 @@ function readParsed(
   if (config.group_by !== undefined) reader.note("group_by has no effect", ["config", "group_by"]);
   if (config.judge_model !== undefined)
     reader.note("judge_model has no effect: no grader that is known asks a judge", ["config", "judge_model"]);
-  const { assertions, names } = readGraders(parsed.graders, new Set(), reader);
   if (workers !== undefined && max_workers !== undefined && workers !== max_workers)
     reader.refuse(
       "workers and max_workers are the same setting, with two values",
@@ -190,8 +172,7 @@ function readParsed(
     timeoutMs: config.timeout_seconds,
     concurrency: parallel ? (count ?? usualWorkers) : undefined,
     tasks,
-    assertions,
-    graderNames: new Set(names),
+    graders: readGraders(parsed.graders, [], graderTypes, reader),
     lifetime: config.mcp_server_lifetime,
     agents: readAgents(parsed, requested, reader),
   });
@@ -275,7 +256,8 @@ export interface ParseWazaTaskOptions {
   /** Absolute path of the task's file. */
   readonly file: string;
   /** The eval that the task belongs to. */
-  readonly eval: Pick<WazaEval, "assertions" | "graderNames" | "concurrency">;
+  readonly eval: Pick<WazaEval, "graders" | "concurrency">;
+  readonly graderTypes: GraderTypes;
   /** Absolute path of the folder that `inputs.files` start from; `contextDir` is the task's own. */
   readonly contextFolder: (contextDir: string | undefined) => string;
   /** Whether the graders of the eval are all known; a task that has none else can then be refused. */
@@ -290,8 +272,6 @@ export interface WazaTask {
   readonly enabled: boolean;
   /** Absent: the servers of the eval. */
   readonly overlay?: ServerOverlay;
-  /** What its own graders and expectations assert. */
-  readonly assertions: readonly PlacedAssertions[];
 }
 
 export type ParsedWazaTaskFile =
@@ -305,19 +285,23 @@ export function parseWazaTask(document: Json, options: ParseWazaTaskOptions): Pa
   for (const problem of overlay?.problems ?? []) reader.problem(problem);
   const parsed = reader.read(wazaTaskSchema, document);
   if (parsed === undefined) return { ok: false, diagnostics: reader.diagnostics() };
-  const graders = readGraders(parsed.graders, options.eval.graderNames, reader);
-  const assertions = [...readExpected(parsed.expected), ...graders.assertions];
+  const { graders: shared } = options.eval;
+  const graders = [
+    ...shared,
+    ...readExpected(parsed.expected, options.graderTypes, reader),
+    ...readGraders(parsed.graders, shared, options.graderTypes, reader),
+  ];
   for (const key of ["context", "environment"] as const)
     if (saysSomething(parsed.inputs[key])) reader.note(`inputs.${key} has no effect`, ["inputs", key]);
   refuseUnsupported(wazaTaskSchema, document, [], reader);
-  const task = buildTask(parsed, assertions, options, reader);
-  if (!reader.failed && options.isEvalWhole && task.portable?.assertions.length === 0)
+  const task = buildTask(parsed, graders, options, reader);
+  if (!reader.failed && options.isEvalWhole && !graders.some(({ required }) => required))
     reader.refuse(`the task ${JSON.stringify(task.name)} checks nothing, so it could not fail`, ["id"], {
       code: "config/checks-nothing",
-      hint: "Give it expected.tool_calls, expected.behavior, or a grader of type behavior, tool_calls or tool_constraint.",
+      hint: "Give it expected.tool_calls, expected.behavior, or graders.",
     });
   if (reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
-  const read = withoutUndefined({ task, enabled: parsed.enabled, overlay, assertions });
+  const read = withoutUndefined({ task, enabled: parsed.enabled, overlay });
   return { ok: true, read, notes: reader.notes };
 }
 
@@ -325,7 +309,7 @@ const cleanupTimeoutMs = 60_000;
 
 function buildTask(
   parsed: ParsedWazaTask,
-  assertions: readonly PlacedAssertions[],
+  graders: readonly GraderSpec[],
   options: ParseWazaTaskOptions,
   reader: LenientReader,
 ): WazaTask["task"] {
@@ -340,6 +324,7 @@ function buildTask(
     expectTools: [],
     verify: [],
     parallel: options.eval.concurrency !== undefined,
+    graders,
     location: options.locate({ path: ["id"], at: "value" }),
     portable: withoutUndefined({
       format: "waza" as const,
@@ -355,9 +340,7 @@ function buildTask(
       cleanupTimeoutMs,
       stateProbe: [],
       randomPorts: [],
-      assertions: [...options.eval.assertions, ...assertions]
-        .map(({ set }) => set)
-        .filter((set) => assertionKinds(set).length > 0),
+      assertions: [],
       inheritEnv: [],
     }),
   });
@@ -410,196 +393,95 @@ function reasonAgainst(path: string): string | undefined {
   return isFile ? undefined : "is no path of a file";
 }
 
-/** What a grader or an expectation asserts, and its place. */
-export interface PlacedAssertions {
-  readonly set: AssertionSet;
-  readonly path: KeyPath;
-}
-
-/** Types of graders of that tool that this version does not have. */
-const laterTypes =
-  "text file diff program code json_schema action_sequence skill_invocation prompt mcp_compliance trigger script llm llm_comparison human human_calibration".split(
-    " ",
-  );
-
-/** Reads the `config` of a grader by its type. Undefined for one that is wrong; why is among the reader's problems. */
-type ReadConfig = (config: unknown, path: KeyPath, reader: LenientReader) => AssertionSet | undefined;
-
-function readerOf<S extends z.ZodType>(
-  schema: S,
-  read: (config: z.output<S>, path: KeyPath, reader: LenientReader) => AssertionSet,
-): ReadConfig {
-  return (config, path, reader) => {
-    const parsed = reader.read(schema, config, path);
-    if (parsed === undefined) return undefined;
-    refuseUnsupported(schema, config, path, reader);
-    return read(parsed, path, reader);
-  };
-}
-
-const graderTypes: ReadonlyMap<string, ReadConfig> = new Map([
-  ["behavior", readerOf(behaviorSchema, readBehavior)],
-  ["tool_constraint", readerOf(toolConstraintSchema, readConstraint)],
-  ["tool_calls", readerOf(toolCallsSchema, readCalls)],
-]);
-
-/**
- * Reads graders as assertions on the agent's calls. What is not supported is refused by name. A grader without a name has its
- * type's; a duplicate name, also of those that are `taken`, is refused: in that tool the later grader would replace the earlier.
- */
-export function readGraders(
-  graders: ParsedWazaTask["graders"],
-  taken: ReadonlySet<string>,
+/** Reads graders; one without a name has its type's, or its type's with a number. */
+function readGraders(
+  declared: ParsedWazaTask["graders"],
+  taken: readonly GraderSpec[],
+  types: GraderTypes,
   reader: LenientReader,
-): { readonly assertions: readonly PlacedAssertions[]; readonly names: readonly string[] } {
-  const names = new Set([...taken, ...graders.flatMap(({ name }) => name ?? [])]);
-  const seen = new Set(taken);
-  const assertions: PlacedAssertions[] = [];
-  const own = graders.map(({ type, name, weight, config = {} }, index) => {
-    const path = ["graders", index];
-    const grader = name ?? unusedName(type, names);
-    if (name !== undefined && seen.has(name)) {
-      const at = [...path, "name"];
-      const hint = "Rename one of them; those of the eval grade every task.";
-      const message = `${formatKeyPath(at)}: another grader has this name`;
-      reader.refuse(message, at, { code: "config/duplicate-name", hint });
-    }
-    seen.add(grader);
-    const readConfig = graderTypes.get(type);
-    if (readConfig === undefined) refuseType(type, [...path, "type"], reader);
-    else if (weight !== undefined)
-      reader.note("weight has no effect: every grader has to pass", [...path, "weight"]);
-    const set = readConfig?.(config, [...path, "config"], reader);
-    if (set === undefined) return grader;
-    if (assertionKinds(set).length === 0) {
-      const message = `the grader ${formatKeyPath(path)} checks nothing, so it could not fail`;
-      const hint = "Give it the tools or limits to look at in config.";
-      reader.refuse(message, path, { code: "config/checks-nothing", hint });
-    }
-    assertions.push({ set: { ...set, grader }, path });
-    return grader;
-  });
-  return { assertions, names: own };
+): readonly GraderSpec[] {
+  const names = new Set([...taken, ...declared].map(({ name }) => name));
+  const graders = declared.map(
+    ({ type, name = unusedName(type, names), weight, required, config }, index): ParsedGrader => {
+      const path = ["graders", index, "config"];
+      return { type, name, weight, required, config: readCalls(config, path, reader) };
+    },
+  );
+  return graderReader(types, (each) => reader.problem(each))(graders, ["graders"], taken);
 }
 
-function unusedName(type: string, names: Set<string>): string {
+function unusedName(type: string, names: Set<string | undefined>): string {
   let name = type;
   for (let number = 2; names.has(name); number++) name = `${type} ${number}`;
   names.add(name);
   return name;
 }
 
-function refuseType(type: string, path: KeyPath, reader: LenientReader): void {
-  const known = [...graderTypes.keys()];
-  if (laterTypes.includes(type)) {
-    const hint = `This version grades by ${known.join(", ")}.`;
-    reader.refuse(`graders of type ${type} are not known yet`, path, { hint });
-  } else {
-    const hint = suggestion(type, [...known, ...laterTypes], "types");
-    reader.refuse(`${JSON.stringify(type.slice(0, 80))} is not a type of grader`, path, { hint });
-  }
-}
-
-/** Reads `expected` of a task. */
-function readExpected({
-  tool_calls: calls,
-  behavior,
-}: ParsedWazaTask["expected"]): readonly PlacedAssertions[] {
-  const sets = {
-    tool_calls: calls && readCalls(calls),
-    behavior: behavior && readBehavior({ ...behavior, required_mcp_servers: [], forbidden_mcp_servers: [] }),
-  };
-  return Object.entries(sets).flatMap(([key, set]) => {
-    const path = ["expected", key];
-    return set === undefined ? [] : [{ path, set: { ...set, grader: formatKeyPath(path) } }];
+/** Settings with the tools of calls as our graders write them: what is no name is a pattern for whole names, ignoring case. */
+function readCalls(config: JsonObject, path: KeyPath, reader: LenientReader): JsonObject {
+  const read = Object.entries(config).map(([key, value]): [string, Json] => {
+    const calls =
+      ["expect", "expect_tools", "reject_tools"].includes(key) && Array.isArray(value) ? value : [];
+    const tools = calls.flatMap((call) => asText(asObject(call)["tool"]) ?? []);
+    if (key === "reject_tools" && tools.some(isName))
+      reader.note("tools are rejected by their whole names; write .*NAME.* for a part of one", path);
+    return [key, calls.length === 0 ? value : calls.map(readCall)];
   });
+  return Object.fromEntries(read);
 }
 
-function readBehavior(config: z.output<typeof behaviorSchema>): AssertionSet {
-  const limits = [config.max_tool_calls, config.max_mcp_calls].filter((each) => each !== undefined);
-  return assertionsOf(
-    [...named(config.required_tools), ...config.required_mcp_servers.map((server) => ({ server }))],
-    [...named(config.forbidden_tools), ...config.forbidden_mcp_servers.map((server) => ({ server }))],
-    { maxToolCalls: limits.length === 0 ? undefined : Math.min(...limits) },
-  );
-}
-
-function readCalls(config: z.output<typeof toolCallsSchema>): AssertionSet {
-  const limits = { minToolCalls: config.min_calls, maxToolCalls: config.max_calls };
-  return assertionsOf(named(config.required_tools), named(config.forbidden_tools), limits);
-}
-
-function named(tools: readonly string[]): readonly CallPattern[] {
-  return tools.map((name) => ({ name }));
-}
-
-function assertionsOf(
-  used: readonly CallPattern[],
-  unused: readonly CallPattern[],
-  limits: { readonly minToolCalls?: number | undefined; readonly maxToolCalls?: number | undefined } = {},
-): AssertionSet {
-  return withoutUndefined({
-    toolsUsed: used.length === 0 ? undefined : used,
-    toolsNotUsed: unused.length === 0 ? undefined : unused,
-    ...limits,
-  });
-}
-
-type Constraint = z.output<typeof toolConstraintSchema>;
-
-function readConstraint(
-  { expect_tools, reject_tools }: Constraint,
-  path: KeyPath,
-  reader: LenientReader,
-): AssertionSet {
-  if (reject_tools.some(({ tool }) => tool !== undefined && isName(tool)))
-    reader.note("tools are rejected by their whole names; write .*NAME.* for a part of one", path);
-  const read = (specs: Constraint["expect_tools"], key: string): readonly CallPattern[] =>
-    specs.flatMap((spec, index) => readSpec(spec, [...path, key, index], reader));
-  return assertionsOf(read(expect_tools, "expect_tools"), read(reject_tools, "reject_tools"));
-}
-
-function readSpec(
-  { tool, source }: Constraint["expect_tools"][number],
-  path: KeyPath,
-  reader: LenientReader,
-): CallPattern[] {
-  if (tool === undefined && source === undefined)
-    reader.refuse(`missing key "tool" in ${formatKeyPath(path)}: a string`, path, {
-      code: "config/missing-key",
-    });
-  const from = source === undefined ? {} : readSource(source, [...path, "source"], reader);
-  const wanted = tool === undefined ? {} : readTool(tool, [...path, "tool"], reader);
-  return from === undefined || wanted === undefined ? [] : [{ ...from, ...wanted }];
-}
-
-/** Of letters, digits and `_ - . /` it is a name; anything else is a pattern for whole names. */
-function readTool(tool: string, path: KeyPath, reader: LenientReader): CallPattern | undefined {
-  if (isName(tool)) return { name: tool };
-  const pattern = `(?i)^(?:${tool})$`;
-  try {
-    compilePattern(pattern);
-    return { pattern };
-  } catch (error) {
-    reader.refuse(`${formatKeyPath(path)} is not a valid RE2 pattern`, path, {
-      hint: messageOf(error),
-    });
-    return undefined;
-  }
+function readCall(call: Json): Json {
+  const tool = asText(asObject(call)["tool"]);
+  if (!isJsonObject(call) || tool === undefined || isName(tool) || /^\/.+\/$/s.test(tool)) return call;
+  return { ...call, tool: `/(?i)${tool}/` };
 }
 
 function isName(tool: string): boolean {
   return /^[\w./-]+$/.test(tool);
 }
 
-function readSource(source: string, path: KeyPath, reader: LenientReader): CallPattern | undefined {
-  if (source === "builtin" || source === "skill") return { source };
-  const server = /^mcp:(.+)$/.exec(source)?.[1];
-  if (server !== undefined) return { server };
-  reader.refuse(`${formatKeyPath(path)} must be mcp:SERVER, builtin or skill`, path, {
-    hint: "Without source the tools of all servers, and the agent's own, are meant.",
+/** Reads `expected` of a task: each of its parts is graded as a grader of its type would. */
+function readExpected(
+  {
+    tool_calls,
+    behavior,
+    output_contains,
+    output_contains_any,
+    output_not_contains,
+  }: ParsedWazaTask["expected"],
+  { types, dir, isFile }: GraderTypes,
+  reader: LenientReader,
+): readonly GraderSpec[] {
+  const { max_response_time_ms, ...limits } = behavior ?? {};
+  const output = {
+    contains: output_contains,
+    contains_any: output_contains_any,
+    not_contains: output_not_contains,
+  };
+  const hasOutput = Object.values(output).some((texts) => texts !== undefined);
+  const parts = [
+    {
+      key: "tool_calls",
+      type: "tool_calls",
+      config: tool_calls && readCalls(tool_calls, ["expected", "tool_calls"], reader),
+    },
+    {
+      key: "behavior",
+      type: "behavior",
+      config: behavior && withoutUndefined({ ...limits, max_duration_ms: max_response_time_ms }),
+    },
+    { key: "output", type: "text", config: hasOutput ? withoutUndefined(output) : undefined },
+  ];
+  return parts.flatMap(({ key, type, config }): GraderSpec[] => {
+    const settings = types[type];
+    if (config === undefined || settings === undefined) return [];
+    const read = readSettings(settings, config, ["expected", key], { isFile }, (each) =>
+      reader.problem(each),
+    );
+    return read === undefined
+      ? []
+      : [{ type, name: `expected.${key}`, weight: 1, required: true, ...read, dir }];
   });
-  return undefined;
 }
 
 /** Refuses by name the parts of a value that its schema marks as `refused` and that are more than empty. */

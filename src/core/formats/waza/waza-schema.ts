@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { agentSchema, namedAgentSchema } from "../config/agent.ts";
 import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
+import { graderSchema } from "../graders.ts";
 import { lifetimeSchema, mcpMockSchema } from "../config/server.ts";
 
 /** What is refused by name where it says something. */
@@ -19,15 +20,12 @@ const seconds = z
   .transform((value) => Math.ceil(value * 1000))
   .describe("Seconds.");
 const names = z.array(filledText).default([]);
-const count = z.int().min(0).optional();
+const texts = z.array(filledText).min(1).optional();
 const workers = z.int().min(1).max(1024).optional();
 
 /** A grader, whatever its type. */
 const grader = closedObject({
-  type: filledText,
-  name: filledText.optional(),
-  weight: z.number().positive().optional(),
-  config: anyObject.optional(),
+  ...graderSchema.shape,
   script: refused,
   rubric: refused,
   model: refused,
@@ -87,55 +85,6 @@ export const wazaEvalSchema = closedObject({
 
 const file = closedObject({ path: filledText, content: z.string().optional() });
 
-const behavior = { max_tool_calls: count, required_tools: names, forbidden_tools: names };
-
-/** `expected.behavior`. */
-const expectedBehaviorSchema = closedObject({
-  ...behavior,
-  max_iterations: refused,
-  max_tokens: refused,
-  max_response_time_ms: refused,
-});
-
-/** The `config` of a grader of type `behavior`. */
-export const behaviorSchema = closedObject({
-  ...behavior,
-  max_mcp_calls: count,
-  required_mcp_servers: names,
-  forbidden_mcp_servers: names,
-  max_tokens: refused,
-  max_duration_ms: refused,
-  max_tool_errors: refused,
-  max_duplicate_calls: refused,
-});
-
-/** `expected.tool_calls`, and the `config` of a grader of type `tool_calls`. */
-export const toolCallsSchema = closedObject({
-  required_tools: names,
-  forbidden_tools: names,
-  min_calls: count,
-  max_calls: count,
-  expect: refused,
-});
-
-const toolSpec = closedObject({
-  tool: filledText.optional(),
-  source: filledText.optional(),
-  command_pattern: refused,
-  skill_pattern: refused,
-  path_pattern: refused,
-  args: refused,
-  success: refused,
-  min: refused,
-  max: refused,
-});
-
-/** The `config` of a grader of type `tool_constraint`. */
-export const toolConstraintSchema = closedObject({
-  expect_tools: z.array(toolSpec).default([]),
-  reject_tools: z.array(toolSpec).default([]),
-});
-
 /** A task file of waza. */
 export const wazaTaskSchema = closedObject({
   $schema: z.string().optional(),
@@ -154,11 +103,11 @@ export const wazaTaskSchema = closedObject({
   }),
   expected: closedObject({
     outcomes: refused,
-    tool_calls: toolCallsSchema.optional(),
-    behavior: expectedBehaviorSchema.optional(),
-    output_contains: refused,
-    output_contains_any: refused,
-    output_not_contains: refused,
+    tool_calls: anyObject.optional(),
+    behavior: anyObject.optional(),
+    output_contains: texts,
+    output_contains_any: texts,
+    output_not_contains: texts,
     should_trigger: refused,
   }).prefault({}),
   graders: z.array(grader).default([]),
