@@ -10,6 +10,7 @@ import { configJsonSchema, configReference } from "./schemas/config-reference.ts
 import { taskJsonSchema, taskReference } from "./schemas/task-reference.ts";
 import { taskExportJsonSchema } from "../src/core/formats/task/task-export.ts";
 import { evalJsonSchema, wazaEvalJsonSchema, wazaTaskJsonSchema } from "./schemas/eval-json-schemas.ts";
+import { trajectoryJsonSchema } from "../src/core/grade/programs/trajectory-record.ts";
 import { resultJsonSchema } from "../src/core/report/result.ts";
 import { manifestText } from "../src/extension-sdk/serve.ts";
 
@@ -25,6 +26,7 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   "schemas/waza-eval.schema.json": () => json(wazaEvalJsonSchema()),
   "schemas/waza-task.schema.json": () => json(wazaTaskJsonSchema()),
   "schemas/result.schema.json": () => json(resultJsonSchema()),
+  "schemas/trajectory.schema.json": () => json(trajectoryJsonSchema()),
   "docs/cli.md": cliReference,
   "docs/reference/config.md": configReference,
   "docs/reference/task.md": taskReference,

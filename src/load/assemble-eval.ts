@@ -31,7 +31,7 @@ import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 import { FileProblems } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
-import { collectSecrets, extensionVariables, maskSecrets } from "./secrets.ts";
+import { collectSecrets, extensionVariables, graderVariables, maskSecrets } from "./secrets.ts";
 import type { TasksOfEval } from "./tasks.ts";
 
 /** An eval that is ready to run. */
@@ -108,7 +108,11 @@ export function assembleEval(parts: EvalParts, loadContext: LoadContext): Loaded
   const secrets = collectSecrets({
     document: parts.config,
     variables: parts.variables,
-    serverEnvironments: [...tasks.variables, ...declared.flatMap(extensionVariables)],
+    serverEnvironments: [
+      ...tasks.variables,
+      ...declared.flatMap(extensionVariables),
+      ...(spec?.tasks ?? []).map((task) => graderVariables(task, { ...environment, ...overrides })),
+    ],
     overrides,
     environment,
     servers: [...serversOf(spec), ...tasks.servers],

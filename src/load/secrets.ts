@@ -215,6 +215,12 @@ export function taskVariables(
   return { named, all: [...ofExtensions, named, ...ofSteps] };
 }
 
+/** Variables that the programs of a task's graders inherit. */
+export function graderVariables({ graders = [] }: Task, environment: EnvironmentVariables): EnvironmentVariables {
+  const names = graders.flatMap(({ config }) => textsIn(asList(config["inheritEnv"])));
+  return pickVariables(names, environment);
+}
+
 /** A server as a trial will have it, as far as that can be known: with the variables that its texts name. */
 export function withVariables(server: ServerSpec, variables: EnvironmentVariables): ServerSpec {
   const known = (values: Readonly<Record<string, string>>): Record<string, string> =>

@@ -104,6 +104,23 @@ export class ProgramOutput {
   }
 }
 
+/** Shown of the end of a text, in characters. */
+const tailCharacters = 2000;
+
+/** The end of a text, without the line ends after it. */
+export function tailOf(text: string, characters: number = tailCharacters): string {
+  const trimmed = text.trimEnd();
+  return trimmed.length <= characters ? trimmed : `…${trimmed.slice(-characters)}`;
+}
+
+/** The ends of what a program wrote, as the detail of an error; absent when it wrote nothing. */
+export function outputDetails(output: Readonly<Record<StreamName, KeptText>>): { readonly detail?: string } {
+  const streams = ["stdout", "stderr"] as const;
+  const tails = streams.map((stream) => [stream, tailOf(output[stream].text)] as const);
+  const shown = tails.flatMap(([stream, tail]) => (tail === "" ? [] : [`${stream}:\n${tail}`]));
+  return shown.length === 0 ? {} : { detail: shown.join("\n") };
+}
+
 /** Length of the tail kept for error messages, in bytes. */
 const tailLength = 4096;
 

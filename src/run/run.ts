@@ -20,6 +20,7 @@ import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import type { createJudge as CreateJudge } from "../graders/judge.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
+import { createRunProgram } from "../graders/run-program.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { checkModel } from "../models/locate-model.ts";
@@ -157,6 +158,8 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       return (await loaded)();
     },
   };
+  const runProgram = createRunProgram({ env, signal });
+  const gradeContext: GradeContext = { validateSchema, runProgram, readFile: readNamedFile };
   try {
     await reporters.onRunStart({ plan, ...head, ...place, coverage: options.coverage ?? false });
     const trials = await runTrials(plan, {
@@ -164,7 +167,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       redact,
       bail: options.bail ?? false,
       signal,
-      grade: graderOf(loaded, { validateSchema, readFile: readNamedFile }, signal, judges?.createJudge),
+      grade: graderOf(loaded, gradeContext, signal, judges?.createJudge),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
       onEvent(event, json) {
         folder?.append(event, json);

@@ -4,8 +4,8 @@ import { withoutUndefined } from "../core/formats/json.ts";
 import type { CommandStep, TextExpectation } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
 import { mergeEnvironments } from "../process/environment.ts";
-import type { KeptText } from "../process/program-output.ts";
-import { exitCheck, printedBy, refuseUnreadVerdict, runProgram, shellFor, tailOf } from "./program.ts";
+import { type KeptText, tailOf } from "../process/program-output.ts";
+import { exitCheck, printedBy, refuseUnreadVerdict, runProgram, shellFor } from "./program.ts";
 import type { StepRunner } from "./step-runner.ts";
 import { resolveTaskPath } from "./task-path.ts";
 

@@ -8,16 +8,12 @@ import { readJsonText } from "../core/formats/read-json.ts";
 import type { StepBase } from "../core/formats/step.ts";
 import { hasShellValues, isShell } from "../core/templates/shell.ts";
 import type { Check } from "../core/trace/events.ts";
-import { abortAfter, untilAborted } from "../process/deadline.ts";
+import { abortAfter } from "../process/deadline.ts";
 import { defaultShell } from "../process/environment.ts";
-import { type KeptText, ProgramOutput } from "../process/program-output.ts";
+import { type KeptText, outputDetails, ProgramOutput, tailOf } from "../process/program-output.ts";
+import { runToEnd } from "../process/run-to-end.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../process/spawn.ts";
 import type { StepContext } from "./step-runner.ts";
-
-/** How long pipes that a background process holds are read after the program's end, in milliseconds. */
-const drainMs = 200;
-/** What is killed has so long to end by itself after SIGTERM, in milliseconds. */
-const termMs = 200;
 
 /** Called `role` in errors, such as `the shell`; `hint` is for a program that cannot be started. */
 export interface Program {
@@ -65,19 +61,10 @@ export async function runProgram(
   await trial.releasePorts([command, ...args, ...Object.values(env), stdin, ...texts]);
   limit.signal.throwIfAborted();
   const child = await start(program);
-  try {
-    output.attach(child);
-    child.stdin.end(stdin);
-    const exit = await untilAborted(child.exited, limit.signal);
-    await untilAborted(output.settle(drainMs), limit.signal);
-    output.stop();
-    const { stdout, stderr, together } = output;
-    if (!(await child.release())) trial.adopt(child);
-    return { ...exit, stdout, stderr, together };
-  } catch (error) {
-    await child.stop({ stdinMs: 0, termMs });
-    throw error;
-  }
+  const adopt = trial.adopt.bind(trial);
+  const exit = await runToEnd(child, { output, stdin, signal: limit.signal, adopt });
+  const { stdout, stderr, together } = output;
+  return { ...exit, stdout, stderr, together };
 }
 
 /** Hints for errors of the system in starting a program. */
@@ -155,23 +142,6 @@ export function exitCheck(
   const message = `it ${how}${notRun[exitCode ?? 0] ?? ""}, expected ${expected}${written === "" ? "" : `: ${written}`}`;
   const check = { name, passed, expected, actual, message };
   return answers.includes(exitCode) && !isOutputRead ? check : { ...check, untried: true };
-}
-
-/** Shown of the end of a text, in characters. */
-const tailCharacters = 2000;
-
-/** The end of a text, without the line ends after it. */
-export function tailOf(text: string, characters: number = tailCharacters): string {
-  const trimmed = text.trimEnd();
-  return trimmed.length <= characters ? trimmed : `…${trimmed.slice(-characters)}`;
-}
-
-/** The ends of what a program wrote, as the detail of an error; absent when it wrote nothing. */
-export function outputDetails(output: Pick<ProgramRun, "stdout" | "stderr">): { readonly detail?: string } {
-  const streams = ["stdout", "stderr"] as const;
-  const tails = streams.map((stream) => [stream, tailOf(output[stream].text)] as const);
-  const shown = tails.flatMap(([stream, tail]) => (tail === "" ? [] : [`${stream}:\n${tail}`]));
-  return shown.length === 0 ? {} : { detail: shown.join("\n") };
 }
 
 /** What the outputs of a step with a program may use. */

@@ -10,15 +10,14 @@ import type { ScriptStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
 import { interpreterOf, mergeEnvironments } from "../process/environment.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
+import { outputDetails, tailOf } from "../process/program-output.ts";
 import {
   exitCheck,
-  outputDetails,
   printedBy,
   type ProgramRun,
   refuseUnreadVerdict,
   runProgram,
   shellFor,
-  tailOf,
 } from "./program.ts";
 import type { StepContext, StepRunner, TrialContext } from "./step-runner.ts";
 import { resolveTaskPath } from "./task-path.ts";

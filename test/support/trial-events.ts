@@ -284,7 +284,7 @@ export function check(
   return { name, passed, expected: null, actual: null, message };
 }
 
-/** The outside world of a grader; every value is valid unless `checkSchema` says otherwise. */
+/** The outside world of a grader; every value is valid unless `checkSchema` says otherwise, and no program can run. */
 export function gradeContext(
   checkSchema: (schema: Json, value: Json) => SchemaCheck = () => ({ status: "valid" }),
 ): GradeContext {
@@ -293,5 +293,6 @@ export function gradeContext(
     readFile: async (_, file) => {
       throw new Error(`there is no file ${file}`);
     },
+    runProgram: () => Promise.reject(new Error("a grader of this test runs a program")),
   };
 }

@@ -113,6 +113,15 @@ export const errorCatalogue = {
   "judge/no-verdict": environment(
     "The judge gave no valid verdict. Try again, or choose another judge model. A trial without a verdict never passes.",
   ),
+  "grader/cannot-run": environment(
+    "The program of a grader could not run. The message says what is missing, such as the program or its interpreter.",
+  ),
+  "grader/timeout": timeout(
+    "The program of a grader reached its time limit. If it is only slow, raise the grader's timeout.",
+  ),
+  "grader/broken": environment(
+    "The program of a grader gave no usable answer. It has to answer with `passed`, or with a `score` from 0 to 1.",
+  ),
   "agent/no-plan": usage(
     "The scripted agent has no plan for a workflow. Add a plan with the workflow's name, or choose another agent.",
   ),

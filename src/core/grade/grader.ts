@@ -11,7 +11,36 @@ export interface GradeContext {
   readonly validateSchema: ValidateSchema;
   /** Reads a file that settings name, relative to a folder. Rejects when it cannot be read. */
   readonly readFile: (dir: string, file: string) => Promise<FileContent>;
+  readonly runProgram: RunProgram;
 }
+
+/** A program that a grader runs. */
+export interface GraderProgram {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly stdin: string;
+  /** Absolute path of the folder that it runs in. */
+  readonly cwd: string;
+  /** Names of the variables that it gets besides those that every program needs. */
+  readonly inheritEnv: readonly string[];
+  readonly timeoutMs: number;
+}
+
+/** How a program ended, and what it wrote. */
+export interface ProgramEnd {
+  readonly exitCode: number;
+  readonly stdout: string;
+  /** Bytes of stdout that were dropped, since it was too long. */
+  readonly omitted: number;
+  /** The end of what it wrote on stderr. */
+  readonly stderr: string;
+}
+
+/**
+ * Runs a program to its end, and ends what it leaves running. Throws McpvalsError `grader/cannot-run` also for one that a signal
+ * ended, and `grader/timeout`.
+ */
+export type RunProgram = (program: GraderProgram) => Promise<ProgramEnd>;
 
 /** Reads a finished trial and gives a verdict; it never touches a server. */
 export interface Grader {

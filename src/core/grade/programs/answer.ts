@@ -1,0 +1,88 @@
+import * as z from "zod";
+import { closedObject, optional } from "../../formats/config/config-fields.ts";
+import { McpvalsError } from "../../errors/error.ts";
+import { validate } from "../../formats/problem.ts";
+import { readJsonText } from "../../formats/read-json.ts";
+import { problemsOfIssues } from "../../formats/zod-problems.ts";
+import { shortened } from "../../text/visible-text.ts";
+import type { Finding, ProgramEnd } from "../grader.ts";
+import type { TrajectoryRecord } from "./trajectory-record.ts";
+
+/** What a grader of the user's own may answer. */
+const answerSchema = closedObject({
+  score: z.number().min(0).max(1).nullish(),
+  passed: z.boolean().nullish(),
+  reason: z.string().nullish(),
+  evidence: z.array(z.int().min(1)).nullish(),
+});
+
+export type GraderAnswer = z.output<typeof answerSchema>;
+
+/** Settings of all graders that run something. */
+export const programFields = {
+  threshold: optional(
+    z.number().min(0).max(1),
+    "Lowest score that passes, where the answer has a score and does not say whether it passed.",
+    "1",
+  ),
+} as const;
+
+/** Longest reason, in characters. */
+const longestReason = 2000;
+
+/**
+ * The answer on stdout: a JSON object that begins a line, with nothing after it. Undefined where no line begins with `{`. Throws
+ * `grader/broken` for anything else that does: it may be a verdict, and must not be taken for a mere text.
+ */
+export function answerIn({ stdout, omitted }: ProgramEnd): GraderAnswer | undefined {
+  const text = stdout.trim();
+  const begins = text.search(/^\s*\{/m);
+  if (begins === -1) return undefined;
+  if (omitted > 0) throw broken("it is too long and was cut");
+  const { value, reason } = readJsonText(text.slice(begins));
+  if (value === undefined) throw broken(`what begins with { on stdout is not one JSON object: ${reason}`);
+  return readAnswer(value);
+}
+
+/** Reads an answer. Throws `grader/broken` for one that has another form, or neither a score nor a verdict. */
+export function readAnswer(value: unknown): GraderAnswer {
+  const { data, issues } = validate(answerSchema, value);
+  if (data === undefined) throw broken(problemsOfIssues(issues, value)[0]?.message ?? "it is no object");
+  if (data.score === undefined && (data.passed ?? undefined) === undefined)
+    throw broken("it has neither `score` nor `passed`");
+  return data;
+}
+
+function broken(problem: string): McpvalsError {
+  return new McpvalsError("grader/broken", `the answer of the grader is unusable: ${problem}`, {
+    hint: 'It is one JSON object: {"score": 0 to 1, "passed": true or false, "reason": "…", "evidence": [numbers of events]}.',
+  });
+}
+
+/**
+ * The finding that an answer makes. A score of null means that there was nothing to judge. Without evidence of its own it
+ * cites everything that the agent said and did. Throws `grader/broken` for evidence that is not there.
+ */
+export function findingOf(
+  { score, passed, reason, evidence }: GraderAnswer,
+  { threshold = 1, record, lastEvent }: AnswerContext,
+): Finding {
+  const told = evidence ?? [...record.messages, ...record.calls].map(({ seq }) => seq);
+  const missing = told.find((seq) => seq > lastEvent);
+  if (missing !== undefined) throw broken(`evidence: the trial has no event ${missing}`);
+  const cited = [...new Set(told)].toSorted((a, b) => a - b);
+  const said = (otherwise: string): string => shortened(reason?.trim() || otherwise, longestReason);
+  if (score === null && passed !== false)
+    return { verdict: "skip", score: null, reason: said("nothing to judge"), evidence: cited };
+  const holds = passed ?? (score ?? 0) >= threshold;
+  const verdict = holds ? "pass" : "fail";
+  const given = score ?? (holds ? 1 : 0);
+  return { verdict, score: given, reason: said(`score ${given}`), evidence: cited };
+}
+
+interface AnswerContext {
+  readonly threshold?: number | undefined;
+  readonly record: TrajectoryRecord;
+  /** Number of the trial's last event. */
+  readonly lastEvent: number;
+}

@@ -1,0 +1,59 @@
+import * as z from "zod";
+import { closedObject, duration, filledText, optional } from "../../formats/config/config-fields.ts";
+import { type Finding, graderKind, nothingDone, type ProgramEnd, skip } from "../grader.ts";
+import { answerIn, findingOf, programFields } from "./answer.ts";
+import { recordOf } from "./trajectory-record.ts";
+
+const config = closedObject({
+  command: filledText.describe("The program, without arguments: a name, or a path from the folder of the file."),
+  args: z.array(z.string()).default([]).describe("Arguments of the program."),
+  input: z
+    .enum(["trajectory", "output"])
+    .default("trajectory")
+    .describe(
+      "What it gets on stdin. `trajectory`: the trial as JSON (schemas/trajectory.schema.json). `output`: the agent's last message.",
+    ),
+  timeout: optional(duration, "How long it may take.", "30 seconds"),
+  inheritEnv: z
+    .array(filledText)
+    .default([])
+    .describe("Variables of the environment that it gets, besides those that every program needs."),
+  ...programFields,
+});
+
+/** What does a program of the user's own say of the trial? */
+export const program = graderKind({
+  type: "program",
+  description:
+    "Runs a program on the trial. It passes when the program exits with 0 and does not say otherwise on stdout: what it writes there is the reason, or one JSON object {score, passed, reason, evidence}, after which nothing may follow. A score of null means that there was nothing to judge. The program is killed when its time is up; that is an error of this grader alone.",
+  config,
+  example: { command: "python3", args: ["grade.py"], timeout: "10s" },
+  files: (settings) => {
+    const { command } = settings as z.output<typeof config>;
+    return /^\.{1,2}[/\\]/.test(command) ? [{ path: ["command"], file: command }] : [];
+  },
+  async grade(settings, trajectory, { dir, runProgram }) {
+    const nothing = nothingDone(trajectory);
+    if (nothing !== undefined) return skip(nothing);
+    const { command, args, input, timeout = 30_000, inheritEnv, threshold } = settings;
+    const record = recordOf(trajectory);
+    const stdin = input === "output" ? record.output : JSON.stringify(record);
+    const end = await runProgram({ command, args, stdin, cwd: dir, inheritEnv, timeoutMs: timeout });
+    const { length: lastEvent } = trajectory.events;
+    return programFinding(end, (answer) => findingOf(answer, { threshold, record, lastEvent }));
+  },
+});
+
+/** Exit code 0 passes, unless the answer says otherwise; any other fails, whatever it says. */
+function programFinding(
+  end: ProgramEnd,
+  finding: (answer: Parameters<typeof findingOf>[0]) => Finding,
+): Finding {
+  const { exitCode, stdout, stderr } = end;
+  const ended = `it exited with ${exitCode}`;
+  const answer = answerIn(end);
+  if (exitCode === 0) return finding(answer ?? { passed: true, reason: stdout.trim() || ended });
+  const text = answer?.reason?.trim() || (answer === undefined ? stdout.trim() : "") || stderr.trim();
+  const reason = text === "" ? ended : `${text} (${ended})`;
+  return finding({ ...answer, passed: false, score: answer?.score ?? 0, reason });
+}

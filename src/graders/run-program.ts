@@ -1,0 +1,49 @@
+import { McpvalsError } from "../core/errors/error.ts";
+import type { RunProgram } from "../core/grade/grader.ts";
+import { abortAfter } from "../process/deadline.ts";
+import { type Environment, inheritedEnvironment, localBinPath } from "../process/environment.ts";
+import { outputDetails, ProgramOutput, tailOf } from "../process/program-output.ts";
+import { runToEnd } from "../process/run-to-end.ts";
+import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
+
+/** Longest output of a program on each stream, in bytes. */
+const longestOutput = 1_000_000;
+
+export interface RunProgramOptions {
+  /** All variables; a program gets those that it needs, and those that it names. */
+  readonly env: Environment;
+  /** Ends what runs; its reason is then thrown. */
+  readonly signal: AbortSignal;
+}
+
+/** Makes what runs the programs of graders. */
+export function createRunProgram({ env, signal }: RunProgramOptions): RunProgram {
+  return async (program) => {
+    const { command, args, cwd, timeoutMs, inheritEnv, stdin } = program;
+    const output = new ProgramOutput(longestOutput);
+    const timeUp = (): McpvalsError =>
+      new McpvalsError("grader/timeout", `${command} took longer than ${timeoutMs} ms`, outputDetails(output));
+    using limit = abortAfter(timeoutMs, timeUp, signal);
+    limit.signal.throwIfAborted();
+    const inherited = inheritedEnvironment(env, inheritEnv);
+    const PATH = localBinPath(cwd, inherited["PATH"]);
+    const child = await start({ command, args, cwd, env: { ...inherited, PATH } });
+    const exit = await runToEnd(child, { output, stdin, signal: limit.signal });
+    const { exitCode } = exit;
+    if (exitCode === null) {
+      const message = `${command} was ended by ${exit.signal ?? "a signal"}`;
+      throw new McpvalsError("grader/cannot-run", message, outputDetails(output));
+    }
+    const { text: stdout, omitted } = output.stdout;
+    return { exitCode, stdout, omitted, stderr: tailOf(output.stderr.text) };
+  };
+}
+
+async function start(spec: ProcessSpec): Promise<ManagedProcess> {
+  try {
+    return await spawnProcess(spec);
+  } catch (cause) {
+    if (!(cause instanceof McpvalsError)) throw cause;
+    throw new McpvalsError("grader/cannot-run", cause.message, { ...cause.details, cause });
+  }
+}

@@ -1,0 +1,114 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it, vi } from "vitest";
+import { createRunProgram } from "../../src/graders/run-program.ts";
+import { fixtureServer } from "../e2e/support.ts";
+import { folderOf, runInline } from "../support/cli.ts";
+
+const base = {
+  server: fixtureServer(),
+  agent: {
+    type: "scripted",
+    plan: { greet: [{ call: "echo", args: { message: "hi" } }, { say: "it said hi" }] },
+  },
+  workflows: [{ name: "greet", steps: [{ user: "say hi", expectedState: "hi" }] }],
+};
+
+/** The grades that graders of the user's own give, with the exit code of the run. */
+async function gradesOf(
+  graders: readonly unknown[],
+  files: Readonly<Record<string, unknown>> = {},
+  env: Readonly<Record<string, string>> = {},
+) {
+  const { code, result } = await runInline(
+    { "mcp-eval.config.json": { ...base, graders }, ...files },
+    [],
+    env,
+  );
+  const names = new Set(graders.map((grader) => (grader as { readonly type: string }).type));
+  return { code, grades: (result.trials[0]?.grades ?? []).filter(({ grader }) => names.has(grader)) };
+}
+
+const node = process.execPath;
+
+it("a program grades the trial that it reads from its stdin, in the folder of the file", async () => {
+  const config = { command: node, args: ["grade.mjs"], inheritEnv: ["TEAM"], timeout: "60s" };
+  const text = `import { readFileSync } from "node:fs";
+const { calls } = JSON.parse(readFileSync(0, "utf8"));
+const [call] = calls;
+const { TEAM, OTHER = "unset" } = process.env;
+const reason = [call.tool, call.result.content[0].text, TEAM, OTHER].join(" ");
+console.log(JSON.stringify({ score: 0.75, passed: true, reason, evidence: [call.seq] }));`;
+  const { code, grades } = await gradesOf(
+    [{ type: "program", weight: 2, config }],
+    { "grade.mjs": text },
+    { TEAM: "red", OTHER: "blue" },
+  );
+  expect([code, grades]).toMatchObject([
+    0,
+    [{ grader: "program", verdict: "pass", score: 0.75, weight: 2, reason: "echo hi red unset" }],
+  ]);
+});
+
+it("what cannot run, hangs, is killed or answers nonsense is that grader's error; the others stand", async () => {
+  const program = (name: string, config: object): unknown => ({ type: "program", name, config });
+  const inline = (text: string, rest = {}): object => ({ command: node, args: ["-e", text], ...rest });
+  const graders = [
+    program("missing", { command: "no-such-grader" }),
+    program("hangs", inline("setInterval(() => {}, 1000)", { timeout: "300ms" })),
+    program("killed", inline("process.kill(process.pid, 'SIGKILL')")),
+    program("nonsense", inline("console.log('{nothing')")),
+    program("flood", inline("console.log('{' + 'x'.repeat(2e6))")),
+    program("good", inline("console.log('fine')")),
+  ];
+  const { code, result } = await runInline({ "mcp-eval.config.json": { ...base, graders } });
+  const [trial] = result.trials;
+  const grades = Object.fromEntries((trial?.grades ?? []).map((grade) => [grade.grader, grade]));
+  expect([code, trial?.verdict]).toEqual([3, "error"]);
+  expect(grades).toMatchObject({
+    "end-to-end-success": { verdict: "pass" },
+    missing: { verdict: "error", score: null, error: { code: "grader/cannot-run" } },
+    hangs: { verdict: "error", error: { code: "grader/timeout", kind: "timeout" } },
+    killed: { verdict: "error", error: { code: "grader/cannot-run" } },
+    nonsense: { verdict: "error", error: { code: "grader/broken" } },
+    flood: { verdict: "error", error: { code: "grader/broken" } },
+    good: { verdict: "pass", score: 1, reason: "fine" },
+  });
+});
+
+it("an abort ends the program with everything that it started", async () => {
+  using folder = folderOf({
+    "grade.mjs": `import { spawn } from "node:child_process";
+import { renameSync, writeFileSync } from "node:fs";
+const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
+writeFileSync("new", String(child.pid));
+renameSync("new", "pid");
+setInterval(() => {}, 1000);`,
+  });
+  const stop = new AbortController();
+  const run = createRunProgram({ env: {}, signal: stop.signal })({
+    command: node,
+    args: ["grade.mjs"],
+    stdin: "",
+    cwd: folder.path,
+    inheritEnv: [],
+    timeoutMs: 600_000,
+  });
+  const pid = join(folder.path, "pid");
+  await vi.waitFor(() => expect(existsSync(pid)).toBe(true), { timeout: 60_000 });
+  stop.abort(new Error("enough"));
+  await expect(run).rejects.toThrow("enough");
+  const child = Number(readFileSync(pid, "utf8"));
+  await vi.waitFor(() => expect(() => process.kill(child, 0)).toThrow(), { timeout: 60_000 });
+});
+
+it("a path of a program that is not there is found before anything runs", async () => {
+  const graders = [{ type: "program", config: { command: "./grade.sh" } }];
+  await expect(gradesOf(graders)).rejects.toThrow('there is no file "./grade.sh"');
+});
+
+it("no secret reaches a program, and what it tells of one is removed from the record", async () => {
+  const config = { command: node, args: ["-e", "console.log(process.env.GRADER_TOKEN)"], inheritEnv: ["GRADER_TOKEN"] };
+  const { grades } = await gradesOf([{ type: "program", config }], {}, { GRADER_TOKEN: "s3cr3t-of-the-grader" });
+  expect(grades).toMatchObject([{ verdict: "pass", reason: "[secret:GRADER_TOKEN]" }]);
+});
