@@ -22,7 +22,11 @@ export function createRunProgram({ env, signal }: RunProgramOptions): RunProgram
     const { command, args, cwd, timeoutMs, inheritEnv, stdin } = program;
     const output = new ProgramOutput(longestOutput);
     const timeUp = (): McpvalsError =>
-      new McpvalsError("grader/timeout", `${command} took longer than ${timeoutMs} ms`, outputDetails(output));
+      new McpvalsError(
+        "grader/timeout",
+        `${command} took longer than ${timeoutMs} ms`,
+        outputDetails(output),
+      );
     using limit = abortAfter(timeoutMs, timeUp, signal);
     limit.signal.throwIfAborted();
     const inherited = inheritedEnvironment(env, inheritEnv);

@@ -216,7 +216,10 @@ export function taskVariables(
 }
 
 /** Variables that the programs of a task's graders inherit. */
-export function graderVariables({ graders = [] }: Task, environment: EnvironmentVariables): EnvironmentVariables {
+export function graderVariables(
+  { graders = [] }: Task,
+  environment: EnvironmentVariables,
+): EnvironmentVariables {
   const names = graders.flatMap(({ config }) => textsIn(asList(config["inheritEnv"])));
   return pickVariables(names, environment);
 }

@@ -108,7 +108,15 @@ it("a path of a program that is not there is found before anything runs", async 
 });
 
 it("no secret reaches a program, and what it tells of one is removed from the record", async () => {
-  const config = { command: node, args: ["-e", "console.log(process.env.GRADER_TOKEN)"], inheritEnv: ["GRADER_TOKEN"] };
-  const { grades } = await gradesOf([{ type: "program", config }], {}, { GRADER_TOKEN: "s3cr3t-of-the-grader" });
+  const config = {
+    command: node,
+    args: ["-e", "console.log(process.env.GRADER_TOKEN)"],
+    inheritEnv: ["GRADER_TOKEN"],
+  };
+  const { grades } = await gradesOf(
+    [{ type: "program", config }],
+    {},
+    { GRADER_TOKEN: "s3cr3t-of-the-grader" },
+  );
   expect(grades).toMatchObject([{ verdict: "pass", reason: "[secret:GRADER_TOKEN]" }]);
 });

@@ -20,7 +20,10 @@ async function gradeByProgram(end: Partial<ProgramEnd>, settings = {}, trial = b
     asked = program;
     return { exitCode: 0, stdout: "", omitted: 0, stderr: "", ...end };
   };
-  const grade = await gradeBy("program", { command: "grade", ...settings }, trial, { runProgram, dir: "/evals" });
+  const grade = await gradeBy("program", { command: "grade", ...settings }, trial, {
+    runProgram,
+    dir: "/evals",
+  });
   return { ...grade, asked };
 }
 
@@ -38,7 +41,11 @@ it.each([
   [1, '{"score": 0.9, "passed": true, "reason": "good"}', {}, "fail", 0.9, "good (it exited with 1)"],
 ])("exit code %i, stdout %j, %j: %s", async (exitCode, stdout, settings, verdict, score, reason) => {
   const stderr = exitCode === 3 ? "Traceback: no pods\n" : "";
-  expect(await gradeByProgram({ exitCode, stdout, stderr }, settings)).toMatchObject({ verdict, score, reason });
+  expect(await gradeByProgram({ exitCode, stdout, stderr }, settings)).toMatchObject({
+    verdict,
+    score,
+    reason,
+  });
 });
 
 it.each([
@@ -56,7 +63,9 @@ it.each([
 });
 
 it("cites what the program cites, else what the agent said and did", async () => {
-  const cited = await gradeByProgram({ stdout: `{"passed": true, "evidence": [${said}, ${listed}, ${said}]}` });
+  const cited = await gradeByProgram({
+    stdout: `{"passed": true, "evidence": [${said}, ${listed}, ${said}]}`,
+  });
   expect(cited.evidence).toEqual([listed, said]);
   expect((await gradeByProgram({})).evidence).toEqual(expect.arrayContaining([listed, said]));
 });

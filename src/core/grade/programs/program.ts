@@ -5,7 +5,9 @@ import { answerIn, findingOf, programFields } from "./answer.ts";
 import { recordOf } from "./trajectory-record.ts";
 
 const config = closedObject({
-  command: filledText.describe("The program, without arguments: a name, or a path from the folder of the file."),
+  command: filledText.describe(
+    "The program, without arguments: a name, or a path from the folder of the file.",
+  ),
   args: z.array(z.string()).default([]).describe("Arguments of the program."),
   input: z
     .enum(["trajectory", "output"])
