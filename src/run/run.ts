@@ -11,6 +11,7 @@ import type { Grade, TraceEvent } from "../core/trace/events.ts";
 import { gradersOf } from "../core/grade/graders.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
 import { CoverageCounter } from "../core/report/coverage.ts";
+import { MeasurementCounter } from "../core/report/measurement-counter.ts";
 import { conclude, KeptEvidence, summarize } from "../core/report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../core/report/reporter.ts";
@@ -90,6 +91,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const evidence = new KeptEvidence();
   const evidenceOfPassed = new KeptEvidence();
   const counter = new CoverageCounter();
+  const measurements = new MeasurementCounter();
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   using interruption = followSignal(options.signal);
@@ -177,6 +179,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
         await servers.trialEnded(result);
         if (trajectory === undefined) return;
         counter.add(trajectory);
+        measurements.add(trajectory, result);
         if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
         else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory.events);
       },
@@ -196,7 +199,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       durationMs: Math.round(performance.now() - started),
       summary: summarize(trials),
       trials,
-      ...withoutUndefined({ coverage: counter.result() }),
+      ...withoutUndefined({ coverage: counter.result(), measurements: measurements.result() }),
       environment,
     };
     const failures: ReporterFailure[] = [];

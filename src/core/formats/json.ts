@@ -42,6 +42,15 @@ function leaveOut(value: unknown): unknown {
   return Object.fromEntries(members.map(([key, member]) => [key, leaveOut(member)]));
 }
 
+/** JSON that is the same for equal values: the members of objects are in the order of their keys. */
+export function canonicalJson(value: Json): string {
+  return JSON.stringify(value, (_key, part: Json) =>
+    isJsonObject(part)
+      ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
+      : part,
+  );
+}
+
 /** A member whatever the case of its key, with the key as written; what is empty is as if it were absent. */
 export function memberOf(document: unknown, name: string): readonly [key: string, value: unknown] {
   const object = asObject(document);

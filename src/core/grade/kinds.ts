@@ -4,11 +4,12 @@ import { diff } from "./diff.ts";
 import { file } from "./file.ts";
 import type { Grader, GraderKind } from "./grader.ts";
 import { program } from "./programs/program.ts";
+import { metric } from "./metric.ts";
 import { text } from "./text.ts";
 import { toolCalls, toolConstraint } from "./tool-constraint.ts";
 
 /** Every type of grader that files can declare. */
-const kinds: readonly GraderKind[] = [behavior, text, toolCalls, toolConstraint, file, diff, program];
+const kinds: readonly GraderKind[] = [behavior, text, toolCalls, toolConstraint, file, diff, program, metric];
 
 export const graderKinds: Readonly<Record<string, GraderKind>> = Object.fromEntries(
   kinds.map((kind) => [kind.type, kind]),

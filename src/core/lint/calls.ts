@@ -2,6 +2,7 @@ import { equalJson } from "../checks/json-difference.ts";
 import { contentProblem, outputProblem, resultText, structuredContent } from "../checks/tool-result.ts";
 import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import type { PlannedCall } from "../formats/model.ts";
+import { estimateTokens } from "../text/estimate-tokens.ts";
 import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
@@ -15,7 +16,6 @@ import {
   resultOf,
   statusOf,
 } from "./check-view.ts";
-import { estimateTokens } from "./definitions.ts";
 import { objectIn } from "./json-schema.ts";
 import type { Found, Rule, RuleTable } from "./rule.ts";
 

@@ -1,4 +1,5 @@
 import { asList, asObject, isJsonObject, type Json } from "../formats/json.ts";
+import { estimateTokens } from "../text/estimate-tokens.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { Listed, Surface } from "./check-view.ts";
 import type { FindingPlace } from "./finding.ts";
@@ -438,11 +439,6 @@ const variable = /^(?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*(?::[1-9]\d{0,3}|
 /** Where Claude Code warns, all tools together; and much of that for one tool. */
 const mostTokens = 25_000;
 const mostToolTokens = 3000;
-
-/** About so many tokens a model reads for a definition: four characters each. */
-export function estimateTokens(definition: Json): number {
-  return Math.ceil(JSON.stringify(definition).length / 4);
-}
 
 function round(tokens: number): string {
   return (Math.round(tokens / 100) * 100).toLocaleString("en");

@@ -92,6 +92,43 @@ const digestSchema = z
   })
   .meta({ id: "ToolDigest", description: "Tool use of an agent." });
 
+const estimated = "Estimate: characters of their JSON / 4.";
+
+const trialMeasurementsSchema = z
+  .strictObject({
+    calls: count.describe("Calls of servers' tools, those of tools that do not exist included."),
+    unknownTools: count.describe("Calls of tools that no server offers."),
+    redundantCalls: count.describe(
+      "Calls with the arguments and the result of an earlier one, with nothing between that may have changed something.",
+    ),
+    errors: count.describe("Calls of tools that exist that failed."),
+    recoveredErrors: count.describe("Those after which a call of the same tool succeeded."),
+    identicalRetries: count.describe(
+      "Calls with the arguments of the call of that tool before, which failed.",
+    ),
+    definitionTokens: count.describe(
+      `Tokens of the definitions of all tools that it was offered. ${estimated}`,
+    ),
+    unusedDefinitionTokens: count.describe("The same of the tools that it did not call."),
+    unsupportedClaims: z
+      .array(
+        z.strictObject({
+          tool: z.string().describe("The tool that does this, with its server."),
+          text: z.string().describe("The sentence, shortened."),
+        }),
+      )
+      .describe("Claims of the last message to have done what no successful call did; at most five."),
+    ignoredErrors: z
+      .array(z.string())
+      .describe(
+        "Tools that failed at last, and no later message of the agent speaks of a failure; at most five.",
+      ),
+  })
+  .meta({
+    id: "TrialMeasurements",
+    description: "How an agent used tools; not graded. See docs/measurements.md.",
+  });
+
 const ranSchema = z.strictObject({
   programs: z.array(z.string()).nullable().describe("Names with versions; null if it reported none."),
   models: z.array(z.string()).nullable().describe("Models that answered; null if unknown."),
@@ -129,6 +166,9 @@ const trialSchema = z
       .exactOptional(),
     tools: digestSchema
       .describe("Tool use of the agent; absent if there was no agent, or no servers and no tools.")
+      .exactOptional(),
+    measurements: trialMeasurementsSchema
+      .describe("Absent if the agent had no tool of a server and called none.")
       .exactOptional(),
     lostServers: z
       .array(z.string())
@@ -179,6 +219,36 @@ const coverageSchema = z
     description:
       "What a server lists and trials used. Resources and prompts are absent when none were listed; `run --coverage` asks for them.",
   });
+
+const runMeasurementsSchema = z
+  .strictObject({
+    ...trialMeasurementsSchema.omit({
+      definitionTokens: true,
+      unusedDefinitionTokens: true,
+      unsupportedClaims: true,
+      ignoredErrors: true,
+    }).shape,
+    trials: count.describe("Trials that were measured."),
+    unsupportedClaims: count.describe("Trials with such claims."),
+    ignoredErrors: count.describe("Trials with such errors."),
+    definitions: z
+      .strictObject({
+        tokens: count.describe(
+          `Tokens of the definitions of all tools that agents were offered. ${estimated}`,
+        ),
+        unused: count.describe("The same of the tools that no agent called."),
+        perPassedTrial: count
+          .nullable()
+          .describe(
+            "Tokens of definitions that models read in all trials, with each of their requests, for each trial that passed. Null if none passed. A trial whose number of requests is unknown counts as one request.",
+          ),
+        tools: z
+          .record(z.string(), z.record(z.string(), count))
+          .describe("By server and tool, the tokens of its definition as it was listed last."),
+      })
+      .describe("What definitions of tools cost."),
+  })
+  .meta({ id: "RunMeasurements", description: "How agents used tools in all trials of a run, in numbers." });
 
 const agentSchema = z
   .strictObject({
@@ -265,6 +335,9 @@ export const resultSchema = z
       .record(z.string(), coverageSchema)
       .describe("By name of the server: which of its tools, parameters, resources and prompts trials used.")
       .exactOptional(),
+    measurements: runMeasurementsSchema
+      .describe("How agents used tools. Absent if no trial was measured.")
+      .exactOptional(),
     environment: environmentSchema,
   })
   .meta({ title: "mcpvals result", description: "The result of one run of mcpvals." });
@@ -287,6 +360,8 @@ export type CoverageKind = keyof Coverage[string];
 export type TrialResult = ReadonlyDeep<z.output<typeof trialSchema>>;
 export type ServerDigest = ReadonlyDeep<z.output<typeof serverDigestSchema>>;
 export type ToolDigest = ReadonlyDeep<z.output<typeof digestSchema>>;
+export type TrialMeasurements = ReadonlyDeep<z.output<typeof trialMeasurementsSchema>>;
+export type RunMeasurements = ReadonlyDeep<z.output<typeof runMeasurementsSchema>>;
 /** What a program reported about itself and its models; null: nothing. */
 export type ProgramRun = ReadonlyDeep<z.output<typeof ranSchema>>;
 

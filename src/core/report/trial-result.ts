@@ -17,8 +17,10 @@ import { clipped, weightOf } from "../trace/recorder.ts";
 import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts";
 import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
+import { measure } from "../grade/measurements/measure.ts";
 import { CoverageCounter } from "./coverage.ts";
 import { gatesOf } from "./gates.ts";
+import { MeasurementCounter } from "./measurement-counter.ts";
 import { findingsOf } from "../lint/finding.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
@@ -63,6 +65,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
       judgeUsage: judged.reduce<Usage | undefined>((sum, event) => addUsage(sum, event.usage), undefined),
       ran: programRun(events),
       tools: usesOfTools(trajectory),
+      measurements: measure(trajectory)?.row,
       lostServers: lost.length === 0 ? undefined : lost,
       mocks: mocks.length === 0 ? undefined : mocks,
       warnings: warnings.length === 0 ? undefined : warnings,
@@ -286,6 +289,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const evidence = new Map<string, readonly TraceEvent[]>();
   const counter = new CoverageCounter();
+  const measurements = new MeasurementCounter();
   const trials = plan.trials.map((trial): TrialResult => {
     const events = byTrial.get(trial.id) ?? [];
     const planned: Task | undefined = tasks.get(trial.task);
@@ -300,6 +304,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
       const trajectory = buildTrajectory(trial, task, events);
       counter.add(trajectory);
       const result = trialResult(trajectory, grades);
+      measurements.add(trajectory, result);
       if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
       return result;
     } catch (cause) {
@@ -318,7 +323,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     durationMs: durationMs ?? Math.max(0, (run.events.at(-1)?.at ?? start) - start),
     summary: summarize(trials),
     trials,
-    ...withoutUndefined({ coverage: counter.result() }),
+    ...withoutUndefined({ coverage: counter.result(), measurements: measurements.result() }),
     environment,
   };
   return { result, evidence };
