@@ -65,7 +65,6 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
     uses.filter(succeeded).map((use) => ({ tool: use.tool, reads: readsOnly(use), foreign: !isMcp(use) })),
   );
   const ignored = open.filter((use) => isIgnored(use, trajectory));
-  const seqsOf = (found: readonly ToolUse[]): readonly number[] => found.map(({ seq }) => seq);
   return {
     row: {
       calls: calls.length,
@@ -102,6 +101,10 @@ function offeredTools({ tools, events }: Trajectory): readonly ToolDeclaration[]
   );
   const offered = new Map(tools.map((tool) => [qualified(tool), tool]));
   return [...offered].flatMap(([name, tool]) => (hidden.has(name) ? [] : [tool]));
+}
+
+function seqsOf(uses: readonly ToolUse[]): readonly number[] {
+  return uses.map(({ seq }) => seq);
 }
 
 function succeeded({ failure, faulted }: ToolUse): boolean {
