@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { messageOf } from "../errors/error.ts";
 import { anyObject, closedObject, filledText, optional } from "./config/config-fields.ts";
 import { suggestion } from "./did-you-mean.ts";
 import type { JsonObject, KeyPath } from "./json.ts";
@@ -46,19 +47,26 @@ export interface GraderSettings {
 export interface NamedFile {
   readonly path: KeyPath;
   readonly file: string;
+  /** What is wrong with its text, as a predicate; undefined: nothing. Absent: any content will do. */
+  problemIn?(text: string): string | undefined;
+}
+
+/** The files that settings may name, by paths relative to a folder. */
+interface FileAccess {
+  readonly isFile: (path: string) => boolean;
+  /** Throws an Error for a file that cannot be read, or is very large. */
+  readonly readText: (path: string) => string;
 }
 
 /** The types of graders, and the folder of the file that declares some. */
-export interface GraderTypes {
+export interface GraderTypes extends FileAccess {
   readonly types: Readonly<Record<string, GraderSettings>>;
   /** Absolute path. */
   readonly dir: string;
-  /** Whether a path relative to that folder is a file. */
-  readonly isFile: (path: string) => boolean;
 }
 
 /** What a document that declares no graders needs. */
-const noTypes: GraderTypes = { types: {}, dir: "", isFile: () => false };
+const noTypes: GraderTypes = { types: {}, dir: "", isFile: () => false, readText: () => "" };
 
 /** Reads lists of graders of one file; the names in `taken` are those of graders that grade the same tasks. */
 export type ReadGraders = (
@@ -72,7 +80,7 @@ export type ReadGraders = (
  * a file that is not there, and a name that another grader of the same tasks has.
  */
 export function graderReader(
-  { types, dir, isFile }: GraderTypes | undefined = noTypes,
+  { types, dir, ...disk }: GraderTypes | undefined = noTypes,
   add: (problem: Problem) => void,
 ): ReadGraders {
   return (declared, path, taken = []) => {
@@ -93,7 +101,7 @@ export function graderReader(
         add(problem(at, message, { code: "config/duplicate-name", alsoAt: names.get(name), hint }));
       }
       names.set(name, at);
-      const read = readSettings(settings, config, [...at, "config"], { isFile }, add);
+      const read = readSettings(settings, config, [...at, "config"], disk, add);
       return read === undefined ? [] : [{ type, name, ...rest, ...read, dir }];
     });
   };
@@ -104,17 +112,31 @@ export function readSettings(
   settings: GraderSettings,
   config: unknown,
   place: KeyPath,
-  { isFile }: Pick<GraderTypes, "isFile">,
+  disk: FileAccess,
   add: (problem: Problem) => void,
 ): Pick<GraderSpec, "config" | "servers"> | undefined {
   const { data, issues } = validate(settings.config, config);
   for (const each of problemsAt(place, issues, config)) add(each);
   if (data === undefined) return undefined;
-  for (const { path, file } of settings.files?.(data) ?? [])
-    if (!isFile(file)) add(problemAt([...place, ...path], `: there is no file ${JSON.stringify(file)}`));
+  for (const named of settings.files?.(data) ?? []) {
+    const wrong = problemOfFile(named, disk);
+    if (wrong !== undefined) add(problemAt([...place, ...named.path], `: ${wrong}`));
+  }
   const servers = [...new Set(settings.servers?.(data))];
   // Every type's settings are a JSON object.
   return { config: data as JsonObject, ...(servers.length === 0 ? {} : { servers }) };
+}
+
+function problemOfFile({ file, problemIn }: NamedFile, { isFile, readText }: FileAccess): string | undefined {
+  const name = JSON.stringify(file);
+  if (!isFile(file)) return `there is no file ${name}`;
+  if (problemIn === undefined) return undefined;
+  try {
+    const wrong = problemIn(readText(file));
+    return wrong === undefined ? undefined : `the file ${name} ${wrong}`;
+  } catch (cause) {
+    return `the file ${name} cannot be read: ${messageOf(cause)}`;
+  }
 }
 
 /** Issues of a part of a document; the whole path stands in messages. */

@@ -42,15 +42,12 @@ export const diff = graderKind({
   example: {
     expected_files: [{ path: "src/main.py", contains: ["+import logging", "-print("] }],
   },
-  files: (given) => {
-    // What the reader of a file passes has gone through the schema.
-    const settings = given as Diff;
-    return settings.expected_files.flatMap(({ snapshot }, index) =>
+  files: (wanted) =>
+    wanted.expected_files.flatMap(({ snapshot }, index) =>
       snapshot === undefined
         ? []
-        : [{ path: ["expected_files", index, "snapshot"], file: snapshotFile(settings, snapshot) }],
-    );
-  },
+        : [{ path: ["expected_files", index, "snapshot"], file: snapshotFile(wanted, snapshot) }],
+    ),
   workspaceFiles: ({ expected_files }) => expected_files.map(({ path }) => path),
   async grade(wanted, trajectory, context) {
     if (trajectory.agentStarted === undefined) return skip("no agent took part");

@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import type { ValidateSchema } from "../checks/tool-result.ts";
 import { didYouMean } from "../formats/did-you-mean.ts";
-import type { GraderSettings } from "../formats/graders.ts";
+import type { GraderSettings, NamedFile } from "../formats/graders.ts";
 import type { JsonObject } from "../formats/json.ts";
 import type { FileContent, Grade } from "../trace/events.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
@@ -73,6 +73,7 @@ export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSetti
   readonly config: S;
   /** Settings that show its use, for reference pages; they are valid. */
   readonly example: JsonObject;
+  files?(config: z.output<S>): readonly NamedFile[];
   /** Paths and globs in the workspace of which the record has to say what is there. */
   workspaceFiles?(config: z.output<S>): readonly string[];
   servers?(config: z.output<S>): readonly string[];

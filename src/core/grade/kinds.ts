@@ -5,11 +5,22 @@ import { file } from "./file.ts";
 import type { Grader, GraderKind } from "./grader.ts";
 import { program } from "./programs/program.ts";
 import { metric } from "./metric.ts";
+import { jsonSchema } from "./json-schema.ts";
 import { text } from "./text.ts";
 import { toolCalls, toolConstraint } from "./tool-constraint.ts";
 
 /** Every type of grader that files can declare. */
-const kinds: readonly GraderKind[] = [behavior, text, toolCalls, toolConstraint, file, diff, program, metric];
+const kinds: readonly GraderKind[] = [
+  behavior,
+  text,
+  toolCalls,
+  toolConstraint,
+  file,
+  diff,
+  program,
+  metric,
+  jsonSchema,
+];
 
 export const graderKinds: Readonly<Record<string, GraderKind>> = Object.fromEntries(
   kinds.map((kind) => [kind.type, kind]),

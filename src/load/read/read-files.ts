@@ -484,6 +484,9 @@ function placeOfBadByte(bytes: Uint8Array): { readonly line: number; readonly co
   return { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
 }
 
+/** In bytes. */
+const longestGraderFile = 1024 * 1024;
+
 type GraderKinds = Readonly<Record<string, GraderSettings>>;
 
 /** The types of graders, loaded only for documents that may declare some. */
@@ -504,5 +507,7 @@ export function graderTypesAt(dir: string, kinds: GraderKinds | undefined): Grad
   if (kinds === undefined) return undefined;
   const isFile = (path: string): boolean =>
     statSync(resolve(dir, path), { throwIfNoEntry: false })?.isFile() === true;
-  return { types: kinds, dir, isFile };
+  const readText = (path: string): string =>
+    readRegularFile(resolve(dir, path), longestGraderFile).toString("utf8");
+  return { types: kinds, dir, isFile, readText };
 }
