@@ -62,8 +62,12 @@ it.each([
   expect(finding.reason).toMatch(reason);
 });
 
-it("says nothing of an agent that did nothing, and gives no verdict by a schema that cannot be used", async () => {
-  expect(await grade({ schema }, new AgentTrial())).toMatchObject({ verdict: "skip", score: null });
+it("fails an agent that did nothing, and gives no verdict by a schema that cannot be used", async () => {
+  expect(await grade({ schema }, new AgentTrial())).toMatchObject({
+    verdict: "fail",
+    score: 0,
+    reason: "the agent said nothing and called nothing: the answer: missing",
+  });
   const unusable = async () => ({ status: "unusable", reason: "it never ends" }) as const;
   await expect(
     gradeBy("json_schema", { schema }, saying("{}"), { validateSchema: unusable }),

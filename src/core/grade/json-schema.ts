@@ -49,8 +49,6 @@ export const jsonSchema = graderKind({
   files: ({ schema_file: file }) =>
     file === undefined ? [] : [{ path: ["schema_file"], file, problemIn: problemInFile }],
   async grade(wanted, trajectory, context) {
-    const nothing = nothingDone(trajectory);
-    if (nothing !== undefined) return skip(nothing);
     const schema = await schemaOf(wanted, context);
     const values =
       wanted.of === undefined || wanted.of === "answer" ? answer(trajectory) : ofCalls(wanted, trajectory);
@@ -61,7 +59,7 @@ export const jsonSchema = graderKind({
         return { passed: why === undefined, reason, evidence: seq === undefined ? [] : [seq] };
       }),
     );
-    return checksGrade(checks, trajectory);
+    return agentGrade(checks, trajectory);
   },
 });
 

@@ -449,7 +449,7 @@ function readExpected(
     output_contains_any,
     output_not_contains,
   }: ParsedWazaTask["expected"],
-  { types, dir, isFile }: GraderTypes,
+  { types, dir, ...disk }: GraderTypes,
   reader: LenientReader,
 ): readonly GraderSpec[] {
   const { max_response_time_ms, ...limits } = behavior ?? {};
@@ -475,9 +475,7 @@ function readExpected(
   return parts.flatMap(({ key, type, config }): GraderSpec[] => {
     const settings = types[type];
     if (config === undefined || settings === undefined) return [];
-    const read = readSettings(settings, config, ["expected", key], { isFile }, (each) =>
-      reader.problem(each),
-    );
+    const read = readSettings(settings, config, ["expected", key], disk, (each) => reader.problem(each));
     return read === undefined
       ? []
       : [{ type, name: `expected.${key}`, weight: 1, required: true, ...read, dir }];
