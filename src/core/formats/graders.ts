@@ -48,7 +48,7 @@ export interface NamedFile {
   readonly path: KeyPath;
   readonly file: string;
   /** What is wrong with its text, as a predicate; undefined: nothing. Absent: any content will do. */
-  problemIn?(text: string): string | undefined;
+  readonly problemIn?: (text: string) => string | undefined;
 }
 
 /** The files that settings may name, by paths relative to a folder. */
