@@ -9,9 +9,10 @@ import {
 import type { Json } from "../formats/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
-import { type AgentTool, agentTools } from "../trace/tool-events.ts";
+import { agentTools } from "../trace/tool-events.ts";
 import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
 import { createGrader, type Grader, listed, misspelling, passOrFail, qualified, skip } from "./grader.ts";
+import { type SkillLoad, skillLoads } from "./tool-uses.ts";
 import { hasLooked } from "./verify-steps.ts";
 
 /** Name of the grade of sets that name none. */
@@ -71,22 +72,19 @@ interface Finding {
 
 interface Evidence {
   readonly calls: readonly AgentCall[];
-  /** The agent's reports of all uses of tools. */
-  readonly reports: readonly AgentTool[];
   /** Uses of tools that no server has, as the agent reports them. */
   readonly own: readonly AgentCall[];
   readonly trajectory: Trajectory;
 }
 
 function evidenceOf(trajectory: Trajectory): Evidence {
-  const reports = agentTools(trajectory.events);
-  const own = reports
+  const own = agentTools(trajectory.events)
     .filter(({ source }) => !source.startsWith("mcp:"))
     .map(({ name, source, args = {}, seq, startedAt: at, status }) => {
       const failure = status === "completed" ? {} : { failure: `the agent reports that it ${status}` };
       return { type: "tool", server: source, name, args, seq, at, ...failure } as const;
     });
-  return { calls: agentCalls(trajectory), reports, own, trajectory };
+  return { calls: agentCalls(trajectory), own, trajectory };
 }
 
 /** Why the calls are no evidence; undefined when they are. */
@@ -159,8 +157,7 @@ function none(patterns: readonly CallPattern[], type: CallType, evidence: Eviden
 
 /** A tool that its server does not offer, with a name so near to one that it does offer that it must be a slip. */
 function slipOf({ server, source, name }: CallPattern, trajectory: Trajectory): string[] {
-  const near =
-    name === undefined || source !== undefined ? undefined : misspelling(name, trajectory.tools, server);
+  const near = name === undefined || source !== undefined ? undefined : misspelling(name, trajectory, server);
   if (near === undefined) return [];
   const who = server === undefined ? "no server offers a" : `${server} offers no`;
   return [`${who} tool ${name}, so that it was not called says nothing; ${near}`];
@@ -266,7 +263,7 @@ function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evid
     const failed = fitting(wanted, type, evidence).find(({ failure }) => failure !== undefined);
     if (failed !== undefined) seqs.push(failed.seq);
     const isTool = type === "tool" && name !== undefined && pattern === undefined && source === undefined;
-    const question = isTool ? misspelling(name, trajectory.tools, server) : undefined;
+    const question = isTool ? misspelling(name, trajectory, server) : undefined;
     const notes = [
       ...(question === undefined ? [] : [question]),
       ...(failed === undefined ? [] : [`it failed: ${shortened(failed.failure ?? "", 200)}`]),
@@ -301,7 +298,7 @@ function describeSkills(skills: readonly SkillPattern[]): string {
 
 /** Whether every entry fits a skill that the agent loaded, as it reports. */
 function skillsLoaded(wanted: readonly SkillPattern[], evidence: Evidence): Finding {
-  const { loads, given } = loadsOf(evidence);
+  const { loads, given } = skillLoads(evidence.trajectory);
   if (given === undefined) return nothingGiven;
   const completed = loads.filter(({ status }) => status === "completed");
   const found = wanted.map((pattern) => completed.find((load) => fits(pattern, load)));
@@ -314,7 +311,7 @@ function skillsLoaded(wanted: readonly SkillPattern[], evidence: Evidence): Find
 
 /** Whether no entry fits a skill that the agent loaded or tried to. */
 function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence): Finding {
-  const { loads, given } = loadsOf(evidence);
+  const { loads, given } = skillLoads(evidence.trajectory);
   if (given === undefined) return nothingGiven;
   const found = loads.filter((load) => unwanted.some((pattern) => fits(pattern, load)));
   const what = `${found.length === 0 ? "did not load" : "loaded"} ${describeSkills(unwanted)}`;
@@ -323,28 +320,7 @@ function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence):
 
 const nothingGiven: Finding = { holds: false, reason: "the agent was given no skills", seqs: [] };
 
-interface Load extends Pick<AgentTool, "status" | "seq"> {
-  /** The arguments of the load, as JSON. */
-  readonly text: string;
-}
-
-/** The loads of skills, and the skills that there are; `given` is undefined for an agent that was given none. */
-function loadsOf({ reports, trajectory }: Evidence): { loads: readonly Load[]; given?: readonly string[] } {
-  const copied = trajectory.events.find((event) => event.type === "skills.copied");
-  if (copied === undefined) return { loads: [] };
-  const { tool, folder, skills: given } = copied;
-  const loads = reports.flatMap(({ name, args = null, status, seq, source }): Load[] => {
-    if (source.startsWith("mcp:")) return [];
-    const text = JSON.stringify(args);
-    if (tool !== undefined) return name === tool ? [{ text, status, seq }] : [];
-    return given
-      .filter((skill) => text.includes(`${folder}/${skill}/`))
-      .map((skill) => ({ text: JSON.stringify({ skill }), status, seq }));
-  });
-  return { loads, given };
-}
-
-function fits({ skill, pattern }: SkillPattern, { text }: Load): boolean {
+function fits({ skill, pattern }: SkillPattern, { text }: SkillLoad): boolean {
   if (skill === undefined && pattern === undefined) return true;
   const isNamed = skill !== undefined && text.includes(JSON.stringify(skill));
   return isNamed || (pattern !== undefined && compilePattern(pattern).test(text));

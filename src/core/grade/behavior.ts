@@ -174,7 +174,7 @@ function nameChecks(
     const found = find(counted, name);
     const isUsed = found.length > 0;
     const failed = isWanted && !isUsed && find(uses, name).length > 0 ? ", only without success" : "";
-    const slip = isUsed || find !== ofTool ? undefined : misspelling(name, trajectory.tools);
+    const slip = isUsed || find !== ofTool ? undefined : misspelling(name, trajectory);
     const hint = slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
     const reason = `${name} was ${isUsed ? "" : "not "}used${failed}${hint}`;
     const evidence = found.map(({ seq }) => seq);

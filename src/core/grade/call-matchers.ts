@@ -78,12 +78,17 @@ export const callFields = {
   ),
 };
 
+/** Where tools come from. */
+export const sourceText = z
+  .string()
+  .regex(/^(?:mcp:.+|builtin|skill)$/s, { error: "must be mcp:SERVER, builtin or skill" });
+
 /** A call as settings describe it; all that is given must hold. */
 export const callSchema = closedObject({
   ...callFields,
   tool_pattern: optional(patternText, `Instead of \`tool\`: ${patternDescription}.`),
   source: optional(
-    z.string().regex(/^(?:mcp:.+|builtin|skill)$/s, { error: "must be mcp:SERVER, builtin or skill" }),
+    sourceText,
     "Where the tool comes from: `mcp:SERVER`, `builtin` (the agent's own) or `skill` (the load of a skill).",
     "any source",
   ),

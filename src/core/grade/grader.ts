@@ -3,7 +3,7 @@ import type { ValidateSchema } from "../checks/tool-result.ts";
 import { didYouMean } from "../formats/did-you-mean.ts";
 import type { GraderSettings, NamedFile } from "../formats/graders.ts";
 import type { JsonObject } from "../formats/json.ts";
-import type { FileContent, Grade } from "../trace/events.ts";
+import { eventsOf, type FileContent, type Grade } from "../trace/events.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
 
 /** The outside world as graders see it. */
@@ -163,15 +163,21 @@ export function nearestTool(name: string, tools: readonly ToolDeclaration[]): st
   return near === undefined ? undefined : `did you mean "${near}"?`;
 }
 
-/** A hint for a tool that no server, or not this one, offers, by NAME or SERVER.NAME; undefined for one that is not near any. */
+/**
+ * A hint for a tool that no server, or not this one, has, by NAME or SERVER.NAME; undefined for one that is not near any. Tools that
+ * an allow-list hides from the agent are there too.
+ */
 export function misspelling(
   name: string,
-  tools: readonly ToolDeclaration[],
+  { tools, events }: Pick<Trajectory, "tools" | "events">,
   server?: string,
 ): string | undefined {
+  const hidden = eventsOf(events, "tools.hidden").flatMap((event) =>
+    event.tools.map((tool) => ({ server: event.server, name: tool })),
+  );
   const offered = tools.filter((tool) => server === undefined || tool.server === server);
-  const isOffered = offered.some((tool) => tool.name === name || qualified(tool) === name);
-  return isOffered ? undefined : nearestTool(name, offered);
+  const isThere = [...offered, ...hidden].some((tool) => tool.name === name || qualified(tool) === name);
+  return isThere ? undefined : nearestTool(name, offered);
 }
 
 /** The names of the tools, with their servers when there are several. */

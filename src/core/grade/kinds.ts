@@ -1,4 +1,5 @@
 import type { GraderSpec } from "../formats/model.ts";
+import { actionSequence, skillInvocation } from "./action-sequence.ts";
 import { behavior } from "./behavior.ts";
 import { diff } from "./diff.ts";
 import { file } from "./file.ts";
@@ -15,6 +16,8 @@ const kinds: readonly GraderKind[] = [
   text,
   toolCalls,
   toolConstraint,
+  actionSequence,
+  skillInvocation,
   file,
   diff,
   program,

@@ -209,9 +209,9 @@ async function rejectedCheck(
 }
 
 /** A hint where the name of a tool must be a slip; else "". */
-function slipOf({ tool, source = "" }: WantedCall, { tools }: Trajectory): string {
+function slipOf({ tool, source = "" }: WantedCall, trajectory: Trajectory): string {
   if (tool === undefined || (source !== "" && !isMcp({ source }))) return "";
-  const slip = misspelling(tool, tools, isMcp({ source }) ? source.slice("mcp:".length) : undefined);
+  const slip = misspelling(tool, trajectory, isMcp({ source }) ? source.slice("mcp:".length) : undefined);
   return slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
 }
 

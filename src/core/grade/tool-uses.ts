@@ -1,5 +1,6 @@
 import { type Json, withoutUndefined } from "../formats/json.ts";
-import { agentTools } from "../trace/tool-events.ts";
+import { eventsOf } from "../trace/events.ts";
+import { type AgentTool, agentTools } from "../trace/tool-events.ts";
 import { type AgentCall, agentCalls, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
 
 /** One use of a tool by the agent: of a server's tool, as the gateway recorded it, or of its own, as it reports it. */
@@ -64,4 +65,29 @@ export function isMcp({ source }: Pick<ToolUse, "source">): boolean {
 /** The tool with its server, as messages name it. */
 export function nameOfUse({ source, tool }: Pick<ToolUse, "source" | "tool">): string {
   return isMcp({ source }) ? `${source.slice("mcp:".length)}.${tool}` : tool;
+}
+
+/** A load of a skill, as the agent reports it. */
+export interface SkillLoad extends Pick<AgentTool, "status" | "seq"> {
+  /** The arguments of the load, as JSON. */
+  readonly text: string;
+}
+
+/** The loads of skills; `given` are the skills that the agent was given, undefined for one that was given none. */
+export function skillLoads({ events }: Pick<Trajectory, "events">): {
+  readonly loads: readonly SkillLoad[];
+  readonly given?: readonly string[];
+} {
+  const [copied] = eventsOf(events, "skills.copied");
+  const { tool, folder = "", skills: given } = copied ?? {};
+  const loads = agentTools(events).flatMap(({ name, args = null, status, seq, source }): SkillLoad[] => {
+    if (isMcp({ source })) return [];
+    const text = JSON.stringify(args);
+    if (source === "skill" || name === tool) return [{ text, status, seq }];
+    // An agent without a tool for it reads the files of skills.
+    const read =
+      tool === undefined ? (given ?? []).filter((skill) => text.includes(`${folder}/${skill}/`)) : [];
+    return read.map((skill) => ({ text: JSON.stringify({ skill }), status, seq }));
+  });
+  return given === undefined ? { loads } : { loads, given };
 }
