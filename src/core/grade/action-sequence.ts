@@ -276,6 +276,10 @@ const skillConfig = closedObject({
   error: "must have a skill in required_skills or forbidden_skills",
 });
 
+function isOf(skill: string, text: string): boolean {
+  return text.includes(JSON.stringify(skill));
+}
+
 /** Did the agent load these skills? Loads are known from its own reports alone. */
 export const skillInvocation = graderKind({
   type: "skill_invocation",
@@ -286,7 +290,6 @@ export const skillInvocation = graderKind({
   grade({ required_skills, forbidden_skills, mode = "any_order", allow_extra }, trajectory) {
     if (trajectory.agentStarted === undefined) return skip("no agent took part");
     const { loads, given } = skillLoads(trajectory);
-    const isOf = (skill: string, text: string): boolean => text.includes(JSON.stringify(skill));
     const forbidden = forbidden_skills.filter((skill) => loads.some(({ text }) => isOf(skill, text)));
     if (forbidden.length > 0) {
       const shown = loads.filter(({ text }) => forbidden.some((skill) => isOf(skill, text)));
