@@ -1,7 +1,8 @@
-import { randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import { modelId } from "../core/formats/config/agent.ts";
 import { isJsonObject } from "../core/formats/json.ts";
-import type { Json, JsonObject, JudgeSpec } from "../core/formats/model.ts";
+import type { Json, JudgeSpec } from "../core/formats/model.ts";
 import { previewJson, repeatedKey } from "../core/formats/read-json.ts";
 import type { Grader } from "../core/grade/grader.ts";
 import { judgeName } from "../core/grade/graders.ts";
@@ -11,10 +12,12 @@ import {
   type JudgePrompt,
   type JudgeQuestion,
   stepJudgePrompt,
-} from "../core/grade/judge-prompt.ts";
+} from "../core/grade/judge/judge-prompt.ts";
+import type { AskJudge } from "../core/grade/judge/ask-judge.ts";
+import { judgedEvents } from "../core/grade/judge/votes.ts";
+import { type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "../core/grade/judge/verdict-forms.ts";
 import { shortened } from "../core/text/visible-text.ts";
 import type { Emit } from "../core/trace/events.ts";
-import type { Trajectory } from "../core/trace/trajectory.ts";
 import { type Environment, locateModel } from "../models/locate-model.ts";
 import { resolveModel } from "../models/resolve-model.ts";
 import {
@@ -48,7 +51,7 @@ export function createJudge(spec: JudgeSpec, options: JudgeOptions): Grader {
   return {
     name: judgeName,
     async grade(trajectory) {
-      const evidence = evidenceOf(trajectory);
+      const evidence = judgedEvents(trajectory);
       const unscored = { grader: judgeName, score: null, evidence };
       if (trajectory.task.turns.length === 0)
         return { ...unscored, verdict: "skip", reason: "no agent took part" };
@@ -63,12 +66,6 @@ export function createJudge(spec: JudgeSpec, options: JudgeOptions): Grader {
       }
     },
   };
-}
-
-function evidenceOf({ events, calls }: Trajectory): number[] {
-  const message = events.findLast((event) => event.type === "agent.message");
-  const seqs = calls.filter((call) => call.step === undefined).map((call) => call.seq);
-  return [...seqs, ...(message === undefined ? [] : [message.seq])].toSorted((a, b) => a - b);
 }
 
 /** Longest text that is judged, in characters. A text is judged whole or not at all: what is cut off could decide. */
@@ -101,6 +98,35 @@ export function createStepJudge(
     const verdict = await askJudge({ prompt, form: yesOrNoForm }, spec, { ...options, signal });
     return { ...verdict, score: verdict.passed ? 1 : 0 };
   };
+}
+
+/**
+ * The judge for graders that files declare. A grader's own model has the settings of the eval's judge only where both are of
+ * the server that `baseURL` names.
+ */
+export function createGradersJudge(spec: JudgeSpec | undefined, options: JudgeOptions): AskJudge {
+  return async ({ prompt, form, model }) => {
+    const judge = judgeOf(spec, model);
+    const asked = prompt((options.nonce ?? randomUUID)());
+    const verdict = await askJudge({ prompt: asked, form }, judge, options);
+    return { verdict, model: judge.model, prompt: promptHash(prompt(sameNonce).system, form) };
+  };
+}
+
+/** The judge of a grader. Throws `config/no-judge` when there is none. */
+export function judgeOf(spec: JudgeSpec | undefined, model: string | undefined): JudgeSpec {
+  if (model !== undefined) {
+    const isOfServer = spec?.baseURL !== undefined && !model.includes("/");
+    return isOfServer ? { ...spec, model } : { model: modelId(model) ?? model, passThreshold: 1 };
+  }
+  if (spec !== undefined) return spec;
+  throw new McpvalsError("config/no-judge", "a grader asks a judge, and none is configured");
+}
+
+const sameNonce = "00000000-0000-0000-0000-000000000000";
+
+function promptHash(system: string, { schema }: Pick<VerdictForm<unknown>, "schema">): string {
+  return `sha256:${hash("sha256", JSON.stringify([system, schema]))}`;
 }
 
 /** A prompt, and what a verdict has to look like. */
@@ -196,46 +222,3 @@ function noVerdict(message: string, shown: string, cause?: unknown): McpvalsErro
     ...(cause === undefined ? {} : { cause }),
   });
 }
-
-type Reading<V> = { readonly verdict: V } | { readonly problem: string };
-
-/** What a judge's verdict has to look like. */
-export interface VerdictForm<V> {
-  /** The schema for the model; other properties, which could contradict the verdict, are not allowed. */
-  readonly schema: JsonObject & { readonly required: readonly string[] };
-  /** Parses an answer; `problem` says why it is no verdict. */
-  readonly read: (answer: JsonObject) => Reading<V>;
-}
-
-function schemaOf(key: string, property: JsonObject): VerdictForm<unknown>["schema"] {
-  const reason = { type: "string", description: "one or two sentences" };
-  return {
-    type: "object",
-    properties: { [key]: property, reason },
-    required: [key, "reason"],
-    additionalProperties: false,
-  };
-}
-
-/** A score from 0 to 1. The schema has no limits on it: not every provider takes them, and it is checked here anyway. */
-export const scoreForm: VerdictForm<{ readonly score: number; readonly reason: string }> = {
-  schema: schemaOf("score", { type: "number", description: "from 0 to 1" }),
-  read({ score, reason }) {
-    if (typeof score !== "number" || !(score >= 0 && score <= 1))
-      return { problem: `gave no score from 0 to 1, but ${JSON.stringify(score) ?? "none"}` };
-    if (typeof reason !== "string") return { problem: "gave a score without a reason" };
-    return { verdict: { score, reason: reason.trim() || noReason } };
-  },
-};
-
-export const yesOrNoForm: VerdictForm<{ readonly passed: boolean; readonly reason: string }> = {
-  schema: schemaOf("passed", { type: "boolean" }),
-  read({ passed, reason }) {
-    if (typeof passed !== "boolean")
-      return { problem: `said neither yes nor no, but ${JSON.stringify(passed) ?? "nothing"}` };
-    if (typeof reason !== "string") return { problem: "gave a verdict without a reason" };
-    return { verdict: { passed, reason: reason.trim() || noReason } };
-  },
-};
-
-const noReason = "the judge gave no reason";

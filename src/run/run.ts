@@ -19,7 +19,6 @@ import type { RunResult } from "../core/report/result.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
-import type { createJudge as CreateJudge } from "../graders/judge.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
 import { createRunProgram } from "../graders/run-program.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
@@ -80,7 +79,7 @@ export interface RunOutcome {
  * extension that cannot be fetched, and `run/interrupted`; afterwards every error is in the result.
  */
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
-  checkModels(loaded);
+  await checkModels(loaded);
   const { started = performance.now() } = options;
   const { eval: spec, env, overrides } = loaded;
   const { compareState, cwd, output } = options;
@@ -161,7 +160,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     },
   };
   const runProgram = createRunProgram({ env, signal });
-  const gradeContext: GradeContext = { validateSchema, runProgram, readFile: readNamedFile };
+  const gradeContext = { validateSchema, runProgram, readFile: readNamedFile };
   try {
     await reporters.onRunStart({ plan, ...head, ...place, coverage: options.coverage ?? false });
     const trials = await runTrials(plan, {
@@ -169,7 +168,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       redact,
       bail: options.bail ?? false,
       signal,
-      grade: graderOf(loaded, gradeContext, signal, judges?.createJudge),
+      grade: graderOf(loaded, gradeContext, signal),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
       onEvent(event, json) {
         folder?.append(event, json);
@@ -229,12 +228,31 @@ export function sourceOf({ file, dir }: Pick<LoadedConfig, "file" | "dir">): str
 }
 
 /** Refuses a wrong model or judge before anything starts, if a task uses it. */
-function checkModels({ eval: spec, env, judgeError }: RunInput): void {
+async function checkModels({ eval: spec, env, judgeError }: RunInput): Promise<void> {
   const hasAgents = spec.tasks.some((task) => task.turns.length > 0);
   const hasJudgeSteps = spec.tasks.some((task) => usesJudge(task.verify));
   if (hasJudgeSteps && judgeError !== undefined) throw judgeError;
   for (const agent of spec.agents) if (hasAgents && agent.type === "model") checkModel(agent, env);
   if ((hasAgents || hasJudgeSteps) && spec.judge !== undefined) checkModel(spec.judge, env);
+  const declared = spec.tasks.flatMap(({ name, graders = [] }) =>
+    graders.map((grader) => ({ name, grader })),
+  );
+  if (declared.length === 0) return;
+  const { graderKinds } = await import("../core/grade/kinds.ts");
+  for (const { name: task, grader } of declared) {
+    const judge = graderKinds[grader.type]?.judge?.(grader.config);
+    if (judge === undefined) continue;
+    if (judge.model === undefined && spec.judge === undefined) throw judgeError ?? noJudge(task, grader.name);
+    const { judgeOf } = await import("../graders/judge.ts");
+    checkModel(judgeOf(spec.judge, judge.model), env);
+  }
+}
+
+function noJudge(task: string, grader: string): McpvalsError {
+  const asks = `the grader ${JSON.stringify(grader)} of the task ${JSON.stringify(task)} asks a judge`;
+  return new McpvalsError("config/no-judge", `${asks}, and none is configured`, {
+    hint: "Set judge: {model: PROVIDER/MODEL} in a config or llmJudge in an Eval, give the grader a model, or pass --judge MODEL.",
+  });
 }
 
 /** Without the tasks that are skipped in every trial: the extensions that they use are not needed. */
@@ -249,23 +267,27 @@ function withoutSkipped(loaded: RunInput, { trials }: Plan, missing: MissingRequ
 
 function graderOf(
   { eval: spec, env }: RunInput,
-  given: GradeContext,
+  given: Omit<GradeContext, "askJudge">,
   signal: AbortSignal,
-  createJudge?: typeof CreateJudge,
 ): TrialsContext["grade"] {
   const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
   return async (trajectory, emit) => {
     const { graders: declared = [] } = trajectory.task;
-    const judge = judgeSpec && createJudge?.(judgeSpec, { env, emit, signal, modelMs: spec.limits.modelMs });
+    const judging = { env, emit, signal, modelMs: spec.limits.modelMs };
+    const judge = judgeSpec && (await import("../graders/judge.ts")).createJudge(judgeSpec, judging);
     const kinds = declared.length === 0 ? undefined : await import("../core/grade/kinds.ts");
     const graders = gradersOf(trajectory.task, judge).filter(
       (grader) => grader.applies?.(trajectory) !== false,
     );
     // What a check looks at can be made to take for ever.
-    const context: GradeContext =
-      trajectory.task.check === undefined
-        ? given
-        : { ...given, validateSchema: validateOfServer(given.validateSchema, signal) };
+    const context: GradeContext = {
+      ...given,
+      ...(trajectory.task.check === undefined
+        ? {}
+        : { validateSchema: validateOfServer(given.validateSchema, signal) }),
+      askJudge: async (request) =>
+        (await import("../graders/judge.ts")).createGradersJudge(spec.judge, judging)(request),
+    };
     return Promise.all(
       [...graders, ...(kinds?.createGraders(declared) ?? [])].map(async (grader): Promise<Grade> => {
         const { name, weight = 1, required = true } = grader;

@@ -1,4 +1,4 @@
-import type { JudgeAnswer, JudgeQuestion } from "../core/grade/judge-prompt.ts";
+import type { JudgeAnswer, JudgeQuestion } from "../core/grade/judge/judge-prompt.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";

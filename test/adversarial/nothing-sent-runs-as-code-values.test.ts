@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { stepJudgePrompt } from "../../src/core/grade/judge-prompt.ts";
+import { stepJudgePrompt } from "../../src/core/grade/judge/judge-prompt.ts";
 import { compilePattern } from "../../src/core/templates/pattern.ts";
 import { inJsonPath, inPattern } from "../../src/core/templates/places.ts";
 import { selectJson } from "../../src/core/templates/select-json.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { JudgeAnswer, JudgeQuestion } from "../../src/core/grade/judge-prompt.ts";
+import type { JudgeAnswer, JudgeQuestion } from "../../src/core/grade/judge/judge-prompt.ts";
 import type { JudgeSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { createStepJudge } from "../../src/graders/judge.ts";

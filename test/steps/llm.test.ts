@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { JudgeAnswer, JudgeQuestion } from "../../src/core/grade/judge-prompt.ts";
+import type { JudgeAnswer, JudgeQuestion } from "../../src/core/grade/judge/judge-prompt.ts";
 import type { LlmStep } from "../../src/core/formats/step.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepJudge, StepReport } from "../../src/steps/step-runner.ts";

@@ -294,5 +294,6 @@ export function gradeContext(
       throw new Error(`there is no file ${file}`);
     },
     runProgram: () => Promise.reject(new Error("a grader of this test runs a program")),
+    askJudge: async () => Promise.reject(new Error("no judge is configured")),
   };
 }

@@ -52,6 +52,9 @@ export const errorCatalogue = {
   ),
   "config/duplicate-name": usage("Duplicate name. Rename one of the two."),
   "config/unknown-reference": usage("Unknown name. Use one of the names that the message lists."),
+  "config/no-judge": usage(
+    "A grader asks a judge, and none is configured. Set judge in a config or llmJudge in an Eval, give the grader a model, or pass --judge MODEL.",
+  ),
   "usage/invalid-option": usage("Invalid command line. See mcpvals COMMAND --help."),
   "usage/no-match": usage("The selection matches no task. Run mcpvals list to see all tasks."),
   "store/unwritable": usage("The output cannot be written. Choose a writable folder with --output DIR."),

@@ -41,6 +41,8 @@ export interface GraderSettings {
   files?(config: unknown): readonly NamedFile[];
   /** Servers that its settings name; each must be one of the eval's. */
   servers?(config: unknown): readonly string[];
+  /** The judge that it asks: with `model` one of its own, else that of the eval. Absent, undefined: none. */
+  judge?(config: unknown): { readonly model?: string | undefined } | undefined;
 }
 
 /** A file that settings name: the path of its key in them, and its path relative to the file that declares the grader. */

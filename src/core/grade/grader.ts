@@ -4,6 +4,7 @@ import { didYouMean } from "../formats/did-you-mean.ts";
 import type { GraderSettings, NamedFile } from "../formats/graders.ts";
 import type { JsonObject } from "../formats/json.ts";
 import { eventsOf, type FileContent, type Grade } from "../trace/events.ts";
+import type { AskJudge } from "./judge/ask-judge.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
 
 /** The outside world as graders see it. */
@@ -12,6 +13,7 @@ export interface GradeContext {
   /** Reads a file that settings name, relative to a folder. Rejects when it cannot be read. */
   readonly readFile: (dir: string, file: string) => Promise<FileContent>;
   readonly runProgram: RunProgram;
+  readonly askJudge: AskJudge;
 }
 
 /** A program that a grader runs. */

@@ -7,6 +7,7 @@ import type { Grader, GraderKind } from "./grader.ts";
 import { program } from "./programs/program.ts";
 import { metric } from "./metric.ts";
 import { jsonSchema } from "./json-schema.ts";
+import { prompt } from "./prompt.ts";
 import { text } from "./text.ts";
 import { toolCalls, toolConstraint } from "./tool-constraint.ts";
 
@@ -23,6 +24,7 @@ const kinds: readonly GraderKind[] = [
   program,
   metric,
   jsonSchema,
+  prompt,
 ];
 
 export const graderKinds: Readonly<Record<string, GraderKind>> = Object.fromEntries(

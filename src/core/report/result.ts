@@ -40,6 +40,15 @@ const errorSchema = z
   })
   .meta({ id: "Error", description: "An error as plain data." });
 
+const judgeRecordSchema = z
+  .strictObject({
+    model: z.string().describe("The judge's model id."),
+    prompt: z.string().describe("`sha256:HEX` of the judge's instructions, without the trial."),
+    threshold: score.unwrap().describe("Lowest score that passes."),
+    votes: z.array(score.unwrap()).describe("The score of each vote."),
+  })
+  .meta({ id: "JudgeRecord", description: "How a judge came to a grade." });
+
 const gradeSchema = z
   .strictObject({
     grader: z.string().describe("Name of the grader."),
@@ -56,6 +65,7 @@ const gradeSchema = z
       .describe("Weight of the score in the trial's score; 1 if absent.")
       .exactOptional(),
     required: z.literal(false).describe("Present if the trial passes without it.").exactOptional(),
+    judge: judgeRecordSchema.describe("Who judged; absent if no model did.").exactOptional(),
     findings: z.array(findingSchema).describe("Defects of the server, in trials of a check.").exactOptional(),
   })
   .meta({ id: "Grade", description: "The grade of one grader for one trial." });

@@ -21,8 +21,21 @@ export interface Grade {
   readonly weight?: number;
   /** The trial passes without it. */
   readonly required?: false;
+  /** Who judged; absent: no model did. */
+  readonly judge?: JudgeRecord;
   /** Defects of the server; only in trials of a check. */
   readonly findings?: readonly Finding[];
+}
+
+/** How a judge came to a grade. */
+export interface JudgeRecord {
+  readonly model: string;
+  /** `sha256:HEX` of its instructions. */
+  readonly prompt: string;
+  /** Lowest score that passes. */
+  readonly threshold: number;
+  /** The score of each vote. */
+  readonly votes: readonly number[];
 }
 
 export type { TurnEnd, Usage };

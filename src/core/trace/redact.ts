@@ -479,7 +479,7 @@ const words = `
   seq at trial type task agent attempt phase durationMs server transport target pid name version protocolVersion tools
   text stream bytes exitCode signal expected by direction message raw method status requestIds kind model turn user
   reason tool args purpose finishReason usage inputTokens outputTokens cacheReadTokens cacheWriteTokens requests delayMs
-  step stepType input outcome checks error verdict score grades passed actual code hint detail grader evidence
+  step stepType input outcome checks error verdict score grades passed actual code hint detail grader evidence threshold votes
   trial.started phase.started phase.finished server.started server.ready server.stderr server.output_omitted
   server.invalid_output server.stdout server.lost server.exited server.stopped mcp.message http.response agent.started turn.started agent.message
   turn.finished tool.rejected model.called model.retried step.started step.finished trial.finished trial.graded

@@ -222,7 +222,7 @@ export const judgeSchema = closedObject({
     "Lowest score that passes.",
     "the config's `passThreshold`",
   ),
-}).meta(named("Judge", "Judge", "The model that grades workflows, with `llmJudge` or `--llm`."));
+}).meta(named("Judge", "Judge", "The model that judges."));
 
 /** How to reach a language model. */
 export type ModelSpec = Omit<Parsed<typeof modelAgentSchema>, "type" | "maxSteps" | "system" | "resources">;

@@ -227,7 +227,10 @@ export const configSchema = closedObject({
     .default("gpt-4o")
     .describe("Model of the judge: one of OpenAI's, or `PROVIDER/MODEL`. `judge` takes precedence."),
   passThreshold: z.number().min(0).max(1).default(0.8).describe("Lowest score of the judge that passes."),
-  judge: optional(judgeSchema, "All settings of the judge. It is used only with `llmJudge` or `--llm`."),
+  judge: optional(
+    judgeSchema,
+    "All settings of the judge. It judges every workflow with `llmJudge` or `--llm`; else only steps and graders ask it.",
+  ),
   check: optional(check, "How `mcpvals check` checks the servers; its options win over it."),
   timeout: duration.prefault("30s").describe("Limit of each tool call, and of each server's start."),
   limits: limits.prefault({}).describe("Time limits of trials and model calls."),

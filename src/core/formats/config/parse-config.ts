@@ -145,12 +145,16 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   const provided = withoutUndefined({ base, variants, build, lifetime });
   const chosen = chooseAgents(data, requested);
   const judged = options.judge ?? (data.llmJudge || options.judgeModel !== undefined);
-  const stepsOnly = !judged && data.judge !== undefined && data.tasks.length > 0;
   const built = buildServers(base.servers, build);
   const ofGraders: Problem[] = [];
   const readGraders = graderReader(options.graderTypes, (each) => ofGraders.push(each));
   const graders = readGraders(data.graders, ["graders"]);
   const tasks = buildTasks(data, Object.keys(built), { locate, graders, readGraders });
+  const declared = [graders, ...tasks.map(({ task }) => task.graders ?? [])].flat();
+  const isAsked =
+    data.tasks.length > 0 ||
+    declared.some(({ type, config }) => options.graderTypes?.types[type]?.judge?.(config) !== undefined);
+  const stepsOnly = !judged && data.judge !== undefined && isAsked;
   const parts: ConfigParts = {
     eval: {
       name: data.name ?? options.defaultName,
@@ -173,7 +177,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
             })),
           }),
     },
-    notes: configNotes(data, judged, servers.servers),
+    notes: configNotes(data, { judged, isAsked: judged || isAsked }, servers.servers),
     taskFiles: { patterns: data.tasks, inheritEnv: data.inheritEnv, graders },
     provided,
     extensions: data.extensions,
@@ -342,10 +346,10 @@ function isNamedBy(schema: z.core.$ZodType, path: KeyPath): boolean {
 /** Notes on what is valid but may not do what its author expects: one sentence each. */
 function configNotes(
   config: ParsedConfig,
-  judged: boolean,
+  { judged, isAsked }: { readonly judged: boolean; readonly isAsked: boolean },
   servers: Readonly<Record<string, ParsedServer>>,
 ): string[] {
-  const { judge, judgeModel, tasks, serverLifetime, mcp_server_lifetime: lifetime } = config;
+  const { judge, judgeModel, serverLifetime, mcp_server_lifetime: lifetime } = config;
   const notes: string[] = [];
   for (const [name, server] of Object.entries(servers))
     if (server.transport === "sse")
@@ -356,8 +360,7 @@ function configNotes(
     notes.push("mcp_server_lifetime has no effect: serverLifetime wins");
   if (judge !== undefined && judged && judgeModel !== "gpt-4o")
     notes.push("judgeModel has no effect: judge.model wins");
-  if (judge !== undefined && !judged && tasks.length === 0)
-    notes.push("judge is not asked: set llmJudge to true, or pass --llm");
+  if (judge !== undefined && !isAsked) notes.push("judge is not asked: set llmJudge to true, or pass --llm");
   for (const workflow of config.workflows) {
     const { name, steps } = workflow;
     const ofSteps = steps.flatMap((step) => step.expectTools ?? []);

@@ -1,7 +1,8 @@
-import { resultText } from "../checks/tool-result.ts";
-import type { JsonObject, Task } from "../formats/model.ts";
-import type { TurnEnd } from "../trace/events.ts";
-import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
+import { resultText } from "../../checks/tool-result.ts";
+import type { Json, JsonObject, Task } from "../../formats/model.ts";
+import type { TurnEnd } from "../../trace/events.ts";
+import { agentTools } from "../../trace/tool-events.ts";
+import type { ToolCall, Trajectory } from "../../trace/trajectory.ts";
 
 /** What a judge model is asked. */
 export interface JudgePrompt {
@@ -16,20 +17,75 @@ export interface JudgePromptOptions {
   readonly resultCharacters?: number;
   /** Longest message of user or assistant that is shown whole. Default 12,000 characters. */
   readonly messageCharacters?: number;
-  /** Longest task and longest record, each. Default 60,000 characters. */
+  /** Longest task, longest list of tools and longest record, each. Default 60,000 characters. */
   readonly sectionCharacters?: number;
+  /** What decides, in the place of whether the task was done. */
+  readonly rubric?: Rubric;
+}
+
+/** The author's instruction to a judge. */
+export interface Rubric {
+  readonly text: string;
+  /** The scores that may be given; absent: any from 0 to 1. */
+  readonly levels?: readonly number[];
 }
 
 /**
- * Writes the question to a judge: the task with what was expected, and the record of what happened, in order. The
- * record is one JSON object a line, so that no text in it can pass for another entry, and stands between two marks
- * that contain the nonce; the nonce and the marks are taken out of every text. What is cut says so.
+ * Writes the question to a judge: the task with what was expected, and the record of what happened, in order: the tools on
+ * offer, calls with their results, messages. The record is one JSON object a line, so that no text in it can pass for
+ * another entry, and stands between two marks that contain the nonce; the nonce and the marks are taken out of every
+ * text. What is cut says so. The system message is the same for all trials but for the nonce.
  */
 export function judgePrompt(trajectory: Trajectory, options: JudgePromptOptions): JudgePrompt {
-  const { nonce, resultCharacters = 4000, messageCharacters = 12_000, sectionCharacters = 60_000 } = options;
+  const { nonce, rubric, messageCharacters = messageLimit, sectionCharacters = sectionLimit } = options;
   const fence = createFence(nonce);
+  return {
+    system: [
+      rubric === undefined
+        ? "You judge whether an assistant that works with tools did what its user asked."
+        : "You judge how far the work of an assistant that works with tools satisfies a rubric.",
+      `You get the task with what was expected, then the record of what happened, ${recordLines}, between the ` +
+        `lines "${fence.begin}" and "${fence.end}".`,
+      fenceWarning("record", recordHolds),
+      "Judge what the record shows, not what the assistant says that it did: a claim that no tool result supports is not " +
+        "a success. A failed tool call is no fault where the task expects it or the assistant recovered from it.",
+      rubric === undefined
+        ? "The score goes from 0, nothing that was asked was achieved, to 1, all of it was achieved and is correct."
+        : `${describeScores(rubric)} Judge by the rubric alone:\n${fence.clean(rubric.text)}`,
+      `Answer with one JSON object and nothing else: ${scoreAnswer}.`,
+    ].join("\n\n"),
+    user: [
+      "# Task",
+      fence.clean(cut(describeTask(trajectory.task, messageCharacters), sectionCharacters)),
+      "# Record",
+      fence.around(recordOf(trajectory, options, messageEntries(trajectory, messageCharacters))),
+      "",
+      "Give your verdict on the record.",
+    ].join("\n"),
+  };
+}
+
+const resultLimit = 4000;
+const messageLimit = 12_000;
+const sectionLimit = 60_000;
+const recordLines = "one JSON object a line, with the tools on offer first";
+const recordHolds = "words of the assistant, and descriptions and output of tools";
+
+function describeScores({ levels }: Rubric): string {
+  return levels === undefined
+    ? "The score goes from 0, nothing of the rubric is satisfied, to 1, all of it is satisfied."
+    : `The score is one of ${levels.join(", ")}.`;
+}
+
+/** The tools on offer, then the given entries and all calls in their order. */
+function recordOf(
+  trajectory: Trajectory,
+  { resultCharacters = resultLimit, sectionCharacters = sectionLimit }: Omit<JudgePromptOptions, "nonce">,
+  messages: readonly Entry[],
+): string {
   const entries = [
-    ...messageEntries(trajectory, messageCharacters),
+    ...messages,
+    ...ownToolEntries(trajectory, resultCharacters),
     ...trajectory.calls
       .filter((call) => call.step === undefined)
       .flatMap((call) => callEntries(call, resultCharacters)),
@@ -37,24 +93,70 @@ export function judgePrompt(trajectory: Trajectory, options: JudgePromptOptions)
   const lines = entries
     .toSorted((a, b) => a.seq - b.seq)
     .map(({ seq, body }) => JSON.stringify({ event: seq, ...body }));
+  const tools = toolLines(trajectory, resultCharacters);
+  return [...fitLines(tools, sectionCharacters), ...fitLines(lines, sectionCharacters)].join("\n");
+}
+
+/** Every tool as its server listed it last. */
+function toolLines({ tools }: Trajectory, longest: number): readonly string[] {
+  const last = new Map(tools.map((tool) => [`${tool.server}/${tool.name}`, tool.definition]));
+  return [...last].map(([tool, definition]) =>
+    JSON.stringify({ tool, ...limitedJson("definition", definition, longest) }),
+  );
+}
+
+/** What the agent reports of tools that are not of a server. */
+function ownToolEntries({ events }: Trajectory, longest: number): readonly Entry[] {
+  return agentTools(events)
+    .filter(({ source }) => !source.startsWith("mcp:"))
+    .map(({ seq, name, status, args = {} }) => {
+      const body = { ownTool: name, status, ...limitedJson("arguments", args, longest) };
+      return { seq, body };
+    });
+}
+
+export interface PairQuestion extends Omit<JudgePromptOptions, "rubric"> {
+  /** What decides which answer is better; "": how well they do the task. */
+  readonly criteria: string;
+  readonly first: string;
+  readonly second: string;
+}
+
+/**
+ * Asks which of two answers to the task is better. The record has no messages of the assistant, so that it does not show which
+ * answer is whose.
+ */
+export function pairPrompt(trajectory: Trajectory, question: PairQuestion): JudgePrompt {
+  const { nonce, criteria, first, second } = question;
+  const { messageCharacters = messageLimit, sectionCharacters = sectionLimit } = question;
+  const fence = createFence(nonce);
+  const answerA = createFence(nonce, "ANSWER-A");
+  const answerB = createFence(nonce, "ANSWER-B");
+  const lines = [fence, answerA, answerB].map(({ begin, end }) => `"${begin}" and "${end}"`);
   return {
     system: [
-      "You judge whether an assistant that works with tools did what its user asked.",
-      "You get the task with what was expected, then the record of what happened, one JSON object a line, between the " +
-        `lines "${fence.begin}" and "${fence.end}".`,
-      fenceWarning("record", "words of the assistant and output of tools"),
-      "Judge what the record shows, not what the assistant says that it did: a claim that no tool result supports is not " +
-        "a success. A failed tool call is no fault where the task expects it or the assistant recovered from it.",
-      "The score goes from 0, nothing that was asked was achieved, to 1, all of it was achieved and is correct.",
-      `Answer with one JSON object and nothing else: ${scoreAnswer}.`,
+      "You compare two answers, A and B, to the same task of an assistant that works with tools.",
+      `You get the task, then a record of what tools were on offer and what they returned, ${recordLines}, then the ` +
+        `answers. They stand between the lines ${lines.join(", and ")}.`,
+      fenceWarning("record or an answer", "answers to be compared, and descriptions and output of tools"),
+      "The order of the answers means nothing, and neither do their length and style. What the tools returned decides whether " +
+        "something in an answer is true.",
+      criteria === ""
+        ? "Better is the answer that does what the task asks more completely and more correctly."
+        : `Decide by this alone:\n${fence.clean(criteria)}`,
+      `Say "tie" if neither is better. Answer with one JSON object and nothing else: ${winnerAnswer}.`,
     ].join("\n\n"),
     user: [
       "# Task",
       fence.clean(cut(describeTask(trajectory.task, messageCharacters), sectionCharacters)),
       "# Record",
-      fence.around(fitLines(lines, sectionCharacters).join("\n")),
+      fence.around(recordOf(trajectory, question, [])),
+      "# Answer A",
+      answerA.around(cut(first, sectionCharacters)),
+      "# Answer B",
+      answerB.around(cut(second, sectionCharacters)),
       "",
-      "Give your verdict on the record.",
+      "Say which answer is better.",
     ].join("\n"),
   };
 }
@@ -101,8 +203,6 @@ function callEntries(
   { server, tool, args, seq, responseSeq = seq, result, error }: ToolCall,
   longest: number,
 ): Entry[] {
-  const json = JSON.stringify(args);
-  const shownArgs = json.length <= longest ? { arguments: args } : limited("arguments", json, longest);
   const response =
     result === undefined
       ? limited("error", error?.message ?? "never answered", longest)
@@ -111,9 +211,20 @@ function callEntries(
           ...limited("result", resultText(result) || JSON.stringify(result), longest),
         };
   return [
-    { seq, body: { toolCall: server === null ? tool : `${server}/${tool}`, ...shownArgs } },
+    {
+      seq,
+      body: {
+        toolCall: server === null ? tool : `${server}/${tool}`,
+        ...limitedJson("arguments", args, longest),
+      },
+    },
     { seq: responseSeq, body: { toolCallOfEvent: seq, ...response } },
   ];
+}
+
+function limitedJson(key: string, value: Json, longest: number): JsonObject {
+  const json = JSON.stringify(value);
+  return json.length <= longest ? { [key]: value } : limited(key, json, longest);
 }
 
 function limited(key: string, text: string, longest: number): JsonObject {
@@ -159,13 +270,13 @@ interface Fence {
  * Makes a fence of an unpredictable text of at least eight characters. Every text of a prompt has to be
  * cleaned, so that the fence stands in it once.
  */
-function createFence(nonce: string): Fence {
+function createFence(nonce: string, name = "JUDGED-TEXT"): Fence {
   if (nonce.length < 8) throw new RangeError("a judge's nonce needs at least eight characters");
-  const begin = `BEGIN-JUDGED-TEXT ${nonce}`;
-  const end = `END-JUDGED-TEXT ${nonce}`;
+  const begin = `BEGIN-${name} ${nonce}`;
+  const end = `END-${name} ${nonce}`;
   const written = new RegExp(nonce.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`), "gi");
   const clean = (text: string): string =>
-    text.replaceAll(written, "[removed]").replaceAll(/(BEGIN|END)-JUDGED-TEXT/gi, "$1 JUDGED TEXT");
+    text.replaceAll(written, "[removed]").replaceAll(/(BEGIN|END)-(JUDGED|ANSWER)-/gi, "$1 $2 ");
   return { begin, end, clean, around: (text) => [begin, clean(text), end].join("\n") };
 }
 
@@ -231,6 +342,7 @@ const criteria: Readonly<Record<JudgeQuestion["kind"], string>> = {
 };
 
 const scoreAnswer = '{"score": 0.0 to 1.0, "reason": "one or two sentences"}';
+const winnerAnswer = '{"winner": "A", "B" or "tie", "reason": "one or two sentences"}';
 const yesOrNoAnswer = '{"passed": true or false, "reason": "one or two sentences"}';
 
 /** One question to the judge about a text. */

@@ -1,0 +1,73 @@
+import type { JsonObject } from "../../formats/json.ts";
+
+/** What a judge's verdict has to look like. */
+export interface VerdictForm<V> {
+  /** The schema for the model; other properties, which could contradict the verdict, are not allowed. */
+  readonly schema: JsonObject & { readonly required: readonly string[] };
+  /** Parses an answer; `problem` says why it is no verdict. */
+  readonly read: (answer: JsonObject) => Reading<V>;
+}
+
+export type Reading<V> = { readonly verdict: V } | { readonly problem: string };
+
+function schemaOf(key: string, property: JsonObject): VerdictForm<unknown>["schema"] {
+  const reason = { type: "string", description: "one or two sentences" };
+  return {
+    type: "object",
+    properties: { [key]: property, reason },
+    required: [key, "reason"],
+    additionalProperties: false,
+  };
+}
+
+export interface ScoreVerdict {
+  readonly score: number;
+  readonly reason: string;
+}
+
+/**
+ * A score from 0 to 1; with `levels`, one of them. The schema has no limits on it: not every provider takes them, and it
+ * is checked here anyway.
+ */
+export function scoreFormOf(levels?: readonly number[]): VerdictForm<ScoreVerdict> {
+  const range = levels === undefined ? "from 0 to 1" : `one of ${levels.join(", ")}`;
+  return {
+    schema: schemaOf("score", { type: "number", description: range }),
+    read({ score, reason }) {
+      const fits = typeof score === "number" && (levels?.includes(score) ?? (score >= 0 && score <= 1));
+      if (!fits) return { problem: `gave no score ${range}, but ${JSON.stringify(score) ?? "none"}` };
+      if (typeof reason !== "string") return { problem: "gave a score without a reason" };
+      return { verdict: { score, reason: reason.trim() || noReason } };
+    },
+  };
+}
+
+export const scoreForm: VerdictForm<ScoreVerdict> = scoreFormOf();
+
+export const yesOrNoForm: VerdictForm<{ readonly passed: boolean; readonly reason: string }> = {
+  schema: schemaOf("passed", { type: "boolean" }),
+  read({ passed, reason }) {
+    if (typeof passed !== "boolean")
+      return { problem: `said neither yes nor no, but ${JSON.stringify(passed) ?? "nothing"}` };
+    if (typeof reason !== "string") return { problem: "gave a verdict without a reason" };
+    return { verdict: { passed, reason: reason.trim() || noReason } };
+  },
+};
+
+export interface WinnerVerdict {
+  readonly winner: "A" | "B" | "tie";
+  readonly reason: string;
+}
+
+/** Which of two answers is better. */
+export const winnerForm: VerdictForm<WinnerVerdict> = {
+  schema: schemaOf("winner", { type: "string", enum: ["A", "B", "tie"] }),
+  read({ winner, reason }) {
+    if (winner !== "A" && winner !== "B" && winner !== "tie")
+      return { problem: `named no winner of A, B and tie, but ${JSON.stringify(winner) ?? "none"}` };
+    if (typeof reason !== "string") return { problem: "gave a verdict without a reason" };
+    return { verdict: { winner, reason: reason.trim() || noReason } };
+  },
+};
+
+const noReason = "the judge gave no reason";
