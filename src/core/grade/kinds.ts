@@ -5,6 +5,7 @@ import { diff } from "./diff.ts";
 import { file } from "./file.ts";
 import type { Grader, GraderKind } from "./grader.ts";
 import { program } from "./programs/program.ts";
+import { mcpCompliance } from "./mcp-compliance.ts";
 import { metric } from "./metric.ts";
 import { jsonSchema } from "./json-schema.ts";
 import { prompt } from "./prompt.ts";
@@ -18,6 +19,7 @@ const kinds: readonly GraderKind[] = [
   toolCalls,
   toolConstraint,
   actionSequence,
+  mcpCompliance,
   skillInvocation,
   file,
   diff,

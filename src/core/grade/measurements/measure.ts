@@ -40,14 +40,9 @@ export function measure(trajectory: Trajectory): Measured | undefined {
 function measureNow(trajectory: Trajectory): Measured | undefined {
   const offered = offeredTools(trajectory);
   const uses = toolUses(trajectory);
-  const rejected = new Set(trajectory.calls.flatMap(({ server, seq }) => (server === null ? [seq] : [])));
-  const isRejected = ({ seq }: ToolUse): boolean => rejected.has(seq);
-  const calls = uses.filter((use) => isMcp(use) || isRejected(use));
+  const isUnknown = unknownToolTest(trajectory);
+  const calls = uses.filter((use) => isMcp(use) || isUnknown(use));
   if (offered.length === 0 && calls.length === 0) return undefined;
-  const names = new Set(offered.map(qualified));
-  const listing = new Set(offered.map(({ server }) => `mcp:${server}`));
-  const isUnknown = (use: ToolUse): boolean =>
-    isRejected(use) || (listing.has(use.source) && !names.has(nameOfUse(use)));
   const unknown = calls.filter(isUnknown);
   const { errors, recovered, retries, open } = followErrors(calls.filter((use) => !isUnknown(use)));
   const redundant = redundantUses(uses, trajectory);
@@ -92,6 +87,15 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
   };
 }
 
+/** Tells whether a use is a call of a tool that does not exist: no server has it, or it is not in the list of the server that was asked. */
+export function unknownToolTest(trajectory: Trajectory): (use: ToolUse) => boolean {
+  const offered = offeredTools(trajectory);
+  const names = new Set(offered.map(qualified));
+  const listing = new Set(offered.map(({ server }) => `mcp:${server}`));
+  const rejected = new Set(trajectory.calls.flatMap(({ server, seq }) => (server === null ? [seq] : [])));
+  return (use) => rejected.has(use.seq) || (listing.has(use.source) && !names.has(nameOfUse(use)));
+}
+
 /** The tools that servers listed for the agent, each once, as they were listed last. */
 function offeredTools({ tools, events }: Trajectory): readonly ToolDeclaration[] {
   const hidden = new Set(
@@ -130,7 +134,8 @@ interface FollowedErrors {
   readonly retries: readonly ToolUse[];
 }
 
-function followErrors(calls: readonly ToolUse[]): FollowedErrors {
+/** Which calls failed, and what came of it. */
+export function followErrors(calls: readonly ToolUse[]): FollowedErrors {
   const [errors, recovered, retries]: [ToolUse[], ToolUse[], ToolUse[]] = [[], [], []];
   const open = new Map<string, ToolUse[]>();
   for (const call of calls) {

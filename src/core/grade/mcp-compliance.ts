@@ -1,0 +1,179 @@
+import * as z from "zod";
+import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
+import { type Finding, type GradeContext, graderKind, listed, nothingDone, skip } from "./grader.ts";
+import { fitsName } from "./call-matchers.ts";
+import { callFaults } from "./measurements/call-faults.ts";
+import { followErrors, unknownToolTest } from "./measurements/measure.ts";
+import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
+import { shortened } from "../text/visible-text.ts";
+
+const parts = ["selection", "parameters", "recovery"] as const;
+type PartName = (typeof parts)[number];
+
+const weight = z.number().min(0).max(1e6).default(1);
+
+const config = closedObject({
+  server: optional(filledText, "Only calls of this server.", "those of all servers"),
+  expect_tools_used: z
+    .array(filledText)
+    .default([])
+    .describe(
+      "Tools that must have been used with success, by exact name, or as SERVER.NAME; they are what *selection* compares with.",
+    ),
+  max_tool_errors: optional(z.int().min(0), "Most calls that may fail."),
+  threshold: z.number().min(0).max(1).default(0.8).describe("Lowest score that passes."),
+  weights: closedObject({ selection: weight, parameters: weight, recovery: weight })
+    .prefault({})
+    .describe("Weights of the parts in the score; a part with nothing to judge does not count."),
+}).refine(({ weights }) => parts.some((part) => weights[part] > 0), { error: "must have a weight above 0" });
+
+type Compliance = z.output<typeof config>;
+
+/** A part of the score. */
+interface Part {
+  readonly name: PartName;
+  readonly score: number;
+  readonly reason: string;
+  readonly evidence: readonly number[];
+}
+
+/**
+ * How well were the tools of servers used? *Selection* is the harmonic mean of precision and recall of the used tools against the expected ones; *parameters* the
+ * share of calls whose arguments fit the recorded input schema; *recovery* the share of errors after which a call of the same tool
+ * succeeded.
+ */
+export const mcpCompliance = graderKind({
+  type: "mcp_compliance",
+  description:
+    "How well the agent used the tools of servers: *selection* (precision and recall of the used tools against `expect_tools_used`), *parameters* (share of calls that fit the input schemas on record) and *recovery* (share of failed calls after which a call of the same tool succeeded). It passes when every expected tool was used with success, no more calls failed than `max_tool_errors`, and the weighted mean reaches `threshold`.",
+  config,
+  example: { server: "tracker", expect_tools_used: ["get_issue", "search_issues"], max_tool_errors: 1 },
+  servers: ({ server }) => (server === undefined ? [] : [server]),
+  async grade(wanted, trajectory, context) {
+    if (trajectory.agentStarted === undefined) return skip("no agent took part");
+    const isUnknown = unknownToolTest(trajectory);
+    const calls = toolUses(trajectory).filter((use) =>
+      wanted.server === undefined ? isMcp(use) || isUnknown(use) : use.source === `mcp:${wanted.server}`,
+    );
+    if (calls.length === 0 && wanted.expect_tools_used.length === 0)
+      return skip(nothingDone(trajectory) ?? "the agent called no tool of a server");
+    const found = [
+      selection(wanted, calls, trajectory),
+      await parameters(calls, isUnknown, context),
+      recovery(calls.filter((use) => !isUnknown(use))),
+    ].filter((part) => part !== undefined);
+    return complianceFinding(wanted, found, calls, trajectory);
+  },
+});
+
+function complianceFinding(
+  wanted: Compliance,
+  found: readonly Part[],
+  calls: readonly ToolUse[],
+  trajectory: Trajectory,
+): Finding {
+  const { weights, threshold, max_tool_errors: most = Infinity } = wanted;
+  const counted = found.filter(({ name }) => weights[name] > 0);
+  const total = counted.reduce((sum, { name }) => sum + weights[name], 0);
+  const unused = unusedTools(wanted, calls, trajectory);
+  const errors = calls.filter(({ failure }) => failure !== undefined);
+  const none = total === 0 ? "nothing to judge of what has a weight" : undefined;
+  const isBroken = unused.length > 0 || errors.length > most;
+  if (none !== undefined && !isBroken) return skip(none);
+  const score =
+    total === 0 ? 0 : counted.reduce((sum, part) => sum + part.score * weights[part.name], 0) / total;
+  const passed = !isBroken && score >= threshold;
+  const reasons = [
+    ...(unused.length === 0 ? [] : [`not used with success: ${unused.join(", ")}`]),
+    ...(errors.length <= most ? [] : [`${errors.length} failed calls, at most ${most} allowed`]),
+    ...(isBroken || passed ? [] : [`score ${rounded(score)}, at least ${threshold} wanted`]),
+    ...found.map(({ name, score: of, reason }) => `${name} ${rounded(of)}: ${reason}`),
+  ];
+  const evidence = [
+    ...found.flatMap((part) => part.evidence),
+    ...(errors.length <= most ? [] : seqsOf(errors)),
+  ];
+  return {
+    verdict: passed ? "pass" : "fail",
+    score,
+    reason: reasons.join("; "),
+    evidence:
+      evidence.length === 0
+        ? [trajectory.agentStarted ?? 1]
+        : [...new Set(evidence)].toSorted((a, b) => a - b),
+  };
+}
+
+function rounded(score: number): number {
+  return Math.round(score * 100) / 100;
+}
+
+function seqsOf(uses: readonly ToolUse[]): readonly number[] {
+  return uses.map(({ seq }) => seq);
+}
+
+function unusedTools(
+  { expect_tools_used: expected }: Compliance,
+  calls: readonly ToolUse[],
+  trajectory: Trajectory,
+): readonly string[] {
+  const worked = new Set(seqsOf(successfulUses(trajectory)));
+  return expected.filter((name) => !calls.some((use) => worked.has(use.seq) && fitsName(name, use)));
+}
+
+function selection(wanted: Compliance, calls: readonly ToolUse[], trajectory: Trajectory): Part | undefined {
+  const { expect_tools_used: expected } = wanted;
+  if (expected.length === 0) return undefined;
+  const used = [...new Map(calls.map((use) => [nameOfUse(use), use])).values()];
+  const others = used.filter((use) => !expected.some((name) => fitsName(name, use)));
+  const precision = used.length === 0 ? 0 : (used.length - others.length) / used.length;
+  const recall = (expected.length - unusedTools(wanted, calls, trajectory).length) / expected.length;
+  const score = precision + recall === 0 ? 0 : (2 * precision * recall) / (precision + recall);
+  const more = others.length === 0 ? "" : `, besides: ${listed(others.map(nameOfUse), 5)}`;
+  const reason = `precision ${rounded(precision)}, recall ${rounded(recall)}${more}`;
+  return { name: "selection", score, reason, evidence: seqsOf(others.length === 0 ? calls : others) };
+}
+
+async function parameters(
+  calls: readonly ToolUse[],
+  isUnknown: (use: ToolUse) => boolean,
+  { validateSchema }: GradeContext,
+): Promise<Part | undefined> {
+  const checked = await Promise.all(
+    calls.map(async (use) => {
+      const faults = isUnknown(use)
+        ? [{ cause: "unknown tool", message: "no server offers it" }]
+        : await callFaults(use, validateSchema);
+      return { use, faults };
+    }),
+  );
+  const known = checked.flatMap(({ use, faults }) => (faults === undefined ? [] : [{ use, faults }]));
+  if (known.length === 0) return undefined;
+  const wrong = known.filter(({ faults }) => faults.length > 0);
+  const told = wrong.map(({ use, faults: [first] }) => {
+    return `${nameOfUse(use)} (${first?.cause ?? ""}: ${shortened(first?.message ?? "", 200)})`;
+  });
+  const unknown = calls.length - known.length;
+  const rest = unknown === 0 ? "" : `; ${unknown} more without a usable schema`;
+  const reason =
+    wrong.length === 0
+      ? `all ${known.length} calls are valid${rest}`
+      : `${wrong.length} of ${known.length} calls are invalid: ${listed(told, 5)}${rest}`;
+  const shown = wrong.length === 0 ? known : wrong;
+  return {
+    name: "parameters",
+    score: (known.length - wrong.length) / known.length,
+    reason,
+    evidence: shown.map(({ use }) => use.seq),
+  };
+}
+
+function recovery(calls: readonly ToolUse[]): Part | undefined {
+  const { errors, recovered, open } = followErrors(calls);
+  if (errors.length === 0) return undefined;
+  const left =
+    open.length === 0 ? "" : `, not after those of ${listed([...new Set(open.map(nameOfUse))], 5)}`;
+  const reason = `${recovered.length} of ${errors.length} errors were followed by a successful call${left}`;
+  return { name: "recovery", score: recovered.length / errors.length, reason, evidence: seqsOf(errors) };
+}

@@ -1,0 +1,74 @@
+import type { SchemaError, ValidateSchema } from "../../checks/tool-result.ts";
+import { formatSchemaError } from "../../checks/tool-result.ts";
+import { asObject, isJsonObject, type Json } from "../../formats/json.ts";
+import type { ToolUse } from "../tool-uses.ts";
+
+/** Why a call does not fit what its server declared. */
+export type CallFaultCause = "unknown tool" | "unknown key" | "missing key" | "wrong type" | "invalid value";
+
+export interface CallFault {
+  readonly cause: CallFaultCause;
+  /** What is wrong, as a sentence. */
+  readonly message: string;
+}
+
+const causes: Readonly<Record<string, CallFaultCause>> = {
+  additionalProperties: "unknown key",
+  unevaluatedProperties: "unknown key",
+  required: "missing key",
+  dependentRequired: "missing key",
+  type: "wrong type",
+};
+
+/**
+ * What is wrong with the arguments of a call, by the `inputSchema` of its tool; none: they are valid. Undefined where it is not
+ * known: the tool was not declared, or its schema cannot be used. A key that the schema does not name counts as unknown
+ * where the schema lets any be, since the server cannot know what it means.
+ */
+export async function callFaults(
+  { args, declared }: Pick<ToolUse, "args" | "declared">,
+  validateSchema: ValidateSchema,
+): Promise<readonly CallFault[] | undefined> {
+  if (declared === undefined) return undefined;
+  const schema = declared.definition["inputSchema"];
+  if (schema === undefined) return undefined;
+  const check = await validateSchema(schema, args);
+  if (check.status === "unusable") return undefined;
+  if (check.status === "invalid") return check.errors.map(faultOf);
+  return unnamedKeys(schema, args).map((key) => {
+    return {
+      cause: "unknown key",
+      message: `${JSON.stringify(key.slice(0, 80))} is no argument of the tool`,
+    };
+  });
+}
+
+function faultOf(error: SchemaError): CallFault {
+  return {
+    cause: causes[error.keyword] ?? "invalid value",
+    message: formatSchemaError(error, "the arguments"),
+  };
+}
+
+/** Keywords by which a schema may name keys elsewhere than in its `properties`. */
+const otherKeywords = [
+  "$ref",
+  "$dynamicRef",
+  "allOf",
+  "anyOf",
+  "oneOf",
+  "if",
+  "additionalProperties",
+  "patternProperties",
+  "propertyNames",
+  "dependentSchemas",
+  "unevaluatedProperties",
+];
+
+/** Keys of arguments that a schema neither names nor speaks of. */
+function unnamedKeys(schema: Json, args: Json): readonly string[] {
+  if (!isJsonObject(schema) || otherKeywords.some((keyword) => Object.hasOwn(schema, keyword))) return [];
+  const { properties } = schema;
+  if (!isJsonObject(properties)) return [];
+  return Object.keys(asObject(args)).filter((key) => !Object.hasOwn(properties, key));
+}
