@@ -8,7 +8,7 @@ import type { RunOutcome } from "./run/run.ts";
 
 /** What the verdict of a trial rests on. */
 export interface TrialEvidence {
-  /** The cited tool calls, with their arguments and results. */
+  /** The cited tool calls, of a trial that did not pass also the first and last ones, with their arguments and results. */
   readonly calls: readonly ToolCall[];
   /** Everything that its grades cite, and what belongs to it, as recorded. */
   readonly events: readonly TraceEvent[];

@@ -8,7 +8,7 @@ import type { Coverage, RunResult, RunVerdict, TrialResult } from "../core/repor
 import { exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import { countFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
-import { explainTrial } from "./explain.ts";
+import { explainTrial, unmetOptional } from "./explain.ts";
 import {
   calledText,
   checkedServers,
@@ -36,6 +36,7 @@ import {
   groupName,
   type Nameable,
   padToWidth,
+  partialScore,
   type Page,
   paintFlow,
   paintText,
@@ -171,6 +172,7 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
       const time = style.dim(formatDuration(durationMs).padStart(durationWidth));
       const why = hadNothingToDo(result) ? `skipped: ${visibleText(error?.message ?? "")}` : "skipped";
       const skip = cutToWidth(why, width - displayWidth(name) - durationWidth - 8);
+      const score = partialScore(result);
       const notes = { error: error?.code ?? "no verdict", timeout: "timeout", skip };
       const found = countFindings(grades.flatMap(({ findings = [] }) => findings));
       const note =
@@ -178,7 +180,9 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
           ? `  ${style[tone](notes[verdict])}`
           : form === "check"
             ? `  ${style.dim(found)}`
-            : "";
+            : score === ""
+              ? ""
+              : `  ${style.dim(score)}`;
       return [
         ...(isNew ? [...(isFirst ? [] : [""]), `  ${style.strong(group ?? "")}`] : []),
         `  ${style[tone](mark)} ${verdict === "skip" ? style.dim(name) : name}  ${time}${note}`,
@@ -215,12 +219,20 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
   const byWarning = [...Map.groupBy(warned, ({ text }) => text)].map(
     ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
   );
+  // A trial that did not pass is explained with all of its grades.
+  const optional = result.trials.flatMap((trial) =>
+    trial.verdict === "pass" ? unmetOptional(trial).map((text) => ({ trial, text })) : [],
+  );
+  const byOptional = [...Map.groupBy(optional, ({ text }) => text)].map(
+    ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
+  );
   const parts = [
     ...findingSections(ending),
     failedLines(ending),
     errorLines(ending),
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
     remarkLines("Warnings", byWarning, ending),
+    remarkLines("Not required", byOptional, ending),
     byTaskLines(ending),
     gateLines(result.gates ?? [], ending.page),
     start.coverage === true ? coverageLines(result, ending.page) : [],

@@ -15,11 +15,13 @@ import {
   stepRuns,
   type TraceEvent,
 } from "../core/trace/events.ts";
+import { type AgentAct, agentActs, firstAndLast, lastMessage } from "../core/report/agent-acts.ts";
 import { describeInput } from "../core/report/render-trace.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { isServerError } from "../core/report/trial-result.ts";
 import { commonSequence } from "../core/text/common-sequence.ts";
 import { quoteBar } from "../core/text/visible-text.ts";
+import type { AgentTool } from "../core/trace/tool-events.ts";
 import { buildTrajectory, type ToolCall } from "../core/trace/trajectory.ts";
 import {
   type ClipLimits,
@@ -47,8 +49,12 @@ export function explainTrial(
 ): string[] {
   const { error, grades } = trial;
   const evidence = readEvidence(events, trial, task);
-  const told = grades.filter(({ verdict }) => verdict === "fail" || verdict === "error");
-  const passed = grades.filter(({ verdict }) => verdict === "pass").map(({ grader }) => clipText(grader, 80));
+  const told = grades.filter(
+    ({ verdict, required }) => (verdict === "fail" || verdict === "error") && required !== false,
+  );
+  const passed = grades
+    .filter(({ verdict }) => verdict === "pass")
+    .map(({ grader, weight }) => weighted(grader, weight));
   const broken =
     error === undefined
       ? []
@@ -66,9 +72,126 @@ export function explainTrial(
   return [
     ...broken,
     ...told.flatMap((grade) => explainGrade(grade, evidence, indent, page)),
+    ...unmetOptional(trial).flatMap((text) =>
+      paintText({ text: `not required: ${text}`, tone: "dim" }, indent, page, 2),
+    ),
     ...(told.length === 0 || passed.length === 0
       ? []
       : paintText({ text: `passed: ${passed.join(", ")}`, tone: "dim" }, indent, page, 2)),
+    ...explainAgent(trial, evidence, indent, page),
+  ];
+}
+
+/** What graders that a trial passes without say against it. */
+export function unmetOptional({ grades }: Pick<TrialResult, "grades">): readonly string[] {
+  return grades
+    .filter(({ verdict, required }) => required === false && (verdict === "fail" || verdict === "error"))
+    .map((grade) => `${gradeTitle(grade)}  ${clipText(grade.reason, 300)}`);
+}
+
+/** The name of a grade, with its score and with its weight unless that is 1. */
+function gradeTitle({ grader, verdict, score, weight }: Grade): string {
+  const note = verdict === "error" ? " gave no verdict" : score === null ? "" : ` ${formatScore(score)}`;
+  return `${weighted(grader, weight)}${note}`;
+}
+
+function weighted(grader: string, weight = 1): string {
+  return `${clipText(grader, 80)}${weight === 1 ? "" : ` (weight ${weight})`}`;
+}
+
+const shownCall = 240;
+
+/** The agent's uses of tools in order, the first and the last of many, and its last message; nothing where grades showed it all. */
+function explainAgent(
+  { agent, tools, verdict }: TrialResult,
+  evidence: Evidence,
+  indent: number,
+  page: Page,
+): string[] {
+  const events = [...evidence.events.values()];
+  const { shown } = evidence;
+  const acts = agentActs(events);
+  const message = lastMessage(events);
+  const isNew = acts.some((act) => "reported" in act || !shown.has(`event ${act.call.seq}`));
+  const isSaid = message === undefined || shown.has(`event ${message.seq}`);
+  const isIdle =
+    acts.length === 0 && verdict === "fail" && events.some(({ type }) => type === "turn.started");
+  if (agent === null || (!isNew && isSaid && !isIdle)) return [];
+  const total = Math.max(tools?.toolCalls ?? 0, acts.length);
+  const [first, last] = firstAndLast(acts, total);
+  const rowsOf = (act: AgentAct): readonly Row[] =>
+    "call" in act ? shortCall(act.call, evidence) : shortReport(act.reported);
+  const rest = total - first.length - last.length;
+  const said = message && row("said", clipLines(message.text, shownText), `event ${message.seq}`);
+  return [
+    ...paintText(
+      { text: `the agent made ${total === 0 ? "no tool calls" : countOf(total, "tool call")}` },
+      indent,
+      page,
+    ),
+    ...paintRows(
+      [
+        ...first.flatMap(rowsOf),
+        ...(rest > 0 ? [moreRow(`… ${countOf(rest, "more call")}`)] : []),
+        ...last.flatMap(rowsOf),
+        ...(isSaid || said === undefined ? [] : [said]),
+      ],
+      indent + 2,
+      page,
+    ),
+  ];
+}
+
+/** What an agent did and said last, in a few words; empty where it did nothing or no agent took part. */
+export function agentSummary({ agent, tools }: TrialResult, events: readonly TraceEvent[]): string {
+  const acts = agent === null ? [] : agentActs(events);
+  const message = agent === null ? undefined : lastMessage(events);
+  const total = Math.max(tools?.toolCalls ?? 0, acts.length);
+  const [first, last] = firstAndLast(acts, total);
+  const rest = total - first.length - last.length;
+  const nameOf = (act: AgentAct): string =>
+    "call" in act ? `${act.call.tool}${isHealthy(act.call) ? "" : " (failed)"}` : act.reported.name;
+  const names = [...first.map(nameOf), ...(rest > 0 ? [`… ${rest} more`] : []), ...last.map(nameOf)];
+  return [
+    ...(acts.length === 0 ? [] : [`the agent called ${clipText(names.join(", "), 200)}`]),
+    ...(message === undefined ? [] : [`it said: ${clipText(message.text, 200)}`]),
+  ].join("; ");
+}
+
+function isHealthy({ result }: ToolCall): boolean {
+  return result !== undefined && result["isError"] !== true;
+}
+
+function shortRow(label: string, text: string, note?: string, tone: Tone = "plain"): Row {
+  const pieces = [{ text: clipText(text, shownCall), tone }];
+  return { label, pieces, cut: true, ...(note === undefined ? {} : { note }) };
+}
+
+/** A call with its answer, each on one line; without the answer where a grade showed it. */
+function shortCall({ seq, tool, args, result, error }: ToolCall, { shown }: Evidence): readonly Row[] {
+  const note = `event ${seq}`;
+  const request = shortRow(
+    "call",
+    `${tool} ${JSON.stringify(args)}`,
+    shown.has(note) ? `${note}, above` : note,
+  );
+  if (shown.has(`answer ${seq}`)) return [request];
+  if (result === undefined) return [request, shortRow("error", error?.message ?? "", undefined, "bad")];
+  const isError = result["isError"] === true;
+  const text = resultText(result).trim() || JSON.stringify(structuredContent(result) ?? result);
+  return [request, shortRow(isError ? "isError" : "result", text, undefined, isError ? "bad" : "dim")];
+}
+
+/** What only the agent reports: a tool of its own, or a call that is not on record. */
+function shortReport({ seq, source, name, args = {}, status, result }: AgentTool): readonly Row[] {
+  const isClaim = source.startsWith("mcp:");
+  const note = `event ${seq}, ${isClaim ? "reported by the agent, not on record" : "its own tool"}`;
+  const request = shortRow("tool", `${name} ${JSON.stringify(args)}`, note);
+  if (result === undefined && status !== "failed") return [request];
+  const text = result === undefined ? status : typeof result === "string" ? result : JSON.stringify(result);
+  return [
+    request,
+    shortRow(status === "failed" ? "failed" : "result", text, undefined, status === "failed" ? "bad" : "dim"),
   ];
 }
 
@@ -101,12 +224,11 @@ function detailLabel(code: SerializedError["code"]): string {
 }
 
 function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Page): string[] {
-  const { grader, verdict, score, error } = grade;
-  const note = verdict === "error" ? " gave no verdict" : score === null ? "" : ` ${formatScore(score)}`;
+  const { verdict, error } = grade;
   const lines = clipLines(headlineOf(grade, evidence), { lines: 12, characters: 1000 });
   const tone = verdict === "error" ? "warn" : "bad";
   return [
-    ...headLines(`${clipText(grader, 80)}${note}`, tone, lines, indent, page),
+    ...headLines(gradeTitle(grade), tone, lines, indent, page),
     ...(error === undefined ? [] : explainError(error, indent + 2, page)),
     ...paintRows(evidenceRows(grade, evidence), indent + 2, page),
   ];

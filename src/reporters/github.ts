@@ -2,6 +2,9 @@ import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import { findingsOf } from "../core/lint/finding.ts";
 import { visibleText } from "../core/text/visible-text.ts";
+import type { TrialResult } from "../core/report/result.ts";
+import type { TraceEvent } from "../core/trace/events.ts";
+import { agentSummary } from "./explain.ts";
 import { markdownText } from "./markdown.ts";
 import { alikeFindings, hasSeveralServers } from "./findings.ts";
 import { clipText, describeCoverage, fullTitle, gateText, trialReason, verdictReason } from "./text.ts";
@@ -27,7 +30,7 @@ export function githubReporter(output: ReporterOutput): Reporter {
   };
 }
 
-function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): string[] {
+function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Task>): string[] {
   const findings = findingsOf(result.trials).filter(({ severity }) => severity !== "info");
   const broken = result.trials.filter(
     ({ verdict, form }) =>
@@ -38,7 +41,11 @@ function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): stri
       const { file, line } = tasks.get(trial.task)?.location ?? {};
       // A run that passes, as its pass rate is high enough, has no errors.
       const kind = result.verdict === "pass" ? "warning" : "error";
-      return annotation(kind, { file, line, title: fullTitle(trial) }, trialReason(trial));
+      return annotation(
+        kind,
+        { file, line, title: fullTitle(trial) },
+        reasonOf(trial, evidence.get(trial.id) ?? []),
+      );
     }),
     ...(result.gates ?? []).flatMap((gate) =>
       gate.verdict === "pass"
@@ -63,6 +70,13 @@ function annotations({ result }: RunEnd, tasks: ReadonlyMap<string, Task>): stri
     ...lines.slice(0, shownAnnotations),
     annotation(result.verdict === "pass" ? "notice" : "error", { title: "mcpvals" }, verdict),
   ];
+}
+
+function reasonOf(trial: TrialResult, events: readonly TraceEvent[]): string {
+  const reason = trialReason(trial);
+  const did = agentSummary(trial, events);
+  // What the agent did must not be what is cut off.
+  return did === "" ? reason : `${clipText(reason, messageCharacters / 2)} · ${did}`;
 }
 
 /** One workflow command, on a line of its own. */

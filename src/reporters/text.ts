@@ -23,6 +23,8 @@ export interface Row {
   readonly pieces: readonly Piece[];
   /** A remark behind the last line, such as an event's number. */
   readonly note?: string;
+  /** Whether it stays on one line, cut where it does not fit. */
+  readonly cut?: boolean;
 }
 
 /** Where lines are painted: in which style, and how wide they may be; Infinity never wraps. */
@@ -74,7 +76,10 @@ function paintRow(row: Row, indent: number, { style, width }: Page): string[] {
   const bar = row.pieces.length > 1 ? quoteBar : "";
   const room = width - indent - labelWidth - bar.length;
   const lines = row.pieces.flatMap(({ text, tone }) =>
-    wrapText(text, room).map((line) => ({ text: line, paint: style[tone ?? "plain"] })),
+    (row.cut === true ? [cutToWidth(text, room)] : wrapText(text, room)).map((line) => ({
+      text: line,
+      paint: style[tone ?? "plain"],
+    })),
   );
   const last = lines.at(-1);
   const note = row.note === undefined ? "" : `  (${row.note})`;
@@ -84,7 +89,7 @@ function paintRow(row: Row, indent: number, { style, width }: Page): string[] {
     const remark = noteFits && line === last ? style.dim(note) : "";
     return `${" ".repeat(indent)}${style.dim(label + bar)}${line.paint(line.text)}${remark}`.trimEnd();
   });
-  return noteFits || note === ""
+  return noteFits || note === "" || row.cut === true
     ? painted
     : [...painted, " ".repeat(indent + labelWidth) + style.dim(note.trim())];
 }
@@ -268,6 +273,13 @@ export function formatScore(score: number): string {
   return (score < 1 ? Math.min(shown, 0.99) : shown).toFixed(2);
 }
 
+/** The score of an agent's trial where the verdict does not say it: all of a pass, or nothing of a fail. */
+export function partialScore({ agent, verdict, score }: TrialResult): string {
+  const isJudged = agent !== null && (verdict === "pass" || verdict === "fail");
+  if (!isJudged || score === null || score === Number(verdict === "pass")) return "";
+  return `score ${formatScore(score)}`;
+}
+
 /** What a name is read from; a planned trial and its result both have it. */
 export type Nameable = Pick<TrialResult, "task" | "agent" | "attempt" | "form"> & {
   readonly suite?: string;
@@ -411,7 +423,7 @@ const reasonCharacters = 1000;
 /** Why a trial did not pass, in one line: its error, or what its graders say. */
 export function trialReason({ verdict, error, grades }: TrialResult): string {
   if (error !== undefined) return clipText(error.message, reasonCharacters);
-  const told = grades.filter((grade) => grade.verdict === verdict);
+  const told = grades.filter((grade) => grade.verdict === verdict && grade.required !== false);
   if (told.length === 0) return verdict === "skip" ? "not run" : verdict;
   return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), reasonCharacters);
 }

@@ -47,7 +47,7 @@ it("failures with checks, diffs, calls, answers and words, none of which drives 
   - checks nothing                     12 ms  skipped
 
   workflows
-  ✗ get the sum                       131 ms
+  ✗ get the sum                       131 ms  score 0.67
 
 Failed
 
@@ -159,11 +159,11 @@ it("several agents and attempts: alike failures together, and k of n by task", a
   ✓ books a flight · scripted · attempt 2          12 ms
   ✓ books a flight · scripted · attempt 3          12 ms
   ✓ finds the cheapest · claude · attempt 1        8.2 s
-  ✗ finds the cheapest · claude · attempt 2        8.2 s
-  ✗ finds the cheapest · claude · attempt 3        8.2 s
-  ✗ finds the cheapest · scripted · attempt 1      12 ms
-  ✗ finds the cheapest · scripted · attempt 2      12 ms
-  ✗ finds the cheapest · scripted · attempt 3      12 ms
+  ✗ finds the cheapest · claude · attempt 2        8.2 s  score 0.75
+  ✗ finds the cheapest · claude · attempt 3        8.2 s  score 0.75
+  ✗ finds the cheapest · scripted · attempt 1      12 ms  score 0.75
+  ✗ finds the cheapest · scripted · attempt 2      12 ms  score 0.75
+  ✗ finds the cheapest · scripted · attempt 3      12 ms  score 0.75
   ✓ 日本語のタスク 🎉 · claude · attempt 1         8.2 s
   ! 日本語のタスク 🎉 · claude · attempt 2        31.2 s  model/unreachable
   ✓ 日本語のタスク 🎉 · claude · attempt 3         8.2 s

@@ -152,8 +152,8 @@ it("tells of each failed step its name, its place, what it worked with, and what
   expect(text).toBe(String.raw`mcpvals 0.1.0  shop
 4 tasks · agent oracle (the task's own solution, not a model)
 
-  ✗ serve a page               41 ms
-  ✗ roll out to all hosts      41 ms
+  ✗ serve a page               41 ms  score 0.50
+  ✗ roll out to all hosts      41 ms  score 0.25
   ✗ call a tool                41 ms
   ✗ write the settings         41 ms
 

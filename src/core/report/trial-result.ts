@@ -18,6 +18,7 @@ import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts"
 import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
 import { measure } from "../grade/measurements/measure.ts";
+import { eventsOfAgent } from "./agent-acts.ts";
 import { CoverageCounter } from "./coverage.ts";
 import { gatesOf } from "./gates.ts";
 import { MeasurementCounter } from "./measurement-counter.ts";
@@ -333,7 +334,8 @@ export function replayRun(run: RecordedRun): ReplayedRun {
  * The events of a trial that a report needs to show why its grades are what they are, in order: those that grades
  * cite; the other half of every cited JSON-RPC request or response, with its HTTP status; and for a cited step its
  * start, the messages that it exchanged, the same of the steps inside it, and when it was tried first. A trial without
- * grades broke: of such a one, the same for the steps that did not pass.
+ * grades broke: of such a one, the same for the steps that did not pass. Of a trial that did not pass, also what its agent did
+ * first and last, and what it said last.
  */
 export function collectEvidence(events: readonly TraceEvent[], grades: readonly Grade[]): TraceEvent[] {
   const cited = new Set(grades.flatMap((grade) => grade.evidence));
@@ -345,6 +347,7 @@ export function collectEvidence(events: readonly TraceEvent[], grades: readonly 
       if (last !== undefined && isBroken(last)) addAttempt(run, last, wanted);
     }
   } else addCited(runs, cited, wanted);
+  if (trialVerdict("completed", grades) !== "pass") for (const seq of eventsOfAgent(events)) wanted.add(seq);
   const exchanges = new Set(events.flatMap((event) => (wanted.has(event.seq) ? exchangesOf(event) : [])));
   return events.filter(
     (event) => wanted.has(event.seq) || exchangesOf(event).some((key) => exchanges.has(key)),

@@ -119,6 +119,11 @@ export function buildTrajectory(trial: Trial, task: Task, events: readonly Trace
   return { trial, task, events, ...readTrace(events) };
 }
 
+/** The tool calls of a trial. */
+export function toolCalls(events: readonly TraceEvent[]): readonly ToolCall[] {
+  return readTrace(events).calls;
+}
+
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** Joins JSON-RPC requests with their responses, so that calls are the same whatever agent made them. */
