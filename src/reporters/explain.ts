@@ -149,13 +149,15 @@ export function agentSummary({ agent, tools }: TrialResult, events: readonly Tra
   const total = Math.max(tools?.toolCalls ?? 0, acts.length);
   const [first, last] = firstAndLast(acts, total);
   const rest = total - first.length - last.length;
-  const nameOf = (act: AgentAct): string =>
-    "call" in act ? `${act.call.tool}${isHealthy(act.call) ? "" : " (failed)"}` : act.reported.name;
   const names = [...first.map(nameOf), ...(rest > 0 ? [`… ${rest} more`] : []), ...last.map(nameOf)];
   return [
     ...(acts.length === 0 ? [] : [`the agent called ${clipText(names.join(", "), 200)}`]),
     ...(message === undefined ? [] : [`it said: ${clipText(message.text, 200)}`]),
   ].join("; ");
+}
+
+function nameOf(act: AgentAct): string {
+  return "call" in act ? `${act.call.tool}${isHealthy(act.call) ? "" : " (failed)"}` : act.reported.name;
 }
 
 function isHealthy({ result }: ToolCall): boolean {
