@@ -45,7 +45,7 @@ function complete(value: Json): Json {
   if (!isJsonObject(value)) return value;
   if (value["servers"] === true) return { $ref: "#/$defs/McpServers" };
   const members = Object.entries(value)
-    .filter(([, member]) => !(isJsonObject(member) && member["refused"] === true))
+    .filter(([, member]) => !(isJsonObject(member) && member["refused"] !== undefined))
     .map(([key, member]): [string, Json] => [key, complete(member)]);
   return Object.fromEntries(members);
 }

@@ -1,5 +1,6 @@
 import { basename, dirname, extname, join, resolve } from "node:path";
-import type { ServerSpec, Task } from "../core/formats/model.ts";
+import { modelId } from "../core/formats/config/agent.ts";
+import type { JudgeSpec, ServerSpec, Task, Thresholds } from "../core/formats/model.ts";
 import {
   mergeServerTables,
   type ServerOverlay,
@@ -8,13 +9,16 @@ import {
 import { buildServers } from "../core/formats/config/server.ts";
 import type { GraderSettings } from "../core/formats/graders.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
-import { placeProblems, type Problem } from "../core/formats/problem.ts";
+import { placeProblems, type Problem, problem } from "../core/formats/problem.ts";
 import {
+  type Metric,
   parseWazaEval,
   parseWazaTask,
   type WazaEval,
   type WazaTask,
 } from "../core/formats/waza/parse-waza.ts";
+import { parseCsv, tasksOfRows } from "../core/formats/waza/task-rows.ts";
+import { unknownThreshold } from "../core/grade/graders.ts";
 import {
   assembleEval,
   defaultLimits,
@@ -23,6 +27,7 @@ import {
   ownServers,
   requestedAgents,
   requestedJudge,
+  usualThreshold,
 } from "./assemble-eval.ts";
 import { interpolateParts, type LoadContext, programCompleter, shownFrom } from "./environment.ts";
 import { FileProblems, plainDocument } from "./problems.ts";
@@ -31,6 +36,7 @@ import {
   graderTypesAt,
   type OpenedFile,
   readData,
+  readDataText,
   type TaskFile,
   taskFile,
   withoutRepeats,
@@ -108,7 +114,9 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
         name: file.name ?? basename(path, extname(path)),
         servers: servers.base,
         agents,
-        judge: requestedJudge(loadContext),
+        judge: judgeOf(file, servers.tasks.tasks, loadContext),
+        bail: file.bail,
+        thresholds: thresholdsOf(context, servers.tasks.tasks),
         trials: file.trials,
         concurrency: file.concurrency,
         limits: { ...defaultLimits, trialMs: file.timeoutMs ?? defaultLimits.trialMs },
@@ -125,6 +133,48 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
     },
     loadContext,
   );
+}
+
+/** The judge that was asked for, else the eval's where a grader asks one. */
+function judgeOf(
+  { judgeModel }: WazaEval,
+  tasks: readonly Task[],
+  loadContext: LoadContext,
+): JudgeSpec | undefined {
+  const requested = requestedJudge(loadContext);
+  const asks = tasks.some(({ graders = [] }) =>
+    graders.some(({ type, config }) => type === "prompt" || config["rubric"] !== undefined),
+  );
+  if (requested !== undefined || judgeModel === undefined || !asks) return requested;
+  return { model: modelId(judgeModel, "openai") ?? judgeModel, passThreshold: usualThreshold };
+}
+
+/** The thresholds of metrics. One that nothing measures goes to the problems. */
+function thresholdsOf(
+  { file, isValid, problems, document }: Context,
+  tasks: readonly Task[],
+): Thresholds | undefined {
+  if (isValid && !problems.found)
+    for (const { name, path } of file.metrics) {
+      const hint = unknownThreshold(name, tasks);
+      if (hint === undefined) continue;
+      const message = `no task has a grader ${JSON.stringify(name)}, so that nothing measures this metric`;
+      problems.addPlaced([problem(path, message, { code: "config/unknown-reference", hint })], document);
+    }
+  const thresholds = file.metrics.flatMap(({ name, threshold }) =>
+    threshold === undefined ? [] : [[name, threshold] as const],
+  );
+  return thresholds.length === 0 ? undefined : Object.fromEntries(thresholds);
+}
+
+/** A task whose graders have their weights multiplied by those of the metrics of their names. */
+function weighted(task: Task, metrics: readonly Metric[]): Task {
+  if (metrics.length === 0) return task;
+  const graders = (task.graders ?? []).map((grader) => {
+    const { weight = 1 } = metrics.find(({ name }) => name === grader.name) ?? {};
+    return { ...grader, weight: grader.weight * weight };
+  });
+  return { ...task, graders };
 }
 
 function otherNotes({ dir }: Context): string[] {
@@ -173,7 +223,8 @@ async function readTasks(context: Context): Promise<readonly ReadTask[]> {
       }
     }
   }
-  const all = withoutRepeats(files).flatMap((each) => readTask(each, context));
+  const fromFiles = withoutRepeats(files).flatMap((each) => readTask(each, context, file.inputs));
+  const all = [...fromFiles, ...readRows(context)];
   const [read, disabled] = [true, false].map((enabled) => all.filter((task) => task.enabled === enabled));
   for (const { task } of disabled ?? [])
     taskNotes.push(`the task ${JSON.stringify(task.name)} is left out: enabled is false`);
@@ -184,7 +235,54 @@ async function readTasks(context: Context): Promise<readonly ReadTask[]> {
   return read ?? [];
 }
 
-function readTask({ path, document }: TaskFile, context: Context): ReadTask[] {
+/** Reads the tasks that the rows of a CSV file stand for. */
+function readRows(context: Context): readonly ReadTask[] {
+  const { file, dir, loadContext, problems, document } = context;
+  if (file.rows === undefined) return [];
+  const path = resolve(dir, file.rows.file);
+  const found = taskFiles(dir, loadContext).look(file.rows.file);
+  if (found !== "file") {
+    const why = found === "outside" ? "leads out of the eval's folder" : "is no file";
+    const hint = "Name a CSV file in the eval's folder or below.";
+    problems.addPlaced(
+      [problem(["tasks_from"], `tasks_from ${why}`, { code: "config/not-found", hint })],
+      document,
+    );
+    return [];
+  }
+  const shown = shownFrom(loadContext.cwd, path);
+  const hint = "The first row names the columns; one of them is prompt.";
+  try {
+    const source = readDataText(path, shown);
+    const rows = parseCsv(source.text);
+    const tasks =
+      rows === undefined
+        ? { at: 0, message: "has a quote that does not end its cell" }
+        : tasksOfRows(rows, file.rows.range);
+    if ("message" in tasks) {
+      const { at, message } = tasks;
+      const location = source.location(at);
+      problems.add(
+        [{ code: "config/invalid-value", message: `${shown} ${message}`, location, hint }],
+        source,
+      );
+      return [];
+    }
+    return tasks.flatMap(({ at, document: value, variables }) => {
+      const row = { value, source, locate: () => source.location(at) };
+      return readTask({ path, document: row }, context, { ...file.inputs, ...variables });
+    });
+  } catch (error) {
+    problems.addError(error);
+    return [];
+  }
+}
+
+function readTask(
+  { path, document }: Pick<TaskFile, "path" | "document">,
+  context: Context,
+  values: Readonly<Record<string, string>> | undefined,
+): ReadTask[] {
   const { loadContext, problems, variables, dir, taskNotes } = context;
   const json = plainDocument(document, "the task", problems);
   if (json === undefined) return [];
@@ -196,6 +294,8 @@ function readTask({ path, document }: TaskFile, context: Context): ReadTask[] {
     file: path,
     locate: document.locate,
     eval: context.file,
+    evalDir: dir,
+    variables: values,
     graderTypes: graderTypesAt(dirname(path), context.graderKinds),
     isEvalWhole: context.isValid,
     contextFolder: (contextDir) => contextFolder(contextDir, path, dir),
@@ -258,7 +358,9 @@ function serversOf(
   return {
     base,
     tasks: {
-      tasks: placed.map((each): Task => ({ ...each.read.task, servers: Object.keys(each.own.servers) })),
+      tasks: placed.map((each) =>
+        weighted({ ...each.read.task, servers: Object.keys(each.own.servers) }, file.metrics),
+      ),
       taskServers,
       variants,
       servers: tables.flatMap((table) => Object.values(table)),

@@ -166,7 +166,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     const trials = await runTrials(plan, {
       services,
       redact,
-      bail: options.bail ?? false,
+      bail: options.bail === true || spec.bail === true,
       signal,
       grade: graderOf(loaded, gradeContext, signal),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),

@@ -82,6 +82,8 @@ class PageRunner {
     yaml: (block) => this.#checkConfig(block),
     // A later line names it.
     jsonc: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.json`)),
+    // A later block names it.
+    csv: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.csv`)),
     ts: (block) => this.#runProgram(block),
     // A later line runs it.
     python: (block) => Promise.resolve(chmodSync(join(this.#cwd, this.#write(block, "program.py")), 0o755)),

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
@@ -146,6 +146,56 @@ agent:
     expect([code, verdicts(result)]).toEqual([3, ["quick 1 pass", "slow 1 timeout"]]);
   });
 
+  it("runs its hooks around each trial, and fails when a metric is below its threshold", async () => {
+    const files = {
+      "eval.yaml": `mcp_servers: { weather: { command: no-such-program } }
+mcp_mocks: [{ name: weather, tools: { forecast: { responses: [{ return: rain }] } } }]
+tasks_from: cities.csv
+inputs: { question: How is the weather in }
+metrics: [{ name: task_completion, threshold: 0.5 }, { name: says, threshold: 0.9 }]
+hooks:
+  before_task:
+    - { command: "test -f cities.csv", working_directory: ., error_on_fail: true }
+    - { command: exit 3, exit_codes: [0, 3], error_on_fail: true }
+    - { command: exit 4 }
+  after_task:
+    - { command: "echo after >> 'hook s.txt'", error_on_fail: true }
+graders:
+  - { type: tool_calls, config: { required_tools: [forecast] } }
+  - { type: text, name: says, config: { contains: [rain] } }
+agent:
+  type: scripted
+  plan:
+    oslo: [{ call: forecast, args: { city: Oslo } }, { say: Much rain. }]
+    rome: [{ call: forecast, args: { city: Rome } }, { say: Sun. }]
+`,
+      "cities.csv": "id,prompt\noslo,{{.Vars.question}} Oslo?\nrome,{{.Vars.question}} Rome?\n",
+    };
+    using folder = folderOf(files);
+    const run = async (...flags: readonly string[]) =>
+      await runHere(["run", "eval.yaml", "--reporter", "json", ...flags], { cwd: folder.path });
+    const { code, stdout } = await run();
+    const result = JSON.parse(stdout) as RunResult;
+    expect([code, verdicts(result)]).toEqual([1, ["oslo 1 pass", "rome 1 fail"]]);
+    expect(result.gates).toMatchObject([
+      { name: "passRate", verdict: "pass", value: 0.5 },
+      { name: "says", verdict: "fail", value: 0.5, threshold: 0.9 },
+    ]);
+    expect(readFileSync(join(folder.path, "hook s.txt"), "utf8")).toBe("after\nafter\n");
+    expect(journal(stdout, folder.path)).toContain('"How is the weather in Oslo?"');
+    // Only the pass rate decides about the trial that failed.
+    expect((await run("--threshold", "says=0.5")).code).toBe(0);
+    writeFileSync(
+      join(folder.path, "eval.yaml"),
+      files["eval.yaml"].replace("exit_codes: [0, 3]", "exit_codes: [0]"),
+    );
+    const broken = await run();
+    expect([broken.code, verdicts(JSON.parse(broken.stdout) as RunResult)]).toEqual([
+      3,
+      ["oslo 1 error", "rome 1 error"],
+    ]);
+  });
+
   it("is validated, and refused with everything that is wrong", async () => {
     const valid = await runIn({ "eval.yaml": evalFile, ...tasks }, ["validate", "eval.yaml"]);
     const summary = expect.stringContaining("is valid: 2 tasks, servers memory") as string;
@@ -157,7 +207,7 @@ agent:
     };
     const { code, stderr } = await runIn(wrong, ["run", "eval.yaml"]);
     expect(code).toBe(2);
-    expect(stderr).toContain("hooks is not known yet");
+    expect(stderr).toContain("before_run is refused");
     expect(stderr).toContain('no grader has the type "human"');
   });
 });

@@ -328,24 +328,69 @@ mcp_servers:
     expect(tables.map((table) => table?.["main"]?.transport)).toEqual(["mock", "mock", "mock"]);
   });
 
+  it("ends with the first trial that does not pass, has thresholds, and a judge where a grader asks one", async () => {
+    const config = "  executor: copilot-sdk\n  fail_fast: true\n  judge_model: gpt-5\n  group_by: model\n";
+    const root = `metrics:
+  - { name: task_completion, threshold: 0.5, weight: 3 }
+  - { name: behavior, weight: 2 }
+  - { name: quality, threshold: 0.9, enabled: false }
+`;
+    const { eval: spec } = await loaded({ config, root });
+    expect(spec).toMatchObject({ bail: true, thresholds: { passRate: 0.5 } });
+    expect(spec).not.toHaveProperty("judge");
+    expect(spec.tasks[0]?.graders).toMatchObject([{ name: "behavior", weight: 2 }]);
+  });
+
+  it("has tasks in rows of a CSV file, with its inputs and their columns in prompts", async () => {
+    const root = "tasks_from: cases.csv\nrange: [1, 2]\ninputs: { units: 20, city: none }\n";
+    const rows = `id,name,city,prompt\na,First,Oslo,"Say {x}, {{.Vars.units}} {{.Vars.city}} {{.TaskName}}"\n,Second,Rome,Go\nc,,,\n`;
+    const files = { ...filesOf({ root }), "cases.csv": rows };
+    const { eval: spec, notes } = await loadIn(files, { source: "eval.yaml" });
+    expect(notes).toEqual(["eval.yaml:6:1: tasks has no effect beside tasks_from"]);
+    expect(spec.tasks).toMatchObject([
+      {
+        name: "a",
+        description: "First",
+        turns: [{ user: "Say {{x}}, 20 Oslo First" }],
+        location: { file: "cases.csv", line: 2 },
+        graders: [{ type: "behavior" }],
+      },
+      { name: "Second", turns: [{ user: "Go" }] },
+    ]);
+    const wrong = { ...files, "cases.csv": "id,prompt\na,{{.Vars.town}}\na,x\n,\n" };
+    const unranged = { ...wrong, ...filesOf({ root: root.replace("range: [1, 2]\n", "") }) };
+    expect(await problemsIn(unranged, { source: "eval.yaml" })).toEqual([
+      "cases.csv:2:1 config/invalid-value inputs.prompt: {{.Vars.town}} names no variable",
+      expect.stringMatching(/^cases\.csv:4:1 .*inputs\.prompt/),
+    ]);
+    const short = { ...files, "cases.csv": "id,prompt\na\n" };
+    expect(await problemsIn(short, { source: "eval.yaml" })).toEqual([
+      "cases.csv:2:1 config/invalid-value cases.csv has a row with 1 cells and a header with 2",
+    ]);
+  });
+
+  it("fills its inputs into the prompts of task files", async () => {
+    const parts = { root: "inputs: { city: Oslo }\n" };
+    const files = filesOf(parts);
+    const task = (prompt: string): Record<string, string> => ({
+      ...files,
+      "tasks/a.yaml": `id: a\ninputs: { prompt: "${prompt}" }\n`,
+    });
+    const { eval: spec } = await loadIn(task("{{.Vars.city}}, {{.TaskName}}"), { source: "eval.yaml" });
+    expect(spec.tasks[0]?.turns).toEqual([{ user: "Oslo, a" }]);
+    expect(await problemsIn(task("{{.Timestamp}}"), { source: "eval.yaml" })).toEqual([
+      "tasks/a.yaml:2:19 config/invalid-value inputs.prompt: {{.Timestamp}} cannot be filled in",
+    ]);
+  });
+
   it("says what has no effect", async () => {
     const { notes } = await loaded({
-      config:
-        "  executor: copilot-sdk\n  max_workers: 2\n  fail_fast: true\n  group_by: model\n  judge_model: x\n  max_attempts: 1\n",
-      root: "metrics: [{ name: quality, weight: 1 }]\ninputs: { a: b }\nvariants: { none: { mcp_servers: { main: null } } }\n",
-      grader: "{ type: tool_calls, config: { required_tools: [x] } }",
-      task: "  context: { a: 1 }\n  environment: { A: b }\n",
+      config: "  executor: copilot-sdk\n  max_workers: 2\n  max_attempts: 1\n",
+      root: "variants: { none: { mcp_servers: { main: null } } }\n",
     });
     expect(notes).toEqual([
-      "eval.yaml:16:1: only the variants run; to compare with the servers as they are, add NAME: {}",
-      "eval.yaml:14:1: metrics have no effect (quality): verdicts come from graders and expected",
-      "eval.yaml:15:1: inputs have no effect without tasks_from",
-      "eval.yaml:5:3: fail_fast has no effect; pass --bail to stop early",
-      "eval.yaml:6:3: group_by has no effect",
-      "eval.yaml:7:3: judge_model has no effect: no grader that is known asks a judge",
+      "eval.yaml:11:1: only the variants run; to compare with the servers as they are, add NAME: {}",
       "eval.yaml:4:3: max_workers has no effect without parallel: true",
-      "tasks/a.yaml:5:3: inputs.context has no effect",
-      "tasks/a.yaml:6:3: inputs.environment has no effect",
     ]);
   });
 });
@@ -362,12 +407,26 @@ config trials: 2
 ! 4:3 config/unknown-key unknown key "trials" in config
 
 root hooks: { before_run: [{ command: x }] }
-! 9:1 config/invalid-value hooks is not known yet
+! 9:10 config/invalid-value before_run is refused: mcpvals runs no command around a whole run
 
 root tasks_from: x.csv
-root range: [1, 2]
-! 9:1 config/invalid-value tasks_from is not known yet
-! 10:1 config/invalid-value range is not known yet
+! 9:13 config/not-found tasks_from is no file
+
+root tasks_from: ../x.csv
+! 9:13 config/not-found tasks_from leads out of the eval's folder
+
+root range: [2, 1]
+! 9:1 config/invalid-value range has no effect without tasks_from
+! 9:8 config/invalid-value range begins after its end
+
+root metrics: [{ name: quality }, { name: behavior, threshold: 2 }]
+! 9:59 config/invalid-value metrics[1].threshold must be at most 1
+
+root metrics: [{ name: quality }, { name: behavior, threshold: 1 }]
+! 9:19 config/unknown-reference no task has a grader "quality", so that nothing measures this metric
+
+root metrics: [{ name: task_completion }, { name: passRate }]
+! 9:46 config/duplicate-name two metrics are named "passRate"
 
 root baseline: true
 ! 9:1 config/invalid-value baseline is not known yet: it takes away skills, which this version gives no agent
@@ -379,7 +438,7 @@ config executor: copilot-sdk
 config required_skills: [x]
 config skill_directories: []
 config max_attempts: 2
-! 4:3 config/invalid-value required_skills is not known yet
+! 4:3 config/invalid-value required_skills is refused: no agent of this version gets skills
 ! 6:17 config/invalid-value max_attempts over 1 is refused: trying again until it passes hides flakiness
 
 config executor: mock
@@ -417,7 +476,7 @@ task graders:
 task   - { type: behavior, name: f, config: { max_tokens: 5, max_tool_calls: 1 }, rubric: x }
 task   - { type: tool_constraint, config: { expect_tools: [{ tool: x, args: { a: 1 } }, { tool: "(" }] } }
 task   - { type: tool_constraint, config: { reject_tools: [{ tool: x, source: buildin }, { tool: y, source: "mcp:z" }] } }
-! task:6:78 config/invalid-value rubric is not known yet
+! task:6:40 config/unknown-key unknown key "rubric" in graders[0].config
 ! task:7:92 config/invalid-value graders[1].config.expect_tools[1].tool is not a valid RE2 pattern: error parsing regexp: missing closing ): ${"`"}(?i)(${"`"}
 ! task:8:74 config/invalid-value graders[2].config.reject_tools[0].source must be mcp:SERVER, builtin or skill
 
@@ -431,14 +490,20 @@ task   behavior: { max_tokens: 5, max_tool_call: 1 }
 
 task expected:
 task   should_trigger: false
-task   outcomes: []
+task   outcomes: [x]
 task   behavior: { max_iterations: -5 }
-! task:6:3 config/invalid-value should_trigger is not known yet
+! task:6:3 config/invalid-value should_trigger has no skill to look for
+! task:7:3 config/invalid-value outcomes is refused: nothing says how an outcome is recognised
 ! task:8:31 config/invalid-value expected.behavior.max_iterations must be at least 0
 
 grader { type: behavior, name: one, config: { max_tool_calls: 1 } }
 task graders: [{ type: behavior, name: one, config: { max_tool_calls: 2 } }]
 ! task:5:11 config/duplicate-name two graders of the same tasks are named "one"
+
+task   context: { a: 1 }
+task   environment: { A: b }
+! task:5:3 config/invalid-value context is refused: no agent takes anything but the prompt
+! task:6:3 config/invalid-value environment is refused: the task starts no program of its own that could get it
 
 grader { type: behavior, name: one }
 ! 8:5 config/invalid-value graders[0].config must have a limit, or a tool or server to look for
@@ -520,7 +585,7 @@ describe("an eval of waza is refused, by name and with the place", () => {
     });
     const found = await problems(folder.path, { source: "eval.yaml" });
     expect(found.map((problem) => problem.split(" ").slice(0, 2).join(" "))).toEqual([
-      "eval.yaml:9:1 config/invalid-value",
+      "eval.yaml:9:10 config/invalid-value",
       "tasks/b.yaml:3:1 config/syntax",
       "tasks/a.yaml:2:38 config/not-found",
     ]);

@@ -71,6 +71,8 @@ export interface Eval {
   readonly taskServers?: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
   /** Other sets of servers to run every task with, each a dimension of the matrix beside the agents; absent: one, unnamed. */
   readonly variants?: readonly Variant[];
+  /** Whether the first trial that does not pass ends the run. Absent: it does not. */
+  readonly bail?: true;
   /** Begins the random numbers of faults. Default: 0. */
   readonly seed?: number;
   /** How the extensions of its tasks are fetched; absent: all defaults. */

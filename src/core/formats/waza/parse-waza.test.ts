@@ -38,6 +38,6 @@ describe("the JSON Schemas of waza files", () => {
       isTask({ ...task, mcp_servers: { a: { tools: ["x"] } }, expected: { tool_calls: { min_calls: 1 } } }),
     ).toBe(true);
     expect(isTask({ id: "a" })).toBe(false);
-    expect(isTask({ ...task, expected: { should_trigger: true } })).toBe(false);
+    expect(isTask({ ...task, expected: { outcomes: [1] } })).toBe(false);
   });
 });

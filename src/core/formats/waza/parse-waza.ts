@@ -26,8 +26,9 @@ import { LenientReader } from "../lenient-reader.ts";
 import { graderReader, type GraderTypes, type ParsedGrader, readSettings } from "../graders.ts";
 import type { GraderSpec, ServerLifetime, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
-import type { FileStep } from "../step.ts";
+import type { CommandStep, FileStep } from "../step.ts";
 import type { TaskFiles } from "../task/task-options.ts";
+import { fillPrompt } from "./task-rows.ts";
 import { type ParsedWazaEval, type ParsedWazaTask, wazaEvalSchema, wazaTaskSchema } from "./waza-schema.ts";
 
 /** An `eval.yaml` of waza that is valid by itself. */
@@ -40,6 +41,22 @@ export interface WazaEval {
   readonly concurrency?: number;
   /** Globs and paths of task files, from the eval's folder. */
   readonly tasks: readonly string[];
+  /** CSV file with tasks, from the eval's folder, and the rows that are chosen; absent: none. */
+  readonly rows?: {
+    readonly file: string;
+    readonly range?: readonly [first: number, last: number] | undefined;
+  };
+  /** Variables of prompts; absent: prompts are taken as they are. */
+  readonly inputs?: Readonly<Record<string, string>>;
+  /** Those of every task, in its workspace's trials: before its setup, and after all else. */
+  readonly hooks: ParsedWazaEval["hooks"];
+  readonly metrics: readonly Metric[];
+  /** The skill that `should_trigger` means. */
+  readonly skill?: string;
+  /** Whether the first trial that does not pass ends the run. */
+  readonly bail?: true;
+  /** The model that judges. */
+  readonly judgeModel?: string;
   /** Graders of every task. */
   readonly graders: readonly GraderSpec[];
   readonly servers: ServerTable;
@@ -49,6 +66,15 @@ export interface WazaEval {
   readonly lifetime?: ServerLifetime;
   /** Those that it declares; else the Copilot CLI, where its executor means that. */
   readonly agents: DeclaredAgents;
+}
+
+/** A metric: what measures it, and what it has to be at least. */
+export interface Metric {
+  /** `passRate`, `score`, or the name of a grader, whose weight it multiplies. */
+  readonly name: string;
+  readonly weight: number;
+  readonly threshold?: number | undefined;
+  readonly path: KeyPath;
 }
 
 interface WazaVariant {
@@ -103,6 +129,8 @@ function outline(document: JsonObject): WithoutServers {
     trials: 1,
     tasks: asList(document["tasks"]).flatMap((pattern) => asText(pattern) ?? []),
     graders: [],
+    hooks: { before_task: [], after_task: [] },
+    metrics: [],
     agents: {},
   };
 }
@@ -116,7 +144,7 @@ function readParsed(
   { requested, graderTypes }: ParseWazaEvalOptions,
   reader: LenientReader,
 ): WithoutServers {
-  const { config, tasks, metrics } = parsed;
+  const { config, tasks } = parsed;
   const { workers, max_workers, parallel } = config;
   refuseUnsupported(wazaEvalSchema, document, [], reader);
   if (config.max_attempts > 1)
@@ -134,22 +162,14 @@ function readParsed(
         hint: "Compare sets of servers with variants: {with: {}, without: {mcp_servers: {NAME: null}}}.",
       },
     );
-  for (const [index, { name, enabled }] of metrics.entries())
-    if (name === "trigger_accuracy" && enabled)
-      reader.refuse("the metric trigger_accuracy is not known yet", ["metrics", index, "name"], {
-        hint: "Leave it out, or write enabled: false; trigger tests are not run.",
-      });
-  const others = metrics.map(({ name }) => name).filter((name) => name !== "trigger_accuracy");
-  if (others.length > 0)
-    reader.note(`metrics have no effect (${others.join(", ")}): verdicts come from graders and expected`, [
-      "metrics",
-    ]);
-  if (saysSomething(parsed.inputs)) reader.note("inputs have no effect without tasks_from", ["inputs"]);
-  if (config.fail_fast)
-    reader.note("fail_fast has no effect; pass --bail to stop early", ["config", "fail_fast"]);
-  if (config.group_by !== undefined) reader.note("group_by has no effect", ["config", "group_by"]);
-  if (config.judge_model !== undefined)
-    reader.note("judge_model has no effect: no grader that is known asks a judge", ["config", "judge_model"]);
+  const isFromRows = parsed.tasks_from !== undefined;
+  if (isFromRows && tasks.length > 0) reader.note("tasks has no effect beside tasks_from", ["tasks"]);
+  if (parsed.range !== undefined && !isFromRows)
+    reader.refuse("range has no effect without tasks_from", ["range"], { at: "key", hint: "Leave it out." });
+  if (parsed.range !== undefined && parsed.range[0] > parsed.range[1])
+    reader.refuse("range begins after its end", ["range"], {
+      hint: "Write [FIRST, LAST]; the first row is 1.",
+    });
   if (workers !== undefined && max_workers !== undefined && workers !== max_workers)
     reader.refuse(
       "workers and max_workers are the same setting, with two values",
@@ -161,7 +181,7 @@ function readParsed(
   // As in that tool without `parallel` the workers are not used.
   if (!parallel && count !== undefined)
     reader.note(`${key} has no effect without parallel: true`, ["config", key]);
-  if (tasks.length === 0 && !saysSomething(parsed.tasks_from))
+  if (tasks.length === 0 && !isFromRows)
     reader.refuse("the eval has no tasks", [], {
       code: "config/nothing-to-run",
       hint: "Name its task files in tasks: paths or globs, from the eval's folder.",
@@ -171,10 +191,37 @@ function readParsed(
     trials: config.trials_per_task,
     timeoutMs: config.timeout_seconds,
     concurrency: parallel ? (count ?? usualWorkers) : undefined,
-    tasks,
+    tasks: isFromRows ? [] : tasks,
+    rows: parsed.tasks_from === undefined ? undefined : { file: parsed.tasks_from, range: parsed.range },
+    inputs: isFromRows || Object.keys(parsed.inputs).length > 0 ? parsed.inputs : undefined,
+    hooks: parsed.hooks,
+    metrics: readMetrics(parsed.metrics, reader),
+    skill: parsed.skill,
+    bail: config.fail_fast ? true : undefined,
+    judgeModel: config.judge_model,
     graders: readGraders(parsed.graders, [], graderTypes, reader),
     lifetime: config.mcp_server_lifetime,
     agents: readAgents(parsed, requested, reader),
+  });
+}
+
+/** The metrics that count. That tool's `task_completion` is the pass rate. */
+function readMetrics(metrics: ParsedWazaEval["metrics"], reader: LenientReader): readonly Metric[] {
+  const seen = new Set<string>();
+  return metrics.flatMap(({ name: written, weight, threshold, enabled }, index): Metric[] => {
+    const path = ["metrics", index, "name"];
+    const name = written === "task_completion" ? "passRate" : written;
+    if (!enabled) return [];
+    if (name === "trigger_accuracy")
+      reader.refuse("the metric trigger_accuracy is not known yet", path, {
+        hint: "Leave it out, or write enabled: false; trigger tests are not run.",
+      });
+    else if (seen.has(name))
+      reader.refuse(`two metrics are named ${JSON.stringify(written)}`, path, {
+        code: "config/duplicate-name",
+      });
+    seen.add(name);
+    return [{ name, weight, threshold, path }];
   });
 }
 
@@ -256,7 +303,11 @@ export interface ParseWazaTaskOptions {
   /** Absolute path of the task's file. */
   readonly file: string;
   /** The eval that the task belongs to. */
-  readonly eval: Pick<WazaEval, "graders" | "concurrency">;
+  readonly eval: Pick<WazaEval, "graders" | "concurrency" | "hooks" | "skill">;
+  /** Absolute path of the eval's folder. */
+  readonly evalDir: string;
+  /** What its prompt may name; absent: the prompt is taken as it is. */
+  readonly variables?: Readonly<Record<string, string>> | undefined;
   readonly graderTypes: GraderTypes;
   /** Absolute path of the folder that `inputs.files` start from; `contextDir` is the task's own. */
   readonly contextFolder: (contextDir: string | undefined) => string;
@@ -278,7 +329,7 @@ export type ParsedWazaTaskFile =
   | { readonly ok: true; readonly read: WazaTask; readonly notes: readonly string[] }
   | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
 
-/** Reads a task file of waza, strictly. Its texts are taken as they are: nothing in braces is replaced. */
+/** Reads a task file of waza, strictly. Its texts are taken as they are, but for the prompt where there are variables. */
 export function parseWazaTask(document: Json, options: ParseWazaTaskOptions): ParsedWazaTaskFile {
   const reader = new LenientReader(options.locate, { strict: true });
   const overlay = overlayOf(document, []);
@@ -288,11 +339,9 @@ export function parseWazaTask(document: Json, options: ParseWazaTaskOptions): Pa
   const { graders: shared } = options.eval;
   const graders = [
     ...shared,
-    ...readExpected(parsed.expected, options.graderTypes, reader),
+    ...readExpected(parsed.expected, options, reader),
     ...readGraders(parsed.graders, shared, options.graderTypes, reader),
   ];
-  for (const key of ["context", "environment"] as const)
-    if (saysSomething(parsed.inputs[key])) reader.note(`inputs.${key} has no effect`, ["inputs", key]);
   refuseUnsupported(wazaTaskSchema, document, [], reader);
   const task = buildTask(parsed, graders, options, reader);
   if (!reader.failed && options.isEvalWhole && !graders.some(({ required }) => required))
@@ -315,12 +364,14 @@ function buildTask(
 ): WazaTask["task"] {
   const { id, name, description, inputs, timeout_seconds: timeoutMs, tags } = parsed;
   const dir = options.contextFolder(parsed.context_dir);
+  const { before_task: before, after_task: after } = options.eval.hooks;
+  const files = readFiles(inputs.files, dir, options, reader);
   const titles = [name, description].filter((text) => text !== undefined && text !== id);
   return withoutUndefined({
     name: id,
     form: "task" as const,
     description: titles.join(": ") || undefined,
-    turns: [{ user: escapeTemplate(inputs.prompt) }],
+    turns: [{ user: escapeTemplate(readPrompt(parsed, options, reader)) }],
     expectTools: [],
     verify: [],
     parallel: options.eval.concurrency !== undefined,
@@ -331,8 +382,9 @@ function buildTask(
       file: options.file,
       dir,
       env: {},
-      ...readFiles(inputs.files, dir, options, reader),
-      cleanup: [],
+      fixtures: files.fixtures,
+      setup: [...hookSteps("before_task", before, options.evalDir), ...files.setup],
+      cleanup: hookSteps("after_task", after, options.evalDir).toReversed(),
       requires: [],
       tags,
       labels: {},
@@ -344,6 +396,48 @@ function buildTask(
       inheritEnv: [],
     }),
   });
+}
+
+function readPrompt(
+  { id, name: taskName = id, inputs: { prompt } }: ParsedWazaTask,
+  { variables }: ParseWazaTaskOptions,
+  reader: LenientReader,
+): string {
+  if (variables === undefined) return prompt;
+  const filled = fillPrompt(prompt, { taskName, variables });
+  if ("text" in filled) return filled.text;
+  const path = ["inputs", "prompt"];
+  reader.refuse(`${formatKeyPath(path)}: ${filled.wrong}`, path, { hint: filled.hint });
+  return prompt;
+}
+
+/** Hooks as steps, which run in the eval's folder. A failure counts only where the hook says so. */
+function hookSteps(
+  key: string,
+  hooks: WazaEval["hooks"]["before_task"],
+  evalDir: string,
+): readonly CommandStep[] {
+  return hooks.map(({ command, working_directory: folder = ".", exit_codes, error_on_fail }, index) => {
+    const goes = [evalDir, folder].map((path) => `cd ${quoted(path)} || exit 1\n`).join("");
+    const isUsual = exit_codes.join() === "0";
+    const run = isUsual
+      ? command
+      : `(${command}\n)\ncase $? in ${exit_codes.join("|")}) exit 0;; *) exit 1;; esac`;
+    return {
+      id: `${key}[${index}]`,
+      type: "command",
+      run: escapeTemplate(`${goes}${run}`),
+      shell: "sh",
+      env: {},
+      timeoutMs: 60_000,
+      expect: { exitCode: 0 },
+      ...(error_on_fail ? {} : { continueOnError: true }),
+    };
+  });
+}
+
+function quoted(path: string): string {
+  return `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /** Files of the context folder that are copied (`fixtures`), and steps that write those with contents of their own. */
@@ -401,14 +495,29 @@ function readGraders(
   reader: LenientReader,
 ): readonly GraderSpec[] {
   const names = new Set([...taken, ...declared].map(({ name }) => name));
-  const graders = declared.map(
-    ({ type, name = unusedName(type, names), weight, required, config }, index): ParsedGrader => {
-      const path = ["graders", index, "config"];
-      return { type, name, weight, required, config: readCalls(config, path, reader) };
-    },
-  );
-  return graderReader(types, (each) => reader.problem(each))(graders, ["graders"], taken);
+  const graders = declared.map(({ script, rubric, model, assertions, ...grader }, index): ParsedGrader => {
+    const { type, name = unusedName(type, names) } = grader;
+    const beside = withoutUndefined({ file: script, rubric, model, assertions });
+    const path = ["graders", index, "config"];
+    return { ...grader, name, config: { ...readCalls(grader.config, path, reader), ...beside } };
+  });
+  const read = graderReader(types, (found) => {
+    const [, index, key] = found.path;
+    const { type = "" } = key === "type" ? (declared[Number(index)] ?? {}) : {};
+    const hint = Object.hasOwn(otherTypes, type) ? otherTypes[type] : found.hint;
+    reader.problem(withoutUndefined({ ...found, hint }));
+  });
+  return read(graders, ["graders"], taken);
 }
+
+/** Types of that tool, or of its documentation, that no grader has, and what to use instead. */
+const otherTypes: Readonly<Record<string, string>> = {
+  human: "No one is asked during a run; use a grader of type prompt.",
+  human_calibration: "No one is asked during a run; use mcpvals judge calibrate.",
+  llm: "Use a grader of type prompt.",
+  llm_comparison: "Use a grader of type prompt.",
+  trigger: "Use expected.should_trigger, or a grader of type tool_routing.",
+};
 
 function unusedName(type: string, names: Set<string | undefined>): string {
   let name = type;
@@ -448,8 +557,9 @@ function readExpected(
     output_contains,
     output_contains_any,
     output_not_contains,
+    should_trigger: isTriggered,
   }: ParsedWazaTask["expected"],
-  { types, dir, ...disk }: GraderTypes,
+  { graderTypes: { types, dir, ...disk }, eval: { skill } }: ParseWazaTaskOptions,
   reader: LenientReader,
 ): readonly GraderSpec[] {
   const { max_response_time_ms, ...limits } = behavior ?? {};
@@ -459,6 +569,13 @@ function readExpected(
     not_contains: output_not_contains,
   };
   const hasOutput = Object.values(output).some((texts) => texts !== undefined);
+  if (isTriggered !== undefined && skill === undefined)
+    reader.refuse("should_trigger has no skill to look for", ["expected", "should_trigger"], {
+      at: "key",
+      hint: "Write skill: NAME in the eval.",
+    });
+  const named = (skill ?? "").replaceAll(/[^\w\s-]/g, String.raw`\$&`);
+  const loads = [{ source: "skill", skill_pattern: `^${named}$` }];
   const parts = [
     {
       key: "tool_calls",
@@ -471,6 +588,14 @@ function readExpected(
       config: behavior && withoutUndefined({ ...limits, max_duration_ms: max_response_time_ms }),
     },
     { key: "output", type: "text", config: hasOutput ? withoutUndefined(output) : undefined },
+    {
+      key: "should_trigger",
+      type: "tool_constraint",
+      config:
+        isTriggered === undefined || skill === undefined
+          ? undefined
+          : { [isTriggered ? "expect_tools" : "reject_tools"]: loads },
+    },
   ];
   return parts.flatMap(({ key, type, config }): GraderSpec[] => {
     const settings = types[type];
@@ -492,12 +617,10 @@ function refuseUnsupported(
   if (schema instanceof z.ZodObject) {
     const members = asObject(value);
     for (const [key, member] of Object.entries(schema.shape)) {
-      const isRefused = member instanceof z.ZodType && member.meta()?.["refused"] === true;
-      if (!isRefused) refuseUnsupported(member, members[key], [...path, key], reader);
-      else if (saysSomething(members[key])) {
-        const hint = `Leave ${key} out; nothing that this version cannot look at is ignored.`;
-        reader.refuse(`${key} is not known yet`, [...path, key], { at: "key", hint });
-      }
+      const refusal = refusalOf(member);
+      if (refusal === undefined) refuseUnsupported(member, members[key], [...path, key], reader);
+      else if (saysSomething(members[key]))
+        reader.refuse(`${key} is refused: ${refusal.why}`, [...path, key], { at: "key", hint: refusal.hint });
     }
   } else if (schema instanceof z.ZodArray) {
     for (const [index, item] of asList(value).entries())
@@ -508,6 +631,12 @@ function refuseUnsupported(
     schema instanceof z.ZodPrefault
   )
     refuseUnsupported(schema.unwrap(), value, path, reader);
+}
+
+function refusalOf(schema: z.core.$ZodType): { readonly why: string; readonly hint: string } | undefined {
+  const refusal = asObject(schema instanceof z.ZodType ? schema.meta()?.["refused"] : undefined);
+  const [why, hint] = [asText(refusal["why"]), asText(refusal["hint"])];
+  return why === undefined || hint === undefined ? undefined : { why, hint };
 }
 
 /** Whether a part is more than empty. */

@@ -4,10 +4,11 @@ import { anyObject, closedObject, filledText, nameKey } from "../config/config-f
 import { graderSchema } from "../graders.ts";
 import { lifetimeSchema, mcpMockSchema } from "../config/server.ts";
 
-/** What is refused by name where it says something. */
-const refused = z.unknown().optional().meta({ refused: true });
-/** What may be there and has no effect. */
-const anything = z.unknown().optional();
+/** What is refused by name where it says something: why, and what to write instead. */
+function refused(why: string, hint: string): z.ZodOptional<z.ZodUnknown> {
+  return z.unknown().optional().meta({ refused: { why, hint } });
+}
+const skills = refused("no agent of this version gets skills", "Leave it out.");
 /** A table of servers, read apart. */
 const servers = z.unknown().optional().meta({ servers: true });
 /** A version is a text; YAML makes a number of `1.0`. */
@@ -23,13 +24,13 @@ const names = z.array(filledText).default([]);
 const texts = z.array(filledText).min(1).optional();
 const workers = z.int().min(1).max(1024).optional();
 
-/** A grader, whatever its type. */
+/** A grader, whatever its type. Some of its settings may stand beside `config`. */
 const grader = closedObject({
   ...graderSchema.shape,
-  script: refused,
-  rubric: refused,
-  model: refused,
-  assertions: refused,
+  script: filledText.optional(),
+  rubric: filledText.optional(),
+  model: filledText.optional(),
+  assertions: z.array(filledText).optional(),
 });
 
 const config = closedObject({
@@ -42,23 +43,37 @@ const config = closedObject({
   workers,
   fail_fast: z.boolean().default(false),
   max_attempts: z.int().min(1).default(1),
-  group_by: filledText.optional(),
+  group_by: z.literal("model").optional(),
   judge_model: filledText.optional(),
-  skill_directories: refused,
-  required_skills: refused,
+  skill_directories: skills,
+  required_skills: skills,
   mcp_servers: servers,
   mcp_server_lifetime: lifetimeSchema.optional(),
 });
 
 const metric = closedObject({
   name: filledText,
-  weight: z.number().optional(),
-  threshold: z.number().optional(),
+  weight: z.number().positive().max(1e6).default(1),
+  threshold: z.number().min(0).max(1).optional(),
   description: z.string().optional(),
   enabled: z.boolean().default(true),
 });
 
 const variant = closedObject({ description: z.string().optional(), mcp_servers: servers });
+
+/** A command around something; it runs in the shell. */
+const hook = closedObject({
+  command: filledText,
+  working_directory: filledText.optional(),
+  exit_codes: z.array(z.int().min(0).max(255)).min(1).default([0]),
+  error_on_fail: z.boolean().default(false),
+});
+
+const aroundRun = refused(
+  "mcpvals runs no command around a whole run",
+  "Run it before or after mcpvals run, or for each trial, with before_task or after_task.",
+);
+const place = z.int().min(1);
 
 /** An `eval.yaml` of waza: every key that it has, those that are refused too. */
 export const wazaEvalSchema = closedObject({
@@ -72,10 +87,15 @@ export const wazaEvalSchema = closedObject({
   metrics: z.array(metric).default([]),
   tasks: names,
   graders: z.array(grader).default([]),
-  hooks: refused,
-  inputs: anything,
-  tasks_from: refused,
-  range: refused,
+  hooks: closedObject({
+    before_run: aroundRun,
+    after_run: aroundRun,
+    before_task: z.array(hook).default([]),
+    after_task: z.array(hook).default([]),
+  }).prefault({}),
+  inputs: z.record(filledText, z.union([z.string(), z.number(), z.boolean()]).transform(String)).default({}),
+  tasks_from: filledText.optional(),
+  range: z.tuple([place, place]).optional(),
   baseline: z.boolean().default(false),
   mcp_mocks: z.array(mcpMockSchema).default([]),
   variants: z.record(nameKey, variant).optional(),
@@ -98,22 +118,31 @@ export const wazaTaskSchema = closedObject({
   inputs: closedObject({
     prompt: filledText,
     files: z.array(file).default([]),
-    context: anything,
-    environment: anything,
+    context: refused(
+      "no agent takes anything but the prompt",
+      "Write it in the prompt, or in a file of inputs.files.",
+    ),
+    environment: refused(
+      "the task starts no program of its own that could get it",
+      "Write it as env of a server in mcp_servers of the task, or of the agent.",
+    ),
   }),
   expected: closedObject({
-    outcomes: refused,
+    outcomes: refused(
+      "nothing says how an outcome is recognised",
+      "Write it as output_contains, tool_calls or a grader.",
+    ),
     tool_calls: anyObject.optional(),
     behavior: anyObject.optional(),
     output_contains: texts,
     output_contains_any: texts,
     output_not_contains: texts,
-    should_trigger: refused,
+    should_trigger: z.boolean().optional(),
   }).prefault({}),
   graders: z.array(grader).default([]),
   mcp_servers: servers,
-  skill_directories: refused,
-  required_skills: refused,
+  skill_directories: skills,
+  required_skills: skills,
 });
 
 export type ParsedWazaEval = z.output<typeof wazaEvalSchema>;
