@@ -57,7 +57,19 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
  * The folders inside `core` and `servers`, in order: a folder may import the ones before it. Files outside of them come last.
  */
 const innerOrder: Readonly<Record<string, readonly string[]>> = {
-  core: ["text", "errors", "templates", "formats", "checks", "plan", "trace", "lint", "grade", "report"],
+  core: [
+    "text",
+    "statistics",
+    "errors",
+    "templates",
+    "formats",
+    "checks",
+    "plan",
+    "trace",
+    "lint",
+    "grade",
+    "report",
+  ],
   servers: [
     "messages",
     "filters",

@@ -17,6 +17,7 @@ import {
   hasSeveralServers,
   serverText,
 } from "./findings.ts";
+import { measurementLines } from "./measurements.ts";
 import {
   agentsIn,
   clipText,
@@ -236,6 +237,7 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     byTaskLines(ending),
     gateLines(result.gates ?? [], ending.page),
     start.coverage === true ? coverageLines(result, ending.page) : [],
+    toolUseLines(result, ending.page),
     summaryLines(ending, start.folder),
   ];
   return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
@@ -546,6 +548,12 @@ function coverageLines({ coverage = {}, environment }: RunResult, page: Page): s
     title,
     ...(blocks.length === 0 ? ["", style.dim("  nothing: everything listed was used")] : blocks),
   ];
+}
+
+function toolUseLines(result: RunResult, page: Page): string[] {
+  const lines = measurementLines(result);
+  if (lines.length === 0) return [];
+  return [page.style.strong("Use of tools"), "", ...lines.flatMap((text) => paintText({ text }, 2, page, 2))];
 }
 
 function isParameterOf(name: string, tools: ReadonlySet<string>): boolean {

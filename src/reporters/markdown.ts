@@ -2,7 +2,7 @@ import type { Task } from "../core/formats/model.ts";
 import { countFindings, findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import type { Gate } from "../core/report/gates.ts";
-import type { TrialResult } from "../core/report/result.ts";
+import type { RunResult, TrialResult } from "../core/report/result.ts";
 import { explainTrial } from "./explain.ts";
 import {
   alikeFindings,
@@ -12,6 +12,7 @@ import {
   hasSeveralServers,
   serverText,
 } from "./findings.ts";
+import { measurementLines } from "./measurements.ts";
 import {
   clipText,
   countOf,
@@ -82,6 +83,7 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
     ...severitySections(findings, naming),
     clientSection(findings, naming),
     ...trialSections(end, tasks),
+    ...toolUseSections(result),
   ];
   return `${sections
     .filter((lines) => lines.length > 0)
@@ -135,6 +137,11 @@ function clientSection(findings: readonly RunFinding[], naming: boolean): readon
     `| --- |${" --- |".repeat(clients.length)}`,
     ...rows.map(({ tool, effects }) => `| ${plain(tool)} | ${Object.values(effects).join(" | ")} |`),
   ];
+}
+
+function toolUseSections(result: RunResult): (readonly string[])[] {
+  const lines = measurementLines(result);
+  return lines.length === 0 ? [] : [["## Use of tools"], lines.map((line) => `- ${plain(line)}`)];
 }
 
 function trialSections(

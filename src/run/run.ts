@@ -12,6 +12,7 @@ import { gradersOf } from "../core/grade/graders.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
 import { CoverageCounter } from "../core/report/coverage.ts";
 import { MeasurementCounter } from "../core/report/measurement-counter.ts";
+import { RoutingCounter } from "../core/report/routing-counter.ts";
 import { conclude, KeptEvidence, summarize } from "../core/report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../core/report/reporter.ts";
@@ -91,6 +92,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const evidenceOfPassed = new KeptEvidence();
   const counter = new CoverageCounter();
   const measurements = new MeasurementCounter();
+  const routing = new RoutingCounter();
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   using interruption = followSignal(options.signal);
@@ -179,6 +181,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
         if (trajectory === undefined) return;
         counter.add(trajectory);
         measurements.add(trajectory, result);
+        routing.add(trajectory, result);
         if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
         else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory.events);
       },
@@ -198,7 +201,11 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       durationMs: Math.round(performance.now() - started),
       summary: summarize(trials),
       trials,
-      ...withoutUndefined({ coverage: counter.result(), measurements: measurements.result() }),
+      ...withoutUndefined({
+        coverage: counter.result(),
+        measurements: measurements.result(),
+        routing: routing.result(),
+      }),
       environment,
     };
     const failures: ReporterFailure[] = [];

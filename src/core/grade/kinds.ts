@@ -10,6 +10,7 @@ import { metric } from "./metric.ts";
 import { jsonSchema } from "./json-schema.ts";
 import { prompt } from "./prompt.ts";
 import { text } from "./text.ts";
+import { toolRouting } from "./tool-routing.ts";
 import { toolCalls, toolConstraint } from "./tool-constraint.ts";
 
 /** Every type of grader that files can declare. */
@@ -27,6 +28,7 @@ const kinds: readonly GraderKind[] = [
   metric,
   jsonSchema,
   prompt,
+  toolRouting,
 ];
 
 export const graderKinds: Readonly<Record<string, GraderKind>> = Object.fromEntries(

@@ -260,6 +260,50 @@ const runMeasurementsSchema = z
   })
   .meta({ id: "RunMeasurements", description: "How agents used tools in all trials of a run, in numbers." });
 
+const proportionSchema = z
+  .strictObject({
+    value: z.number().min(0).max(1).describe("The share."),
+    low: z
+      .number()
+      .min(0)
+      .max(1)
+      .describe("Lower end of the 95 % interval (Wilson), as if trials were independent."),
+    high: z.number().min(0).max(1).describe("Upper end."),
+    trials: count.describe("Trials that it is a share of."),
+  })
+  .meta({ id: "Proportion", description: "A share of trials with its interval." });
+
+const routedSchema = z
+  .strictObject({
+    correct: proportionSchema.describe("Share of trials that led to what was expected."),
+    matrix: z
+      .array(
+        z.strictObject({
+          expected: z.string().describe("What was expected; `none`: no call."),
+          called: z.string().describe("What was called; `none`: nothing."),
+          trials: count.describe("Number of trials."),
+        }),
+      )
+      .describe("The confusion matrix: its cells that are not 0."),
+    precision: z
+      .record(z.string(), proportionSchema)
+      .describe("Of the trials that led there, the share in which it was expected."),
+    recall: z
+      .record(z.string(), proportionSchema)
+      .describe("Of the trials in which it was expected, the share that led there."),
+  })
+  .meta({ id: "Routed", description: "Expected and called tools, or servers." });
+
+const routingSchema = z
+  .strictObject({
+    nearMisses: count.describe("Trials whose first call was wrong, and a later one the expected one."),
+    tools: routedSchema
+      .describe("By `SERVER.TOOL`, of trials with an expected tool or none.")
+      .exactOptional(),
+    servers: routedSchema.describe("By server, of trials with an expected server or none.").exactOptional(),
+  })
+  .meta({ id: "Routing", description: "Where prompts led, of trials with the grader `tool_routing`." });
+
 const agentSchema = z
   .strictObject({
     name: z.string().describe("Name of the agent, as trials refer to it."),
@@ -348,6 +392,9 @@ export const resultSchema = z
     measurements: runMeasurementsSchema
       .describe("How agents used tools. Absent if no trial was measured.")
       .exactOptional(),
+    routing: routingSchema
+      .describe("Where prompts led. Absent if no grader `tool_routing` gave a verdict.")
+      .exactOptional(),
     environment: environmentSchema,
   })
   .meta({ title: "mcpvals result", description: "The result of one run of mcpvals." });
@@ -371,6 +418,7 @@ export type TrialResult = ReadonlyDeep<z.output<typeof trialSchema>>;
 export type ServerDigest = ReadonlyDeep<z.output<typeof serverDigestSchema>>;
 export type ToolDigest = ReadonlyDeep<z.output<typeof digestSchema>>;
 export type TrialMeasurements = ReadonlyDeep<z.output<typeof trialMeasurementsSchema>>;
+export type Routing = ReadonlyDeep<z.output<typeof routingSchema>>;
 export type RunMeasurements = ReadonlyDeep<z.output<typeof runMeasurementsSchema>>;
 /** What a program reported about itself and its models; null: nothing. */
 export type ProgramRun = ReadonlyDeep<z.output<typeof ranSchema>>;

@@ -22,6 +22,7 @@ import { eventsOfAgent } from "./agent-acts.ts";
 import { CoverageCounter } from "./coverage.ts";
 import { gatesOf } from "./gates.ts";
 import { MeasurementCounter } from "./measurement-counter.ts";
+import { RoutingCounter } from "./routing-counter.ts";
 import { findingsOf } from "../lint/finding.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
@@ -291,6 +292,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
   const evidence = new Map<string, readonly TraceEvent[]>();
   const counter = new CoverageCounter();
   const measurements = new MeasurementCounter();
+  const routing = new RoutingCounter();
   const trials = plan.trials.map((trial): TrialResult => {
     const events = byTrial.get(trial.id) ?? [];
     const planned: Task | undefined = tasks.get(trial.task);
@@ -306,6 +308,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
       counter.add(trajectory);
       const result = trialResult(trajectory, grades);
       measurements.add(trajectory, result);
+      routing.add(trajectory, result);
       if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
       return result;
     } catch (cause) {
@@ -324,7 +327,11 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     durationMs: durationMs ?? Math.max(0, (run.events.at(-1)?.at ?? start) - start),
     summary: summarize(trials),
     trials,
-    ...withoutUndefined({ coverage: counter.result(), measurements: measurements.result() }),
+    ...withoutUndefined({
+      coverage: counter.result(),
+      measurements: measurements.result(),
+      routing: routing.result(),
+    }),
     environment,
   };
   return { result, evidence };

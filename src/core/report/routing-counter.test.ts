@@ -1,0 +1,68 @@
+import { expect, it } from "vitest";
+import { AgentTrial } from "../../../test/support/grading.ts";
+import { workflowTask } from "../../../test/support/trial-events.ts";
+import type { JsonObject } from "../formats/json.ts";
+import type { Grade } from "../trace/events.ts";
+import { RoutingCounter } from "./routing-counter.ts";
+
+/** What a run of trials gives, each with where it should lead, and what its agent calls. */
+function routing(
+  trials: readonly (readonly [expected: string, calls: readonly string[], verdict?: Grade["verdict"]])[],
+): ReturnType<RoutingCounter["result"]> {
+  const counter = new RoutingCounter();
+  for (const [tool, calls, verdict = "pass"] of trials) {
+    const config: JsonObject = { expect: tool === "none" ? "none" : { tool } };
+    const graders = [{ type: "tool_routing", name: "route", weight: 1, required: true, config, dir: "/" }];
+    const trial = new AgentTrial((each) => {
+      for (const call of calls) each.use(call);
+      each.say("Done.");
+    });
+    const grade: Grade = { grader: "route", verdict, score: 1, reason: "", evidence: [] };
+    counter.add(trial.trajectory(workflowTask({ graders })), { grades: [grade] });
+  }
+  return counter.result();
+}
+
+it("counts expected and called tools, with precision, recall and near misses", () => {
+  const found = routing([
+    ["get", ["get"]],
+    ["get", ["get", "list"]],
+    ["get", ["list", "get"]],
+    ["get", []],
+    ["list", ["list"]],
+    ["none", []],
+    ["none", ["get"]],
+    ["none", ["delete"], "error"],
+  ]);
+  expect(found).toMatchObject({
+    nearMisses: 1,
+    tools: {
+      correct: { value: 4 / 7, trials: 7 },
+      matrix: [
+        { expected: "k8s.get", called: "k8s.get", trials: 2 },
+        { expected: "k8s.get", called: "k8s.list", trials: 1 },
+        { expected: "k8s.get", called: "none", trials: 1 },
+        { expected: "k8s.list", called: "k8s.list", trials: 1 },
+        { expected: "none", called: "none", trials: 1 },
+        { expected: "none", called: "k8s.get", trials: 1 },
+      ],
+      precision: {
+        "k8s.get": { value: 2 / 3, trials: 3 },
+        "k8s.list": { value: 1 / 2, trials: 2 },
+        none: { value: 1 / 2, trials: 2 },
+      },
+      recall: {
+        "k8s.get": { value: 1 / 2, trials: 4 },
+        "k8s.list": { value: 1, trials: 1 },
+        none: { value: 1 / 2, trials: 2 },
+      },
+    },
+    servers: { correct: { value: 5 / 7, trials: 7 } },
+  });
+  expect(found?.tools?.recall["k8s.get"]?.low).toBeCloseTo(0.15, 2);
+});
+
+it("has nothing of trials without a verdict", () => {
+  expect(routing([["get", ["get"], "skip"]])).toBeUndefined();
+  expect(routing([])).toBeUndefined();
+});

@@ -1,0 +1,84 @@
+import type { RunResult, TrialResult } from "../core/report/result.ts";
+import { clipText, countOf, formatInteger } from "./text.ts";
+
+const shownTrials = 3;
+const shownCells = 5;
+/** Tokens of definitions that nobody used, from which on a report speaks of them. */
+const manyTokens = 1000;
+
+/** What is odd in the use of tools, and where prompts led: printable lines; none where nothing is odd. */
+export function measurementLines({ measurements, routing, trials }: RunResult): readonly string[] {
+  return [
+    ...(measurements === undefined ? [] : oddities(measurements, trials)),
+    ...(routing === undefined ? [] : routingLines(routing)),
+  ];
+}
+
+function oddities(
+  run: NonNullable<RunResult["measurements"]>,
+  trials: readonly TrialResult[],
+): readonly string[] {
+  const { calls, unknownTools, redundantCalls, errors, recoveredErrors, identicalRetries, definitions } = run;
+  const ofCalls = `of ${countOf(calls, "call")}`;
+  const { tokens, unused } = definitions;
+  const retried = identicalRetries === 0 ? "" : `, ${formatInteger(identicalRetries)} repeated unchanged`;
+  const claiming = namesOf(trials, ({ unsupportedClaims }) =>
+    unsupportedClaims.map(({ tool, text }) => `${JSON.stringify(text)} (${tool})`),
+  );
+  const ignoring = namesOf(trials, ({ ignoredErrors }) => ignoredErrors);
+  return [
+    ...(unknownTools === 0 ? [] : [`unknown tools: ${formatInteger(unknownTools)} ${ofCalls}`]),
+    ...(redundantCalls === 0
+      ? []
+      : [`redundant: ${formatInteger(redundantCalls)} ${ofCalls} repeat one and get the same result`]),
+    ...(errors === 0
+      ? []
+      : [
+          `errors: ${formatInteger(errors)} ${ofCalls}, ${formatInteger(recoveredErrors)} recovered${retried}`,
+        ]),
+    ...(claiming === "" ? [] : [`claims that the record does not show: ${claiming}`]),
+    ...(ignoring === "" ? [] : [`errors that the answer ignores: ${ignoring}`]),
+    ...(unused < manyTokens
+      ? []
+      : [
+          `definitions: about ${formatInteger(tokens)} tokens a request, ${Math.round((100 * unused) / tokens)} % of them of tools that no trial called (estimate)`,
+        ]),
+  ];
+}
+
+/** The first of each trial that has some, with the trial. */
+function namesOf(
+  trials: readonly TrialResult[],
+  find: (measured: NonNullable<TrialResult["measurements"]>) => readonly string[],
+): string {
+  const found = trials.flatMap(({ id, measurements }) => {
+    const [first] = measurements === undefined ? [] : find(measurements);
+    return first === undefined ? [] : [`${clipText(id, 20)} ${clipText(first, 160)}`];
+  });
+  const rest = found.length - shownTrials;
+  const more = rest > 0 ? `; and ${countOf(rest, "more trial")}` : "";
+  return `${found.slice(0, shownTrials).join("; ")}${more}`;
+}
+
+function routingLines({ tools, servers, nearMisses }: NonNullable<RunResult["routing"]>): readonly string[] {
+  const shown = tools ?? servers;
+  if (shown === undefined) return [];
+  const { value, low, high, trials } = shown.correct;
+  const percent = (share: number): number => Math.round(100 * share);
+  const near =
+    nearMisses === 0 ? "" : `, ${countOf(nearMisses, "time")} with the right call after a wrong one`;
+  const wrong = shown.matrix
+    .filter(({ expected, called }) => expected !== called)
+    .toSorted((a, b) => b.trials - a.trials);
+  const rest = wrong.length - shownCells;
+  return [
+    `routing: ${Math.round(value * trials)} of ${countOf(trials, "trial")} led to the expected ${tools === undefined ? "server" : "tool"} (${percent(value)} %, 95 % interval ${percent(low)} to ${percent(high)} %)${near}`,
+    ...wrong
+      .slice(0, shownCells)
+      .map(
+        ({ expected, called, trials: count }) =>
+          `routing: ${clipText(expected, 80)} expected, ${clipText(called, 80)} called: ${countOf(count, "trial")}`,
+      ),
+    ...(rest > 0 ? [`routing: and ${countOf(rest, "more pair")}`] : []),
+  ];
+}
