@@ -41,7 +41,7 @@ function oddities(
     ...(unused < manyTokens
       ? []
       : [
-          `definitions: about ${formatInteger(tokens)} tokens a request, ${Math.round((100 * unused) / tokens)} % of them of tools that no trial called (estimate)`,
+          `definitions: about ${formatInteger(tokens)} tokens a request, ${percent(unused / tokens)} % of them of tools that no trial called (estimate)`,
         ]),
   ];
 }
@@ -60,11 +60,14 @@ function namesOf(
   return `${found.slice(0, shownTrials).join("; ")}${more}`;
 }
 
+function percent(share: number): number {
+  return Math.round(100 * share);
+}
+
 function routingLines({ tools, servers, nearMisses }: NonNullable<RunResult["routing"]>): readonly string[] {
   const shown = tools ?? servers;
   if (shown === undefined) return [];
   const { value, low, high, trials } = shown.correct;
-  const percent = (share: number): number => Math.round(100 * share);
   const near =
     nearMisses === 0 ? "" : `, ${countOf(nearMisses, "time")} with the right call after a wrong one`;
   const wrong = shown.matrix
