@@ -50,6 +50,7 @@ export default defineConfig([
       extension: "src/extension-sdk/index.ts",
       vitest: "src/vitest/index.ts",
       "schema-worker": "src/graders/schema-worker.ts",
+      "grader-host": "src/graders/grader-host.ts",
     },
     dts: false,
     noExternal: inlined.map((name) => new RegExp(`^${name}(/|$)`)),

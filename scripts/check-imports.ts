@@ -95,7 +95,7 @@ const reserved: readonly {
   { pattern: /from "cross-spawn"/, owners: ["process"], what: "cross-spawn" },
   { pattern: /\bprocess\.env\b/, owners: ["load"], what: "process.env" },
   { pattern: /\bprocess\.platform\b/, owners: ["process", "run"], what: "process.platform" },
-  { pattern: /\bprocess\.exit\(/, owners: ["cli", "extension-sdk"], what: "process.exit" },
+  { pattern: /\bprocess\.exit\(/, owners: ["cli", "extension-sdk", "graders"], what: "process.exit" },
   { pattern: /\bprocess\.cwd\(/, owners: ["check.ts", "cli", "evaluate.ts"], what: "process.cwd" },
   { pattern: /(?<![/.])\bconsole\./, owners: [], what: "console" },
 ];

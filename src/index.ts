@@ -4,6 +4,9 @@ export { check } from "./check.ts";
 export type { CheckOptions, CheckResult, Target, TargetOptions } from "./check.ts";
 export { formatReport } from "./evaluation.ts";
 export type { Evaluation, TrialEvidence } from "./evaluation.ts";
+export { defineGrader, type GraderDefinition } from "./core/grade/programs/define-grader.ts";
+export type { GraderAnswer } from "./core/grade/programs/answer.ts";
+export type { TrajectoryRecord } from "./core/grade/programs/trajectory-record.ts";
 export { defineConfig } from "./load/load.ts";
 export type { Config } from "./core/formats/config/config-schema.ts";
 export {

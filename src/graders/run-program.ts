@@ -1,5 +1,7 @@
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
 import { McpvalsError } from "../core/errors/error.ts";
-import type { RunProgram } from "../core/grade/grader.ts";
+import type { GraderProgram, RunProgram } from "../core/grade/grader.ts";
 import { abortAfter } from "../process/deadline.ts";
 import { type Environment, inheritedEnvironment, localBinPath } from "../process/environment.ts";
 import { outputDetails, ProgramOutput, tailOf } from "../process/program-output.ts";
@@ -19,14 +21,12 @@ export interface RunProgramOptions {
 /** Makes what runs the programs of graders. */
 export function createRunProgram({ env, signal }: RunProgramOptions): RunProgram {
   return async (program) => {
-    const { command, args, cwd, timeoutMs, inheritEnv, stdin } = program;
+    const { cwd, timeoutMs, inheritEnv, stdin } = program;
+    const { command, args } = commandOf(program);
+    const shown = program.command ?? "the code of the grader";
     const output = new ProgramOutput(longestOutput);
     const timeUp = (): McpvalsError =>
-      new McpvalsError(
-        "grader/timeout",
-        `${command} took longer than ${timeoutMs} ms`,
-        outputDetails(output),
-      );
+      new McpvalsError("grader/timeout", `${shown} took longer than ${timeoutMs} ms`, outputDetails(output));
     using limit = abortAfter(timeoutMs, timeUp, signal);
     limit.signal.throwIfAborted();
     const inherited = inheritedEnvironment(env, inheritEnv);
@@ -35,12 +35,19 @@ export function createRunProgram({ env, signal }: RunProgramOptions): RunProgram
     const exit = await runToEnd(child, { output, stdin, signal: limit.signal });
     const { exitCode } = exit;
     if (exitCode === null) {
-      const message = `${command} was ended by ${exit.signal ?? "a signal"}`;
+      const message = `${shown} was ended by ${exit.signal ?? "a signal"}`;
       throw new McpvalsError("grader/cannot-run", message, outputDetails(output));
     }
     const { text: stdout, omitted } = output.stdout;
     return { exitCode, stdout, omitted, stderr: tailOf(output.stderr.text) };
   };
+}
+
+/** Node runs its files as they are in the build, and as they are written in a checkout. */
+const hostFile = fileURLToPath(new URL(`./grader-host${extname(import.meta.url)}`, import.meta.url));
+
+function commandOf({ command, args }: GraderProgram): Pick<ProcessSpec, "command" | "args"> {
+  return command === undefined ? { command: process.execPath, args: [hostFile] } : { command, args };
 }
 
 async function start(spec: ProcessSpec): Promise<ManagedProcess> {

@@ -1,9 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
 import { createRunProgram } from "../../src/graders/run-program.ts";
 import { fixtureServer } from "../e2e/support.ts";
-import { folderOf, runInline } from "../support/cli.ts";
+import { folderOf, linkPackage, runHere, runInline } from "../support/cli.ts";
 
 const base = {
   server: fixtureServer(),
@@ -119,4 +120,71 @@ it("no secret reaches a program, and what it tells of one is removed from the re
     { GRADER_TOKEN: "s3cr3t-of-the-grader" },
   );
   expect(grades).toMatchObject([{ verdict: "pass", reason: "[secret:GRADER_TOKEN]" }]);
+});
+
+it("a function of a TypeScript file grades the trial, with settings that its schema has read", async () => {
+  using folder = folderOf({
+    "package.json": { type: "module" },
+    "mcp-eval.config.json": {
+      ...base,
+      graders: [{ type: "script", config: { file: "./grade.ts", settings: { most: "2" }, timeout: "60s" } }],
+    },
+    "grade.ts": `import { defineGrader } from "mcpvals";
+import * as z from "zod";
+import { plural } from "./plural.ts";
+export default defineGrader({
+  settings: z.object({ most: z.coerce.number(), least: z.number().default(1) }),
+  async grade({ calls }, { settings: { most, least } }) {
+    console.log("looking");
+    setInterval(() => {}, 1000);
+    const passed: boolean = calls.length >= least && calls.length <= most;
+    return { score: 0.5, passed, reason: plural(calls.length), evidence: calls.map(({ seq }) => seq) };
+  },
+});`,
+    "plural.ts": "export const plural = (count: number): string => `${count} calls`;",
+  });
+  linkPackage(folder.path, ["zod"]);
+  const { code, stdout } = await runHere(["run", "--reporter", "json"], { cwd: folder.path });
+  const { trials } = JSON.parse(stdout) as RunResult;
+  expect(code).toBe(0);
+  expect(trials[0]?.grades).toContainEqual(
+    expect.objectContaining({ grader: "script", verdict: "pass", score: 0.5, reason: "1 calls" }),
+  );
+});
+
+it("a script that throws, loops, crashes, answers nonsense or refuses its settings is that grader's error", async () => {
+  const broken = {
+    throws: "export default { grade() { throw new Error('no pods'); } };",
+    loops: "export default { grade() { for (;;); } };",
+    leaves: "export default { grade() { process.exit(0); } };",
+    empty: "export default { grade() {} };",
+    late: "export default { grade: () => new Promise(() => { setTimeout(() => { throw new Error('later'); }); }) };",
+    strict:
+      "export default { settings: { '~standard': { validate: () => ({ issues: [{ message: 'is missing', path: ['most'] }] }) } }, grade() {} };",
+    nameless: "export const grade = () => ({ score: 1 });",
+    syntax: "export default {",
+    skips: "export default { grade: () => ({ score: null, reason: 'nothing here' }) };",
+  };
+  const graders = Object.keys(broken).map((name) => ({
+    type: "script",
+    name,
+    required: name !== "skips",
+    config: { file: `${name}.mjs`, timeout: name === "loops" ? "2s" : "60s" },
+  }));
+  const files = Object.fromEntries(Object.entries(broken).map(([name, text]) => [`${name}.mjs`, text]));
+  const { code, result } = await runInline({ "mcp-eval.config.json": { ...base, graders }, ...files });
+  const grades = Object.fromEntries((result.trials[0]?.grades ?? []).map((grade) => [grade.grader, grade]));
+  expect(code).toBe(3);
+  expect(grades).toMatchObject({
+    "end-to-end-success": { verdict: "pass" },
+    throws: { verdict: "error", reason: "throws.mjs threw Error: no pods" },
+    loops: { verdict: "error", error: { code: "grader/timeout" } },
+    leaves: { verdict: "error", reason: "leaves.mjs ended without an answer" },
+    empty: { verdict: "error", error: { code: "grader/broken" } },
+    late: { verdict: "error", error: { code: "grader/broken", detail: expect.stringContaining("later") } },
+    strict: { verdict: "error", reason: "strict.mjs refuses its settings: most: is missing" },
+    nameless: { verdict: "error", reason: expect.stringContaining("no grader as its default export") },
+    syntax: { verdict: "error", error: { code: "grader/broken" } },
+    skips: { verdict: "skip", score: null, reason: "nothing here" },
+  });
 });

@@ -18,7 +18,8 @@ export interface GradeContext {
 
 /** A program that a grader runs. */
 export interface GraderProgram {
-  readonly command: string;
+  /** Absent: mcpvals' own program for graders in JavaScript, which gets `JavaScriptWork` on stdin. */
+  readonly command?: string;
   readonly args: readonly string[];
   readonly stdin: string;
   /** Absolute path of the folder that it runs in. */

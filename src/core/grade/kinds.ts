@@ -5,6 +5,7 @@ import { diff } from "./diff.ts";
 import { file } from "./file.ts";
 import type { Grader, GraderKind } from "./grader.ts";
 import { program } from "./programs/program.ts";
+import { script } from "./programs/script.ts";
 import { mcpCompliance } from "./mcp-compliance.ts";
 import { metric } from "./metric.ts";
 import { jsonSchema } from "./json-schema.ts";
@@ -25,6 +26,7 @@ const kinds: readonly GraderKind[] = [
   file,
   diff,
   program,
+  script,
   metric,
   jsonSchema,
   prompt,

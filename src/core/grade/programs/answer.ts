@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { closedObject, optional } from "../../formats/config/config-fields.ts";
+import { closedObject, duration, filledText, optional } from "../../formats/config/config-fields.ts";
 import { McpvalsError } from "../../errors/error.ts";
 import { validate } from "../../formats/problem.ts";
 import { readJsonText } from "../../formats/read-json.ts";
@@ -8,7 +8,6 @@ import { shortened } from "../../text/visible-text.ts";
 import type { Finding, ProgramEnd } from "../grader.ts";
 import type { TrajectoryRecord } from "./trajectory-record.ts";
 
-/** What a grader of the user's own may answer. */
 const answerSchema = closedObject({
   score: z.number().min(0).max(1).nullish(),
   passed: z.boolean().nullish(),
@@ -16,10 +15,27 @@ const answerSchema = closedObject({
   evidence: z.array(z.int().min(1)).nullish(),
 });
 
+/**
+ * What a grader of your own answers: a score from 0 to 1 (null: there was nothing to judge), a verdict, or both. Without a
+ * verdict it passes at the grader's `threshold`; without a score a pass is 1 and a failure 0. `evidence`: numbers of events.
+ */
 export type GraderAnswer = z.output<typeof answerSchema>;
 
-/** Settings of all graders that run something. */
-export const programFields = {
+/** Settings of graders that run something. */
+export const runFields = {
+  timeout: optional(duration, "How long it may take.", "30 seconds"),
+  inheritEnv: z
+    .array(filledText)
+    .default([])
+    .describe("Variables of the environment that it gets, besides those that every program needs."),
+} as const;
+
+/** How long what a grader runs may take, in milliseconds. */
+export const usualTimeoutMs = 30_000;
+
+/** Settings of graders whose answer may have a score. */
+export const answerFields = {
+  ...runFields,
   threshold: optional(
     z.number().min(0).max(1),
     "Lowest score that passes, where the answer has a score and does not say whether it passed.",

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { closedObject, duration, filledText, optional } from "../../formats/config/config-fields.ts";
+import { closedObject, filledText } from "../../formats/config/config-fields.ts";
 import { type Finding, graderKind, nothingDone, type ProgramEnd, skip } from "../grader.ts";
-import { answerIn, findingOf, programFields } from "./answer.ts";
+import { answerFields, answerIn, findingOf, usualTimeoutMs } from "./answer.ts";
 import { recordOf } from "./trajectory-record.ts";
 
 const config = closedObject({
@@ -15,12 +15,7 @@ const config = closedObject({
     .describe(
       "What it gets on stdin. `trajectory`: the trial as JSON (schemas/trajectory.schema.json). `output`: the agent's last message.",
     ),
-  timeout: optional(duration, "How long it may take.", "30 seconds"),
-  inheritEnv: z
-    .array(filledText)
-    .default([])
-    .describe("Variables of the environment that it gets, besides those that every program needs."),
-  ...programFields,
+  ...answerFields,
 });
 
 /** What does a program of the user's own say of the trial? */
@@ -37,7 +32,7 @@ export const program = graderKind({
   async grade(settings, trajectory, { dir, runProgram }) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
-    const { command, args, input, timeout = 30_000, inheritEnv, threshold } = settings;
+    const { command, args, input, timeout = usualTimeoutMs, inheritEnv, threshold } = settings;
     const record = recordOf(trajectory);
     const stdin = input === "output" ? record.output : JSON.stringify(record);
     const end = await runProgram({ command, args, stdin, cwd: dir, inheritEnv, timeoutMs: timeout });
