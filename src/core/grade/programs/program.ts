@@ -25,10 +25,7 @@ export const program = graderKind({
     "Runs a program on the trial. It passes when the program exits with 0 and does not say otherwise on stdout: what it writes there is the reason, or one JSON object {score, passed, reason, evidence}, after which nothing may follow. A score of null means that there was nothing to judge. The program is killed when its time is up; that is an error of this grader alone.",
   config,
   example: { command: "python3", args: ["grade.py"], timeout: "10s" },
-  files: (settings) => {
-    const { command } = settings as z.output<typeof config>;
-    return /^\.{1,2}[/\\]/.test(command) ? [{ path: ["command"], file: command }] : [];
-  },
+  files: ({ command }) => (/^\.{1,2}[/\\]/.test(command) ? [{ path: ["command"], file: command }] : []),
   async grade(settings, trajectory, { dir, runProgram }) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);

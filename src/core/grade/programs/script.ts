@@ -22,7 +22,7 @@ export const script = graderKind({
     "Calls a function of a TypeScript or JavaScript file with the trial. It answers with {score, passed, reason, evidence}; a score of null means that there was nothing to judge. It runs in a process of its own: an exception, an endless loop or a crash is an error of this grader alone.",
   config,
   example: { file: "./one-call.ts", settings: { tool: "add" }, timeout: "10s" },
-  files: (settings) => [{ path: ["file"], file: (settings as z.output<typeof config>).file }],
+  files: ({ file }) => [{ path: ["file"], file }],
   async grade(wanted, trajectory, { dir, runProgram }) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
