@@ -1,4 +1,3 @@
-import * as z from "zod";
 import { anyObject, closedObject, filledText } from "../../formats/config/config-fields.ts";
 import { graderKind, nothingDone, skip } from "../grader.ts";
 import { answerFields, findingOf, readAnswer, usualTimeoutMs } from "./answer.ts";
