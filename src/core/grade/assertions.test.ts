@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { AgentTrial, gradeBy, settingIssues } from "../../../test/support/grading.ts";
 import { portableTask } from "../../../test/support/portable.ts";
 import {
   check,
@@ -8,6 +9,7 @@ import {
   textResult,
   TrialEvents,
 } from "../../../test/support/trial-events.ts";
+import type { JsonObject } from "../formats/json.ts";
 import type { AssertionSet, Task } from "../formats/model.ts";
 import type { EventBody, EventOf, Grade } from "../trace/events.ts";
 import { assertionsGrader } from "./assertions.ts";
@@ -430,5 +432,28 @@ describe("skills", () => {
       verdict: holds ? "pass" : "fail",
       reason: told,
     });
+  });
+});
+
+describe("the grader of type assertions", () => {
+  const trial = new AgentTrial((agent) => {
+    agent.use("list");
+    agent.fail("get");
+  });
+
+  it.each<[JsonObject, string, number]>([
+    [{ toolsUsed: [{ server: "k8s", toolPattern: "^li" }], maxToolCalls: 2 }, "pass", 1],
+    [{ toolsUsed: [{ server: "k8s", tool: "get" }], maxToolCalls: 2 }, "fail", 1 / 2],
+    [{ toolsNotUsed: [{ server: "k8s", tool: "get" }] }, "fail", 0],
+  ])("with %j: %s", async (config, verdict, score) => {
+    expect(await gradeBy("assertions", config, trial)).toMatchObject({ verdict, score });
+  });
+
+  it("is no evidence where the agent did nothing, and refuses settings that assert nothing", async () => {
+    const config = { toolsNotUsed: [{ server: "k8s" }] };
+    expect(await gradeBy("assertions", config, new AgentTrial())).toMatchObject({ verdict: "skip" });
+    expect(settingIssues("assertions", { toolsUsed: [], minToolCalls: 0 })).toEqual([
+      "must have an assertion that says something",
+    ]);
   });
 });

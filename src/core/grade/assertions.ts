@@ -11,7 +11,16 @@ import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
 import { agentTools } from "../trace/tool-events.ts";
 import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
-import { createGrader, type Grader, listed, misspelling, passOrFail, qualified, skip } from "./grader.ts";
+import {
+  createGrader,
+  type Finding as GradedFinding,
+  type Grader,
+  listed,
+  misspelling,
+  passOrFail,
+  qualified,
+  skip,
+} from "./grader.ts";
 import { type SkillLoad, skillLoads } from "./tool-uses.ts";
 import { hasLooked } from "./verify-steps.ts";
 
@@ -37,28 +46,35 @@ export function assertionGraders({ portable }: Task): readonly Grader[] {
 export function assertionsGrader(name: string = defaultName): Grader {
   return createGrader(name, (trajectory) => {
     const all = trajectory.task.portable?.assertions ?? [];
-    const sets = all.filter(({ grader = defaultName }) => grader === name);
-    const { agentStarted: started } = trajectory;
-    if (started === undefined) return skip("no agent took part");
-    const evidence = evidenceOf(trajectory);
-    const findings = sets.flatMap((set, index) => {
-      const prefix = sets.length === 1 ? "" : `set ${index + 1}, `;
-      return assertionKinds(set).map((kind) => {
-        const finding = check(kind, set[kind], evidence);
-        return { ...finding, reason: `${prefix}${kind}: ${finding.reason}` };
-      });
+    return gradeAssertions(
+      all.filter(({ grader = defaultName }) => grader === name),
+      trajectory,
+    );
+  });
+}
+
+/** Grades sets of assertions. */
+export function gradeAssertions(sets: readonly AssertionSet[], trajectory: Trajectory): GradedFinding {
+  const { agentStarted: started } = trajectory;
+  if (started === undefined) return skip("no agent took part");
+  const evidence = evidenceOf(trajectory);
+  const findings = sets.flatMap((set, index) => {
+    const prefix = sets.length === 1 ? "" : `set ${index + 1}, `;
+    return assertionKinds(set).map((kind) => {
+      const finding = check(kind, set[kind], evidence);
+      return { ...finding, reason: `${prefix}${kind}: ${finding.reason}` };
     });
-    if (findings.length === 0) return skip("nothing is asserted");
-    const failed = findings.filter((finding) => !finding.holds);
-    const gap = failed.length === 0 && !hasLooked(trajectory) ? gapIn(evidence) : undefined;
-    if (gap !== undefined) return skip(`${gap}, and nothing else shows what it did`);
-    const told = failed.length === 0 ? findings : failed;
-    const absence = [evidence.calls.at(-1)?.seq ?? started];
-    const seqs = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
-    return passOrFail(findings.length - failed.length, findings.length, {
-      reason: told.map((finding) => finding.reason).join("; "),
-      evidence: [...new Set(seqs)].toSorted((a, b) => a - b),
-    });
+  });
+  if (findings.length === 0) return skip("nothing is asserted");
+  const failed = findings.filter((finding) => !finding.holds);
+  const gap = failed.length === 0 && !hasLooked(trajectory) ? gapIn(evidence) : undefined;
+  if (gap !== undefined) return skip(`${gap}, and nothing else shows what it did`);
+  const told = failed.length === 0 ? findings : failed;
+  const absence = [evidence.calls.at(-1)?.seq ?? started];
+  const seqs = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
+  return passOrFail(findings.length - failed.length, findings.length, {
+    reason: told.map((finding) => finding.reason).join("; "),
+    evidence: [...new Set(seqs)].toSorted((a, b) => a - b),
   });
 }
 

@@ -1,5 +1,6 @@
 import type { GraderSpec } from "../formats/model.ts";
 import { actionSequence, skillInvocation } from "./action-sequence.ts";
+import { assertions } from "./assertions-kind.ts";
 import { behavior } from "./behavior.ts";
 import { diff } from "./diff.ts";
 import { file } from "./file.ts";
@@ -22,6 +23,7 @@ const kinds: readonly GraderKind[] = [
   toolConstraint,
   actionSequence,
   mcpCompliance,
+  assertions,
   skillInvocation,
   file,
   diff,

@@ -5,13 +5,12 @@ import {
   closedObject,
   filledText,
   goDuration,
-  named,
   nameKey,
   optional,
-  patternText,
   texts,
   variableNames,
 } from "../config/config-fields.ts";
+import { assertionSet, assertionsSchema, type ParsedAssertions } from "./assertions.ts";
 import { serverTableFields } from "../config/config-schema.ts";
 import { withUsualTransports } from "../config/server-tables.ts";
 import { serverSchema } from "../config/server.ts";
@@ -29,12 +28,10 @@ import {
   assertedServers,
   assertionKinds,
   type AssertionSet,
-  type CallPattern,
   type GraderSpec,
   type Json,
   type JsonObject,
   type ServerLifetime,
-  type SkillPattern,
   type Thresholds,
 } from "../model.ts";
 import { type Locate, type Problem, problem } from "../problem.ts";
@@ -99,48 +96,6 @@ const source = closedObject({
   description: "Tasks in a git repository. Validated but never fetched; a task set that uses one is refused.",
 });
 
-const server = filledText.describe("Name of the server.");
-
-const toolPattern = closedObject({
-  server,
-  tool: optional(z.string(), "Name of the tool."),
-  toolPattern: optional(patternText, "Regular expression (RE2) found in the name."),
-}).meta({
-  id: "ToolPattern",
-  title: "Tool calls",
-  description: "Matches calls of a tool; without name and pattern, of any tool.",
-});
-
-const resourcePattern = closedObject({
-  server,
-  uri: optional(z.string(), "URI of the resource."),
-  uriPattern: optional(patternText, "Regular expression (RE2) found in the URI."),
-}).meta(named("ResourcePattern", "Reads of resources", "Matches reads; without URI and pattern, any."));
-
-const promptPattern = closedObject({
-  server,
-  prompt: optional(z.string(), "Name of the prompt."),
-  promptPattern: optional(patternText, "Regular expression (RE2) found in the name."),
-}).meta(named("PromptPattern", "Prompts", "Matches prompts; without name and pattern, any."));
-
-const orderedCall = closedObject({
-  type: z.enum(["tool", "resource", "prompt"]).describe("The kind of call."),
-  server,
-  name: z.string().describe("Name of the tool or prompt, or URI of the resource."),
-}).meta({ id: "OrderedCall", title: "Call", description: "One call, by its exact name." });
-
-const skillPattern = closedObject({
-  skill: optional(z.string(), "Name of the skill."),
-  skillPattern: optional(
-    patternText,
-    "Regular expression (RE2) that must match in the arguments of the load.",
-  ),
-}).meta({
-  id: "SkillPattern",
-  title: "Skill",
-  description: "Matches loads of a skill; without name and pattern, of any skill.",
-});
-
 const skills = closedObject({
   sources: z
     .array(
@@ -158,33 +113,6 @@ const skills = closedObject({
   description: "Skills of agent programs, copied to where the program looks for them in its workspace.",
 });
 
-const calls = z.int().min(0).optional();
-
-const assertions = closedObject({
-  toolsUsed: optional(z.array(toolPattern), "Every entry matches a successful call."),
-  requireAny: optional(z.array(toolPattern), "At least one entry matches a successful call."),
-  toolsNotUsed: optional(z.array(toolPattern), "No entry matches any call, not even a failed one."),
-  minToolCalls: calls.describe("Minimum number of successful tool calls, over all servers."),
-  maxToolCalls: calls.describe("Maximum number of tool calls, over all servers."),
-  resourcesRead: optional(z.array(resourcePattern), "Every entry matches a successful read."),
-  resourcesNotRead: optional(z.array(resourcePattern), "No entry matches any read."),
-  promptsUsed: optional(z.array(promptPattern), "Every entry matches a prompt that the agent got."),
-  promptsNotUsed: optional(z.array(promptPattern), "No entry matches a prompt that the agent got."),
-  callOrder: optional(
-    z.array(orderedCall),
-    "These calls succeeded in this order; others may come in between.",
-  ),
-  noDuplicateCalls: optional(z.boolean(), "No tool was called twice with equal arguments."),
-  skillsLoaded: optional(
-    z.array(skillPattern),
-    "Every entry matches a skill that the agent loaded. Needs `skills`.",
-  ),
-  skillsNotLoaded: optional(
-    z.array(skillPattern),
-    "No entry matches a skill that the agent loaded. Needs `skills`.",
-  ),
-}).meta({ id: "Assertions", title: "Assertions", description: "Assertions about the agent's calls." });
-
 const taskSet = closedObject({
   path: optional(filledText, "One task file, relative to this file."),
   glob: optional(filledText, "Task files, relative to this file; files of other kinds are ignored."),
@@ -194,7 +122,7 @@ const taskSet = closedObject({
     .meta({ description: "Name of one of the `sources`. Refused: sources are never fetched.", maxLength: 0 }),
   labelSelector: optional(texts, "Labels that a task must all have."),
   assertions: optional(
-    assertions,
+    assertionsSchema,
     "Assertions about the agent's calls, in addition to the tasks' own steps.",
   ),
   graders: gradersField("the tasks of this set"),
@@ -265,7 +193,6 @@ export type ParsedEvalDocument = z.output<typeof evalSchema>;
 /** A reference to an agent. */
 export type ParsedAgentRef = z.output<typeof agentRef>;
 /** Assertions of a task set, as written. */
-export type ParsedAssertions = z.output<typeof assertions>;
 
 /** A `kind: Eval` file. Paths are as written, relative to the file; durations are in milliseconds. */
 export interface EvalFile {
@@ -530,22 +457,7 @@ function readAssertions(
   path: KeyPath,
   reader: LenientReader,
 ): AssertionSet | undefined {
-  const { minToolCalls, maxToolCalls, callOrder, noDuplicateCalls } = parsed;
-  const set: AssertionSet = withoutUndefined({
-    toolsUsed: patterns(parsed.toolsUsed, "tool"),
-    requireAny: patterns(parsed.requireAny, "tool"),
-    toolsNotUsed: patterns(parsed.toolsNotUsed, "tool"),
-    minToolCalls,
-    maxToolCalls,
-    resourcesRead: patterns(parsed.resourcesRead, "uri"),
-    resourcesNotRead: patterns(parsed.resourcesNotRead, "uri"),
-    promptsUsed: patterns(parsed.promptsUsed, "prompt"),
-    promptsNotUsed: patterns(parsed.promptsNotUsed, "prompt"),
-    callOrder,
-    noDuplicateCalls,
-    skillsLoaded: skillPatterns(parsed.skillsLoaded),
-    skillsNotLoaded: skillPatterns(parsed.skillsNotLoaded),
-  });
+  const set = assertionSet(parsed);
   if (assertionKinds(set).length === 0) {
     reader.checksNothing(`${formatKeyPath(path)} asserts nothing`, path);
     return undefined;
@@ -572,26 +484,4 @@ function readAssertions(
     }
   }
   return set;
-}
-
-/** An empty name or pattern is as if it were absent. */
-function patterns<K extends "tool" | "uri" | "prompt">(
-  list:
-    | readonly ({ readonly server: string } & { readonly [P in K | `${K}Pattern`]?: string | undefined })[]
-    | undefined,
-  key: K,
-): readonly CallPattern[] | undefined {
-  return list?.map((each) =>
-    withoutUndefined({
-      server: each.server,
-      name: each[key] || undefined,
-      pattern: each[`${key}Pattern`] || undefined,
-    }),
-  );
-}
-
-function skillPatterns(list: ParsedAssertions["skillsLoaded"]): readonly SkillPattern[] | undefined {
-  return list?.map(({ skill, skillPattern }) =>
-    withoutUndefined({ skill: skill || undefined, pattern: skillPattern || undefined }),
-  );
 }
