@@ -120,8 +120,30 @@ it("says nothing of an agent that called nothing and had to call nothing", async
   ).toMatchObject(quiet);
 });
 
+it("asks a judge about a rubric, whose score is a part too", async () => {
+  const trial = played((agent) => use(agent, "get", { number: 1 }));
+  const finding = await gradeBy(
+    "mcp_compliance",
+    { rubric: "Is every number of the answer from a tool?" },
+    trial,
+    {
+      askJudge: async ({ form }) => {
+        const reading = form.read({ score: 0.5, reason: "One is not." });
+        if ("problem" in reading) throw new Error(reading.problem);
+        return { verdict: reading.verdict, model: "test/judge", prompt: "hash" };
+      },
+    },
+  );
+  expect(finding).toMatchObject({
+    verdict: "fail",
+    score: 0.75,
+    judge: { model: "test/judge", votes: [0.5] },
+  });
+  expect(finding.reason).toContain("parameters 1: all 1 calls are valid; rubric 0.5: score 0.5");
+});
+
 it("refuses settings that cannot be", () => {
-  const weights = { selection: 0, parameters: 0, recovery: 0 };
+  const weights = { selection: 0, parameters: 0, recovery: 0, rubric: 0 };
   expect(settingIssues("mcp_compliance", { weights })).toEqual(["must have a weight above 0"]);
   expect(settingIssues("mcp_compliance", { threshold: 2 })).toHaveLength(1);
   expect(settingIssues("mcp_compliance", { max_tool_errors: -1 })).toHaveLength(1);

@@ -2,13 +2,16 @@ import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { type Finding, type GradeContext, graderKind, listed, nothingDone, skip } from "./grader.ts";
 import { fitsName } from "./call-matchers.ts";
+import { rubrics } from "./judge/rubrics.ts";
+import { judgeByRubric } from "./judge/votes.ts";
 import { callFaults } from "./measurements/call-faults.ts";
 import { followErrors, unknownToolTest } from "./measurements/measure.ts";
+import { rubricText } from "./prompt.ts";
 import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { shortened } from "../text/visible-text.ts";
 
-const parts = ["selection", "parameters", "recovery"] as const;
+const parts = ["selection", "parameters", "recovery", "rubric"] as const;
 type PartName = (typeof parts)[number];
 
 const weight = z.number().min(0).max(1e6).default(1);
@@ -23,7 +26,11 @@ const config = closedObject({
     ),
   max_tool_errors: optional(z.int().min(0), "Most calls that may fail."),
   threshold: z.number().min(0).max(1).default(0.8).describe("Lowest score that passes."),
-  weights: closedObject({ selection: weight, parameters: weight, recovery: weight })
+  rubric: optional(
+    rubricText,
+    "What a judge scores besides, in your own words or by the name of a rubric: a fourth part of the score.",
+  ),
+  weights: closedObject({ selection: weight, parameters: weight, recovery: weight, rubric: weight })
     .prefault({})
     .describe("Weights of the parts in the score; a part with nothing to judge does not count."),
 }).refine(({ weights }) => parts.some((part) => weights[part] > 0), { error: "must have a weight above 0" });
@@ -49,6 +56,9 @@ export const mcpCompliance = graderKind({
     "How well the agent used the tools of servers: *selection* (precision and recall of the used tools against `expect_tools_used`), *parameters* (share of calls that fit the input schemas on record) and *recovery* (share of failed calls after which a call of the same tool succeeded). It passes when every expected tool was used with success, no more calls failed than `max_tool_errors`, and the weighted mean reaches `threshold`.",
   config,
   example: { server: "tracker", expect_tools_used: ["get_issue", "search_issues"], max_tool_errors: 1 },
+  judge({ rubric }: Compliance) {
+    return rubric === undefined ? undefined : {};
+  },
   servers: ({ server }) => (server === undefined ? [] : [server]),
   async grade(wanted, trajectory, context) {
     if (trajectory.agentStarted === undefined) return skip("no agent took part");
@@ -56,16 +66,31 @@ export const mcpCompliance = graderKind({
     const calls = toolUses(trajectory).filter((use) =>
       wanted.server === undefined ? isMcp(use) || isUnknown(use) : use.source === `mcp:${wanted.server}`,
     );
-    if (calls.length === 0 && wanted.expect_tools_used.length === 0)
+    const judged = await judge(wanted, trajectory, context);
+    if (calls.length === 0 && wanted.expect_tools_used.length === 0 && judged === undefined)
       return skip(nothingDone(trajectory) ?? "the agent called no tool of a server");
     const found = [
       selection(wanted, calls, trajectory),
       await parameters(calls, isUnknown, context),
       recovery(calls.filter((use) => !isUnknown(use))),
+      judged === undefined ? undefined : ({ ...judged, name: "rubric", score: judged.score ?? 0 } as const),
     ].filter((part) => part !== undefined);
-    return complianceFinding(wanted, found, calls, trajectory);
+    const finding = complianceFinding(wanted, found, calls, trajectory);
+    return judged?.judge === undefined ? finding : { ...finding, judge: judged.judge };
   },
 });
+
+/** What a judge says; undefined where there is no rubric or nothing to judge. */
+async function judge(
+  { rubric }: Compliance,
+  trajectory: Trajectory,
+  context: GradeContext,
+): Promise<Finding | undefined> {
+  if (rubric === undefined || nothingDone(trajectory) !== undefined) return undefined;
+  const known = Object.hasOwn(rubrics, rubric) ? rubrics[rubric] : undefined;
+  const judging = { threshold: known?.threshold ?? 0.8, votes: 1 };
+  return judgeByRubric(known ?? { text: rubric }, judging, trajectory, context);
+}
 
 function complianceFinding(
   wanted: Compliance,

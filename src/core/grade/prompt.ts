@@ -11,7 +11,7 @@ import { judgeByComparison, judgeByRubric, judgedEvents } from "./judge/votes.ts
 const names = Object.keys(rubrics);
 
 /** One word is meant as a name. */
-const rubricText = filledText.refine((text) => !/^\w+$/.test(text) || Object.hasOwn(rubrics, text), {
+export const rubricText = filledText.refine((text) => !/^\w+$/.test(text) || Object.hasOwn(rubrics, text), {
   error: ({ input }) =>
     `is no rubric of that name, and too short to be one. ${suggestion(String(input), names, "rubrics")}`,
 });
