@@ -5,8 +5,8 @@ import { behavior } from "./behavior.ts";
 import { diff } from "./diff.ts";
 import { file } from "./file.ts";
 import type { Grader, GraderKind } from "./grader.ts";
-import { program } from "./programs/program.ts";
-import { script } from "./programs/script.ts";
+import { program, script } from "./programs/program.ts";
+import { code } from "./programs/code.ts";
 import { mcpCompliance } from "./mcp-compliance.ts";
 import { metric } from "./metric.ts";
 import { jsonSchema } from "./json-schema.ts";
@@ -28,6 +28,7 @@ const kinds: readonly GraderKind[] = [
   file,
   diff,
   program,
+  code,
   script,
   metric,
   jsonSchema,

@@ -1,10 +1,18 @@
 import * as z from "zod";
-import { closedObject, filledText } from "../../formats/config/config-fields.ts";
+import { anyObject, closedObject, filledText } from "../../formats/config/config-fields.ts";
 import { type Finding, graderKind, nothingDone, type ProgramEnd, skip } from "../grader.ts";
-import { answerFields, answerIn, findingOf, usualTimeoutMs } from "./answer.ts";
+import {
+  answerFields,
+  answerIn,
+  findingOf,
+  type JavaScriptWork,
+  readAnswer,
+  runCode,
+  usualTimeoutMs,
+} from "./answer.ts";
 import { recordOf } from "./trajectory-record.ts";
 
-const config = closedObject({
+const programConfig = closedObject({
   command: filledText.describe(
     "The program, without arguments: a name, or a path from the folder of the file.",
   ),
@@ -23,7 +31,7 @@ export const program = graderKind({
   type: "program",
   description:
     "Runs a program on the trial. It passes when the program exits with 0 and does not say otherwise on stdout: what it writes there is the reason, or one JSON object {score, passed, reason, evidence}, after which nothing may follow. A score of null means that there was nothing to judge. The program is killed when its time is up; that is an error of this grader alone.",
-  config,
+  config: programConfig,
   example: { command: "python3", args: ["grade.py"], timeout: "10s" },
   files: ({ command }) => (/^\.{1,2}[/\\]/.test(command) ? [{ path: ["command"], file: command }] : []),
   async grade(settings, trajectory, { dir, runProgram }) {
@@ -51,3 +59,33 @@ function programFinding(
   const reason = text === "" ? ended : `${text} (${ended})`;
   return finding({ ...answer, passed: false, score: answer?.score ?? 0, reason });
 }
+
+const scriptConfig = closedObject({
+  file: filledText
+    .regex(/\.(?:ts|mts|js|mjs)$/, { error: "must be a file that ends in .ts, .mts, .js or .mjs" })
+    .describe(
+      "The file, relative to the one that declares the grader. Its default export is what `defineGrader` gives.",
+    ),
+  settings: anyObject.default({}).describe("Settings for it."),
+  ...answerFields,
+});
+
+/** What does a function of the user's own say of the trial? */
+export const script = graderKind({
+  type: "script",
+  description:
+    "Calls a function of a TypeScript or JavaScript file with the trial. It answers with {score, passed, reason, evidence}; a score of null means that there was nothing to judge. It runs in a process of its own: an exception, an endless loop or a crash is an error of this grader alone.",
+  config: scriptConfig,
+  example: { file: "./one-call.ts", settings: { tool: "add" }, timeout: "10s" },
+  files: ({ file }) => [{ path: ["file"], file }],
+  async grade(wanted, trajectory, { dir, runProgram }) {
+    const nothing = nothingDone(trajectory);
+    if (nothing !== undefined) return skip(nothing);
+    const { file, settings, timeout: timeoutMs = usualTimeoutMs, inheritEnv, threshold } = wanted;
+    const record = recordOf(trajectory);
+    const work: JavaScriptWork = { kind: "script", file, settings, trajectory: record };
+    const answer = await runCode(file, work, { dir, runProgram, inheritEnv, timeoutMs });
+    const { length: lastEvent } = trajectory.events;
+    return findingOf(readAnswer(answer), { threshold, record, lastEvent });
+  },
+});

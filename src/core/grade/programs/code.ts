@@ -1,0 +1,106 @@
+import * as z from "zod";
+import { closedObject, filledText } from "../../formats/config/config-fields.ts";
+import type { Json, JsonObject } from "../../formats/json.ts";
+import { eventsOf } from "../../trace/events.ts";
+import type { Trajectory } from "../../trace/trajectory.ts";
+import { checksGrade, graderKind, nothingDone, skip } from "../grader.ts";
+import { type CodeResult, type JavaScriptWork, runCode, runFields, usualTimeoutMs } from "./answer.ts";
+import { recordOf, type TrajectoryRecord } from "./trajectory-record.ts";
+
+const config = closedObject({
+  assertions: z
+    .array(filledText)
+    .min(1)
+    .describe(
+      "Expressions that must all be true. They have `output` (the agent's last message), `outcome` (outcomes of the verify steps by their ids), `transcript` (list of {type, content, …}: `user.message`, `assistant.message`, `tool.execution_complete`), `tool_calls` (list of {name, server, arguments, result, success, error}), `errors` (why calls failed), `duration_ms`; in Python also `re` and `json`.",
+    ),
+  language: z
+    .enum(["python", "javascript"])
+    .default("python")
+    .describe("What they are written in. `python` needs Python 3 as `python3` on PATH."),
+  ...runFields,
+});
+
+/** Do expressions of the user's own hold? Score = expressions that are true / all. */
+export const code = graderKind({
+  type: "code",
+  description:
+    "Expressions in Python or JavaScript about the trial that must all be true, each for itself. One that fails, as when it looks at a call that was not made, does not hold. One that is wrong (its syntax, a name that nothing has) is an error of this grader.",
+  config,
+  example: { assertions: ['len(tool_calls) == 1 and all(c["success"] for c in tool_calls)'] },
+  async grade(wanted, trajectory, { dir, runProgram }) {
+    const nothing = nothingDone(trajectory);
+    if (nothing !== undefined) return skip(nothing);
+    const { assertions, language, inheritEnv, timeout: timeoutMs = usualTimeoutMs } = wanted;
+    const record = recordOf(trajectory);
+    const work: JavaScriptWork = { kind: "code", assertions, variables: variablesOf(record, trajectory) };
+    const interpreter = language === "python" ? { command: "python3", args: ["-I", "-c", python] } : {};
+    const context = { dir, runProgram, inheritEnv, timeoutMs, ...interpreter };
+    const results = await runCode("an assertion", work, context);
+    const evidence = [...record.messages, ...record.calls].map(({ seq }) => seq);
+    const checks = assertions.map((assertion, index) => {
+      const { holds, error } = (results as unknown as readonly CodeResult[])[index] ?? { holds: false };
+      const why = error === undefined ? "" : ` (${error})`;
+      return { passed: holds, reason: `${assertion} is ${holds ? "true" : "not true"}${why}`, evidence };
+    });
+    return checksGrade(checks, trajectory);
+  },
+});
+
+function variablesOf(record: TrajectoryRecord, trajectory: Trajectory): JsonObject {
+  const calls = record.calls.map(({ seq, tool: name, source, args, result = null, error = null }) => ({
+    seq,
+    call: {
+      name,
+      server: source.startsWith("mcp:") ? source.slice("mcp:".length) : null,
+      arguments: args,
+      result,
+      success: error === null,
+      error,
+    },
+  }));
+  const said: readonly { readonly seq: number; readonly event: JsonObject }[] = [
+    ...eventsOf(trajectory.events, "turn.started").map(({ seq, user }) => ({
+      seq,
+      event: { type: "user.message", content: user },
+    })),
+    ...record.messages.map(({ seq, text }) => ({ seq, event: { type: "assistant.message", content: text } })),
+    ...calls.map(({ seq, call: { name, arguments: args, result, success } }) => ({
+      seq,
+      event: {
+        type: "tool.execution_complete",
+        tool_name: name,
+        arguments: args,
+        tool_result: result,
+        success,
+      },
+    })),
+  ];
+  return {
+    output: record.output,
+    outcome: Object.fromEntries(record.verify.map(({ step, outcome }) => [step, outcome])),
+    transcript: said.toSorted((a, b) => a.seq - b.seq).map(({ event }): Json => event),
+    tool_calls: calls.map(({ call }) => call),
+    errors: record.calls.flatMap(({ error }) => error ?? []),
+    duration_ms: record.durationMs,
+  };
+}
+
+/** Evaluates assertions in Python, as `runAssertions` of the program for JavaScript does. The variables are global, so that comprehensions see them. */
+const python = `
+import json, re, sys
+answer, sys.stdout = sys.stdout, sys.stderr
+work = json.loads(sys.stdin.buffer.read())
+def evaluate():
+    results = []
+    for text in work["assertions"]:
+        try:
+            value = eval(compile(text.strip(), "assertion", "eval"), {**work["variables"], "re": re, "json": json})
+            results.append({"holds": bool(value)})
+        except (SyntaxError, NameError) as error:
+            return {"problem": "is wrong: %s: %s: %s" % (text, type(error).__name__, error)}
+        except Exception as error:
+            results.append({"holds": False, "error": "%s: %s" % (type(error).__name__, error)})
+    return {"answer": results}
+print("\\n" + json.dumps(evaluate()), file=answer)
+`;
