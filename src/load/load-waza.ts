@@ -114,7 +114,7 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
         name: file.name ?? basename(path, extname(path)),
         servers: servers.base,
         agents,
-        judge: judgeOf(file, servers.tasks.tasks, loadContext),
+        judge: judgeOf(context, servers.tasks.tasks),
         bail: file.bail,
         thresholds: thresholdsOf(context, servers.tasks.tasks),
         trials: file.trials,
@@ -137,13 +137,12 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
 
 /** The judge that was asked for, else the eval's where a grader asks one. */
 function judgeOf(
-  { judgeModel }: WazaEval,
+  { file: { judgeModel }, graderKinds, loadContext }: Context,
   tasks: readonly Task[],
-  loadContext: LoadContext,
 ): JudgeSpec | undefined {
   const requested = requestedJudge(loadContext);
   const asks = tasks.some(({ graders = [] }) =>
-    graders.some(({ type, config }) => type === "prompt" || config["rubric"] !== undefined),
+    graders.some(({ type, config }) => graderKinds[type]?.judge?.(config) !== undefined),
   );
   if (requested !== undefined || judgeModel === undefined || !asks) return requested;
   return { model: modelId(judgeModel, "openai") ?? judgeModel, passThreshold: usualThreshold };

@@ -383,6 +383,29 @@ mcp_servers:
     ]);
   });
 
+  it("has graders whose settings that tool writes in another way", async () => {
+    const graders = [
+      { type: "program", config: { command: "grade", timeout: 5 } },
+      {
+        type: "prompt",
+        rubric: "Is it kind?",
+        model: "openai/x",
+        config: { mode: "independent", continue_session: false },
+      },
+    ];
+    const task = `graders: ${JSON.stringify(graders)}\n`;
+    const config = "  executor: copilot-sdk\n  judge_model: gpt-5\n";
+    const { eval: spec } = await loaded({ config, task });
+    expect(spec.tasks[0]?.graders?.slice(1)).toMatchObject([
+      { config: { command: "grade", timeout: 5000, input: "output" } },
+      { config: { rubric: "Is it kind?", model: "openai/x", mode: "pointwise" } },
+    ]);
+    expect(spec.judge?.model).toBe("openai/gpt-5");
+    expect((await loaded({ config, task }, { judgeModel: "openai/other" })).eval.judge?.model).toBe(
+      "openai/other",
+    );
+  });
+
   it("says what has no effect", async () => {
     const { notes } = await loaded({
       config: "  executor: copilot-sdk\n  max_workers: 2\n  max_attempts: 1\n",

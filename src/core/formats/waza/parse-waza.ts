@@ -48,7 +48,7 @@ export interface WazaEval {
   };
   /** Variables of prompts; absent: prompts are taken as they are. */
   readonly inputs?: Readonly<Record<string, string>>;
-  /** Those of every task, in its workspace's trials: before its setup, and after all else. */
+  /** Commands around each trial of every task. */
   readonly hooks: ParsedWazaEval["hooks"];
   readonly metrics: readonly Metric[];
   /** The skill that `should_trigger` means. */
@@ -499,7 +499,9 @@ function readGraders(
     const { type, name = unusedName(type, names) } = grader;
     const beside = withoutUndefined({ file: script, rubric, model, assertions });
     const path = ["graders", index, "config"];
-    return { ...grader, name, config: { ...readCalls(grader.config, path, reader), ...beside } };
+    const convert = Object.hasOwn(conversions, type) ? conversions[type] : undefined;
+    const config = { ...readCalls(grader.config, path, reader), ...beside };
+    return { ...grader, name, config: convert?.(config) ?? config };
   });
   const read = graderReader(types, (found) => {
     const [, index, key] = found.path;
@@ -508,6 +510,22 @@ function readGraders(
     reader.problem(withoutUndefined({ ...found, hint }));
   });
   return read(graders, ["graders"], taken);
+}
+
+/** How settings are written here, by type, where that tool writes them in another way. */
+const conversions: Readonly<Record<string, (config: JsonObject) => JsonObject>> = {
+  // A program gets what the agent said, and its time in seconds.
+  program: (config) => ({ input: "output", ...config, ...inSeconds(config) }),
+  code: (config) => ({ ...config, ...inSeconds(config) }),
+  // A judge never goes on with the agent's session.
+  prompt({ continue_session, ...config }) {
+    const mode = config["mode"] === "independent" ? { mode: "pointwise" } : {};
+    return { ...config, ...mode, ...(continue_session === true ? { continue_session } : {}) };
+  },
+};
+
+function inSeconds({ timeout }: JsonObject): JsonObject {
+  return typeof timeout === "number" ? { timeout: `${timeout}s` } : {};
 }
 
 /** Types of that tool, or of its documentation, that no grader has, and what to use instead. */
@@ -574,8 +592,6 @@ function readExpected(
       at: "key",
       hint: "Write skill: NAME in the eval.",
     });
-  const named = (skill ?? "").replaceAll(/[^\w\s-]/g, String.raw`\$&`);
-  const loads = [{ source: "skill", skill_pattern: `^${named}$` }];
   const parts = [
     {
       key: "tool_calls",
@@ -590,11 +606,11 @@ function readExpected(
     { key: "output", type: "text", config: hasOutput ? withoutUndefined(output) : undefined },
     {
       key: "should_trigger",
-      type: "tool_constraint",
+      type: "skill_invocation",
       config:
         isTriggered === undefined || skill === undefined
           ? undefined
-          : { [isTriggered ? "expect_tools" : "reject_tools"]: loads },
+          : { [isTriggered ? "required_skills" : "forbidden_skills"]: [skill] },
     },
   ];
   return parts.flatMap(({ key, type, config }): GraderSpec[] => {
