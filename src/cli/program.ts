@@ -54,6 +54,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "convert tasks of older formats to mcp-eval/v1, keeping comments",
     load: () => import("./commands/migrate.ts"),
   },
+  judge: {
+    description: "calibrate a judge against labels of people",
+    load: () => import("./commands/judge.ts"),
+  },
   task: {
     description: "export a task for other tools",
     load: () => import("./commands/task.ts"),

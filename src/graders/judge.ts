@@ -13,7 +13,7 @@ import {
   type JudgeQuestion,
   stepJudgePrompt,
 } from "../core/grade/judge/judge-prompt.ts";
-import type { AskJudge } from "../core/grade/judge/ask-judge.ts";
+import type { AskJudge } from "../core/grade/judge/verdict-forms.ts";
 import { judgedEvents } from "../core/grade/judge/votes.ts";
 import { type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "../core/grade/judge/verdict-forms.ts";
 import { shortened } from "../core/text/visible-text.ts";

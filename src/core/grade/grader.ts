@@ -4,7 +4,7 @@ import { didYouMean } from "../formats/did-you-mean.ts";
 import type { GraderSettings, NamedFile } from "../formats/graders.ts";
 import type { JsonObject } from "../formats/json.ts";
 import { eventsOf, type FileContent, type Grade } from "../trace/events.ts";
-import type { AskJudge } from "./judge/ask-judge.ts";
+import type { AskJudge } from "./judge/verdict-forms.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
 
 /** The outside world as graders see it. */

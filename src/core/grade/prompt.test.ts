@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { AgentTrial, gradeBy, settingIssues } from "../../../test/support/grading.ts";
 import { McpvalsError } from "../errors/error.ts";
 import type { JsonObject } from "../formats/json.ts";
-import type { AskJudge } from "./judge/ask-judge.ts";
+import type { AskJudge } from "./judge/verdict-forms.ts";
 import type { JudgePrompt } from "./judge/judge-prompt.ts";
 import { rubrics } from "./judge/rubrics.ts";
 

@@ -55,7 +55,8 @@ const config = closedObject({
     error: "must have one of reference and reference_file for mode: pairwise, and none otherwise",
   });
 
-type Prompt = z.output<typeof config>;
+/** Its settings. */
+export type PromptSettings = z.output<typeof config>;
 
 function given<K extends string>(all: Readonly<Partial<Record<K, unknown>>>, keys: readonly K[]): number {
   return keys.filter((key) => all[key] !== undefined).length;
@@ -68,10 +69,10 @@ export const prompt = graderKind({
     "Asks a language model, the judge, which gets the task, the tools on offer, the agent's calls with arguments and results, and its messages. Passes from `threshold` on. Without a verdict it is an error.",
   config,
   example: { rubric: "tool_output_utilization", votes: 3 },
-  judge({ model }: Prompt) {
+  judge({ model }: PromptSettings) {
     return { model };
   },
-  files(all: Prompt) {
+  files(all: PromptSettings) {
     return filesOf(all);
   },
   async grade(all, trajectory, context) {
@@ -99,7 +100,7 @@ export const prompt = graderKind({
 
 const fileKeys = ["rubric_file", "reference_file"] as const;
 
-function filesOf(config: Prompt): readonly NamedFile[] {
+function filesOf(config: PromptSettings): readonly NamedFile[] {
   return fileKeys.flatMap((key) => {
     const file = config[key];
     return file === undefined ? [] : [{ path: [key], file }];

@@ -1,4 +1,5 @@
 import type { JsonObject } from "../../formats/json.ts";
+import type { JudgePrompt } from "./judge-prompt.ts";
 
 /** What a judge's verdict has to look like. */
 export interface VerdictForm<V> {
@@ -71,3 +72,23 @@ export const winnerForm: VerdictForm<WinnerVerdict> = {
 };
 
 const noReason = "the judge gave no reason";
+
+/** One question to a judge. */
+export interface JudgeRequest<V> {
+  /** Writes it around an unpredictable text; the system message depends on nothing else of the trial. */
+  readonly prompt: (nonce: string) => JudgePrompt;
+  readonly form: VerdictForm<V>;
+  /** A model other than that of the eval's judge. */
+  readonly model?: string | undefined;
+}
+
+/** What a judge said, and who it was. */
+export interface JudgeResponse<V> {
+  readonly verdict: V;
+  readonly model: string;
+  /** `sha256:HEX` of its instructions: those of every trial that is judged the same way. */
+  readonly prompt: string;
+}
+
+/** Asks a judge. Rejects with `judge/no-verdict` without a usable verdict, and with what the model throws. */
+export type AskJudge = <V>(request: JudgeRequest<V>) => Promise<JudgeResponse<V>>;

@@ -1,7 +1,7 @@
 import type { Finding, GradeContext } from "../grader.ts";
 import { eventsOf } from "../../trace/events.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
-import type { JudgeResponse } from "./ask-judge.ts";
+import type { JudgeResponse } from "./verdict-forms.ts";
 import { judgePrompt, pairPrompt, type Rubric } from "./judge-prompt.ts";
 import { type ScoreVerdict, scoreFormOf, winnerForm } from "./verdict-forms.ts";
 

@@ -1,0 +1,184 @@
+import * as z from "zod";
+import {
+  anyJson,
+  anyObject,
+  closedObject,
+  filledText,
+  optional,
+} from "../../formats/config/config-fields.ts";
+import { isJsonObject, type JsonObject, withoutUndefined } from "../../formats/json.ts";
+import type { Task } from "../../formats/model.ts";
+import { type Agreement, agreementOf, type Confusion } from "../../statistics/agreement.ts";
+import type { EventBody, JudgeRecord } from "../../trace/events.ts";
+import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
+
+const count = z.int().min(0);
+const share = z.strictObject({ value: z.number(), low: z.number(), high: z.number() });
+
+/** What is known of a judge: how it voted on cases that people labelled. */
+export const calibrationSchema = z
+  .strictObject({
+    model: z.string().describe("The judge's model id."),
+    prompt: z.string().describe("`sha256:HEX` of its instructions."),
+    threshold: z.number().describe("Lowest score that passes."),
+    votes: z.int().min(1).describe("How often it was asked about each case."),
+    labels: count.describe("Cases with a verdict of the judge."),
+    unscored: count.describe("Cases without one; they are in no number."),
+    confusion: z
+      .strictObject({ passPass: count, passFail: count, failPass: count, failFail: count })
+      .describe("Cases by verdict: the first word is what people said, the second what the judge said."),
+    agreement: share
+      .describe("Share of cases with the same verdict, with its 95 % interval.")
+      .exactOptional(),
+    sensitivity: share.describe("Share of what people pass that the judge passes.").exactOptional(),
+    specificity: share.describe("Share of what people fail that the judge fails.").exactOptional(),
+    kappa: share.describe("Cohen's kappa: agreement beyond that of chance.").exactOptional(),
+    flipRate: z
+      .number()
+      .describe("Share of cases whose votes disagree on the verdict; absent with one vote.")
+      .exactOptional(),
+  })
+  .meta({ id: "Calibration", description: "How far a judge agrees with people." });
+
+export interface Calibration extends Omit<JudgeRecord, "votes">, Agreement {
+  readonly votes: number;
+  readonly labels: number;
+  readonly unscored: number;
+  readonly confusion: Confusion;
+  readonly flipRate?: number;
+}
+
+/** The file that calibrations are kept in, beside the config that they are for. */
+export const calibrationFile = "mcp-eval.calibration.json";
+
+export const calibrationFileSchema = z.strictObject({
+  schema: z.literal("mcpvals.calibration/1"),
+  judges: z.array(calibrationSchema),
+});
+
+/** One case: what people said and the judge. Without `judge` it gave no verdict. */
+export interface JudgedCase {
+  readonly label: "pass" | "fail";
+  readonly verdict: "pass" | "fail" | "skip" | "error";
+  readonly judge?: JudgeRecord | undefined;
+}
+
+/** How far a judge agrees with the labels; undefined when it gave no verdict at all. */
+export function calibrate(cases: readonly JudgedCase[]): Calibration | undefined {
+  const scored = cases.filter(({ judge }) => judge !== undefined);
+  const judge = scored[0]?.judge;
+  if (judge === undefined) return undefined;
+  const of = (label: string, verdict: string): number =>
+    scored.filter((one) => one.label === label && one.verdict === verdict).length;
+  const confusion = {
+    passPass: of("pass", "pass"),
+    passFail: of("pass", "fail"),
+    failPass: of("fail", "pass"),
+    failFail: of("fail", "fail"),
+  };
+  const flipped = scored.filter(({ judge: one }) => {
+    const passes = (one?.votes ?? []).map((score) => score >= judge.threshold);
+    return new Set(passes).size > 1;
+  });
+  const { model, prompt, threshold, votes } = judge;
+  return withoutUndefined({
+    model,
+    prompt,
+    threshold,
+    votes: votes.length,
+    labels: scored.length,
+    unscored: cases.length - scored.length,
+    confusion,
+    ...agreementOf(confusion),
+    flipRate: votes.length > 1 ? flipped.length / scored.length : undefined,
+  });
+}
+
+/** Whether a calibration is of the judge that gave a grade. */
+export function isOfJudge(calibration: Calibration, judge: JudgeRecord): boolean {
+  const { model, prompt, threshold, votes } = judge;
+  return (
+    calibration.model === model &&
+    calibration.prompt === prompt &&
+    calibration.threshold === threshold &&
+    calibration.votes === votes.length
+  );
+}
+
+const verdict = z.enum(["pass", "fail"]).describe("What a person says.");
+
+const callSchema = closedObject({
+  server: z.string().default("server"),
+  tool: filledText,
+  args: anyObject.default({}),
+  result: optional(anyJson, "A text, or the result as the server gave it."),
+  error: optional(filledText, "The text of its failure."),
+});
+
+const writtenCase = closedObject({
+  task: filledText.describe("What the user asked."),
+  answer: z.string().describe("The agent's last message."),
+  calls: z.array(callSchema).default([]).describe("The agent's calls of tools, in order."),
+  verdict,
+});
+
+const recordedCase = closedObject({
+  run: filledText.describe("A run: id, start of an id, folder, or `latest`."),
+  trial: filledText.describe("Id of one of its trials."),
+  verdict,
+});
+
+/** What people said of the work of agents. */
+export const labelsSchema = closedObject({
+  config: optional(anyObject, "Settings of the grader `prompt`."),
+  cases: z.array(z.union([writtenCase, recordedCase])).min(1),
+});
+
+export type LabelledCase = z.output<typeof labelsSchema>["cases"][number];
+
+/** The trial that a case tells. */
+export function trialOfCase({ task: user, answer, calls }: z.output<typeof writtenCase>): Trajectory {
+  const task: Task = {
+    name: "label",
+    form: "workflow",
+    servers: [],
+    turns: [{ user }],
+    expectTools: [],
+    verify: [],
+    parallel: false,
+  };
+  const bodies: readonly EventBody[] = [
+    { type: "phase.started", phase: "agent" },
+    { type: "turn.started", turn: 0, user },
+    ...calls.flatMap(({ server, tool, args, result, error }, id): EventBody[] => {
+      const params = { name: tool, arguments: args };
+      const ended = error === undefined ? resultOf(result) : { ...textResult(error), isError: true };
+      return [
+        message(server, "client-to-server", { id, method: "tools/call", params }),
+        message(server, "server-to-client", { id, result: ended }),
+      ];
+    }),
+    { type: "agent.message", turn: 0, text: answer },
+    { type: "turn.finished", turn: 0, reason: "done" },
+    { type: "phase.finished", phase: "agent", durationMs: 0 },
+  ];
+  const events = bodies.map((body, index) => ({ seq: index + 1, at: index, trial: "label", ...body }));
+  return buildTrajectory({ id: "label", task: task.name, agent: "agent", attempt: 1 }, task, events);
+}
+
+function message(
+  server: string,
+  direction: "client-to-server" | "server-to-client",
+  body: JsonObject,
+): EventBody {
+  return { type: "mcp.message", server, direction, message: { jsonrpc: "2.0", ...body } };
+}
+
+function resultOf(result: z.output<typeof callSchema>["result"]): JsonObject {
+  if (isJsonObject(result) && Array.isArray(result["content"])) return result;
+  return textResult(typeof result === "string" ? result : (JSON.stringify(result) ?? ""));
+}
+
+function textResult(text: string): JsonObject {
+  return { content: [{ type: "text", text }] };
+}

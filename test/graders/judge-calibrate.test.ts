@@ -1,0 +1,100 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { folderOf, runHere } from "../support/cli.ts";
+import { startFakeProvider } from "../support/fake-provider.ts";
+
+const labelled = (verdict: string, answer: string): object => ({ task: "What is 2 + 3?", answer, verdict });
+const cases = [
+  labelled("pass", "5, good"),
+  labelled("pass", "five, good"),
+  labelled("pass", "5, bad"),
+  labelled("fail", "6, bad"),
+  { ...labelled("fail", "7, good"), calls: [{ tool: "add", args: { a: 2 }, error: "b is missing" }] },
+];
+const config = { rubric: "Is the answer right?" };
+const model = "anthropic/claude-sonnet-4-5";
+
+/** A judge that passes answers with the word "good". */
+function judge() {
+  return startFakeProvider(({ users }) => {
+    const score = /"assistant":"[^"]*good/.test(users[0] ?? "") ? 1 : 0;
+    return { text: JSON.stringify({ score, reason: "because" }) };
+  });
+}
+
+const flags = ["judge", "calibrate", "--judge", model];
+
+it("reports how far a judge agrees with labels, and keeps it in a file that names the judge", async () => {
+  await using provider = await judge();
+  using folder = folderOf({ "labels.json": { config, cases } });
+  const { code, stdout, stderr } = await runHere([...flags, "labels.json"], {
+    cwd: folder.path,
+    env: provider.env,
+  });
+  expect([code, stderr]).toEqual([0, ""]);
+  for (const line of [
+    `judge ${model}, 1 vote, at least 0.8 passes, instructions sha256:`,
+    "5 labels",
+    "label pass             2           1",
+    "label fail             1           1",
+    "agreement   0.600  [0.231, 0.882]",
+    "sensitivity 0.667  [0.208, 0.939]",
+    "specificity 0.500  [0.095, 0.905]",
+    "kappa       0.167",
+    "flip rate   unknown: one vote a case",
+  ])
+    expect(stdout).toContain(line);
+  const kept = JSON.parse(readFileSync(join(folder.path, "mcp-eval.calibration.json"), "utf8")) as object;
+  expect(kept).toMatchObject({
+    schema: "mcpvals.calibration/1",
+    judges: [{ model, threshold: 0.8, votes: 1, labels: 5, unscored: 0 }],
+  });
+  expect(provider.requests.map(({ users }) => users[0]).join("\n")).toContain('"result":"b is missing"');
+});
+
+it("reads JSON Lines, takes settings from flags, and tells how often votes disagree", async () => {
+  const asked = new Map<string, number>();
+  await using provider = await startFakeProvider(({ users }) => {
+    const answer = /"assistant":"[^"]*"/.exec(users[0] ?? "")?.[0] ?? "";
+    const number = (asked.get(answer) ?? 0) + 1;
+    asked.set(answer, number);
+    return { text: JSON.stringify({ score: number === 3 ? 0 : 1, reason: "because" }) };
+  });
+  using folder = folderOf({ "labels.jsonl": cases.map((one) => JSON.stringify(one)).join("\n") });
+  const settings = ["--rubric", "task_completion", "--votes", "3", "--json"];
+  const options = { cwd: folder.path, env: provider.env };
+  const { code, stdout } = await runHere([...flags, "labels.jsonl", ...settings], options);
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({
+    threshold: 1,
+    votes: 3,
+    confusion: { passPass: 3, passFail: 0, failPass: 2, failFail: 0 },
+    flipRate: 1,
+  });
+});
+
+it("a case without a verdict is in no number, and the exit code says so", async () => {
+  await using provider = await startFakeProvider((_, index) => ({
+    text: index === 0 ? "hm" : JSON.stringify({ score: 1, reason: "because" }),
+  }));
+  using folder = folderOf({ "labels.json": { config, cases } });
+  const options = { cwd: folder.path, env: provider.env };
+  const { code, stdout, stderr } = await runHere([...flags, "labels.json", "--json"], options);
+  expect(code).toBe(3);
+  expect(JSON.parse(stdout)).toMatchObject({ labels: 4, unscored: 1 });
+  expect(stderr).toContain("no verdict: ");
+});
+
+it.each<[string, unknown, readonly string[], string]>([
+  ["a wrong verdict", { config, cases: [labelled("good", "5")] }, flags, "cases[0]"],
+  ["no rubric", cases, flags, "the grader prompt must have a rubric"],
+  ["no model", { config, cases }, ["judge", "calibrate"], "no model is named that is to be calibrated"],
+  ["an unknown run", { config, cases: [{ run: "none", trial: "t1", verdict: "pass" }] }, flags, "none"],
+])("%s is refused", async (_, labels, args, message) => {
+  await using provider = await judge();
+  using folder = folderOf({ "labels.json": labels });
+  const { code, stderr } = await runHere([...args, "labels.json"], { cwd: folder.path, env: provider.env });
+  expect([code, provider.requests.length]).toEqual([2, 0]);
+  expect(stderr).toContain(message);
+});
