@@ -69,3 +69,57 @@ it("a workflow that only graders look at may not be one that none can fail", asy
   const { code, stderr } = await runIn(config([text("hi", { required: false })]), ["run"]);
   expect([code, stderr]).toEqual([2, expect.stringContaining("expects nothing, so it could not fail")]);
 });
+
+it("graders of calls look at what the agent called, and at the schemas on record", async () => {
+  const graders = [
+    { type: "mcp_compliance", config: { expect_tools_used: ["echo"] } },
+    { type: "action_sequence", config: { matching_mode: "exact_match", expected_actions: ["echo"] } },
+    {
+      type: "tool_constraint",
+      config: { expect_tools: [{ tool: "/ec.o/", args: { message: "hi" }, max: 2 }] },
+    },
+    { type: "assertions", config: { toolsUsed: [{ server: "main", tool: "echo" }], noDuplicateCalls: true } },
+  ];
+  const { result } = await runInline({
+    "mcp-eval.config.json": {
+      servers: { main: fixtureServer() },
+      agent,
+      workflows: [{ ...workflow, graders }],
+    },
+  });
+  expect(
+    result.trials[0]?.grades.filter(({ grader }) => graders.some(({ type }) => type === grader)),
+  ).toMatchObject([
+    {
+      verdict: "pass",
+      score: 1,
+      reason: "selection 1: precision 1, recall 1; parameters 1: all 2 calls are valid",
+    },
+    {
+      verdict: "fail",
+      score: 1 / 2,
+      reason: "not expected in this order: main.echo; used: main.echo, main.echo",
+    },
+    { verdict: "pass", reason: '2 calls of /ec.o/ (message = "hi")' },
+    { verdict: "fail", score: 1 / 2 },
+  ]);
+});
+
+it("a grader may not name a server that is not there", async () => {
+  const grader = { type: "behavior", config: { forbidden_mcp_servers: ["mian"] } };
+  const { code, stderr } = await runIn(
+    {
+      "mcp-eval.config.json": {
+        servers: { main: fixtureServer() },
+        agent,
+        workflows: [{ ...workflow, graders: [grader] }],
+      },
+    },
+    ["run"],
+  );
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining('the grader "behavior": no server is named "mian"'),
+  ]);
+  expect(stderr).toContain('Did you mean "main"?');
+});

@@ -95,7 +95,7 @@ function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderC
 }
 
 /** Calls that repeat an earlier one: the same tool of the same server with arguments that are equal as JSON. */
-export function repeated(uses: readonly ToolUse[]): readonly ToolUse[] {
+function repeated(uses: readonly ToolUse[]): readonly ToolUse[] {
   return uses.filter((use, index) =>
     uses
       .slice(0, index)

@@ -1,6 +1,5 @@
 import type { GraderSpec } from "../formats/model.ts";
 import { actionSequence, skillInvocation } from "./action-sequence.ts";
-import { assertions } from "./assertions-kind.ts";
 import { behavior } from "./behavior.ts";
 import { diff } from "./diff.ts";
 import { file } from "./file.ts";
@@ -13,7 +12,7 @@ import { jsonSchema } from "./json-schema.ts";
 import { prompt } from "./prompt.ts";
 import { text } from "./text.ts";
 import { toolRouting } from "./tool-routing.ts";
-import { toolCalls, toolConstraint } from "./tool-constraint.ts";
+import { assertions, toolCalls, toolConstraint } from "./tool-constraint.ts";
 
 /** Every type of grader that files can declare. */
 const kinds: readonly GraderKind[] = [

@@ -1,7 +1,10 @@
 import * as z from "zod";
 import { closedObject, optional } from "../formats/config/config-fields.ts";
+import { assertionSet, assertionsSchema } from "../formats/eval-file/assertions.ts";
+import { assertedServers, assertionKinds } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
+import { gradeAssertions } from "./assertions.ts";
 import { namedTools, toolChecks } from "./behavior.ts";
 import { callSchema, describeCall, fitsCall, type WantedCall } from "./call-matchers.ts";
 import {
@@ -112,6 +115,19 @@ export const toolCalls = graderKind({
       trajectory,
     );
   },
+});
+
+/** The assertions of task sets, declared as a grader. Here, since every run loads `assertions.ts`. */
+export const assertions = graderKind({
+  type: "assertions",
+  description:
+    "The assertions of task sets of an Eval about the agent's calls, such as `toolsUsed` and `callOrder`. All kinds that are given must hold.",
+  config: assertionsSchema.refine((all) => assertionKinds(assertionSet(all)).length > 0, {
+    error: "must have an assertion that says something",
+  }),
+  example: { toolsUsed: [{ server: "tracker", tool: "get_issue" }], maxToolCalls: 4 },
+  servers: (config) => assertedServers(assertionSet(config)),
+  grade: (config, trajectory) => gradeAssertions([assertionSet(config)], trajectory),
 });
 
 function serversOf(wanted: readonly WantedCall[]): readonly string[] {
