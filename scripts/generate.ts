@@ -6,6 +6,7 @@ import { extension as sql } from "../extensions/sql/extension.ts";
 import { cliReference } from "./cli-reference.ts";
 import { errorReference } from "./error-reference.ts";
 import { findingReference } from "./finding-reference.ts";
+import { graderReference } from "./grader-reference.ts";
 import { configJsonSchema, configReference } from "./schemas/config-reference.ts";
 import { taskJsonSchema, taskReference } from "./schemas/task-reference.ts";
 import { taskExportJsonSchema } from "../src/core/formats/task/task-export.ts";
@@ -32,6 +33,7 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   "docs/reference/task.md": taskReference,
   "docs/errors.md": errorReference,
   "docs/reference/findings.md": findingReference,
+  "docs/reference/graders.md": graderReference,
   "extensions/kubernetes/extension.yaml": () => manifestText(kubernetes.manifest),
   "extensions/sql/extension.yaml": () => manifestText(sql.manifest),
 };

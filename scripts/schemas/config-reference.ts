@@ -1,6 +1,8 @@
 import { isJsonObject } from "../../src/core/formats/json.ts";
-import { inputJsonSchema, withMcpServers, withServerOverlays } from "./server-json-schema.ts";
+import { inputJsonSchema } from "../../src/core/formats/settings.ts";
+import { withMcpServers, withServerOverlays } from "./server-json-schema.ts";
 import type { JsonObject } from "../../src/core/formats/model.ts";
+import { withGraderTypes } from "./grader-json-schemas.ts";
 import { referencePage } from "./reference-page.ts";
 import { configSchema } from "../../src/core/formats/config/config-schema.ts";
 
@@ -83,11 +85,13 @@ function required(key: string): JsonObject {
 /** The JSON Schema of config files (draft 2020-12), made from the schema that validates them. */
 export function configJsonSchema(options: { readonly defaultTexts?: boolean } = {}): JsonObject {
   const { $schema = "", $defs = {}, ...root } = inputJsonSchema(configSchema, options);
+  const definitions = withServerOverlays(isJsonObject($defs) ? $defs : {});
   return {
     $schema,
     $id: "urn:mcpvals:config",
     ...withMcpServers(root),
-    $defs: withServerOverlays(isJsonObject($defs) ? $defs : {}),
+    // The page of graders has their settings.
+    $defs: options.defaultTexts === true ? definitions : withGraderTypes(definitions),
     oneOf: [
       ...tables.map(required),
       { not: { anyOf: tables.map(required) }, anyOf: mocks.map(required) },

@@ -4,13 +4,15 @@ import { evalSchema } from "../../src/core/formats/eval-file/parse-eval-file.ts"
 import { isJsonObject } from "../../src/core/formats/json.ts";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 import { wazaEvalSchema, wazaTaskSchema } from "../../src/core/formats/waza/waza-schema.ts";
-import { inputJsonSchema, mcpServerDefinitions, withServerOverlays } from "./server-json-schema.ts";
+import { inputJsonSchema } from "../../src/core/formats/settings.ts";
+import { withGraderTypes } from "./grader-json-schemas.ts";
+import { mcpServerDefinitions, withServerOverlays } from "./server-json-schema.ts";
 
 /** The JSON Schema of eval files (draft 2020-12). */
 export function evalJsonSchema(): JsonObject {
   const { $schema = "", $defs = {}, ...root } = inputJsonSchema(evalSchema);
   const definitions = withServerOverlays(isJsonObject($defs) ? $defs : {});
-  return { $schema, $id: "urn:mcpvals:eval", ...root, $defs: definitions };
+  return { $schema, $id: "urn:mcpvals:eval", ...root, $defs: withGraderTypes(definitions) };
 }
 
 /** The JSON Schema of an `eval.yaml` of waza (draft 2020-12): what this version runs. */

@@ -1,24 +1,6 @@
-import * as z from "zod";
 import { isJsonObject } from "../../src/core/formats/json.ts";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 import { canonicalKey, entryKeys, transports, typeNames } from "../../src/core/formats/config/server-tables.ts";
-
-/**
- * The JSON Schema (draft 2020-12) of what a schema accepts. `defaultTexts` keeps `defaultText`, the words for defaults that are not
- * a fixed value; only the reference page wants them.
- */
-export function inputJsonSchema(schema: z.ZodType, { defaultTexts = false } = {}): JsonObject {
-  return z.toJSONSchema(schema, {
-    io: "input",
-    target: "draft-2020-12",
-    unrepresentable: "any",
-    override: ({ jsonSchema }) => {
-      // Any text may hold a ${VAR}, so a format can only be checked after it was replaced.
-      delete jsonSchema.format;
-      if (!defaultTexts) delete jsonSchema["defaultText"];
-    },
-  }) as JsonObject;
-}
 
 /**
  * Definitions of a JSON Schema for `mcp_servers`: `McpServers` is the table, `McpServer` an entry. `keys` are the keys of

@@ -1,6 +1,8 @@
 import * as z from "zod";
-import { inputJsonSchema, withServerOverlays } from "./server-json-schema.ts";
+import { inputJsonSchema } from "../../src/core/formats/settings.ts";
+import { withServerOverlays } from "./server-json-schema.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../src/core/formats/json.ts";
+import { withGraderTypes } from "./grader-json-schemas.ts";
 import { referencePage } from "./reference-page.ts";
 import { commonFields, kindOf, stepTypes } from "../../src/core/formats/step.ts";
 import { solutionSchemas, taskSchema } from "../../src/core/formats/task/task-schema.ts";
@@ -185,7 +187,8 @@ export function taskJsonSchema({ defaultTexts = false }: TaskJsonSchemaOptions =
     ...(task as JsonObject),
     $defs: inOrder({ ...withTaskServers(objectAt(made, "$defs")), ...parts }),
   };
-  return defaultTexts ? schema : withoutDefaultTexts(schema);
+  if (defaultTexts) return schema;
+  return withoutDefaultTexts({ ...schema, $defs: withGraderTypes(schema.$defs) });
 }
 
 const dotted = String.raw`^[^.]+\..+$`;

@@ -46,6 +46,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
       "check a config, an Eval or tasks without starting anything; with --run, test that each task can fail and can be solved",
     load: () => import("./commands/validate.ts"),
   },
+  graders: {
+    description: "list the types of graders that files can declare, with their settings",
+    load: () => import("./commands/graders.ts"),
+  },
   show: {
     description: "report a recorded run again, with its exit code, or show the trace of one trial",
     load: () => import("./commands/show.ts"),

@@ -111,11 +111,17 @@ class PageRunner {
     await this.#mustBeValid(block, file, Object.fromEntries(names) as Record<string, string>);
   }
 
-  /** A block that is a part of a task is completed to a task. */
+  /** A block that is a part of a task is completed to a task; `files` and `servers` are those that it names. */
   async #checkSteps(block: DocBlock, part: string): Promise<void> {
+    const { files, servers = "notes" } = block.attributes;
     const file = `steps-${block.line}.yaml`;
+    for (const name of files?.split(",") ?? []) writeFileSync(join(this.#cwd, name), "");
     const indented = block.text.replaceAll(/^(?=.)/gm, "    ");
-    writeFileSync(join(this.#cwd, file), `${taskHead(file)}  ${part}:\n${indented}`);
+    const head = taskHead(file, servers.split(","));
+    // Graders look at a task besides its verify steps.
+    const verify =
+      part === "graders" ? "  verify: [{ file: { path: a.txt, expect: { exists: true } } }]\n" : "";
+    writeFileSync(join(this.#cwd, file), `${head}${verify}  ${part}:\n${indented}`);
     await this.#mustBeValid(block, file);
   }
 
@@ -194,14 +200,14 @@ class PageRunner {
   }
 }
 
-function taskHead(name: string): string {
+function taskHead(name: string, servers: readonly string[]): string {
   return `kind: Task
 apiVersion: mcp-eval/v1
 metadata:
   name: ${name}
 spec:
   env: { SERVICE: "http://127.0.0.1:8080", KIND: pod }
-  servers: { notes: { command: notes } }
+  servers: { ${servers.map((server) => `${server}: { command: ${server} }`).join(", ")} }
   prompt: Do it.
 `;
 }

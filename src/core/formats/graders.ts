@@ -16,7 +16,7 @@ export const graderSchema = closedObject({
     .boolean()
     .default(true)
     .describe("Whether the trial passes only if it passes; else only its score counts."),
-  config: anyObject.default({}).describe("Settings, by type."),
+  config: anyObject.default({}).describe("Settings, by type: `mcpvals graders TYPE` lists them."),
 }).meta({ id: "Grader", title: "Grader", description: "A further look at every trial of a task." });
 
 /** The graders of something. */

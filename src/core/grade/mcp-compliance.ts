@@ -14,7 +14,9 @@ import { shortened } from "../text/visible-text.ts";
 const parts = ["selection", "parameters", "recovery", "rubric"] as const;
 type PartName = (typeof parts)[number];
 
-const weight = z.number().min(0).max(1e6).default(1);
+function weight(part: PartName): z.ZodDefault<z.ZodNumber> {
+  return z.number().min(0).max(1e6).default(1).describe(`Weight of ${part}.`);
+}
 
 const config = closedObject({
   server: optional(filledText, "Only calls of this server.", "those of all servers"),
@@ -30,7 +32,12 @@ const config = closedObject({
     rubricText,
     "What a judge scores besides, in your own words or by the name of a rubric: a fourth part of the score.",
   ),
-  weights: closedObject({ selection: weight, parameters: weight, recovery: weight, rubric: weight })
+  weights: closedObject({
+    selection: weight("selection"),
+    parameters: weight("parameters"),
+    recovery: weight("recovery"),
+    rubric: weight("rubric"),
+  })
     .prefault({})
     .describe("Weights of the parts in the score; a part with nothing to judge does not count."),
 }).refine(({ weights }) => parts.some((part) => weights[part] > 0), { error: "must have a weight above 0" });
