@@ -1,9 +1,12 @@
-import { McpvalsError } from "../core/errors/error.ts";
+import type { RunResult } from "../core/report/result.ts";
+import { exitCode } from "../core/report/trial-result.ts";
+import { visibleText } from "../core/text/visible-text.ts";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { isReporterName } from "../core/formats/reporters.ts";
 import type { NamedReporter } from "../core/report/reporter.ts";
 import { reporters } from "../reporters/index.ts";
-import { fileOutput, stdoutOutput } from "./terminal.ts";
+import { fileOutput, stdoutOutput, writeError } from "./terminal.ts";
 
 /**
  * Creates reporters from `NAME` (to stdout) and `NAME=FILE`. Throws `usage/invalid-option` for an unknown name and for two
@@ -45,4 +48,19 @@ export function openReporters(specs: readonly string[]): NamedReporter[] {
     };
     return { name: `${name}=${file}`, reporter: { ...reporter, close } };
   });
+}
+
+/**
+ * The exit code of a run. Writes what went wrong with its reports; a pass of which a report is missing has the exit code of what
+ * could not be proven.
+ */
+export function exitCodeOf(
+  { verdict }: Pick<RunResult, "verdict">,
+  failures: readonly { readonly reporter: string; readonly error: unknown }[],
+): number {
+  for (const { reporter, error } of failures) writeError(visibleText(`${reporter}: ${messageOf(error)}`));
+  const code = exitCode(verdict);
+  if (code !== 0 || failures.length === 0) return code;
+  writeError("Everything passed, but not all reports could be written: exit 3.");
+  return 3;
 }

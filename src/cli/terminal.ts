@@ -197,13 +197,6 @@ export function showWaiting(text: string, stream: WriteStream = process.stderr):
   };
 }
 
-/** Writes what went wrong with reports. */
-export function writeReportFailures(
-  failures: readonly { readonly reporter: string; readonly error: unknown }[],
-): void {
-  for (const { reporter, error } of failures) writeError(visibleText(`${reporter}: ${messageOf(error)}`));
-}
-
 /** Writes the notes of a config to stderr. */
 export function writeNotes({ notes, secrets }: Pick<LoadedConfig, "notes" | "secrets">): void {
   const redact = createRedactor(secrets);
@@ -217,23 +210,40 @@ export function writeNotes({ notes, secrets }: Pick<LoadedConfig, "notes" | "sec
 export function askAtTerminal(): ((input: ClientInput) => Promise<string>) | undefined {
   const { stdin, stderr } = process;
   if (!stdin.isTTY || !stderr.isTTY) return undefined;
-  return async ({ variable, description, isPassword }) => {
-    const { createInterface } = await import("node:readline");
-    const prompt = `${visibleText(description)} (${variable}): `;
-    // What is typed is echoed to the output.
-    const output = isPassword ? new Writable({ write: (_chunk, _encoding, done) => done() }) : stderr;
-    const reader = createInterface({ input: stdin, output, terminal: true });
-    // From here on the terminal itself echoes nothing.
-    if (isPassword) stderr.write(prompt);
-    const answer = await new Promise<string | undefined>((give) => {
-      reader.once("close", () => give(undefined));
-      reader.question(isPassword ? "" : prompt, give);
+  return ({ variable, description, isPassword }) =>
+    askPerson(`${visibleText(description)} (${variable}): `, {
+      isPassword,
+      missing: `${variable} was not given`,
     });
-    reader.close();
-    if (isPassword || answer === undefined) stderr.write("\n");
-    if (answer === undefined) throw new McpvalsError("run/interrupted", `${variable} was not given`);
-    return answer;
-  };
+}
+
+interface Question {
+  /** What is typed is not shown. */
+  readonly isPassword?: boolean;
+  /** The message after Ctrl-C and Ctrl-D. */
+  readonly missing?: string;
+}
+
+/** Asks the person at the terminal, on stderr. Throws McpvalsError `run/interrupted` after Ctrl-C and Ctrl-D. */
+export async function askPerson(
+  prompt: string,
+  { isPassword = false, missing = "the question was not answered" }: Question = {},
+): Promise<string> {
+  const { stdin, stderr } = process;
+  const { createInterface } = await import("node:readline");
+  // What is typed is echoed to the output.
+  const output = isPassword ? new Writable({ write: (_chunk, _encoding, done) => done() }) : stderr;
+  const reader = createInterface({ input: stdin, output, terminal: true });
+  // From here on the terminal itself echoes nothing.
+  if (isPassword) stderr.write(prompt);
+  const answer = await new Promise<string | undefined>((give) => {
+    reader.once("close", () => give(undefined));
+    reader.question(isPassword ? "" : prompt, give);
+  });
+  reader.close();
+  if (isPassword || answer === undefined) stderr.write("\n");
+  if (answer === undefined) throw new McpvalsError("run/interrupted", missing);
+  return answer;
 }
 
 /** The process's working folder. Throws McpvalsError `config/not-found` when it is gone. */

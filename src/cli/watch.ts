@@ -7,7 +7,7 @@ import { didNotPass } from "../core/report/trial-result.ts";
 import type { RunResult } from "../core/report/result.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { watchedFiles, type WatchedPath } from "../load/watched-files.ts";
-import { workingFolder, writeError } from "./terminal.ts";
+import { askPerson, workingFolder, writeError } from "./terminal.ts";
 
 /** What one run under watch is to do. */
 export interface WatchedSelection {
@@ -295,14 +295,6 @@ export function terminalKeys(): Keys | undefined {
         stdin.resume();
         signal.addEventListener("abort", end, { once: true });
       }),
-    async ask(question) {
-      const { createInterface } = await import("node:readline/promises");
-      const reader = createInterface({ input: stdin, output: stderr });
-      try {
-        return await reader.question(question);
-      } finally {
-        reader.close();
-      }
-    },
+    ask: askPerson,
   };
 }

@@ -78,7 +78,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     return source === undefined ? task : { ...task, location: { file: relative(options.cwd, source) } };
   });
   const limits = { ...spec.limits, callMs };
-  return run(
+  return await run(
     { ...loaded, eval: { ...spec, tasks, agents: [], concurrency, limits } },
     {
       ...options,

@@ -201,7 +201,7 @@ class SharedRun {
     const trace =
       this.#folder === undefined
         ? []
-        : ["", `trace: npx mcpvals show ${visibleText(this.#folder)} --trial ${result.id}`];
+        : ["", `trace: npx --no-install mcpvals show ${visibleText(this.#folder)} --trial ${result.id}`];
     return [...why, ...trace];
   }
 }

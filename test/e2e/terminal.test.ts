@@ -67,3 +67,10 @@ it("an input that is not given ends the command", async () => {
   });
   expect([code, stdout]).toEqual([130, expect.stringContaining("INPUT_FOLDER was not given")]);
 });
+
+it("Ctrl-C at a question ends mcpvals as Ctrl-C does elsewhere", async () => {
+  using folder = folderOf(clientFile);
+  const { code, stdout } = await runCli(["init"], { cwd: folder.path, env, typed: [["[Y/n] ", "\u0003"]] });
+  expect([code, stdout]).toEqual([130, expect.stringContaining("the question was not answered")]);
+  expect(stdout).not.toContain("bug");
+});

@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { folderOf, root, runHere } from "../support/cli.ts";
+import { folderOf, root, runHere, runIn } from "../support/cli.ts";
 
 const program = join(root, "examples/bad-server/server.mjs");
 const faultyServer = join(root, "test/fixtures/servers/faulty-server.mjs");
@@ -95,4 +95,33 @@ check: { cals: none, disable: [nothing] }
   expect(code).toBe(2);
   expect(stderr).toContain('unknown key "cals" in check');
   expect(stderr).toContain("check.disable[0] must be the code of a finding, GROUP/NAME");
+}, 60_000);
+
+it.runIf(existsSync("/dev/full"))(
+  "does not pass when a report could not be written",
+  async () => {
+    const checked = await runIn({}, [
+      "check",
+      "--calls",
+      "none",
+      "-r",
+      "junit=/dev/full",
+      "--",
+      "node",
+      ...hasOneWarning,
+    ]);
+    expect([checked.code, checked.stderr]).toEqual([
+      3,
+      "junit=/dev/full: ENOSPC: no space left on device, write\nEverything passed, but not all reports could be written: exit 3.\n",
+    ]);
+  },
+  60_000,
+);
+
+it("says that a run cannot be written, as a run does", async () => {
+  const checked = await runIn({ blocked: "" }, ["check", "-o", "blocked", "--", "node", ...hasOneWarning]);
+  expect([checked.code, checked.stderr]).toEqual([
+    2,
+    expect.stringContaining("the run cannot be written to"),
+  ]);
 }, 60_000);

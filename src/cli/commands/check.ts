@@ -1,7 +1,6 @@
 import { type Command, Option } from "commander";
 import { exact } from "../../core/formats/json.ts";
 import { type CallPolicy, callPolicies } from "../../core/formats/model.ts";
-import { exitCode } from "../../core/report/trial-result.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { loadTarget, type Target } from "../../load/target.ts";
 import { checkServers } from "../../run/check-servers.ts";
@@ -15,16 +14,9 @@ import {
   type TargetFlags,
   targetOf,
 } from "../flags.ts";
-import { openReporters } from "../open-reporters.ts";
+import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import type { WatchedOutcome } from "../watch.ts";
-import {
-  abortOnInterrupt,
-  askAtTerminal,
-  showWaiting,
-  workingFolder,
-  writeNotes,
-  writeReportFailures,
-} from "../terminal.ts";
+import { abortOnInterrupt, askAtTerminal, showWaiting, workingFolder, writeNotes } from "../terminal.ts";
 
 /** The flags of `check` as commander gives them. */
 interface CheckFlags extends TargetFlags {
@@ -100,7 +92,6 @@ async function checkOnce(
     onPlanned: () => waiting[Symbol.dispose](),
     ...exact({ calls, disable, maxWarnings, callMs, output, snapshot, update, conformance }),
   });
-  writeReportFailures(outcome.failures);
   const { result } = outcome;
-  return { code: exitCode(result.verdict), result };
+  return { code: exitCodeOf(result, outcome.failures), result };
 }

@@ -24,6 +24,7 @@ import { run } from "../../run/run.ts";
 import { defaultRunsFolder, readRun } from "../../store/run-folder.ts";
 import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flags.ts";
 import {
+  askPerson,
   abortOnInterrupt,
   askAtTerminal,
   workingFolder,
@@ -149,13 +150,7 @@ function programOfPackage(cwd: string): string | undefined {
 }
 
 async function agrees(question: string): Promise<boolean> {
-  const { createInterface } = await import("node:readline/promises");
-  const reader = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return !/^\s*n/i.test(await reader.question(`${question} [Y/n] `));
-  } finally {
-    reader.close();
-  }
+  return !/^\s*n/i.test(await askPerson(`${question} [Y/n] `));
 }
 
 /** A folder below that of the config is written relative to it; the folder itself is the default. */

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Eval, Thresholds } from "../../core/formats/model.ts";
-import { didNotPass, exitCode, replayRun } from "../../core/report/trial-result.ts";
+import { didNotPass, replayRun } from "../../core/report/trial-result.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { prepare } from "../../run/prepare.ts";
@@ -22,8 +22,8 @@ import {
   threshold,
   wholeNumber,
 } from "../flags.ts";
-import { abortOnInterrupt, workingFolder, writeError, writeNotes, writeReportFailures } from "../terminal.ts";
-import { openReporters } from "../open-reporters.ts";
+import { abortOnInterrupt, workingFolder, writeNotes } from "../terminal.ts";
+import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
 /** The flags of `run` as commander gives them. */
@@ -132,12 +132,8 @@ async function runOnce(
     ...(flags.maxWarnings === undefined ? {} : { maxWarnings: flags.maxWarnings }),
     ...(flags.output === undefined ? {} : { output: flags.output }),
   });
-  writeReportFailures(outcome.failures);
   const { result } = outcome;
-  const code = exitCode(result.verdict);
-  if (code !== 0 || outcome.failures.length === 0) return { code, result };
-  writeError("Everything passed, but not all reports could be written: exit 3.");
-  return { code: 3, result };
+  return { code: exitCodeOf(result, outcome.failures), result };
 }
 
 /**

@@ -4,15 +4,15 @@ import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { taskInVariant, type Trial } from "../../core/plan/plan.ts";
 import { createMultiplexer, type RunStart } from "../../core/report/reporter.ts";
 import { renderTrace } from "../../core/report/render-trace.ts";
-import { exitCode, replayRun } from "../../core/report/trial-result.ts";
+import { replayRun } from "../../core/report/trial-result.ts";
 import type { TrialResult } from "../../core/report/result.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { buildTrajectory } from "../../core/trace/trajectory.ts";
 import { toolEvents } from "../../core/trace/tool-events.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../../store/run-folder.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
-import { openReporters } from "../open-reporters.ts";
-import { writeError, writeJson, writeOut, writeReportFailures } from "../terminal.ts";
+import { exitCodeOf, openReporters } from "../open-reporters.ts";
+import { writeError, writeJson, writeOut } from "../terminal.ts";
 
 /** The flags of `show` as commander gives them. */
 interface ShowFlags {
@@ -118,7 +118,5 @@ async function showRun(
   for (const trial of result.trials) await reporters.onTrialEnd(trial);
   await reporters.onRunEnd({ result, evidence });
   await reporters.close();
-  writeReportFailures(reporters.errors);
-  const code = exitCode(result.verdict);
-  return code === 0 && reporters.errors.length > 0 ? 3 : code;
+  return exitCodeOf(result, reporters.errors);
 }
