@@ -16,6 +16,7 @@ const onlyByName = [
   "leftover-processes",
   "broken-connection",
   "invalid-uri-template",
+  "not-compared",
 ];
 const named = process.argv.slice(2);
 const has = (defect) => (named.length === 0 ? !onlyByName.includes(defect) : named.includes(defect));
@@ -236,6 +237,7 @@ const methods = {
   },
   "tools/list": () => {
     listings += 1;
+    if (listings > 1 && has("not-compared")) throw new RpcError(-32_000, "Too many requests");
     return {
       tools: tools.map(({ definition }) =>
         definition.name === "changes-from-listing-to-listing"

@@ -167,10 +167,12 @@ async function tasksOf(
       sharedNames: sharedNames(server, discoveries),
     },
     requests: {},
-    stability:
-      snapshot === undefined && listsNothing(surface)
+    stability: {
+      listing: listingOf(surface),
+      ...(snapshot === undefined && listsNothing(surface)
         ? { skipped: "the server lists nothing" }
-        : { listing: listingOf(surface), ...exact({ snapshot }) },
+        : exact({ snapshot })),
+    },
     shutdown: spec.transport === "stdio" ? {} : undefined,
     conformance:
       conformance?.scenarios.length === 0
@@ -190,8 +192,8 @@ function whyNothingIsCalled({ tools }: Surface, notCalled: NonNullable<CheckSpec
   return reason === reasons.safe ? "no tool is annotated readOnlyHint: true" : "no tool got valid arguments";
 }
 
-function listsNothing({ tools, resources, resourceTemplates, prompts }: Surface): boolean {
-  return [tools, resources, resourceTemplates, prompts].every((items) => items.length === 0);
+function listsNothing({ tools, resources, resourceTemplates, prompts, incomplete }: Surface): boolean {
+  return [tools, resources, resourceTemplates, prompts, incomplete].every((items) => items.length === 0);
 }
 
 /** Tools of a server of which others have one with the same name. */

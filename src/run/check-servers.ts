@@ -71,7 +71,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   if (file !== undefined && snapshot !== undefined) {
     const current = listingsIn(planned);
     refuseOtherServers(file, snapshot, current);
-    if (update) writeSnapshot(file, { ...snapshot, ...current });
+    if (update) writeSnapshot(file, { ...snapshot, ...mergedOver(snapshot, current) });
   }
   const tasks = planned.map((task): Task => {
     const source = fileOf(loaded, spec.servers[task.servers[0] ?? ""]);
@@ -112,6 +112,16 @@ function refuseUnknown(code: string): void {
   throw new McpvalsError("usage/invalid-option", `no finding has the code "${code}"`, {
     hint: suggestion(code, Object.keys(findingRules), "codes"),
   });
+}
+
+/** Listings with the lists of the snapshot that a server did not give. */
+function mergedOver(snapshot: Snapshot, current: Snapshot): Snapshot {
+  return Object.fromEntries(
+    Object.entries(current).map(([server, listing]) => [
+      server,
+      { ...(Object.hasOwn(snapshot, server) ? snapshot[server] : {}), ...listing },
+    ]),
+  );
 }
 
 /** What each server listed when its check was planned; not those that gave no list. */

@@ -111,7 +111,13 @@ describe.each<{
         'stability/listing: it is "Listing 2.", expected "Listing 1." (compared with the first listing)',
       ],
       "vanishing-tool": ["stability/listing: it is gone: only the first listing has it"],
+      "refuses-list=2": ['stability/not-compared: tools/list got the error -32602 "Too many requests"'],
     },
+  },
+  {
+    kind: "stability",
+    callMs: 2000,
+    found: { "silent-second-list": ["stability/not-compared: tools/list got no answer in time"] },
   },
   {
     kind: "shutdown",

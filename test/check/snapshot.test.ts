@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
+import { faultyServer, findingsIn } from "./support.ts";
 import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
 
 const program = join(root, "test/fixtures/servers/faulty-server.mjs");
@@ -36,6 +37,37 @@ it("--snapshot: definitions are written with --update, and a difference from the
     ["tool_0", "it is gone: only the snapshot has it"],
     ["started", "new: the snapshot lacks it"],
   ]);
+});
+
+it("a list that is refused is not taken for an empty one", async () => {
+  const snapshot = { tools: [{ name: "word" }] };
+  const findings = await findingsIn("stability", faultyServer("refuses-list=1"), { snapshot });
+  expect(findings.map(({ code, message }) => `${code}: ${message}`)).toEqual([
+    'stability/snapshot: tools/list got the error -32602 "Too many requests", so that it cannot be compared with the snapshot',
+    'stability/not-compared: tools/list got the error -32602 "Too many requests"',
+  ]);
+});
+
+it("--update writes what the server lists now, also nothing, and keeps lists that it does not give", async () => {
+  using folder = folderOf({});
+  const check = (...args: readonly string[]): Promise<HereOutcome> =>
+    runHere(["check", "--calls", "none", "--snapshot", "servers.json", ...args], { cwd: folder.path });
+  const server = (...faults: readonly string[]): readonly string[] => [
+    "--",
+    process.execPath,
+    program,
+    ...faults,
+  ];
+  const tools = (): unknown[] =>
+    Object.values(JSON.parse(readFileSync(join(folder.path, "servers.json"), "utf8")) as object).map(
+      (listing) => (listing as { tools: unknown[] }).tools.length,
+    );
+  expect(await check("--update", ...server())).toMatchObject({ code: 0 });
+  expect(await check("--update", ...server("refuses-list=1"))).toMatchObject({ code: 1 });
+  expect(tools()).toEqual([1]);
+  expect(await check("--update", ...server("no-tools"))).toMatchObject({ code: 0 });
+  expect(tools()).toEqual([0]);
+  expect(await check(...server("no-tools"))).toMatchObject({ code: 0 });
 });
 
 it("--update leaves other servers in the file, and refuses one that has the name of another", async () => {

@@ -23,6 +23,8 @@ export interface Surface {
   readonly resources: readonly Listed[];
   readonly resourceTemplates: readonly Listed[];
   readonly prompts: readonly Listed[];
+  /** Of each list that was not given as a whole, the request that was refused, not answered, or not the last page. */
+  readonly incomplete: readonly Exchange[];
   /** Number of the event with the answer to the handshake; absent: there was none. */
   readonly evidence?: number;
 }
@@ -155,31 +157,58 @@ export function readSurface(exchanges: readonly Exchange[]): Surface {
     protocolVersion: text(hello["protocolVersion"]),
     instructions: text(hello["instructions"]),
     capabilities: isJsonObject(hello["capabilities"]) ? hello["capabilities"] : {},
-    tools: listed(exchanges, "tools/list", "tools", "name"),
-    resources: listed(exchanges, "resources/list", "resources", "uri"),
-    resourceTemplates: listed(exchanges, "resources/templates/list", "resourceTemplates", "uriTemplate"),
-    prompts: listed(exchanges, "prompts/list", "prompts", "name"),
+    tools: listed(exchanges, "tools/list", "name"),
+    resources: listed(exchanges, "resources/list", "uri"),
+    resourceTemplates: listed(exchanges, "resources/templates/list", "uriTemplate"),
+    prompts: listed(exchanges, "prompts/list", "name"),
+    incomplete: listMethods.flatMap((method) => incompletePage(pagesOf(exchanges, method)) ?? []),
     ...(evidence === undefined ? {} : { evidence }),
   };
 }
 
-/** What a server lists, without what changes from session to session. */
-export function listingOf({ tools, resources, resourceTemplates, prompts }: Surface): JsonObject {
-  const definitionsOf = (items: Surface["tools"]): readonly JsonObject[] =>
-    items.map(({ definition }) => definition);
-  return {
-    tools: definitionsOf(tools),
-    resources: definitionsOf(resources),
-    resourceTemplates: definitionsOf(resourceTemplates),
-    prompts: definitionsOf(prompts),
-  };
+/** What a server lists, without what changes from session to session, and without lists that were not given as a whole. */
+export function listingOf({ tools, resources, resourceTemplates, prompts, incomplete }: Surface): JsonObject {
+  const missing = new Set(incomplete.map((page) => listKeys[methodOf(page)]));
+  const lists = { tools, resources, resourceTemplates, prompts };
+  return Object.fromEntries(
+    Object.entries(lists)
+      .filter(([key]) => !missing.has(key))
+      .map(([key, items]) => [key, items.map(({ definition }) => definition)]),
+  );
 }
 
-function listed(exchanges: readonly Exchange[], method: string, key: string, id: string): Listed[] {
+/** Where the result of each list has its items. */
+export const listKeys: Readonly<Record<string, string>> = {
+  "tools/list": "tools",
+  "resources/list": "resources",
+  "resources/templates/list": "resourceTemplates",
+  "prompts/list": "prompts",
+};
+export const listMethods: readonly string[] = Object.keys(listKeys);
+
+/** Whether an exchange gave a page of a list; a server without templates need not know that request. */
+export function givesList(page: Exchange): boolean {
+  const method = methodOf(page);
+  if (Array.isArray(resultOf(page)?.[listKeys[method] ?? ""])) return true;
+  return method === "resources/templates/list" && errorOf(page)?.["code"] === -32_601;
+}
+
+function incompletePage(pages: readonly Exchange[]): Exchange | undefined {
+  const last = pages.at(-1);
+  const isEndless = last !== undefined && typeof resultOf(last)?.["nextCursor"] === "string";
+  return pages.find((page) => !givesList(page)) ?? (isEndless ? last : undefined);
+}
+
+/** The pages of a list, those before a second first page. */
+function pagesOf(exchanges: readonly Exchange[], method: string): readonly Exchange[] {
   const pages = exchangesOf(exchanges, method);
   const second = pages.findIndex(({ params }, index) => index > 0 && params["cursor"] === undefined);
-  return pages.slice(0, second === -1 ? undefined : second).flatMap((page) => {
-    const items = resultOf(page)?.[key];
+  return pages.slice(0, second === -1 ? undefined : second);
+}
+
+function listed(exchanges: readonly Exchange[], method: string, id: string): Listed[] {
+  return pagesOf(exchanges, method).flatMap((page) => {
+    const items = resultOf(page)?.[listKeys[method] ?? ""];
     if (!Array.isArray(items)) return [];
     return items.filter(isJsonObject).map((definition) => ({
       name: text(definition[id]),

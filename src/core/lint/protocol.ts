@@ -8,6 +8,9 @@ import {
   errorText,
   exchangesOf,
   exitText,
+  givesList,
+  listKeys,
+  listMethods,
   methodOf,
   type ProbeView,
   resultOf,
@@ -168,18 +171,11 @@ export const protocolRules = {
       for (const probe of probes)
         for (const exchange of exchangesOf(probe.exchanges, ...listMethods)) {
           if (breakIn(probe) !== undefined) continue;
-          const method = methodOf(exchange);
-          const result = resultOf(exchange);
-          // A server without templates need not know the request.
-          if (method === "resources/templates/list" && errorOf(exchange)?.["code"] === -32_601) continue;
-          const key = listKeys[method] ?? "";
-          if (result !== undefined && Array.isArray(result[key])) continue;
-          const got =
-            result === undefined ? answerText(exchange, probe) : `a result in which ${key} is not a list`;
+          if (givesList(exchange)) continue;
           yield {
-            message: `${method} got ${got}`,
+            message: refusedListText(exchange, probe),
             evidence: evidenceOf(exchange, probe),
-            ...(result === undefined ? fixOfLoss(probe) : {}),
+            ...(resultOf(exchange) === undefined ? fixOfLoss(probe) : {}),
           };
         }
     },
@@ -495,14 +491,6 @@ const mostSecondsToStart = 10;
 /** Addresses of this machine. */
 const loopback = /^https?:\/\/(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::|\/|$)/;
 
-const listKeys: Readonly<Record<string, string>> = {
-  "tools/list": "tools",
-  "resources/list": "resources",
-  "resources/templates/list": "resourceTemplates",
-  "prompts/list": "prompts",
-};
-const listMethods = Object.keys(listKeys);
-
 /** What each probe of requests sends, as the subject of a sentence. */
 const triedText: Readonly<Record<string, string>> = {
   lists: "a list",
@@ -574,6 +562,16 @@ function isModern(probes: CheckView["probes"]): boolean {
   return probes.some(({ exchanges }) =>
     exchangesOf(exchanges, "server/discover").some((each) => resultOf(each)?.["supportedVersions"]),
   );
+}
+
+/** What came in place of a page of a list: `tools/list got no answer in time`. */
+export function refusedListText(exchange: Exchange, probe: ProbeView): string {
+  const method = methodOf(exchange);
+  const got =
+    resultOf(exchange) === undefined
+      ? answerText(exchange, probe)
+      : `a result in which ${listKeys[method]} is not a list`;
+  return `${method} got ${got}`;
 }
 
 function answerText(exchange: Exchange, probe: ProbeView): string {

@@ -1,8 +1,18 @@
 import { jsonDifference } from "../checks/json-difference.ts";
 import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
-import { type CheckView, listingOf, type ProbeView, readSurface } from "./check-view.ts";
 import { eventsOf } from "../trace/events.ts";
+import type { Exchange } from "../trace/trajectory.ts";
+import {
+  type CheckView,
+  givesList,
+  listKeys,
+  listingOf,
+  methodOf,
+  type ProbeView,
+  readSurface,
+} from "./check-view.ts";
 import type { FindingPlace } from "./finding.ts";
+import { refusedListText } from "./protocol.ts";
 import type { Found, RuleTable } from "./rule.ts";
 
 /** Rules about definitions that change from listing to listing, from start to start, or from a committed snapshot. */
@@ -48,31 +58,70 @@ export const stabilityRules = {
       const [first] = listings(view);
       const { snapshot } = view.spec;
       if (first === undefined || snapshot === undefined) return;
-      yield* differences(snapshot, first.listing, "the snapshot", first.evidence);
+      yield* differences({ ...nothing, ...snapshot }, first.listing, "the snapshot", first.evidence);
+      for (const { message, evidence } of unread(first))
+        yield {
+          message: `${message}, so that it cannot be compared with the snapshot`,
+          evidence,
+          fix: "Serve the list, and check again.",
+        };
+    },
+  },
+  "stability/not-compared": {
+    severity: "warning",
+    title: "A list was not given again",
+    why: "Clients list again in each session and after a change, and then lack the definitions. The check cannot tell whether they stay the same.",
+    fix: "Serve the list as often as it is asked for, within the time that a request may take.",
+    bad: `→ tools/list   ← { "tools": […] }   → tools/list   ← { "error": { "code": -32000, "message": "Too many requests" } }`,
+    good: `→ tools/list   ← { "tools": […] }   → tools/list   ← { "tools": […] }`,
+    source: "MCP 2025-11-25, tools: listing tools",
+    *find(view) {
+      const { snapshot, listing = nothing } = view.spec;
+      // Of the first one the snapshot's rule speaks, and of a list that was never given protocol/list-failed.
+      for (const { incomplete, probe } of listings(view).slice(snapshot === undefined ? 0 : 1)) {
+        const again = incomplete.filter((page) => listing[listKeys[methodOf(page)] ?? ""] !== undefined);
+        yield* unread({ incomplete: again, probe });
+      }
     },
   },
 } as const satisfies RuleTable;
 
 interface Listing {
   readonly probe: ProbeView;
+  /** Without the lists that were not given as a whole. */
   readonly listing: JsonObject;
+  readonly incomplete: readonly Exchange[];
   readonly evidence: readonly number[];
 }
+
+const nothing: JsonObject = { tools: [], resources: [], resourceTemplates: [], prompts: [] };
 
 function listings({ probes }: CheckView): readonly Listing[] {
   return probes
     .filter(({ probe }) => probe === "first-listing" || probe === "second-listing")
-    .filter(({ events }) => eventsOf(events, "probe.finished")[0]?.outcome === "done")
     .map((probe) => {
       const surface = readSurface(probe.exchanges);
-      const { tools, resources, prompts } = surface;
+      const { tools, resources, prompts, incomplete } = surface;
       const evidence = [...new Set([...tools, ...resources, ...prompts].map((item) => item.evidence))];
+      // After a loss further lists were not asked for.
+      const isWhole = eventsOf(probe.events, "probe.finished")[0]?.outcome === "done";
       return {
         probe,
-        listing: listingOf(surface),
+        listing: isWhole ? listingOf(surface) : {},
+        incomplete,
         evidence: evidence.length === 0 ? [probe.finished] : evidence,
       };
     });
+}
+
+/** The lists that a listing lacks. */
+function unread({ probe, incomplete }: Pick<Listing, "probe" | "incomplete">): readonly Found[] {
+  return incomplete.map((page) => ({
+    message: givesList(page)
+      ? `${methodOf(page)} has more pages than were read`
+      : refusedListText(page, probe),
+    evidence: [page.request.seq, page.answer?.seq ?? probe.finished],
+  }));
 }
 
 function announced({ events }: ProbeView): boolean {
@@ -89,7 +138,7 @@ const kinds: readonly (readonly [list: string, kind: keyof FindingPlace, id: str
   ["prompts", "prompt", "name"],
 ];
 
-/** What differs in a listing from an earlier one, whose name is `than`: one finding for each definition. */
+/** What differs in the lists that both have, where `than` is the name of the earlier one: one finding for each definition. */
 function* differences(
   before: JsonObject,
   after: JsonObject,
@@ -97,6 +146,7 @@ function* differences(
   evidence: readonly number[],
 ): Iterable<Found> {
   for (const [list, kind, id] of kinds) {
+    if (before[list] === undefined || after[list] === undefined) continue;
     const [old, now] = [byName(before[list], id), byName(after[list], id)];
     for (const name of new Set([...old.keys(), ...now.keys()])) {
       const [was, is] = [old.get(name), now.get(name)];
