@@ -1,10 +1,17 @@
+import { fitsPlainly } from "../../checks/plain-schema.ts";
 import type { SchemaError, ValidateSchema } from "../../checks/tool-result.ts";
 import { formatSchemaError } from "../../checks/tool-result.ts";
 import { asObject, isJsonObject, type Json } from "../../formats/json.ts";
 import type { ToolUse } from "../tool-uses.ts";
 
 /** Why a call does not fit what its server declared. */
-export type CallFaultCause = "unknown tool" | "unknown key" | "missing key" | "wrong type" | "invalid value";
+export type CallFaultCause =
+  | "unknown tool"
+  | "unknown key"
+  | "missing key"
+  | "wrong type"
+  | "unknown value"
+  | "invalid value";
 
 export interface CallFault {
   readonly cause: CallFaultCause;
@@ -18,6 +25,8 @@ const causes: Readonly<Record<string, CallFaultCause>> = {
   required: "missing key",
   dependentRequired: "missing key",
   type: "wrong type",
+  enum: "unknown value",
+  const: "unknown value",
 };
 
 /**
@@ -32,9 +41,11 @@ export async function callFaults(
   if (declared === undefined) return undefined;
   const schema = declared.definition["inputSchema"];
   if (schema === undefined) return undefined;
-  const check = await validateSchema(schema, args);
-  if (check.status === "unusable") return undefined;
-  if (check.status === "invalid") return check.errors.map(faultOf);
+  if (!fitsPlainly(schema, args)) {
+    const check = await validateSchema(schema, args);
+    if (check.status === "unusable") return undefined;
+    if (check.status === "invalid") return check.errors.map(faultOf);
+  }
   return unnamedKeys(schema, args).map((key) => {
     return {
       cause: "unknown key",

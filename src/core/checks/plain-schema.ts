@@ -1,0 +1,85 @@
+import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
+import { equalJson } from "./json-difference.ts";
+
+/** Keywords that say nothing of what is valid. */
+const annotations: ReadonlySet<string> = new Set([
+  "title",
+  "description",
+  "default",
+  "examples",
+  "deprecated",
+  "$comment",
+]);
+const deepest = 32;
+
+/**
+ * Whether a value certainly fits a JSON Schema that has only common keywords. False where it does not, and where only the
+ * validator can tell. Most calls fit plain schemas, and the validator is a thread that takes long to start.
+ */
+export function fitsPlainly(schema: Json, value: Json, depth = 0): boolean {
+  if (!isJsonObject(schema) || depth > deepest) return schema === true;
+  return Object.entries(schema).every(
+    ([keyword, wanted]) => annotations.has(keyword) || fitsKeyword(keyword, wanted, value, { schema, depth }),
+  );
+}
+
+function fitsKeyword(
+  keyword: string,
+  wanted: Json,
+  value: Json,
+  { schema, depth }: { readonly schema: JsonObject; readonly depth: number },
+): boolean {
+  switch (keyword) {
+    case "$schema":
+      return typeof wanted === "string" && /2020-12|2019-09|draft-0[67]/.test(wanted);
+    case "type":
+      return typeof wanted === "string" && isOfType(value, wanted);
+    case "enum":
+      return Array.isArray(wanted) && (wanted as readonly Json[]).some((each) => equalJson(each, value));
+    case "properties":
+      if (!isJsonObject(wanted)) return false;
+      if (!isJsonObject(value)) return true;
+      return Object.entries(wanted).every(([key, inner]) => {
+        const member = Object.hasOwn(value, key) ? value[key] : undefined;
+        return member === undefined || fitsPlainly(inner, member, depth + 1);
+      });
+    case "required":
+      if (!Array.isArray(wanted)) return false;
+      return (
+        !isJsonObject(value) || wanted.every((key) => typeof key === "string" && Object.hasOwn(value, key))
+      );
+    case "additionalProperties": {
+      if (!isJsonObject(value) || wanted === true) return typeof wanted === "boolean";
+      const { properties = {} } = schema;
+      return (
+        wanted === false &&
+        isJsonObject(properties) &&
+        Object.keys(value).every((key) => Object.hasOwn(properties, key))
+      );
+    }
+    case "items":
+      if (!Array.isArray(value)) return isJsonObject(wanted) || wanted === true;
+      return (value as readonly Json[]).every((item) => fitsPlainly(wanted, item, depth + 1));
+    case "minimum":
+      return typeof wanted === "number" && (typeof value !== "number" || value >= wanted);
+    case "maximum":
+      return typeof wanted === "number" && (typeof value !== "number" || value <= wanted);
+    default:
+      return false;
+  }
+}
+
+function isOfType(value: Json, type: string): boolean {
+  switch (type) {
+    case "object":
+      return isJsonObject(value);
+    case "array":
+      return Array.isArray(value);
+    case "integer":
+      return Number.isInteger(value);
+    case "null":
+      return value === null;
+    default:
+      return ["string", "number", "boolean"].includes(type) && typeof value === type;
+  }
+}
