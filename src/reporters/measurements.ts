@@ -18,7 +18,17 @@ function oddities(
   run: NonNullable<RunResult["measurements"]>,
   trials: readonly TrialResult[],
 ): readonly string[] {
-  const { calls, unknownTools, redundantCalls, errors, recoveredErrors, identicalRetries, definitions } = run;
+  const {
+    calls,
+    unknownTools,
+    invalidCalls,
+    invalidCauses,
+    redundantCalls,
+    errors,
+    recoveredErrors,
+    identicalRetries,
+    definitions,
+  } = run;
   const ofCalls = `of ${countOf(calls, "call")}`;
   const { tokens, unused } = definitions;
   const retried = identicalRetries === 0 ? "" : `, ${formatInteger(identicalRetries)} repeated unchanged`;
@@ -28,6 +38,13 @@ function oddities(
   const ignoring = namesOf(trials, ({ ignoredErrors }) => ignoredErrors);
   return [
     ...(unknownTools === 0 ? [] : [`unknown tools: ${formatInteger(unknownTools)} ${ofCalls}`]),
+    ...(invalidCalls === 0
+      ? []
+      : [
+          `invalid arguments: ${formatInteger(invalidCalls)} ${ofCalls} (${Object.entries(invalidCauses)
+            .map(([cause, count]) => `${cause}: ${formatInteger(count)}`)
+            .join(", ")})`,
+        ]),
     ...(redundantCalls === 0
       ? []
       : [`redundant: ${formatInteger(redundantCalls)} ${ofCalls} repeat one and get the same result`]),

@@ -9,10 +9,10 @@ import { usesJudge } from "../core/formats/step.ts";
 import type { GradeContext } from "../core/grade/grader.ts";
 import type { Grade, TraceEvent } from "../core/trace/events.ts";
 import { gradersOf } from "../core/grade/graders.ts";
+import { invalidCalls } from "../core/grade/measurements/measure.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
 import { CoverageCounter } from "../core/report/coverage.ts";
-import { MeasurementCounter } from "../core/report/measurement-counter.ts";
-import { RoutingCounter } from "../core/report/routing-counter.ts";
+import { MeasurementCounter, RoutingCounter } from "../core/report/measurement-counter.ts";
 import { conclude, KeptEvidence, summarize } from "../core/report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../core/report/reporter.ts";
@@ -282,6 +282,10 @@ function graderOf(
     const { graders: declared = [] } = trajectory.task;
     const judging = { env, emit, signal, modelMs: spec.limits.modelMs };
     const judge = judgeSpec && (await import("../graders/judge.ts")).createJudge(judgeSpec, judging);
+    if (trajectory.trial.agent !== null) {
+      const calls = await invalidCalls(trajectory, given.validateSchema);
+      if (calls.length > 0) emit({ type: "calls.invalid", calls });
+    }
     const kinds = declared.length === 0 ? undefined : await import("../core/grade/kinds.ts");
     const graders = gradersOf(trajectory.task, judge).filter(
       (grader) => grader.applies?.(trajectory) !== false,

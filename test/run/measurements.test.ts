@@ -9,7 +9,13 @@ const notes = {
 };
 const count = { call: "count" };
 const plan = {
-  careless: [count, count, { call: "broken" }, { say: "There are 2 notes." }],
+  careless: [
+    count,
+    count,
+    { call: "broken" },
+    { call: "title", args: { id: "1", x: 2 } },
+    { say: "There are 2 notes." },
+  ],
   careful: [{ call: "title", args: { id: 1 } }, { say: "It is Note 1." }],
   talk: [{ say: "Notes are texts." }],
 };
@@ -39,9 +45,11 @@ it("every run measures how agents used tools, and says what is odd; `show` gives
   const result = JSON.parse(again.stdout);
   expect(result.measurements).toMatchObject({
     trials: 3,
-    calls: 4,
+    calls: 5,
+    invalidCalls: 1,
+    invalidCauses: expect.objectContaining({ "wrong type": 1 }),
     redundantCalls: 1,
-    errors: 1,
+    errors: 2,
     recoveredErrors: 0,
     ignoredErrors: 1,
     unsupportedClaims: 0,
@@ -53,14 +61,15 @@ it("every run measures how agents used tools, and says what is odd; `show` gives
   });
   const section = first.stdout.slice(first.stdout.indexOf("Use of tools")).split("\n\n")[1]?.split("\n");
   expect(section).toEqual([
-    "  redundant: 1 of 4 calls repeat one and get the same result",
-    "  errors: 1 of 4 calls, 0 recovered",
+    "  invalid arguments: 1 of 5 calls (wrong type: 1)",
+    "  redundant: 1 of 5 calls repeat one and get the same result",
+    "  errors: 2 of 5 calls, 0 recovered",
     "  errors that the answer ignores: t1 notes.broken",
-    "  routing: 2 of 3 trials led to the expected tool (67 %, 95 % interval 21 to 94 %)",
+    "  routing: 2 of 3 trials led to the expected tool (67 %, 95 % interval 21 to 94 %), 1 time with the right call after a wrong one",
     "  routing: notes.title expected, notes.count called: 1 trial",
   ]);
   const markdown = await runHere(["show", "--reporter", "markdown"], options);
-  expect(markdown.stdout).toContain("## Use of tools\n\n- redundant: 1 of 4 calls");
+  expect(markdown.stdout).toContain("## Use of tools\n\n- invalid arguments: 1 of 5 calls");
 });
 
 it("nothing is said of a run without oddities", async () => {

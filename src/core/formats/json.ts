@@ -51,6 +51,11 @@ export function canonicalJson(value: Json): string {
   );
 }
 
+/** About so many tokens of a model JSON takes: four characters each. */
+export function estimateTokens(json: Json): number {
+  return Math.ceil(JSON.stringify(json).length / 4);
+}
+
 /** A member whatever the case of its key, with the key as written; what is empty is as if it were absent. */
 export function memberOf(document: unknown, name: string): readonly [key: string, value: unknown] {
   const object = asObject(document);

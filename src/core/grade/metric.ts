@@ -27,8 +27,14 @@ function share(part: number, all: number): number | undefined {
 }
 
 /** What can be graded of the measurements of a trial, by name. */
-export const metrics = {
+const metrics = {
   unknownTools: counted("unknownTools", "calls of tools that do not exist"),
+  invalidCalls: counted("invalidCalls", "calls with invalid arguments"),
+  invalidCallRate: {
+    of: "invalidCalls",
+    description: "share of calls with invalid arguments",
+    value: ({ invalidCalls, calls }) => share(invalidCalls, calls),
+  },
   redundantCalls: counted("redundantCalls", "redundant calls"),
   redundantCallRate: {
     of: "redundantCalls",

@@ -1,8 +1,14 @@
 import { equalJson } from "../checks/json-difference.ts";
 import { contentProblem, outputProblem, resultText, structuredContent } from "../checks/tool-result.ts";
-import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
+import {
+  asList,
+  asObject,
+  estimateTokens,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+} from "../formats/json.ts";
 import type { PlannedCall } from "../formats/model.ts";
-import { estimateTokens } from "../text/estimate-tokens.ts";
 import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";

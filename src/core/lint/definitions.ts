@@ -1,5 +1,4 @@
-import { asList, asObject, isJsonObject, type Json } from "../formats/json.ts";
-import { estimateTokens } from "../text/estimate-tokens.ts";
+import { asList, asObject, estimateTokens, isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { Listed, Surface } from "./check-view.ts";
 import type { FindingPlace } from "./finding.ts";

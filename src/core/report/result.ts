@@ -108,6 +108,12 @@ const trialMeasurementsSchema = z
   .strictObject({
     calls: count.describe("Calls of servers' tools, those of tools that do not exist included."),
     unknownTools: count.describe("Calls of tools that no server offers."),
+    invalidCalls: count.describe("Calls whose arguments do not fit the `inputSchema` of their tool."),
+    invalidCauses: z
+      .record(z.string(), count)
+      .describe(
+        "Invalid calls by cause: `unknown key`, `missing key`, `wrong type`, `unknown value`, `invalid value`. A call may have several.",
+      ),
     redundantCalls: count.describe(
       "Calls with the arguments and the result of an earlier one, with nothing between that may have changed something.",
     ),

@@ -21,8 +21,7 @@ import { measure } from "../grade/measurements/measure.ts";
 import { eventsOfAgent } from "./agent-acts.ts";
 import { CoverageCounter } from "./coverage.ts";
 import { gatesOf } from "./gates.ts";
-import { MeasurementCounter } from "./measurement-counter.ts";
-import { RoutingCounter } from "./routing-counter.ts";
+import { MeasurementCounter, RoutingCounter } from "./measurement-counter.ts";
 import { findingsOf } from "../lint/finding.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 

@@ -322,6 +322,11 @@ interface EventFields {
     untouched: readonly string[];
   };
   "trial.finished": { outcome: TrialOutcome; durationMs: number; error?: SerializedError };
+  /** The calls of the agent whose arguments do not fit the `inputSchema` of their tools. */
+  "calls.invalid": {
+    /** `seq` is the number of the request's event. */
+    calls: readonly { readonly seq: number; readonly causes: readonly string[] }[];
+  };
   "trial.graded": { verdict: Verdict; score: number | null; grades: readonly Grade[] };
 }
 

@@ -1,11 +1,12 @@
 import { equalJson } from "../../checks/json-difference.ts";
-import { asObject, canonicalJson, type Json } from "../../formats/json.ts";
+import type { ValidateSchema } from "../../checks/tool-result.ts";
+import { asObject, canonicalJson, estimateTokens, type Json } from "../../formats/json.ts";
 import type { TrialMeasurements } from "../../report/result.ts";
-import { estimateTokens } from "../../text/estimate-tokens.ts";
-import { eventsOf } from "../../trace/events.ts";
+import { type EventOf, eventsOf } from "../../trace/events.ts";
 import { agentCalls, type ToolDeclaration, type Trajectory } from "../../trace/trajectory.ts";
 import { qualified } from "../grader.ts";
 import { isMcp, nameOfUse, type ToolUse, toolUses } from "../tool-uses.ts";
+import { callFaults } from "./call-faults.ts";
 import { mentionsFailure, unsupportedClaims } from "./answer.ts";
 
 /** The measurements of a trial. */
@@ -59,11 +60,14 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
     offered.map((tool) => ({ name: qualified(tool), tool: tool.name })),
     uses.filter(succeeded).map((use) => ({ tool: use.tool, reads: readsOnly(use), foreign: !isMcp(use) })),
   );
+  const invalid = eventsOf(trajectory.events, "calls.invalid").at(-1)?.calls ?? [];
   const ignored = open.filter((use) => isIgnored(use, trajectory));
   return {
     row: {
       calls: calls.length,
       unknownTools: unknown.length,
+      invalidCalls: invalid.length,
+      invalidCauses: countCauses(invalid.flatMap(({ causes }) => causes)),
       redundantCalls: redundant.length,
       errors: errors.length,
       recoveredErrors: recovered.length,
@@ -76,6 +80,7 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
     evidence: {
       calls: seqsOf(calls),
       unknownTools: seqsOf(unknown),
+      invalidCalls: invalid.map(({ seq }) => seq),
       redundantCalls: seqsOf(redundant),
       errors: seqsOf(errors),
       recoveredErrors: seqsOf(errors),
@@ -85,6 +90,24 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
     },
     definitions,
   };
+}
+
+/**
+ * The calls of the agent whose arguments do not fit what their servers declare. They are recorded, since `measure` has no
+ * validator. Calls of tools that do not exist are not among them.
+ */
+export async function invalidCalls(
+  trajectory: Trajectory,
+  validateSchema: ValidateSchema,
+): Promise<EventOf<"calls.invalid">["calls"]> {
+  const isUnknown = unknownToolTest(trajectory);
+  const found = toolUses(trajectory)
+    .filter((use) => isMcp(use) && !isUnknown(use))
+    .map(async (use) => {
+      const faults = (await callFaults(use, validateSchema)) ?? [];
+      return { seq: use.seq, causes: [...new Set(faults.map(({ cause }) => cause))] };
+    });
+  return (await Promise.all(found)).filter(({ causes }) => causes.length > 0);
 }
 
 /** Tells whether a use is a call of a tool that does not exist: no server has it, or it is not in the list of the server that was asked. */
@@ -105,6 +128,13 @@ function offeredTools({ tools, events }: Trajectory): readonly ToolDeclaration[]
   );
   const offered = new Map(tools.map((tool) => [qualified(tool), tool]));
   return [...offered].flatMap(([name, tool]) => (hidden.has(name) ? [] : [tool]));
+}
+
+/** How often each cause occurs. */
+function countCauses(causes: readonly string[]): Readonly<Record<string, number>> {
+  return Object.fromEntries(
+    [...Map.groupBy(causes, (cause) => cause)].map(([cause, all]) => [cause, all.length]),
+  );
 }
 
 function seqsOf(uses: readonly ToolUse[]): readonly number[] {

@@ -3,7 +3,7 @@ import { AgentTrial } from "../../../test/support/grading.ts";
 import { workflowTask } from "../../../test/support/trial-events.ts";
 import type { JsonObject } from "../formats/json.ts";
 import type { Grade } from "../trace/events.ts";
-import { RoutingCounter } from "./routing-counter.ts";
+import { RoutingCounter } from "./measurement-counter.ts";
 
 /** What a run of trials gives, each with where it should lead, and what its agent calls. */
 function routing(
