@@ -193,11 +193,11 @@ async function evalAgents(context: EvalContext, provided: ProvidedServers): Prom
   if (requested.length > 0 || file.agent === undefined) {
     const complete = programCompleter({ ...loadContext, dir });
     const agents = requestedAgents({ agents: file.agents }, requested, { problems, complete });
-    return agents.map((agent) => withSkills(agent, undefined, context));
+    return agents.map((agent) => withSkills(agent, undefined, skillsOf(context)));
   }
   const read = await readAgent(file.agent, context);
   const agent = read === undefined ? undefined : referredAgent(read, context, provided);
-  return agent === undefined ? [] : [withSkills(agent, read?.skills, context)];
+  return agent === undefined ? [] : [withSkills(agent, read?.skills, skillsOf(context))];
 }
 
 /** The agent that a reference means. Programs get the whole environment, as the tool that the format comes from gives it. */
@@ -290,14 +290,29 @@ function modelOf({ name, agent }: NamedModel, loadContext: LoadContext): ModelAg
   });
 }
 
+/** Skills of a file, for its agents. */
+interface SkillSources extends Pick<EvalContext, "dir" | "problems" | "document"> {
+  /** Folders, relative to the file's; absent: agents get none. */
+  readonly folders?: readonly string[] | undefined;
+  /** The place of the skills in the file, and of the path of one. */
+  readonly path: Problem["path"];
+  readonly pathOf: (index: number) => Problem["path"];
+}
+
+function skillsOf({ file, dir, problems, document }: EvalContext): SkillSources {
+  const path = ["config", "skills"];
+  const pathOf = (index: number): Problem["path"] => [...path, "sources", index, "path"];
+  return { folders: file.skills, dir, problems, document, path, pathOf };
+}
+
 /**
  * The agent with the eval's skills; `own` is where its own file says that it looks for them. An agent that cannot have any
  * goes to the problems; those that play what is written need none.
  */
-function withSkills(agent: AgentSpec, own: AgentFile["skills"], context: EvalContext): AgentSpec {
-  const { file, dir, problems, document } = context;
-  if (file.skills === undefined || ["scripted", "oracle", "null"].includes(agent.type)) return agent;
-  const refuse = (message: string, hint: string, path: Problem["path"] = ["config", "skills"]): AgentSpec => {
+export function withSkills(agent: AgentSpec, own: AgentFile["skills"], skills: SkillSources): AgentSpec {
+  const { dir, problems, document } = skills;
+  if (skills.folders === undefined || ["scripted", "oracle", "null"].includes(agent.type)) return agent;
+  const refuse = (message: string, hint: string, path: Problem["path"] = skills.path): AgentSpec => {
     problems.addPlaced([invalid(message, hint, path)], document);
     return agent;
   };
@@ -318,11 +333,14 @@ function withSkills(agent: AgentSpec, own: AgentFile["skills"], context: EvalCon
       `${named} works in a folder of its own, where no skills are copied`,
       "Leave out its cwd, so that it works in a fresh workspace.",
     );
-  const folders = file.skills.map((path) => resolve(dir, path));
+  const folders = skills.folders.map((path) => resolve(dir, path));
   const lost = folders.findIndex((folder) => pathKind(folder) !== "folder");
   if (lost === -1) return { ...agent, skills: { ...place, folders } };
-  const path = ["config", "skills", "sources", lost, "path"];
-  return refuse(`there is no folder ${folders[lost]}`, "Paths start from the eval's folder.", path);
+  return refuse(
+    `there is no folder ${folders[lost]}`,
+    "Paths start from the eval's folder.",
+    skills.pathOf(lost),
+  );
 }
 
 interface EvalJudge {

@@ -29,6 +29,7 @@ import {
   requestedJudge,
   usualThreshold,
 } from "./assemble-eval.ts";
+import { withSkills } from "./load-eval.ts";
 import { interpolateParts, type LoadContext, programCompleter, shownFrom } from "./environment.ts";
 import { FileProblems, plainDocument } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
@@ -108,12 +109,20 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
   const complete = programCompleter({ ...loadContext, dir });
   // An eval that is wrong may lack the agent that it means.
   const agents = isValid ? requestedAgents(file.agents, loadContext.agents, { problems, complete }) : [];
+  checkSkills(context);
+  const skillsPath = ["config", "skill_directories"];
+  const skills = {
+    ...context,
+    folders: file.skillFolders.length === 0 ? undefined : file.skillFolders,
+    path: skillsPath,
+    pathOf: (index: number) => [...skillsPath, index],
+  };
   return assembleEval(
     {
       spec: withoutUndefined({
         name: file.name ?? basename(path, extname(path)),
         servers: servers.base,
-        agents,
+        agents: agents.map((agent) => withSkills(agent, undefined, skills)),
         judge: judgeOf(context, servers.tasks.tasks),
         bail: file.bail,
         thresholds: thresholdsOf(context, servers.tasks.tasks),
@@ -133,6 +142,22 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
     },
     loadContext,
   );
+}
+
+/** Required skills must be in a folder of skills, or be one. */
+function checkSkills({ file, dir, problems, document }: Context): void {
+  for (const [index, name] of file.requiredSkills.entries()) {
+    const isThere = file.skillFolders.some((folder) => {
+      const path = resolve(dir, folder);
+      const own = basename(path) === name ? [path] : [];
+      return [join(path, name), ...own].some((each) => pathKind(join(each, "SKILL.md")) === "file");
+    });
+    if (isThere) continue;
+    const message = `no skill ${JSON.stringify(name.slice(0, 80))} is in the skill_directories`;
+    const hint = "A skill is a folder of its name with a file SKILL.md.";
+    const path = ["config", "required_skills", index];
+    problems.addPlaced([problem(path, message, { code: "config/not-found", hint })], document);
+  }
 }
 
 /** The judge that was asked for, else the eval's where a grader asks one. */

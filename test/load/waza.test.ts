@@ -369,6 +369,23 @@ mcp_servers:
     ]);
   });
 
+  it("gives its agents the skills that it has", async () => {
+    const config = "  executor: copilot-sdk\n  skill_directories: [skills]\n  required_skills: [demo]\n";
+    using folder = folderOf({ ...filesOf({ config }), "skills/demo/SKILL.md": "# Demo\n" });
+    const { eval: spec } = await load(folder.path, { source: "eval.yaml" });
+    const folders = [join(folder.path, "skills")];
+    expect(spec.agents).toMatchObject([
+      { name: "copilot", skills: { folders, mountPath: ".github/skills" } },
+    ]);
+    const missing = { ...filesOf({ config }), "skills/other/SKILL.md": "# Other\n" };
+    expect(await problemsIn(missing, { source: "eval.yaml" })).toEqual([
+      'eval.yaml:5:21 config/not-found no skill "demo" is in the skill_directories',
+    ]);
+    expect(await refusals({ config })).toContainEqual(
+      expect.stringMatching(/^eval\.yaml:4:23 .* there is no folder \S+skills$/),
+    );
+  });
+
   it("fills its inputs into the prompts of task files", async () => {
     const parts = { root: "inputs: { city: Oslo }\n" };
     const files = filesOf(parts);
@@ -452,16 +469,16 @@ root metrics: [{ name: task_completion }, { name: passRate }]
 ! 9:46 config/duplicate-name two metrics are named "passRate"
 
 root baseline: true
-! 9:1 config/invalid-value baseline is not known yet: it takes away skills, which this version gives no agent
+! 9:1 config/invalid-value baseline is refused: every trial counts, so that the run would fail where skills make a difference
 
 root metrics: [{ name: trigger_accuracy, threshold: 0.9 }]
 ! 9:19 config/invalid-value the metric trigger_accuracy is not known yet
 
 config executor: copilot-sdk
 config required_skills: [x]
-config skill_directories: []
+config skill_directories: [gone]
 config max_attempts: 2
-! 4:3 config/invalid-value required_skills is refused: no agent of this version gets skills
+! 4:21 config/not-found no skill "x" is in the skill_directories
 ! 6:17 config/invalid-value max_attempts over 1 is refused: trying again until it passes hides flakiness
 
 config executor: mock

@@ -51,6 +51,10 @@ export interface WazaEval {
   /** Commands around each trial of every task. */
   readonly hooks: ParsedWazaEval["hooks"];
   readonly metrics: readonly Metric[];
+  /** Folders of skills for agents, from the eval's folder. */
+  readonly skillFolders: readonly string[];
+  /** Skills that must be in those folders. */
+  readonly requiredSkills: readonly string[];
   /** The skill that `should_trigger` means. */
   readonly skill?: string;
   /** Whether the first trial that does not pass ends the run. */
@@ -131,6 +135,8 @@ function outline(document: JsonObject): WithoutServers {
     graders: [],
     hooks: { before_task: [], after_task: [] },
     metrics: [],
+    skillFolders: [],
+    requiredSkills: [],
     agents: {},
   };
 }
@@ -155,11 +161,11 @@ function readParsed(
     );
   if (parsed.baseline)
     reader.refuse(
-      "baseline is not known yet: it takes away skills, which this version gives no agent",
+      "baseline is refused: every trial counts, so that the run would fail where skills make a difference",
       ["baseline"],
       {
         at: "key",
-        hint: "Compare sets of servers with variants: {with: {}, without: {mcp_servers: {NAME: null}}}.",
+        hint: "Compare two runs, one without skill_directories; or sets of servers, with variants: {with: {}, without: {mcp_servers: {NAME: null}}}.",
       },
     );
   const isFromRows = parsed.tasks_from !== undefined;
@@ -196,6 +202,8 @@ function readParsed(
     inputs: isFromRows || Object.keys(parsed.inputs).length > 0 ? parsed.inputs : undefined,
     hooks: parsed.hooks,
     metrics: readMetrics(parsed.metrics, reader),
+    skillFolders: config.skill_directories,
+    requiredSkills: config.required_skills,
     skill: parsed.skill,
     bail: config.fail_fast ? true : undefined,
     judgeModel: config.judge_model,

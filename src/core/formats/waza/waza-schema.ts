@@ -8,7 +8,7 @@ import { lifetimeSchema, mcpMockSchema } from "../config/server.ts";
 function refused(why: string, hint: string): z.ZodOptional<z.ZodUnknown> {
   return z.unknown().optional().meta({ refused: { why, hint } });
 }
-const skills = refused("no agent of this version gets skills", "Leave it out.");
+const ofTask = refused("agents get the skills of the eval", "Write it in config of the eval.");
 /** A table of servers, read apart. */
 const servers = z.unknown().optional().meta({ servers: true });
 /** A version is a text; YAML makes a number of `1.0`. */
@@ -45,8 +45,8 @@ const config = closedObject({
   max_attempts: z.int().min(1).default(1),
   group_by: z.literal("model").optional(),
   judge_model: filledText.optional(),
-  skill_directories: skills,
-  required_skills: skills,
+  skill_directories: names,
+  required_skills: names,
   mcp_servers: servers,
   mcp_server_lifetime: lifetimeSchema.optional(),
 });
@@ -141,8 +141,8 @@ export const wazaTaskSchema = closedObject({
   }).prefault({}),
   graders: z.array(grader).default([]),
   mcp_servers: servers,
-  skill_directories: skills,
-  required_skills: skills,
+  skill_directories: ofTask,
+  required_skills: ofTask,
 });
 
 export type ParsedWazaEval = z.output<typeof wazaEvalSchema>;
