@@ -6,7 +6,7 @@ import {
   type SkillPattern,
   type Task,
 } from "../formats/model.ts";
-import type { Json } from "../formats/json.ts";
+import { canonicalJson } from "../formats/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
 import { agentTools } from "../trace/tool-events.ts";
@@ -230,14 +230,7 @@ function distinct({ calls }: Evidence): Finding {
 
 /** No arguments are the same as empty ones. */
 function keyOf({ server, name, args }: AgentCall): string {
-  return JSON.stringify([server, name, sortKeys(args ?? {})]);
-}
-
-function sortKeys(value: Json): Json {
-  if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map(sortKeys);
-  const members = Object.entries(value).map(([key, member]) => [key, sortKeys(member)] as const);
-  return Object.fromEntries(members.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  return JSON.stringify([server, name, canonicalJson(args ?? {})]);
 }
 
 /** What shows that something was used: of a tool that a server offers the record does, and not the agent's reports. */

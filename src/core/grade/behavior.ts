@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { equalJson } from "../checks/json-difference.ts";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
+import { canonicalJson } from "../formats/json.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, graderKind, listed, misspelling } from "./grader.ts";
@@ -96,11 +96,11 @@ function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderC
 
 /** Calls that repeat an earlier one: the same tool of the same server with arguments that are equal as JSON. */
 function repeated(uses: readonly ToolUse[]): readonly ToolUse[] {
-  return uses.filter((use, index) =>
-    uses
-      .slice(0, index)
-      .some((one) => one.source === use.source && one.tool === use.tool && equalJson(one.args, use.args)),
-  );
+  const seen = new Set<string>();
+  return uses.filter(({ source, tool, args }) => {
+    const before = seen.size;
+    return seen.add(JSON.stringify([source, tool, canonicalJson(args)])).size === before;
+  });
 }
 
 function usageChecks(wanted: Behavior, { usage, events }: Trajectory): readonly GraderCheck[] {

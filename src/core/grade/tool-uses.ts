@@ -27,6 +27,15 @@ export interface ToolUse {
  * the tools of servers.
  */
 export function toolUses(trajectory: Trajectory): readonly ToolUse[] {
+  const known = usesOf.get(trajectory) ?? readUses(trajectory);
+  usesOf.set(trajectory, known);
+  return known;
+}
+
+/** Read once for all graders of a trial. */
+const usesOf = new WeakMap<Trajectory, readonly ToolUse[]>();
+
+function readUses(trajectory: Trajectory): readonly ToolUse[] {
   const recorded = agentCalls(trajectory)
     .filter(({ type }) => type === "tool")
     .map(({ server, name: tool, args, seq, at, declared, failure, faulted }: AgentCall): ToolUse => {
