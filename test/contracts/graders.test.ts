@@ -8,11 +8,13 @@ import { TrialEvents } from "../support/trial-events.ts";
 /** The outside of graders: programs and judges say that all is well, and every file is there. */
 const world: Partial<KindContext> = {
   readFile: async () => ({ size: 2, sha256: "ab", text: "{}" }),
-  runProgram: async ({ command }) => {
+  runProgram: async ({ stdin }) => {
     const answer = { score: 1, reason: "all is well" };
-    // Without a command, it is the program that runs graders in JavaScript.
-    const stdout = JSON.stringify(command === undefined ? { answer } : answer);
-    return { exitCode: 0, stdout, omitted: 0, stderr: "" };
+    // Assertions and graders in JavaScript are run by a program of our own, which wraps what they say.
+    const wrapped = { script: { answer }, code: { answer: [{ holds: true }] } };
+    const { kind } = JSON.parse(stdin) as { readonly kind?: "script" | "code" };
+    const said = kind === undefined ? answer : wrapped[kind];
+    return { exitCode: 0, stdout: JSON.stringify(said), omitted: 0, stderr: "" };
   },
   askJudge: async ({ form }) => {
     const reading = form.read({ score: 1, passed: true, winner: "A", reason: "all is well" });

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { evalJsonSchema } from "../../scripts/schemas/eval-json-schemas.ts";
+import { graderKinds } from "../../src/core/grade/kinds.ts";
 import { gradersOf } from "../../src/core/grade/graders.ts";
 import { toolTestTask, workflowTask } from "../support/trial-events.ts";
 import { root } from "../support/cli.ts";
@@ -12,7 +13,7 @@ it("has every grader and every assertion", () => {
   const tasks = [workflowTask(), toolTestTask(), { ...workflowTask(), form: "task" as const }];
   const graders = tasks.flatMap((task) => gradersOf(task, undefined).map(({ name }) => name));
   const { $defs } = evalJsonSchema() as { $defs: { Assertions: { properties: object } } };
-  const names = [...graders, ...Object.keys($defs.Assertions.properties)];
+  const names = [...graders, ...Object.keys(graderKinds), ...Object.keys($defs.Assertions.properties)];
   expect(names.length).toBeGreaterThan(18);
   expect([...new Set(names)].filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
 });
