@@ -1,7 +1,11 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import { type Calibration, calibrationFileSchema } from "../core/grade/judge/calibration.ts";
-import { type LabelledCase, labelsSchema } from "../core/grade/judge/calibration.ts";
+import {
+  type Calibration,
+  calibrationFileSchema,
+  type LabelledCase,
+  labelsSchema,
+} from "../core/grade/judge/calibration.ts";
 import type { JsonObject } from "../core/formats/json.ts";
 import { validate } from "../core/formats/problem.ts";
 import { problemsOfIssues } from "../core/formats/zod-problems.ts";
@@ -43,7 +47,7 @@ function linesOf(file: string, shown: string): readonly unknown[] {
   });
 }
 
-/** Reads the calibrations of judges; none when there is no such file. Throws McpvalsError of kind `usage`. */
+/** Reads the calibrations of judges in a file; none when there is no such file. Throws McpvalsError of kind `usage`. */
 export async function readCalibrations(file: string): Promise<readonly Calibration[]> {
   if (!existsSync(file)) return [];
   const { data } = validate(calibrationFileSchema, (await readData(file, file)).value);

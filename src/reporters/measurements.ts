@@ -1,4 +1,5 @@
 import type { RunResult, TrialResult } from "../core/report/result.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { clipText, countOf, formatInteger } from "./text.ts";
 
 const shownTrials = 3;
@@ -7,8 +8,14 @@ const shownCells = 5;
 const manyTokens = 1000;
 
 /** What is odd in the use of tools, and where prompts led: printable lines; none where nothing is odd. */
-export function measurementLines({ measurements, routing, trials }: RunResult): readonly string[] {
+export function measurementLines({
+  measurements,
+  routing,
+  trials,
+  judges = [],
+}: RunResult): readonly string[] {
   return [
+    ...judges.map(describeJudge),
     ...(measurements === undefined ? [] : oddities(measurements, trials)),
     ...(routing === undefined ? [] : routingLines(routing)),
   ];
@@ -101,4 +108,27 @@ function routingLines({ tools, servers, nearMisses }: NonNullable<RunResult["rou
       ),
     ...(rest > 0 ? [`routing: and ${countOf(rest, "more pair")}`] : []),
   ];
+}
+
+/** Who judged, and how far it agrees with people. */
+function describeJudge(judge: NonNullable<RunResult["judges"]>[number]): string {
+  const { grader, model, graded, passed, calibration, correctedRate: corrected } = judge;
+  const who = visibleText(`${grader}, judged by ${model}`);
+  if (calibration === null)
+    return `${who}: uncalibrated, so it is not known how far it agrees with people (mcpvals judge calibrate)`;
+  const { labels, agreement, sensitivity, specificity, kappa } = calibration;
+  const shown = [
+    ["agreement", agreement],
+    ["sensitivity", sensitivity],
+    ["specificity", specificity],
+    ["kappa", kappa],
+  ] as const;
+  const figures = shown.flatMap(([name, share]) =>
+    share === undefined ? [] : [`${name} ${share.value.toFixed(2)}`],
+  );
+  const rate =
+    corrected === undefined
+      ? ""
+      : `; passed ${passed} of ${graded}, corrected ${corrected.value.toFixed(2)} [${corrected.low.toFixed(2)}, ${corrected.high.toFixed(2)}]`;
+  return `${who}: ${figures.join(", ")} with ${countOf(labels, "label")}${rate}`;
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
 import type { FailedStart } from "../check/plan-check.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
@@ -7,6 +7,7 @@ import { withoutUndefined } from "../core/formats/json.ts";
 import { exact } from "../core/formats/json.ts";
 import { usesJudge } from "../core/formats/step.ts";
 import type { GradeContext } from "../core/grade/grader.ts";
+import { calibrationFile } from "../core/grade/judge/calibration.ts";
 import type { Grade, TraceEvent } from "../core/trace/events.ts";
 import { gradersOf } from "../core/grade/graders.ts";
 import { invalidCalls } from "../core/grade/measurements/measure.ts";
@@ -80,7 +81,10 @@ export interface RunOutcome {
  * extension that cannot be fetched, and `run/interrupted`; afterwards every error is in the result.
  */
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
-  await checkModels(loaded);
+  const asksJudge = await checkModels(loaded);
+  const calibrations = asksJudge
+    ? await (await import("../load/labels.ts")).readCalibrations(join(loaded.dir, calibrationFile))
+    : undefined;
   const { started = performance.now() } = options;
   const { eval: spec, env, overrides } = loaded;
   const { compareState, cwd, output } = options;
@@ -119,6 +123,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const environment = redact({
     ...runEnvironment(spec, versions),
     ...(summaries.length === 0 ? {} : { extensions: summaries }),
+    ...(calibrations === undefined ? {} : { calibrations }),
   });
   const head = { id: runId(startedAt), startedAt, environment };
   if (output === undefined) refusePlanted(cwd);
@@ -196,7 +201,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       schema: "mcpvals.result/1",
       id: head.id,
       name: plan.name,
-      ...conclude(trials, plan, signal.aborted),
+      ...conclude(trials, plan, { interrupted: signal.aborted, calibrations }),
       startedAt,
       durationMs: Math.round(performance.now() - started),
       summary: summarize(trials),
@@ -234,8 +239,8 @@ export function sourceOf({ file, dir }: Pick<LoadedConfig, "file" | "dir">): str
   return file ?? dir;
 }
 
-/** Refuses a wrong model or judge before anything starts, if a task uses it. */
-async function checkModels({ eval: spec, env, judgeError }: RunInput): Promise<void> {
+/** Refuses a wrong model or judge before anything starts, if a task uses it. Says whether declared graders ask a judge. */
+async function checkModels({ eval: spec, env, judgeError }: RunInput): Promise<boolean> {
   const hasAgents = spec.tasks.some((task) => task.turns.length > 0);
   const hasJudgeSteps = spec.tasks.some((task) => usesJudge(task.verify));
   if (hasJudgeSteps && judgeError !== undefined) throw judgeError;
@@ -244,7 +249,8 @@ async function checkModels({ eval: spec, env, judgeError }: RunInput): Promise<v
   const declared = spec.tasks.flatMap(({ name, graders = [] }) =>
     graders.map((grader) => ({ name, grader })),
   );
-  if (declared.length === 0) return;
+  if (declared.length === 0) return false;
+  let asksJudge = false;
   const { graderKinds } = await import("../core/grade/kinds.ts");
   for (const { name: task, grader } of declared) {
     const judge = graderKinds[grader.type]?.judge?.(grader.config);
@@ -252,7 +258,9 @@ async function checkModels({ eval: spec, env, judgeError }: RunInput): Promise<v
     if (judge.model === undefined && spec.judge === undefined) throw judgeError ?? noJudge(task, grader.name);
     const { judgeOf } = await import("../graders/judge.ts");
     checkModel(judgeOf(spec.judge, judge.model), env);
+    asksJudge = true;
   }
+  return asksJudge;
 }
 
 function noJudge(task: string, grader: string): McpvalsError {

@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { fixtureServer } from "../e2e/support.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 
@@ -84,6 +86,39 @@ it("a case without a verdict is in no number, and the exit code says so", async 
   expect(code).toBe(3);
   expect(JSON.parse(stdout)).toMatchObject({ labels: 4, unscored: 1 });
   expect(stderr).toContain("no verdict: ");
+});
+
+it("a run says how far its judge agrees with people, and that it is not known before", async () => {
+  await using provider = await judge();
+  using folder = folderOf({
+    "labels.json": { config, cases: [...cases, ...cases.slice(0, 2), labelled("fail", "8, bad")] },
+    "mcp-eval.config.json": {
+      server: fixtureServer(),
+      agent: { type: "scripted", plan: { add: [{ call: "echo", args: {} }, { say: "good" }] } },
+      judge: { model },
+      graders: [{ type: "prompt", config }],
+      workflows: [{ name: "add", steps: [{ user: "What is 2 + 3?" }] }],
+    },
+  });
+  const options = { cwd: folder.path, env: provider.env };
+  const before = await runHere(["run"], options);
+  expect(before.stdout).toContain(`prompt, judged by ${model}: uncalibrated`);
+  expect((await runHere([...flags, "labels.json"], options)).code).toBe(0);
+  const after = await runHere(["run"], options);
+  expect(after.stdout).toContain(
+    `prompt, judged by ${model}: agreement 0.75, sensitivity 0.80, specificity 0.67, kappa 0.47 with 8 labels; passed 1 of 1, corrected 1.00 [`,
+  );
+  const shown = await runHere(["show", "--json"], options);
+  expect((JSON.parse(shown.stdout) as RunResult).judges).toMatchObject([
+    {
+      grader: "prompt",
+      model,
+      graded: 1,
+      passed: 1,
+      calibration: { labels: 8 },
+      correctedRate: { value: 1 },
+    },
+  ]);
 });
 
 it.each<[string, unknown, readonly string[], string]>([

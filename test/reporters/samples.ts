@@ -71,7 +71,7 @@ export function sampleRun(options: SampleOptions): SampleRun {
     schema: "mcpvals.result/1",
     id: runId,
     name,
-    ...conclude(trials, plan, options.interrupted ?? false),
+    ...conclude(trials, plan, { interrupted: options.interrupted ?? false }),
     startedAt,
     durationMs,
     summary: summarize(trials),

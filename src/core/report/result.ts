@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { errorCatalogue, type ErrorCode, type ErrorKind } from "../errors/catalogue.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
+import { calibrationSchema, judgeSummarySchema } from "../grade/judge/calibration.ts";
 import { findingSchema } from "../lint/finding.ts";
 import type { Verdict } from "../trace/events.ts";
 import { visibleJson } from "../text/visible-text.ts";
@@ -339,6 +340,10 @@ const environmentSchema = z
       .strictObject({ model: z.string().describe("Its model id.") })
       .describe("The judge's model; absent if there was no judge.")
       .exactOptional(),
+    calibrations: z
+      .array(calibrationSchema)
+      .describe("What was known of judges when the run began. Absent if no grader asked a judge.")
+      .exactOptional(),
     servers: z
       .record(z.string(), json)
       .describe("By name: how each server is started or reached, and its settings, without secrets."),
@@ -387,6 +392,10 @@ export const resultSchema = z
       .describe("Most warnings with which a run passes; absent: any number.")
       .exactOptional(),
     gates: z.array(gateSchema).describe("The run's thresholds. Absent when there are none.").exactOptional(),
+    judges: z
+      .array(judgeSummarySchema)
+      .describe("Judges that graders asked. Absent if none gave a verdict.")
+      .exactOptional(),
     startedAt: z.string().describe("When the run began: ISO 8601, UTC."),
     durationMs: milliseconds.describe("How long the run took, in milliseconds."),
     summary: summarySchema,

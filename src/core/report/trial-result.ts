@@ -22,6 +22,7 @@ import { eventsOfAgent } from "./agent-acts.ts";
 import { CoverageCounter } from "./coverage.ts";
 import { gatesOf } from "./gates.ts";
 import { MeasurementCounter, RoutingCounter } from "./measurement-counter.ts";
+import { judgesOf } from "../grade/judge/calibration.ts";
 import { findingsOf } from "../lint/finding.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
@@ -203,16 +204,23 @@ export function runVerdict(
   return "pass";
 }
 
+interface Concluding {
+  readonly interrupted: boolean;
+  readonly calibrations?: RunResult["environment"]["calibrations"] | undefined;
+}
+
 /** What a result says of its verdict. */
 export function conclude(
   trials: readonly TrialResult[],
   { maxWarnings, thresholds }: Plan,
-  interrupted: boolean,
-): Pick<RunResult, "verdict" | "maxWarnings" | "gates"> {
+  { interrupted, calibrations }: Concluding,
+): Pick<RunResult, "verdict" | "maxWarnings" | "gates" | "judges"> {
+  const judges = judgesOf(trials, calibrations);
   return {
     verdict: runVerdict(trials, { interrupted, maxWarnings, thresholds }),
     ...exact({ maxWarnings }),
     ...(thresholds === undefined ? {} : { gates: gatesOf(trials, thresholds) }),
+    ...(judges === undefined ? {} : { judges }),
   };
 }
 
@@ -321,7 +329,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     schema: "mcpvals.result/1",
     id,
     name: plan.name,
-    ...conclude(trials, plan, interrupted),
+    ...conclude(trials, plan, { interrupted, calibrations: environment.calibrations }),
     startedAt,
     durationMs: durationMs ?? Math.max(0, (run.events.at(-1)?.at ?? start) - start),
     summary: summarize(trials),

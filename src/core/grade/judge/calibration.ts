@@ -8,8 +8,8 @@ import {
 } from "../../formats/config/config-fields.ts";
 import { isJsonObject, type JsonObject, withoutUndefined } from "../../formats/json.ts";
 import type { Task } from "../../formats/model.ts";
-import { type Agreement, agreementOf, type Confusion } from "../../statistics/agreement.ts";
-import type { EventBody, JudgeRecord } from "../../trace/events.ts";
+import { agreementOf, correctedRate } from "../../statistics/agreement.ts";
+import type { EventBody, Grade, JudgeRecord } from "../../trace/events.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
 
 const count = z.int().min(0);
@@ -40,13 +40,7 @@ export const calibrationSchema = z
   })
   .meta({ id: "Calibration", description: "How far a judge agrees with people." });
 
-export interface Calibration extends Omit<JudgeRecord, "votes">, Agreement {
-  readonly votes: number;
-  readonly labels: number;
-  readonly unscored: number;
-  readonly confusion: Confusion;
-  readonly flipRate?: number;
-}
+export type Calibration = Readonly<z.output<typeof calibrationSchema>>;
 
 /** The file that calibrations are kept in, beside the config that they are for. */
 export const calibrationFile = "mcp-eval.calibration.json";
@@ -94,15 +88,59 @@ export function calibrate(cases: readonly JudgedCase[]): Calibration | undefined
   });
 }
 
-/** Whether a calibration is of the judge that gave a grade. */
-export function isOfJudge(calibration: Calibration, judge: JudgeRecord): boolean {
-  const { model, prompt, threshold, votes } = judge;
-  return (
-    calibration.model === model &&
-    calibration.prompt === prompt &&
-    calibration.threshold === threshold &&
-    calibration.votes === votes.length
-  );
+/** A judge of a run, and how far its verdicts can be trusted. */
+export const judgeSummarySchema = z
+  .strictObject({
+    grader: z.string().describe("Name of the grader that asked."),
+    model: z.string().describe("The judge's model id."),
+    prompt: z.string().describe("`sha256:HEX` of its instructions."),
+    threshold: z.number().describe("Lowest score that passes."),
+    votes: z.int().min(1).describe("How often it was asked about each trial."),
+    graded: count.describe("Trials with a verdict of the judge."),
+    passed: count.describe("Trials that it passed."),
+    calibration: calibrationSchema.nullable().describe("How far it agrees with people; null: uncalibrated."),
+    correctedRate: share
+      .describe(
+        "Share of trials that people would pass, by Rogan and Gladen. Absent if uncalibrated, or if the judge is no better than chance.",
+      )
+      .exactOptional(),
+  })
+  .meta({ id: "JudgeSummary", description: "A judge of the run." });
+
+export type JudgeSummary = Readonly<z.output<typeof judgeSummarySchema>>;
+
+/** The judges that gave grades, each with its calibration; undefined if there are none. */
+export function judgesOf(
+  trials: readonly { readonly grades: readonly Grade[] }[],
+  calibrations: readonly Calibration[] = [],
+): readonly JudgeSummary[] | undefined {
+  const keyOf = ({ model, prompt, threshold }: JudgeRecord | Calibration, votes: number): string =>
+    JSON.stringify([model, prompt, threshold, votes]);
+  const known = new Map(calibrations.map((each) => [keyOf(each, each.votes), each]));
+  const found = new Map<string, JudgeSummary>();
+  for (const { grader, verdict, judge } of trials.flatMap(({ grades }) => grades)) {
+    if (judge === undefined) continue;
+    const { model, prompt, threshold, votes } = judge;
+    const same = keyOf(judge, votes.length);
+    const key = JSON.stringify([grader, same]);
+    const { graded = 0, passed = 0 } = found.get(key) ?? {};
+    found.set(key, {
+      grader,
+      model,
+      prompt,
+      threshold,
+      votes: votes.length,
+      graded: graded + 1,
+      passed: passed + (verdict === "pass" ? 1 : 0),
+      calibration: known.get(same) ?? null,
+    });
+  }
+  if (found.size === 0) return undefined;
+  return [...found.values()].map((summary) => {
+    const { passed, graded, calibration } = summary;
+    const rate = calibration === null ? undefined : correctedRate(passed, graded, calibration.confusion);
+    return rate === undefined ? summary : { ...summary, correctedRate: rate };
+  });
 }
 
 const verdict = z.enum(["pass", "fail"]).describe("What a person says.");
