@@ -403,6 +403,7 @@ mcp_servers:
   it("has graders whose settings that tool writes in another way", async () => {
     const graders = [
       { type: "program", config: { command: "grade", timeout: 5 } },
+      { type: "code", assertions: ["len(output) > 1"] },
       {
         type: "prompt",
         rubric: "Is it kind?",
@@ -415,6 +416,7 @@ mcp_servers:
     const { eval: spec } = await loaded({ config, task });
     expect(spec.tasks[0]?.graders?.slice(1)).toMatchObject([
       { config: { command: "grade", timeout: 5000, input: "output" } },
+      { config: { assertions: ["len(output) > 1"] } },
       { config: { rubric: "Is it kind?", model: "openai/x", mode: "pointwise" } },
     ]);
     expect(spec.judge?.model).toBe("openai/gpt-5");
