@@ -1,6 +1,7 @@
 import { callThroughput } from "./call-throughput.ts";
 import { extensionCalls } from "./extension-calls.ts";
 import { gatewayLatency } from "./gateway.ts";
+import { grading } from "./grading.ts";
 import { helpTime } from "./help-time.ts";
 import type { Row } from "./measure.ts";
 import { modelConcurrency } from "./model-concurrency.ts";
@@ -19,6 +20,7 @@ const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
   memory: trialMemory,
   tasks: taskLoad,
   model: modelConcurrency,
+  grading,
   help: helpTime,
 };
 

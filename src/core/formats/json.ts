@@ -12,10 +12,20 @@ export type JsonObject = { readonly [key: string]: Json };
 /** An object type whose optional members are absent rather than undefined. */
 export type WithoutUndefined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
 
+/** As of a member that was assigned; to assign `__proto__` would change what the object is. */
+const ownMember = { enumerable: true, configurable: true, writable: true };
+
 /** Leaves out the members that are undefined. */
 export function withoutUndefined<T extends object>(value: T): WithoutUndefined<T> {
-  const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  return Object.fromEntries(members) as WithoutUndefined<T>;
+  // A list of members takes four times as long.
+  const kept: Record<string, unknown> = {};
+  for (const key of Object.keys(value)) {
+    const member: unknown = value[key as keyof T];
+    if (member === undefined) continue;
+    if (key === "__proto__") Object.defineProperty(kept, key, { ...ownMember, value: member });
+    else kept[key] = member;
+  }
+  return kept as WithoutUndefined<T>;
 }
 
 /** A type with all members read-only, and optional ones absent rather than undefined, at any depth; JSON values stay as they are. */
@@ -44,11 +54,12 @@ function leaveOut(value: unknown): unknown {
 
 /** JSON that is the same for equal values: the members of objects are in the order of their keys. */
 export function canonicalJson(value: Json): string {
-  return JSON.stringify(value, (_key, part: Json) =>
-    isJsonObject(part)
-      ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
-      : part,
-  );
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
+  if (!isJsonObject(value)) return JSON.stringify(value);
+  const members = Object.keys(value)
+    .toSorted()
+    .map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key] ?? null)}`);
+  return `{${members.join(",")}}`;
 }
 
 /** About so many tokens of a model JSON takes: four characters each. */

@@ -1,3 +1,4 @@
+import type { ValidateSchema } from "../checks/tool-result.ts";
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
@@ -89,19 +90,14 @@ export const actionSequence = graderKind({
     const { expected_actions: expected, matching_mode: mode = "in_order_match" } = wanted;
     const ignored = wanted.ignore_sources ?? ["builtin", "skill"];
     const worked = new Set(successfulUses(trajectory).map(({ seq }) => seq));
-    const all = await Promise.all(
-      toolUses(trajectory).map(async (use): Promise<Item> => {
-        const fits = await Promise.all(
-          expected.map(async (each) => {
-            const any = await Promise.all(
-              alternativesOf(each).map((one) => fitsCall(one, use, validateSchema)),
-            );
-            return worked.has(use.seq) && any.includes(true);
-          }),
-        );
-        return { name: told(use), seq: use.seq, source: use.source, fits };
-      }),
-    );
+    const alternatives = expected.map(alternativesOf);
+    const all: Item[] = [];
+    for (const use of toolUses(trajectory)) {
+      const fits: boolean[] = [];
+      for (const each of alternatives)
+        fits.push(worked.has(use.seq) && (await fitsAny(each, use, validateSchema)));
+      all.push({ name: told(use), seq: use.seq, source: use.source, fits });
+    }
     const items = all.filter(({ source = "", fits }) => !ignored.includes(source) || fits.includes(true));
     const wantedItems = expected.map((each) => ({
       name: describeAction(each),
@@ -110,6 +106,15 @@ export const actionSequence = graderKind({
     return sequenceFinding(wantedItems, items, { mode, allowsExtra: mode !== "exact_match" }, trajectory);
   },
 });
+
+async function fitsAny(
+  wanted: readonly WantedCall[],
+  use: ToolUse,
+  validateSchema: ValidateSchema,
+): Promise<boolean> {
+  for (const one of wanted) if (await fitsCall(one, use, validateSchema)) return true;
+  return false;
+}
 
 function told(use: ToolUse): string {
   return `${nameOfUse(use)}${use.failure === undefined ? "" : " (failed)"}`;

@@ -1,11 +1,10 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
-import { canonicalJson } from "../formats/json.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, graderKind, listed, misspelling } from "./grader.ts";
 import { fitsName, toolName } from "./call-matchers.ts";
-import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { identityOf, isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const limit = z.int().min(0);
 const names = z.array(filledText).default([]);
@@ -96,10 +95,11 @@ function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderC
 
 /** Calls that repeat an earlier one: the same tool of the same server with arguments that are equal as JSON. */
 function repeated(uses: readonly ToolUse[]): readonly ToolUse[] {
-  const seen = new Set<string>();
-  return uses.filter(({ source, tool, args }) => {
-    const before = seen.size;
-    return seen.add(JSON.stringify([source, tool, canonicalJson(args)])).size === before;
+  const known = new Set<string>();
+  return uses.filter((use) => {
+    const before = known.size;
+    known.add(identityOf(use));
+    return known.size === before;
   });
 }
 

@@ -1,7 +1,13 @@
-import { type Json, withoutUndefined } from "../formats/json.ts";
+import { canonicalJson, type Json, withoutUndefined } from "../formats/json.ts";
 import { eventsOf } from "../trace/events.ts";
 import { type AgentTool, agentTools } from "../trace/tool-events.ts";
-import { type AgentCall, agentCalls, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
+import {
+  type AgentCall,
+  agentCalls,
+  perObject,
+  type ToolDeclaration,
+  type Trajectory,
+} from "../trace/trajectory.ts";
 
 /** One use of a tool by the agent: of a server's tool, as the gateway recorded it, or of its own, as it reports it. */
 export interface ToolUse {
@@ -26,16 +32,7 @@ export interface ToolUse {
  * Everything that the agent did with tools, in the order in which it began. The gateway's record is the only source about
  * the tools of servers.
  */
-export function toolUses(trajectory: Trajectory): readonly ToolUse[] {
-  const known = usesOf.get(trajectory) ?? readUses(trajectory);
-  usesOf.set(trajectory, known);
-  return known;
-}
-
-/** Read once for all graders of a trial. */
-const usesOf = new WeakMap<Trajectory, readonly ToolUse[]>();
-
-function readUses(trajectory: Trajectory): readonly ToolUse[] {
+export const toolUses = perObject((trajectory: Trajectory): readonly ToolUse[] => {
   const recorded = agentCalls(trajectory)
     .filter(({ type }) => type === "tool")
     .map(({ server, name: tool, args, seq, at, declared, failure, faulted }: AgentCall): ToolUse => {
@@ -53,18 +50,24 @@ function readUses(trajectory: Trajectory): readonly ToolUse[] {
       return { tool, source, args, seq, at, ...failure };
     });
   return [...recorded, ...rejected, ...own].toSorted((a, b) => a.at - b.at || a.seq - b.seq);
-}
+});
 
 /**
  * The uses that show that something was used: those that did not fail, without an agent's reports of tools that a server offers,
  * since about those the record decides. A call whose answer an injected fault took away shows nothing.
  */
-export function successfulUses(trajectory: Trajectory): readonly ToolUse[] {
+export const successfulUses = perObject((trajectory: Trajectory): readonly ToolUse[] => {
   const offered = new Set(trajectory.tools.map(({ name }) => name));
   return toolUses(trajectory).filter(
     (use) => use.failure === undefined && use.faulted !== true && (isMcp(use) || !offered.has(use.tool)),
   );
-}
+});
+
+/** A text that is the same for uses of the same tool of the same server with arguments that are equal as JSON. */
+export const identityOf = perObject(
+  // Neither a source nor JSON has line breaks.
+  ({ source, tool, args }: ToolUse): string => `${source}\n${tool}\n${canonicalJson(args)}`,
+);
 
 /** Whether a use is of a tool of an MCP server. */
 export function isMcp({ source }: Pick<ToolUse, "source">): boolean {

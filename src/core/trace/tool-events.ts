@@ -57,6 +57,7 @@ export function matchAgentTools({ calls, events }: Pick<Trajectory, "calls" | "e
   const recorded = calls.filter((call) => call.step === undefined);
   const match = (fits: (tool: AgentTool, call: ToolCall) => boolean): void => {
     for (const call of recorded) {
+      if (left.size === 0) return;
       if (matches.has(call)) continue;
       const tool = [...left].find(
         (each) => each.source === `mcp:${call.server ?? ""}` && each.tool === call.tool && fits(each, call),

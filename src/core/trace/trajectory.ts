@@ -435,9 +435,26 @@ const callTypes: ReadonlyMap<Json | undefined, AgentCall["type"]> = new Map([
   ["prompts/get", "prompt"],
 ]);
 
+/** A function that computes its value once for each object; the object must not change afterwards. */
+export function perObject<K extends object, V>(compute: (of: K) => V): (of: K) => V {
+  const known = new WeakMap<K, { readonly value: V }>();
+  return (of) => {
+    let entry = known.get(of);
+    if (entry === undefined) {
+      entry = { value: compute(of) };
+      known.set(of, entry);
+    }
+    return entry.value;
+  };
+}
+
 /** What the agent asked of servers, in the order of the requests; calls of steps are left out. */
 export function agentCalls({ exchanges }: Pick<TraceView, "exchanges">): readonly AgentCall[] {
-  return exchanges.flatMap((exchange): AgentCall[] => {
+  return callsOf(exchanges);
+}
+
+const callsOf = perObject((exchanges: readonly Exchange[]): readonly AgentCall[] =>
+  exchanges.flatMap((exchange): AgentCall[] => {
     const { request, params, byAgent, declared, answer, cancelled, fault } = exchange;
     const type = callTypes.get(request.message["method"]);
     if (!byAgent || type === undefined) return [];
@@ -457,8 +474,8 @@ export function agentCalls({ exchanges }: Pick<TraceView, "exchanges">): readonl
       faulted: fault !== undefined && fault !== "delay" ? (true as const) : undefined,
     };
     return [withoutUndefined(call)];
-  });
-}
+  }),
+);
 
 function failureOf(type: AgentCall["type"], answer: Message): string | undefined {
   const { result, error } = outcomeOf(answer);

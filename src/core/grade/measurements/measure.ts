@@ -1,11 +1,11 @@
 import { equalJson } from "../../checks/json-difference.ts";
 import type { ValidateSchema } from "../../checks/tool-result.ts";
-import { asObject, canonicalJson, estimateTokens, type Json } from "../../formats/json.ts";
+import { asObject, estimateTokens, type Json } from "../../formats/json.ts";
 import type { TrialMeasurements } from "../../report/result.ts";
 import { type EventOf, eventsOf } from "../../trace/events.ts";
 import { agentCalls, type ToolDeclaration, type Trajectory } from "../../trace/trajectory.ts";
 import { qualified } from "../grader.ts";
-import { isMcp, nameOfUse, type ToolUse, toolUses } from "../tool-uses.ts";
+import { identityOf, isMcp, nameOfUse, type ToolUse, toolUses } from "../tool-uses.ts";
 import { callFaults } from "./call-faults.ts";
 import { mentionsFailure, unsupportedClaims } from "./answer.ts";
 
@@ -193,7 +193,7 @@ function redundantUses(uses: readonly ToolUse[], trajectory: Trajectory): readon
   const answers = new Map(agentCalls(trajectory).map(({ seq, answer }) => [seq, answer?.message["result"]]));
   const results = new Map<string, Json | undefined>();
   return uses.filter((use) => {
-    const key = JSON.stringify([use.source, use.tool, canonicalJson(use.args)]);
+    const key = identityOf(use);
     const [before, result] = [results.get(key), answers.get(use.seq)];
     if (!readsOnly(use)) results.clear();
     if (result === undefined || !succeeded(use)) return false;
