@@ -83,6 +83,7 @@ it.each([
     everything: {
       tools: { total: 3, unused: ["add", "sum"] },
       parameters: { total: 4, unused: ["add.a", "sum.a"] },
+      errors: { total: 2, unused: [] },
     },
   };
   const { end } = run;

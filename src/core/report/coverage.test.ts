@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { textResult, toolTestTask, TrialEvents } from "../../../test/support/trial-events.ts";
+import { errorResult, textResult, toolTestTask, TrialEvents } from "../../../test/support/trial-events.ts";
 import { CoverageCounter, coverageTotals, fitsTemplate } from "./coverage.ts";
 
 const properties = { a: { type: "number" }, b: { type: "number" } };
@@ -28,6 +28,7 @@ describe("the coverage of a run", () => {
       calc: {
         tools: { total: 2, unused: ["subtract"] },
         parameters: { total: 4, unused: ["add.b", "subtract.a", "subtract.b"] },
+        errors: { total: 2, unused: ["add", "subtract"] },
       },
     });
   });
@@ -56,6 +57,13 @@ describe("the coverage of a run", () => {
       { kind: "resources", used: 2, total: 3 },
       { kind: "prompts", used: 1, total: 2 },
     ]);
+  });
+
+  it("has the tools of which no call failed", () => {
+    const failing = trial();
+    failing.call("add", { a: "x" }, errorResult("a is no number"));
+    failing.refuse(failing.request("unknown", {}), -32_602, "unknown tool");
+    expect(count(failing)).toMatchObject({ calc: { errors: { total: 2, unused: ["subtract"] } } });
   });
 
   it("counts no call that was refused, no mock and no check", () => {

@@ -15,11 +15,12 @@ export const coverageKinds = [
 const mostItems = 10_000;
 
 /** A server's items by kind, each with whether a trial used it. */
-type Items = Readonly<Record<CoverageKind, Map<string, boolean>>>;
+type Items = Readonly<Record<CoverageKind | "errors", Map<string, boolean>>>;
 
 /**
  * Counts what servers list and what of it trials use, from the messages on record. A tool is used when it is called, a parameter when a
- * call has it, a resource when it is read, a prompt when it is got. Mocks and checks do not count.
+ * call has it, a resource when it is read, a prompt when it is got. The error path of a tool is used when a call of it fails by
+ * itself. Mocks and checks do not count.
  */
 export class CoverageCounter {
   readonly #servers = new Map<string, Items>();
@@ -46,7 +47,7 @@ export class CoverageCounter {
   /** Undefined when no trial used a server. */
   result(): Coverage | undefined {
     const servers = [...this.#servers].map(([server, items]) => {
-      const covered = (kind: CoverageKind): Covered => ({
+      const covered = (kind: keyof Items): Covered => ({
         total: items[kind].size,
         unused: [...items[kind]].flatMap(([name, isUsed]) => (isUsed ? [] : [name])),
       });
@@ -55,6 +56,7 @@ export class CoverageCounter {
       const coverage = withoutUndefined({
         tools: covered("tools"),
         parameters: covered("parameters"),
+        errors: covered("errors"),
         resources: whereListed("resources"),
         prompts: whereListed("prompts"),
       });
@@ -66,7 +68,8 @@ export class CoverageCounter {
   #itemsOf(server: string): Items {
     const known = this.#servers.get(server);
     if (known !== undefined) return known;
-    const items = { tools: new Map(), parameters: new Map(), resources: new Map(), prompts: new Map() };
+    const [tools, parameters, errors] = [new Map(), new Map(), new Map()];
+    const items = { tools, parameters, errors, resources: new Map(), prompts: new Map() };
     this.#servers.set(server, items);
     return items;
   }
@@ -92,6 +95,7 @@ function addListed(items: Items, { request, answer }: Exchange): void {
       for (const { name, inputSchema } of list("tools")) {
         if (typeof name !== "string") continue;
         addItem(items.tools, name);
+        addItem(items.errors, name);
         const { properties } = asObject(inputSchema);
         for (const parameter of Object.keys(asObject(properties)))
           addItem(items.parameters, parameterName(name, parameter));
@@ -119,12 +123,13 @@ function parameterName(tool: string, parameter: string): string {
   return `${tool}.${parameter}`;
 }
 
-function addUsed(items: Items, { request, params }: Exchange): void {
+function addUsed(items: Items, { request, params, answer, fault }: Exchange): void {
   const { name, uri } = params;
   switch (request.message["method"]) {
     case "tools/call":
       if (typeof name !== "string") break;
       markUsed(items.tools, name);
+      if (fault === undefined && hasFailed(answer)) markUsed(items.errors, name);
       for (const parameter of Object.keys(asObject(params["arguments"])))
         markUsed(items.parameters, parameterName(name, parameter));
       break;
@@ -142,6 +147,11 @@ function addUsed(items: Items, { request, params }: Exchange): void {
     default:
       break;
   }
+}
+
+function hasFailed(answer: Exchange["answer"]): boolean {
+  const { error, result } = answer?.message ?? {};
+  return error !== undefined || (isJsonObject(result) && result["isError"] === true);
 }
 
 function markUsed(items: Map<string, boolean>, name: Json | undefined): void {

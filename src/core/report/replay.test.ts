@@ -85,7 +85,13 @@ describe("a run that came to its end", () => {
         { ...row, id: "t1", task: "suite/1", verdict: "pass", score: 1, grades: grades(true, cited) },
         { ...row, id: "t2", task: "suite/2", verdict: "fail", score: 0, grades: grades(false, cited) },
       ],
-      coverage: { calc: { tools: { total: 1, unused: [] }, parameters: { total: 0, unused: [] } } },
+      coverage: {
+        calc: {
+          tools: { total: 1, unused: [] },
+          parameters: { total: 0, unused: [] },
+          errors: { total: 1, unused: ["add"] },
+        },
+      },
       environment,
     });
     expect([...evidence]).toEqual([["t2", collectEvidence(failed.events, grades(false, cited))]]);

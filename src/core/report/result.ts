@@ -228,6 +228,7 @@ const coverageSchema = z
     parameters: coveredSchema.describe(
       "Top-level parameters of tools, as `TOOL.PARAMETER`. Used: a call had it.",
     ),
+    errors: coveredSchema.describe("Tools whose failure can be seen. Used: a call of it failed."),
     resources: coveredSchema.describe("Resources and templates of resources. Used: read.").exactOptional(),
     prompts: coveredSchema.describe("Used: got.").exactOptional(),
   })
@@ -428,7 +429,8 @@ export type RunEnvironment = RunResult["environment"];
 export type ExtensionSummary = ReadonlyDeep<z.output<typeof extensionSchema>>;
 export type Covered = ReadonlyDeep<z.output<typeof coveredSchema>>;
 export type Coverage = NonNullable<RunResult["coverage"]>;
-export type CoverageKind = keyof Coverage[string];
+/** The kinds that reports count. */
+export type CoverageKind = Exclude<keyof Coverage[string], "errors">;
 export type TrialResult = ReadonlyDeep<z.output<typeof trialSchema>>;
 export type ServerDigest = ReadonlyDeep<z.output<typeof serverDigestSchema>>;
 export type ToolDigest = ReadonlyDeep<z.output<typeof digestSchema>>;
