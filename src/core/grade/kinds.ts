@@ -1,8 +1,6 @@
 import type { GraderSpec } from "../formats/model.ts";
 import { actionSequence, skillInvocation } from "./action-sequence.ts";
 import { behavior } from "./behavior.ts";
-import { diff } from "./diff.ts";
-import { file } from "./file.ts";
 import type { Grader, GraderKind } from "./grader.ts";
 import { program, script } from "./programs/program.ts";
 import { code } from "./programs/code.ts";
@@ -13,6 +11,7 @@ import { prompt } from "./prompt.ts";
 import { text } from "./text.ts";
 import { toolRouting } from "./tool-routing.ts";
 import { assertions, toolCalls, toolConstraint } from "./tool-constraint.ts";
+import { diff, file } from "./workspace.ts";
 
 /** Every type of grader that files can declare. */
 const kinds: readonly GraderKind[] = [
