@@ -13,7 +13,11 @@ import type { EventBody, Grade, JudgeRecord } from "../../trace/events.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
 
 const count = z.int().min(0);
-const share = z.strictObject({ value: z.number(), low: z.number(), high: z.number() });
+const share = z.strictObject({
+  value: z.number().describe("The value."),
+  low: z.number().describe("Lower end of its 95 % interval."),
+  high: z.number().describe("Upper end of its 95 % interval."),
+});
 
 /** What is known of a judge: how it voted on cases that people labelled. */
 export const calibrationSchema = z
@@ -25,7 +29,12 @@ export const calibrationSchema = z
     labels: count.describe("Cases with a verdict of the judge."),
     unscored: count.describe("Cases without one; they are in no number."),
     confusion: z
-      .strictObject({ passPass: count, passFail: count, failPass: count, failFail: count })
+      .strictObject({
+        passPass: count.describe("Both say pass."),
+        passFail: count.describe("People say pass, the judge says fail."),
+        failPass: count.describe("People say fail, the judge says pass."),
+        failFail: count.describe("Both say fail."),
+      })
       .describe("Cases by verdict: the first word is what people said, the second what the judge said."),
     agreement: share
       .describe("Share of cases with the same verdict, with its 95 % interval.")
