@@ -218,7 +218,7 @@ const unknownMethod = () => new RpcError(-32_601, "Method not found");
 
 const methods = {
   initialize: ({ protocolVersion: asked }) => {
-    if (has("no-session")) process.exit(1);
+    if (has("no-session")) throw new RpcError(-32_603, "Not ready");
     if (has("refused-version") && asked === "2024-11-05") throw new RpcError(-32_602, "Too old");
     return {
       protocolVersion: has("version") || versions.includes(asked) ? asked : versions[0],

@@ -13,9 +13,10 @@ import { listingOf, readCheck, type Surface } from "../core/lint/check-view.ts";
 import { failedSecondStart } from "../core/lint/protocol.ts";
 import { OutOfTime } from "../core/lint/rule.ts";
 import { asObject, exact, type JsonObject } from "../core/formats/json.ts";
-import type { EventBody, TraceEvent } from "../core/trace/events.ts";
+import { type EventBody, eventsOf, type TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
+import { lostAtStart } from "../servers/connections/host.ts";
 import { planConformance } from "./plan-conformance.ts";
 import { generateCalls } from "./generate-calls.ts";
 import { probeServer } from "./probe.ts";
@@ -101,8 +102,16 @@ async function discover(
   const trial = { id: "", task: task.name, agent: null, attempt: 1 };
   const { surface, probes } = readCheck(buildTrajectory(trial, task, events), check);
   const runsOnce = failedSecondStart(probes) !== undefined;
+  if (surface.evidence === undefined) error ??= exitAtStart(events);
   if (error === undefined && surface.evidence !== undefined) return { surface, runsOnce };
   return { surface, runsOnce, failed: { events: bodies, error } };
+}
+
+/** The error for a program that ended before it had answered anything, since it may lack an argument, a variable or a service. */
+function exitAtStart(events: readonly TraceEvent[]): McpvalsError | undefined {
+  const { code, message = "", hint, detail } = eventsOf(events, "probe.finished")[0]?.error ?? {};
+  if (code !== "server/exited") return undefined;
+  return lostAtStart(new McpvalsError(code, message, exact({ hint, detail })), "initialize");
 }
 
 /** Calls of a server that are planned at most; those of a tool are not divided. */

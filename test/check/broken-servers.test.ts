@@ -26,6 +26,26 @@ it("without any server that can be reached, the first error is reported", async 
   expect(stderr).toContain("command not found: ./no-such-program");
 });
 
+it("a server that ends before it answers is an error of the environment, with what it says and what it lacks", async () => {
+  const ends = { ...good, args: [program, "exit-at-start"] };
+  using folder = folderOf({
+    "mcp.json": { mcpServers: { ends } },
+    "both.json": { mcpServers: { ends, good } },
+  });
+  const { code, stdout, stderr } = await runHere(["check", "mcp.json"], { cwd: folder.path });
+  expect([code, stdout]).toEqual([3, ""]);
+  expect(stderr).toContain('server "ends" exited with code 3 before it had answered initialize');
+  expect(stderr).toContain("It gets only a small safe environment");
+  const both = await runHere(["check", "both.json", "--calls", "none", "--reporter", "json"], {
+    cwd: folder.path,
+  });
+  const { trials } = JSON.parse(both.stdout) as RunResult;
+  expect(both.code).toBe(3);
+  expect(
+    trials.filter(({ verdict }) => verdict === "error").map(({ task, error }) => [task, error?.code]),
+  ).toEqual([["ends: handshake", "server/exited"]]);
+});
+
 it("a server that does not answer initialize is asked once, and its record is the trial's", async () => {
   const silent = { ...good, transport: "stdio", args: [program, "silent"], startupTimeout: "700ms" };
   using folder = folderOf({ "config.yaml": { servers: { silent } } });

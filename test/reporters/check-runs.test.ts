@@ -58,13 +58,30 @@ it("skips parts that have nothing to call or to compare, and decides by the othe
 }, 60_000);
 
 it("begins with the server also where no session could be opened", async () => {
-  using folder = folderOf({});
-  const { path: cwd } = folder;
-  const { code, stdout } = await runHere(["check", "--", "node", faultyServer, "exit-at-start"], { cwd });
+  const silent = {
+    transport: "stdio",
+    command: "node",
+    args: [faultyServer, "silent"],
+    startupTimeout: "700ms",
+  };
+  using folder = folderOf({ "config.yaml": { servers: { silent } } });
+  const { code, stdout } = await runHere(["check", "config.yaml"], { cwd: folder.path });
   expect([code, stdout.split("\n").slice(0, 2)]).toEqual([
     1,
-    [expect.stringMatching(/^mcpvals \S+ {2}check$/), "faulty-server: no session could be opened"],
+    [expect.stringMatching(/^mcpvals \S+ {2}check$/), "silent: no session could be opened"],
   ]);
+}, 60_000);
+
+it("does not pass a server that answers no call", async () => {
+  using folder = folderOf({});
+  const flags = ["--call-timeout", "1s"];
+  const { code, stdout } = await runHere(
+    ["check", ...flags, "--", "node", faultyServer, "unanswered-calls"],
+    { cwd: folder.path },
+  );
+  expect(code, stdout).toBe(3);
+  expect(stdout).toContain("faulty-server › calls: the server answered no call");
+  expect(stdout).toContain("No call with valid arguments succeeded");
 }, 60_000);
 
 it("takes the check section of a config; options win over it", async () => {

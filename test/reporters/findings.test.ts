@@ -49,7 +49,7 @@ it("a check: the server, findings by severity and place, equal ones once, client
         Use letters, digits, underscores and hyphens only.
 
       tool search
-      ! Codex turns a parameter with alternatives into a text  client/codex-any-of · t1 #1
+      ! Older versions of Codex turn a parameter with alternatives into a text  client/codex-any-of · t1 #1
         parameter q: anyOf has the types string, number
         Give the parameter one type, or split it into two parameters.
 

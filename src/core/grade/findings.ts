@@ -6,15 +6,18 @@ export const findingsGrader = createGrader("findings", async ({ task, ...traject
   const { check } = task;
   if (check === undefined) return skip("not a check");
   // Most runs check no server, so that the rules are loaded only here.
-  const [{ findDefects }, { readCheck }] = await Promise.all([
+  const [{ findDefects }, { exchangesOf, readCheck }] = await Promise.all([
     import("../lint/catalogue.ts"),
     import("../lint/check-view.ts"),
   ]);
   const view = readCheck({ task, ...trajectory }, check);
-  const answered = view.exchanges.flatMap(({ answer }) => answer?.seq ?? []);
+  // Calls are judged by what came of calls, not of the handshake.
+  const asked = check.kind === "calls" ? exchangesOf(view.exchanges, "tools/call") : view.exchanges;
+  const answered = asked.flatMap(({ answer }) => answer?.seq ?? []);
   const findings = await findDefects(view, context);
   const failed = findings.some(({ severity }) => severity === "error");
-  if (!failed && answered.length === 0) return { ...skip("the server answered nothing"), findings };
+  if (!failed && answered.length === 0)
+    return { ...skip(`the server answered ${check.kind === "calls" ? "no call" : "nothing"}`), findings };
   const cited = [...new Set(findings.flatMap(({ evidence }) => evidence))].toSorted((a, b) => a - b);
   return {
     verdict: failed ? "fail" : "pass",

@@ -249,6 +249,13 @@ const rulesOfCalls = {
     good: `"path": { "type": "string", "examples": ["README.md"] }`,
     source: "MCP 2025-11-25, schema: CallToolResult.isError",
     *find(view) {
+      for (const { call, exchange } of unansweredCalls(view))
+        if (callsOf(view).every((each) => each.call.tool !== call.tool || each.exchange.answer === undefined))
+          yield {
+            place: { tool: call.tool },
+            message: "no call was answered",
+            evidence: evidenceOf(exchange),
+          };
       const valid = callsOf(view).filter(({ call }) => call.expects === "result");
       for (const [tool, calls] of Map.groupBy(valid, ({ call }) => call.tool)) {
         const results = calls.map(({ exchange }) => resultOf(exchange)).filter(isJsonObject);

@@ -139,12 +139,13 @@ export const clientRules = {
   },
   "client/old-dialect": {
     severity: "warning",
-    title: "Claude refuses an output schema of an older dialect",
-    why: "Versions of Claude Code and Claude Desktop let every call of the tool fail with an unsupported dialect.",
+    title: "Some versions of Claude refuse an output schema of an older dialect",
+    why: "Some versions of Claude Code and Claude Desktop of August and September 2026 let every call of the tool fail with an unsupported dialect; Claude Code 2.1.233 takes draft-07.",
     fix: "Write the schema for JSON Schema 2020-12, and leave out $schema or name that dialect.",
     bad: `outputSchema: { $schema: "http://json-schema.org/draft-07/schema#", type: "object" }`,
     good: `outputSchema: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" }`,
-    source: "anthropics/claude-code#88882, DavidFuchs/mcp-uptime-kuma#83",
+    source:
+      "anthropics/claude-code#86142, anthropics/claude-code#88882, shashankswe2020-ux/whoop-mcp#251, DavidFuchs/mcp-uptime-kuma#83",
     find: (view) =>
       inSchemas(
         view,
@@ -319,12 +320,12 @@ export const clientRules = {
   },
   "client/codex-any-of": {
     severity: "warning",
-    title: "Codex turns a parameter with alternatives into a text",
-    why: "The model sends a text, and the call is refused.",
+    title: "Older versions of Codex turn a parameter with alternatives into a text",
+    why: "The model sends a text, and the call is refused: reported for Codex 0.111.0 (March 2026). Its newer source keeps anyOf.",
     fix: "Give the parameter one type, or split it into two parameters.",
     bad: `value: { anyOf: [{ type: "number" }, { type: "array", items: { type: "number" } }] }`,
     good: `values: { type: "array", items: { type: "number" } }`,
-    source: "openai/codex#13768, openai/codex#22166",
+    source: "openai/codex#13768",
     find: (view) =>
       inSchemas(view, { Codex: "changed" }, ({ schema, keyword }, { key }) => {
         if (key !== "inputSchema" || keyword !== "properties" || !isJsonObject(schema)) return undefined;

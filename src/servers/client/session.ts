@@ -13,6 +13,7 @@ import type { McpRequest } from "../../core/formats/step.ts";
 import { shortened } from "../../core/text/visible-text.ts";
 import { abortAfter, settlesWithin, untilAborted } from "../../process/deadline.ts";
 import {
+  lostAtStart,
   type ConnectOptions,
   HttpNoAnswer,
   OriginalError,
@@ -550,14 +551,8 @@ function explainFailure(
 
   if (lost instanceof McpvalsError) {
     if (lost.code === "server/unauthorized") return lost;
-    // A variable that is missing is a usual reason to exit at the start.
-    const environment =
-      lost.code === "server/exited"
-        ? "It gets only a small safe environment: pass more variables with `env`, `inheritEnv` or --env."
-        : "";
-    const hint = `${lost.details.hint ?? ""} ${environment}`.trim();
-    const message = `${lost.message} before it had answered ${step}`;
-    return explained(lost.code, message, { ...lost.details, ...(hint === "" ? {} : { hint }) });
+    const { message, details } = lostAtStart(lost, step);
+    return explained(lost.code, message, details);
   }
   if (timedOut) {
     const within = `within ${spec.startupTimeoutMs} ms`;

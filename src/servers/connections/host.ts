@@ -89,6 +89,20 @@ export interface Evidence {
   readonly httpFailure?: McpvalsError;
 }
 
+/** The error for a server that was lost before it had answered `step`. */
+export function lostAtStart({ code, message, details }: McpvalsError, step: string): McpvalsError {
+  // A variable that is missing is a usual reason to exit at the start.
+  const environment =
+    code === "server/exited"
+      ? "It gets only a small safe environment: pass more variables with `env`, `inheritEnv` or --env."
+      : "";
+  const hint = `${details.hint ?? ""} ${environment}`.trim();
+  return new McpvalsError(code, `${message} before it had answered ${step}`, {
+    ...details,
+    ...(hint === "" ? {} : { hint }),
+  });
+}
+
 export interface SendOptions {
   /** Further HTTP headers of a request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
