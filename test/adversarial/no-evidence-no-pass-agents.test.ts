@@ -289,7 +289,7 @@ describe("an agent's call that failed does not count as use of a tool", () => {
     });
     const { trials } = await evaluate(join(folder.path, "eval.yaml"), { output: false });
     expect(trials.map(({ agent, verdict }) => `${agent} ${verdict}`)).toEqual(["failing fail", "fine pass"]);
-    expect(JSON.stringify(trials[0])).toContain("no successful call of add (it failed: no such number)");
+    expect(JSON.stringify(trials[0])).toContain("add was not used with success (it failed: no such number)");
   });
 
   /** A program that calls a tool once, whatever the server lists. */

@@ -20,7 +20,7 @@ it.each([
   [{ max_duration_ms: 1199 }, "fail", "1200 ms, at most 1199 allowed"],
   [{ required_tools: ["list"] }, "pass", "list was used"],
   [{ required_tools: ["k8s.list"] }, "pass", "k8s.list was used"],
-  [{ required_tools: ["get"] }, "fail", "get was not used, only without success"],
+  [{ required_tools: ["get"] }, "fail", "get was not used with success (it failed: no such thing)"],
   [{ forbidden_tools: ["get"] }, "fail", "get was used"],
   [{ required_mcp_servers: ["docs"] }, "fail", "docs was not used"],
   [{ forbidden_mcp_servers: ["docs"] }, "pass", "docs was not used"],

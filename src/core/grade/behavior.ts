@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
+import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, graderKind, listed, misspelling } from "./grader.ts";
@@ -173,10 +174,13 @@ function nameChecks(
   return names.map((name) => {
     const found = find(counted, name);
     const isUsed = found.length > 0;
-    const failed = isWanted && !isUsed && find(uses, name).length > 0 ? ", only without success" : "";
+    const failed =
+      isWanted && !isUsed ? find(uses, name).find(({ failure }) => failure !== undefined) : undefined;
+    const why =
+      failed === undefined ? "" : ` with success (it failed: ${shortened(failed.failure ?? "", 200)})`;
     const slip = isUsed || find !== ofTool ? undefined : misspelling(name, trajectory);
     const hint = slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
-    const reason = `${name} was ${isUsed ? "" : "not "}used${failed}${hint}`;
+    const reason = `${name} was ${isUsed ? "" : "not "}used${why}${hint}`;
     const evidence = found.map(({ seq }) => seq);
     // That a tool was not used says nothing where its name is a slip.
     return { passed: isUsed === isWanted && slip === undefined, reason, evidence };

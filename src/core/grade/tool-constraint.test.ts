@@ -128,7 +128,7 @@ describe("a json_schema", () => {
 
 it.each<[JsonObject, string, string, number]>([
   [{ required_tools: ["get"], max_calls: 9 }, "pass", "get was used; 9 calls", 1],
-  [{ required_tools: ["delete"] }, "fail", "delete was not used, only without success", 0],
+  [{ required_tools: ["delete"] }, "fail", "delete was not used with success (it failed: no such thing)", 0],
   [{ forbidden_tools: ["delete"] }, "fail", "delete was used", 0],
   [{ forbidden_tools: ["dlete"] }, "fail", "dlete was not used; no server offers a tool of this name", 0],
   [{ min_calls: 7 }, "pass", "7 calls (k8s.list, k8s.get, docs.list, shell, Skill and 1 more)", 1],
