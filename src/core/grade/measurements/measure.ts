@@ -34,6 +34,7 @@ const measured = new WeakMap<Trajectory, Measured | undefined>();
 /** Measures how an agent used tools. Undefined where it had no tool of a server and called none. */
 export function measure(trajectory: Trajectory): Measured | undefined {
   if (trajectory.agentStarted === undefined || trajectory.task.form === "check") return undefined;
+  if (trajectory.tools.length === 0 && trajectory.calls.length === 0) return undefined;
   if (!measured.has(trajectory)) measured.set(trajectory, measureNow(trajectory));
   return measured.get(trajectory);
 }
