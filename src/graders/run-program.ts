@@ -1,9 +1,11 @@
-import { extname } from "node:path";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { GraderProgram, RunProgram } from "../core/grade/grader.ts";
 import { abortAfter } from "../process/deadline.ts";
 import { type Environment, inheritedEnvironment, localBinPath } from "../process/environment.ts";
+import { makeTemporaryFolder } from "../process/folders.ts";
 import { outputDetails, ProgramOutput, tailOf } from "../process/program-output.ts";
 import { runToEnd } from "../process/run-to-end.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
@@ -31,7 +33,9 @@ export function createRunProgram({ env, signal }: RunProgramOptions): RunProgram
     limit.signal.throwIfAborted();
     const inherited = inheritedEnvironment(env, inheritEnv);
     const PATH = localBinPath(cwd, inherited["PATH"]);
-    const child = await start({ command, args, cwd, env: { ...inherited, PATH } });
+    await using copies = program.workspace && (await copyFiles(program.workspace));
+    const copied = copies === undefined ? {} : { WAZA_WORKSPACE_DIR: copies.path };
+    const child = await start({ command, args, cwd, env: { ...inherited, PATH, ...copied } });
     const exit = await runToEnd(child, { output, stdin, signal: limit.signal });
     const { exitCode } = exit;
     if (exitCode === null) {
@@ -48,6 +52,25 @@ const hostFile = fileURLToPath(new URL(`./grader-host${extname(import.meta.url)}
 
 function commandOf({ command, args }: GraderProgram): Pick<ProcessSpec, "command" | "args"> {
   return command === undefined ? { command: process.execPath, args: [hostFile] } : { command, args };
+}
+
+/** Writes files into a temporary folder, which is removed when disposed. */
+async function copyFiles(
+  files: ReadonlyMap<string, string>,
+): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await makeTemporaryFolder("work");
+  const remove = (): Promise<void> => rm(path, { recursive: true, force: true, maxRetries: 5 });
+  try {
+    for (const [name, text] of files) {
+      const file = join(path, name);
+      await mkdir(dirname(file), { recursive: true });
+      await writeFile(file, text, { flag: "wx" });
+    }
+    return { path, [Symbol.asyncDispose]: remove };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
 }
 
 async function start(spec: ProcessSpec): Promise<ManagedProcess> {

@@ -141,10 +141,10 @@ class PageRunner {
     }
   }
 
-  /** A module with a default export is a config; a test is run by a later line; any other is a program. */
+  /** A module with a default export is a config, unless another file names it; a test is run by a later line; any other is a program. */
   async #runProgram(block: DocBlock): Promise<void> {
     const file = this.#write(block, `block-${block.line}.ts`);
-    if (file.endsWith(".test.ts")) return;
+    if (file.endsWith(".test.ts") || block.attributes["of"] !== undefined) return;
     const isConfig = block.text.includes("export default");
     if (isConfig) await this.#mustPass(block, `${viaNpx}validate ${file}`);
     else await this.#runWithModels(block, `node ${file}`);

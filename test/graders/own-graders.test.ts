@@ -103,6 +103,23 @@ setInterval(() => {}, 1000);`,
   await vi.waitFor(() => expect(() => process.kill(child, 0)).toThrow(), { timeout: 60_000 });
 });
 
+it("a program has copies of the files of the workspace in a folder that is removed afterwards", async () => {
+  const text = `const folder = process.env.WAZA_WORKSPACE_DIR;
+console.log(folder + "\\n" + require("node:fs").readFileSync(folder + "/out/a.txt", "utf8"));`;
+  const run = createRunProgram({ env: {}, signal: new AbortController().signal });
+  const { exitCode, stdout } = await run({
+    command: node,
+    args: ["-e", text],
+    stdin: "",
+    cwd: import.meta.dirname,
+    inheritEnv: [],
+    workspace: new Map([["out/a.txt", "A"]]),
+    timeoutMs: 60_000,
+  });
+  const [folder = "", content] = stdout.split("\n");
+  expect([exitCode, content, existsSync(folder)]).toEqual([0, "A", false]);
+});
+
 it("a path of a program that is not there is found before anything runs", async () => {
   const graders = [{ type: "program", config: { command: "./grade.sh" } }];
   await expect(gradesOf(graders)).rejects.toThrow('there is no file "./grade.sh"');

@@ -26,6 +26,8 @@ export interface GraderProgram {
   readonly cwd: string;
   /** Names of the variables that it gets besides those that every program needs. */
   readonly inheritEnv: readonly string[];
+  /** Texts of files by their relative paths: they are in a folder that the variable `WAZA_WORKSPACE_DIR` names. */
+  readonly workspace?: ReadonlyMap<string, string>;
   readonly timeoutMs: number;
 }
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { AgentTrial, gradeBy, settingIssues } from "../../../../test/support/grading.ts";
+import { AgentTrial, gradeBy, settingIssues, trialThatLeft } from "../../../../test/support/grading.ts";
 import type { GraderProgram, ProgramEnd } from "../grader.ts";
 import { trajectoryRecordSchema } from "./trajectory-record.ts";
 
@@ -89,6 +89,18 @@ it("gives the trial as JSON, or the agent's last message", async () => {
   expect((await gradeByProgram({}, { input: "output" })).asked?.stdin).toBe("There are 3 pods.");
 });
 
+it("gives what the agent left in its workspace, or says that it is not known", async () => {
+  const left = trialThatLeft({ "out/a.txt": "A", "*.png": [{ path: "b.png", kind: "file", size: 9 }] });
+  const { asked } = await gradeByProgram({}, { workspace: ["out/a.txt"] }, left);
+  expect(asked?.workspace).toEqual(new Map([["out/a.txt", "A"]]));
+  const { files } = trajectoryRecordSchema.parse(JSON.parse(asked?.stdin ?? ""));
+  expect(files).toMatchObject([{ path: "out/a.txt", text: "A" }, { path: "b.png" }]);
+  await expect(gradeByProgram({}, { workspace: ["*.png"] }, left)).rejects.toMatchObject({
+    code: "grader/cannot-run",
+    message: expect.stringContaining("b.png (9 bytes) is too large to look into"),
+  });
+});
+
 it("runs nothing for a trial that shows nothing of the agent", async () => {
   const grade = await gradeByProgram({}, {}, new AgentTrial());
   expect(grade).toMatchObject({ verdict: "skip", asked: undefined });
@@ -98,4 +110,5 @@ it("refuses settings that start nothing", () => {
   expect(settingIssues("program", {})).toHaveLength(1);
   expect(settingIssues("program", { command: "grade", timeout: 0 })).toHaveLength(1);
   expect(settingIssues("program", { command: "grade", input: "trace" })).toHaveLength(1);
+  expect(settingIssues("program", { command: "grade", workspace: ["../a"] })).toHaveLength(1);
 });

@@ -1,5 +1,8 @@
 import * as z from "zod";
 import { anyObject, closedObject, filledText } from "../../formats/config/config-fields.ts";
+import { McpvalsError } from "../../errors/error.ts";
+import type { Trajectory } from "../../trace/trajectory.ts";
+import { recordedFiles, textOf, workspacePath } from "../workspace-files.ts";
 import { type Finding, graderKind, nothingDone, type ProgramEnd, skip } from "../grader.ts";
 import {
   answerFields,
@@ -23,6 +26,12 @@ const programConfig = closedObject({
     .describe(
       "What it gets on stdin. `trajectory`: the trial as JSON (schemas/trajectory.schema.json). `output`: the agent's last message.",
     ),
+  workspace: z
+    .array(workspacePath)
+    .default([])
+    .describe(
+      "Paths and globs of the agent's workspace. Their files are in `files` of the trajectory, and copies of them in the folder that the variable `WAZA_WORKSPACE_DIR` names.",
+    ),
   ...answerFields,
 });
 
@@ -34,17 +43,45 @@ export const program = graderKind({
   config: programConfig,
   example: { command: "python3", args: ["grade.py"], timeout: "10s" },
   files: ({ command }) => (/^\.{1,2}[/\\]/.test(command) ? [{ path: ["command"], file: command }] : []),
+  workspaceFiles: ({ workspace }) => workspace,
   async grade(settings, trajectory, { dir, runProgram }) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
-    const { command, args, input, timeout = usualTimeoutMs, inheritEnv, threshold } = settings;
+    const { command, args, input, workspace, timeout = usualTimeoutMs, inheritEnv, threshold } = settings;
     const record = recordOf(trajectory);
     const stdin = input === "output" ? record.output : JSON.stringify(record);
-    const end = await runProgram({ command, args, stdin, cwd: dir, inheritEnv, timeoutMs: timeout });
+    const end = await runProgram({
+      command,
+      args,
+      stdin,
+      cwd: dir,
+      inheritEnv,
+      timeoutMs: timeout,
+      ...(workspace.length === 0 ? {} : { workspace: copiesOf(workspace, trajectory) }),
+    });
     const { length: lastEvent } = trajectory.events;
     return programFinding(end, (answer) => findingOf(answer, { threshold, record, lastEvent }));
   },
 });
+
+/** Texts of recorded files by their paths. Throws `grader/cannot-run` unless all of them are known. */
+function copiesOf(names: readonly string[], trajectory: Trajectory): ReadonlyMap<string, string> {
+  const refuse = (why: string): McpvalsError =>
+    new McpvalsError("grader/cannot-run", `the workspace cannot be given to the program: ${why}`, {
+      hint: "Name only the files that the program reads, in workspace.",
+    });
+  const recorded = names.map((name) => recordedFiles(trajectory, name));
+  const incomplete = recorded.find((found) => found.incomplete !== undefined);
+  if (incomplete !== undefined) throw refuse(`${incomplete.name}: ${incomplete.incomplete ?? ""}`);
+  const files = recorded.flatMap(({ files: found }) => found).filter(({ kind }) => kind === "file");
+  return new Map(
+    files.map((file) => {
+      const content = textOf(file);
+      if ("why" in content) throw refuse(content.why);
+      return [file.path, content.text];
+    }),
+  );
+}
 
 /** Exit code 0 passes, unless the answer says otherwise; any other fails, whatever it says. */
 function programFinding(

@@ -81,6 +81,17 @@ export const trajectoryRecordSchema = z
         }),
       )
       .describe("The verify steps of the task, each with its last attempt."),
+    files: z
+      .array(
+        z.strictObject({
+          path: z.string().describe("Relative to the workspace."),
+          kind: z.enum(["file", "folder", "link", "other"]),
+          size: count.exactOptional(),
+          sha256: z.string().exactOptional(),
+          text: z.string().describe("Absent: it is too long, or no UTF-8 text.").exactOptional(),
+        }),
+      )
+      .describe("What the agent left at the paths of the workspace that graders of the task name."),
     usage: z
       .strictObject({
         inputTokens: count,
@@ -112,6 +123,7 @@ export function recordOf(trajectory: Trajectory): TrajectoryRecord {
     const { seq: number, turn: inTurn, text } = event;
     return { seq: number, turn: inTurn, text };
   });
+  const left = eventsOf(events, "workspace.files").flatMap(({ files }) => files);
   const ended = eventsOf(events, "phase.finished").filter(({ phase }) => phase === "agent");
   const { id, agent, variant, attempt } = trial;
   return withoutUndefined({
@@ -133,6 +145,7 @@ export function recordOf(trajectory: Trajectory): TrajectoryRecord {
           outputs,
         }),
       ),
+    files: [...new Map(left.map((file) => [file.path, file])).values()],
     usage,
     durationMs: ended.reduce((sum, { durationMs }) => sum + durationMs, 0),
   });
