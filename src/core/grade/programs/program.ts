@@ -66,21 +66,23 @@ export const program = graderKind({
 
 /** Texts of recorded files by their paths. Throws `grader/cannot-run` unless all of them are known. */
 function copiesOf(names: readonly string[], trajectory: Trajectory): ReadonlyMap<string, string> {
-  const refuse = (why: string): McpvalsError =>
-    new McpvalsError("grader/cannot-run", `the workspace cannot be given to the program: ${why}`, {
-      hint: "Name only the files that the program reads, in workspace.",
-    });
   const recorded = names.map((name) => recordedFiles(trajectory, name));
   const incomplete = recorded.find((found) => found.incomplete !== undefined);
-  if (incomplete !== undefined) throw refuse(`${incomplete.name}: ${incomplete.incomplete ?? ""}`);
+  if (incomplete !== undefined) throw unknownWorkspace(`${incomplete.name}: ${incomplete.incomplete ?? ""}`);
   const files = recorded.flatMap(({ files: found }) => found).filter(({ kind }) => kind === "file");
   return new Map(
     files.map((file) => {
       const content = textOf(file);
-      if ("why" in content) throw refuse(content.why);
+      if ("why" in content) throw unknownWorkspace(content.why);
       return [file.path, content.text];
     }),
   );
+}
+
+function unknownWorkspace(why: string): McpvalsError {
+  return new McpvalsError("grader/cannot-run", `the workspace cannot be given to the program: ${why}`, {
+    hint: "Name only the files that the program reads, in workspace.",
+  });
 }
 
 /** Exit code 0 passes, unless the answer says otherwise; any other fails, whatever it says. */
