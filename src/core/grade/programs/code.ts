@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { McpvalsError } from "../../errors/error.ts";
 import { closedObject, filledText } from "../../formats/config/config-fields.ts";
 import type { Json, JsonObject } from "../../formats/json.ts";
 import { eventsOf } from "../../trace/events.ts";
@@ -37,11 +38,14 @@ export const code = graderKind({
     const interpreter = language === "python" ? { command: "python3", args: ["-I", "-c", python] } : {};
     const context = { dir, runProgram, inheritEnv, timeoutMs, ...interpreter };
     const results = await runCode("an assertion", work, context);
+    if (!Array.isArray(results) || results.length !== assertions.length)
+      throw new McpvalsError("grader/broken", "not every assertion was evaluated");
     const evidence = [...record.messages, ...record.calls].map(({ seq }) => seq);
-    const checks = assertions.map((assertion, index) => {
-      const { holds, error } = (results as unknown as readonly CodeResult[])[index] ?? { holds: false };
+    // The program that evaluates them is part of mcpvals.
+    const checks = (results as unknown as readonly CodeResult[]).map(({ holds, error }, index) => {
       const why = error === undefined ? "" : ` (${error})`;
-      return { passed: holds, reason: `${assertion} is ${holds ? "true" : "not true"}${why}`, evidence };
+      const reason = `${assertions[index] ?? ""} is ${holds ? "true" : "not true"}${why}`;
+      return { passed: holds, reason, evidence };
     });
     return checksGrade(checks, trajectory);
   },
