@@ -15,7 +15,7 @@ import {
 } from "./grader.ts";
 
 /** A path in the workspace; by its shape it stays inside. */
-const workspacePath = filledText.refine(
+export const workspacePath = filledText.refine(
   (path) => !/^[/\\]|^[A-Za-z]:|\0/.test(path) && !path.split(/[/\\]/).includes(".."),
   { error: "must be a path inside the workspace, relative to it" },
 );
@@ -23,7 +23,7 @@ const workspacePath = filledText.refine(
 type Recorded = EventOf<"workspace.files">;
 
 /** What was recorded of a name. Throws for one that the trial did not look at. */
-function recordedFiles({ events }: Trajectory, name: string): Recorded {
+export function recordedFiles({ events }: Trajectory, name: string): Recorded {
   const found = eventsOf(events, "workspace.files").findLast((event) => event.name === name);
   if (found !== undefined) return found;
   throw new Error(
@@ -47,7 +47,7 @@ function isThere({ kind }: WorkspaceFile): boolean {
 }
 
 /** The text of a file, or why it is not known. */
-function textOf({ path, kind, size = 0, text }: WorkspaceFile): { text: string } | { why: string } {
+export function textOf({ path, kind, size = 0, text }: WorkspaceFile): { text: string } | { why: string } {
   if (text !== undefined) return { text };
   if (kind !== "file") return { why: `${path} is no readable file` };
   return { why: `${path} (${size} bytes) is too large to look into, or no UTF-8 text` };

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { anyObject, closedObject, filledText } from "../../formats/config/config-fields.ts";
 import { McpvalsError } from "../../errors/error.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
-import { recordedFiles, textOf, workspacePath } from "../workspace-files.ts";
+import { recordedFiles, textOf, workspacePath } from "../workspace.ts";
 import { type Finding, graderKind, nothingDone, type ProgramEnd, skip } from "../grader.ts";
 import {
   answerFields,
