@@ -127,6 +127,11 @@ export function findServersUpwards({ cwd, environment }: Pick<LoadContext, "cwd"
     return serversIn(folder, ofProject ? clientFiles : clientFiles.filter((file) => !file.includes("/")));
   });
   if (found !== undefined) return found;
+  // What is wrong with it is reported when it is loaded.
+  const broken = findNearest(start, environment, (folder) =>
+    [".mcp.json", "mcp.json"].map((file) => join(folder, file)).find((path) => pathKind(path) === "file"),
+  );
+  if (broken !== undefined) return broken;
   throw new McpvalsError(
     "config/not-found",
     `no server is named, and no file with servers is in ${start} or a folder above it`,

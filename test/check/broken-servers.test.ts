@@ -46,6 +46,17 @@ it("a server that ends before it answers is an error of the environment, with wh
   ).toEqual([["ends: handshake", "server/exited"]]);
 });
 
+it.each([
+  ["", "the file is empty"],
+  ["{}", 'missing key "mcpServers"'],
+])("a client's file %j that is found and has no servers is named with its problem", async (text, problem) => {
+  using folder = folderOf({ ".mcp.json": text });
+  const { code, stderr } = await runHere(["check"], { cwd: folder.path });
+  expect(code).toBe(2);
+  expect(stderr).toContain(".mcp.json");
+  expect(stderr).toContain(problem);
+});
+
 it("a server that does not answer initialize is asked once, and its record is the trial's", async () => {
   const silent = { ...good, transport: "stdio", args: [program, "silent"], startupTimeout: "700ms" };
   using folder = folderOf({ "config.yaml": { servers: { silent } } });

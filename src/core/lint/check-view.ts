@@ -186,10 +186,16 @@ export const listKeys: Readonly<Record<string, string>> = {
 };
 export const listMethods: readonly string[] = Object.keys(listKeys);
 
-/** Whether an exchange gave a page of a list; a server without templates need not know that request. */
+/** The items of a page of a list, objects or not; undefined: the answer has none. */
+export function itemsOf(page: Exchange): readonly Json[] | undefined {
+  const items = resultOf(page)?.[listKeys[methodOf(page)] ?? ""];
+  return Array.isArray(items) ? (items as readonly Json[]) : undefined;
+}
+
+/** Whether an exchange gave a page of a list, of objects only; a server without templates need not know that request. */
 export function givesList(page: Exchange): boolean {
   const method = methodOf(page);
-  if (Array.isArray(resultOf(page)?.[listKeys[method] ?? ""])) return true;
+  if (itemsOf(page)?.every(isJsonObject) === true) return true;
   return method === "resources/templates/list" && errorOf(page)?.["code"] === -32_601;
 }
 
@@ -208,8 +214,7 @@ function pagesOf(exchanges: readonly Exchange[], method: string): readonly Excha
 
 function listed(exchanges: readonly Exchange[], method: string, id: string): Listed[] {
   return pagesOf(exchanges, method).flatMap((page) => {
-    const items = resultOf(page)?.[listKeys[method] ?? ""];
-    if (!Array.isArray(items)) return [];
+    const items = itemsOf(page) ?? [];
     return items.filter(isJsonObject).map((definition) => ({
       name: text(definition[id]),
       definition,

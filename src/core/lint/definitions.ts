@@ -40,13 +40,16 @@ export const definitionRules = {
     source:
       "MCP 2025-11-25, tools: tool names have 1 to 128 characters A-Z, a-z, 0-9, _, -, .; NetApp/netapp-dataops-toolkit#38, anthropics/claude-code#2257, cboxdk/statamic-mcp#3, google-gemini/gemini-cli#2966",
     *find({ surface }) {
-      for (const { name, evidence } of surface.tools) {
+      for (const [index, { name, definition, evidence }] of surface.tools.entries()) {
         if (/^[\w.-]{1,128}$/.test(name)) continue;
+        const { name: given = "" } = definition;
         yield {
-          place: { tool: name },
+          place: name === "" ? { pointer: `/tools/${index}` } : { tool: name },
           message:
             name === ""
-              ? "the name is missing or empty"
+              ? given === ""
+                ? "the name is missing or empty"
+                : `the name is ${shortened(JSON.stringify(given), 60)}, which is not a text`
               : name.length > 128
                 ? `the name has ${name.length} characters`
                 : `the name is ${quoted(name)}`,

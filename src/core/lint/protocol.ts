@@ -9,6 +9,7 @@ import {
   exchangesOf,
   exitText,
   givesList,
+  itemsOf,
   listKeys,
   listMethods,
   methodOf,
@@ -567,11 +568,10 @@ function isModern(probes: CheckView["probes"]): boolean {
 /** What came in place of a page of a list: `tools/list got no answer in time`. */
 export function refusedListText(exchange: Exchange, probe: ProbeView): string {
   const method = methodOf(exchange);
-  const got =
-    resultOf(exchange) === undefined
-      ? answerText(exchange, probe)
-      : `a result in which ${listKeys[method]} is not a list`;
-  return `${method} got ${got}`;
+  if (resultOf(exchange) === undefined) return `${method} got ${answerText(exchange, probe)}`;
+  const odd = itemsOf(exchange)?.findIndex((item) => !isJsonObject(item));
+  const what = odd === undefined ? "is not a list" : `[${odd}] is not an object`;
+  return `${method} got a result in which ${listKeys[method]}${odd === undefined ? " " : ""}${what}`;
 }
 
 function answerText(exchange: Exchange, probe: ProbeView): string {
