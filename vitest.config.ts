@@ -1,5 +1,8 @@
 import { defineConfig } from "vitest/config";
 
+// Programs that tests start write plain text.
+delete process.env["FORCE_COLOR"];
+
 const report = process.env["MCPVALS_TEST_REPORT"];
 
 export default defineConfig({

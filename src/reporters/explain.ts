@@ -116,7 +116,8 @@ function explainAgent(
   const isSaid = message === undefined || shown.has(`event ${message.seq}`);
   const isIdle =
     acts.length === 0 && verdict === "fail" && events.some(({ type }) => type === "turn.started");
-  if (agent === null || (!isNew && isSaid && !isIdle)) return [];
+  if (agent === null || (!isNew && isSaid && !isIdle) || (acts.length === 0 && verdict === "error"))
+    return [];
   const total = Math.max(tools?.toolCalls ?? 0, acts.length);
   const [first, last] = firstAndLast(acts, total);
   const rowsOf = (act: AgentAct): readonly Row[] =>

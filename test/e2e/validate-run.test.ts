@@ -80,6 +80,8 @@ Not proven
       verify-steps 0.00  exit code: it exited with 1, expected 0
         step      said  (command in verify, event N)
         input     $ test "not yet" = ready
+      the agent made no tool calls
+        said      not yet  (event N)
 
   ✗ unsolved  unsolved.json
     oracle  the task has no solution, so nothing shows that it can be solved
