@@ -22,7 +22,6 @@ import { makeFolder } from "../files/files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { environment } from "../load/environment.ts";
 import { killAllNow } from "../process/process-tree.ts";
-import { cutToWidth, formatElapsed } from "../reporters/text.ts";
 
 /** Why stdout did not take everything, a full disk say. */
 let outFailure: Error | undefined;
@@ -117,7 +116,8 @@ function isTerminalAt(stream: { readonly isTTY?: boolean }): boolean {
   return stream.isTTY === true && environment()["TERM"] !== "dumb";
 }
 
-function repeat(ms: number, callback: () => void): () => void {
+/** Calls back again and again until what it gives is called; it keeps no process alive. */
+export function repeat(ms: number, callback: () => void): () => void {
   const timer = setInterval(callback, ms);
   timer.unref();
   return () => clearInterval(timer);
@@ -171,30 +171,6 @@ function openForAppending(path: string): number {
   } finally {
     if (tried !== undefined) closeSync(tried);
   }
-}
-
-const waitingMs = 200;
-
-/** Shows a line on a terminal, with the time, until it is disposed of: something goes on that writes nothing. */
-export function showWaiting(text: string, stream: WriteStream = process.stderr): Disposable {
-  const erasure = "\r\u001B[2K";
-  if (!stream.isTTY || environment()["TERM"] === "dumb") return { [Symbol.dispose]: () => undefined };
-  const started = Date.now();
-  const draw = (): void => {
-    const tail = `  ${formatElapsed(Date.now() - started)}`;
-    const line = cutToWidth(visibleText(text), Math.max(0, (stream.columns ?? 80) - tail.length - 3));
-    stream.write(`${erasure}  ${line}${tail}`);
-  };
-  draw();
-  const stop = repeat(waitingMs, draw);
-  let isOver = false;
-  return {
-    [Symbol.dispose]() {
-      if (!isOver) stream.write(erasure);
-      isOver = true;
-      stop();
-    },
-  };
 }
 
 /** Writes the notes of a config to stderr. */

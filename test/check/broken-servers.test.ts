@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { showWaiting } from "../../src/cli/terminal.ts";
+import { showWaiting } from "../../src/cli/open-reporters.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 
 const program = join(root, "test/fixtures/servers/faulty-server.mjs");

@@ -14,9 +14,9 @@ import {
   type TargetFlags,
   targetOf,
 } from "../flags.ts";
-import { exitCodeOf, openReporters } from "../open-reporters.ts";
+import { exitCodeOf, openReporters, showWaiting } from "../open-reporters.ts";
 import type { WatchedOutcome } from "../watch.ts";
-import { abortOnInterrupt, askAtTerminal, showWaiting, workingFolder, writeNotes } from "../terminal.ts";
+import { abortOnInterrupt, askAtTerminal, workingFolder, writeNotes } from "../terminal.ts";
 
 /** The flags of `check` as commander gives them. */
 interface CheckFlags extends TargetFlags {
