@@ -3,9 +3,9 @@ import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../core/formats/config/agent.ts";
 import type { ParsedProgram } from "../core/formats/config/server.ts";
 import type { ClientInput } from "../core/formats/eval-file/parse-mcp-config-file.ts";
-import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
-import type { Json, ServerProgramSpec } from "../core/formats/model.ts";
-import { interpolate, type Interpolation, type LookupVariable } from "../core/formats/read-json.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
+import type { ServerProgramSpec } from "../core/formats/model.ts";
+import type { LookupVariable } from "../core/formats/read-json.ts";
 import { baseEnvironment, localBinPath, mergeEnvironments, runningPlatform } from "../process/environment.ts";
 
 /** Environment variables by name. */
@@ -104,27 +104,6 @@ function escapeBraces(values: EnvironmentVariables): EnvironmentVariables {
 /** Whether a command is a path that starts from some folder; names are looked for on PATH, and templates say later what they are. */
 export function isRelativePath(command: string): boolean {
   return /[/\\]/.test(command) && !isAbsolute(command) && !command.includes("{");
-}
-
-/** Replaces `${VAR}` in some parts of a document, named by their paths; the others stay as they are. */
-export function interpolateParts(
-  document: Json,
-  parts: readonly (readonly string[])[],
-  variables: Variables,
-): Interpolation {
-  const chosen = parts.reduce<Json>((value, path) => copyPart(document, value, path), {});
-  const found = interpolate(chosen, lookupIn(variables));
-  const value = parts.reduce<Json>((rest, path) => copyPart(found.value, rest, path), document);
-  return { ...found, value };
-}
-
-/** The target with the part of the source at a path; without it where the source has none. */
-function copyPart(source: Json, target: Json, [key, ...rest]: readonly string[]): Json {
-  if (key === undefined) return source;
-  const inner = isJsonObject(source) && Object.hasOwn(source, key) ? source[key] : undefined;
-  if (inner === undefined) return target;
-  const base = isJsonObject(target) ? target : {};
-  return { ...base, [key]: copyPart(inner, base[key] ?? {}, rest) };
 }
 
 /** What loading is given besides the files. */

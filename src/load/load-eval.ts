@@ -1,3 +1,4 @@
+import { interpolateParts } from "../core/formats/read-json.ts";
 import {
   graderKindsFor,
   graderTypesAt,
@@ -39,14 +40,7 @@ import {
   requestedJudge,
   usualThreshold,
 } from "./assemble-eval.ts";
-import {
-  interpolateParts,
-  isRelativePath,
-  type LoadContext,
-  lookupIn,
-  programCompleter,
-  shownFrom,
-} from "./environment.ts";
+import { isRelativePath, type LoadContext, lookupIn, programCompleter, shownFrom } from "./environment.ts";
 import { FileProblems, plainDocument } from "./problems.ts";
 import {
   readFixtures,
@@ -90,7 +84,7 @@ export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Pr
   const json = plainDocument(document, "the eval", problems);
   problems.throwIfAny();
   const parts = keysWithVariables.map((key) => ["config", key]);
-  const found = interpolateParts(json ?? {}, parts, loadContext);
+  const found = interpolateParts(json ?? {}, parts, lookupIn(loadContext));
   problems.addPlaced(found.problems, document);
   const dir = dirname(path);
   const parsedEval = parseEvalFile(found.value, {

@@ -1,3 +1,4 @@
+import { interpolateParts } from "../core/formats/read-json.ts";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { modelId } from "../core/formats/config/agent.ts";
 import type { JudgeSpec, ServerSpec, Task, Thresholds } from "../core/formats/model.ts";
@@ -30,7 +31,7 @@ import {
   usualThreshold,
 } from "./assemble-eval.ts";
 import { withSkills } from "./load-eval.ts";
-import { interpolateParts, type LoadContext, programCompleter, shownFrom } from "./environment.ts";
+import { lookupIn, type LoadContext, programCompleter, shownFrom } from "./environment.ts";
 import { FileProblems, plainDocument } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import {
@@ -76,7 +77,7 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
   const problems = new FileProblems();
   const json = plainDocument(document, "the eval", problems);
   problems.throwIfAny();
-  const found = interpolateParts(json ?? null, interpolated, loadContext);
+  const found = interpolateParts(json ?? null, interpolated, lookupIn(loadContext));
   const { graderKinds } = await import("../core/grade/kinds.ts");
   const parsed = parseWazaEval(isJsonObject(found.value) ? found.value : {}, {
     locate: document.locate,
@@ -310,7 +311,7 @@ function readTask(
   const { loadContext, problems, variables, dir, taskNotes } = context;
   const json = plainDocument(document, "the task", problems);
   if (json === undefined) return [];
-  const found = interpolateParts(json, [["mcp_servers"]], loadContext);
+  const found = interpolateParts(json, [["mcp_servers"]], lookupIn(loadContext));
   problems.addPlaced(found.problems, document);
   if (found.problems.length > 0) return [];
   for (const [name, value] of found.variables) variables.set(name, value);

@@ -1,7 +1,7 @@
 import { messageOf } from "../errors/error.ts";
 import { createScanner } from "jsonc-parser";
 import { longestExpansion, TextRoom } from "../templates/template.ts";
-import { formatKeyPath, type KeyPath } from "./json.ts";
+import { isJsonObject, formatKeyPath, type KeyPath } from "./json.ts";
 import type { Json } from "./model.ts";
 import { type Problem, problem, problemAt } from "./problem.ts";
 
@@ -172,6 +172,27 @@ export function interpolate(
   };
   const value = readJson(document, { subject: "the config", problems, text, mayBeAbsent });
   return { value, problems, templates, variables };
+}
+
+/** Replaces `${VAR}` in some parts of a document, named by their paths; the others stay as they are. */
+export function interpolateParts(
+  document: Json,
+  parts: readonly (readonly string[])[],
+  lookup: LookupVariable,
+): Interpolation {
+  const chosen = parts.reduce<Json>((value, path) => copyPart(document, value, path), {});
+  const found = interpolate(chosen, lookup);
+  const value = parts.reduce<Json>((rest, path) => copyPart(found.value, rest, path), document);
+  return { ...found, value };
+}
+
+/** The target with the part of the source at a path; without it where the source has none. */
+function copyPart(source: Json, target: Json, [key, ...rest]: readonly string[]): Json {
+  if (key === undefined) return source;
+  const inner = isJsonObject(source) && Object.hasOwn(source, key) ? source[key] : undefined;
+  if (inner === undefined) return target;
+  const base = isJsonObject(target) ? target : {};
+  return { ...base, [key]: copyPart(inner, base[key] ?? {}, rest) };
 }
 
 /**
