@@ -19,6 +19,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   graders: ["core", "files", "models", "process"],
   store: ["core", "files"],
   reporters: ["core"],
+  dashboard: ["core", "files", "graders", "store"],
   check: ["core", "process", "servers"],
   run: [
     "check",
@@ -50,7 +51,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
     "evaluation.ts",
     "options.ts",
   ],
-  cli: ["core", "load", "extensions", "files", "process", "store", "reporters", "run"],
+  cli: ["core", "dashboard", "load", "extensions", "files", "process", "store", "reporters", "run"],
 };
 
 /**
@@ -69,6 +70,7 @@ const innerOrder: Readonly<Record<string, readonly string[]>> = {
     "lint",
     "grade",
     "report",
+    "view",
   ],
   servers: [
     "messages",
@@ -102,7 +104,13 @@ const reserved: readonly {
 
 const root = resolve(import.meta.dirname, "..", "src");
 const files = sourceFiles(root);
-const problems = [...files.flatMap(checkFile), ...cycles(files)];
+const app = resolve(root, "..", "dashboard", "src");
+const appFiles = sourceFiles(app);
+const problems = [
+  ...files.flatMap(checkFile),
+  ...appFiles.flatMap(checkAppFile),
+  ...cycles([...files, ...appFiles]),
+];
 for (const problem of problems) console.error(problem);
 console.log(problems.length === 0 ? "imports: all allowed" : `imports: ${problems.length} problems`);
 process.exitCode = problems.length === 0 ? 0 : 1;
@@ -111,7 +119,7 @@ function sourceFiles(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) return sourceFiles(path);
-    return entry.name.endsWith(".ts") && !entry.name.endsWith(".test.ts") ? [path] : [];
+    return /\.tsx?$/.test(entry.name) && !/\.test\.tsx?$/.test(entry.name) ? [path] : [];
   });
 }
 
@@ -128,6 +136,16 @@ function checkFile(file: string): string[] {
     ...checkReserved(name, code, home),
     ...checkNodeInCore(name, code, home),
   ];
+}
+
+/** The app of the dashboard runs in a browser: of src it may import core only. */
+function checkAppFile(file: string): string[] {
+  return importsOf(withoutComments(readFileSync(file, "utf8"))).flatMap(({ target }) => {
+    if (!target.startsWith(".")) return [];
+    const path = resolve(dirname(file), target);
+    const isAllowed = [app, join(root, "core")].some((folder) => path.startsWith(folder + sep));
+    return isAllowed ? [] : [`${relative(dirname(root), file)}: the app must not import ${target}`];
+  });
 }
 
 function checkImports(file: string, code: string, allowed: readonly string[]): string[] {

@@ -1,0 +1,94 @@
+import type {
+  ContentPart,
+  ReportDocument,
+  RunDocument,
+  RunsDocument,
+  RunUpdate,
+  ServersDocument,
+  TrialDocument,
+  TrialUpdate,
+} from "../../src/core/view/documents.ts";
+
+/** Where the app gets what it shows: the API of the dashboard, or the data of an HTML report. */
+export interface DataSource {
+  /** Absent in a report, which has one run. */
+  readonly runs?: () => Promise<RunsDocument>;
+  readonly run: (run: string) => Promise<RunDocument>;
+  readonly servers: (run: string) => Promise<ServersDocument>;
+  readonly trial: (run: string, trial: string) => Promise<TrialDocument>;
+  /** A part of a text in an event: at `pointer`, from a position, at most so many characters. */
+  readonly content: (place: ContentPlace) => Promise<ContentPart>;
+  /** Calls back with all that is known, then with each change, until the returned function is called. Absent in a report. */
+  readonly followRun?: (run: string, onUpdate: (update: RunUpdate) => void) => () => void;
+  readonly followTrial?: (run: string, trial: string, onUpdate: (update: TrialUpdate) => void) => () => void;
+}
+
+export interface ContentPlace {
+  readonly run: string;
+  readonly trial: string;
+  readonly seq: number;
+  /** Empty: the whole event. */
+  readonly pointer: string;
+  readonly from: number;
+  readonly length: number;
+}
+
+/** The data of this page: of the report that it is, or else of the server that it came from. */
+export function createDataSource(): DataSource {
+  const embedded = document.querySelector("script#report")?.textContent;
+  return embedded === undefined ? serverData() : reportData(JSON.parse(embedded) as ReportDocument);
+}
+
+function serverData(): DataSource {
+  return {
+    runs: () => get("api/runs"),
+    run: (run) => get(`api/runs/${encodeURIComponent(run)}`),
+    servers: (run) => get(`api/runs/${encodeURIComponent(run)}/servers`),
+    trial: (run, trial) => get(trialPath(run, trial)),
+    content: ({ run, trial, seq, pointer, from, length }) => {
+      const query = new URLSearchParams({ pointer, from: String(from), length: String(length) });
+      return get(`${trialPath(run, trial)}/events/${seq}?${query}`);
+    },
+    followRun: (run, onUpdate) =>
+      follow(`api/runs/${encodeURIComponent(run)}/live`, (data) => onUpdate(data as RunUpdate)),
+    followTrial: (run, trial, onUpdate) =>
+      follow(`${trialPath(run, trial)}/live`, (data) => onUpdate(data as TrialUpdate)),
+  };
+}
+
+function trialPath(run: string, trial: string): string {
+  return `api/runs/${encodeURIComponent(run)}/trials/${encodeURIComponent(trial)}`;
+}
+
+async function get<T>(path: string): Promise<T> {
+  const response = await fetch(path);
+  const body: unknown = await response.json().catch(() => undefined);
+  if (response.ok) return body as T;
+  const { message, hint } = (body ?? {}) as { readonly message?: string; readonly hint?: string };
+  const text = message ?? `the server answered ${response.status}`;
+  throw new Error(hint === undefined ? text : `${text}. ${hint}`);
+}
+
+function follow(path: string, onUpdate: (update: unknown) => void): () => void {
+  const source = new EventSource(path);
+  source.addEventListener("message", ({ data }) => onUpdate(JSON.parse(String(data))));
+  source.addEventListener("end", () => source.close());
+  return () => source.close();
+}
+
+function reportData({ run, servers, trials, events }: ReportDocument): DataSource {
+  return {
+    run: () => Promise.resolve(run),
+    servers: () => Promise.resolve(servers),
+    trial: async (_, id) => {
+      const trial = trials[id];
+      if (trial !== undefined) return trial;
+      throw new Error(`This report does not contain trial ${id}. Open the run with: mcpvals dashboard`);
+    },
+    content: async ({ trial, seq }) => {
+      const event = events[trial]?.[String(seq)];
+      const text = JSON.stringify(event ?? null, null, 2);
+      return { text, from: 0, length: text.length };
+    },
+  };
+}

@@ -1,0 +1,312 @@
+import type { Json, JsonObject } from "../formats/json.ts";
+import type { RunFinding } from "../lint/finding.ts";
+import type { AgentSummary } from "../plan/plan.ts";
+import type { Phase, Usage, Verdict } from "../trace/events.ts";
+import type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "../report/result.ts";
+
+// What the dashboard and the HTML report show. Each document is made on the server from the record of a run, so that the app
+// only draws. Every text in them may come from a server, a model or a task: it is shown as text, never as markup.
+
+/** A run in the list of runs. */
+export interface RunRow {
+  readonly id: string;
+  /** Name of the eval; for a check, of what was checked. */
+  readonly name: string;
+  /** The file that was run, relative to the working folder where it is inside. */
+  readonly source?: string;
+  readonly kind: "run" | "check";
+  /** `cut-off`: its process ended before it wrote a result. `damaged`: its files cannot be read; `problem` says why. */
+  readonly state: "running" | "ended" | "cut-off" | "damaged";
+  readonly problem?: string;
+  /** Absent until it has ended. */
+  readonly verdict?: RunVerdict;
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  readonly durationMs?: number;
+  readonly summary?: RunSummary;
+  readonly agents: readonly AgentSummary[];
+  readonly servers: readonly string[];
+}
+
+/** All runs of a folder, newest first. */
+export interface RunsDocument {
+  /** The folder, as a user would write it. */
+  readonly folder: string;
+  readonly runs: readonly RunRow[];
+}
+
+/** A trial in the tables of a run. */
+export interface TrialRow {
+  readonly id: string;
+  readonly task: string;
+  readonly form: TrialResult["form"];
+  /** The suite of a tool test, or the server of a check. */
+  readonly suite?: string;
+  /** Absent when no agent takes part. */
+  readonly agent?: string;
+  readonly variant?: string;
+  readonly attempt: number;
+  readonly state: "waiting" | "running" | "ended";
+  /** Absent until it has ended. */
+  readonly verdict?: Verdict;
+  readonly score?: number;
+  readonly durationMs?: number;
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  readonly toolCalls?: number;
+  readonly warnings?: number;
+  /** The first reason why it did not pass, shortened. */
+  readonly reason?: string;
+}
+
+/** What a grader said of all trials of a run. */
+export interface GraderRow {
+  readonly grader: string;
+  readonly pass: number;
+  readonly fail: number;
+  readonly error: number;
+  readonly skip: number;
+  /** Mean of its scores; absent when it gave none. */
+  readonly score?: number;
+}
+
+/** One run. */
+export interface RunDocument extends RunRow {
+  readonly environment: RunEnvironment;
+  readonly trials: readonly TrialRow[];
+  readonly graders: readonly GraderRow[];
+  readonly findings: readonly RunFinding[];
+  /** Model use of agents and of judges in all trials. */
+  readonly usage?: Usage;
+  readonly judgeUsage?: Usage;
+  readonly gates?: RunResult["gates"];
+  readonly judges?: RunResult["judges"];
+  readonly coverage?: RunResult["coverage"];
+  readonly measurements?: RunResult["measurements"];
+  readonly routing?: RunResult["routing"];
+}
+
+/** A text that may be large: its beginning, and where the rest is. */
+export interface Excerpt {
+  /** At most {@link excerptLength} characters. */
+  readonly text: string;
+  /** Length of the whole text in characters. */
+  readonly length: number;
+  /** `json`: the whole text is JSON, indented. */
+  readonly type: "text" | "json";
+  /** The event that has it, and the JSON Pointer to it in the event. */
+  readonly seq: number;
+  readonly pointer: string;
+}
+
+/** In characters. */
+export const excerptLength = 400;
+
+/** An image or a sound in the result of a tool: base64 text in an event. */
+export interface Media {
+  readonly type: "image" | "audio";
+  readonly mimeType: string;
+  /** Length of the base64 text. */
+  readonly length: number;
+  readonly seq: number;
+  readonly pointer: string;
+}
+
+interface ItemStamp {
+  /** Number of the event that it begins with; identifies the item in its trial. */
+  readonly seq: number;
+  /** Number of the event that it ends with; absent: it is this one event, or it has not ended. */
+  readonly endSeq?: number;
+  /** Milliseconds since the trial's first event. */
+  readonly at: number;
+  /** Absent for what has no duration, or has not ended. */
+  readonly durationMs?: number;
+  readonly phase?: Phase;
+  readonly turn?: number;
+  /** The step that it belongs to, as it is called for readers. */
+  readonly step?: string;
+}
+
+/** Something that happened in a trial. Items are in the order of `seq`. */
+export type TraceItem = ItemStamp &
+  (
+    | { readonly kind: "phase"; readonly name: Phase }
+    | { readonly kind: "turn"; readonly user: Excerpt }
+    | { readonly kind: "message"; readonly text: Excerpt }
+    | CallItem
+    | {
+        readonly kind: "step";
+        readonly name: string;
+        readonly stepType: string;
+        readonly attempt: number;
+        /** Absent: it has not ended. */
+        readonly outcome?: "passed" | "failed" | "error" | "timeout" | "skipped";
+        readonly input: Excerpt;
+        readonly outputs?: Excerpt;
+        readonly checks: readonly {
+          readonly name: string;
+          readonly passed: boolean;
+          readonly message: string;
+        }[];
+        readonly error?: string;
+        readonly ignored?: true;
+      }
+    /** A request to a server that calls no tool, with its answer; or a notification, or a request of the server. */
+    | {
+        readonly kind: "request";
+        readonly server: string;
+        readonly direction: "client-to-server" | "server-to-client";
+        readonly method: string;
+        readonly params?: Excerpt;
+        readonly result?: Excerpt;
+        readonly error?: string;
+      }
+    /** Output of a program on stderr or stdout. */
+    | {
+        readonly kind: "output";
+        /** The server, the extension or the agent. */
+        readonly from: string;
+        readonly stream: "stderr" | "stdout" | "log";
+        readonly text: Excerpt;
+      }
+    | {
+        readonly kind: "model";
+        readonly purpose: "agent" | "judge";
+        readonly model: string;
+        readonly usage?: Usage;
+        readonly finishReason?: string;
+        /** Why the request was sent again. */
+        readonly retried?: string;
+      }
+    /** Any other event: its type, and a line that says what it says. */
+    | {
+        readonly kind: "event";
+        readonly type: string;
+        readonly server?: string;
+        readonly text: string;
+        readonly problem?: true;
+      }
+  );
+
+/** The use of a tool: one that the gateway recorded, or one that only the agent reports. */
+export interface CallItem {
+  readonly kind: "call";
+  /** `server`: of a server, recorded; `builtin`, `skill`, `unknown`: the agent's own, as it reports it. */
+  readonly source: "server" | "builtin" | "skill" | "unknown";
+  readonly server?: string;
+  readonly tool: string;
+  readonly byAgent: boolean;
+  /** `pending`: no answer was recorded. `rejected`: no server has such a tool, or the agent may not use it. */
+  readonly status: "ok" | "error" | "pending" | "rejected";
+  readonly args: Excerpt;
+  /** What of the arguments does not fit the tool's `inputSchema`: JSON Pointer into them and problem. Empty: all fit; absent: unknown. */
+  readonly invalid?: readonly { readonly pointer: string; readonly problem: string }[];
+  readonly result?: Excerpt;
+  readonly media?: readonly Media[];
+  readonly error?: string;
+  readonly fault?: string;
+}
+
+/** One event in the list of all events. */
+export interface EventRow {
+  readonly seq: number;
+  /** Milliseconds since the trial's first event. */
+  readonly at: number;
+  readonly type: string;
+  /** What it says, in one line. */
+  readonly text: string;
+}
+
+/** One trial. */
+export interface TrialDocument {
+  readonly run: Pick<RunRow, "id" | "name" | "kind" | "state" | "startedAt">;
+  readonly row: TrialRow;
+  /** Grades with their evidence, measurements, errors; absent until it has ended. */
+  readonly result?: TrialResult;
+  /** The task as planned. */
+  readonly task: JsonObject;
+  /** Servers of the trial, in the order of their start: one lane each in the waterfall. */
+  readonly servers: readonly string[];
+  readonly items: readonly TraceItem[];
+  readonly events: readonly EventRow[];
+  /** Trials before and after it in the plan. */
+  readonly previous?: string;
+  readonly next?: string;
+}
+
+/** A part of a large text. */
+export interface ContentPart {
+  readonly text: string;
+  /** Position of `text` in the whole text, and the length of the whole text, in characters. */
+  readonly from: number;
+  readonly length: number;
+}
+
+/** A tool of a server over all trials of a run. */
+export interface ToolRow {
+  readonly name: string;
+  readonly description?: string;
+  /** The definition as it was listed last, indented JSON; absent: it was called but never listed. */
+  readonly definition?: string;
+  /** Tokens of the definition: an estimate. */
+  readonly tokens?: number;
+  /** Uses by agents and steps. */
+  readonly calls: number;
+  readonly errors: number;
+  readonly p50Ms?: number;
+  readonly p95Ms?: number;
+  readonly findings: number;
+  /** Against the run before that has this server. */
+  readonly change?: "added" | "removed" | "changed";
+  /** The definition then; present when it changed or was removed. */
+  readonly before?: string;
+}
+
+/** A server over all trials of a run. */
+export interface ServerRow {
+  readonly name: string;
+  /** What it calls itself in the handshake. */
+  readonly reported?: { readonly name: string; readonly version: string; readonly protocolVersion: string };
+  /** How it is started or reached. */
+  readonly target?: Json;
+  readonly starts: number;
+  readonly losses: number;
+  readonly calls: number;
+  readonly errors: number;
+  readonly p50Ms?: number;
+  readonly p95Ms?: number;
+  /** Tokens of all definitions, and of those of tools without a call: estimates. */
+  readonly tokens: number;
+  readonly unusedTokens: number;
+  readonly tools: readonly ToolRow[];
+  readonly findings: readonly RunFinding[];
+  /** Id of the run that definitions were compared with. */
+  readonly comparedWith?: string;
+}
+
+/** The servers of one run. */
+export interface ServersDocument {
+  readonly run: Pick<RunRow, "id" | "name" | "startedAt">;
+  readonly servers: readonly ServerRow[];
+}
+
+/** Of the live view of a run: the trials that changed, and the run without its trials. The first has all trials. */
+export interface RunUpdate extends Omit<RunDocument, "trials"> {
+  readonly changed: readonly TrialRow[];
+}
+
+/** Of the live view of a trial: the items and events that are new or changed. The first has all. */
+export interface TrialUpdate extends Omit<TrialDocument, "items" | "events"> {
+  readonly items: readonly TraceItem[];
+  readonly events: readonly EventRow[];
+}
+
+/** The data of an HTML report: one run with as much of its trials as fits. */
+export interface ReportDocument {
+  readonly run: RunDocument;
+  readonly servers: ServersDocument;
+  /** By id of the trial; trials that did not pass come first. A trial that is absent did not fit. */
+  readonly trials: Readonly<Record<string, TrialDocument>>;
+  /** Whole events by trial and number, of those whose excerpts are cut, as far as they fit. */
+  readonly events: Readonly<Record<string, Readonly<Record<string, Json>>>>;
+}
