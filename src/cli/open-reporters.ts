@@ -1,4 +1,3 @@
-import type { WriteStream } from "node:tty";
 import type { RunResult } from "../core/report/result.ts";
 import { exitCode } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
@@ -7,9 +6,7 @@ import { suggestion } from "../core/formats/did-you-mean.ts";
 import { isReporterName } from "../core/formats/reporters.ts";
 import type { NamedReporter } from "../core/report/reporter.ts";
 import { reporters } from "../reporters/index.ts";
-import { cutToWidth, formatElapsed } from "../reporters/text.ts";
-import { environment } from "../load/environment.ts";
-import { fileOutput, repeat, stdoutOutput, writeError } from "./terminal.ts";
+import { fileOutput, stdoutOutput, writeError } from "./terminal.ts";
 
 /**
  * Creates reporters from `NAME` (to stdout) and `NAME=FILE`. Throws `usage/invalid-option` for an unknown name and for two
@@ -66,28 +63,4 @@ export function exitCodeOf(
   if (code !== 0 || failures.length === 0) return code;
   writeError("Everything passed, but not all reports could be written: exit 3.");
   return 3;
-}
-
-const waitingMs = 200;
-
-/** Shows a line on a terminal, with the time, until it is disposed of: something goes on that writes nothing. */
-export function showWaiting(text: string, stream: WriteStream = process.stderr): Disposable {
-  const erasure = "\r\u001B[2K";
-  if (!stream.isTTY || environment()["TERM"] === "dumb") return { [Symbol.dispose]: () => undefined };
-  const started = Date.now();
-  const draw = (): void => {
-    const tail = `  ${formatElapsed(Date.now() - started)}`;
-    const line = cutToWidth(visibleText(text), Math.max(0, (stream.columns ?? 80) - tail.length - 3));
-    stream.write(`${erasure}  ${line}${tail}`);
-  };
-  draw();
-  const stop = repeat(waitingMs, draw);
-  let isOver = false;
-  return {
-    [Symbol.dispose]() {
-      if (!isOver) stream.write(erasure);
-      isOver = true;
-      stop();
-    },
-  };
 }

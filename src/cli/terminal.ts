@@ -22,6 +22,7 @@ import { makeFolder } from "../files/files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { environment } from "../load/environment.ts";
 import { killAllNow } from "../process/process-tree.ts";
+import { cutToWidth, formatElapsed } from "../reporters/text.ts";
 
 /** Why stdout did not take everything, a full disk say. */
 let outFailure: Error | undefined;
@@ -52,7 +53,7 @@ function writeLine(stream: NodeJS.WriteStream, text: string): void {
   stream.write(text.endsWith("\n") ? text : `${text}\n`);
 }
 
-/** Shows messages while a reporter draws on the terminal. */
+/** Shows messages while something is drawn on the terminal. */
 let showNotice: ((text: string) => void) | undefined;
 
 /**
@@ -69,6 +70,40 @@ function takeNotices(listener: (text: string) => void): () => void {
   showNotice = listener;
   return () => {
     showNotice = undefined;
+  };
+}
+
+const waitingMs = 200;
+
+/**
+ * Shows a line on a terminal, with the time, until it is disposed of: something goes on that writes nothing. Messages are written
+ * above it.
+ */
+export function showWaiting(text: string, stream: WriteStream = process.stderr): Disposable {
+  if (!isTerminalAt(stream)) return { [Symbol.dispose]: () => undefined };
+  const erasure = "\r\u001B[2K";
+  const started = Date.now();
+  const draw = (): void => {
+    const tail = `  ${formatElapsed(Date.now() - started)}`;
+    const line = cutToWidth(visibleText(text), Math.max(0, (stream.columns ?? 80) - tail.length - 3));
+    stream.write(`${erasure}  ${line}${tail}`);
+  };
+  const stopNotices = takeNotices((notice) => {
+    stream.write(erasure);
+    writeLine(stream, notice);
+    draw();
+  });
+  draw();
+  const stop = repeat(waitingMs, draw);
+  let isOver = false;
+  return {
+    [Symbol.dispose]() {
+      if (isOver) return;
+      isOver = true;
+      stop();
+      stopNotices();
+      stream.write(erasure);
+    },
   };
 }
 

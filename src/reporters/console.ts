@@ -135,7 +135,10 @@ const durationWidth = 9;
 
 /** One line for each finished trial, with names and times aligned for the whole run. */
 interface TrialLines {
-  /** The lines to print for a result; the first result of a group also gets its heading. */
+  /**
+   * The lines to print when a trial has ended; the first of a group also gets its heading. The parts of a check are printed in the
+   * plan's order, so that one may wait for those before it.
+   */
   of(result: TrialResult): string[];
   /** Name of a planned trial in one line, for progress. */
   readonly nameOf: (trial: Trial) => string;
@@ -160,34 +163,45 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
   const widest = widestOf(plan.trials.map((trial) => displayWidth(plannedName(trial))));
   const nameWidth = Math.min(widest, maxNameWidth, Math.max(20, columns - 24));
   let group: string | undefined;
+  const linesOf = (result: TrialResult): string[] => {
+    if (wasNotRun(result)) return [];
+    const { verdict, error, durationMs, form, grades } = result;
+    const isFirst = group === undefined;
+    const isNew = headed && group !== groupName(result);
+    if (isNew) group = groupName(result);
+    const { mark, tone } = verdictMarks[verdict];
+    const name = padToWidth(nameOf(result), nameWidth);
+    const time = style.dim(formatDuration(durationMs).padStart(durationWidth));
+    const why = hadNothingToDo(result) ? `skipped: ${visibleText(error?.message ?? "")}` : "skipped";
+    const skip = cutToWidth(why, width - displayWidth(name) - durationWidth - 8);
+    const score = partialScore(result);
+    const notes = { error: error?.code ?? "no verdict", timeout: "timeout", skip };
+    const found = countFindings(grades.flatMap(({ findings = [] }) => findings));
+    const note =
+      verdict !== "pass" && verdict !== "fail"
+        ? `  ${style[tone](notes[verdict])}`
+        : form === "check"
+          ? `  ${style.dim(found)}`
+          : score === ""
+            ? ""
+            : `  ${style.dim(score)}`;
+    return [
+      ...(isNew ? [...(isFirst ? [] : [""]), `  ${style.strong(group ?? "")}`] : []),
+      `  ${style[tone](mark)} ${verdict === "skip" ? style.dim(name) : name}  ${time}${note}`,
+    ];
+  };
+  if (!plan.tasks.every(({ form }) => form === "check")) return { nameOf: plannedName, of: linesOf };
+  const ended = new Map<string, TrialResult>();
+  let next = 0;
   return {
     nameOf: plannedName,
     of(result) {
-      if (wasNotRun(result)) return [];
-      const { verdict, error, durationMs, form, grades } = result;
-      const isFirst = group === undefined;
-      const isNew = headed && group !== groupName(result);
-      if (isNew) group = groupName(result);
-      const { mark, tone } = verdictMarks[verdict];
-      const name = padToWidth(nameOf(result), nameWidth);
-      const time = style.dim(formatDuration(durationMs).padStart(durationWidth));
-      const why = hadNothingToDo(result) ? `skipped: ${visibleText(error?.message ?? "")}` : "skipped";
-      const skip = cutToWidth(why, width - displayWidth(name) - durationWidth - 8);
-      const score = partialScore(result);
-      const notes = { error: error?.code ?? "no verdict", timeout: "timeout", skip };
-      const found = countFindings(grades.flatMap(({ findings = [] }) => findings));
-      const note =
-        verdict !== "pass" && verdict !== "fail"
-          ? `  ${style[tone](notes[verdict])}`
-          : form === "check"
-            ? `  ${style.dim(found)}`
-            : score === ""
-              ? ""
-              : `  ${style.dim(score)}`;
-      return [
-        ...(isNew ? [...(isFirst ? [] : [""]), `  ${style.strong(group ?? "")}`] : []),
-        `  ${style[tone](mark)} ${verdict === "skip" ? style.dim(name) : name}  ${time}${note}`,
-      ];
+      ended.set(result.id, result);
+      const due = plan.trials.slice(next).map(({ id }) => ended.get(id));
+      const waiting = due.indexOf(undefined);
+      const printed = waiting === -1 ? due : due.slice(0, waiting);
+      next += printed.length;
+      return printed.flatMap((each) => (each === undefined ? [] : linesOf(each)));
     },
   };
 }
@@ -592,7 +606,9 @@ function summaryLines({ end: { result }, tasks, page }: Ending, folder: string |
   const show = `npx --no-install mcpvals show ${isUsual ? visibleText(id) : shown}${trial}`;
   return [
     ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
-    ...(isCheck ? calledText(tasks.values()).flatMap((text) => paintText(dim(text), 2, page, 2)) : []),
+    ...(isCheck
+      ? calledText(tasks.values(), trials).flatMap((text) => paintText(dim(text), 2, page, 2))
+      : []),
     "",
     ` ${word}${exit}`.trimEnd(),
     ...(why === "" ? [] : paintText({ text: why }, 2, page)),

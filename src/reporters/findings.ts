@@ -284,17 +284,31 @@ export function serverText({
 }
 
 /** How many tools were called, and why others were not: `13 tools, 8 called (5 not: calls are off (--calls none))`. */
-export function calledText(tasks: Iterable<Task>): readonly string[] {
-  const checked = [...tasks].filter(({ check }) => check?.about !== undefined);
+export function calledText(
+  tasks: Iterable<Task>,
+  trials: readonly Pick<TrialResult, "suite" | "toolsCalled">[],
+): readonly string[] {
+  const all = [...tasks];
+  const checked = all.filter(({ check }) => check?.about !== undefined);
   return checked.flatMap(({ check, servers: [server = ""] }) => {
     if (check?.about === undefined || check.about.tools === 0) return [];
     const { about, notCalled = [] } = check;
+    const planned = all.find(({ suite, check: part }) => suite === server && part?.calls !== undefined);
+    const made = trials.find(({ suite, toolsCalled }) => suite === server && toolsCalled !== undefined);
+    const names = new Set(planned?.check?.calls?.map(({ tool }) => tool));
+    const missing = names.size - (made?.toolsCalled ?? 0);
     const whose = checked.length === 1 ? "" : `${visibleText(server)}: `;
     const tools = `${whose}${countOf(about.tools, "tool")}`;
-    const left = Map.groupBy(notCalled, ({ reason }) => reason);
-    const called = about.tools - notCalled.length;
-    if (called <= 0 && left.size === 1) return [`${tools}, none called: ${[...left.keys()].join("")}`];
-    const reasons = [...left].map(([reason, group]) => `${formatInteger(group.length)} not: ${reason}`);
+    const left = [
+      ...[...Map.groupBy(notCalled, ({ reason }) => reason)].map(([reason, { length }]) => ({
+        reason,
+        length,
+      })),
+      ...(missing === 0 ? [] : [{ reason: "the calls ended before", length: missing }]),
+    ];
+    const called = about.tools - notCalled.length - missing;
+    if (called <= 0 && left.length === 1) return [`${tools}, none called: ${left[0]?.reason}`];
+    const reasons = left.map(({ reason, length }) => `${formatInteger(length)} not: ${reason}`);
     const why = reasons.length === 0 ? "" : ` (${reasons.join("; ")})`;
     return [`${tools}, ${called <= 0 ? "none" : formatInteger(called)} called${why}`];
   });

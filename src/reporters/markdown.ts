@@ -64,7 +64,7 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
     skipped: summary.skip,
   }).flatMap(([word, count]) => (count === 0 ? [] : [`${count} ${word}`]));
   const facts = isCheck
-    ? [countFindings(findings), ...calledText(tasks.values()).map(plain)]
+    ? [countFindings(findings), ...calledText(tasks.values(), trials).map(plain)]
     : [
         ...counts,
         countOf(summary.total, "trial"),

@@ -28,6 +28,8 @@ export type CheckServersOptions = Partial<
     readonly snapshot?: string;
     /** Writes that file in place of comparing with it. */
     readonly update?: boolean;
+    /** Called with what the servers listed when that was written to the file. */
+    readonly onSnapshot?: (file: string, listed: Snapshot) => void;
     /** Called when all servers have been asked what they offer, and the run begins. */
     readonly onPlanned?: () => void;
   };
@@ -71,7 +73,10 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   if (file !== undefined && snapshot !== undefined) {
     const current = listingsIn(planned);
     refuseOtherServers(file, snapshot, current);
-    if (update) writeSnapshot(file, { ...snapshot, ...mergedOver(snapshot, current) });
+    if (update) {
+      writeSnapshot(file, { ...snapshot, ...mergedOver(snapshot, current) });
+      options.onSnapshot?.(file, current);
+    }
   }
   const tasks = planned.map((task): Task => {
     const source = fileOf(loaded, spec.servers[task.servers[0] ?? ""]);

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { showWaiting } from "../../src/cli/open-reporters.ts";
+import { showWaiting, writeError } from "../../src/cli/terminal.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 
 const program = join(root, "test/fixtures/servers/faulty-server.mjs");
@@ -75,6 +75,16 @@ it("a server that does not answer initialize is asked once, and its record is th
   expect(durationMs).toBeGreaterThan(600);
 });
 
+it("a server that answers initialize with an error has one finding", async () => {
+  const refusing = { ...good, args: [program, "refuses-clients"] };
+  using folder = folderOf({ "mcp.json": { mcpServers: { refusing } } });
+  const { code, stdout } = await runHere(["check", "mcp.json"], { cwd: folder.path });
+  expect(code).toBe(1);
+  expect(stdout).toContain("refusing: no session could be opened");
+  expect(stdout).toContain('initialize got the error -32602 "no licence"');
+  expect(stdout).toMatch(/^ {2}1 error · /m);
+});
+
 it("a terminal shows what is waited for, without control characters of a name, until it is over", () => {
   const written: string[] = [];
   const stream = { isTTY: true, columns: 40, write: (text: string) => written.push(text) > 0 };
@@ -83,6 +93,8 @@ it("a terminal shows what is waited for, without control characters of a name, u
     expect(written.join("").startsWith("\r\u001B[2K  asking a")).toBe(true);
     expect(written.join("")).toMatch(/ {2}\d\.\d s$/);
     expect(written.join("")).not.toContain("\u001B[2J");
+    writeError("note: a message");
+    expect(written.slice(-3, -1)).toEqual(["\r\u001B[2K", "note: a message\n"]);
   }
   expect(written.at(-1)).toBe("\r\u001B[2K");
   const nothing: string[] = [];

@@ -18,7 +18,10 @@ it("--snapshot: definitions are written with --update, and a difference from the
     code: 2,
     stderr: expect.stringContaining("there is no snapshot snapshots/servers.json") as unknown,
   });
-  expect(await check([...snapshot, "--update"], "tools=1")).toMatchObject({ code: 0, stderr: "" });
+  expect(await check([...snapshot, "--update"], "tools=1")).toMatchObject({
+    code: 0,
+    stderr: "Wrote snapshots/servers.json: faulty-server (2 tools)\n",
+  });
   const written: unknown = JSON.parse(readFileSync(join(folder.path, "snapshots/servers.json"), "utf8"));
   const named = (name: string): unknown => expect.objectContaining({ name });
   expect(Object.values(written as object)).toEqual([
@@ -65,7 +68,10 @@ it("--update writes what the server lists now, also nothing, and keeps lists tha
   expect(await check("--update", ...server())).toMatchObject({ code: 0 });
   expect(await check("--update", ...server("refuses-list=1"))).toMatchObject({ code: 1 });
   expect(tools()).toEqual([1]);
-  expect(await check("--update", ...server("no-tools"))).toMatchObject({ code: 0 });
+  expect(await check("--update", ...server("no-tools"))).toMatchObject({
+    code: 0,
+    stderr: "Wrote servers.json: faulty-server (nothing)\n",
+  });
   expect(tools()).toEqual([0]);
   expect(await check(...server("no-tools"))).toMatchObject({ code: 0 });
 });

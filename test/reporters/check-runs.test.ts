@@ -47,6 +47,17 @@ it("skips calls where no tool is called, and says how to call them", async () =>
   expect(stdout).not.toMatch(/^Skipped/m);
 }, 60_000);
 
+it("counts the calls that were made, not those that were planned", async () => {
+  using folder = folderOf({});
+  const { path: cwd } = folder;
+  const server = ["node", faultyServer, "tools=2", "ends-with-call=ended"];
+  const { code, stdout } = await runHere(["check", "--", ...server], { cwd });
+  expect(code, stdout).toBe(1);
+  const counts = /^ {2}3 tools, 1 called \(2 not: the calls ended before\)$/m;
+  expect(stdout).toMatch(counts);
+  expect((await runHere(["show"], { cwd })).stdout).toMatch(counts);
+}, 60_000);
+
 it("skips parts that have nothing to call or to compare, and decides by the others", async () => {
   using folder = folderOf({});
   const { path: cwd } = folder;

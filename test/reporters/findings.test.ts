@@ -15,6 +15,15 @@ async function printed(run: SampleRun, options: CaptureOptions = {}): Promise<st
   return output.text();
 }
 
+it("lists the parts of a check in the plan's order, whichever ends first", async () => {
+  const run = checkedRun();
+  const listed = async (trials: SampleRun["trials"]): Promise<readonly string[]> =>
+    (await printed({ ...run, trials })).split("\n").filter((line) => /^ {2}[✓✗] \w+ +\d/.test(line));
+  const inOrder = await listed(run.trials);
+  expect(inOrder).toHaveLength(2);
+  expect(await listed(run.trials.toReversed())).toEqual(inOrder);
+});
+
 it("a check: the server, findings by severity and place, equal ones once, clients, what was not called", async () => {
   expect(await printed(checkedRun())).toMatchInlineSnapshot(`
     "mcpvals 0.1.0  check

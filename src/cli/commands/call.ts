@@ -20,6 +20,7 @@ import {
 import {
   abortOnInterrupt,
   askAtTerminal,
+  showWaiting,
   workingFolder,
   writeError,
   writeJson,
@@ -110,6 +111,7 @@ async function execute(call: Call, target: Target, { json = false, timeout }: Ca
       "Choose one with --server NAME.",
     );
   const options = { signal, timeoutMs: timeout ?? limits.callMs };
+  using waiting = showWaiting(`calling ${call.tool} of ${name}`);
   const outcome = await useServer(name, spec, signal, async (session) => {
     const [definition] = await session.toolsNamed(call.tool, options);
     if (definition === undefined) throw unknownTool(call.tool, name, session.tools);
@@ -117,6 +119,7 @@ async function execute(call: Call, target: Target, { json = false, timeout }: Ca
     for (const note of strayArguments(args, definition)) writeError(`note: ${note}`);
     return session.callTool(call.tool, args, options);
   });
+  waiting[Symbol.dispose]();
   switch (outcome.kind) {
     case "timeout":
       throw new McpvalsError("server/call-timeout", redact(outcome.message), {

@@ -1,8 +1,11 @@
+import { relative } from "node:path";
 import { type Command, Option } from "commander";
-import { exact } from "../../core/formats/json.ts";
+import { asList, exact } from "../../core/formats/json.ts";
 import { type CallPolicy, callPolicies } from "../../core/formats/model.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
+import type { Snapshot } from "../../load/snapshot.ts";
 import { loadTarget, type Target } from "../../load/target.ts";
+import { countOf } from "../../reporters/text.ts";
 import { checkServers } from "../../run/check-servers.ts";
 import {
   addMaxWarningsFlag,
@@ -14,9 +17,17 @@ import {
   type TargetFlags,
   targetOf,
 } from "../flags.ts";
-import { exitCodeOf, openReporters, showWaiting } from "../open-reporters.ts";
+import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import type { WatchedOutcome } from "../watch.ts";
-import { abortOnInterrupt, askAtTerminal, workingFolder, writeNotes } from "../terminal.ts";
+import {
+  abortOnInterrupt,
+  askAtTerminal,
+  showWaiting,
+  stdoutOutput,
+  workingFolder,
+  writeError,
+  writeNotes,
+} from "../terminal.ts";
 
 /** The flags of `check` as commander gives them. */
 interface CheckFlags extends TargetFlags {
@@ -83,15 +94,32 @@ async function checkOnce(
   const loaded = await loadTarget(target, { cwd, signal, ask: askAtTerminal() });
   writeNotes(loaded);
   onLoaded?.(loaded);
-  const reporters = openReporters(flags.reporter ?? loaded.eval.reporters);
-  using waiting = showWaiting(`asking ${Object.keys(loaded.eval.servers).join(", ")}`);
+  const specs = flags.reporter ?? loaded.eval.reporters;
+  const reporters = openReporters(specs);
+  using waiting = showWaiting(`checking ${Object.keys(loaded.eval.servers).join(", ")}`);
+  const isReported = stdoutOutput().isTerminal && specs.some((spec) => !spec.includes("="));
   const outcome = await checkServers(loaded, {
     cwd,
     signal,
     reporters,
-    onPlanned: () => waiting[Symbol.dispose](),
+    onPlanned: () => isReported && waiting[Symbol.dispose](),
+    onSnapshot: (file, listed) => writeError(`Wrote ${relative(cwd, file)}: ${listedText(listed)}`),
     ...exact({ calls, disable, maxWarnings, callMs, output, snapshot, update, conformance }),
   });
   const { result } = outcome;
   return { code: exitCodeOf(result, outcome.failures), result };
+}
+
+/** What a snapshot has of each server: `notes (2 tools, 1 prompt)`. */
+function listedText(listed: Snapshot): string {
+  const servers = Object.entries(listed).map(([server, listing]) => {
+    const counts = Object.entries(listing).flatMap(([list, items]) => {
+      const count = asList(items).length;
+      return count === 0
+        ? []
+        : countOf(count, list === "resourceTemplates" ? "resource template" : list.slice(0, -1));
+    });
+    return `${server} (${counts.length === 0 ? "nothing" : counts.join(", ")})`;
+  });
+  return servers.length === 0 ? "no server listed anything" : servers.join(", ");
 }

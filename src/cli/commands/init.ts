@@ -27,6 +27,7 @@ import {
   askPerson,
   abortOnInterrupt,
   askAtTerminal,
+  showWaiting,
   workingFolder,
   writeError,
   writeNotes,
@@ -72,8 +73,9 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
       }),
   });
   writeNotes(loaded);
-  writeError(`Checking ${names} ...`);
+  using checking = showWaiting(`checking ${names}`);
   const { result, folder = "" } = await checkServers(loaded, { calls: "safe", cwd, signal });
+  checking[Symbol.dispose]();
   signal.throwIfAborted();
   const { tests, tools } = await readCheckRun(resolve(cwd, defaultRunsFolder), folder);
   const servers = Object.fromEntries(
@@ -82,8 +84,9 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
       withRelativeFolder(writtenServer(server, { secrets: loaded.secrets, variables }), cwd),
     ]),
   );
-  if (tests.length > 0) writeError(`Trying ${countOf(tests.length, "test")} ...`);
+  using trying = showWaiting(`trying ${countOf(tests.length, "test")}`);
   const kept = await repeatable(tests, loaded, { cwd, signal });
+  trying[Symbol.dispose]();
   const refused = refusedCalls(tools, kept);
   const untested = await untestedTools(tools, tests, kept);
   write(join(cwd, fileName), starterText({ servers, tests: [...kept, ...refused], untested }));

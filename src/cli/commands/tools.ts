@@ -8,10 +8,10 @@ import { loadTarget, type Target } from "../../load/target.ts";
 import { countOf, createStyle, type Page, paintText } from "../../reporters/text.ts";
 import { listServer, type ServerListing } from "../../run/use-server.ts";
 import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flags.ts";
-import { showWaiting } from "../open-reporters.ts";
 import {
   abortOnInterrupt,
   askAtTerminal,
+  showWaiting,
   stdoutOutput,
   workingFolder,
   writeError,

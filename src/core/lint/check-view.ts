@@ -25,7 +25,7 @@ export interface Surface {
   readonly prompts: readonly Listed[];
   /** Of each list that was not given as a whole, the request that was refused, not answered, or not the last page. */
   readonly incomplete: readonly Exchange[];
-  /** Number of the event with the answer to the handshake; absent: there was none. */
+  /** Number of the event with the result of the handshake; absent: there was none. */
   readonly evidence?: number;
 }
 
@@ -144,17 +144,19 @@ export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly
 export function readSurface(exchanges: readonly Exchange[]): Surface {
   const handshakes = exchangesOf(exchanges, "initialize", "server/discover");
   // A server of the modern era refuses the first one.
-  const handshake = handshakes.find((each) => resultOf(each) !== undefined) ?? handshakes[0];
+  const handshake = handshakes.find((each) => resultOf(each) !== undefined);
   const hello = handshake === undefined ? {} : (resultOf(handshake) ?? {});
   // Since 2026-07-28 it is in `_meta`.
   const info = asObject(
     hello["serverInfo"] ?? asObject(hello["_meta"])["io.modelcontextprotocol/serverInfo"],
   ) as JsonObject;
+  // The modern era has no handshake: each request says its version.
+  const meta = asObject(handshake?.params["_meta"]) as JsonObject;
   const evidence = handshake?.answer?.seq;
   return {
     name: text(info["name"]),
     version: text(info["version"]),
-    protocolVersion: text(hello["protocolVersion"]),
+    protocolVersion: text(hello["protocolVersion"] ?? meta["io.modelcontextprotocol/protocolVersion"]),
     instructions: text(hello["instructions"]),
     capabilities: isJsonObject(hello["capabilities"]) ? hello["capabilities"] : {},
     tools: listed(exchanges, "tools/list", "name"),

@@ -187,6 +187,9 @@ const trialSchema = z
     measurements: trialMeasurementsSchema
       .describe("Absent if the agent had no tool of a server and called none.")
       .exactOptional(),
+    toolsCalled: count
+      .describe("Number of tools that were called; only of the calls of a check.")
+      .exactOptional(),
     lostServers: z
       .array(z.string())
       .describe(

@@ -68,6 +68,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
       ran: programRun(events),
       tools: usesOfTools(trajectory),
       measurements: measure(trajectory)?.row,
+      toolsCalled: toolsCalled(trajectory),
       lostServers: lost.length === 0 ? undefined : lost,
       mocks: mocks.length === 0 ? undefined : mocks,
       warnings: warnings.length === 0 ? undefined : warnings,
@@ -108,6 +109,14 @@ function usesOfTools(trajectory: Trajectory): ToolDigest | undefined {
   const failed = new Set(eventsOf(events, "server.failed").map(({ server }) => server));
   const servers = task.servers.filter((name) => !failed.has(name));
   return uses.length + servers.length === 0 ? undefined : toolDigest(uses, servers);
+}
+
+/** How many tools the calls of a check were made of; a server that is lost may end them early. */
+function toolsCalled({ task: { check }, events }: Trajectory): number | undefined {
+  if (check?.kind !== "calls" || check.calls === undefined) return undefined;
+  const { calls } = check;
+  const made = eventsOf(events, "probe.started").flatMap(({ call = -1 }) => calls[call]?.tool ?? []);
+  return new Set(made).size;
 }
 
 /** The row of a trial without grades: one that never started, or that ended with an unexpected error. */
