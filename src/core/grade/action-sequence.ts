@@ -1,13 +1,12 @@
-import type { ValidateSchema } from "../checks/tool-result.ts";
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import {
   callFields,
   describeCall,
-  fitsCall,
   sourceText,
   toolName,
+  usesThatFit,
   type WantedCall,
 } from "./call-matchers.ts";
 import { type Finding, graderKind, listed, nothingDone, skip } from "./grader.ts";
@@ -85,19 +84,20 @@ export const actionSequence = graderKind({
     expected_actions: ["search_issues", { any_of: ["get_issue", "read_issue"] }, "close_issue"],
   },
   servers: ({ expected_actions }) => expected_actions.flatMap(serversOf),
-  async grade(wanted, trajectory, { validateSchema }) {
+  async grade(wanted, trajectory, context) {
     if (trajectory.agentStarted === undefined) return skip("no agent took part");
     const { expected_actions: expected, matching_mode: mode = "in_order_match" } = wanted;
     const ignored = wanted.ignore_sources ?? ["builtin", "skill"];
-    const worked = new Set(successfulUses(trajectory).map(({ seq }) => seq));
-    const alternatives = expected.map(alternativesOf);
-    const all: Item[] = [];
-    for (const use of toolUses(trajectory)) {
-      const fits: boolean[] = [];
-      for (const each of alternatives)
-        fits.push(worked.has(use.seq) && (await fitsAny(each, use, validateSchema)));
-      all.push({ name: told(use), seq: use.seq, source: use.source, fits });
+    const worked = successfulUses(trajectory);
+    const fitting: ReadonlySet<ToolUse>[] = [];
+    for (const each of expected) {
+      const found = alternativesOf(each).map((one) => usesThatFit(one, worked, context));
+      fitting.push(new Set((await Promise.all(found)).flat()));
     }
+    const all = toolUses(trajectory).map((use): Item => {
+      const fits = fitting.map((uses) => uses.has(use));
+      return { name: told(use), seq: use.seq, source: use.source, fits };
+    });
     const items = all.filter(({ source = "", fits }) => !ignored.includes(source) || fits.includes(true));
     const wantedItems = expected.map((each) => ({
       name: describeAction(each),
@@ -106,15 +106,6 @@ export const actionSequence = graderKind({
     return sequenceFinding(wantedItems, items, { mode, allowsExtra: mode !== "exact_match" }, trajectory);
   },
 });
-
-async function fitsAny(
-  wanted: readonly WantedCall[],
-  use: ToolUse,
-  validateSchema: ValidateSchema,
-): Promise<boolean> {
-  for (const one of wanted) if (await fitsCall(one, use, validateSchema)) return true;
-  return false;
-}
 
 function told(use: ToolUse): string {
   return `${nameOfUse(use)}${use.failure === undefined ? "" : " (failed)"}`;

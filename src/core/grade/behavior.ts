@@ -5,7 +5,7 @@ import { eventsOf } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, graderKind, listed, misspelling } from "./grader.ts";
 import { fitsName, toolName } from "./call-matchers.ts";
-import { identityOf, isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { identitiesOf, isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const limit = z.int().min(0);
 const names = z.array(filledText).default([]);
@@ -75,14 +75,18 @@ type Behavior = z.output<typeof config>;
 function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderCheck[] {
   const uses = toolUses(trajectory);
   const counted = {
-    max_tool_calls: { what: "tool call", found: uses },
-    max_mcp_calls: { what: "MCP tool call", found: uses.filter(isMcp) },
-    max_tool_errors: { what: "failed tool call", found: uses.filter(({ failure }) => failure !== undefined) },
-    max_duplicate_calls: { what: "repeated call", found: repeated(uses) },
+    max_tool_calls: { what: "tool call", find: () => uses },
+    max_mcp_calls: { what: "MCP tool call", find: () => uses.filter(isMcp) },
+    max_tool_errors: {
+      what: "failed tool call",
+      find: () => uses.filter(({ failure }) => failure !== undefined),
+    },
+    max_duplicate_calls: { what: "repeated call", find: () => repeated(uses) },
   } as const;
-  const counts = Object.entries(counted).flatMap(([key, { what, found }]) => {
+  const counts = Object.entries(counted).flatMap(([key, { what, find }]) => {
     const most = wanted[key as keyof typeof counted];
     if (most === undefined) return [];
+    const found = find();
     const names = found.length === 0 ? "" : ` (${listed([...new Set(found.map(nameOfUse))], 5)})`;
     const check = limitCheck(
       `${found.length} ${what}${found.length === 1 ? "" : "s"}${names}`,
@@ -97,9 +101,10 @@ function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderC
 /** Calls that repeat an earlier one: the same tool of the same server with arguments that are equal as JSON. */
 function repeated(uses: readonly ToolUse[]): readonly ToolUse[] {
   const known = new Set<string>();
-  return uses.filter((use) => {
+  const identities = identitiesOf(uses);
+  return uses.filter((_, index) => {
     const before = known.size;
-    known.add(identityOf(use));
+    known.add(identities[index] ?? "");
     return known.size === before;
   });
 }

@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { equalJson } from "../checks/json-difference.ts";
-import type { ValidateSchema } from "../checks/tool-result.ts";
 import {
   anyJson,
   anyObject,
@@ -12,6 +11,7 @@ import {
 import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
+import type { GradeContext } from "./grader.ts";
 import { isMcp, nameOfUse, type ToolUse } from "./tool-uses.ts";
 
 const bound = z.number().optional();
@@ -109,32 +109,55 @@ export const callSchema = closedObject({
 
 export type WantedCall = Partial<z.output<typeof callSchema>>;
 
-/** Whether a use of a tool is of the kind that is described. */
-export async function fitsCall(
+/** The uses of tools that are of the kind that is described. */
+export async function usesThatFit(
   wanted: WantedCall,
-  use: ToolUse,
-  validateSchema: ValidateSchema,
-): Promise<boolean> {
+  uses: readonly ToolUse[],
+  { validateSchema }: Pick<GradeContext, "validateSchema">,
+): Promise<readonly ToolUse[]> {
+  const found = uses.filter((use) => fitsPlainly(wanted, use));
+  const schemas = Object.entries(wanted.args ?? {}).flatMap(([path, value]) => {
+    const { json_schema: schema } = matcherOf(value);
+    return schema === undefined ? [] : [{ path, schema }];
+  });
+  if (schemas.length === 0) return found;
+  const fits = await Promise.all(
+    found.map(async ({ args }) => {
+      for (const { path, schema } of schemas) {
+        const check = await validateSchema(schema, valueAt(args, path) ?? null);
+        if (check.status === "unusable")
+          throw new Error(`the json_schema of a matcher cannot be used: ${check.reason}`);
+        if (check.status === "invalid") return false;
+      }
+      return true;
+    }),
+  );
+  return found.filter((_, index) => fits[index]);
+}
+
+/** Whether a use is of the kind that is described, as far as that can be told without a validator. */
+function fitsPlainly(wanted: WantedCall, use: ToolUse): boolean {
   const { tool, tool_pattern, source, args = {}, success } = wanted;
   if (tool !== undefined && !fitsName(tool, use)) return false;
   if (tool_pattern !== undefined && !wholeMatch(tool_pattern, use.tool)) return false;
   if (source !== undefined && use.source !== source) return false;
   if (success !== undefined && success !== (use.failure === undefined)) return false;
-  const own = { command: wanted.command_pattern, skill: wanted.skill_pattern, path: wanted.path_pattern };
-  for (const [key, pattern] of Object.entries(own)) {
-    const value = pattern === undefined ? undefined : valueAt(use.args, key);
-    if (
-      pattern !== undefined &&
-      (value === undefined || !compilePattern(`(?i)${pattern}`).test(textOf(value)))
-    )
-      return false;
-  }
+  const { command_pattern, skill_pattern, path_pattern } = wanted;
+  if (!fitsPattern(command_pattern, "command", use)) return false;
+  if (!fitsPattern(skill_pattern, "skill", use)) return false;
+  if (!fitsPattern(path_pattern, "path", use)) return false;
   for (const [path, wantedValue] of Object.entries(args)) {
     const value = valueAt(use.args, path);
-    if (value === undefined || !(await fitsValue(matcherOf(wantedValue), value, validateSchema)))
-      return false;
+    if (value === undefined || !fitsValue(matcherOf(wantedValue), value)) return false;
   }
   return true;
+}
+
+/** Whether a pattern is found in an argument, whatever the case; without a pattern it is. */
+function fitsPattern(pattern: string | undefined, key: string, { args }: ToolUse): boolean {
+  if (pattern === undefined) return true;
+  const value = valueAt(args, key);
+  return value !== undefined && compilePattern(`(?i)${pattern}`).test(textOf(value));
 }
 
 /** Whether a name, exact or a pattern, is that of a used tool; SERVER.NAME is one too. */
@@ -166,16 +189,13 @@ function valueAt(args: Json, path: string): Json | undefined {
     );
 }
 
-async function fitsValue(wanted: Matcher, value: Json, validateSchema: ValidateSchema): Promise<boolean> {
+/** True for a `json_schema`, which only a validator can tell. */
+function fitsValue(wanted: Matcher, value: Json): boolean {
   const { equals, contains, regex, range, json_schema } = wanted;
   if (contains !== undefined) return textOf(value).includes(contains);
   if (regex !== undefined) return compilePattern(regex).test(textOf(value));
   if (range !== undefined) return typeof value === "number" && isInside(value, range);
-  if (json_schema === undefined) return equals !== undefined && equalJson(value, equals);
-  const check = await validateSchema(json_schema, value);
-  if (check.status === "unusable")
-    throw new Error(`the json_schema of a matcher cannot be used: ${check.reason}`);
-  return check.status === "valid";
+  return json_schema !== undefined || (equals !== undefined && equalJson(value, equals));
 }
 
 function isInside(

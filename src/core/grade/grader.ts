@@ -5,7 +5,7 @@ import type { GraderSettings, NamedFile } from "../formats/graders.ts";
 import type { JsonObject } from "../formats/json.ts";
 import { eventsOf, type FileContent, type Grade } from "../trace/events.ts";
 import type { AskJudge } from "./judge/verdict-forms.ts";
-import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
+import { perObject, type ToolCall, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
 
 /** The outside world as graders see it. */
 export interface GradeContext {
@@ -136,7 +136,8 @@ export function agentGrade(checks: readonly GraderCheck[], trajectory: Trajector
  * Why a trial shows nothing of an agent: none took part, or it neither said nor called anything. Undefined when it shows
  * something. A limit that such a trial keeps is no evidence.
  */
-export function nothingDone({ agentStarted, events, exchanges }: Trajectory): string | undefined {
+export const nothingDone = perObject((trajectory: Trajectory): string | undefined => {
+  const { agentStarted, events, exchanges } = trajectory;
   if (agentStarted === undefined) return "no agent took part";
   const spoke = events.some((event) => event.type === "agent.message" && event.text.trim() !== "");
   const acted = exchanges.some(
@@ -144,7 +145,7 @@ export function nothingDone({ agentStarted, events, exchanges }: Trajectory): st
   );
   const reported = events.some(({ type }) => type === "agent.tool" || type === "tool.rejected");
   return spoke || acted || reported ? undefined : "the agent said nothing and called nothing";
-}
+});
 
 const actions: ReadonlySet<unknown> = new Set(["tools/call", "resources/read", "prompts/get"]);
 

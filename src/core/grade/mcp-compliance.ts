@@ -4,7 +4,7 @@ import { type Finding, type GradeContext, graderKind, listed, nothingDone, skip 
 import { fitsName } from "./call-matchers.ts";
 import { rubrics } from "./judge/rubrics.ts";
 import { judgeByRubric } from "./judge/votes.ts";
-import { callFaults } from "./measurements/call-faults.ts";
+import { type CallFault, callFaults } from "./measurements/call-faults.ts";
 import { followErrors, unknownToolTest } from "./measurements/measure.ts";
 import { rubricText } from "./prompt.ts";
 import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
@@ -167,20 +167,18 @@ function selection(wanted: Compliance, calls: readonly ToolUse[], trajectory: Tr
   return { name: "selection", score, reason, evidence: seqsOf(others.length === 0 ? calls : others) };
 }
 
+const unknownTool: readonly CallFault[] = [{ cause: "unknown tool", message: "no server offers it" }];
+
 async function parameters(
   calls: readonly ToolUse[],
   isUnknown: (use: ToolUse) => boolean,
   { validateSchema }: GradeContext,
 ): Promise<Part | undefined> {
-  const checked = await Promise.all(
-    calls.map(async (use) => {
-      const faults = isUnknown(use)
-        ? [{ cause: "unknown tool", message: "no server offers it" }]
-        : await callFaults(use, validateSchema);
-      return { use, faults };
-    }),
-  );
-  const known = checked.flatMap(({ use, faults }) => (faults === undefined ? [] : [{ use, faults }]));
+  const checked = await callFaults(calls, validateSchema);
+  const known = checked.flatMap(({ use, faults }) => {
+    const found = isUnknown(use) ? unknownTool : faults;
+    return found === undefined ? [] : [{ use, faults: found }];
+  });
   if (known.length === 0) return undefined;
   const wrong = known.filter(({ faults }) => faults.length > 0);
   const told = wrong.map(({ use, faults: [first] }) => {

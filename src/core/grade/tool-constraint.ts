@@ -6,7 +6,7 @@ import { shortened } from "../text/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { gradeAssertions } from "./assertions.ts";
 import { namedTools, toolChecks } from "./behavior.ts";
-import { callSchema, describeCall, fitsCall, type WantedCall } from "./call-matchers.ts";
+import { callSchema, describeCall, usesThatFit, type WantedCall } from "./call-matchers.ts";
 import {
   agentGrade,
   type GradeContext,
@@ -229,15 +229,6 @@ function slipOf({ tool, source = "" }: WantedCall, trajectory: Trajectory): stri
   if (tool === undefined || (source !== "" && !isMcp({ source }))) return "";
   const slip = misspelling(tool, trajectory, isMcp({ source }) ? source.slice("mcp:".length) : undefined);
   return slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
-}
-
-async function usesThatFit(
-  wanted: WantedCall,
-  uses: readonly ToolUse[],
-  { validateSchema }: GradeContext,
-): Promise<readonly ToolUse[]> {
-  const fits = await Promise.all(uses.map((use) => fitsCall(wanted, use, validateSchema)));
-  return uses.filter((_, index) => fits[index]);
 }
 
 function seqs(uses: readonly ToolUse[]): readonly number[] {

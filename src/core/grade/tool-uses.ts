@@ -63,10 +63,10 @@ export const successfulUses = perObject((trajectory: Trajectory): readonly ToolU
   );
 });
 
-/** A text that is the same for uses of the same tool of the same server with arguments that are equal as JSON. */
-export const identityOf = perObject(
+/** Of each use a text that is the same for uses of the same tool of the same server with arguments that are equal as JSON. */
+export const identitiesOf = perObject((uses: readonly ToolUse[]): readonly string[] =>
   // Neither a source nor JSON has line breaks.
-  ({ source, tool, args }: ToolUse): string => `${source}\n${tool}\n${canonicalJson(args)}`,
+  uses.map(({ source, tool, args }) => `${source}\n${tool}\n${canonicalJson(args)}`),
 );
 
 /** Whether a use is of a tool of an MCP server. */

@@ -14,7 +14,7 @@ import {
   type Verdict,
 } from "../trace/events.ts";
 import { clipped, weightOf } from "../trace/recorder.ts";
-import { toMicroseconds, toolDigest, toolEvents } from "../trace/tool-events.ts";
+import { toMicroseconds, toolDigest, unplacedToolEvents } from "../trace/tool-events.ts";
 import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
 import { measure } from "../grade/measurements/measure.ts";
@@ -104,7 +104,7 @@ function namesOrNull(names: readonly string[]): readonly string[] | null {
 function usesOfTools(trajectory: Trajectory): ToolDigest | undefined {
   const { trial, task, events } = trajectory;
   if (trial.agent === null || events.length === 0) return undefined;
-  const uses = toolEvents(trajectory);
+  const uses = unplacedToolEvents(trajectory);
   // A trial may go on without a server that it does not require.
   const failed = new Set(eventsOf(events, "server.failed").map(({ server }) => server));
   const servers = task.servers.filter((name) => !failed.has(name));

@@ -110,16 +110,7 @@ export interface ToolEvent {
  * ids and names, and is the only source about its own tools.
  */
 export function toolEvents(trajectory: Trajectory): readonly ToolEvent[] {
-  const { calls, unrecorded, others } = matchAgentTools(trajectory);
-  const events = [
-    ...calls.map(({ call, told }) => ({ at: call.at, event: ofCall(call, told, trajectory) })),
-    ...unrecorded.map((tool) => ({
-      at: tool.startedAt,
-      event: { ...ofAgent(tool), unrecorded: true as const },
-    })),
-    ...others.map((tool) => ({ at: tool.startedAt, event: ofAgent(tool) })),
-  ];
-  return events
+  return placedUses(trajectory)
     .toSorted((a, b) => a.at - b.at)
     .map(({ at, event }, index) =>
       withoutUndefined({
@@ -131,14 +122,37 @@ export function toolEvents(trajectory: Trajectory): readonly ToolEvent[] {
     );
 }
 
+/** The same without their places in time, in any order. */
+export function unplacedToolEvents(trajectory: Trajectory): readonly UnplacedToolEvent[] {
+  return placedUses(trajectory).map(({ event }) => event);
+}
+
+interface PlacedUse {
+  readonly at: number;
+  readonly event: UnplacedToolEvent;
+}
+
+function placedUses(trajectory: Trajectory): readonly PlacedUse[] {
+  const { calls, unrecorded, others } = matchAgentTools(trajectory);
+  return [
+    ...calls.map(({ call, told }) => ({ at: call.at, event: ofCall(call, told, trajectory) })),
+    ...unrecorded.map((tool) => ({
+      at: tool.startedAt,
+      event: { ...ofAgent(tool), unrecorded: true as const },
+    })),
+    ...others.map((tool) => ({ at: tool.startedAt, event: ofAgent(tool) })),
+  ];
+}
+
 /** Milliseconds to the microsecond; more digits are noise. */
 export function toMicroseconds(milliseconds: number): number {
   return Math.round(milliseconds * 1000) / 1000;
 }
 
-type Unplaced = Omit<ToolEvent, "sequence" | "startedAt">;
+/** A use of a tool without its place in time. */
+export type UnplacedToolEvent = Omit<ToolEvent, "sequence" | "startedAt">;
 
-function ofCall(call: ToolCall, told: AgentTool | undefined, { events }: Trajectory): Unplaced {
+function ofCall(call: ToolCall, told: AgentTool | undefined, { events }: Trajectory): UnplacedToolEvent {
   const { turn, server, tool, args, error } = call;
   const errorKind = errorKindOf(call, events);
   return withoutUndefined({
@@ -156,7 +170,15 @@ function ofCall(call: ToolCall, told: AgentTool | undefined, { events }: Traject
   });
 }
 
-function ofAgent({ source, tool, status, startedAt, endedAt, seq: _seq, ...told }: AgentTool): Unplaced {
+function ofAgent({
+  source,
+  tool,
+  status,
+  startedAt,
+  endedAt,
+  seq: _seq,
+  ...told
+}: AgentTool): UnplacedToolEvent {
   const isError = status === "failed";
   return withoutUndefined({
     ...told,
@@ -170,7 +192,7 @@ function ofAgent({ source, tool, status, startedAt, endedAt, seq: _seq, ...told 
 }
 
 /** What an agent did with tools in one trial, in numbers; `servers` are the names of all that the trial had. */
-export function toolDigest(events: readonly ToolEvent[], servers: readonly string[]): ToolDigest {
+export function toolDigest(events: readonly UnplacedToolEvent[], servers: readonly string[]): ToolDigest {
   const recorded = events.filter((event) => event.server !== undefined && event.unrecorded === undefined);
   const byServer = Map.groupBy(recorded, (event) => event.server ?? "");
   const used = [...new Set([...servers, ...byServer.keys()])].filter((name) => byServer.has(name));
@@ -183,7 +205,7 @@ export function toolDigest(events: readonly ToolEvent[], servers: readonly strin
   };
 }
 
-function serverDigest(events: readonly ToolEvent[]): ServerDigest {
+function serverDigest(events: readonly UnplacedToolEvent[]): ServerDigest {
   const times = events.flatMap(({ durationMs }) => durationMs ?? []).toSorted((a, b) => a - b);
   return withoutUndefined({
     calls: events.length,

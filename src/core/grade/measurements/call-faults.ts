@@ -1,5 +1,5 @@
 import { fitsPlainly } from "../../checks/plain-schema.ts";
-import type { SchemaError, ValidateSchema } from "../../checks/tool-result.ts";
+import type { SchemaCheck, SchemaError, ValidateSchema } from "../../checks/tool-result.ts";
 import { formatSchemaError } from "../../checks/tool-result.ts";
 import { asObject, isJsonObject, type Json } from "../../formats/json.ts";
 import type { ToolUse } from "../tool-uses.ts";
@@ -29,24 +29,40 @@ const causes: Readonly<Record<string, CallFaultCause>> = {
   const: "unknown value",
 };
 
+/** A call with what is wrong with it. */
+export interface CheckedCall {
+  readonly use: ToolUse;
+  /** Empty: nothing. Undefined where it is not known: the tool was not declared, or its schema cannot be used. */
+  readonly faults: readonly CallFault[] | undefined;
+}
+
 /**
- * What is wrong with the arguments of a call, by the `inputSchema` of its tool; none: they are valid. Undefined where it is not
- * known: the tool was not declared, or its schema cannot be used. A key that the schema does not name counts as unknown
- * where the schema lets any be, since the server cannot know what it means.
+ * What is wrong with the arguments of calls, by the `inputSchema` of their tools. A key that the schema does not name counts as
+ * unknown where the schema lets any be, since the server cannot know what it means.
  */
 export async function callFaults(
-  { args, declared }: Pick<ToolUse, "args" | "declared">,
+  calls: readonly ToolUse[],
   validateSchema: ValidateSchema,
-): Promise<readonly CallFault[] | undefined> {
-  if (declared === undefined) return undefined;
-  const schema = declared.definition["inputSchema"];
-  if (schema === undefined) return undefined;
-  if (!fitsPlainly(schema, args)) {
-    const check = await validateSchema(schema, args);
-    if (check.status === "unusable") return undefined;
-    if (check.status === "invalid") return check.errors.map(faultOf);
-  }
-  return unnamedKeys(schema, args).map((key) => {
+): Promise<readonly CheckedCall[]> {
+  // A promise for each call that certainly fits would take longer than to see that it does.
+  const doubtful = calls.filter((use) => !fitsPlainly(schemaOf(use) ?? true, use.args));
+  const checks = await Promise.all(
+    doubtful.map(async (use) => [use, await validateSchema(schemaOf(use) ?? true, use.args)] as const),
+  );
+  const byUse = new Map(checks);
+  return calls.map((use) => ({ use, faults: faultsOf(use, byUse.get(use)) }));
+}
+
+function schemaOf({ declared }: ToolUse): Json | undefined {
+  return declared?.definition["inputSchema"];
+}
+
+/** `check` is absent where the arguments certainly fit. */
+function faultsOf(use: ToolUse, check: SchemaCheck | undefined): readonly CallFault[] | undefined {
+  const schema = schemaOf(use);
+  if (schema === undefined || check?.status === "unusable") return undefined;
+  if (check?.status === "invalid") return check.errors.map(faultOf);
+  return unnamedKeys(schema, use.args).map((key) => {
     return {
       cause: "unknown key",
       message: `${JSON.stringify(key.slice(0, 80))} is no argument of the tool`,

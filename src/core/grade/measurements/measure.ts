@@ -3,9 +3,9 @@ import type { ValidateSchema } from "../../checks/tool-result.ts";
 import { asObject, estimateTokens, type Json } from "../../formats/json.ts";
 import type { TrialMeasurements } from "../../report/result.ts";
 import { type EventOf, eventsOf } from "../../trace/events.ts";
-import { agentCalls, type ToolDeclaration, type Trajectory } from "../../trace/trajectory.ts";
+import { agentCalls, perObject, type ToolDeclaration, type Trajectory } from "../../trace/trajectory.ts";
 import { qualified } from "../grader.ts";
-import { identityOf, isMcp, nameOfUse, type ToolUse, toolUses } from "../tool-uses.ts";
+import { identitiesOf, isMcp, nameOfUse, type ToolUse, toolUses } from "../tool-uses.ts";
 import { callFaults } from "./call-faults.ts";
 import { mentionsFailure, unsupportedClaims } from "./answer.ts";
 
@@ -62,7 +62,7 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
     uses.filter(succeeded).map((use) => ({ tool: use.tool, reads: readsOnly(use), foreign: !isMcp(use) })),
   );
   const invalid = eventsOf(trajectory.events, "calls.invalid").at(-1)?.calls ?? [];
-  const ignored = open.filter((use) => isIgnored(use, trajectory));
+  const ignored = ignoredErrors(open, trajectory);
   return {
     row: {
       calls: calls.length,
@@ -102,13 +102,11 @@ export async function invalidCalls(
   validateSchema: ValidateSchema,
 ): Promise<EventOf<"calls.invalid">["calls"]> {
   const isUnknown = unknownToolTest(trajectory);
-  const found = toolUses(trajectory)
-    .filter((use) => isMcp(use) && !isUnknown(use))
-    .map(async (use) => {
-      const faults = (await callFaults(use, validateSchema)) ?? [];
-      return { seq: use.seq, causes: [...new Set(faults.map(({ cause }) => cause))] };
-    });
-  return (await Promise.all(found)).filter(({ causes }) => causes.length > 0);
+  const calls = toolUses(trajectory).filter((use) => isMcp(use) && !isUnknown(use));
+  return (await callFaults(calls, validateSchema)).flatMap(({ use: { seq }, faults = [] }) => {
+    const causes = [...new Set(faults.map(({ cause }) => cause))];
+    return causes.length === 0 ? [] : [{ seq, causes }];
+  });
 }
 
 /** Tells whether a use is a call of a tool that does not exist: no server has it, or it is not in the list of the server that was asked. */
@@ -121,7 +119,7 @@ export function unknownToolTest(trajectory: Trajectory): (use: ToolUse) => boole
 }
 
 /** The tools that servers listed for the agent, each once, as they were listed last. */
-function offeredTools({ tools, events }: Trajectory): readonly ToolDeclaration[] {
+const offeredTools = perObject(({ tools, events }: Trajectory): readonly ToolDeclaration[] => {
   const hidden = new Set(
     eventsOf(events, "tools.hidden").flatMap(({ server, tools: names }) =>
       names.map((name) => qualified({ server, name })),
@@ -129,7 +127,7 @@ function offeredTools({ tools, events }: Trajectory): readonly ToolDeclaration[]
   );
   const offered = new Map(tools.map((tool) => [qualified(tool), tool]));
   return [...offered].flatMap(([name, tool]) => (hidden.has(name) ? [] : [tool]));
-}
+});
 
 /** How often each cause occurs. */
 function countCauses(causes: readonly string[]): Readonly<Record<string, number>> {
@@ -192,9 +190,10 @@ export function followErrors(calls: readonly ToolUse[]): FollowedErrors {
  */
 function redundantUses(uses: readonly ToolUse[], trajectory: Trajectory): readonly ToolUse[] {
   const answers = new Map(agentCalls(trajectory).map(({ seq, answer }) => [seq, answer?.message["result"]]));
+  const identities = identitiesOf(uses);
   const results = new Map<string, Json | undefined>();
-  return uses.filter((use) => {
-    const key = identityOf(use);
+  return uses.filter((use, index) => {
+    const key = identities[index] ?? "";
     const [before, result] = [results.get(key), answers.get(use.seq)];
     if (!readsOnly(use)) results.clear();
     if (result === undefined || !succeeded(use)) return false;
@@ -203,10 +202,11 @@ function redundantUses(uses: readonly ToolUse[], trajectory: Trajectory): readon
   });
 }
 
-/** Whether the agent says something after a failed call, and nothing of a failure. */
-function isIgnored({ seq }: ToolUse, { events }: Trajectory): boolean {
-  const texts = eventsOf(events, "agent.message").filter(
-    (message) => message.seq > seq && message.text.trim() !== "",
-  );
-  return texts.length > 0 && !texts.some(({ text }) => mentionsFailure(text));
+/** The failed calls after which the agent says something, and nothing of a failure. */
+function ignoredErrors(failed: readonly ToolUse[], { events }: Trajectory): readonly ToolUse[] {
+  if (failed.length === 0) return [];
+  const said = eventsOf(events, "agent.message").filter(({ text }) => text.trim() !== "");
+  const lastSaid = said.at(-1)?.seq ?? 0;
+  const lastTold = said.findLast(({ text }) => mentionsFailure(text))?.seq ?? 0;
+  return failed.filter(({ seq }) => seq < lastSaid && seq > lastTold);
 }
