@@ -56,9 +56,17 @@ export function createJudge(spec: JudgeSpec, options: JudgeOptions): Grader {
       if (trajectory.task.turns.length === 0)
         return { ...unscored, verdict: "skip", reason: "no agent took part" };
       try {
-        const prompt = judgePrompt(trajectory, { nonce: (options.nonce ?? randomUUID)() });
-        const { score, reason } = await askJudge({ prompt, form: scoreForm }, spec, options);
-        return { ...unscored, verdict: score >= spec.passThreshold ? "pass" : "fail", score, reason };
+        const prompt = (nonce: string): JudgePrompt => judgePrompt(trajectory, { nonce });
+        const asked = { prompt: prompt((options.nonce ?? randomUUID)()), form: scoreForm };
+        const { score, reason } = await askJudge(asked, spec, options);
+        const { model, passThreshold: threshold } = spec;
+        const judge = {
+          model,
+          prompt: promptHash(prompt(sameNonce).system, scoreForm),
+          threshold,
+          votes: [score],
+        };
+        return { ...unscored, verdict: score >= threshold ? "pass" : "fail", score, reason, judge };
       } catch (error) {
         options.signal.throwIfAborted();
         if (!(error instanceof McpvalsError)) throw error;
@@ -91,12 +99,19 @@ export function createStepJudge(
     }
     signal.throwIfAborted();
     const prompt = stepJudgePrompt(question, (options.nonce ?? randomUUID)());
+    const { model, passThreshold } = spec;
+    const { system } = stepJudgePrompt(question, sameNonce);
     if (question.kind === "rubric") {
       const verdict = await askJudge({ prompt, form: scoreForm }, spec, { ...options, signal });
-      return { ...verdict, passed: verdict.score >= spec.passThreshold };
+      // The rubric is an instruction too, although it stands in the other message.
+      const hashed = promptHash(`${system}\n\n${question.reference}`, scoreForm);
+      const judge = { model, prompt: hashed, threshold: passThreshold, votes: [verdict.score] };
+      return { ...verdict, passed: verdict.score >= passThreshold, judge };
     }
     const verdict = await askJudge({ prompt, form: yesOrNoForm }, spec, { ...options, signal });
-    return { ...verdict, score: verdict.passed ? 1 : 0 };
+    const score = verdict.passed ? 1 : 0;
+    const judge = { model, prompt: promptHash(system, yesOrNoForm), threshold: 1, votes: [score] };
+    return { ...verdict, score, judge };
   };
 }
 

@@ -6,18 +6,30 @@ import type { KindContext } from "../core/grade/grader.ts";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { taskInVariant } from "../core/plan/plan.ts";
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
-import { createGradersJudge } from "../graders/judge.ts";
+import { judgeName } from "../core/grade/graders.ts";
+import { eventsOf, type JudgeRecord } from "../core/trace/events.ts";
+import { createGradersJudge, createJudge, createStepJudge } from "../graders/judge.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
 import { checkModel } from "../models/locate-model.ts";
 import { readRun, type StoredRun } from "../store/run-folder.ts";
 
+/** What asks the judge: a grader `prompt`, the grader of workflows, or a criterion of a step `llm`. */
+export type JudgeUse =
+  | {
+      readonly kind: "prompt";
+      readonly settings: PromptSettings;
+      /** Absolute path of the folder that files in the settings are relative to. */
+      readonly dir: string;
+    }
+  | { readonly kind: typeof judgeName }
+  | { readonly kind: "contains" | "exact" }
+  | { readonly kind: "rubric"; readonly rubric: string };
+
 export interface CalibrationInput {
-  readonly settings: PromptSettings;
+  readonly use: JudgeUse;
   readonly cases: readonly LabelledCase[];
   readonly judge: JudgeSpec;
   readonly env: Readonly<Record<string, string>>;
-  /** Absolute path of the folder that files in the settings are relative to. */
-  readonly dir: string;
   /** Folder of the runs that cases name. */
   readonly runs: string;
   readonly signal: AbortSignal;
@@ -37,28 +49,21 @@ const width = 4;
 
 /** Asks a judge about every case. Throws McpvalsError of kind `usage` before the first one, and `run/interrupted`. */
 export async function calibrateJudge(input: CalibrationInput): Promise<CalibrationOutcome> {
-  const { settings, cases, judge, env, dir, signal } = input;
+  const { cases, judge, env, signal } = input;
   checkModel(judge, env);
   const trials = await trajectoriesOf(cases, input.runs);
-  const askJudge = createGradersJudge(judge, { env, emit: () => 0, signal, modelMs });
-  const context: KindContext = {
-    dir,
-    askJudge,
-    readFile: readNamedFile,
-    validateSchema: unused,
-    runProgram: unused,
-  };
+  const ask = judgeFor(input);
   const problems = new Set<string>();
   const judged: JudgedCase[] = [];
-  const judgeCase = async ({ label, trajectory }: LabelledTrial): Promise<void> => {
+  const judgeCase = async ({ label, ...trial }: LabelledTrial): Promise<void> => {
     try {
-      const found = await prompt.grade(settings, trajectory, context);
+      const found = await ask(trial);
       if (found.judge === undefined) problems.add(found.reason);
-      judged.push({ label, verdict: found.verdict, judge: found.judge });
+      judged.push({ label, judge: found.judge });
     } catch (error) {
       signal.throwIfAborted();
       problems.add(messageOf(error));
-      judged.push({ label, verdict: "error" });
+      judged.push({ label });
     }
   };
   const waiting = trials.values();
@@ -72,6 +77,41 @@ export async function calibrateJudge(input: CalibrationInput): Promise<Calibrati
 interface LabelledTrial {
   readonly label: "pass" | "fail";
   readonly trajectory: Trajectory;
+  readonly reference?: string | undefined;
+}
+
+/** What is said of a trial; without `judge` the reason says why there is no verdict. */
+type AskAbout = (
+  trial: Omit<LabelledTrial, "label">,
+) => Promise<{ readonly reason: string; readonly judge?: JudgeRecord | undefined }>;
+
+/** Asks as a run would, so that the judge has the same instructions. */
+function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
+  const options = { env, emit: () => 0, signal, modelMs };
+  const outside = { readFile: readNamedFile, validateSchema: unused, runProgram: unused };
+  const askJudge = createGradersJudge(judge, options);
+  switch (use.kind) {
+    case "prompt": {
+      const context: KindContext = { ...outside, dir: use.dir, askJudge };
+      const settings = { ...use.settings, model: undefined };
+      return async ({ trajectory }) => prompt.grade(settings, trajectory, context);
+    }
+    case judgeName: {
+      const grader = createJudge(judge, options);
+      return async ({ trajectory }) => grader.grade(trajectory, { ...outside, askJudge });
+    }
+    default: {
+      const askOfStep = createStepJudge(judge, options);
+      return async ({ trajectory, reference }) => {
+        const wanted = use.kind === "rubric" ? use.rubric : reference;
+        const input = eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "";
+        if (wanted === undefined) return { reason: `a case has no reference, which "${use.kind}" needs` };
+        if (input.trim() === "") return { reason: "the agent said nothing" };
+        const told = trajectory.task.turns.map(({ user }) => user).join("\n\n");
+        return askOfStep({ kind: use.kind, reference: wanted, prompt: told, input }, signal);
+      };
+    }
+  }
 }
 
 async function trajectoriesOf(
@@ -81,9 +121,9 @@ async function trajectoriesOf(
   const runs = new Map<string, StoredRun>();
   const trials: LabelledTrial[] = [];
   for (const one of cases) {
-    const { verdict: label } = one;
+    const { verdict: label, reference } = one;
     if ("task" in one) {
-      trials.push({ label, trajectory: trialOfCase(one) });
+      trials.push({ label, reference, trajectory: trialOfCase(one) });
       continue;
     }
     const run = runs.get(one.run) ?? (await readRun(folder, one.run));
@@ -96,12 +136,17 @@ async function trajectoriesOf(
         `the run ${one.run} has no trial ${JSON.stringify(one.trial)}`,
       );
     const events = run.events.filter((event) => event.trial === trial.id);
-    trials.push({ label, trajectory: buildTrajectory(trial, taskInVariant(run.plan, task, trial), events) });
+    const { plan } = run;
+    trials.push({
+      label,
+      reference,
+      trajectory: buildTrajectory(trial, taskInVariant(plan, task, trial), events),
+    });
   }
   return trials;
 }
 
-/** The grader `prompt` only asks. */
+/** These graders only ask. */
 async function unused(): Promise<never> {
   throw new Error("a judge runs and validates nothing");
 }

@@ -239,7 +239,7 @@ export function sourceOf({ file, dir }: Pick<LoadedConfig, "file" | "dir">): str
   return file ?? dir;
 }
 
-/** Refuses a wrong model or judge before anything starts, if a task uses it. Says whether declared graders ask a judge. */
+/** Refuses a wrong model or judge before anything starts, if a task uses it. Says whether a judge may be asked. */
 async function checkModels({ eval: spec, env, judgeError }: RunInput): Promise<boolean> {
   const hasAgents = spec.tasks.some((task) => task.turns.length > 0);
   const hasJudgeSteps = spec.tasks.some((task) => usesJudge(task.verify));
@@ -249,8 +249,8 @@ async function checkModels({ eval: spec, env, judgeError }: RunInput): Promise<b
   const declared = spec.tasks.flatMap(({ name, graders = [] }) =>
     graders.map((grader) => ({ name, grader })),
   );
-  if (declared.length === 0) return false;
-  let asksJudge = false;
+  let asksJudge = spec.judge !== undefined && (hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true));
+  if (declared.length === 0) return asksJudge;
   const { graderKinds } = await import("../core/grade/kinds.ts");
   for (const { name: task, grader } of declared) {
     const judge = graderKinds[grader.type]?.judge?.(grader.config);

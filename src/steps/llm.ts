@@ -26,11 +26,13 @@ export const llmStep: StepRunner<LlmStep> = {
     for (const kind of ["contains", "exact", "rubric"] as const) {
       const reference = step[kind];
       if (reference === undefined) continue;
-      const { passed, score, reason } = await judge({ kind, reference, prompt, input }, signal);
+      const answer = await judge({ kind, reference, prompt, input }, signal);
+      const { passed, score, reason } = answer;
       scores.push(score);
       reasons.push(reason);
       const message = `score ${Math.round(score * 100) / 100}: ${reason}`;
-      checks.push({ name: kind, passed, expected: excerpt(reference), actual: excerpt(input), message });
+      const [expected, actual] = [excerpt(reference), excerpt(input)];
+      checks.push({ name: kind, passed, expected, actual, message, judge: answer.judge });
     }
     return { kind: "checked", checks, values: { score: Math.min(...scores), reason: reasons.join("\n") } };
   },

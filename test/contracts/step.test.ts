@@ -168,7 +168,9 @@ function prepareLlm(courses: readonly Course[]): Prepared<LlmStep> {
     if (course === "broken") return Promise.reject(new McpvalsError("judge/no-verdict", "junk"));
     if (course === "good" || course === "bad") {
       const passed = course === "good";
-      return Promise.resolve({ passed, score: passed ? 1 : 0, reason: "so it is" });
+      const score = passed ? 1 : 0;
+      const by = { model: "a/b", prompt: "sha256:0", threshold: 1, votes: [score] };
+      return Promise.resolve({ passed, score, reason: "so it is", judge: by });
     }
     return new Promise((_, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });

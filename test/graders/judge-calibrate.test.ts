@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
@@ -121,10 +121,132 @@ it("a run says how far its judge agrees with people, and that it is not known be
   ]);
 });
 
+/** A config whose agent says "good" in one workflow and "bad" in the other, judged in every way there is for workflows. */
+function judgedConfig(url: string): object {
+  const rubric = { rubric: "Is the answer right?" };
+  return {
+    server: fixtureServer(),
+    agent: { type: "scripted", plan: { yes: [{ say: "good" }], no: [{ say: "bad" }] } },
+    judge: { model: "local", baseURL: url, passThreshold: 0.5 },
+    llmJudge: true,
+    graders: [
+      { type: "prompt", config: { ...rubric, votes: 3 } },
+      { type: "mcp_compliance", config: { ...rubric, weights: { rubric: 0 } }, required: false },
+    ],
+    workflows: ["yes", "no"].map((name) => ({ name, steps: [{ user: "What is 2 + 3?" }] })),
+  };
+}
+
+it("calibrates each grader of a config with its settings, about trials on record", async () => {
+  await using provider = await judge();
+  using folder = folderOf({
+    "evals/mcp-eval.config.json": judgedConfig(`${provider.url}/v1`),
+  });
+  const options = { cwd: folder.path, env: {} };
+  const run = ["run", "evals/mcp-eval.config.json", "--reporter", "json"];
+  const first = await runHere(run, options);
+  const { id, trials, judges: before } = JSON.parse(first.stdout) as RunResult;
+  expect(before?.map(({ grader, calibration }) => [grader, calibration])).toEqual([
+    ["llm-judge", null],
+    ["prompt", null],
+    ["mcp_compliance", null],
+  ]);
+  const labelOf = (trial: string, verdict: string): object => ({ run: id, trial, verdict });
+  const [yes, no] = trials.map((trial) => trial.id);
+  const labels = [labelOf(yes ?? "", "pass"), labelOf(no ?? "", "fail")];
+  writeFileSync(join(folder.path, "labels.json"), JSON.stringify(labels));
+  const command = ["judge", "calibrate", "labels.json", "-c", "evals/mcp-eval.config.json", "--json"];
+  for (const grader of ["llm-judge", "prompt", "mcp_compliance"]) {
+    const { code, stdout, stderr } = await runHere([...command, "--grader", grader], options);
+    expect([grader, code, stderr]).toEqual([grader, 0, ""]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      model: "local",
+      labels: 2,
+      confusion: { passPass: 1, passFail: 0, failPass: 0, failFail: 1 },
+    });
+  }
+  const { judges } = JSON.parse((await runHere(run, options)).stdout) as RunResult;
+  expect(judges).toMatchObject([
+    { grader: "llm-judge", threshold: 0.5, votes: 1, graded: 2, passed: 1, calibration: { labels: 2 } },
+    { grader: "prompt", threshold: 0.8, votes: 3, graded: 2, passed: 1, calibration: { labels: 2 } },
+    // What the judge said, not the grade: its part has no weight there.
+    { grader: "mcp_compliance", votes: 1, graded: 2, passed: 1, calibration: { labels: 2 } },
+  ]);
+});
+
+it("calibrates the criteria of llm steps", async () => {
+  await using provider = await startFakeProvider(({ system, users }) => {
+    const passed = /JUDGED-TEXT[^\n]*\n.*five/.test(users[0] ?? "");
+    const verdict = system.includes("rubric") ? { score: passed ? 1 : 0 } : { passed };
+    return { text: JSON.stringify({ ...verdict, reason: "because" }) };
+  });
+  const criteria = { contains: "five", exact: "It is five.", rubric: "Is it right?" };
+  const verify = Object.entries(criteria).map(([kind, text]) => ({ llm: { [kind]: text } }));
+  using folder = folderOf({
+    "task.json": {
+      apiVersion: "mcp-eval/v1",
+      kind: "Task",
+      metadata: { name: "add" },
+      spec: { prompt: "What is 2 + 3?", verify: [{ allOf: verify }] },
+    },
+    "mcp-eval.config.json": {
+      agent: { type: "scripted", plan: { add: [{ say: "It is five." }] } },
+      judge: { model },
+      tasks: ["task.json"],
+    },
+    "labels.yaml": cases.slice(0, 3).map((one) => ({ ...one, reference: "five" })),
+  });
+  const options = { cwd: folder.path, env: provider.env };
+  const flagsOf = { contains: [], exact: [], rubric: ["--rubric", criteria.rubric] };
+  for (const [grader, more] of Object.entries(flagsOf)) {
+    const config = ["-c", "mcp-eval.config.json"];
+    const command = ["judge", "calibrate", "labels.yaml", ...config, "--grader", grader, ...more];
+    const { code, stdout, stderr } = await runHere(command, options);
+    expect([grader, code, stderr]).toEqual([grader, 0, ""]);
+    expect(stdout).toContain("label pass             1           2");
+  }
+  const { stdout } = await runHere(["run", "--reporter", "json"], options);
+  const { judges } = JSON.parse(stdout) as RunResult;
+  expect(judges).toMatchObject(
+    Object.keys(criteria).map((kind) => ({
+      grader: `verify-steps: ${kind}`,
+      graded: 1,
+      passed: 1,
+      calibration: { labels: 3 },
+    })),
+  );
+});
+
 it.each<[string, unknown, readonly string[], string]>([
   ["a wrong verdict", { config, cases: [labelled("good", "5")] }, flags, "cases[0]"],
-  ["no rubric", cases, flags, "the grader prompt must have a rubric"],
+  ["no rubric", cases, flags, "the grader prompt: config must have a rubric"],
   ["no model", { config, cases }, ["judge", "calibrate"], "no model is named that is to be calibrated"],
+  [
+    "a grader that asks no judge",
+    { config, cases },
+    [...flags, "--grader", "text"],
+    'no grader named "text"',
+  ],
+  ["a case without a reference", cases, [...flags, "--grader", "exact"], "cases[0] has no reference"],
+  [
+    "votes where one is asked",
+    cases,
+    [...flags, "--grader", "llm-judge", "--votes", "3"],
+    "--votes has no effect",
+  ],
+  [
+    "a threshold of yes and no",
+    cases,
+    [...flags, "--grader", "exact", "--threshold", "1"],
+    "--threshold has no",
+  ],
+  ["a score over 1", cases, [...flags, "--threshold", "2"], "Must be a number from 0 to 1"],
+  [
+    "a file that is not there",
+    { config: { rubric_file: "no.txt" }, cases },
+    flags,
+    'there is no file "no.txt"',
+  ],
   ["an unknown run", { config, cases: [{ run: "none", trial: "t1", verdict: "pass" }] }, flags, "none"],
 ])("%s is refused", async (_, labels, args, message) => {
   await using provider = await judge();

@@ -86,6 +86,12 @@ describe("verdicts", () => {
       score: 0.9,
       reason: "It added the numbers.",
       evidence: [3, 5],
+      judge: {
+        model: spec.model ?? "anthropic/claude-sonnet-4-5",
+        prompt: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) as string,
+        threshold: 0.8,
+        votes: [0.9],
+      },
     });
     expect(events).toMatchObject([
       {

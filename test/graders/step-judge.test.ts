@@ -49,9 +49,17 @@ describe("verdicts", () => {
     const events: EventBody[] = [];
     const judging = { options: { emit: (event: EventBody) => events.push(event) } };
     const reason = "It says so.";
-    expect(await judge(provider, {}, judging)).toEqual({ passed: true, score: 1, reason });
-    expect(await judge(provider, { kind: "exact" }, judging)).toEqual({ passed: false, score: 0, reason });
-    expect(await judge(provider, { kind: "rubric" }, judging)).toEqual({ passed: true, score: 0.9, reason });
+    expect(await judge(provider, {}, judging)).toMatchObject({ passed: true, score: 1, reason });
+    expect(await judge(provider, { kind: "exact" }, judging)).toMatchObject({
+      passed: false,
+      score: 0,
+      reason,
+    });
+    expect(await judge(provider, { kind: "rubric" }, judging)).toMatchObject({
+      passed: true,
+      score: 0.9,
+      reason,
+    });
     const called = { type: "model.called", purpose: "judge" };
     expect(events).toMatchObject([called, called, called]);
   });
@@ -73,7 +81,29 @@ describe("verdicts", () => {
   test("a verdict in a fence is taken, and one without words told so", async () => {
     const text = `\`\`\`json\n${JSON.stringify({ passed: true, reason: " " })}\n\`\`\``;
     await using provider = await startFakeProvider([{ text }]);
-    expect(await judge(provider)).toEqual({ passed: true, score: 1, reason: "the judge gave no reason" });
+    expect(await judge(provider)).toMatchObject({ passed: true, reason: "the judge gave no reason" });
+  });
+
+  test("name the judge: the same one for every text and reference, another for another rubric", async () => {
+    const asked: readonly Partial<JudgeQuestion>[] = [
+      {},
+      { reference: "six", input: "It is 6." },
+      { kind: "rubric" },
+      { kind: "rubric", input: "It is 6." },
+      { kind: "rubric", reference: "six" },
+    ];
+    await using provider = await startFakeProvider(
+      asked.map(({ kind }) => ({ text: kind === "rubric" ? score(0.9) : yes(true) })),
+    );
+    const judges = [];
+    for (const each of asked) judges.push((await judge(provider, each)).judge);
+    const prompts = judges.map(({ prompt }) => prompt);
+    const known = [...new Set(prompts)];
+    expect(prompts.map((prompt) => known.indexOf(prompt))).toEqual([0, 0, 1, 1, 2]);
+    expect(judges.slice(1, 3)).toMatchObject([
+      { model: "anthropic/claude-sonnet-4-5", threshold: 1, votes: [1] },
+      { threshold: 0.8, votes: [0.9] },
+    ]);
   });
 });
 

@@ -5,7 +5,8 @@ import { runStep } from "../../src/steps/run-step.ts";
 import type { StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { plainTrial, scopeOf, stepContext } from "../support/step-context.ts";
 
-const good: JudgeAnswer = { passed: true, score: 1, reason: "it is there" };
+const by = { model: "a/b", prompt: "sha256:0", threshold: 0.8, votes: [1] };
+const good: JudgeAnswer = { passed: true, score: 1, reason: "it is there", judge: by };
 
 /** Runs a step with a judge that gives these answers; `said` is the agent's last message, absent without an agent. */
 async function play(
@@ -33,10 +34,10 @@ it.each(["contains", "exact", "rubric"] as const)("%s is asked about what the ag
   expect(played).toMatchObject({
     outcome: "passed",
     questions: [{ kind, reference: "five", prompt: "Add 2 and 3.", input: "It is 5." }],
-    checks: [{ ...check, message: "score 1: it is there" }],
+    checks: [{ ...check, message: "score 1: it is there", judge: by }],
     input: { stepType: "llm", input: { [kind]: "five" } },
   });
-  const failed = await play({ [kind]: "five" }, "6", { passed: false, score: 0.904, reason: "six" });
+  const failed = await play({ [kind]: "five" }, "6", { ...good, passed: false, score: 0.904, reason: "six" });
   const message = "score 0.9: six";
   expect(failed).toMatchObject({ outcome: "failed", checks: [{ name: kind, passed: false, message }] });
 });
@@ -52,8 +53,8 @@ it("asks each question by itself, of its own input where it has one; all have to
     },
     "never mind",
     good,
-    { passed: true, score: 0.7, reason: "nearly" },
-    { passed: true, score: 0.9, reason: "well" },
+    { ...good, score: 0.7, reason: "nearly" },
+    { ...good, score: 0.9, reason: "well" },
   );
   expect(played).toMatchObject({
     outcome: "passed",

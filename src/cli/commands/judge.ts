@@ -1,17 +1,26 @@
 import { dirname, resolve } from "node:path";
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { modelId } from "../../core/formats/config/agent.ts";
-import { withoutUndefined } from "../../core/formats/json.ts";
-import { validate } from "../../core/formats/problem.ts";
+import { suggestion } from "../../core/formats/did-you-mean.ts";
+import { readSettings } from "../../core/formats/graders.ts";
+import { type JsonObject, withoutUndefined } from "../../core/formats/json.ts";
+import type { Problem } from "../../core/formats/problem.ts";
+import type { JudgeSpec } from "../../core/formats/model.ts";
+import { judgeName } from "../../core/grade/graders.ts";
 import { type Calibration, calibrationFile } from "../../core/grade/judge/calibration.ts";
-import { prompt } from "../../core/grade/prompt.ts";
+import { graderKinds } from "../../core/grade/kinds.ts";
+import { prompt, type PromptSettings } from "../../core/grade/prompt.ts";
 import type { Proportion } from "../../core/statistics/wilson.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
+import { createRedactor } from "../../core/trace/redact.ts";
+import { judgeOf } from "../../graders/judge.ts";
+import { type LoadedConfig, usualThreshold } from "../../load/assemble-eval.ts";
 import { environment } from "../../load/environment.ts";
-import { readLabels, writeCalibration } from "../../load/labels.ts";
+import { type Labels, readLabels, writeCalibration } from "../../load/labels.ts";
+import { load } from "../../load/load.ts";
+import { graderTypesAt } from "../../load/read/read-files.ts";
 import { countOf } from "../../reporters/text.ts";
-import { calibrateJudge } from "../../run/calibrate-judge.ts";
+import { calibrateJudge, type JudgeUse } from "../../run/calibrate-judge.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
 import { type SetExitCode, subcommand, wholeNumber } from "../flags.ts";
 import { abortOnInterrupt, workingFolder, writeError, writeJson, writeOut } from "../terminal.ts";
@@ -27,11 +36,19 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       "<labels>",
       "YAML, JSON or JSON Lines: cases with task, answer and calls, or run and trial; and verdict",
     )
-    .option("--judge <model>", "model to ask, as PROVIDER/MODEL (default: that of the file's config)")
-    .option("--rubric <text>", "rubric or its name, instead of that of the file's config")
-    .option("--threshold <score>", "lowest score that passes, instead of that of the file's config", Number)
-    .option("--votes <n>", "how often to ask about each case, instead of the file's config", wholeNumber(15))
-    .option("-o, --out <file>", `file to store it in (default: ${calibrationFile})`)
+    .option("-c, --config <file>", "config or Eval whose judge is asked, with its settings")
+    .option(
+      "--grader <name>",
+      "what asks the judge: a grader of the config, llm-judge, or a criterion of llm steps: contains, exact, rubric (default: a grader prompt)",
+    )
+    .option("--judge <model>", "model to ask, as PROVIDER/MODEL, instead of that of the files")
+    .option("--rubric <text>", "rubric or its name, instead of that of the files")
+    .option("--threshold <score>", "lowest score that passes, instead of that of the files", score)
+    .option("--votes <n>", "how often to ask about each case, instead of the files", wholeNumber(15))
+    .option(
+      "-o, --out <file>",
+      `file to store it in (default: ${calibrationFile} beside the config, or here)`,
+    )
     .option("--runs <dir>", "folder of the runs that cases name (default: .mcpvals/runs)")
     .option("--json", "print the calibration as JSON")
     .action(async (labels: string, flags: CalibrateFlags) => setExitCode(await execute(labels, flags)));
@@ -39,6 +56,8 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 
 /** The flags of `judge calibrate` as commander gives them. */
 interface CalibrateFlags {
+  readonly config?: string;
+  readonly grader?: string;
   readonly judge?: string;
   readonly rubric?: string;
   readonly threshold?: number;
@@ -48,43 +67,155 @@ interface CalibrateFlags {
   readonly json?: boolean;
 }
 
+function score(value: string): number {
+  const number = value.trim() === "" ? NaN : Number(value);
+  if (number >= 0 && number <= 1) return number;
+  throw new InvalidArgumentError("Must be a number from 0 to 1.");
+}
+
 /** Returns the exit code: 3 when a case has no verdict of the judge. Throws McpvalsError of kind `usage`. */
 async function execute(file: string, flags: CalibrateFlags): Promise<number> {
   const cwd = workingFolder();
-  const path = resolve(cwd, file);
-  const { config, cases } = await readLabels(path, file);
-  const { rubric, threshold, votes, judge: model } = flags;
-  const given = withoutUndefined({ rubric, threshold, votes, model });
-  const { data: settings, issues } = validate(prompt.config, { ...config, ...given });
-  if (settings === undefined)
-    throw new McpvalsError(
-      "usage/invalid-option",
-      `the grader prompt ${issues[0]?.message ?? "is not valid"}`,
-      {
-        hint: "Give --rubric, or set config in the file: the settings of the grader prompt.",
-      },
-    );
-  if (settings.model === undefined)
-    throw new McpvalsError("config/no-judge", "no model is named that is to be calibrated", {
-      hint: "Give --judge PROVIDER/MODEL, or set config.model in the file.",
-    });
   using interruption = abortOnInterrupt();
+  const { signal } = interruption;
+  const { config, grader, judge: judgeModel } = flags;
+  const path = resolve(cwd, file);
+  const labels = await readLabels(path, file);
+  const loaded =
+    config === undefined
+      ? undefined
+      : await load({
+          sources: [config],
+          cwd,
+          signal,
+          lookOnly: true,
+          ...withoutUndefined({ judgeModel, judge: grader === judgeName ? true : undefined }),
+        });
+  const use = judgeUse({ ...labels, dir: dirname(path) }, loaded, flags);
+  const judge = judgeOfUse(use, loaded, judgeModel);
   const { calibration, problems } = await calibrateJudge({
-    settings: { ...settings, model: undefined },
-    cases,
-    judge: { model: modelId(settings.model) ?? settings.model, passThreshold: 1 },
-    env: environment(),
-    dir: dirname(path),
+    use,
+    cases: labels.cases,
+    judge: {
+      ...judge,
+      passThreshold: flags.threshold ?? loaded?.eval.judge?.passThreshold ?? usualThreshold,
+    },
+    env: loaded?.env ?? environment(),
     runs: resolve(cwd, flags.runs ?? defaultRunsFolder),
-    signal: interruption.signal,
+    signal,
   });
-  for (const problem of problems.slice(0, 5)) writeError(visibleText(`no verdict: ${problem}`));
+  const redact = createRedactor(loaded?.secrets ?? []);
+  for (const problem of problems.slice(0, 5)) writeError(visibleText(redact(`no verdict: ${problem}`)));
   if (calibration === undefined) return 3;
-  const out = resolve(cwd, flags.out ?? calibrationFile);
+  const out =
+    flags.out === undefined ? resolve(loaded?.dir ?? cwd, calibrationFile) : resolve(cwd, flags.out);
   await writeCalibration(out, calibration);
   if (flags.json === true) writeJson(calibration, 2);
   else writeOut([...describeCalibration(calibration), "", `written to ${visibleText(out)}`].join("\n"));
   return calibration.unscored === 0 ? 0 : 3;
+}
+
+/** The judge that is asked. With a config, that of the config has the model of `--judge` already. */
+function judgeOfUse(
+  use: JudgeUse,
+  loaded: LoadedConfig | undefined,
+  judgeModel: string | undefined,
+): JudgeSpec {
+  const spec = loaded?.eval.judge;
+  const ofGrader = use.kind === "prompt" ? use.settings.model : undefined;
+  const model = judgeModel === undefined ? ofGrader : spec === undefined ? judgeModel : undefined;
+  if (model !== undefined || spec !== undefined) return judgeOf(spec, model);
+  if (loaded?.judgeError !== undefined) throw loaded.judgeError;
+  throw new McpvalsError("config/no-judge", "no model is named that is to be calibrated", {
+    hint: "Give --judge PROVIDER/MODEL or --config FILE, or set config.model in the file.",
+  });
+}
+
+const stepCriteria = ["contains", "exact", "rubric"] as const;
+
+/** What asks the judge. Throws `usage/invalid-option` for settings that do not fit it. */
+function judgeUse(
+  { config, cases, dir }: Labels & { readonly dir: string },
+  loaded: LoadedConfig | undefined,
+  { grader, rubric, threshold, votes }: CalibrateFlags,
+): JudgeUse {
+  const criterion = stepCriteria.find((one) => one === grader);
+  if (grader !== judgeName && criterion === undefined) {
+    const declared = grader === undefined ? { config, dir } : declaredGrader(grader, loaded);
+    const given = withoutUndefined({ rubric, threshold, votes });
+    return { kind: "prompt", settings: promptSettings(declared, given), dir: declared.dir };
+  }
+  if (votes !== undefined) throw unusable("--votes", `${grader} asks once`);
+  if (criterion === "rubric") {
+    const text = rubric ?? config["rubric"];
+    if (typeof text === "string") return { kind: criterion, rubric: text };
+    throw new McpvalsError("usage/invalid-option", "the criterion rubric needs a rubric", {
+      hint: "Give --rubric, or set config.rubric in the file.",
+    });
+  }
+  if (rubric !== undefined) throw unusable("--rubric", `${grader} has none`);
+  if (criterion === undefined) return { kind: judgeName };
+  if (threshold !== undefined) throw unusable("--threshold", `the answer to ${grader} is yes or no`);
+  const without = cases.findIndex(({ reference }) => reference === undefined);
+  if (without === -1) return { kind: criterion };
+  throw new McpvalsError(
+    "usage/invalid-option",
+    `cases[${without}] has no reference, which the criterion ${criterion} needs`,
+    { hint: "Set reference in every case: the text that the step compares the answer with." },
+  );
+}
+
+function unusable(flag: string, why: string): McpvalsError {
+  return new McpvalsError("usage/invalid-option", `${flag} has no effect: ${why}`);
+}
+
+/** The settings of a grader, and the folder that their files are in. */
+interface DeclaredGrader {
+  readonly config: JsonObject;
+  readonly dir: string;
+}
+
+function promptSettings({ config, dir }: DeclaredGrader, given: JsonObject): PromptSettings {
+  const problems: Problem[] = [];
+  const read = readSettings(prompt, { ...config, ...given }, ["config"], graderTypesAt(dir, {}), (each) =>
+    problems.push(each),
+  );
+  if (read !== undefined && problems.length === 0) return prompt.config.parse(read.config);
+  throw new McpvalsError(
+    "usage/invalid-option",
+    `the grader prompt: ${problems[0]?.message ?? "its settings are wrong"}`,
+    { hint: "Give --rubric or --grader, or set config in the file: the settings of the grader prompt." },
+  );
+}
+
+/** A grader that the tasks of a config declare. Throws `usage/invalid-option` when there is none, or no judge in it. */
+function declaredGrader(name: string, loaded: LoadedConfig | undefined): DeclaredGrader {
+  const all = (loaded?.eval.tasks ?? []).flatMap(({ graders = [] }) => graders);
+  const asking = all.filter(({ type, config }) => graderKinds[type]?.judge?.(config) !== undefined);
+  const found = asking.filter((grader) => grader.name === name);
+  const [first] = found;
+  const hint =
+    loaded === undefined
+      ? "Give --config FILE, which declares it."
+      : suggestion(
+          name,
+          [...new Set(asking.map((each) => each.name)), judgeName, ...stepCriteria],
+          "values of --grader",
+        );
+  if (first === undefined)
+    throw new McpvalsError("usage/invalid-option", `no grader named ${JSON.stringify(name)} asks a judge`, {
+      hint,
+    });
+  const distinct = new Set(found.map(({ config, dir }) => JSON.stringify([config, dir])));
+  if (distinct.size > 1)
+    throw new McpvalsError(
+      "usage/invalid-option",
+      `several tasks have a grader named ${JSON.stringify(name)}, with different settings`,
+      { hint: "Give them different names." },
+    );
+  const { type, config, dir } = first;
+  // Another type has only a rubric of the judge, and asks once, with the threshold of the rubric.
+  return { config: type === prompt.type ? config : { rubric: config["rubric"] ?? null }, dir };
 }
 
 function describeCalibration(calibration: Calibration): readonly string[] {

@@ -1,4 +1,5 @@
 import type { Task } from "../formats/model.ts";
+import type { JudgedCheck } from "../trace/events.ts";
 import type { StepView, Trajectory } from "../trace/trajectory.ts";
 import { createGrader, type Finding, passOrFail, skip } from "./grader.ts";
 
@@ -35,10 +36,23 @@ function find({ task, steps }: Trajectory): Finding {
     failed.length === 0 && checks.length > shownChecks
       ? `all ${checks.length} checks of ${verified.length} steps hold`
       : told.map((check) => check.reason).join("; ");
-  return passOrFail(checks.length - failed.length, checks.length, {
-    reason: `${reasons}${note}`,
-    evidence: [...new Set(told.map((check) => check.seq))],
-  });
+  const judged = judgedChecks(steps);
+  return {
+    ...passOrFail(checks.length - failed.length, checks.length, {
+      reason: `${reasons}${note}`,
+      evidence: [...new Set(told.map((check) => check.seq))],
+    }),
+    ...(judged.length === 0 ? {} : { judged }),
+  };
+}
+
+/** What a judge said in verify steps, also in those inside other steps, which repeat it. */
+function judgedChecks(steps: readonly StepView[]): readonly JudgedCheck[] {
+  const outer = new Set(steps.map(({ parent }) => parent));
+  return steps
+    .filter(({ step, phase }) => phase === "verify" && !outer.has(step))
+    .flatMap(({ last }) => last.checks)
+    .flatMap(({ name, judge }) => (judge === undefined ? [] : [{ check: name, judge }]));
 }
 
 /** A check, with the number of the event that ended its step. */

@@ -67,6 +67,17 @@ const gradeSchema = z
       .exactOptional(),
     required: z.literal(false).describe("Present if the trial passes without it.").exactOptional(),
     judge: judgeRecordSchema.describe("Who judged; absent if no model did.").exactOptional(),
+    judged: z
+      .array(
+        z
+          .strictObject({
+            check: z.string().describe("Criterion of an `llm` step: contains, exact or rubric."),
+            judge: judgeRecordSchema.describe("Who judged."),
+          })
+          .meta({ id: "JudgedCheck", description: "A verdict of a judge on one criterion of a step." }),
+      )
+      .describe("Verdicts of a judge that the grade rests on in part.")
+      .exactOptional(),
     findings: z.array(findingSchema).describe("Defects of the server, in trials of a check.").exactOptional(),
   })
   .meta({ id: "Grade", description: "The grade of one grader for one trial." });

@@ -23,6 +23,8 @@ export interface Grade {
   readonly required?: false;
   /** Who judged; absent: no model did. */
   readonly judge?: JudgeRecord;
+  /** Verdicts of a judge on which the grade rests in part; absent: none. */
+  readonly judged?: readonly JudgedCheck[];
   /** Defects of the server; only in trials of a check. */
   readonly findings?: readonly Finding[];
 }
@@ -36,6 +38,12 @@ export interface JudgeRecord {
   readonly threshold: number;
   /** The score of each vote. */
   readonly votes: readonly number[];
+}
+
+/** A verdict of a judge on one criterion of a step: `contains`, `exact` or `rubric`. */
+export interface JudgedCheck {
+  readonly check: string;
+  readonly judge: JudgeRecord;
 }
 
 export type { TurnEnd, Usage };
@@ -78,6 +86,8 @@ export interface Check {
   readonly unplaced?: true;
   /** Which mistake of its author, such as a misspelt name, may be why it found nothing. */
   readonly doubt?: string;
+  /** Who judged; absent: no model did. */
+  readonly judge?: JudgeRecord;
 }
 
 /** `skipped`: its `if` did not hold. */

@@ -62,26 +62,24 @@ export const calibrationFileSchema = z.strictObject({
 /** One case: what people said and the judge. Without `judge` it gave no verdict. */
 export interface JudgedCase {
   readonly label: "pass" | "fail";
-  readonly verdict: "pass" | "fail" | "skip" | "error";
   readonly judge?: JudgeRecord | undefined;
 }
 
 /** How far a judge agrees with the labels; undefined when it gave no verdict at all. */
 export function calibrate(cases: readonly JudgedCase[]): Calibration | undefined {
-  const scored = cases.filter(({ judge }) => judge !== undefined);
+  const scored = cases.flatMap(({ label, judge }) => (judge === undefined ? [] : [{ label, judge }]));
   const judge = scored[0]?.judge;
   if (judge === undefined) return undefined;
-  const of = (label: string, verdict: string): number =>
-    scored.filter((one) => one.label === label && one.verdict === verdict).length;
+  const of = (label: string, passed: boolean): number =>
+    scored.filter((one) => one.label === label && passes(one.judge) === passed).length;
   const confusion = {
-    passPass: of("pass", "pass"),
-    passFail: of("pass", "fail"),
-    failPass: of("fail", "pass"),
-    failFail: of("fail", "fail"),
+    passPass: of("pass", true),
+    passFail: of("pass", false),
+    failPass: of("fail", true),
+    failFail: of("fail", false),
   };
   const flipped = scored.filter(({ judge: one }) => {
-    const passes = (one?.votes ?? []).map((score) => score >= judge.threshold);
-    return new Set(passes).size > 1;
+    return new Set(one.votes.map((score) => score >= judge.threshold)).size > 1;
   });
   const { model, prompt, threshold, votes } = judge;
   return withoutUndefined({
@@ -100,13 +98,17 @@ export function calibrate(cases: readonly JudgedCase[]): Calibration | undefined
 /** A judge of a run, and how far its verdicts can be trusted. */
 export const judgeSummarySchema = z
   .strictObject({
-    grader: z.string().describe("Name of the grader that asked."),
+    grader: z
+      .string()
+      .describe(
+        "Name of the grader that asked, with the criterion of an `llm` step: `verify-steps: contains`.",
+      ),
     model: z.string().describe("The judge's model id."),
     prompt: z.string().describe("`sha256:HEX` of its instructions."),
     threshold: z.number().describe("Lowest score that passes."),
     votes: z.int().min(1).describe("How often it was asked about each trial."),
-    graded: count.describe("Trials with a verdict of the judge."),
-    passed: count.describe("Trials that it passed."),
+    graded: count.describe("Its verdicts: one a trial, or one for each step that asked it."),
+    passed: count.describe("Verdicts that are a pass."),
     calibration: calibrationSchema.nullable().describe("How far it agrees with people; null: uncalibrated."),
     correctedRate: share
       .describe(
@@ -127,8 +129,7 @@ export function judgesOf(
     JSON.stringify([model, prompt, threshold, votes]);
   const known = new Map(calibrations.map((each) => [keyOf(each, each.votes), each]));
   const found = new Map<string, JudgeSummary>();
-  for (const { grader, verdict, judge } of trials.flatMap(({ grades }) => grades)) {
-    if (judge === undefined) continue;
+  for (const [grader, judge] of trials.flatMap(({ grades }) => grades.flatMap(judgesOfGrade))) {
     const { model, prompt, threshold, votes } = judge;
     const same = keyOf(judge, votes.length);
     const key = JSON.stringify([grader, same]);
@@ -140,7 +141,7 @@ export function judgesOf(
       threshold,
       votes: votes.length,
       graded: graded + 1,
-      passed: passed + (verdict === "pass" ? 1 : 0),
+      passed: passed + (passes(judge) ? 1 : 0),
       calibration: known.get(same) ?? null,
     });
   }
@@ -152,7 +153,24 @@ export function judgesOf(
   });
 }
 
+/** The judges of a grade, each with the name of what asked it. */
+function judgesOfGrade({ grader, judge, judged = [] }: Grade): readonly (readonly [string, JudgeRecord])[] {
+  return [
+    ...(judge === undefined ? [] : [[grader, judge] as const]),
+    ...judged.map(({ check, judge: by }) => [`${grader}: ${check}`, by] as const),
+  ];
+}
+
+/** What a judge said itself; a grade may rest on more than that. */
+function passes({ votes, threshold }: JudgeRecord): boolean {
+  return 2 * votes.filter((score) => score >= threshold).length > votes.length;
+}
+
 const verdict = z.enum(["pass", "fail"]).describe("What a person says.");
+const reference = optional(
+  filledText,
+  "What a step `llm` compares the answer with; only for its criteria `contains` and `exact`.",
+);
 
 const callSchema = closedObject({
   server: z.string().default("server"),
@@ -166,12 +184,14 @@ const writtenCase = closedObject({
   task: filledText.describe("What the user asked."),
   answer: z.string().describe("The agent's last message."),
   calls: z.array(callSchema).default([]).describe("The agent's calls of tools, in order."),
+  reference,
   verdict,
 });
 
 const recordedCase = closedObject({
   run: filledText.describe("A run: id, start of an id, folder, or `latest`."),
   trial: filledText.describe("Id of one of its trials."),
+  reference,
   verdict,
 });
 

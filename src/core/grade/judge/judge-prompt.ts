@@ -1,6 +1,6 @@
 import { resultText } from "../../checks/tool-result.ts";
 import type { Json, JsonObject, Task } from "../../formats/model.ts";
-import type { TurnEnd } from "../../trace/events.ts";
+import type { JudgeRecord, TurnEnd } from "../../trace/events.ts";
 import { agentTools } from "../../trace/tool-events.ts";
 import type { ToolCall, Trajectory } from "../../trace/trajectory.ts";
 
@@ -359,6 +359,7 @@ export interface JudgeQuestion {
 
 /** What the judge answers; the score is from 0 to 1. */
 export interface JudgeAnswer {
+  readonly judge: JudgeRecord;
   readonly passed: boolean;
   readonly score: number;
   readonly reason: string;
