@@ -8,7 +8,8 @@ import { taskInVariant } from "../core/plan/plan.ts";
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
 import { judgeName } from "../core/grade/graders.ts";
 import { eventsOf, type JudgeRecord } from "../core/trace/events.ts";
-import { createGradersJudge, createJudge, createStepJudge } from "../graders/judge.ts";
+import { createGradersJudge, createJudge, createStepJudge, judgeOf } from "../graders/judge.ts";
+import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
 import { checkModel } from "../models/locate-model.ts";
 import { readRun, type StoredRun } from "../store/run-folder.ts";
@@ -40,6 +41,22 @@ export interface CalibrationOutcome {
   readonly calibration?: Calibration | undefined;
   /** Why cases have no verdict, each reason once. */
   readonly problems: readonly string[];
+}
+
+/** The judge that is asked: that of a config, which has the wanted model already, or another one. Throws `config/no-judge`. */
+export function judgeOfUse(
+  use: JudgeUse,
+  loaded: Pick<LoadedConfig, "eval" | "judgeError"> | undefined,
+  judgeModel: string | undefined,
+): JudgeSpec {
+  const spec = loaded?.eval.judge;
+  const ofGrader = use.kind === "prompt" ? use.settings.model : undefined;
+  const model = judgeModel === undefined ? ofGrader : spec === undefined ? judgeModel : undefined;
+  if (model !== undefined || spec !== undefined) return judgeOf(spec, model);
+  if (loaded?.judgeError !== undefined) throw loaded.judgeError;
+  throw new McpvalsError("config/no-judge", "no model is named that is to be calibrated", {
+    hint: "Give --judge PROVIDER/MODEL or --config FILE, or set config.model in the file.",
+  });
 }
 
 /** Longest that one request to the judge may take. */

@@ -5,7 +5,6 @@ import { suggestion } from "../../core/formats/did-you-mean.ts";
 import { readSettings } from "../../core/formats/graders.ts";
 import { type JsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import type { Problem } from "../../core/formats/problem.ts";
-import type { JudgeSpec } from "../../core/formats/model.ts";
 import { judgeName } from "../../core/grade/graders.ts";
 import { type Calibration, calibrationFile } from "../../core/grade/judge/calibration.ts";
 import { graderKinds } from "../../core/grade/kinds.ts";
@@ -13,14 +12,13 @@ import { prompt, type PromptSettings } from "../../core/grade/prompt.ts";
 import type { Proportion } from "../../core/statistics/wilson.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
-import { judgeOf } from "../../graders/judge.ts";
 import { type LoadedConfig, usualThreshold } from "../../load/assemble-eval.ts";
 import { environment } from "../../load/environment.ts";
 import { type Labels, readLabels, writeCalibration } from "../../load/labels.ts";
 import { load } from "../../load/load.ts";
 import { graderTypesAt } from "../../load/read/read-files.ts";
 import { countOf } from "../../reporters/text.ts";
-import { calibrateJudge, type JudgeUse } from "../../run/calibrate-judge.ts";
+import { calibrateJudge, judgeOfUse, type JudgeUse } from "../../run/calibrate-judge.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
 import { type SetExitCode, subcommand, wholeNumber } from "../flags.ts";
 import { abortOnInterrupt, workingFolder, writeError, writeJson, writeOut } from "../terminal.ts";
@@ -113,22 +111,6 @@ async function execute(file: string, flags: CalibrateFlags): Promise<number> {
   if (flags.json === true) writeJson(calibration, 2);
   else writeOut([...describeCalibration(calibration), "", `written to ${visibleText(out)}`].join("\n"));
   return calibration.unscored === 0 ? 0 : 3;
-}
-
-/** The judge that is asked. With a config, that of the config has the model of `--judge` already. */
-function judgeOfUse(
-  use: JudgeUse,
-  loaded: LoadedConfig | undefined,
-  judgeModel: string | undefined,
-): JudgeSpec {
-  const spec = loaded?.eval.judge;
-  const ofGrader = use.kind === "prompt" ? use.settings.model : undefined;
-  const model = judgeModel === undefined ? ofGrader : spec === undefined ? judgeModel : undefined;
-  if (model !== undefined || spec !== undefined) return judgeOf(spec, model);
-  if (loaded?.judgeError !== undefined) throw loaded.judgeError;
-  throw new McpvalsError("config/no-judge", "no model is named that is to be calibrated", {
-    hint: "Give --judge PROVIDER/MODEL or --config FILE, or set config.model in the file.",
-  });
 }
 
 const stepCriteria = ["contains", "exact", "rubric"] as const;
