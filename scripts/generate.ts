@@ -10,7 +10,12 @@ import { graderReference } from "./grader-reference.ts";
 import { configJsonSchema, configReference } from "./schemas/config-reference.ts";
 import { taskJsonSchema, taskReference } from "./schemas/task-reference.ts";
 import { taskExportJsonSchema } from "../src/core/formats/task/task-export.ts";
-import { evalJsonSchema, wazaEvalJsonSchema, wazaTaskJsonSchema } from "./schemas/eval-json-schemas.ts";
+import {
+  evalJsonSchema,
+  wazaEvalJsonSchema,
+  wazaTaskJsonSchema,
+  wazaTriggerTestsJsonSchema,
+} from "./schemas/eval-json-schemas.ts";
 import { trajectoryJsonSchema } from "../src/core/grade/programs/trajectory-record.ts";
 import { resultJsonSchema } from "../src/core/report/result.ts";
 import { manifestText } from "../src/extension-sdk/serve.ts";
@@ -26,6 +31,7 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   "schemas/task-export.schema.json": () => json(taskExportJsonSchema()),
   "schemas/waza-eval.schema.json": () => json(wazaEvalJsonSchema()),
   "schemas/waza-task.schema.json": () => json(wazaTaskJsonSchema()),
+  "schemas/waza-trigger-tests.schema.json": () => json(wazaTriggerTestsJsonSchema()),
   "schemas/result.schema.json": () => json(resultJsonSchema()),
   "schemas/trajectory.schema.json": () => json(trajectoryJsonSchema()),
   "docs/cli.md": cliReference,

@@ -3,6 +3,7 @@ import { serverShapes } from "../../src/core/formats/config/server.ts";
 import { evalSchema } from "../../src/core/formats/eval-file/parse-eval-file.ts";
 import { isJsonObject } from "../../src/core/formats/json.ts";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
+import { triggerTestsSchema } from "../../src/core/formats/waza/trigger-tests.ts";
 import { wazaEvalSchema, wazaTaskSchema } from "../../src/core/formats/waza/waza-schema.ts";
 import { inputJsonSchema } from "../../src/core/formats/settings.ts";
 import { withGraderTypes } from "./grader-json-schemas.ts";
@@ -23,6 +24,12 @@ export function wazaEvalJsonSchema(): JsonObject {
 /** The JSON Schema of a task file of waza (draft 2020-12): what this version runs. */
 export function wazaTaskJsonSchema(): JsonObject {
   return wazaJsonSchema(wazaTaskSchema, "urn:mcpvals:waza-task");
+}
+
+/** The JSON Schema of the `trigger_tests.yaml` of a waza eval (draft 2020-12). */
+export function wazaTriggerTestsJsonSchema(): JsonObject {
+  const { $schema = "", ...root } = inputJsonSchema(triggerTestsSchema);
+  return { $schema, $id: "urn:mcpvals:waza-trigger-tests", ...root };
 }
 
 function wazaJsonSchema(schema: z.ZodType, id: string): JsonObject {

@@ -1,4 +1,5 @@
 import { interpolateParts } from "../core/formats/read-json.ts";
+import { readdirSync } from "node:fs";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { modelId } from "../core/formats/config/agent.ts";
 import type { JudgeSpec, ServerSpec, Task, Thresholds } from "../core/formats/model.ts";
@@ -8,8 +9,9 @@ import {
   type ServerTable,
 } from "../core/formats/config/server-tables.ts";
 import { buildServers } from "../core/formats/config/server.ts";
-import type { GraderSettings } from "../core/formats/graders.ts";
+import { type GraderSettings, triggerAccuracy } from "../core/formats/graders.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
+import { LenientReader } from "../core/formats/lenient-reader.ts";
 import { placeProblems, type Problem, problem } from "../core/formats/problem.ts";
 import {
   type Metric,
@@ -19,6 +21,7 @@ import {
   type WazaTask,
 } from "../core/formats/waza/parse-waza.ts";
 import { parseCsv, tasksOfRows } from "../core/formats/waza/task-rows.ts";
+import { tasksOfTriggerTests, triggerTestsSchema } from "../core/formats/waza/trigger-tests.ts";
 import { unknownThreshold } from "../core/grade/graders.ts";
 import {
   assembleEval,
@@ -64,6 +67,8 @@ interface Context extends OpenedFile {
   readonly variables: Map<string, string>;
   /** Notes on tasks. */
   readonly taskNotes: string[];
+  /** What the workspaces of tasks have of the folder of fixtures besides what each names; absent: nothing. */
+  readonly fixtures?: readonly string[];
 }
 
 /**
@@ -138,7 +143,7 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
       agents: file.agents,
       tasks: { ...noTasks, ...servers.tasks, notes: deduplicated(context.taskNotes) },
       variables,
-      notes: [...(document.notes ?? []), ...parsed.notes, ...otherNotes(context)],
+      notes: [...(document.notes ?? []), ...parsed.notes],
       problems,
     },
     loadContext,
@@ -181,8 +186,9 @@ function thresholdsOf(
 ): Thresholds | undefined {
   if (isValid && !problems.found)
     for (const { name, path } of file.metrics) {
-      const hint = unknownThreshold(name, tasks);
-      if (hint === undefined) continue;
+      const others = unknownThreshold(name, tasks);
+      if (others === undefined) continue;
+      const hint = name === triggerAccuracy ? "Write trigger_tests.yaml beside the eval." : others;
       const message = `no task has a grader ${JSON.stringify(name)}, so that nothing measures this metric`;
       problems.addPlaced([problem(path, message, { code: "config/unknown-reference", hint })], document);
     }
@@ -200,12 +206,6 @@ function weighted(task: Task, metrics: readonly Metric[]): Task {
     return { ...grader, weight: grader.weight * weight };
   });
   return { ...task, graders };
-}
-
-function otherNotes({ dir }: Context): string[] {
-  // That tool runs such a file by itself when it is there.
-  const triggers = pathKind(join(dir, "trigger_tests.yaml")) === "file";
-  return triggers ? ["trigger_tests.yaml is not run: trigger tests are not known yet"] : [];
 }
 
 /** Lists a note that many tasks have once, at the first place. */
@@ -249,7 +249,7 @@ async function readTasks(context: Context): Promise<readonly ReadTask[]> {
     }
   }
   const fromFiles = withoutRepeats(files).flatMap((each) => readTask(each, context, file.inputs));
-  const all = [...fromFiles, ...readRows(context)];
+  const all = [...fromFiles, ...readRows(context), ...(await readTriggerTests(context))];
   const [read, disabled] = [true, false].map((enabled) => all.filter((task) => task.enabled === enabled));
   for (const { task } of disabled ?? [])
     taskNotes.push(`the task ${JSON.stringify(task.name)} is left out: enabled is false`);
@@ -303,6 +303,35 @@ function readRows(context: Context): readonly ReadTask[] {
   }
 }
 
+/** Reads `trigger_tests.yaml`, which runs when it is beside the eval. Each prompt is a task; its workspace has all fixtures. */
+async function readTriggerTests(context: Context): Promise<readonly ReadTask[]> {
+  const { dir, loadContext, problems } = context;
+  const path = join(dir, "trigger_tests.yaml");
+  if (pathKind(path) !== "file") return [];
+  try {
+    const document = await readData(path, shownFrom(loadContext.cwd, path));
+    const { locate, source } = document;
+    const reader = new LenientReader(locate, { strict: true });
+    const tests = reader.read(triggerTestsSchema, document.value);
+    if (tests === undefined) {
+      problems.add(reader.diagnostics(), source);
+      return [];
+    }
+    const folder = contextFolder(undefined, path, dir);
+    const fixtures =
+      folder === dir ? [] : readdirSync(folder).filter((name) => !/^\.|^node_modules$/.test(name));
+    // Graders of the eval are for its tasks.
+    const ofTests = { ...context, file: { ...context.file, graders: [] }, fixtures };
+    return tasksOfTriggerTests(tests).flatMap(({ path: at, document: value }) => {
+      const prompt = { ...document, value, locate: () => locate({ path: at, at: "value" }) };
+      return readTask({ path, document: prompt }, ofTests, undefined);
+    });
+  } catch (error) {
+    problems.addError(error);
+    return [];
+  }
+}
+
 function readTask(
   { path, document }: Pick<TaskFile, "path" | "document">,
   context: Context,
@@ -323,6 +352,7 @@ function readTask(
     variables: values,
     graderTypes: graderTypesAt(dirname(path), context.graderKinds),
     isEvalWhole: context.isValid,
+    fixtures: context.fixtures,
     contextFolder: (contextDir) => contextFolder(contextDir, path, dir),
     lookAt: (folder, file) => taskFiles(folder, loadContext).look(file),
   });

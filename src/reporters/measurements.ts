@@ -88,18 +88,26 @@ function percent(share: number): number {
   return Math.round(100 * share);
 }
 
-function routingLines({ tools, servers, nearMisses }: NonNullable<RunResult["routing"]>): readonly string[] {
-  const shown = tools ?? servers;
-  if (shown === undefined) return [];
-  const { value, low, high, trials } = shown.correct;
+type Routing = NonNullable<RunResult["routing"]>;
+
+function routingLines({ tools, servers, skills, nearMisses }: Routing): readonly string[] {
   const near =
     nearMisses === 0 ? "" : `, ${countOf(nearMisses, "time")} with the right call after a wrong one`;
+  return [
+    ...(tools === undefined ? [] : matrixLines(tools, "tool", near)),
+    ...(servers === undefined || tools !== undefined ? [] : matrixLines(servers, "server", near)),
+    ...(skills === undefined ? [] : matrixLines(skills, "skill", "")),
+  ];
+}
+
+function matrixLines(shown: NonNullable<Routing["tools"]>, what: string, near: string): readonly string[] {
+  const { value, low, high, trials } = shown.correct;
   const wrong = shown.matrix
     .filter(({ expected, called }) => expected !== called)
     .toSorted((a, b) => b.trials - a.trials);
   const rest = wrong.length - shownCells;
   return [
-    `routing: ${Math.round(value * trials)} of ${countOf(trials, "trial")} led to the expected ${tools === undefined ? "server" : "tool"} (${percent(value)} %, 95 % interval ${percent(low)} to ${percent(high)} %)${near}`,
+    `routing: ${Math.round(value * trials)} of ${countOf(trials, "trial")} led to the expected ${what} (${percent(value)} %, 95 % interval ${percent(low)} to ${percent(high)} %)${near}`,
     ...wrong
       .slice(0, shownCells)
       .map(

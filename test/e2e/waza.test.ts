@@ -118,6 +118,43 @@ describe("an eval.yaml of waza", () => {
     expect([code, verdicts(result)]).toEqual([1, expected]);
   });
 
+  it("runs trigger tests, of which a threshold may let some fail", async () => {
+    const files = {
+      "eval.yaml": `mcp_mocks: [{ name: weather, tools: { forecast: { responses: [{ return: rain }] } } }]
+tasks: [task.yaml]
+metrics: [{ name: trigger_accuracy, threshold: 0.7 }]
+agent:
+  type: scripted
+  plan:
+    rome: [{ call: forecast }, { say: Rain. }]
+    should-trigger-1: [{ call: forecast }, { say: Rain. }]
+    should-trigger-2: [{ say: It is noon. }]
+    should-not-trigger-1: [{ say: "5." }]
+`,
+      "task.yaml":
+        "id: rome\ninputs: { prompt: Rome? }\nexpected: { tool_calls: { required_tools: [forecast] } }\n",
+      "trigger_tests.yaml": `server: weather
+should_trigger_prompts: [{ prompt: Will it rain? }, { prompt: Is it a good day?, confidence: medium }]
+should_not_trigger_prompts: [{ prompt: What is 2 + 3? }]
+`,
+    };
+    const { code, result } = await runInline(files, ["eval.yaml"]);
+    expect([code, verdicts(result)]).toEqual([
+      0,
+      ["rome 1 pass", "should-trigger-1 1 pass", "should-trigger-2 1 fail", "should-not-trigger-1 1 pass"],
+    ]);
+    expect(result.gates).toMatchObject([
+      { name: "trigger_accuracy", verdict: "pass", value: 0.8, trials: 3 },
+    ]);
+    expect(result.routing?.servers).toMatchObject({
+      correct: { value: 2 / 3 },
+      precision: { weather: { value: 1 } },
+      recall: { weather: { value: 1 / 2 } },
+    });
+    const strict = await runInline(files, ["eval.yaml", "--threshold", "trigger_accuracy=0.9"]);
+    expect(strict.code).toBe(1);
+  });
+
   it("runs on a mock in the place of a server, and ends a trial when its time is up", async () => {
     const files = {
       "eval.yaml": `config:

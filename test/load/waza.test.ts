@@ -474,7 +474,7 @@ root baseline: true
 ! 9:1 config/invalid-value baseline is refused: every trial counts, so that the run would fail where skills make a difference
 
 root metrics: [{ name: trigger_accuracy, threshold: 0.9 }]
-! 9:19 config/invalid-value the metric trigger_accuracy is not known yet
+! 9:19 config/unknown-reference no task has a grader "trigger_accuracy", so that nothing measures this metric
 
 config executor: copilot-sdk
 config required_skills: [x]

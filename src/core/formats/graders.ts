@@ -32,6 +32,9 @@ export const thresholdsField = z
     "Lowest values with which a run passes, from 0 to 1: `score` (mean score of the trials), `passRate` (share of the trials that passed; it decides about failed trials, of which otherwise one fails the run), or the name of a grader (its mean score).",
   );
 
+/** Name of the grades of trigger tests. A threshold of that name decides about the trials that only these grades failed. */
+export const triggerAccuracy = "trigger_accuracy";
+
 export type ParsedGrader = z.output<typeof graderSchema>;
 
 /** What reading a grader has to know of its type. */

@@ -10,6 +10,7 @@ import { jsonSchema } from "./json-schema.ts";
 import { prompt } from "./prompt.ts";
 import { text } from "./text.ts";
 import { toolRouting } from "./tool-routing.ts";
+import { trigger } from "./trigger.ts";
 import { assertions, toolCalls, toolConstraint } from "./tool-constraint.ts";
 import { diff, file } from "./workspace.ts";
 
@@ -32,6 +33,7 @@ const kinds: readonly GraderKind[] = [
   jsonSchema,
   prompt,
   toolRouting,
+  trigger,
 ];
 
 export const graderKinds: Readonly<Record<string, GraderKind>> = Object.fromEntries(

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { agentGrade, type GraderCheck, graderKind, qualified } from "./grader.ts";
+import type { Grade } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { isMcp, nameOfUse, type ToolUse, toolUses } from "./tool-uses.ts";
 
@@ -49,14 +50,21 @@ export const toolRouting = graderKind({
     });
     if (expect === "none") return agentGrade([check(isCorrect, "none")], trajectory);
     const { server, tool } = expect;
-    const name =
-      server !== undefined && tool !== undefined ? qualified({ server, name: tool }) : (tool ?? server);
-    const checks = [check(isCorrect, name ?? "")];
+    const name = targetName(expect);
+    const checks = [check(isCorrect, name)];
     // The right server with another tool is half of it.
     const isHalf = !isCorrect && tool !== undefined && call?.source === `mcp:${server ?? ""}`;
-    return agentGrade(isHalf ? [check(true, name ?? ""), ...checks] : checks, trajectory);
+    return agentGrade(isHalf ? [check(true, name), ...checks] : checks, trajectory);
   },
 });
+
+type Target = z.output<typeof target>;
+
+/** A server, a tool, or a tool of a server, as messages name it. */
+export function targetName({ server, tool }: Target): string {
+  if (server !== undefined && tool !== undefined) return qualified({ server, name: tool });
+  return tool ?? server ?? "";
+}
 
 /** Where a prompt led. */
 export interface Route {
@@ -111,7 +119,25 @@ export function routeOf({ expect, calls = "first" }: RoutingConfig, trajectory: 
   };
 }
 
-function reaches(use: ToolUse, { server, tool }: Exclude<RoutingConfig["expect"], "none">): boolean {
+/** What a prompt should lead to (`positive`), or should not. */
+export interface TriggerTest extends Target {
+  readonly skill?: string | undefined;
+  readonly mode: "positive" | "negative";
+}
+
+/** What the prompt of a trigger test should have led to, and what it led to, as its grade says. */
+export function triggered(
+  { skill, mode, ...target }: TriggerTest,
+  { verdict }: Pick<Grade, "verdict">,
+): Pick<Route, "tools" | "servers"> & { readonly skills?: Routed } {
+  const name = skill ?? targetName(target);
+  const kind = skill !== undefined ? "skills" : target.tool !== undefined ? "tools" : "servers";
+  const isPositive = mode === "positive";
+  const isTriggered = isPositive === (verdict === "pass");
+  return { [kind]: { expected: isPositive ? name : none, called: isTriggered ? name : none } };
+}
+
+function reaches(use: ToolUse, { server, tool }: Target): boolean {
   return (server === undefined || serverOf(use) === server) && (tool === undefined || use.tool === tool);
 }
 

@@ -8,9 +8,11 @@ function trial(
   verdict: Verdict,
   score: number | null = null,
   graded: Grade["verdict"] = "pass",
+  { grader = "text", weight }: { readonly grader?: string; readonly weight?: number } = {},
 ): TrialResult {
+  const share = weight === undefined ? {} : { weight };
   const grades: Grade[] =
-    score === null ? [] : [{ grader: "text", verdict: graded, score, reason: "", evidence: [] }];
+    score === null ? [] : [{ grader, verdict: graded, score, reason: "", evidence: [], ...share }];
   if (score === null && graded === "error")
     grades.push({ grader: "text", verdict: "error", score, reason: "", evidence: [] });
   return {
@@ -28,6 +30,7 @@ function trial(
 
 const four = [trial("pass", 1), trial("pass", 1), trial("pass", 0.8), trial("fail", 0.4, "fail")];
 const broken = [...four, trial("error")];
+const weighed = [trial("pass", 1, "pass", { weight: 3 }), trial("fail", 0, "fail", { weight: 1 })];
 type Told = readonly [Gate["verdict"], Gate["value"], Gate["trials"]];
 
 it.each<readonly [string, readonly TrialResult[], string, number, Told]>([
@@ -52,15 +55,32 @@ it.each<readonly [string, readonly TrialResult[], string, number, Told]>([
     0.8,
     ["incomplete", 1, 1],
   ],
+  ["the score of a grader by its weights", weighed, "text", 0.75, ["pass", 0.75, 2]],
+  [
+    "an error that weighs no less than any other",
+    [...weighed, trial("error")],
+    "text",
+    0.5,
+    ["incomplete", 0.75, 2],
+  ],
   ["nothing measured", [trial("skip")], "text", 0, ["incomplete", null, 0]],
 ])("%s", (_, trials, name, threshold, told) => {
   const [gate] = gatesOf(trials, { [name]: threshold });
   expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
 });
 
+const triggers = [
+  trial("pass", 1, "pass", { grader: "trigger_accuracy" }),
+  trial("fail", 0, "fail", { grader: "trigger_accuracy" }),
+];
+
 it.each<readonly [string, readonly TrialResult[], Readonly<Record<string, number>>, string]>([
   ["a pass rate decides about failed trials", four, { passRate: 0.75 }, "pass"],
   ["a pass rate that is too low", four, { passRate: 0.8 }, "fail"],
+  ["a trigger accuracy decides about trigger tests", triggers, { trigger_accuracy: 0.5 }, "pass"],
+  ["a trigger accuracy that is too low", triggers, { trigger_accuracy: 0.6 }, "fail"],
+  ["it decides about nothing else", [...triggers, ...four], { trigger_accuracy: 0.5 }, "fail"],
+  ["without a threshold, one trigger test fails the run", triggers, {}, "fail"],
   ["a score does not", four, { score: 0.5 }, "fail"],
   ["a score alone decides where any pass rate will do", four, { passRate: 0, score: 0.9 }, "fail"],
   ["a score that is too low where every trial passes", [trial("pass", 0.8)], { score: 0.9 }, "fail"],

@@ -10,15 +10,23 @@ export function gatesOf(trials: readonly TrialResult[], thresholds: Thresholds):
 
 /** A trial that should have been measured and was not could have had any value from 0 to 1. */
 function gateOf(trials: readonly TrialResult[], name: string, threshold: number): Gate {
-  let [sum, measured, open] = [0, 0, 0];
+  let [sum, weights, heaviest, measured, open] = [0, 0, 0, 0, 0];
   for (const trial of trials) {
     const value = measureOf(trial, name);
     if (value !== undefined) {
-      sum += value;
+      const weight = weightIn(trial, name);
+      sum += value * weight;
+      weights += weight;
+      heaviest = Math.max(heaviest, weight);
       measured += 1;
     } else if (couldHaveMeasured(trial, name)) open += 1;
   }
-  const [lowest, highest] = [rounded(sum / (measured + open)), rounded((sum + open) / (measured + open))];
+  // Of a trial that was cut nothing says what weight its grade would have had.
+  const missing = open * heaviest;
+  const [lowest, highest] = [
+    rounded(sum / (weights + missing)),
+    rounded((sum + missing) / (weights + missing)),
+  ];
   const verdict =
     measured === 0
       ? "incomplete"
@@ -30,7 +38,7 @@ function gateOf(trials: readonly TrialResult[], name: string, threshold: number)
   return {
     name,
     verdict,
-    value: measured === 0 ? null : rounded(sum / measured),
+    value: measured === 0 ? null : rounded(sum / weights),
     threshold,
     trials: measured,
   };
@@ -47,6 +55,12 @@ function measureOf({ verdict, score, grades }: TrialResult, name: string): numbe
   if (name === "passRate") return isJudged ? Number(verdict === "pass") : undefined;
   if (name === "score") return isJudged ? (score ?? undefined) : undefined;
   return grades.find((grade) => grade.grader === name && grade.verdict !== "error")?.score ?? undefined;
+}
+
+/** The weight of the grade that a trial contributes; the trials themselves all weigh the same. */
+function weightIn({ grades }: TrialResult, name: string): number {
+  if (name === "passRate" || name === "score") return 1;
+  return grades.find((grade) => grade.grader === name)?.weight ?? 1;
 }
 
 function couldHaveMeasured({ verdict, grades, error }: TrialResult, name: string): boolean {

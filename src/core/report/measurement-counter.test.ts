@@ -62,6 +62,41 @@ it("counts expected and called tools, with precision, recall and near misses", (
   expect(found?.tools?.recall["k8s.get"]?.low).toBeCloseTo(0.15, 2);
 });
 
+it("counts what prompts triggered, with those that should trigger nothing", () => {
+  const counter = new RoutingCounter();
+  const tests = [
+    [{ skill: "triage" }, "pass"],
+    [{ skill: "triage" }, "fail"],
+    [{ skill: "triage", mode: "negative" }, "pass"],
+    [{ skill: "triage", mode: "negative" }, "fail"],
+    [{ server: "k8s", tool: "get" }, "pass"],
+    [{ server: "k8s" }, "error"],
+  ] as const;
+  for (const [target, verdict] of tests) {
+    const config = { mode: "positive", ...target };
+    const graders = [{ type: "trigger", name: "t", weight: 1, required: true, config, dir: "/" }];
+    const grade: Grade = { grader: "t", verdict, score: 1, reason: "", evidence: [] };
+    counter.add(new AgentTrial().trajectory(workflowTask({ graders })), { grades: [grade] });
+  }
+  const found = counter.result();
+  expect(found).toMatchObject({
+    nearMisses: 0,
+    tools: { matrix: [{ expected: "k8s.get", called: "k8s.get", trials: 1 }] },
+    skills: {
+      correct: { value: 1 / 2, trials: 4 },
+      matrix: [
+        { expected: "triage", called: "triage", trials: 1 },
+        { expected: "triage", called: "none", trials: 1 },
+        { expected: "none", called: "none", trials: 1 },
+        { expected: "none", called: "triage", trials: 1 },
+      ],
+      precision: { triage: { value: 1 / 2 } },
+      recall: { triage: { value: 1 / 2 } },
+    },
+  });
+  expect(found?.servers).toBeUndefined();
+});
+
 it("has nothing of trials without a verdict", () => {
   expect(routing([["get", ["get"], "skip"]])).toBeUndefined();
   expect(routing([])).toBeUndefined();

@@ -1,5 +1,12 @@
 import { measure } from "../grade/measurements/measure.ts";
-import { type Routed, type RoutingConfig, routeOf } from "../grade/tool-routing.ts";
+import {
+  type Routed,
+  routeOf,
+  type RoutingConfig,
+  triggered,
+  type TriggerTest,
+} from "../grade/tool-routing.ts";
+import { withoutUndefined } from "../formats/json.ts";
 import { wilson } from "../statistics/wilson.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import type { Routing, RunMeasurements, TrialResult } from "./result.ts";
@@ -84,33 +91,41 @@ const mostCells = 10_000;
 
 type Matrix = NonNullable<Routing["tools"]>;
 
+/** Where a prompt led, by what the matrix counts. */
+type Led = Partial<Record<"tools" | "servers" | "skills", Routed>> & { readonly later?: unknown };
+
 /** Counts where the prompts of a run led, and where they should have. */
 export class RoutingCounter {
   readonly #tools = new Cells();
   readonly #servers = new Cells();
+  readonly #skills = new Cells();
   #nearMisses = 0;
 
   add(trajectory: Trajectory, { grades }: Pick<TrialResult, "grades">): void {
     for (const { type, name, config } of trajectory.task.graders ?? []) {
-      const verdict = type === "tool_routing" && grades.find(({ grader }) => grader === name)?.verdict;
-      if (verdict !== "pass" && verdict !== "fail") continue;
+      if (type !== "tool_routing" && type !== "trigger") continue;
+      const grade = grades.find(({ grader }) => grader === name);
+      if (grade?.verdict !== "pass" && grade?.verdict !== "fail") continue;
       // The settings in a plan fit the schema of their type.
-      const { tools, servers, later } = routeOf(config as unknown as RoutingConfig, trajectory);
+      const { tools, servers, skills, later }: Led =
+        type === "trigger"
+          ? triggered(config as unknown as TriggerTest, grade)
+          : routeOf(config as unknown as RoutingConfig, trajectory);
       if (tools !== undefined) this.#tools.add(tools);
       if (servers !== undefined) this.#servers.add(servers);
+      if (skills !== undefined) this.#skills.add(skills);
       if (later !== undefined) this.#nearMisses += 1;
     }
   }
 
   /** Undefined when nothing was counted. */
   result(): Routing | undefined {
-    const [tools, servers] = [this.#tools.result(), this.#servers.result()];
-    if (tools === undefined && servers === undefined) return undefined;
-    return {
-      nearMisses: this.#nearMisses,
-      ...(tools === undefined ? {} : { tools }),
-      ...(servers === undefined ? {} : { servers }),
-    };
+    const found = withoutUndefined({
+      tools: this.#tools.result(),
+      servers: this.#servers.result(),
+      skills: this.#skills.result(),
+    });
+    return Object.keys(found).length === 0 ? undefined : { nearMisses: this.#nearMisses, ...found };
   }
 }
 

@@ -314,7 +314,7 @@ const routedSchema = z
       .record(z.string(), proportionSchema)
       .describe("Of the trials in which it was expected, the share that led there."),
   })
-  .meta({ id: "Routed", description: "Expected and called tools, or servers." });
+  .meta({ id: "Routed", description: "Expected and called tools, servers, or loaded skills." });
 
 const routingSchema = z
   .strictObject({
@@ -323,8 +323,14 @@ const routingSchema = z
       .describe("By `SERVER.TOOL`, of trials with an expected tool or none.")
       .exactOptional(),
     servers: routedSchema.describe("By server, of trials with an expected server or none.").exactOptional(),
+    skills: routedSchema
+      .describe("By skill, of trials with a skill that was expected, or not.")
+      .exactOptional(),
   })
-  .meta({ id: "Routing", description: "Where prompts led, of trials with the grader `tool_routing`." });
+  .meta({
+    id: "Routing",
+    description: "Where prompts led, of trials with a grader `tool_routing` or `trigger`.",
+  });
 
 const agentSchema = z
   .strictObject({
@@ -423,7 +429,7 @@ export const resultSchema = z
       .describe("How agents used tools. Absent if no trial was measured.")
       .exactOptional(),
     routing: routingSchema
-      .describe("Where prompts led. Absent if no grader `tool_routing` gave a verdict.")
+      .describe("Where prompts led. Absent if no grader `tool_routing` or `trigger` gave a verdict.")
       .exactOptional(),
     environment: environmentSchema,
   })

@@ -1,4 +1,5 @@
 import { type SerializedError, serializeError } from "../errors/error.ts";
+import { triggerAccuracy } from "../formats/graders.ts";
 import { exact, isJsonObject, withoutUndefined } from "../formats/json.ts";
 import type { Task, Thresholds } from "../formats/model.ts";
 import { type Plan, taskInVariant, type Trial } from "../plan/plan.ts";
@@ -195,7 +196,8 @@ export interface VerdictRules {
  * The verdict of a run. An interrupted run is `interrupted`; else a failed trial, a value below its threshold, or more than
  * `maxWarnings` warnings make it `fail`; else it is `incomplete` when something could have changed the verdict (an error, a
  * timeout, a trial that was never run or in which nothing was checked, nothing to compare with a threshold) or when no trial was
- * judged; else `pass`. Where there is a threshold of `passRate`, it decides about failed trials.
+ * judged; else `pass`. Where there is a threshold of `passRate`, it decides about failed trials; one of `trigger_accuracy` about
+ * those that failed as trigger tests.
  */
 export function runVerdict(
   trials: readonly TrialResult[],
@@ -204,13 +206,22 @@ export function runVerdict(
   if (interrupted) return "interrupted";
   const { pass, fail, error, timeout } = summarize(trials);
   const gates = gatesOf(trials, thresholds);
-  const isFailed = fail > 0 && !Object.hasOwn(thresholds, "passRate");
+  const isFailed =
+    !Object.hasOwn(thresholds, "passRate") &&
+    trials.some((trial) => trial.verdict === "fail" && !isTriggerTest(trial, thresholds));
   if (isFailed || gates.some(({ verdict }) => verdict === "fail") || tooManyWarnings(trials, maxWarnings))
     return "fail";
   const isOpen = error + timeout > 0 || gates.some(({ verdict }) => verdict === "incomplete");
   if (isOpen || pass + fail === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
     return "incomplete";
   return "pass";
+}
+
+/** Whether a failed trial failed only as a test of what its prompt triggers, and there is a threshold for such tests. */
+function isTriggerTest({ grades }: TrialResult, thresholds: Thresholds): boolean {
+  if (!Object.hasOwn(thresholds, triggerAccuracy)) return false;
+  const failed = grades.filter(({ verdict, required }) => verdict === "fail" && required !== false);
+  return failed.every(({ grader }) => grader === triggerAccuracy);
 }
 
 interface Concluding {

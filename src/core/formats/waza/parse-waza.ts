@@ -220,11 +220,7 @@ function readMetrics(metrics: ParsedWazaEval["metrics"], reader: LenientReader):
     const path = ["metrics", index, "name"];
     const name = written === "task_completion" ? "passRate" : written;
     if (!enabled) return [];
-    if (name === "trigger_accuracy")
-      reader.refuse("the metric trigger_accuracy is not known yet", path, {
-        hint: "Leave it out, or write enabled: false; trigger tests are not run.",
-      });
-    else if (seen.has(name))
+    if (seen.has(name))
       reader.refuse(`two metrics are named ${JSON.stringify(written)}`, path, {
         code: "config/duplicate-name",
       });
@@ -321,6 +317,8 @@ export interface ParseWazaTaskOptions {
   readonly contextFolder: (contextDir: string | undefined) => string;
   /** Whether the graders of the eval are all known; a task that has none else can then be refused. */
   readonly isEvalWhole: boolean;
+  /** What its workspace has of that folder besides `inputs.files`; absent: nothing. */
+  readonly fixtures?: readonly string[] | undefined;
   /** What a path in `inputs.files` leads to. */
   readonly lookAt: (folder: string, path: string) => ReturnType<TaskFiles["look"]>;
 }
@@ -390,7 +388,7 @@ function buildTask(
       file: options.file,
       dir,
       env: {},
-      fixtures: files.fixtures,
+      fixtures: [...(options.fixtures ?? []), ...files.fixtures],
       setup: [...hookSteps("before_task", before, options.evalDir), ...files.setup],
       cleanup: hookSteps("after_task", after, options.evalDir).toReversed(),
       requires: [],
@@ -509,7 +507,8 @@ function readGraders(
     const path = ["graders", index, "config"];
     const convert = Object.hasOwn(conversions, type) ? conversions[type] : undefined;
     const config = { ...readCalls(grader.config, path, reader), ...beside };
-    return { ...grader, name, config: convert?.(config) ?? config };
+    const note = (message: string): void => reader.note(message, path);
+    return { ...grader, name, config: convert?.(config, note) ?? config };
   });
   const read = graderReader(types, (found) => {
     const [, index, key] = found.path;
@@ -521,7 +520,9 @@ function readGraders(
 }
 
 /** How settings are written here, by type, where that tool writes them in another way. */
-const conversions: Readonly<Record<string, (config: JsonObject) => JsonObject>> = {
+const conversions: Readonly<
+  Record<string, (config: JsonObject, note: (message: string) => void) => JsonObject>
+> = {
   // A program gets what the agent said, and its time in seconds.
   program: (config) => ({ input: "output", ...config, ...inSeconds(config) }),
   code: (config) => ({ ...config, ...inSeconds(config) }),
@@ -529,6 +530,13 @@ const conversions: Readonly<Record<string, (config: JsonObject) => JsonObject>> 
   prompt({ continue_session, ...config }) {
     const mode = config["mode"] === "independent" ? { mode: "pointwise" } : {};
     return { ...config, ...mode, ...(continue_session === true ? { continue_session } : {}) };
+  },
+  // A skill has the name of its folder.
+  trigger({ skill_path: path, threshold, ...config }, note) {
+    if (threshold !== undefined)
+      note("threshold has no effect: what a prompt triggers is recorded, not estimated");
+    if (typeof path !== "string") return config;
+    return { skill: path.replace(/\/?(?:SKILL\.md)?$/, "").replace(/^.*\//, ""), ...config };
   },
 };
 
@@ -542,7 +550,6 @@ const otherTypes: Readonly<Record<string, string>> = {
   human_calibration: "No one is asked during a run; use mcpvals judge calibrate.",
   llm: "Use a grader of type prompt.",
   llm_comparison: "Use a grader of type prompt.",
-  trigger: "Use expected.should_trigger, or a grader of type tool_routing.",
 };
 
 function unusedName(type: string, names: Set<string | undefined>): string {
@@ -614,11 +621,11 @@ function readExpected(
     { key: "output", type: "text", config: hasOutput ? withoutUndefined(output) : undefined },
     {
       key: "should_trigger",
-      type: "skill_invocation",
+      type: "trigger",
       config:
         isTriggered === undefined || skill === undefined
           ? undefined
-          : { [isTriggered ? "required_skills" : "forbidden_skills"]: [skill] },
+          : { skill, mode: isTriggered ? "positive" : "negative" },
     },
   ];
   return parts.flatMap(({ key, type, config }): GraderSpec[] => {
