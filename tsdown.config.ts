@@ -1,5 +1,5 @@
 import { globSync, readFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, resolve } from "node:path";
 import { defineConfig, type Rolldown } from "tsdown";
 
 /** Writes the licences of the packages whose code stands in the output beside it, since each asks for that. */
@@ -21,6 +21,40 @@ const licences: Rolldown.Plugin = {
       });
   },
 };
+
+/**
+ * Modules that the same ones of these entries load are one file of the output. If all entries counted, each command among them, a run
+ * would load seventy files; to find and link a file takes longer than to load its code.
+ */
+const loadedOften = {
+  main: "src/cli/main.ts",
+  bridge: "src/cli/bridge.ts",
+  program: "src/cli/program.ts",
+  run: "src/cli/commands/run.ts",
+  extension: "src/extension-sdk/index.ts",
+  grader: "src/graders/grader-host.ts",
+  validator: "src/graders/schema-worker.ts",
+};
+
+/** Names the file of a module after the entries that load it at once; null leaves it to the bundler. */
+function fileOf(id: string, context: Rolldown.ChunkingContext): string | null {
+  if (context.getModuleInfo(id)?.isEntry === true || id.includes("/node_modules/yaml/")) return null;
+  const entries = Object.entries(loadedOften).filter(([, path]) => closureOf(resolve(path), context).has(id));
+  return entries.length === 0 ? null : entries.map(([name]) => name).join("-");
+}
+
+const closures = new Map<string, ReadonlySet<string>>();
+
+/** The module and all that it imports, not dynamically. */
+function closureOf(entry: string, context: Rolldown.ChunkingContext): ReadonlySet<string> {
+  const known = closures.get(entry);
+  if (known !== undefined) return known;
+  const modules = new Set([entry]);
+  for (const module of modules)
+    for (const imported of context.getModuleInfo(module)?.importedIds ?? []) modules.add(imported);
+  closures.set(entry, modules);
+  return modules;
+}
 
 const common = {
   format: "esm",
@@ -53,6 +87,10 @@ export default defineConfig([
       "grader-host": "src/graders/grader-host.ts",
     },
     dts: false,
+    outputOptions: {
+      comments: { jsdoc: false },
+      codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: fileOf }] },
+    },
     noExternal: inlined.map((name) => new RegExp(`^${name}(/|$)`)),
     clean: true,
     copy: ["kubernetes/extension.yaml", "sql/extension.yaml", "csv/extension.yaml", "csv/main.py"].map(
