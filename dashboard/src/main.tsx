@@ -1,6 +1,25 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createDataSource } from "./data.ts";
+import { DataSourceContext } from "./queries.ts";
+import { router } from "./router.tsx";
+import { ShortcutScope } from "./shortcuts.tsx";
 import "./app.css";
 
+// What the server does not have it will not have a moment later.
+const client = new QueryClient({ defaultOptions: { queries: { retry: false } } });
 const root = document.querySelector("#root");
-if (root !== null) createRoot(root).render(<pre>{Object.keys(createDataSource()).join(" ")}</pre>);
+if (root !== null)
+  createRoot(root).render(
+    <StrictMode>
+      <DataSourceContext value={createDataSource()}>
+        <QueryClientProvider client={client}>
+          <ShortcutScope>
+            <RouterProvider router={router} />
+          </ShortcutScope>
+        </QueryClientProvider>
+      </DataSourceContext>
+    </StrictMode>,
+  );

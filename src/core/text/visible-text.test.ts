@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { visibleLines, visibleText } from "./visible-text.ts";
+import { visibleLines, visibleOnPage, visibleText } from "./visible-text.ts";
 
 describe("visibleText", () => {
   it.each([
@@ -33,4 +33,10 @@ describe("visibleText", () => {
 
 it("parts lines at line breaks only, and shows a lone carriage return", () => {
   expect(visibleLines("a\r\nb\n\tc\rd\u2028e")).toEqual(["a", "b", String.raw`  c\rd\u2028e`]);
+});
+
+it("leaves line breaks, tabs and what looks like a command of a CI system on a page, and nothing else", () => {
+  expect(visibleOnPage("a\r\nb\n\tc\rd\u202e\n::error::e\u001b[0m")).toBe(
+    "a\r\nb\n\tc\\rd\\u202e\n::error::e\\x1b[0m",
+  );
 });

@@ -17,6 +17,11 @@ export function visibleLines(text: string): string[] {
   return text.split(/\r\n|\n/u).map((line) => visibleText(line.replaceAll("\t", "  ")));
 }
 
+/** The same for a page in a browser: line breaks and tabs stay, and what makes a CI system obey is text like any other. */
+export function visibleOnPage(text: string): string {
+  return text.replaceAll(unsafeOnPage, writtenOut);
+}
+
 /**
  * Foreign lines under a line of mcpvals. The bar distinguishes them, so that no line that a server wrote can be taken for
  * a verdict.
@@ -51,6 +56,7 @@ const hidden =
   /[\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e0fff}\p{Surrogate}]/gu;
 /** The same and C0. */
 const unsafe = new RegExp(String.raw`[\u0000-\u001f]|${hidden.source}`, "gu");
+const unsafeOnPage = new RegExp(String.raw`(?!\t|\r?\n)[\u0000-\u001f]|${hidden.source}`, "gu");
 
 /**
  * The character to be written out in what CI systems obey: `::error::` at the beginning of a line, behind white space and

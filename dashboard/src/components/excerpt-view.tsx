@@ -1,0 +1,74 @@
+import { type ReactElement, useState } from "react";
+import type { Excerpt } from "../../../src/core/view/documents.ts";
+import { formatNumber } from "../format.ts";
+import { useDataSource } from "../queries.ts";
+import { JsonText } from "./json-text.tsx";
+import { PlainText } from "./plain-text.tsx";
+
+/** Characters that are asked for at once. */
+const partLength = 50_000;
+
+/** A text that may be large: its beginning, and more of it on demand. */
+export function ExcerptView({
+  run,
+  trial,
+  excerpt,
+}: {
+  readonly run: string;
+  readonly trial: string;
+  readonly excerpt: Excerpt;
+}): ReactElement {
+  const { content } = useDataSource();
+  const [parts, setParts] = useState<readonly string[]>();
+  const [problem, setProblem] = useState<string>();
+  const [isLoading, setLoading] = useState(false);
+  const shown = parts ?? [excerpt.text];
+  const length = shown.reduce((sum, part) => sum + part.length, 0);
+  const rest = excerpt.length - length;
+
+  async function loadMore(): Promise<void> {
+    setLoading(true);
+    setProblem(undefined);
+    try {
+      const { seq, pointer } = excerpt;
+      const from = parts === undefined ? 0 : length;
+      const part = await content({ run, trial, seq, pointer, from, length: partLength });
+      setParts([...(parts ?? []), part.text]);
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    } finally {
+      setLoading(false);
+    }
+  }
+
+  return (
+    <div className="min-w-0">
+      <pre className="max-h-96 overflow-auto break-words whitespace-pre-wrap">
+        {shown.map((text, index) =>
+          excerpt.type === "json" ? (
+            // oxlint-disable-next-line react/no-array-index-key
+            <JsonText key={index} text={text} />
+          ) : (
+            // oxlint-disable-next-line react/no-array-index-key
+            <PlainText key={index} text={text} />
+          ),
+        )}
+      </pre>
+      {rest > 0 && (
+        <button
+          type="button"
+          className="text-accent mt-1 text-xs hover:underline"
+          disabled={isLoading}
+          onClick={() => void loadMore()}
+        >
+          {isLoading ? "Loading…" : `Show more (${formatNumber(rest)} characters left)`}
+        </button>
+      )}
+      {problem !== undefined && (
+        <p role="alert" className="text-fail text-xs">
+          <PlainText text={problem} />
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,74 @@
+import type { ReactElement, ReactNode } from "react";
+import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
+
+export function FilterBar({
+  label,
+  children,
+}: {
+  readonly label: string;
+  readonly children: ReactNode;
+}): ReactElement {
+  return (
+    <search aria-label={label} className="mb-3 flex flex-wrap items-center gap-2">
+      {children}
+    </search>
+  );
+}
+
+export function TextFilter({
+  label,
+  value,
+  onChange,
+}: {
+  readonly label: string;
+  readonly value: string | undefined;
+  readonly onChange: (value: string | undefined) => void;
+}): ReactElement {
+  return (
+    <input
+      type="search"
+      aria-label={label}
+      placeholder={label}
+      className="control w-64 max-w-full grow sm:grow-0"
+      value={value ?? ""}
+      onChange={({ target }) => onChange(target.value === "" ? undefined : target.value)}
+    />
+  );
+}
+
+export interface Choice {
+  readonly value: string;
+  readonly title?: string;
+}
+
+/** One of some values, or all. */
+export function ChoiceFilter({
+  label,
+  all,
+  choices,
+  value,
+  onChange,
+}: {
+  readonly label: string;
+  /** What the choice of all is called. */
+  readonly all: string;
+  readonly choices: readonly Choice[];
+  readonly value: string | undefined;
+  readonly onChange: (value: string | undefined) => void;
+}): ReactElement {
+  return (
+    <select
+      aria-label={label}
+      className="control max-w-64"
+      value={value ?? ""}
+      onChange={({ target }) => onChange(target.value === "" ? undefined : target.value)}
+    >
+      <option value="">{all}</option>
+      {choices.map((choice) => (
+        <option key={choice.value} value={choice.value}>
+          {visibleOnPage(choice.title ?? choice.value)}
+        </option>
+      ))}
+    </select>
+  );
+}

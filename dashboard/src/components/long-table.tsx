@@ -1,0 +1,108 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type ReactElement, type ReactNode, useRef } from "react";
+import { type Shortcut, useShortcuts } from "../shortcuts.tsx";
+
+/** Tables of more rows draw only those that are in view. */
+const mostDrawn = 100;
+const rowHeight = 34;
+
+/** The rows of a table: a table row at a position, and which it is for those who do not see it. */
+export type RenderRow<Row> = (
+  row: Row,
+  attributes: { readonly "aria-rowindex": number; readonly style: { readonly height: number } },
+) => ReactNode;
+
+/** A table with any number of rows of one height. Keys go from link to link in its rows. */
+export function LongTable<Row>({
+  label,
+  head,
+  columns,
+  rows,
+  renderRow,
+  className = "",
+}: {
+  /** What it is a table of. */
+  readonly label: string;
+  /** Its first row. */
+  readonly head?: ReactNode;
+  /** Number of columns. */
+  readonly columns: number;
+  readonly rows: readonly Row[];
+  readonly renderRow: RenderRow<Row>;
+  readonly className?: string;
+}): ReactElement {
+  const scroller = useRef<HTMLElement>(null);
+  const isLong = rows.length > mostDrawn;
+  // oxlint-disable-next-line react/incompatible-library
+  const virtualizer = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => rowHeight,
+    overscan: 15,
+    enabled: isLong,
+  });
+  const inView = virtualizer.getVirtualItems();
+  const from = isLong ? (inView[0]?.index ?? 0) : 0;
+  const to = isLong ? (inView.at(-1)?.index ?? -1) + 1 : rows.length;
+  const heads = head === undefined ? 0 : 1;
+  useShortcuts(rowKeys);
+  return (
+    <section
+      ref={scroller}
+      aria-label={label}
+      // What scrolls must be reachable with the keyboard.
+      // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+      tabIndex={isLong ? 0 : undefined}
+      className={`panel overflow-x-auto ${isLong ? "max-h-[calc(100dvh-8rem)] overflow-y-auto" : ""}`}
+    >
+      <table
+        aria-rowcount={rows.length + heads}
+        className={`w-full border-separate border-spacing-0 ${className}`}
+      >
+        <caption className="sr-only">{label}</caption>
+        {head !== undefined && (
+          <thead>
+            <tr aria-rowindex={1}>{head}</tr>
+          </thead>
+        )}
+        <tbody>
+          <Spacer rows={from} columns={columns} />
+          {rows
+            .slice(from, to)
+            .map((row, index) =>
+              renderRow(row, { "aria-rowindex": from + index + 1 + heads, style: { height: rowHeight } }),
+            )}
+          <Spacer rows={rows.length - to} columns={columns} />
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** Takes the place of rows that are not drawn. */
+function Spacer({ rows, columns }: { readonly rows: number; readonly columns: number }): ReactElement | null {
+  if (rows === 0) return null;
+  return (
+    <tr aria-hidden="true">
+      {/* oxlint-disable-next-line jsx-a11y/control-has-associated-label */}
+      <td colSpan={columns} style={{ height: rows * rowHeight, padding: 0 }} />
+    </tr>
+  );
+}
+
+const rowKeys: readonly Shortcut[] = [
+  { key: "j", does: "Next row of the table", run: () => focusRow(1) },
+  { key: "k", does: "Previous row of the table", run: () => focusRow(-1) },
+];
+
+/** Puts the focus on the first link of the row after or before the one that has it, or else of the first row. */
+function focusRow(step: 1 | -1): void {
+  const row = document.activeElement?.closest("main tbody tr");
+  const next =
+    row === null || row === undefined
+      ? document.querySelector("main tbody tr")
+      : step === 1
+        ? row.nextElementSibling
+        : row.previousElementSibling;
+  next?.querySelector<HTMLElement>("a, button")?.focus();
+}

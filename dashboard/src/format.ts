@@ -1,0 +1,43 @@
+const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const percentage = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
+/** Sweden writes dates as ISO 8601 does. */
+const date = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "short" });
+
+export function formatNumber(value: number): string {
+  return number.format(value);
+}
+
+/** Such as `12.3K`. */
+export function formatCompact(value: number): string {
+  return compact.format(value);
+}
+
+export function formatPercent(share: number): string {
+  return percentage.format(share);
+}
+
+/** Local date and time. */
+export function formatDate(iso: string): string {
+  const time = Date.parse(iso);
+  return Number.isNaN(time) ? "unknown" : date.format(time);
+}
+
+/** Such as `12.3 ms`, `4.2 s`, `3 min 05 s`, `2 h 04 min`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${ms < 10 ? number.format(ms) : Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${twoDigits(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${twoDigits(minutes % 60)} min`;
+}
+
+/** Such as `1 call`, `2 calls`. */
+export function counted(count: number, singular: string, plural = `${singular}s`): string {
+  return `${number.format(count)} ${count === 1 ? singular : plural}`;
+}
+
+function twoDigits(value: number): string {
+  return String(Math.floor(value)).padStart(2, "0");
+}

@@ -1,0 +1,79 @@
+import type { ReactElement, ReactNode } from "react";
+import type { Covered } from "../../../../src/core/report/result.ts";
+import { PlainText } from "../../components/plain-text.tsx";
+import { Section } from "../../components/section.tsx";
+import { EmptyState } from "../../components/states.tsx";
+import { formatNumber } from "../../format.ts";
+import { useShownRun } from "./layout.tsx";
+
+const kinds = [
+  ["tools", "Tools called"],
+  ["parameters", "Parameters used"],
+  ["errors", "Tools that were seen to fail"],
+  ["resources", "Resources read"],
+  ["prompts", "Prompts used"],
+] as const;
+
+/** What servers list, and what of it no trial used. */
+export function CoverageView(): ReactNode {
+  const { coverage = {} } = useShownRun();
+  const servers = Object.entries(coverage);
+  if (servers.length === 0)
+    return (
+      <EmptyState title="Nothing is known of coverage">
+        <p>No server listed its tools in this run.</p>
+      </EmptyState>
+    );
+  return servers.map(([server, covered]) => (
+    <Section key={server} title={<PlainText text={server} />}>
+      <div className="panel divide-line divide-y">
+        {kinds.map(([kind, title]) => {
+          const items = covered[kind];
+          return items !== undefined && <Kind key={kind} title={title} items={items} />;
+        })}
+      </div>
+    </Section>
+  ));
+}
+
+function Kind({
+  title,
+  items: { total, unused },
+}: {
+  readonly title: string;
+  readonly items: Covered;
+}): ReactElement {
+  const used = total - unused.length;
+  return (
+    <details className="px-3 py-2">
+      <summary className="flex flex-wrap items-center gap-x-3 gap-y-1">
+        <span className="w-56">{title}</span>
+        <span className="w-24 tabular-nums">
+          {formatNumber(used)} of {formatNumber(total)}
+        </span>
+        <Bar share={total === 0 ? 0 : used / total} />
+        <span className="text-muted ml-auto">
+          {unused.length === 0 ? "no gaps" : `${formatNumber(unused.length)} not used`}
+        </span>
+      </summary>
+      {unused.length > 0 && (
+        <ul className="text-muted mt-2 columns-2 gap-4 md:columns-4">
+          {unused.map((name) => (
+            <li key={name} className="truncate">
+              <PlainText text={name} hasTitle />
+            </li>
+          ))}
+        </ul>
+      )}
+    </details>
+  );
+}
+
+/** A share as a bar; what stands beside it says it in numbers. */
+function Bar({ share }: { readonly share: number }): ReactElement {
+  return (
+    <span aria-hidden="true" className="bg-raised h-2 w-40 overflow-hidden rounded-full">
+      <span className="bg-accent block h-full" style={{ width: `${share * 100}%` }} />
+    </span>
+  );
+}

@@ -1,0 +1,155 @@
+import { getRouteApi, Link, Outlet } from "@tanstack/react-router";
+import { createContext, type ReactElement, type ReactNode, useContext } from "react";
+import type { RunDocument } from "../../../../src/core/view/documents.ts";
+import { DateTime, Duration } from "../../components/numbers.tsx";
+import { PageTitle } from "../../components/page-title.tsx";
+import { PlainText } from "../../components/plain-text.tsx";
+import { Loaded } from "../../components/states.tsx";
+import { tabStyle } from "../../components/tabs.tsx";
+import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
+import { VerdictCounts } from "../../components/verdict-counts.tsx";
+import { counted, formatNumber } from "../../format.ts";
+import { useRun } from "../../queries.ts";
+
+const route = getRouteApi("/runs/$run");
+const RunContext = createContext<RunDocument | undefined>(undefined);
+
+/** The run that the views inside {@link RunLayout} show. */
+export function useShownRun(): RunDocument {
+  const run = useContext(RunContext);
+  if (run === undefined) throw new Error("there is no RunLayout around this component");
+  return run;
+}
+
+/** The head of a run, and links to its views. */
+export function RunLayout(): ReactElement {
+  const { run: id } = route.useParams();
+  return (
+    <Loaded query={useRun(id)} what="the run">
+      {(run) => (
+        <RunContext value={run}>
+          <RunHead run={run} />
+          <Views run={run} />
+          <Outlet />
+        </RunContext>
+      )}
+    </Loaded>
+  );
+}
+
+function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
+  return (
+    <>
+      <PageTitle title={run.name}>
+        <VerdictBadge status={statusOf(run)} large />
+        {run.summary !== undefined && <VerdictCounts summary={run.summary} />}
+      </PageTitle>
+      <p className="mb-2">{verdictInWords(run)}</p>
+      <dl className="text-muted mb-3 flex flex-wrap gap-x-5 gap-y-1">
+        <Fact name="Started">
+          <DateTime iso={run.startedAt} />
+        </Fact>
+        {run.durationMs !== undefined && (
+          <Fact name="Duration">
+            <Duration ms={run.durationMs} />
+          </Fact>
+        )}
+        {run.source !== undefined && (
+          <Fact name="Source">
+            <PlainText text={run.source} />
+          </Fact>
+        )}
+        {run.agents.length > 0 && (
+          <Fact name="Agents">
+            <PlainText
+              text={run.agents
+                .map(({ name, model }) => (model === undefined ? name : `${name} (${model})`))
+                .join(", ")}
+            />
+          </Fact>
+        )}
+        {run.servers.length > 0 && (
+          <Fact name="Servers">
+            <PlainText text={run.servers.join(", ")} />
+          </Fact>
+        )}
+      </dl>
+    </>
+  );
+}
+
+function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }): ReactElement {
+  return (
+    <div className="flex min-w-0 gap-1.5">
+      <dt>{name}</dt>
+      <dd className="text-ink min-w-0 break-words">{children}</dd>
+    </div>
+  );
+}
+
+/** Why the run has its verdict, in a sentence. */
+function verdictInWords(run: RunDocument): ReactNode {
+  const { state, verdict, summary, gates = [], trials, problem } = run;
+  if (state === "damaged") return <PlainText text={problem ?? "Its files cannot be read."} />;
+  if (state === "running") {
+    const ended = trials.filter(({ state: each }) => each === "ended").length;
+    return `${formatNumber(ended)} of ${counted(trials.length, "trial")} have ended.`;
+  }
+  if (state === "cut-off" || verdict === undefined)
+    return <>Its process ended before it wrote a result. This is what it recorded until then.</>;
+  const unreached = gates.filter((gate) => gate.verdict === "fail");
+  const all = counted(summary?.total ?? trials.length, "trial");
+  if (verdict === "pass")
+    return summary?.pass === summary?.total ? `All ${all} passed.` : `It passed with ${all}.`;
+  if (verdict === "interrupted") return "It was interrupted before all trials had ended.";
+  if (verdict === "incomplete")
+    return "Nothing failed, but errors, timeouts or missing evidence could have changed the verdict.";
+  if (unreached.length > 0) return `Below its threshold: ${unreached.map(({ name }) => name).join(", ")}.`;
+  if (summary !== undefined && summary.fail > 0) return `${formatNumber(summary.fail)} of ${all} failed.`;
+  return "There were more warnings than the run allows.";
+}
+
+function Views({ run }: { readonly run: RunDocument }): ReactElement {
+  const params = { run: run.id };
+  const failed = run.findings.length;
+  return (
+    <nav
+      aria-label="Views of the run"
+      className="border-line mb-4 flex overflow-x-auto overflow-y-hidden border-b"
+    >
+      <Link to="/runs/$run" params={params} activeOptions={{ exact: true }} className={tabStyle}>
+        Overview
+      </Link>
+      <Link to="/runs/$run/trials" params={params} activeOptions={withAnySearch} className={tabStyle}>
+        Trials <Small count={run.trials.length} />
+      </Link>
+      {(failed > 0 || run.kind === "check") && (
+        <Link to="/runs/$run/findings" params={params} activeOptions={withAnySearch} className={tabStyle}>
+          Findings <Small count={failed} />
+        </Link>
+      )}
+      {run.graders.length > 0 && (
+        <Link to="/runs/$run/graders" params={params} className={tabStyle}>
+          Graders
+        </Link>
+      )}
+      {run.coverage !== undefined && (
+        <Link to="/runs/$run/coverage" params={params} className={tabStyle}>
+          Coverage
+        </Link>
+      )}
+      <Link to="/runs/$run/usage" params={params} className={tabStyle}>
+        Usage
+      </Link>
+      <Link to="/runs/$run/environment" params={params} className={tabStyle}>
+        Environment
+      </Link>
+    </nav>
+  );
+}
+
+const withAnySearch = { exact: true, includeSearch: false } as const;
+
+function Small({ count }: { readonly count: number }): ReactElement {
+  return <span className="text-muted text-xs tabular-nums">{formatNumber(count)}</span>;
+}

@@ -1,0 +1,105 @@
+import { Link } from "@tanstack/react-router";
+import { type ReactElement, useMemo } from "react";
+import type { TrialRow } from "../../../../src/core/view/documents.ts";
+import { LongTable } from "../../components/long-table.tsx";
+import { PlainText } from "../../components/plain-text.tsx";
+import { statusOf, toneOf, VerdictSign, wordOf } from "../../components/verdict-badge.tsx";
+import { formatPercent } from "../../format.ts";
+
+/** Attempts of one task, agent and variant: those that fit in a line. */
+interface MatrixRow {
+  readonly key: string;
+  readonly task: string;
+  /** Suite, agent and variant. */
+  readonly more: string;
+  readonly passRate: number | undefined;
+  readonly trials: readonly TrialRow[];
+}
+
+const attemptsInLine = 20;
+
+/** A line for each task (with agent and variant), a cell for each attempt. */
+export function TrialMatrix({
+  run,
+  trials,
+}: {
+  readonly run: string;
+  readonly trials: readonly TrialRow[];
+}): ReactElement {
+  const rows = useMemo(() => matrixRows(trials), [trials]);
+  return (
+    <LongTable
+      label="Trials by task: a row for each task, a link for each attempt"
+      columns={3}
+      rows={rows}
+      renderRow={(row, attributes) => (
+        <tr key={row.key} {...attributes} className="hover:bg-raised group">
+          <th
+            scope="row"
+            className="border-line w-1/3 max-w-32 truncate border-b px-2 text-left font-normal group-last:border-b-0 sm:max-w-96"
+          >
+            <PlainText text={row.task} hasTitle className="font-medium" />
+            {row.more !== "" && <PlainText text={` ${row.more}`} className="text-muted" />}
+          </th>
+          <td className="border-line border-b px-2 group-last:border-b-0">
+            <div className="flex gap-1">
+              {row.trials.map((trial) => (
+                <Cell key={trial.id} run={run} trial={trial} />
+              ))}
+            </div>
+          </td>
+          <td className="border-line text-muted w-16 border-b px-2 text-right tabular-nums group-last:border-b-0">
+            {row.passRate === undefined ? "" : formatPercent(row.passRate)}
+          </td>
+        </tr>
+      )}
+    />
+  );
+}
+
+function Cell({ run, trial }: { readonly run: string; readonly trial: TrialRow }): ReactElement {
+  const status = statusOf(trial);
+  const name = `Attempt ${trial.attempt}: ${wordOf(status)}`;
+  return (
+    <Link
+      to="/runs/$run/trials/$trial"
+      params={{ run, trial: trial.id }}
+      aria-label={name}
+      title={name}
+      className={`flex size-6 shrink-0 items-center justify-center rounded hover:brightness-95 ${toneOf(status).soft}`}
+    >
+      <VerdictSign status={status} />
+    </Link>
+  );
+}
+
+function matrixRows(trials: readonly TrialRow[]): readonly MatrixRow[] {
+  const groups = new Map<string, TrialRow[]>();
+  for (const trial of trials) {
+    const key = JSON.stringify([trial.task, trial.suite, trial.agent, trial.variant]);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [trial]);
+    else group.push(trial);
+  }
+  return [...groups].flatMap(([key, group]) => linesOf(key, group));
+}
+
+function linesOf(key: string, group: readonly TrialRow[]): readonly MatrixRow[] {
+  const judged = group.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
+  const passed = judged.filter(({ verdict }) => verdict === "pass").length;
+  const [one] = group;
+  const more = [one?.suite, one?.agent, one?.variant].filter((each) => each !== undefined).join(" · ");
+  const count = Math.ceil(group.length / attemptsInLine);
+  return Array.from({ length: count }, (_, line) => {
+    const from = line * attemptsInLine;
+    const part = group.slice(from, from + attemptsInLine);
+    const range = count === 1 ? "" : `attempts ${from + 1} to ${from + part.length}`;
+    return {
+      key: `${key} ${line}`,
+      task: one?.task ?? "",
+      more: [more, range].filter((each) => each !== "").join(" · "),
+      passRate: line === 0 && judged.length > 0 ? passed / judged.length : undefined,
+      trials: part,
+    };
+  });
+}

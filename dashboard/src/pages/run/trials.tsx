@@ -1,0 +1,246 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type ReactElement, useMemo } from "react";
+import type { TrialRow } from "../../../../src/core/view/documents.ts";
+import { type Column, DataTable } from "../../components/data-table.tsx";
+import { ChoiceFilter, FilterBar, TextFilter } from "../../components/filters.tsx";
+import { Count, Duration, Nothing, Tokens } from "../../components/numbers.tsx";
+import { PlainText } from "../../components/plain-text.tsx";
+import { EmptyState } from "../../components/states.tsx";
+import { type Status, statusOf, statusOrder, VerdictBadge, wordOf } from "../../components/verdict-badge.tsx";
+import { counted, formatNumber, formatPercent } from "../../format.ts";
+import { oneOf, type RawSearch, textOf } from "../../search.ts";
+import { useShownRun } from "./layout.tsx";
+
+const route = getRouteApi("/runs/$run/trials");
+
+interface TrialsSearch {
+  readonly text?: string | undefined;
+  readonly verdict?: Status | undefined;
+  readonly task?: string | undefined;
+  readonly agent?: string | undefined;
+  readonly variant?: string | undefined;
+  readonly sort?: string | undefined;
+}
+
+export function trialsSearch(raw: RawSearch): TrialsSearch {
+  return {
+    text: textOf(raw["text"]),
+    verdict: oneOf(raw["verdict"], statusOrder),
+    task: textOf(raw["task"]),
+    agent: textOf(raw["agent"]),
+    variant: textOf(raw["variant"]),
+    sort: textOf(raw["sort"]),
+  };
+}
+
+/** A choice of more values is no help. */
+const mostChoices = 500;
+
+/** All trials; what did not pass comes first. */
+export function TrialsView(): ReactElement {
+  const { id, trials } = useShownRun();
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const set = (change: Partial<TrialsSearch>): void =>
+    void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
+  const shown = useMemo(() => trials.filter((trial) => isShown(trial, search)), [trials, search]);
+  const columns = useMemo(() => columnsFor(id, trials), [id, trials]);
+  const { statuses, tasks, agents, variants } = useMemo(() => choicesOf(trials), [trials]);
+
+  return (
+    <>
+      <FilterBar label="Filter trials">
+        <TextFilter label="Filter by task or reason" value={search.text} onChange={(text) => set({ text })} />
+        <ChoiceFilter
+          label="Verdict"
+          all="All verdicts"
+          choices={statuses.map((value) => ({ value, title: wordOf(value) }))}
+          value={search.verdict}
+          onChange={(verdict) => set({ verdict: oneOf(verdict, statusOrder) })}
+        />
+        <NameFilter name="task" names={tasks} value={search.task} onChange={(task) => set({ task })} />
+        <NameFilter name="agent" names={agents} value={search.agent} onChange={(agent) => set({ agent })} />
+        <NameFilter
+          name="variant"
+          names={variants}
+          value={search.variant}
+          onChange={(variant) => set({ variant })}
+        />
+        <output className="text-muted">
+          {shown.length === trials.length
+            ? counted(trials.length, "trial")
+            : `${formatNumber(shown.length)} of ${counted(trials.length, "trial")}`}
+        </output>
+      </FilterBar>
+      {shown.length === 0 ? (
+        <EmptyState title={trials.length === 0 ? "The run has no trials" : "No trial is like this"}>
+          {trials.length > 0 && (
+            <button type="button" className="control" onClick={() => void navigate({ search: {} })}>
+              Show all trials
+            </button>
+          )}
+        </EmptyState>
+      ) : (
+        <DataTable
+          label="Trials"
+          rows={shown}
+          columns={columns}
+          rowKey={(trial) => trial.id}
+          sort={search.sort ?? "verdict"}
+          onSort={(sort) => set({ sort })}
+        />
+      )}
+    </>
+  );
+}
+
+/** Shown where there is something to choose. */
+function NameFilter({
+  name,
+  names,
+  value,
+  onChange,
+}: {
+  readonly name: string;
+  readonly names: readonly string[];
+  readonly value: string | undefined;
+  readonly onChange: (value: string | undefined) => void;
+}): ReactElement | null {
+  if ((names.length < 2 || names.length > mostChoices) && value === undefined) return null;
+  return (
+    <ChoiceFilter
+      label={`By ${name}`}
+      all={`All ${name}s`}
+      choices={(value === undefined || names.includes(value) ? names : [value, ...names]).map((each) => ({
+        value: each,
+      }))}
+      value={value}
+      onChange={onChange}
+    />
+  );
+}
+
+function choicesOf(trials: readonly TrialRow[]): {
+  readonly statuses: readonly Status[];
+  readonly tasks: readonly string[];
+  readonly agents: readonly string[];
+  readonly variants: readonly string[];
+} {
+  const found = new Set(trials.map(statusOf));
+  const distinct = (name: "task" | "agent" | "variant"): readonly string[] =>
+    [...new Set(trials.flatMap((trial) => trial[name] ?? []))].sort();
+  return {
+    statuses: statusOrder.filter((status) => found.has(status)),
+    tasks: distinct("task"),
+    agents: distinct("agent"),
+    variants: distinct("variant"),
+  };
+}
+
+function isShown(trial: TrialRow, { text, verdict, task, agent, variant }: TrialsSearch): boolean {
+  if (verdict !== undefined && statusOf(trial) !== verdict) return false;
+  if (task !== undefined && trial.task !== task) return false;
+  if (agent !== undefined && trial.agent !== agent) return false;
+  if (variant !== undefined && trial.variant !== variant) return false;
+  if (text === undefined) return true;
+  const wanted = text.toLowerCase();
+  return [trial.task, trial.reason ?? ""].some((each) => each.toLowerCase().includes(wanted));
+}
+
+/** Columns that no trial has something for are left out. */
+function columnsFor(run: string, trials: readonly TrialRow[]): readonly Column<TrialRow>[] {
+  const some = (name: keyof TrialRow): boolean => trials.some((trial) => trial[name] !== undefined);
+  const columns: readonly (Column<TrialRow> & { readonly needs?: keyof TrialRow })[] = [
+    {
+      id: "verdict",
+      title: "Verdict",
+      value: (trial) => statusOrder.indexOf(statusOf(trial)),
+      cell: (trial) => <VerdictBadge status={statusOf(trial)} />,
+      className: "w-26",
+    },
+    {
+      id: "task",
+      title: "Task",
+      value: ({ task }) => task,
+      cell: ({ id, task }) => (
+        <Link to="/runs/$run/trials/$trial" params={{ run, trial: id }} className="font-medium">
+          <PlainText text={task} hasTitle />
+        </Link>
+      ),
+    },
+    nameColumn("suite", "Suite"),
+    nameColumn("agent", "Agent"),
+    nameColumn("variant", "Variant"),
+    {
+      id: "attempt",
+      title: "Attempt",
+      value: ({ attempt }) => attempt,
+      cell: ({ attempt }) => <Count value={attempt} />,
+      align: "right",
+      className: "w-18 max-sm:hidden",
+    },
+    {
+      id: "reason",
+      title: "Reason",
+      needs: "reason",
+      cell: ({ reason }) => (reason === undefined ? "" : <PlainText text={reason} hasTitle />),
+      className: "max-md:hidden w-2/5",
+    },
+    {
+      id: "score",
+      title: "Score",
+      needs: "score",
+      value: ({ score }) => score,
+      cell: ({ score }) => (score === undefined ? <Nothing /> : formatPercent(score)),
+      align: "right",
+      className: "w-16 max-lg:hidden",
+    },
+    {
+      id: "calls",
+      title: "Calls",
+      needs: "toolCalls",
+      value: ({ toolCalls }) => toolCalls,
+      cell: ({ toolCalls }) => <Count value={toolCalls} />,
+      align: "right",
+      className: "w-16 max-lg:hidden",
+    },
+    {
+      id: "tokens",
+      title: "Tokens",
+      needs: "inputTokens",
+      value: ({ inputTokens, outputTokens }) =>
+        inputTokens === undefined ? undefined : inputTokens + (outputTokens ?? 0),
+      cell: ({ inputTokens, outputTokens }) => (
+        <Tokens count={inputTokens === undefined ? undefined : inputTokens + (outputTokens ?? 0)} />
+      ),
+      align: "right",
+      className: "w-18 max-lg:hidden",
+    },
+    {
+      id: "duration",
+      title: "Duration",
+      value: ({ durationMs }) => durationMs,
+      cell: ({ durationMs }) => <Duration ms={durationMs} />,
+      align: "right",
+      className: "w-20 max-sm:hidden",
+    },
+  ];
+  return columns.filter(({ needs }) => needs === undefined || some(needs));
+}
+
+function nameColumn(
+  name: "suite" | "agent" | "variant",
+  title: string,
+): Column<TrialRow> & { readonly needs: keyof TrialRow } {
+  return {
+    id: name,
+    title,
+    needs: name,
+    value: (trial) => trial[name],
+    cell: (trial) => {
+      const text = trial[name];
+      return text === undefined ? <Nothing /> : <PlainText text={text} hasTitle />;
+    },
+    className: "w-28 max-md:hidden",
+  };
+}

@@ -1,0 +1,232 @@
+import { getRouteApi, Link, Navigate } from "@tanstack/react-router";
+import { type ReactElement, useMemo } from "react";
+import type { RunRow, RunsDocument } from "../../../src/core/view/documents.ts";
+import { type Column, DataTable } from "../components/data-table.tsx";
+import { ChoiceFilter, FilterBar, TextFilter } from "../components/filters.tsx";
+import { DateTime, Duration, Nothing } from "../components/numbers.tsx";
+import { PageTitle } from "../components/page-title.tsx";
+import { PlainText } from "../components/plain-text.tsx";
+import { EmptyState, Loaded } from "../components/states.tsx";
+import { statusOf, statusOrder, VerdictBadge, wordOf } from "../components/verdict-badge.tsx";
+import { VerdictCounts } from "../components/verdict-counts.tsx";
+import { counted } from "../format.ts";
+import { useDataSource, useRun, useRuns } from "../queries.ts";
+import { oneOf, type RawSearch, textOf } from "../search.ts";
+
+const route = getRouteApi("/");
+
+interface RunsSearch {
+  readonly text?: string | undefined;
+  readonly verdict?: string | undefined;
+  readonly kind?: RunRow["kind"] | undefined;
+  readonly source?: string | undefined;
+  readonly sort?: string | undefined;
+}
+
+export function runsSearch(raw: RawSearch): RunsSearch {
+  return {
+    text: textOf(raw["text"]),
+    verdict: oneOf(raw["verdict"], statusOrder),
+    kind: oneOf(raw["kind"], ["run", "check"]),
+    source: textOf(raw["source"]),
+    sort: textOf(raw["sort"]),
+  };
+}
+
+export function RunsPage(): ReactElement {
+  const { runs } = useDataSource();
+  return runs === undefined ? <OnlyRun /> : <AllRuns />;
+}
+
+/** A report has one run: it is the first page. */
+function OnlyRun(): ReactElement {
+  return (
+    <Loaded query={useRun("")} what="the run">
+      {({ id }) => <Navigate to="/runs/$run" params={{ run: id }} replace />}
+    </Loaded>
+  );
+}
+
+function AllRuns(): ReactElement {
+  return (
+    <Loaded query={useRuns()} what="the runs">
+      {(document) => document !== undefined && <RunList document={document} />}
+    </Loaded>
+  );
+}
+
+function RunList({ document: { folder, runs } }: { readonly document: RunsDocument }): ReactElement {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const set = (change: Partial<RunsSearch>): void =>
+    void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
+  const shown = useMemo(() => runs.filter((run) => isShown(run, search)), [runs, search]);
+  const sources = [...new Set(runs.flatMap(({ source = [] }) => source))].sort();
+
+  return (
+    <>
+      <PageTitle title="Runs">
+        <span className="text-muted">
+          <PlainText text={folder} />
+        </span>
+      </PageTitle>
+      {runs.length === 0 ? (
+        <EmptyState title="There are no runs yet">
+          <p>
+            Check a server with <code>mcpvals check -- COMMAND</code>, or run an eval with{" "}
+            <code>mcpvals run FILE</code>. Runs appear here by themselves.
+          </p>
+        </EmptyState>
+      ) : (
+        <>
+          <FilterBar label="Filter runs">
+            <TextFilter label="Filter by text" value={search.text} onChange={(text) => set({ text })} />
+            <ChoiceFilter
+              label="Verdict"
+              all="All verdicts"
+              choices={statusOrder
+                .filter((status) => runs.some((run) => statusOf(run) === status))
+                .map((value) => ({ value, title: wordOf(value) }))}
+              value={search.verdict}
+              onChange={(verdict) => set({ verdict })}
+            />
+            <ChoiceFilter
+              label="Kind"
+              all="Runs and checks"
+              choices={[
+                { value: "run", title: "Runs" },
+                { value: "check", title: "Checks" },
+              ]}
+              value={search.kind}
+              onChange={(kind) => set({ kind: oneOf(kind, ["run", "check"]) })}
+            />
+            <ChoiceFilter
+              label="Source"
+              all="All sources"
+              choices={sources.map((value) => ({ value }))}
+              value={search.source}
+              onChange={(source) => set({ source })}
+            />
+            <output className="text-muted">
+              {shown.length === runs.length
+                ? counted(runs.length, "run")
+                : `${shown.length} of ${counted(runs.length, "run")}`}
+            </output>
+          </FilterBar>
+          {shown.length === 0 ? (
+            <EmptyState title="No run is like this">
+              <button type="button" className="control" onClick={() => void navigate({ search: {} })}>
+                Show all runs
+              </button>
+            </EmptyState>
+          ) : (
+            <DataTable
+              label="Runs"
+              rows={shown}
+              columns={columns}
+              rowKey={({ id }) => id}
+              sort={search.sort}
+              onSort={(sort) => set({ sort })}
+            />
+          )}
+        </>
+      )}
+    </>
+  );
+}
+
+function isShown(run: RunRow, { text, verdict, kind, source }: RunsSearch): boolean {
+  if (verdict !== undefined && statusOf(run) !== verdict) return false;
+  if (kind !== undefined && run.kind !== kind) return false;
+  if (source !== undefined && run.source !== source) return false;
+  if (text === undefined) return true;
+  const { id, name, agents, servers } = run;
+  const texts = [
+    id,
+    name,
+    run.source ?? "",
+    ...servers,
+    ...agents.flatMap(({ name, model = "" }) => [name, model]),
+  ];
+  return texts.some((each) => each.toLowerCase().includes(text.toLowerCase()));
+}
+
+const columns: readonly Column<RunRow>[] = [
+  {
+    id: "verdict",
+    title: "Verdict",
+    value: (run) => statusOrder.indexOf(statusOf(run)),
+    cell: (run) => <VerdictBadge status={statusOf(run)} />,
+    className: "w-30",
+  },
+  {
+    id: "name",
+    title: "Name",
+    value: ({ name }) => name,
+    cell: ({ id, name, problem }) => (
+      <>
+        <Link to="/runs/$run" params={{ run: id }} className="font-medium">
+          <PlainText text={name} />
+        </Link>
+        {problem !== undefined && <PlainText text={` ${problem}`} className="text-muted" />}
+      </>
+    ),
+  },
+  {
+    id: "source",
+    title: "Source",
+    value: ({ source }) => source,
+    cell: ({ source }) =>
+      source === undefined ? (
+        <Nothing />
+      ) : (
+        <Link to="/" search={(before) => ({ ...before, source })} className="text-ink">
+          <PlainText text={source} hasTitle />
+        </Link>
+      ),
+    className: "w-64 max-lg:hidden",
+  },
+  {
+    id: "started",
+    title: "Started",
+    value: ({ startedAt }) => startedAt,
+    cell: ({ startedAt }) => <DateTime iso={startedAt} />,
+    className: "w-36 max-sm:hidden",
+  },
+  {
+    id: "duration",
+    title: "Duration",
+    value: ({ durationMs }) => durationMs,
+    cell: ({ durationMs }) => <Duration ms={durationMs} />,
+    align: "right",
+    className: "w-24 max-md:hidden",
+  },
+  {
+    id: "trials",
+    title: "Trials",
+    value: ({ summary }) => summary?.total,
+    cell: ({ summary }) => (summary === undefined ? <Nothing /> : <VerdictCounts summary={summary} />),
+    className: "w-36 max-sm:w-24",
+  },
+  {
+    id: "agents",
+    title: "Agents",
+    value: ({ agents }) => agents.map(({ name }) => name).join(", "),
+    cell: ({ agents }) => {
+      if (agents.length === 0) return <Nothing />;
+      const text = agents
+        .map(({ name, model }) => (model === undefined ? name : `${name} (${model})`))
+        .join(", ");
+      return <PlainText text={text} hasTitle />;
+    },
+    className: "w-56 max-lg:hidden",
+  },
+  {
+    id: "servers",
+    title: "Servers",
+    value: ({ servers }) => servers.join(", "),
+    cell: ({ servers }) =>
+      servers.length === 0 ? <Nothing /> : <PlainText text={servers.join(", ")} hasTitle />,
+    className: "w-40 max-lg:hidden",
+  },
+];

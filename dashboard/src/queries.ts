@@ -1,0 +1,61 @@
+import { useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
+import { createContext, useContext, useEffect } from "react";
+import type {
+  RunDocument,
+  RunsDocument,
+  RunUpdate,
+  ServersDocument,
+  TrialDocument,
+  TrialRow,
+} from "../../src/core/view/documents.ts";
+import type { DataSource } from "./data.ts";
+
+export const DataSourceContext = createContext<DataSource | undefined>(undefined);
+
+export function useDataSource(): DataSource {
+  const source = useContext(DataSourceContext);
+  if (source === undefined) throw new Error("there is no DataSourceContext around this component");
+  return source;
+}
+
+/** The list of runs, renewed more often while one is running. Undefined in a report, which has one run. */
+export function useRuns(): UseQueryResult<RunsDocument | undefined> {
+  const { runs } = useDataSource();
+  return useQuery({
+    queryKey: ["runs"],
+    queryFn: () => runs?.() ?? Promise.resolve(undefined),
+    refetchInterval: ({ state }) =>
+      state.data?.runs.some(({ state: each }) => each === "running") === true ? 2000 : 10_000,
+    enabled: runs !== undefined,
+  });
+}
+
+/** A run, which changes while it is running. */
+export function useRun(id: string): UseQueryResult<RunDocument> {
+  const { run, followRun } = useDataSource();
+  const client = useQueryClient();
+  const query = useQuery({ queryKey: ["run", id], queryFn: () => run(id), staleTime: Infinity });
+  const isRunning = query.data?.state === "running";
+  useEffect(() => {
+    if (!isRunning || followRun === undefined) return;
+    const trials = new Map<string, TrialRow>();
+    return followRun(id, (update) => client.setQueryData(["run", id], updatedRun(trials, update)));
+  }, [client, followRun, id, isRunning]);
+  return query;
+}
+
+/** The run after an update; `trials` has all that is known by id. */
+function updatedRun(trials: Map<string, TrialRow>, { changed, ...run }: RunUpdate): RunDocument {
+  for (const trial of changed) trials.set(trial.id, trial);
+  return { ...run, trials: [...trials.values()] };
+}
+
+export function useServers(id: string): UseQueryResult<ServersDocument> {
+  const { servers } = useDataSource();
+  return useQuery({ queryKey: ["servers", id], queryFn: () => servers(id) });
+}
+
+export function useTrial(run: string, id: string): UseQueryResult<TrialDocument> {
+  const { trial } = useDataSource();
+  return useQuery({ queryKey: ["trial", run, id], queryFn: () => trial(run, id), staleTime: Infinity });
+}

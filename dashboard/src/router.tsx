@@ -1,0 +1,77 @@
+import { createHashHistory, createRootRoute, createRoute, createRouter, Link } from "@tanstack/react-router";
+import type { ReactElement } from "react";
+import { EmptyState, ErrorState } from "./components/states.tsx";
+import { CoverageView } from "./pages/run/coverage.tsx";
+import { EnvironmentView } from "./pages/run/environment.tsx";
+import { findingsSearch, FindingsView } from "./pages/run/findings.tsx";
+import { GradersView } from "./pages/run/graders.tsx";
+import { RunLayout } from "./pages/run/layout.tsx";
+import { OverviewView } from "./pages/run/overview.tsx";
+import { trialsSearch, TrialsView } from "./pages/run/trials.tsx";
+import { UsageView } from "./pages/run/usage.tsx";
+import { RunsPage, runsSearch } from "./pages/runs.tsx";
+import { TrialPage, trialSearch } from "./pages/trial.tsx";
+import { Shell } from "./shell.tsx";
+
+// The path is behind the `#`, so that the app also works in a file.
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: NotFound,
+  errorComponent: ({ error }) => (
+    <ErrorState error={error instanceof Error ? error : new Error(String(error))} />
+  ),
+});
+const runs = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  component: RunsPage,
+  validateSearch: runsSearch,
+});
+const run = createRoute({ getParentRoute: () => root, path: "/runs/$run", component: RunLayout });
+const runViews = [
+  createRoute({ getParentRoute: () => run, path: "/", component: OverviewView }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "/trials",
+    component: TrialsView,
+    validateSearch: trialsSearch,
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "/findings",
+    component: FindingsView,
+    validateSearch: findingsSearch,
+  }),
+  createRoute({ getParentRoute: () => run, path: "/graders", component: GradersView }),
+  createRoute({ getParentRoute: () => run, path: "/coverage", component: CoverageView }),
+  createRoute({ getParentRoute: () => run, path: "/usage", component: UsageView }),
+  createRoute({ getParentRoute: () => run, path: "/environment", component: EnvironmentView }),
+] as const;
+const trial = createRoute({
+  getParentRoute: () => root,
+  path: "/runs/$run/trials/$trial",
+  component: TrialPage,
+  validateSearch: trialSearch,
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([runs, run.addChildren(runViews), trial]),
+  history: createHashHistory(),
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    readonly router: typeof router;
+  }
+}
+
+function NotFound(): ReactElement {
+  return (
+    <EmptyState title="There is no such page">
+      <p>
+        The address may be cut off. <Link to="/">Go to the list of runs</Link>
+      </p>
+    </EmptyState>
+  );
+}
