@@ -2,28 +2,20 @@ import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
 import type { FailedStart } from "../check/plan-check.ts";
-import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
+import { McpvalsError } from "../core/errors/error.ts";
 import { exact } from "../core/formats/json.ts";
 import { usesJudge } from "../core/formats/step.ts";
-import type { GradeContext } from "../core/grade/grader.ts";
 import { calibrationFile } from "../core/grade/judge/calibration.ts";
-import type { Grade, TraceEvent } from "../core/trace/events.ts";
-import { gradersOf } from "../core/grade/graders.ts";
-import { invalidCalls } from "../core/grade/measurements/measure.ts";
+import type { TraceEvent } from "../core/trace/events.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
-import { CoverageCounter } from "../core/report/coverage.ts";
-import { MeasurementCounter, RoutingCounter } from "../core/report/measurement-counter.ts";
-import { conclude, KeptEvidence, summarize } from "../core/report/trial-result.ts";
+import { KeptEvidence, RunTally } from "../core/report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../core/report/reporter.ts";
 import type { RunResult } from "../core/report/result.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
-import { readNamedFile } from "../graders/workspace-files.ts";
-import { createRunProgram } from "../graders/run-program.ts";
-import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
+import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { checkModel } from "../models/locate-model.ts";
 import { onTokenIssued } from "../servers/http/oauth-tokens.ts";
@@ -31,7 +23,8 @@ import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } fro
 import { type ExtensionsInput, extensionsOf, type ExtensionsOptions } from "./extensions.ts";
 import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
 import { createProvisioning } from "./provisioning.ts";
-import { runTrials, type TrialsContext } from "./run-trials.ts";
+import { createGrading, judgesOfGraders } from "./grade-trial.ts";
+import { runTrials } from "./run-trials.ts";
 import type { StateMemory } from "./state-comparison.ts";
 import type { TrialServices } from "./trial-state.ts";
 
@@ -94,9 +87,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   const evidenceOfPassed = new KeptEvidence();
-  const counter = new CoverageCounter();
-  const measurements = new MeasurementCounter();
-  const routing = new RoutingCounter();
+  const tally = new RunTally();
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   using interruption = followSignal(options.signal);
@@ -166,8 +157,6 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       return (await loaded)();
     },
   };
-  const runProgram = createRunProgram({ env, signal });
-  const gradeContext = { validateSchema, runProgram, readFile: readNamedFile };
   try {
     await reporters.onRunStart({ plan, ...head, ...place, coverage: options.coverage ?? false });
     const trials = await runTrials(plan, {
@@ -175,7 +164,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       redact,
       bail: options.bail === true || spec.bail === true,
       signal,
-      grade: graderOf(loaded, gradeContext, signal),
+      grade: createGrading(loaded, { validateSchema, signal }),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
       onEvent(event, json) {
         folder?.append(event, json);
@@ -184,9 +173,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       async settle(result, trajectory) {
         await servers.trialEnded(result);
         if (trajectory === undefined) return;
-        counter.add(trajectory);
-        measurements.add(trajectory, result);
-        routing.add(trajectory, result);
+        tally.add(trajectory, result);
         if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
         else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory.events);
       },
@@ -197,22 +184,8 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       },
     });
     await servers[Symbol.asyncDispose]();
-    const result: RunResult = {
-      schema: "mcpvals.result/1",
-      id: head.id,
-      name: plan.name,
-      ...conclude(trials, plan, { interrupted: signal.aborted, calibrations }),
-      startedAt,
-      durationMs: Math.round(performance.now() - started),
-      summary: summarize(trials),
-      trials,
-      ...withoutUndefined({
-        coverage: counter.result(),
-        measurements: measurements.result(),
-        routing: routing.result(),
-      }),
-      environment,
-    };
+    const durationMs = Math.round(performance.now() - started);
+    const result = tally.result({ ...head, durationMs }, trials, plan, { interrupted: signal.aborted });
     const failures: ReporterFailure[] = [];
     try {
       await folder?.finish(result);
@@ -246,28 +219,10 @@ async function checkModels({ eval: spec, env, judgeError }: RunInput): Promise<b
   if (hasJudgeSteps && judgeError !== undefined) throw judgeError;
   for (const agent of spec.agents) if (hasAgents && agent.type === "model") checkModel(agent, env);
   if ((hasAgents || hasJudgeSteps) && spec.judge !== undefined) checkModel(spec.judge, env);
-  const declared = spec.tasks.flatMap(({ name, graders = [] }) =>
-    graders.map((grader) => ({ name, grader })),
-  );
-  let asksJudge = spec.judge !== undefined && (hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true));
-  if (declared.length === 0) return asksJudge;
-  const { graderKinds } = await import("../core/grade/kinds.ts");
-  for (const { name: task, grader } of declared) {
-    const judge = graderKinds[grader.type]?.judge?.(grader.config);
-    if (judge === undefined) continue;
-    if (judge.model === undefined && spec.judge === undefined) throw judgeError ?? noJudge(task, grader.name);
-    const { judgeOf } = await import("../graders/judge.ts");
-    checkModel(judgeOf(spec.judge, judge.model), env);
-    asksJudge = true;
-  }
-  return asksJudge;
-}
-
-function noJudge(task: string, grader: string): McpvalsError {
-  const asks = `the grader ${JSON.stringify(grader)} of the task ${JSON.stringify(task)} asks a judge`;
-  return new McpvalsError("config/no-judge", `${asks}, and none is configured`, {
-    hint: "Set judge: {model: PROVIDER/MODEL} in a config or llmJudge in an Eval, give the grader a model, or pass --judge MODEL.",
-  });
+  const asked = await judgesOfGraders(spec, judgeError);
+  for (const judge of asked) checkModel(judge, env);
+  const isJudged = hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true);
+  return asked.length > 0 || (spec.judge !== undefined && isJudged);
 }
 
 /** Without the tasks that are skipped in every trial: the extensions that they use are not needed. */
@@ -278,51 +233,6 @@ function withoutSkipped(loaded: RunInput, { trials }: Plan, missing: MissingRequ
   const names = new Set(runnable.map(({ task }) => task));
   const { eval: spec } = loaded;
   return { ...loaded, eval: { ...spec, tasks: spec.tasks.filter(({ name }) => names.has(name)) } };
-}
-
-function graderOf(
-  { eval: spec, env }: RunInput,
-  given: Omit<GradeContext, "askJudge">,
-  signal: AbortSignal,
-): TrialsContext["grade"] {
-  const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
-  return async (trajectory, emit) => {
-    const { graders: declared = [] } = trajectory.task;
-    const judging = { env, emit, signal, modelMs: spec.limits.modelMs };
-    const judge = judgeSpec && (await import("../graders/judge.ts")).createJudge(judgeSpec, judging);
-    if (trajectory.trial.agent !== null) {
-      const calls = await invalidCalls(trajectory, given.validateSchema);
-      if (calls.length > 0) emit({ type: "calls.invalid", calls });
-    }
-    const kinds = declared.length === 0 ? undefined : await import("../core/grade/kinds.ts");
-    const graders = gradersOf(trajectory.task, judge).filter(
-      (grader) => grader.applies?.(trajectory) !== false,
-    );
-    // What a check looks at can be made to take for ever.
-    const context: GradeContext = {
-      ...given,
-      ...(trajectory.task.check === undefined
-        ? {}
-        : { validateSchema: validateOfServer(given.validateSchema, signal) }),
-      askJudge: async (request) =>
-        (await import("../graders/judge.ts")).createGradersJudge(spec.judge, judging)(request),
-    };
-    return Promise.all(
-      [...graders, ...(kinds?.createGraders(declared) ?? [])].map(async (grader): Promise<Grade> => {
-        const { name, weight = 1, required = true } = grader;
-        const share = { ...(weight === 1 ? {} : { weight }), ...(required ? {} : { required }) };
-        try {
-          return { ...(await grader.grade(trajectory, context)), ...share };
-        } catch (cause) {
-          if (signal.aborted) throw cause;
-          // A trial whose grader threw has no verdict, and the run goes on.
-          const error = serializeError(cause);
-          const { message: reason } = error;
-          return { grader: name, verdict: "error", score: null, reason, evidence: [], error, ...share };
-        }
-      }),
-    );
-  };
 }
 
 /** A signal that aborts with the given one, with an McpvalsError as its reason. */

@@ -185,8 +185,66 @@ export interface JournalContent {
  * that does not match its checksum, unless it is an incomplete last line.
  */
 export async function readJournal(folder: string, budget = new ReadBudget()): Promise<JournalContent> {
-  const file = join(folder, "journal.jsonl");
   const events: TraceEvent[] = [];
+  let torn = false;
+  for await (const part of readParts(folder, budget)) {
+    for (const { event } of part.events) events.push(event);
+    torn = part.torn;
+  }
+  return { events, torn };
+}
+
+/** An event with its JSON as it is in the journal. */
+export interface StoredEvent {
+  readonly event: TraceEvent;
+  readonly json: string;
+}
+
+/** The events of one trial, up to its grades. */
+export interface StoredTrial {
+  readonly id: string;
+  readonly events: readonly StoredEvent[];
+}
+
+/**
+ * Reads a run folder's journal trial by trial, each as soon as its grades are read; at the end those that have none. Throws as
+ * {@link readJournal} does. What a trial recorded after its grades is left out.
+ */
+export async function* readTrials(folder: string): AsyncGenerator<StoredTrial> {
+  const budget = new ReadBudget();
+  const open = new Map<string, { readonly events: StoredEvent[]; weight: number }>();
+  const graded = new Set<string>();
+  for await (const { events } of readParts(folder, budget)) {
+    for (const stored of events) {
+      const { trial: id, type } = stored.event;
+      if (graded.has(id)) {
+        budget.release(stored.weight);
+        continue;
+      }
+      const trial = open.get(id) ?? { events: [], weight: 0 };
+      open.set(id, trial);
+      trial.events.push(stored);
+      trial.weight += stored.weight;
+      if (type !== "trial.graded") continue;
+      open.delete(id);
+      graded.add(id);
+      yield { id, events: trial.events };
+      budget.release(trial.weight);
+    }
+  }
+  for (const [id, { events }] of open) yield { id, events };
+}
+
+/** Some events of a journal, in order. */
+interface JournalPart {
+  /** Each with what it takes of the budget. */
+  readonly events: readonly (StoredEvent & { readonly weight: number })[];
+  /** Whether the journal ends here within a line. */
+  readonly torn: boolean;
+}
+
+async function* readParts(folder: string, budget: ReadBudget): AsyncGenerator<JournalPart> {
+  const file = join(folder, "journal.jsonl");
   let rest: Buffer[] = [];
   let restBytes = 0;
   let line = 0;
@@ -199,12 +257,16 @@ export async function readJournal(folder: string, budget = new ReadBudget()): Pr
     const whole = [Buffer.concat(rest), ...lines];
     rest = [whole.pop() ?? first];
     restBytes = rest[0]?.length ?? 0;
-    for (const bytes of whole) {
+    const events = whole.map((bytes) => {
       line += 1;
-      events.push(attach(folder, readLine(bytes, { file, line }, budget), budget));
-    }
+      const before = budget.left;
+      const stored = readLine(bytes, { file, line }, budget);
+      const event = attach(folder, stored.event, budget);
+      return { ...stored, event, weight: before - budget.left };
+    });
+    yield { events, torn: restBytes > 0 };
   }
-  return { events, torn: restBytes > 0 };
+  if (restBytes > 0) yield { events: [], torn: true };
 }
 
 /** Not readline, which also splits at characters that JSON strings may contain; not one string, whose length is limited. */
@@ -233,17 +295,17 @@ function linesOf(bytes: Buffer): Buffer[] {
 const linePrefix = /^\{"crc":"([0-9a-f]{8})","event":$/;
 const prefixBytes = '{"crc":"00000000","event":'.length;
 
-function readLine(bytes: Buffer, place: SourceLocation, budget: ReadBudget): TraceEvent {
+function readLine(bytes: Buffer, place: SourceLocation, budget: ReadBudget): StoredEvent {
   const crc = linePrefix.exec(bytes.toString("latin1", 0, prefixBytes))?.[1];
   const event = bytes.subarray(prefixBytes, -1);
   if (crc === undefined || bytes.at(-1) !== 0x7d || crc32(event) !== Number.parseInt(crc, 16)) {
     throw corrupt(place);
   }
-  const parsed = budget.parse(event);
+  const { json, value: parsed } = budget.read(event);
   const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
   if (!isEvent) throw corrupt(place);
   // With a matching checksum, the rest of the event is trusted.
-  return parsed as TraceEvent;
+  return { event: parsed as TraceEvent, json };
 }
 
 /** Restores an event's large message. Throws `store/corrupt` when its file is missing or was changed. */
@@ -279,12 +341,26 @@ const mostLevels = 500;
 export class ReadBudget {
   #left = getHeapStatistics().heap_size_limit / 2;
 
+  get left(): number {
+    return this.#left;
+  }
+
+  /** Gives back what something took that is no longer held. */
+  release(weight: number): void {
+    this.#left += weight;
+  }
+
+  /** The value of {@link read}. */
+  parse(json: Uint8Array, copies = 1): unknown {
+    return this.read(json, copies).value;
+  }
+
   /**
    * Reads JSON that is held in memory as often as `copies` says. Throws `store/corrupt` for text over the remaining budget or
    * nested too deeply, and an Error for invalid JSON.
    */
-  parse(json: Uint8Array, copies = 1): unknown {
-    const { deepest, weight } = new JsonMeter().push(json);
+  read(bytes: Uint8Array, copies = 1): { readonly json: string; readonly value: unknown } {
+    const { deepest, weight } = new JsonMeter().push(bytes);
     this.#left -= weight * copies;
     if (this.#left < 0) {
       throw new McpvalsError("store/corrupt", "the run is too large to read into memory", {
@@ -297,6 +373,7 @@ export class ReadBudget {
         `a record of the run is nested more than ${mostLevels} levels deep`,
       );
     }
-    return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString("utf8"));
+    const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+    return { json, value: JSON.parse(json) };
   }
 }

@@ -21,7 +21,7 @@ const largestDocument = 500 * 1024 * 1024;
 const documentCopies = 4;
 
 /** What is known of a run before its first trial. */
-export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environment"> {
+export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
   /** Absolute path of the file that was run, or of the folder of its tasks. */
   readonly source?: string;
 }
@@ -100,14 +100,23 @@ export interface StoredRun extends RecordedRun, JournalContent {
   readonly folder: string;
 }
 
+/** A stored run without its events, with the name of what was run. */
+export type OpenedRun = Omit<StoredRun, keyof JournalContent> & Pick<RunHead, "source">;
+
 /**
  * Finds a run by id, unambiguous start of an id, `latest`, or the path of its folder, and reads it. Throws
  * `store/not-found`, or `store/corrupt` when one of the files is damaged or missing. A run that did not finish has no
  * `result.json`.
  */
 export async function readRun(runs: string, name: string): Promise<StoredRun> {
-  const folder = await findRun(runs, name);
   const budget = new ReadBudget();
+  const opened = await openRun(runs, name, budget);
+  return { ...opened, ...(await readJournal(opened.folder, budget)) };
+}
+
+/** The same without the journal, which can be larger than the memory. */
+export async function openRun(runs: string, name: string, budget = new ReadBudget()): Promise<OpenedRun> {
+  const folder = await findRun(runs, name);
   const read = <T extends object>(file: string, members: readonly (string & keyof T)[]): T =>
     readDocument<T>(folder, file, { members, budget });
   const plan = read<Plan>("plan.json", ["agents", "tasks", "trials"]);
@@ -119,7 +128,6 @@ export async function readRun(runs: string, name: string): Promise<StoredRun> {
     ...head,
     folder,
     plan,
-    ...(await readJournal(folder, budget)),
     ...(result === undefined
       ? {}
       : { durationMs: result.durationMs, interrupted: result.verdict === "interrupted" }),

@@ -10,6 +10,8 @@ export interface RunStart {
   readonly plan: Plan;
   readonly startedAt: string;
   readonly environment: RunEnvironment;
+  /** The run that recorded the trials, where its record is graded again. */
+  readonly gradedFrom?: RunResult["gradedFrom"];
   /** The run folder; absent when nothing is kept. */
   readonly folder?: string;
   /** Whether what no trial used is to be reported by name. */

@@ -419,6 +419,12 @@ export const resultSchema = z
       .exactOptional(),
     startedAt: z.string().describe("When the run began: ISO 8601, UTC."),
     durationMs: milliseconds.describe("How long the run took, in milliseconds."),
+    gradedFrom: z
+      .strictObject({ id: z.string().describe("Its id."), startedAt: z.string().describe("When it began.") })
+      .describe(
+        "The run that recorded the trials, whose record was graded again. Absent for a run that recorded them itself.",
+      )
+      .exactOptional(),
     summary: summarySchema,
     trials: z.array(trialSchema).describe("Every trial of the run."),
     coverage: z

@@ -229,6 +229,47 @@ interface Concluding {
   readonly calibrations?: RunResult["environment"]["calibrations"] | undefined;
 }
 
+/** Collects from the trials of a run what its result says of all of them. */
+export class RunTally {
+  readonly #coverage = new CoverageCounter();
+  readonly #measurements = new MeasurementCounter();
+  readonly #routing = new RoutingCounter();
+
+  add(trajectory: Trajectory, result: TrialResult): void {
+    this.#coverage.add(trajectory);
+    this.#measurements.add(trajectory, result);
+    this.#routing.add(trajectory, result);
+  }
+
+  /** The result of the run, with all of its trials. */
+  result(
+    { id, startedAt, durationMs, environment, gradedFrom }: ResultHead,
+    trials: readonly TrialResult[],
+    plan: Plan,
+    { interrupted }: Pick<VerdictRules, "interrupted">,
+  ): RunResult {
+    return {
+      schema: "mcpvals.result/1",
+      id,
+      name: plan.name,
+      ...conclude(trials, plan, { interrupted, calibrations: environment.calibrations }),
+      startedAt,
+      durationMs,
+      ...(gradedFrom === undefined ? {} : { gradedFrom }),
+      summary: summarize(trials),
+      trials,
+      ...withoutUndefined({
+        coverage: this.#coverage.result(),
+        measurements: this.#measurements.result(),
+        routing: this.#routing.result(),
+      }),
+      environment,
+    };
+  }
+}
+
+type ResultHead = Pick<RunResult, "id" | "startedAt" | "durationMs" | "environment" | "gradedFrom">;
+
 /** What a result says of its verdict. */
 export function conclude(
   trials: readonly TrialResult[],
@@ -293,7 +334,7 @@ export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): V
 }
 
 /** A run as its folder has it. */
-export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment"> {
+export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
   readonly plan: Plan;
   readonly events: readonly TraceEvent[];
   /** Milliseconds; absent when it did not come to its end. */
@@ -313,13 +354,11 @@ export interface ReplayedRun {
  * its trials had been graded.
  */
 export function replayRun(run: RecordedRun): ReplayedRun {
-  const { plan, id, startedAt, environment, durationMs } = run;
+  const { plan, startedAt, durationMs } = run;
   const byTrial = Map.groupBy(run.events, (event) => event.trial);
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const evidence = new Map<string, readonly TraceEvent[]>();
-  const counter = new CoverageCounter();
-  const measurements = new MeasurementCounter();
-  const routing = new RoutingCounter();
+  const tally = new RunTally();
   const trials = plan.trials.map((trial): TrialResult => {
     const events = byTrial.get(trial.id) ?? [];
     const planned: Task | undefined = tasks.get(trial.task);
@@ -332,10 +371,8 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     try {
       const grades = eventsOf(events, "trial.graded").at(-1)?.grades;
       const trajectory = buildTrajectory(trial, task, events);
-      counter.add(trajectory);
       const result = trialResult(trajectory, grades);
-      measurements.add(trajectory, result);
-      routing.add(trajectory, result);
+      tally.add(trajectory, result);
       if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
       return result;
     } catch (cause) {
@@ -345,23 +382,11 @@ export function replayRun(run: RecordedRun): ReplayedRun {
   const interrupted =
     run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
   const start = Date.parse(startedAt);
-  const result: RunResult = {
-    schema: "mcpvals.result/1",
-    id,
-    name: plan.name,
-    ...conclude(trials, plan, { interrupted, calibrations: environment.calibrations }),
-    startedAt,
+  const head = {
+    ...run,
     durationMs: durationMs ?? Math.max(0, (run.events.at(-1)?.at ?? start) - start),
-    summary: summarize(trials),
-    trials,
-    ...withoutUndefined({
-      coverage: counter.result(),
-      measurements: measurements.result(),
-      routing: routing.result(),
-    }),
-    environment,
   };
-  return { result, evidence };
+  return { result: tally.result(head, trials, plan, { interrupted }), evidence };
 }
 
 /**

@@ -16,6 +16,8 @@ export interface RecorderOptions {
   readonly onBroken: (error: unknown) => void;
   /** Most that all events may weigh together, in bytes. Default: {@link mostMemory}. */
   readonly limit?: number;
+  /** Number of the trial's last event that is on record already. Default: none is. */
+  readonly after?: number;
 }
 
 /**
@@ -23,11 +25,11 @@ export interface RecorderOptions {
  * who call it have nobody to throw to.
  */
 export function createRecorder(trial: string, options: RecorderOptions): Emit {
-  const { redact, now, sink, onBroken, limit = mostMemory } = options;
+  const { redact, now, sink, onBroken, limit = mostMemory, after = 0 } = options;
   /** What each user has recorded, in bytes of memory. */
   const users = new Map<string, number>();
   let used = 0;
-  let seq = 0;
+  let seq = after;
   let isFull = false;
   const record = (body: EventBody): number => {
     if (isFull && isUnbounded(body)) return 0;

@@ -1,0 +1,95 @@
+import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import type { Eval, JudgeSpec } from "../core/formats/model.ts";
+import type { GradeContext } from "../core/grade/grader.ts";
+import { gradersOf } from "../core/grade/graders.ts";
+import { invalidCalls } from "../core/grade/measurements/measure.ts";
+import type { Emit, Grade } from "../core/trace/events.ts";
+import type { Trajectory } from "../core/trace/trajectory.ts";
+import { createRunProgram } from "../graders/run-program.ts";
+import { validateOfServer } from "../graders/schema-validator.ts";
+import { readNamedFile } from "../graders/workspace-files.ts";
+import type { LoadedConfig } from "../load/assemble-eval.ts";
+
+/** Gives the grades of a completed trial, and records what that takes. */
+export type GradeTrial = (
+  trajectory: Trajectory,
+  emit: Emit,
+  /** Grades that are kept as they are, by the names of their graders. */
+  kept?: ReadonlyMap<string, Grade>,
+) => Promise<readonly Grade[]>;
+
+/** Creates what grades the trials of an eval. It throws only the signal's reason. */
+export function createGrading(
+  { eval: spec, env }: Pick<LoadedConfig, "eval" | "env">,
+  { validateSchema, signal }: Pick<GradeContext, "validateSchema"> & { readonly signal: AbortSignal },
+): GradeTrial {
+  const given = { validateSchema, runProgram: createRunProgram({ env, signal }), readFile: readNamedFile };
+  const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
+  return async (trajectory, emit, kept) => {
+    const { graders: declared = [] } = trajectory.task;
+    const judging = { env, emit, signal, modelMs: spec.limits.modelMs };
+    const judge = judgeSpec && (await import("../graders/judge.ts")).createJudge(judgeSpec, judging);
+    if (trajectory.trial.agent !== null) {
+      const calls = await invalidCalls(trajectory, given.validateSchema);
+      if (calls.length > 0) emit({ type: "calls.invalid", calls });
+    }
+    const kinds = declared.length === 0 ? undefined : await import("../core/grade/kinds.ts");
+    const graders = gradersOf(trajectory.task, judge).filter(
+      (grader) => grader.applies?.(trajectory) !== false,
+    );
+    // What a check looks at can be made to take for ever.
+    const context: GradeContext = {
+      ...given,
+      ...(trajectory.task.check === undefined
+        ? {}
+        : { validateSchema: validateOfServer(given.validateSchema, signal) }),
+      askJudge: async (request) =>
+        (await import("../graders/judge.ts")).createGradersJudge(spec.judge, judging)(request),
+    };
+    return Promise.all(
+      [...graders, ...(kinds?.createGraders(declared) ?? [])].map(async (grader): Promise<Grade> => {
+        const { name, weight = 1, required = true } = grader;
+        const share = { ...(weight === 1 ? {} : { weight }), ...(required ? {} : { required }) };
+        try {
+          const before = kept?.get(name);
+          if (before !== undefined) {
+            const { weight: _, required: __, ...grade } = before;
+            return { ...grade, ...share };
+          }
+          return { ...(await grader.grade(trajectory, context)), ...share };
+        } catch (cause) {
+          if (signal.aborted) throw cause;
+          // A trial whose grader threw has no verdict, and the run goes on.
+          const error = serializeError(cause);
+          const { message: reason } = error;
+          return { grader: name, verdict: "error", score: null, reason, evidence: [], error, ...share };
+        }
+      }),
+    );
+  };
+}
+
+/** The judges that declared graders ask. Throws `config/no-judge` where there is none, or what is wrong with that of the files. */
+export async function judgesOfGraders(spec: Eval, judgeError?: McpvalsError): Promise<readonly JudgeSpec[]> {
+  const declared = spec.tasks.flatMap(({ name, graders = [] }) =>
+    graders.map((grader) => ({ name, grader })),
+  );
+  if (declared.length === 0) return [];
+  const { graderKinds } = await import("../core/grade/kinds.ts");
+  const asked: JudgeSpec[] = [];
+  for (const { name: task, grader } of declared) {
+    const judge = graderKinds[grader.type]?.judge?.(grader.config);
+    if (judge === undefined) continue;
+    if (judge.model === undefined && spec.judge === undefined) throw judgeError ?? noJudge(task, grader.name);
+    const { judgeOf } = await import("../graders/judge.ts");
+    asked.push(judgeOf(spec.judge, judge.model));
+  }
+  return asked;
+}
+
+function noJudge(task: string, grader: string): McpvalsError {
+  const asks = `the grader ${JSON.stringify(grader)} of the task ${JSON.stringify(task)} asks a judge`;
+  return new McpvalsError("config/no-judge", `${asks}, and none is configured`, {
+    hint: "Set judge: {model: PROVIDER/MODEL} in a config or llmJudge in an Eval, give the grader a model, or pass --judge MODEL.",
+  });
+}
