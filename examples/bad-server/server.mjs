@@ -74,7 +74,7 @@ addTool("copied-description", { name: "copied_b", description: "Works with files
 addTool("undocumented-parameter", { inputSchema: object({ q: { type: "string" } }) });
 addTool("no-annotations", { annotations: undefined });
 addTool("contradictory-annotations", { name: "delete_notes" });
-addTool("large", { description: "Far too long. ".repeat(1200) });
+addTool("large", { description: "Far too long. ".repeat(7000) });
 addTool("hidden-text", { description: "Adds two numbers.\u{E0041}\u{E0042}" });
 addTool("invisible-characters", { description: "Adds\u200B two numbers." });
 addTool("invalid-member", {

@@ -119,6 +119,7 @@ const mostCalls = 500;
 
 /** Why a tool is not called. */
 const reasons = {
+  name: "it has no name",
   none: "calls are off (--calls none)",
   safe: "not annotated readOnlyHint: true, so called only with --calls all",
   arguments: "no valid arguments could be made from its input schema",
@@ -141,8 +142,9 @@ async function tasksOf(
   const planned: PlannedCall[] = [];
   const notCalled: { tool: string; reason: string }[] = [];
   const leaveOut = (tool: string, reason: string): void => void notCalled.push({ tool, reason });
-  for (const { name, definition } of surface.tools) {
-    if (policy === "none") leaveOut(name, reasons.none);
+  for (const { name, isNamed, definition } of surface.tools) {
+    if (!isNamed) leaveOut(name, reasons.name);
+    else if (policy === "none") leaveOut(name, reasons.none);
     else if (policy === "safe" && !isReadOnly(definition)) leaveOut(name, reasons.safe);
     else if (planned.length >= mostCalls) leaveOut(name, reasons.limit);
     else {
@@ -211,7 +213,7 @@ function sharedNames(
   discoveries: ReadonlyMap<string, Discovery>,
 ): NonNullable<CheckSpec["sharedNames"]> {
   const namesOf = ({ surface }: Discovery): ReadonlySet<string> =>
-    new Set(surface.tools.map(({ name }) => name));
+    new Set(surface.tools.flatMap(({ name, isNamed }) => (isNamed ? name : [])));
   const own = discoveries.get(server);
   const others = [...discoveries].flatMap(([name, discovery]) =>
     name === server ? [] : [{ name, tools: namesOf(discovery) }],

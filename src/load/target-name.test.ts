@@ -22,6 +22,11 @@ it.each([
   expect(nameOfCommand(command.split(" "), "/home/me/project/src")).toBe(name);
 });
 
-it("names a URL after its host", () => {
-  expect(nameOfUrl("https://user@mcp.example.com:8443/mcp?a=b")).toBe("mcp.example.com");
+it.each([
+  ["https://user@mcp.example.com/mcp?a=b", "mcp.example.com"],
+  ["http://localhost:3000/sse", "localhost:3000"],
+  ["https://example.com/notes/mcp", "example.com/notes"],
+  ["https://example.com/api/mcp/s/bXktc2VjcmV0LXRva2Vu/mcp", "example.com/api"],
+])("%s is %s", (url, name) => {
+  expect(nameOfUrl(url)).toBe(name);
 });

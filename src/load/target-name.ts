@@ -23,9 +23,16 @@ export function nameOfCommand([command = "", ...args]: readonly string[], cwd: s
   return (named === undefined ? undefined : nameOfPath(named)) ?? nameOfPath(cwd) ?? program;
 }
 
-/** A name for a server from its URL: its host. */
+/**
+ * A name for a server from its URL: its host, and what distinguishes it from others there: the port, and the words of the path that
+ * not every server has. Other parts of a path may be a token.
+ */
 export function nameOfUrl(url: string): string {
-  return new URL(url).hostname;
+  const { host, pathname } = new URL(url);
+  const words = pathname
+    .split("/")
+    .filter((part) => /^[a-z-]{2,20}$/.test(part) && !/^(?:mcp|sse)$/.test(part));
+  return [host, ...words].join("/");
 }
 
 function nameOfPath(path: string): string | undefined {

@@ -60,7 +60,7 @@ describe("a URL", () => {
 
   it("that ends in /sse is of the older transport", async () => {
     const { eval: spec } = await loadIn({}, { source: "http://127.0.0.1:1/sse" });
-    expect(spec.servers).toMatchObject({ "127.0.0.1": { transport: "sse" } });
+    expect(spec.servers).toMatchObject({ "127.0.0.1:1": { transport: "sse" } });
   });
 });
 

@@ -112,7 +112,7 @@ async function execute(call: Call, target: Target, { json = false, timeout }: Ca
     );
   const options = { signal, timeoutMs: timeout ?? limits.callMs };
   using waiting = showWaiting(`calling ${call.tool} of ${name}`);
-  const outcome = await useServer(name, spec, signal, async (session) => {
+  const outcome = await useServer(name, spec, { signal }, async (session) => {
     const [definition] = await session.toolsNamed(call.tool, options);
     if (definition === undefined) throw unknownTool(call.tool, name, session.tools);
     const args = { ...typedArguments(call.texts, definition.inputSchema), ...call.args };

@@ -193,9 +193,9 @@ async function readCheckRun(
   const tools = ofKind("definitions").flatMap(({ task, exchanges }) => {
     const { notCalled = [] } = task.check ?? {};
     const [server = ""] = task.servers;
-    return readSurface(exchanges).tools.map(({ name: tool, definition }): CheckedTool => {
+    return readSurface(exchanges).tools.flatMap(({ name: tool, isNamed, definition }): CheckedTool[] => {
       const reason = notCalled.find((each) => each.tool === tool)?.reason;
-      return { server, tool, definition, reason };
+      return isNamed ? [{ server, tool, definition, reason }] : [];
     });
   });
   return { tests, tools };

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { messageOf } from "../../core/errors/error.ts";
 import { asList, asObject, asText, isJsonObject, type Json } from "../../core/formats/json.ts";
+import { emptyListing, type Listed, listingOf } from "../../core/lint/check-view.ts";
 import { atReference, objectIn, typesOf } from "../../core/lint/json-schema.ts";
 import { shortened, visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
@@ -51,7 +52,7 @@ async function execute(target: Target, { json = false }: ToolsFlags): Promise<nu
   if (listings.length === 0) throw broken[0];
   for (const { server, failures } of listings)
     for (const failure of failures) writeError(redact(`server "${server}" gives no ${failure}`));
-  if (json) writeJson({ servers: redact(listings) }, 2);
+  if (json) writeJson({ servers: redact(listings.map(listingJson)) }, 2);
   else {
     const { colors, columns } = stdoutOutput();
     const page = { style: createStyle(colors), width: Math.max(columns(), narrowest) };
@@ -66,10 +67,17 @@ async function execute(target: Target, { json = false }: ToolsFlags): Promise<nu
 /** Columns of the narrowest page; some terminals say that they have none. */
 const narrowest = 40;
 
+/** A listing with the definitions as they came. */
+function listingJson({ server, surface, failures }: ServerListing): Json {
+  const { name, version, protocolVersion } = surface;
+  return { server, name, version, protocolVersion, ...emptyListing, ...listingOf(surface), failures };
+}
+
 /** A listing for people. */
 function listingLines(listing: ServerListing, page: Page): string[] {
   const { style } = page;
-  const { server, name, version, protocolVersion, tools, resources, resourceTemplates, prompts } = listing;
+  const { server, surface } = listing;
+  const { name, version, protocolVersion, tools, resources, resourceTemplates, prompts } = surface;
   const facts = [
     [name, version].filter((text) => text !== "").join(" "),
     `MCP ${protocolVersion}`,
@@ -79,8 +87,8 @@ function listingLines(listing: ServerListing, page: Page): string[] {
   ];
   const sections: readonly (readonly [title: string, items: readonly Item[]])[] = [
     ["Tools", tools.map(toolItem)],
-    ["Resources", resources.map((each) => resourceItem(each, "uri"))],
-    ["Resource templates", resourceTemplates.map((each) => resourceItem(each, "uriTemplate"))],
+    ["Resources", resources.map(resourceItem)],
+    ["Resource templates", resourceTemplates.map(resourceItem)],
     ["Prompts", prompts.map(promptItem)],
   ];
   return [
@@ -154,14 +162,8 @@ function paragraphs(text: string): string[] {
   return text.split("\n").flatMap((line) => (line.trim() === "" ? [] : [visibleText(line.trim())]));
 }
 
-function toolItem(tool: Json): Item {
-  const {
-    name,
-    title,
-    description,
-    inputSchema = {},
-    annotations,
-  } = asObject(tool) as { [key: string]: Json };
+function toolItem({ name, definition }: Listed): Item {
+  const { title, description, inputSchema = {}, annotations } = definition;
   const schema = inputSchema ?? {};
   const required = isJsonObject(schema) ? asList(schema["required"]) : [];
   const hints = asObject(annotations);
@@ -171,7 +173,7 @@ function toolItem(tool: Json): Item {
     hints["destructiveHint"] === true && hints["readOnlyHint"] !== true ? "destructive" : undefined,
   ];
   return {
-    name: asText(name) ?? "",
+    name,
     remark: remarks.filter((text) => text !== undefined && text !== name).join(" · "),
     description: asText(description) ?? "",
     parameters: Object.entries(objectIn(schema, "properties")).map(([parameter, property]) => {
@@ -212,21 +214,21 @@ function listText(type: string): string {
   return type.includes(" ") ? `(${type})[]` : `${type}[]`;
 }
 
-function resourceItem(resource: Json, key: "uri" | "uriTemplate"): Item {
-  const { [key]: address, name, title, mimeType, description } = asObject(resource);
+function resourceItem({ name: address, definition }: Listed): Item {
+  const { name, title, mimeType, description } = definition;
   const remarks = [asText(title) ?? asText(name), asText(mimeType)];
   return {
-    name: asText(address) ?? "",
+    name: address,
     remark: remarks.filter((text) => text !== undefined && text !== address).join(" · "),
     description: asText(description) ?? "",
     parameters: [],
   };
 }
 
-function promptItem(prompt: Json): Item {
-  const { name, title, description, arguments: given } = asObject(prompt);
+function promptItem({ name, definition }: Listed): Item {
+  const { title, description, arguments: given } = definition;
   return {
-    name: asText(name) ?? "",
+    name,
     remark: asText(title) ?? "",
     description: asText(description) ?? "",
     parameters: asList(given).map((argument) => {

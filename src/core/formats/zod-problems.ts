@@ -92,7 +92,7 @@ function unknownKeys(
     problem([...parent, key], `unknown key ${JSON.stringify(key.slice(0, 80))}${inside(parent)}`, {
       code: "config/unknown-key",
       at: "key",
-      hint: unquoted ?? [...keyHints(key, parent), suggestion(key, known, "keys")].join(" "),
+      hint: unquoted ?? [...keyHints(key, parent, known), suggestion(key, known, "keys")].join(" "),
     }),
   );
 }
@@ -258,7 +258,9 @@ function limitOf(issue: IssueOf<"too_small"> | IssueOf<"too_big">): string {
 }
 
 /** Hints for a key that goes by another name here. */
-function keyHints(key: string, parent: KeyPath): string[] {
+function keyHints(key: string, parent: KeyPath, known: readonly string[]): string[] {
+  const isOfText = known.includes("text") && ["equals", "contains", "matches"].includes(key);
+  if (parent.at(-1) === "expect" && isOfText) return [`Write it as text: { ${key}: … }.`];
   const isToolTest = parent.length === 4 && parent[0] === "toolHealthSuites" && parent[2] === "tests";
   if (isToolTest && key === "tool") return ['The tool is named by "name".'];
   const isServer =

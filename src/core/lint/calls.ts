@@ -269,11 +269,11 @@ const rulesOfCalls = {
   "call/large-result": {
     severity: "warning",
     title: "A result is too large for agents",
-    why: "Claude Code refuses results of more than 25,000 tokens, and other clients lose the beginning of the conversation.",
+    why: "Claude Code gives the model no result of more than 25,000 tokens: the call fails, or in newer versions the model gets the first 2 KB and the name of a file.",
     fix: "Give a part at a time: a limit with a default, a cursor, or a resource link.",
     bad: `→ tools/call list_logs { }   ← 4 MB of text`,
     good: `→ tools/call list_logs { "limit": 50 }   ← 50 lines, and "next": "…"`,
-    source: "anthropics/claude-code#6158, mui/material-ui#46778",
+    source: "anthropics/claude-code#45766, Pimzino/spec-workflow-mcp#107, mui/material-ui#46778",
     *find(view) {
       for (const { call, exchange } of callsOf(view)) {
         const result = resultOf(exchange);

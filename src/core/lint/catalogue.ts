@@ -41,8 +41,9 @@ const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
   conformance: [conformanceRules],
 };
 
-/** Findings of one rule in one trial that are listed; a server can have a hundred thousand tools. */
+/** Findings of one rule in one trial that are listed, and that are counted; a server can have a million parameters. */
 const mostOfRule = 200;
+const mostCounted = 10_000;
 
 /** What the rules find in a trial of a check, without those that are disabled; errors first. */
 export async function findDefects(view: CheckView, context: RuleContext): Promise<readonly Finding[]> {
@@ -59,6 +60,7 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
           ...context,
           outOfTime,
         })) {
+          if (count === mostCounted) break;
           count += 1;
           if (count <= mostOfRule) findings.push({ code, title, severity, server, place, fix, ...rest });
         }
@@ -67,7 +69,8 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
         outOfTime.push(code);
       }
       if (count <= mostOfRule) continue;
-      const message = `${count - mostOfRule} more of these are left out`;
+      const least = count === mostCounted ? "at least " : "";
+      const message = `${least}${count - mostOfRule} more of these are left out`;
       findings.push({ code, title, severity, server, place: {}, fix: rule.fix, message, evidence: [] });
     }
   }

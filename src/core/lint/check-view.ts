@@ -6,8 +6,9 @@ import type { Exchange, Trajectory } from "../trace/trajectory.ts";
 
 /** An item of a list of the server, as it came, with the event of its page. */
 export interface Listed {
-  /** What identifies it: the name of a tool or prompt, the URI of a resource; "" when it has none. */
+  /** What identifies it: the name of a tool or prompt, the URI of a resource; its place in the list, such as `tools[2]`, when it has none. */
   readonly name: string;
+  readonly isNamed: boolean;
   readonly definition: JsonObject;
   readonly evidence: number;
 }
@@ -179,6 +180,9 @@ export function listingOf({ tools, resources, resourceTemplates, prompts, incomp
   );
 }
 
+/** The listing of a server that lists nothing. */
+export const emptyListing: JsonObject = { tools: [], resources: [], resourceTemplates: [], prompts: [] };
+
 /** Where the result of each list has its items. */
 export const listKeys: Readonly<Record<string, string>> = {
   "tools/list": "tools",
@@ -215,13 +219,14 @@ function pagesOf(exchanges: readonly Exchange[], method: string): readonly Excha
 }
 
 function listed(exchanges: readonly Exchange[], method: string, id: string): Listed[] {
-  return pagesOf(exchanges, method).flatMap((page) => {
-    const items = itemsOf(page) ?? [];
-    return items.filter(isJsonObject).map((definition) => ({
-      name: text(definition[id]),
-      definition,
-      evidence: page.answer?.seq ?? page.request.seq,
-    }));
+  const items = pagesOf(exchanges, method).flatMap((page) =>
+    (itemsOf(page) ?? []).map((item) => ({ item, evidence: page.answer?.seq ?? page.request.seq })),
+  );
+  return items.flatMap(({ item, evidence }, index): Listed[] => {
+    if (!isJsonObject(item)) return [];
+    const own = text(item[id]);
+    const name = own === "" ? `${listKeys[method]}[${index}]` : own;
+    return [{ name, isNamed: own !== "", definition: item, evidence }];
   });
 }
 

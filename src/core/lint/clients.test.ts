@@ -1,5 +1,7 @@
+import { expect, it } from "vitest";
 import type { JsonObject } from "../formats/model.ts";
-import { type CheckedServer, schemaOf, testRules, tool } from "../../../test/support/rules.ts";
+import { findDefects } from "./catalogue.ts";
+import { type CheckedServer, schemaOf, testRules, tool, viewOf } from "../../../test/support/rules.ts";
 
 const named = (name: string): CheckedServer => ({ tools: [tool({ name })] });
 const input = (inputSchema: JsonObject): CheckedServer => ({ tools: [tool({ inputSchema })] });
@@ -151,4 +153,15 @@ testRules({
       "alternatives of one type": property({ anyOf: [{ const: "a", ...text }, text] }),
     },
   },
+});
+
+it.each([
+  ["client/root-combinator", { ...schemaOf({ a: text }), anyOf: [{ required: ["a"] }] }],
+  ["schema/not-object", { properties: { a: text } }],
+])("%s says what Gemini does, too", async (code, schema) => {
+  const findings = await findDefects(viewOf(input(schema)), {
+    validateSchema: () => Promise.resolve({ status: "valid" }),
+  });
+  const ofGemini = findings.filter(({ clients = {} }) => clients["Gemini"] === "refused");
+  expect(ofGemini.map((finding) => finding.code)).toEqual([code]);
 });

@@ -5,6 +5,7 @@ import type { ClientEffects } from "./finding.ts";
 import {
   listText,
   objectIn,
+  objectKeywords,
   placeIn,
   pointerKey,
   referencesIn,
@@ -131,7 +132,10 @@ export const clientRules = {
         const { schema, tool } = each;
         const found = isJsonObject(schema) ? Object.keys(rootCombinators).filter((key) => key in schema) : [];
         if (found.length === 0) continue;
-        const clients = Object.assign({}, ...found.map((key) => rootCombinators[key])) as ClientEffects;
+        const clients = Object.assign(
+          each.parts.some(isGeminiBranch) ? { Gemini: "refused" } : {},
+          ...found.map((key) => rootCombinators[key]),
+        ) as ClientEffects;
         const message = `the root has ${found.join(", ")}`;
         yield { place: placeIn(each, ""), message, evidence: [tool.evidence], clients };
       }
@@ -240,14 +244,14 @@ export const clientRules = {
     title: "Gemini refuses properties or required on what is not an object",
     why: "The request that carries the tool is refused with HTTP 400.",
     fix: 'Add type: "object" where properties or required stand, or take them away.',
-    bad: `{ anyOf: [{ required: ["id"] }], properties: { id: { … } } }`,
-    good: `{ type: "object", properties: { id: { … } }, required: ["id"] }`,
+    bad: `user: { properties: { id: { … } }, required: ["id"] }`,
+    good: `user: { type: "object", properties: { id: { … } }, required: ["id"] }`,
     source: "anomalyco/opencode#11889",
     find: (view) =>
-      inSchemas(view, { Gemini: "refused" }, ({ schema }, { key }) => {
-        if (key !== "inputSchema" || !isJsonObject(schema) || typesOf(schema).includes("object"))
-          return undefined;
-        const found = ["properties", "required"].filter((keyword) => keyword in schema);
+      inSchemas(view, { Gemini: "refused" }, (part, { key }) => {
+        // At and directly below the root, schema/not-object and client/root-combinator say so.
+        if (key !== "inputSchema" || part.pointer === "" || isGeminiBranch(part)) return undefined;
+        const found = objectKeywords(part.schema);
         return found.length === 0 ? undefined : `${found.join(" and ")} without type: "object"`;
       }),
   },
@@ -348,6 +352,13 @@ const rootCombinators: Readonly<Record<string, ClientEffects>> = {
   not: { OpenAI: "refused" },
   enum: { OpenAI: "refused" },
 };
+
+/** Whether a part is one of a combination at the root that Gemini refuses, since it does not say that it is an object. */
+function isGeminiBranch({ schema, pointer }: Subschema): boolean {
+  return (
+    /^\/(?:(?:allOf|anyOf|oneOf)\/\d+|if|then|else|not)$/.test(pointer) && objectKeywords(schema).length > 0
+  );
+}
 
 /** What a rule says of each part of the schemas of all tools; once for each place. */
 function* inSchemas(

@@ -1,4 +1,6 @@
-import { schemaOf, testRules, tool } from "../../../test/support/rules.ts";
+import { expect, it } from "vitest";
+import { findDefects } from "./catalogue.ts";
+import { schemaOf, testRules, tool, viewOf } from "../../../test/support/rules.ts";
 
 const described = (description: string, name = "search") => ({ tools: [tool({ name, description })] });
 const named = (...names: readonly string[]) => ({
@@ -118,14 +120,14 @@ testRules({
   },
   "definition/large": {
     bad: {
-      "one long description": described("Words. ".repeat(2000)),
+      "one long description": described("Words. ".repeat(15_000)),
       "many tools": {
         tools: Array.from({ length: 100 }, (_, index) =>
           tool({ name: `t${index}`, description: "w".repeat(1000) }),
         ),
       },
     },
-    good: { "a description of a page": described("Words. ".repeat(400)) },
+    good: { "a long description": described("Words. ".repeat(2000)) },
   },
   "definition/hidden-text": {
     bad: {
@@ -209,4 +211,22 @@ testRules({
     },
     good: { both: {} },
   },
+});
+
+it("a tool without a name is called by its place in the list", async () => {
+  const tools = [
+    tool(),
+    null as never,
+    tool({ name: undefined as never, description: "", inputSchema: { type: "string" } }),
+  ];
+  const findings = await findDefects(viewOf({ tools }), {
+    validateSchema: () => Promise.resolve({ status: "valid" }),
+  });
+  const about = findings.filter(({ place }) => place.tool !== "search");
+  expect(about.map(({ code, place }) => `${code} ${place.tool}`)).toEqual([
+    "protocol/list-failed undefined",
+    "definition/illegal-name tools[2]",
+    "schema/not-object tools[2]",
+    "definition/no-description tools[2]",
+  ]);
 });

@@ -18,7 +18,7 @@ export const definitionRules = {
     *find({ surface }) {
       for (const [kind, items] of kindsOf(surface)) {
         for (const [name, same] of Map.groupBy(items, (item) => item.name)) {
-          if (same.length < 2 || name === "") continue;
+          if (same.length < 2) continue;
           const evidence = [...new Set(same.map((item) => item.evidence))];
           yield {
             place: { [kind]: name },
@@ -40,19 +40,18 @@ export const definitionRules = {
     source:
       "MCP 2025-11-25, tools: tool names have 1 to 128 characters A-Z, a-z, 0-9, _, -, .; NetApp/netapp-dataops-toolkit#38, anthropics/claude-code#2257, cboxdk/statamic-mcp#3, google-gemini/gemini-cli#2966",
     *find({ surface }) {
-      for (const [index, { name, definition, evidence }] of surface.tools.entries()) {
+      for (const { name, isNamed, definition, evidence } of surface.tools) {
         if (/^[\w.-]{1,128}$/.test(name)) continue;
         const { name: given = "" } = definition;
         yield {
-          place: name === "" ? { pointer: `/tools/${index}` } : { tool: name },
-          message:
-            name === ""
-              ? given === ""
-                ? "the name is missing or empty"
-                : `the name is ${shortened(JSON.stringify(given), 60)}, which is not a text`
-              : name.length > 128
-                ? `the name has ${name.length} characters`
-                : `the name is ${quoted(name)}`,
+          place: { tool: name },
+          message: !isNamed
+            ? given === ""
+              ? "the name is missing or empty"
+              : `the name is ${shortened(JSON.stringify(given), 60)}, which is not a text`
+            : name.length > 128
+              ? `the name has ${name.length} characters`
+              : `the name is ${quoted(name)}`,
           evidence: [evidence],
           clients: {
             "Claude Code": "refused",
@@ -234,21 +233,17 @@ export const definitionRules = {
     fix: "Shorten descriptions and schemas, and leave out what models need not know.",
     bad: `{ name: "query", description: "(the whole manual)" }`,
     good: `{ name: "query", description: "Runs a read-only SQL query. The tool list_tables gives the tables." }`,
-    source: "anthropics/claude-code#12241, oOo0oOo/lean-lsp-mcp#109",
+    source: "anthropics/claude-code#12241, getsentry/XcodeBuildMCP#153",
     *find({ surface: { tools } }) {
-      for (const { name, definition, evidence } of tools) {
-        const tokens = estimateTokens(definition);
-        if (tokens > mostToolTokens)
-          yield {
-            place: { tool: name },
-            message: `about ${round(tokens)} tokens (estimate)`,
-            evidence: [evidence],
-          };
-      }
-      const all = tools.reduce((sum, { definition }) => sum + estimateTokens(definition), 0);
-      const evidence = [...new Set(tools.map((tool) => tool.evidence))];
-      if (all > mostTokens)
-        yield { message: `${tools.length} tools take about ${round(all)} tokens (estimate)`, evidence };
+      const sizes = tools.map(({ name, definition }) => ({ name, tokens: estimateTokens(definition) }));
+      const all = sizes.reduce((sum, { tokens }) => sum + tokens, 0);
+      if (all <= mostTokens) return;
+      const largest = sizes.toSorted((a, b) => b.tokens - a.tokens).slice(0, namedTools);
+      const names = largest.map(({ name, tokens }) => `${name} ${round(tokens)}`).join(", ");
+      yield {
+        message: `${tools.length} tools take about ${round(all)} tokens (estimate), most of them ${names}`,
+        evidence: [...new Set(tools.map((tool) => tool.evidence))],
+      };
     },
   },
   "definition/hidden-text": {
@@ -301,9 +296,13 @@ export const definitionRules = {
     good: `{ uri: "file:///notes/a.txt", name: "a" }`,
     source: "MCP 2025-11-25, resources: URIs follow RFC 3986",
     *find({ surface }) {
-      for (const { name, evidence } of surface.resources)
+      for (const { name, isNamed, evidence } of surface.resources)
         if (!/^[a-z][a-z0-9+.-]*:\S/i.test(name))
-          yield { place: { resource: name }, message: `${quoted(name)} has no scheme`, evidence: [evidence] };
+          yield {
+            place: { resource: name },
+            message: isNamed ? `${quoted(name)} has no scheme` : "it is missing or empty",
+            evidence: [evidence],
+          };
     },
   },
   "definition/invalid-uri-template": {
@@ -315,8 +314,8 @@ export const definitionRules = {
     good: `{ uriTemplate: "file:///notes/{note_id}", name: "note" }`,
     source: "MCP 2025-11-25, schema: ResourceTemplate.uriTemplate; RFC 6570, 2; laravel/mcp#329",
     *find({ surface }) {
-      for (const { name, evidence } of surface.resourceTemplates) {
-        const problem = templateProblem(name);
+      for (const { name, isNamed, evidence } of surface.resourceTemplates) {
+        const problem = isNamed ? templateProblem(name) : "it is missing or empty";
         if (problem !== undefined)
           yield { place: { resource: name }, message: problem, evidence: [evidence] };
       }
@@ -424,7 +423,6 @@ const memberTypes = [
 
 /** What is wrong with a URI template (RFC 6570, 2); undefined: nothing. */
 function templateProblem(template: string): string | undefined {
-  if (template === "") return "it is missing or empty";
   const literal = template.replaceAll(/\{([^{}]*)\}/g, "");
   if (/[{}]/.test(literal)) return "a brace has no partner";
   const wrong = [...template.matchAll(/\{([^{}]*)\}/g)].find(([, inner = ""]) => !isExpression(inner));
@@ -438,9 +436,10 @@ function isExpression(inner: string): boolean {
 }
 const variable = /^(?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*(?::[1-9]\d{0,3}|\*)?$/i;
 
-/** Where Claude Code warns, all tools together; and much of that for one tool. */
+/** Where Claude Code warns, all tools together. */
 const mostTokens = 25_000;
-const mostToolTokens = 3000;
+/** Tools that a message about all of them names. */
+const namedTools = 3;
 
 function round(tokens: number): string {
   return (Math.round(tokens / 100) * 100).toLocaleString("en");

@@ -107,6 +107,12 @@ export function typesOf(schema: Json): readonly string[] {
   );
 }
 
+/** The keywords for objects in a schema that does not name the type object. */
+export function objectKeywords(schema: Json): readonly string[] {
+  if (!isJsonObject(schema) || typesOf(schema).includes("object")) return [];
+  return ["properties", "required"].filter((keyword) => keyword in schema);
+}
+
 /** A schema of a tool. */
 export interface ToolSchema {
   readonly tool: Listed;

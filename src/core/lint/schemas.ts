@@ -5,8 +5,8 @@ import { textsOf } from "./definitions.ts";
 import type { ClientEffects } from "./finding.ts";
 import {
   objectIn,
+  objectKeywords,
   placeIn,
-  pointerKey,
   problemsIn,
   referencesIn,
   type SchemaProblem,
@@ -59,7 +59,12 @@ export const schemaRules = {
           place: placeIn(each, ""),
           message: type === undefined ? "it has no type" : `its type is ${preview(type)}`,
           evidence: [each.tool.evidence],
-          ...forInput(each, { "Claude Code": "refused", Cursor: "refused", OpenAI: "refused" }),
+          ...forInput(each, {
+            "Claude Code": "refused",
+            Cursor: "refused",
+            OpenAI: "refused",
+            ...(objectKeywords(each.schema).length > 0 ? { Gemini: "refused" } : {}),
+          }),
         };
       }
     },
@@ -220,10 +225,11 @@ export const schemaRules = {
     source: "anthropics/claude-code#82652, openai/codex#2204",
     *find({ surface }) {
       for (const each of toolSchemas(surface, "inputSchema"))
-        for (const [name, schema] of Object.entries(objectIn(each.schema, "properties"))) {
+        for (const { schema, pointer } of each.parts) {
+          if (!/^\/properties\/[^/]*$/.test(pointer)) continue;
           if (!isJsonObject(schema) || typeKeywords.some((key) => key in schema)) continue;
           yield {
-            place: placeIn(each, `/properties/${pointerKey(name)}`),
+            place: placeIn(each, pointer),
             message: "it has no type, enum or const",
             evidence: [each.tool.evidence],
             clients: { "Claude Code": "changed" },

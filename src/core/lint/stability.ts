@@ -4,6 +4,7 @@ import { eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {
   type CheckView,
+  emptyListing,
   givesList,
   listKeys,
   listingOf,
@@ -58,7 +59,7 @@ export const stabilityRules = {
       const [first] = listings(view);
       const { snapshot } = view.spec;
       if (first === undefined || snapshot === undefined) return;
-      yield* differences({ ...nothing, ...snapshot }, first.listing, "the snapshot", first.evidence);
+      yield* differences({ ...emptyListing, ...snapshot }, first.listing, "the snapshot", first.evidence);
       for (const { message, evidence } of unread(first))
         yield {
           message: `${message}, so that it cannot be compared with the snapshot`,
@@ -76,7 +77,7 @@ export const stabilityRules = {
     good: `→ tools/list   ← { "tools": […] }   → tools/list   ← { "tools": […] }`,
     source: "MCP 2025-11-25, tools: listing tools",
     *find(view) {
-      const { snapshot, listing = nothing } = view.spec;
+      const { snapshot, listing = emptyListing } = view.spec;
       // Of the first one the snapshot's rule speaks, and of a list that was never given protocol/list-failed.
       for (const { incomplete, probe } of listings(view).slice(snapshot === undefined ? 0 : 1)) {
         const again = incomplete.filter((page) => listing[listKeys[methodOf(page)] ?? ""] !== undefined);
@@ -93,8 +94,6 @@ interface Listing {
   readonly incomplete: readonly Exchange[];
   readonly evidence: readonly number[];
 }
-
-const nothing: JsonObject = { tools: [], resources: [], resourceTemplates: [], prompts: [] };
 
 function listings({ probes }: CheckView): readonly Listing[] {
   return probes
@@ -150,7 +149,8 @@ function* differences(
     const [old, now] = [byName(before[list], id), byName(after[list], id)];
     for (const name of new Set([...old.keys(), ...now.keys()])) {
       const [was, is] = [old.get(name), now.get(name)];
-      const place = { [kind]: name };
+      // Items without a name cannot be told apart.
+      const place = { [kind]: name === "" ? `${list} without ${id}` : name };
       if (was === undefined) yield { place, message: `new: ${than} lacks it`, evidence };
       else if (is === undefined) yield { place, message: `it is gone: only ${than} has it`, evidence };
       else {
@@ -164,7 +164,7 @@ function* differences(
   }
 }
 
-function byName(list: Json | undefined, id: string): ReadonlyMap<string, JsonObject> {
+function byName(list: Json, id: string): ReadonlyMap<string, JsonObject> {
   const items = Array.isArray(list) ? (list as readonly Json[]).filter(isJsonObject) : [];
   return new Map(items.map((item) => [typeof item[id] === "string" ? item[id] : "", item]));
 }

@@ -124,6 +124,11 @@ export function toolCalls(events: readonly TraceEvent[]): readonly ToolCall[] {
   return readTrace(events).calls;
 }
 
+/** The JSON-RPC requests of a trial, with their answers. */
+export function exchangesIn(events: readonly TraceEvent[]): readonly Exchange[] {
+  return readTrace(events).exchanges;
+}
+
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** Joins JSON-RPC requests with their responses, so that calls are the same whatever agent made them. */

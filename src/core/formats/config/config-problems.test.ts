@@ -476,6 +476,16 @@ describe("words that are used elsewhere", () => {
       hint: expect.stringMatching(/^The tool is named by "name"\. Known keys: name, /) as unknown,
     });
   });
+
+  it("a condition for the text, in what is expected of a tool test", () => {
+    const tests = [{ name: "add", expect: { matches: "\\d" } }];
+    expect(problems({ server: stdio, toolHealthSuites: [{ name: "s", tests }] })).toContainEqual({
+      code: "config/unknown-key",
+      at: "key toolHealthSuites[0].tests[0].expect.matches",
+      message: 'unknown key "matches" in toolHealthSuites[0].tests[0].expect',
+      hint: "Write it as text: { matches: … }. Known keys: isError, text, json, schema.",
+    });
+  });
 });
 
 describe("operators of expectedResult", () => {
