@@ -19,7 +19,7 @@ it("writes a config with tests of what the servers of a client's file answer, wh
   expect(stdout).toContain("Next: npx --no-install mcpvals run");
 
   const text = readFileSync(join(cwd, file), "utf8");
-  expect(text).toMatch(/^# yaml-language-server: \$schema=/);
+  expect(text).toMatch(/^servers:\n/);
   expect(text).not.toContain("t0ken");
   expect(parse(text)).toEqual({
     servers: {
@@ -131,4 +131,24 @@ it("says how to name a server where there is none", async () => {
   using folder = folderOf({});
   const { code, stderr } = await runHere(["init"], { cwd: folder.path });
   expect([code, stderr]).toEqual([2, expect.stringContaining("no server is named")]);
+});
+
+it("names the schema that an editor finds, and expects nothing of the machine or the day", async () => {
+  const schema = "node_modules/mcpvals/schemas/config.schema.json";
+  using folder = folderOf({ [schema]: "{}", "packages/notes/README.md": "" });
+  const cwd = join(folder.path, "packages/notes");
+  const { code, stderr } = await runHere(["init", "--yes", "--", process.execPath, program, "environment"], {
+    cwd,
+  });
+  expect(code, stderr).toBe(0);
+  const text = readFileSync(join(cwd, file), "utf8");
+  expect(text.split("\n", 1)).toEqual([`# yaml-language-server: $schema=../../${schema}`]);
+  const { toolHealthSuites } = parse(text) as { toolHealthSuites: [{ tests: { name: string }[] }] };
+  const others = ["title", "count", "token"];
+  expect(toolHealthSuites[0].tests.filter(({ name }) => !others.includes(name))).toEqual([
+    { name: "environment", args: {} },
+    { name: "folder", args: {}, expectedResult: "The notes are in:" },
+    { name: "home", args: {} },
+    { name: "today", args: {} },
+  ]);
 });

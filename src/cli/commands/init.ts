@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { basename, join, relative, resolve } from "node:path";
+import { hostname, tmpdir } from "node:os";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { asList, asObject, type JsonObject } from "../../core/formats/json.ts";
@@ -15,6 +16,7 @@ import {
 import { readSurface } from "../../core/lint/check-view.ts";
 import { buildTrajectory, type Trajectory } from "../../core/trace/trajectory.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
+import { environment } from "../../load/environment.ts";
 import { load } from "../../load/load.ts";
 import { configExtensions } from "../../load/sources.ts";
 import { describeTarget, loadTarget, type Target } from "../../load/target.ts";
@@ -77,7 +79,7 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   const { result, folder = "" } = await checkServers(loaded, { calls: "safe", cwd, signal });
   checking[Symbol.dispose]();
   signal.throwIfAborted();
-  const { tests, tools } = await readCheckRun(resolve(cwd, defaultRunsFolder), folder);
+  const { tests, tools } = await readCheckRun(resolve(cwd, defaultRunsFolder), folder, localTexts(cwd));
   const servers = Object.fromEntries(
     Object.entries(described).map(([name, server]) => [
       name,
@@ -89,7 +91,10 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   trying[Symbol.dispose]();
   const refused = refusedCalls(tools, kept);
   const untested = await untestedTools(tools, tests, kept);
-  write(join(cwd, fileName), starterText({ servers, tests: [...kept, ...refused], untested }));
+  write(
+    join(cwd, fileName),
+    starterText({ schema: schemaFor(cwd), servers, tests: [...kept, ...refused], untested }),
+  );
   const findings = findingsOf(result.trials);
   const check = `npx --no-install mcpvals check`;
   const parts = [
@@ -152,6 +157,26 @@ function programOfPackage(cwd: string): string | undefined {
   }
 }
 
+/** What is different on another machine, or on another day. */
+function localTexts(cwd: string): readonly string[] {
+  const { HOME = "", PATH = "" } = environment();
+  const now = new Date();
+  const texts = [cwd, HOME, PATH, tmpdir(), hostname(), now.toISOString().slice(0, 10), now.toDateString()];
+  return texts.filter((text) => text.length >= shortestLocal);
+}
+
+/** Shorter texts are in others by chance. */
+const shortestLocal = 4;
+
+/** The path to the JSON Schema of configs in the package that is installed here or above; undefined when none is, as with npx. */
+function schemaFor(cwd: string): string | undefined {
+  for (let folder = cwd; ; folder = dirname(folder)) {
+    const schema = join(folder, "node_modules/mcpvals/schemas/config.schema.json");
+    if (existsSync(schema)) return relative(cwd, schema).split(sep).join("/");
+    if (dirname(folder) === folder) return undefined;
+  }
+}
+
 async function agrees(question: string): Promise<boolean> {
   return !/^\s*n/i.test(await askPerson(`${question} [Y/n] `));
 }
@@ -175,6 +200,7 @@ interface CheckedTool {
 async function readCheckRun(
   runs: string,
   folder: string,
+  local: readonly string[],
 ): Promise<{ readonly tests: readonly StarterTest[]; readonly tools: readonly CheckedTool[] }> {
   const { plan, events } = await readRun(runs, basename(folder));
   const trajectories = plan.trials.flatMap((trial): Trajectory[] => {
@@ -189,7 +215,7 @@ async function readCheckRun(
     ];
   });
   const ofKind = (kind: string): Trajectory[] => trajectories.filter(({ task }) => task.check?.kind === kind);
-  const tests = ofKind("calls").flatMap(testsOfCalls);
+  const tests = ofKind("calls").flatMap((trajectory) => testsOfCalls(trajectory, local));
   const tools = ofKind("definitions").flatMap(({ task, exchanges }) => {
     const { notCalled = [] } = task.check ?? {};
     const [server = ""] = task.servers;

@@ -27,13 +27,21 @@ export interface UntestedTool extends StarterTest {
 
 /** What a first config is made of. */
 export interface StarterParts {
+  /** Path of the JSON Schema of configs, relative to the folder of the config; absent: an editor can find none. */
+  readonly schema?: string | undefined;
   readonly servers: Readonly<Record<string, JsonObject>>;
   readonly tests: readonly StarterTest[];
   readonly untested: readonly UntestedTool[];
 }
 
-/** Makes a tool test of the first successful call of each tool in a trial that made planned calls. */
-export function testsOfCalls({ task, calls, exchanges }: Trajectory): readonly StarterTest[] {
+/**
+ * Makes a tool test of the first successful call of each tool in a trial that made planned calls. Nothing is expected of a result that
+ * has one of `local`: texts that are others on another machine, or on another day.
+ */
+export function testsOfCalls(
+  { task, calls, exchanges }: Trajectory,
+  local: readonly string[],
+): readonly StarterTest[] {
   const planned = (task.check?.calls ?? []).filter(({ expects }) => expects === "result");
   const [server = ""] = task.servers;
   const { tools } = readSurface(exchangesOf(exchanges, "initialize", "tools/list"));
@@ -49,7 +57,7 @@ export function testsOfCalls({ task, calls, exchanges }: Trajectory): readonly S
     );
     if (call?.result === undefined || !isJsonObject(call.args)) return [];
     const definition = tools.find(({ name }) => name === tool)?.definition ?? {};
-    const expectedResult = expectationOf(call.result);
+    const expectedResult = expectationOf(call.result, local);
     return [
       withoutUndefined({
         server,
@@ -77,19 +85,25 @@ function lineOf(text: Json | undefined): string {
 const longestText = 100;
 const longestObject = 300;
 
+/** Absolute paths below the folders of users and of temporary files. */
+const localPath = /(?:^|[^\w/.])(?:\/(?:home|Users|root|tmp|var|private)\/|[A-Za-z]:\\)\w/;
+
 /** What a result must have to be taken for the same again; undefined when it has nothing of that kind. */
-function expectationOf(result: JsonObject): Json | undefined {
+function expectationOf(result: JsonObject, local: readonly string[]): Json | undefined {
+  const isLocal = (text: string): boolean =>
+    localPath.test(text) || local.some((each) => text.includes(each));
   const { structuredContent } = result;
   if (isJsonObject(structuredContent)) {
     const isWhole = ["content", "structuredContent", "isError"].some((key) => key in structuredContent);
     const length = JSON.stringify(structuredContent).length;
-    if (!isWhole && length > 2 && length <= longestObject) return structuredContent;
+    const isSame = !isLocal(JSON.stringify(structuredContent));
+    if (!isWhole && isSame && length > 2 && length <= longestObject) return structuredContent;
   }
   const text = resultText(result).trim();
   const [, key] = /^\{\s*("(?:[^"\\]|\\.){1,60}"):/.exec(text) ?? [];
-  if (key !== undefined && text.length > longestText) return key;
+  if (key !== undefined && text.length > longestText) return isLocal(text) ? undefined : key;
   const lines = text.split(/\r?\n/).map((line) => line.trim());
-  const line = lines.find((each) => /[\p{L}\p{N}]{2}/u.test(each)) ?? "";
+  const line = lines.find((each) => /[\p{L}\p{N}]{2}/u.test(each) && !isLocal(each)) ?? "";
   // A text that was cut within a word or number would not be found again.
   const cut = line.length > longestText ? line.slice(0, longestText).replace(/\S*$/, "").trim() : line;
   return cut === "" ? undefined : cut;
@@ -123,7 +137,7 @@ function escapeVariables(value: Json): Json {
 const mostUntested = 40;
 
 /** The text of a first config: YAML with comments, which become tests without their `# `. */
-export function starterText({ servers, tests, untested }: StarterParts): string {
+export function starterText({ schema, servers, tests, untested }: StarterParts): string {
   const names = Object.keys(servers);
   const [withTests, others] = [true, false].map((has) =>
     names.filter((name) => tests.some(({ server }) => server === name) === has),
@@ -133,8 +147,7 @@ export function starterText({ servers, tests, untested }: StarterParts): string 
   const hasTests = suites.length > 0;
   const first = tests[0]?.tool ?? untested[0]?.tool ?? "tool";
   const lines = [
-    "# yaml-language-server: $schema=./node_modules/mcpvals/schemas/config.schema.json",
-    "",
+    ...(schema === undefined ? [] : [`# yaml-language-server: $schema=${schema}`, ""]),
     stringify({ servers }, { lineWidth: 0 }).trimEnd(),
     "",
     ...(hasTests
