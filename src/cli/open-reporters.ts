@@ -61,6 +61,6 @@ export function exitCodeOf(
   for (const { reporter, error } of failures) writeError(visibleText(`${reporter}: ${messageOf(error)}`));
   const code = exitCode(verdict);
   if (code !== 0 || failures.length === 0) return code;
-  writeError("Everything passed, but not all reports could be written: exit 3.");
+  writeError("Everything passed, but not all reports could be written, or a hook failed: exit 3.");
   return 3;
 }

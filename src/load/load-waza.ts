@@ -2,7 +2,7 @@ import { interpolateParts } from "../core/formats/read-json.ts";
 import { readdirSync } from "node:fs";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { modelId } from "../core/formats/config/agent.ts";
-import type { JudgeSpec, ServerSpec, Task, Thresholds } from "../core/formats/model.ts";
+import type { JudgeSpec, RunHook, RunHooks, ServerSpec, Task, Thresholds } from "../core/formats/model.ts";
 import {
   mergeServerTables,
   type ServerOverlay,
@@ -132,6 +132,7 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
         judge: judgeOf(context, servers.tasks.tasks),
         bail: file.bail,
         thresholds: thresholdsOf(context, servers.tasks.tasks),
+        hooks: runHooks(file.hooks, dir),
         trials: file.trials,
         concurrency: file.concurrency,
         limits: { ...defaultLimits, trialMs: file.timeoutMs ?? defaultLimits.trialMs },
@@ -148,6 +149,24 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
     },
     loadContext,
   );
+}
+
+/** Longest that a command around a run may take. */
+const runHookMs = 600_000;
+
+/** The commands around the run; undefined where there are none. They run in the eval's folder. */
+function runHooks({ before_run, after_run }: WazaEval["hooks"], dir: string): RunHooks | undefined {
+  if (before_run.length + after_run.length === 0) return undefined;
+  const read = (key: string, hooks: typeof before_run): readonly RunHook[] =>
+    hooks.map(({ command, working_directory: folder = ".", exit_codes, error_on_fail }, index) => ({
+      id: `${key}[${index}]`,
+      command,
+      cwd: resolve(dir, folder),
+      exitCodes: exit_codes,
+      mayFail: !error_on_fail,
+      timeoutMs: runHookMs,
+    }));
+  return { before: read("before_run", before_run), after: read("after_run", after_run) };
 }
 
 /** Required skills must be in a folder of skills, or be one. */

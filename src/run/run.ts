@@ -12,7 +12,7 @@ import { KeptEvidence, RunTally } from "../core/report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../core/report/reporter.ts";
 import type { RunResult } from "../core/report/result.ts";
-import { createRedactor } from "../core/trace/redact.ts";
+import { createRedactor, type Redact } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
@@ -22,6 +22,7 @@ import { onTokenIssued } from "../servers/http/oauth-tokens.ts";
 import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } from "../store/run-folder.ts";
 import { type ExtensionsInput, extensionsOf, type ExtensionsOptions } from "./extensions.ts";
 import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
+import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
 import { createGrading, judgesOfGraders } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
@@ -67,11 +68,13 @@ export interface RunOutcome {
   readonly folder?: string;
   /** Errors of reporters and of the run folder; the run went on without them. */
   readonly failures: readonly ReporterFailure[];
+  /** What went wrong with commands around the run that may fail. */
+  readonly warnings: readonly string[];
 }
 
 /**
  * Runs a loaded eval. Before the first trial it throws McpvalsError of kind `usage`, `extension/unreachable` for an
- * extension that cannot be fetched, and `run/interrupted`; afterwards every error is in the result.
+ * extension that cannot be fetched, `run/hook-failed` and `run/interrupted`; afterwards every error is in the result.
  */
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
   const asksJudge = await checkModels(loaded);
@@ -93,11 +96,13 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   using interruption = followSignal(options.signal);
   const { signal } = interruption;
   const startedAt = new Date(performance.timeOrigin + started).toISOString();
+  await using hooks = await hooksOf(loaded, redact);
   const missing = await missingRequirements(loaded, plan.tasks);
   await using servers = createProvisioning(spec, plan, env, validateSchema);
   const runnable = withoutSkipped(loaded, plan, missing);
   let extensions: PreparedExtensions;
   try {
+    await hooks?.start(signal);
     extensions = await extensionsOf(runnable, options, { validateSchema, signal });
     await servers.startRequired(signal);
   } catch (error) {
@@ -184,9 +189,9 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       },
     });
     await servers[Symbol.asyncDispose]();
+    const failures: ReporterFailure[] = [...((await hooks?.finish()) ?? [])];
     const durationMs = Math.round(performance.now() - started);
     const result = tally.result({ ...head, durationMs }, trials, plan, { interrupted: signal.aborted });
-    const failures: ReporterFailure[] = [];
     try {
       await folder?.finish(result);
     } catch (error) {
@@ -199,12 +204,21 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       plan,
       evidence: new Map([...evidence.byTrial, ...evidenceOfPassed.byTrial]),
       failures: [...failures, ...reporters.errors],
+      warnings: hooks?.warnings ?? [],
       ...place,
     };
   } finally {
     exit.flush();
     await reporters.close();
   }
+}
+
+/** Loaded only where there are any. */
+async function hooksOf(
+  { eval: { hooks }, env }: RunInput,
+  redact: Redact,
+): Promise<StartedHooks | undefined> {
+  return hooks && (await import("./hooks.ts")).createHooks(hooks, { env, redact });
 }
 
 /** What identifies the runs of the same file, or of the same folder of tasks. */

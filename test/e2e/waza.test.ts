@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import { folderOf, runHere, runIn, runInline } from "../support/cli.ts";
 
@@ -233,18 +233,65 @@ agent:
     ]);
   });
 
+  it("runs its hooks around the whole run, those after it however it ends", async () => {
+    const hook = (command: string, rest = ""): string =>
+      `    - { command: ${JSON.stringify(command)}${rest} }\n`;
+    const must = ", error_on_fail: true";
+    const evalOf = (
+      before: string,
+      after = "",
+    ): string => `mcp_servers: { tools: { command: sh, args: [-c, "test -f ready && exec mcp-server-everything"], required: true } }
+tasks: [task.yaml]
+config: { trials_per_task: 2 }
+hooks:
+  before_run:
+${before}
+  after_run:
+${hook("echo after >> log")}${after}
+agent: { type: scripted, plan: { rome: [{ call: echo, args: { message: Hi. } }, { say: Hi. }] } }
+`;
+    using folder = folderOf({
+      "eval.yaml": evalOf(
+        // The required server exists only after it, and what it leaves running ends with the run.
+        hook("sleep 600 & echo $! > pid; touch ready; echo before >> log", must) +
+          hook("exit 3", `, working_directory: code, exit_codes: [0, 3]${must}`) +
+          hook("echo $TOKEN >&2; exit 4"),
+      ),
+      "task.yaml":
+        "id: rome\ninputs: { prompt: Sum? }\nexpected: { tool_calls: { required_tools: [echo] } }\n",
+      "code/a.js": "",
+    });
+    const run = async (text?: string) => {
+      if (text !== undefined) writeFileSync(join(folder.path, "eval.yaml"), text);
+      return await runHere(["run", "eval.yaml"], { cwd: folder.path });
+    };
+    const log = (): string => readFileSync(join(folder.path, "log"), "utf8");
+    const usual = await run();
+    expect([usual.code, log()]).toEqual([0, "before\nafter\n"]);
+    expect(usual.stderr).toContain("before_run[2] exited with 4, expected 0");
+    const pid = Number(readFileSync(join(folder.path, "pid"), "utf8"));
+    await vi.waitFor(() => expect(() => process.kill(pid, 0)).toThrow("ESRCH"), 10_000);
+    const aborted = await run(evalOf(hook("echo why; exit 1", must)));
+    expect([aborted.code, aborted.stdout, log()]).toEqual([3, "", "before\nafter\nafter\n"]);
+    expect(aborted.stderr).toContain("before_run[0] exited with 1, expected 0");
+    expect(aborted.stderr).toContain("why");
+    const late = await run(evalOf(hook("true"), hook("exit 2", must)));
+    expect(late.code).toBe(3);
+    expect(late.stderr).toContain("hook: after_run[1] exited with 2, expected 0");
+  });
+
   it("is validated, and refused with everything that is wrong", async () => {
     const valid = await runIn({ "eval.yaml": evalFile, ...tasks }, ["validate", "eval.yaml"]);
     const summary = expect.stringContaining("is valid: 2 tasks, servers memory") as string;
     expect(valid).toMatchObject({ code: 0, stdout: summary });
     const wrong = {
-      "eval.yaml": `${evalFile}hooks: { before_run: [{ command: x }] }\n`,
+      "eval.yaml": `${evalFile}hooks: { before_run: [{ comand: x }] }\n`,
       ...tasks,
       "tasks/recall.yaml": "id: recall\ninputs: { prompt: x }\ngraders: [{ type: human, name: t }]\n",
     };
     const { code, stderr } = await runIn(wrong, ["run", "eval.yaml"]);
     expect(code).toBe(2);
-    expect(stderr).toContain("before_run is refused");
+    expect(stderr).toContain('unknown key "comand" in hooks.before_run[0]');
     expect(stderr).toContain('no grader has the type "human"');
   });
 });

@@ -64,7 +64,7 @@ describe.concurrent("what cannot be written", () => {
     expect(outcome.code).toBe(3);
     expect(outcome.stdout).toContain("PASS");
     expect(outcome.stderr).toBe(
-      "json=/dev/full: ENOSPC: no space left on device, write\nEverything passed, but not all reports could be written: exit 3.\n",
+      "json=/dev/full: ENOSPC: no space left on device, write\nEverything passed, but not all reports could be written, or a hook failed: exit 3.\n",
     );
   });
 

@@ -448,8 +448,8 @@ config executor: copilot-sdk
 config trials: 2
 ! 4:3 config/unknown-key unknown key "trials" in config
 
-root hooks: { before_run: [{ command: x }] }
-! 9:10 config/invalid-value before_run is refused: mcpvals runs no command around a whole run
+root hooks: { before_run: [{ command: x, exit_codes: [] }] }
+! 9:49 config/invalid-value hooks.before_run[0].exit_codes must have at least 1 item
 
 root tasks_from: x.csv
 ! 9:13 config/not-found tasks_from is no file
@@ -621,13 +621,13 @@ describe("an eval of waza is refused, by name and with the place", () => {
 
   it("all files at once, with tasks that are not there and files that are not", async () => {
     using folder = folderOf({
-      ...filesOf({ root: "hooks: { after_run: [{ command: x }] }\n" }),
+      ...filesOf({ root: "hooks: { after_runs: [{ command: x }] }\n" }),
       "tasks/a.yaml": "id: a\ninputs: { prompt: x, files: [{ path: in.txt }] }\n",
       "tasks/b.yaml": "id: b\nname: [\n",
     });
     const found = await problems(folder.path, { source: "eval.yaml" });
     expect(found.map((problem) => problem.split(" ").slice(0, 2).join(" "))).toEqual([
-      "eval.yaml:9:10 config/invalid-value",
+      "eval.yaml:9:10 config/unknown-key",
       "tasks/b.yaml:3:1 config/syntax",
       "tasks/a.yaml:2:38 config/not-found",
     ]);

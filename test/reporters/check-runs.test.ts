@@ -140,7 +140,7 @@ it.runIf(existsSync("/dev/full"))(
     ]);
     expect([checked.code, checked.stderr]).toEqual([
       3,
-      "junit=/dev/full: ENOSPC: no space left on device, write\nEverything passed, but not all reports could be written: exit 3.\n",
+      "junit=/dev/full: ENOSPC: no space left on device, write\nEverything passed, but not all reports could be written, or a hook failed: exit 3.\n",
     ]);
   },
   60_000,

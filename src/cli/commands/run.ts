@@ -133,6 +133,7 @@ async function runOnce(
     ...(flags.output === undefined ? {} : { output: flags.output }),
   });
   const { result } = outcome;
+  writeNotes({ notes: outcome.warnings, secrets: loaded.secrets });
   return { code: exitCodeOf(result, outcome.failures), result };
 }
 

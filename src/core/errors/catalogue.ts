@@ -276,6 +276,9 @@ export const errorCatalogue = {
   "run/bailed": interrupted(
     "Not run, because an earlier trial did not pass. Remove --bail to run everything.",
   ),
+  "run/hook-failed": environment(
+    "A command around the whole run failed, as one of hooks.before_run. What it printed is shown with the error; without error_on_fail it gives a warning.",
+  ),
   "internal/unexpected": bug("A bug in mcpvals. Please report it with the details shown."),
 } as const satisfies Record<string, ErrorEntry>;
 

@@ -73,10 +73,32 @@ export interface Eval {
   readonly variants?: readonly Variant[];
   /** Whether the first trial that does not pass ends the run. Absent: it does not. */
   readonly bail?: true;
+  /** Absent: no commands run around a run. */
+  readonly hooks?: RunHooks;
   /** Begins the random numbers of faults. Default: 0. */
   readonly seed?: number;
   /** How the extensions of its tasks are fetched; absent: all defaults. */
   readonly extensionSettings?: ExtensionSettings;
+}
+
+/** Commands around a whole run; those after it run however it ends. */
+export interface RunHooks {
+  readonly before: readonly RunHook[];
+  readonly after: readonly RunHook[];
+}
+
+/** A command line of sh around a whole run. */
+export interface RunHook {
+  /** Its place in the file, such as `before_run[0]`. */
+  readonly id: string;
+  readonly command: string;
+  /** Absolute path. */
+  readonly cwd: string;
+  /** Exit codes with which it has not failed. */
+  readonly exitCodes: readonly number[];
+  /** Whether its failure is only a warning. */
+  readonly mayFail: boolean;
+  readonly timeoutMs: number;
 }
 
 /** One set of servers that tasks are run with. */

@@ -48,7 +48,7 @@ export interface WazaEval {
   };
   /** Variables of prompts; absent: prompts are taken as they are. */
   readonly inputs?: Readonly<Record<string, string>>;
-  /** Commands around each trial of every task. */
+  /** Commands around the run, and around each trial of every task. */
   readonly hooks: ParsedWazaEval["hooks"];
   readonly metrics: readonly Metric[];
   /** Folders of skills for agents, from the eval's folder. */
@@ -133,7 +133,7 @@ function outline(document: JsonObject): WithoutServers {
     trials: 1,
     tasks: asList(document["tasks"]).flatMap((pattern) => asText(pattern) ?? []),
     graders: [],
-    hooks: { before_task: [], after_task: [] },
+    hooks: { before_run: [], after_run: [], before_task: [], after_task: [] },
     metrics: [],
     skillFolders: [],
     requiredSkills: [],

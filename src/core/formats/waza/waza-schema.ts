@@ -69,10 +69,7 @@ const hook = closedObject({
   error_on_fail: z.boolean().default(false),
 });
 
-const aroundRun = refused(
-  "mcpvals runs no command around a whole run",
-  "Run it before or after mcpvals run, or for each trial, with before_task or after_task.",
-);
+const hooks = z.array(hook).default([]);
 const place = z.int().min(1);
 
 /** An `eval.yaml` of waza: every key that it has, those that are refused too. */
@@ -88,10 +85,10 @@ export const wazaEvalSchema = closedObject({
   tasks: names,
   graders: z.array(grader).default([]),
   hooks: closedObject({
-    before_run: aroundRun,
-    after_run: aroundRun,
-    before_task: z.array(hook).default([]),
-    after_task: z.array(hook).default([]),
+    before_run: hooks,
+    after_run: hooks,
+    before_task: hooks,
+    after_task: hooks,
   }).prefault({}),
   inputs: z.record(filledText, z.union([z.string(), z.number(), z.boolean()]).transform(String)).default({}),
   tasks_from: filledText.optional(),

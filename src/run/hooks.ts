@@ -1,0 +1,97 @@
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import type { RunHook, RunHooks } from "../core/formats/model.ts";
+import type { ReporterFailure } from "../core/report/reporter.ts";
+import type { Redact } from "../core/trace/redact.ts";
+import { abortAfter } from "../process/deadline.ts";
+import { type Environment, inheritedEnvironment } from "../process/environment.ts";
+import { outputDetails, ProgramOutput } from "../process/program-output.ts";
+import { runToEnd } from "../process/run-to-end.ts";
+import { type ManagedProcess, spawnProcess } from "../process/spawn.ts";
+
+/** The commands around a run. Its disposal runs those after it, unless `finish` did, and ends what they left running. */
+export interface StartedHooks extends AsyncDisposable {
+  /** Runs those before the run. Throws `run/hook-failed` for one that must not fail, and the signal's reason. */
+  start(signal: AbortSignal): Promise<void>;
+  /** Runs those after the run, once, whatever came before. Gives what failed and must not. */
+  finish(): Promise<readonly ReporterFailure[]>;
+  /** What failed and may. */
+  readonly warnings: readonly string[];
+}
+
+interface HookOptions {
+  /** The shell's variables; a command gets those that programs need. */
+  readonly env: Environment;
+  readonly redact: Redact;
+}
+
+export function createHooks({ before, after }: RunHooks, { env, redact }: HookOptions): StartedHooks {
+  const warnings: string[] = [];
+  const running: ManagedProcess[] = [];
+  const inherited = inheritedEnvironment(env, []);
+  let isFinished = false;
+  const runHook = async (hook: RunHook, signal?: AbortSignal): Promise<McpvalsError | undefined> => {
+    const error = await execute(hook, {
+      env: inherited,
+      adopt: (child) => void running.push(child),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    if (error === undefined) return undefined;
+    const { code, message, details } = error;
+    const told = new McpvalsError(code, redact(message), redact(details));
+    if (hook.mayFail) warnings.push(told.message);
+    return hook.mayFail ? undefined : told;
+  };
+  const finish = async (): Promise<readonly ReporterFailure[]> => {
+    if (isFinished) return [];
+    isFinished = true;
+    const failures: ReporterFailure[] = [];
+    for (const hook of after) {
+      const error = await runHook(hook);
+      if (error !== undefined) failures.push({ reporter: "hook", error });
+    }
+    return failures;
+  };
+  return {
+    warnings,
+    finish,
+    async start(signal) {
+      for (const hook of before) {
+        const error = await runHook(hook, signal);
+        if (error !== undefined) throw error;
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await finish();
+      await Promise.all(running.map((child) => child.stop()));
+    },
+  };
+}
+
+interface Execution {
+  readonly env: Readonly<Record<string, string>>;
+  readonly adopt: (child: ManagedProcess) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** Why a command failed; undefined when it did not. Throws the signal's reason. */
+async function execute(
+  { id, command, cwd, exitCodes, timeoutMs }: RunHook,
+  { env, adopt, signal }: Execution,
+): Promise<McpvalsError | undefined> {
+  const output = new ProgramOutput();
+  const failure = (what: string): McpvalsError =>
+    new McpvalsError("run/hook-failed", `${id} ${what}`, outputDetails(output));
+  using limit = abortAfter(timeoutMs, () => failure(`took longer than ${timeoutMs} ms`), signal);
+  try {
+    limit.signal.throwIfAborted();
+    const child = await spawnProcess({ command: "sh", args: ["-c", command], cwd, env });
+    const exit = await runToEnd(child, { output, stdin: "", signal: limit.signal, adopt });
+    if (exit.exitCode === null) return failure(`was ended by ${exit.signal ?? "a signal"}`);
+    if (exitCodes.includes(exit.exitCode)) return undefined;
+    return failure(`exited with ${exit.exitCode}, expected ${exitCodes.join(" or ")}`);
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (error instanceof McpvalsError && error.code === "run/hook-failed") return error;
+    return failure(`could not be run: ${messageOf(error)}`);
+  }
+}
