@@ -70,7 +70,18 @@ const common = {
  * Packages that every run loads. They are part of the output without what is not used of them: reading their many files takes
  * longer than all else before a server is started.
  */
-const inlined = ["zod", "@modelcontextprotocol/client", "commander", "ms", "re2js", "yaml"];
+const inlined = [
+  "zod",
+  "@modelcontextprotocol/client",
+  "commander",
+  "ms",
+  "re2js",
+  "yaml",
+  "json-p3",
+  "jsonc-parser",
+  "picocolors",
+  "picomatch",
+];
 
 /** Extensions written in TypeScript; each becomes one file that needs nothing beside it. */
 const bundled = ["kubernetes", "sql"];
@@ -87,6 +98,8 @@ export default defineConfig([
       "grader-host": "src/graders/grader-host.ts",
     },
     dts: false,
+    // jsonc-parser names its ES module there; the other one cannot be bundled.
+    inputOptions: { resolve: { mainFields: ["module", "main"] } },
     outputOptions: {
       comments: { jsdoc: false },
       codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: fileOf }] },
