@@ -22,7 +22,6 @@ import { makeFolder } from "../files/files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { environment } from "../load/environment.ts";
 import { killAllNow } from "../process/process-tree.ts";
-import { cutToWidth, formatElapsed } from "../reporters/text.ts";
 
 /** Why stdout did not take everything, a full disk say. */
 let outFailure: Error | undefined;
@@ -49,7 +48,8 @@ export function writeJson(value: unknown, space?: number): void {
   writeLine(process.stdout, visibleJson(JSON.stringify(value, undefined, space)));
 }
 
-function writeLine(stream: NodeJS.WriteStream, text: string): void {
+/** Writes a text that ends its line. */
+export function writeLine(stream: NodeJS.WriteStream, text: string): void {
   stream.write(text.endsWith("\n") ? text : `${text}\n`);
 }
 
@@ -66,44 +66,11 @@ export function writeError(text: string): void {
   else showNotice(lines);
 }
 
-function takeNotices(listener: (text: string) => void): () => void {
+/** Gives the listener what `writeError` writes, until what is returned is called. */
+export function takeNotices(listener: (text: string) => void): () => void {
   showNotice = listener;
   return () => {
     showNotice = undefined;
-  };
-}
-
-const waitingMs = 200;
-
-/**
- * Shows a line on a terminal, with the time, until it is disposed of: something goes on that writes nothing. Messages are written
- * above it.
- */
-export function showWaiting(text: string, stream: WriteStream = process.stderr): Disposable {
-  if (!isTerminalAt(stream)) return { [Symbol.dispose]: () => undefined };
-  const erasure = "\r\u001B[2K";
-  const started = Date.now();
-  const draw = (): void => {
-    const tail = `  ${formatElapsed(Date.now() - started)}`;
-    const line = cutToWidth(visibleText(text), Math.max(0, (stream.columns ?? 80) - tail.length - 3));
-    stream.write(`${erasure}  ${line}${tail}`);
-  };
-  const stopNotices = takeNotices((notice) => {
-    stream.write(erasure);
-    writeLine(stream, notice);
-    draw();
-  });
-  draw();
-  const stop = repeat(waitingMs, draw);
-  let isOver = false;
-  return {
-    [Symbol.dispose]() {
-      if (isOver) return;
-      isOver = true;
-      stop();
-      stopNotices();
-      stream.write(erasure);
-    },
   };
 }
 
@@ -147,7 +114,7 @@ function wantsColors(stream: WriteStream): boolean {
 }
 
 /** Whether what is written to a stream is drawn by a terminal. Of a pipe or a file, Node leaves `isTTY` undefined. */
-function isTerminalAt(stream: { readonly isTTY?: boolean }): boolean {
+export function isTerminalAt(stream: { readonly isTTY?: boolean }): boolean {
   return stream.isTTY === true && environment()["TERM"] !== "dumb";
 }
 

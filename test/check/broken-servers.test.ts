@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { showWaiting, writeError } from "../../src/cli/terminal.ts";
+import { writeError } from "../../src/cli/terminal.ts";
+import { showWaiting } from "../../src/cli/waiting.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 
 const program = join(root, "test/fixtures/servers/faulty-server.mjs");

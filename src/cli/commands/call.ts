@@ -20,13 +20,13 @@ import {
 import {
   abortOnInterrupt,
   askAtTerminal,
-  showWaiting,
   workingFolder,
   writeError,
   writeJson,
   writeNotes,
   writeOut,
 } from "../terminal.ts";
+import { showWaiting } from "../waiting.ts";
 
 interface CallFlags extends TargetFlags {
   readonly json?: boolean;

@@ -22,12 +22,12 @@ import type { WatchedOutcome } from "../watch.ts";
 import {
   abortOnInterrupt,
   askAtTerminal,
-  showWaiting,
   stdoutOutput,
   workingFolder,
   writeError,
   writeNotes,
 } from "../terminal.ts";
+import { showWaiting } from "../waiting.ts";
 
 /** The flags of `check` as commander gives them. */
 interface CheckFlags extends TargetFlags {

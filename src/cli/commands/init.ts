@@ -29,12 +29,12 @@ import {
   askPerson,
   abortOnInterrupt,
   askAtTerminal,
-  showWaiting,
   workingFolder,
   writeError,
   writeNotes,
   writeOut,
 } from "../terminal.ts";
+import { showWaiting } from "../waiting.ts";
 
 /** The flags of `init` as commander gives them. */
 interface InitFlags extends TargetFlags {

@@ -12,7 +12,6 @@ import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flag
 import {
   abortOnInterrupt,
   askAtTerminal,
-  showWaiting,
   stdoutOutput,
   workingFolder,
   writeError,
@@ -20,6 +19,7 @@ import {
   writeNotes,
   writeOut,
 } from "../terminal.ts";
+import { showWaiting } from "../waiting.ts";
 
 interface ToolsFlags extends TargetFlags {
   readonly json?: boolean;
