@@ -1,12 +1,14 @@
 import { createHashHistory, createRootRoute, createRoute, createRouter, Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
 import { EmptyState, ErrorState } from "./components/states.tsx";
+import { ComparePage, compareSearch } from "./pages/compare.tsx";
 import { CoverageView } from "./pages/run/coverage.tsx";
 import { EnvironmentView } from "./pages/run/environment.tsx";
 import { findingsSearch, FindingsView } from "./pages/run/findings.tsx";
 import { GradersView } from "./pages/run/graders.tsx";
 import { RunLayout } from "./pages/run/layout.tsx";
 import { OverviewView } from "./pages/run/overview.tsx";
+import { serversSearch, ServersView } from "./pages/run/servers.tsx";
 import { trialsSearch, TrialsView } from "./pages/run/trials.tsx";
 import { UsageView } from "./pages/run/usage.tsx";
 import { RunsPage, runsSearch } from "./pages/runs.tsx";
@@ -44,6 +46,12 @@ const runViews = [
   }),
   createRoute({ getParentRoute: () => run, path: "/graders", component: GradersView }),
   createRoute({ getParentRoute: () => run, path: "/coverage", component: CoverageView }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "/servers",
+    component: ServersView,
+    validateSearch: serversSearch,
+  }),
   createRoute({ getParentRoute: () => run, path: "/usage", component: UsageView }),
   createRoute({ getParentRoute: () => run, path: "/environment", component: EnvironmentView }),
 ] as const;
@@ -54,8 +62,15 @@ const trial = createRoute({
   validateSearch: trialSearch,
 });
 
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: "/compare",
+  component: ComparePage,
+  validateSearch: compareSearch,
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([runs, run.addChildren(runViews), trial]),
+  routeTree: root.addChildren([runs, run.addChildren(runViews), trial, compare]),
   history: createHashHistory(),
   scrollRestoration: true,
 });

@@ -35,6 +35,9 @@ export function Shell(): ReactElement {
               <Link to="/" activeOptions={{ exact: true, includeSearch: false }} className={navigationStyle}>
                 Runs
               </Link>
+              <Link to="/compare" activeOptions={{ includeSearch: false }} className={navigationStyle}>
+                Compare
+              </Link>
             </>
           )}
           <div className="ml-auto flex items-center gap-2">

@@ -96,7 +96,7 @@ export function VerdictBadge({
   const size = large ? "px-2.5 py-1 text-base" : "px-1.5 py-0.5 text-xs";
   return (
     <span
-      className={`inline-flex items-center gap-1 rounded-md font-medium whitespace-nowrap ${size} ${toneOf(status).soft}`}
+      className={`inline-flex items-center gap-1 rounded-md align-middle font-medium whitespace-nowrap ${size} ${toneOf(status).soft}`}
     >
       <VerdictSign status={status} />
       {wordOf(status)}

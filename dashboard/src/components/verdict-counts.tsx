@@ -8,7 +8,7 @@ const shown = ["pass", "fail", "error", "timeout", "skip"] as const;
 /** How many trials have each verdict, but for verdicts that none has. */
 export function VerdictCounts({ summary }: { readonly summary: RunSummary }): ReactElement {
   return (
-    <span className="inline-flex flex-wrap gap-x-2.5 tabular-nums">
+    <span className="inline-flex gap-x-2.5 align-middle tabular-nums">
       {shown.map(
         (verdict) =>
           summary[verdict] > 0 && (

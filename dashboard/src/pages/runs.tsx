@@ -9,6 +9,7 @@ import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState, Loaded } from "../components/states.tsx";
 import { statusOf, statusOrder, VerdictBadge, wordOf } from "../components/verdict-badge.tsx";
 import { VerdictCounts } from "../components/verdict-counts.tsx";
+import { Trend } from "./trend.tsx";
 import { counted } from "../format.ts";
 import { useDataSource, useRun, useRuns } from "../queries.ts";
 import { oneOf, type RawSearch, textOf } from "../search.ts";
@@ -113,6 +114,7 @@ function RunList({ document: { folder, runs } }: { readonly document: RunsDocume
                 : `${shown.length} of ${counted(runs.length, "run")}`}
             </output>
           </FilterBar>
+          <Trend runs={runs} source={search.source} />
           {shown.length === 0 ? (
             <EmptyState title="No run is like this">
               <button type="button" className="control" onClick={() => void navigate({ search: {} })}>

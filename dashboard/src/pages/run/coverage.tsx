@@ -7,11 +7,11 @@ import { formatNumber } from "../../format.ts";
 import { useShownRun } from "./layout.tsx";
 
 const kinds = [
-  ["tools", "Tools called"],
-  ["parameters", "Parameters used"],
-  ["errors", "Tools that were seen to fail"],
-  ["resources", "Resources read"],
-  ["prompts", "Prompts used"],
+  ["tools", "Tools called", "not called"],
+  ["parameters", "Parameters used", "not used"],
+  ["errors", "Tools seen to fail", "not seen to fail"],
+  ["resources", "Resources read", "not read"],
+  ["prompts", "Prompts used", "not used"],
 ] as const;
 
 /** What servers list, and what of it no trial used. */
@@ -25,11 +25,22 @@ export function CoverageView(): ReactNode {
       </EmptyState>
     );
   return servers.map(([server, covered]) => (
-    <Section key={server} title={<PlainText text={server} />}>
-      <div className="panel divide-line divide-y">
-        {kinds.map(([kind, title]) => {
+    <Section
+      key={server}
+      title={<PlainText text={server} />}
+      aside={
+        kinds.every(([kind]) => (covered[kind]?.total ?? 0) === 0) && (
+          <span className="text-muted">listed nothing</span>
+        )
+      }
+    >
+      <div className="panel divide-line divide-y empty:hidden">
+        {kinds.map(([kind, title, gap]) => {
           const items = covered[kind];
-          return items !== undefined && <Kind key={kind} title={title} items={items} />;
+          return (
+            items !== undefined &&
+            items.total > 0 && <Kind key={kind} title={title} gap={gap} items={items} />
+          );
         })}
       </div>
     </Section>
@@ -38,9 +49,12 @@ export function CoverageView(): ReactNode {
 
 function Kind({
   title,
+  gap,
   items: { total, unused },
 }: {
   readonly title: string;
+  /** What items without use are. */
+  readonly gap: string;
   readonly items: Covered;
 }): ReactElement {
   const used = total - unused.length;
@@ -53,7 +67,7 @@ function Kind({
         </span>
         <Bar share={total === 0 ? 0 : used / total} />
         <span className="text-muted ml-auto">
-          {unused.length === 0 ? "no gaps" : `${formatNumber(unused.length)} not used`}
+          {unused.length === 0 ? "no gaps" : `${formatNumber(unused.length)} ${gap}`}
         </span>
       </summary>
       {unused.length > 0 && (

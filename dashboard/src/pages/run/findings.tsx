@@ -138,35 +138,34 @@ export function FindingText({
     <article className="min-w-0 break-words">
       <h3 className="flex flex-wrap items-baseline gap-x-3">
         <span className="font-medium">{title}</span>
-        <code className="text-muted">{code}</code>
+        <PlainText text={[server, ...Object.values(place)].join(" › ")} className="min-w-0" />
+        <code className="text-muted sm:ml-auto">{code}</code>
       </h3>
-      <p className="text-muted">
-        <PlainText text={[server, ...Object.values(place)].join(" › ")} />
-      </p>
-      <p className="mt-1">
+      <p>
         <PlainText text={message} />
       </p>
-      <p className="mt-1">
+      <p>
         <span className="text-muted">Fix: </span>
         <PlainText text={fix} />
       </p>
       {Object.keys(clients).length > 0 && (
-        <p className="mt-1">
+        <p>
           <span className="text-muted">Clients: </span>
           {Object.entries(clients)
             .map(([client, effect]) => `${client} (${effect === "refused" ? "refuses it" : "changes it"})`)
             .join(", ")}
         </p>
       )}
-      <p className="mt-1 flex flex-wrap gap-x-3">
+      <p className="flex flex-wrap gap-x-3">
+        <span className="text-muted">Evidence:</span>
         {evidence.slice(0, 5).map((event) => (
           <Link key={event} to="/runs/$run/trials/$trial" params={{ run, trial }} search={{ event }}>
-            Event {event}
+            event {event}
           </Link>
         ))}
         {evidence.length === 0 && (
           <Link to="/runs/$run/trials/$trial" params={{ run, trial }}>
-            Trial
+            the trial
           </Link>
         )}
       </p>

@@ -9,7 +9,7 @@ import { tabStyle } from "../../components/tabs.tsx";
 import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { VerdictCounts } from "../../components/verdict-counts.tsx";
 import { counted, formatNumber } from "../../format.ts";
-import { useRun } from "../../queries.ts";
+import { useRun, useRuns } from "../../queries.ts";
 
 const route = getRouteApi("/runs/$run");
 const RunContext = createContext<RunDocument | undefined>(undefined);
@@ -38,11 +38,21 @@ export function RunLayout(): ReactElement {
 }
 
 function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
+  const { data } = useRuns();
+  const earlier = data?.runs.find(
+    ({ source, startedAt }) =>
+      source !== undefined && source === run.source && Date.parse(startedAt) < Date.parse(run.startedAt),
+  );
   return (
     <>
       <PageTitle title={run.name}>
         <VerdictBadge status={statusOf(run)} large />
         {run.summary !== undefined && <VerdictCounts summary={run.summary} />}
+        {earlier !== undefined && (
+          <Link to="/compare" search={{ a: earlier.id, b: run.id }} className="ml-auto">
+            Compare with the run before
+          </Link>
+        )}
       </PageTitle>
       <p className="mb-2">{verdictInWords(run)}</p>
       <dl className="text-muted mb-3 flex flex-wrap gap-x-5 gap-y-1">
@@ -97,6 +107,7 @@ function verdictInWords(run: RunDocument): ReactNode {
   }
   if (state === "cut-off" || verdict === undefined)
     return <>Its process ended before it wrote a result. This is what it recorded until then.</>;
+  if (run.kind === "check") return `${counted(run.findings.length, "finding")}: ${countsOf(run.findings)}.`;
   const unreached = gates.filter((gate) => gate.verdict === "fail");
   const all = counted(summary?.total ?? trials.length, "trial");
   if (verdict === "pass")
@@ -107,6 +118,14 @@ function verdictInWords(run: RunDocument): ReactNode {
   if (unreached.length > 0) return `Below its threshold: ${unreached.map(({ name }) => name).join(", ")}.`;
   if (summary !== undefined && summary.fail > 0) return `${formatNumber(summary.fail)} of ${all} failed.`;
   return "There were more warnings than the run allows.";
+}
+
+function countsOf(findings: RunDocument["findings"]): string {
+  const counts = (["error", "warning", "info"] as const).flatMap((severity) => {
+    const count = findings.filter((finding) => finding.severity === severity).length;
+    return count === 0 ? [] : severity === "info" ? `${formatNumber(count)} info` : counted(count, severity);
+  });
+  return counts.length === 0 ? "nothing is wrong" : counts.join(", ");
 }
 
 function Views({ run }: { readonly run: RunDocument }): ReactElement {
@@ -136,6 +155,11 @@ function Views({ run }: { readonly run: RunDocument }): ReactElement {
       {run.coverage !== undefined && (
         <Link to="/runs/$run/coverage" params={params} className={tabStyle}>
           Coverage
+        </Link>
+      )}
+      {run.servers.length > 0 && (
+        <Link to="/runs/$run/servers" params={params} activeOptions={withAnySearch} className={tabStyle}>
+          Servers
         </Link>
       )}
       <Link to="/runs/$run/usage" params={params} className={tabStyle}>

@@ -1,17 +1,17 @@
-import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import type { TrialRow } from "../../../../src/core/view/documents.ts";
+import { Attempts } from "../../components/attempts.tsx";
 import { LongTable } from "../../components/long-table.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
-import { statusOf, toneOf, VerdictSign, wordOf } from "../../components/verdict-badge.tsx";
 import { formatPercent } from "../../format.ts";
 
 /** Attempts of one task, agent and variant: those that fit in a line. */
 interface MatrixRow {
   readonly key: string;
   readonly task: string;
-  /** Suite, agent and variant. */
+  /** Agent and variant. */
   readonly more: string;
+  /** Absent where it says no more than the one attempt. */
   readonly passRate: number | undefined;
   readonly trials: readonly TrialRow[];
 }
@@ -41,15 +41,11 @@ export function TrialMatrix({
             <PlainText text={row.task} hasTitle className="font-medium" />
             {row.more !== "" && <PlainText text={` ${row.more}`} className="text-muted" />}
           </th>
-          <td className="border-line border-b px-2 group-last:border-b-0">
-            <div className="flex gap-1">
-              {row.trials.map((trial) => (
-                <Cell key={trial.id} run={run} trial={trial} />
-              ))}
-            </div>
-          </td>
           <td className="border-line text-muted w-16 border-b px-2 text-right tabular-nums group-last:border-b-0">
             {row.passRate === undefined ? "" : formatPercent(row.passRate)}
+          </td>
+          <td className="border-line border-b px-2 group-last:border-b-0">
+            <Attempts run={run} trials={row.trials} />
           </td>
         </tr>
       )}
@@ -57,23 +53,12 @@ export function TrialMatrix({
   );
 }
 
-function Cell({ run, trial }: { readonly run: string; readonly trial: TrialRow }): ReactElement {
-  const status = statusOf(trial);
-  const name = `Attempt ${trial.attempt}: ${wordOf(status)}`;
-  return (
-    <Link
-      to="/runs/$run/trials/$trial"
-      params={{ run, trial: trial.id }}
-      aria-label={name}
-      title={name}
-      className={`flex size-6 shrink-0 items-center justify-center rounded hover:brightness-95 ${toneOf(status).soft}`}
-    >
-      <VerdictSign status={status} />
-    </Link>
-  );
+function matrixRows(trials: readonly TrialRow[]): readonly MatrixRow[] {
+  return trialsByTask(trials).flatMap(linesOf);
 }
 
-function matrixRows(trials: readonly TrialRow[]): readonly MatrixRow[] {
+/** The attempts of each task, agent and variant. */
+export function trialsByTask(trials: readonly TrialRow[]): readonly (readonly TrialRow[])[] {
   const groups = new Map<string, TrialRow[]>();
   for (const trial of trials) {
     const key = JSON.stringify([trial.task, trial.suite, trial.agent, trial.variant]);
@@ -81,24 +66,24 @@ function matrixRows(trials: readonly TrialRow[]): readonly MatrixRow[] {
     if (group === undefined) groups.set(key, [trial]);
     else group.push(trial);
   }
-  return [...groups].flatMap(([key, group]) => linesOf(key, group));
+  return [...groups.values()];
 }
 
-function linesOf(key: string, group: readonly TrialRow[]): readonly MatrixRow[] {
+function linesOf(group: readonly TrialRow[]): readonly MatrixRow[] {
   const judged = group.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
   const passed = judged.filter(({ verdict }) => verdict === "pass").length;
   const [one] = group;
-  const more = [one?.suite, one?.agent, one?.variant].filter((each) => each !== undefined).join(" · ");
+  const more = [one?.agent, one?.variant].filter((each) => each !== undefined).join(" · ");
   const count = Math.ceil(group.length / attemptsInLine);
   return Array.from({ length: count }, (_, line) => {
     const from = line * attemptsInLine;
     const part = group.slice(from, from + attemptsInLine);
     const range = count === 1 ? "" : `attempts ${from + 1} to ${from + part.length}`;
     return {
-      key: `${key} ${line}`,
+      key: `${one?.id ?? ""} ${line}`,
       task: one?.task ?? "",
       more: [more, range].filter((each) => each !== "").join(" · "),
-      passRate: line === 0 && judged.length > 0 ? passed / judged.length : undefined,
+      passRate: line === 0 && judged.length > 1 ? passed / judged.length : undefined,
       trials: part,
     };
   });

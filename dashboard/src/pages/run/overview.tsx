@@ -9,10 +9,11 @@ import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { counted, formatPercent } from "../../format.ts";
+import { FindingText } from "./findings.tsx";
 import { useShownRun } from "./layout.tsx";
-import { TrialMatrix } from "./matrix.tsx";
+import { TrialMatrix, trialsByTask } from "./matrix.tsx";
 
-/** So many trials that did not pass are named at once. */
+/** So many tasks that did not pass, or findings, are named at once. */
 const mostNamed = 5;
 
 export function OverviewView(): ReactElement {
@@ -20,8 +21,11 @@ export function OverviewView(): ReactElement {
   return (
     <>
       {run.gates !== undefined && <Gates gates={run.gates} />}
-      <NotPassed run={run} />
-      <Section title="Trials by task" aside={<PassRate trials={run.trials} />}>
+      {run.kind === "check" ? <FirstFindings run={run} /> : <NotPassed run={run} />}
+      <Section
+        title="Trials by task"
+        aside={run.kind === "run" ? <PassRate trials={run.trials} /> : undefined}
+      >
         {run.trials.length === 0 ? (
           <EmptyState title="The run has no trials" />
         ) : (
@@ -75,40 +79,41 @@ function Gates({ gates }: { readonly gates: readonly Gate[] }): ReactElement {
   );
 }
 
-/** The first trials that did not pass, in the order of the plan, with their reasons. */
+/** The first tasks that did not pass, in the order of the plan, with the reason of an attempt. */
 function NotPassed({ run }: { readonly run: RunDocument }): ReactElement | null {
-  const trials = useMemo(
-    () =>
-      run.trials.filter(({ verdict }) => verdict === "fail" || verdict === "error" || verdict === "timeout"),
-    [run.trials],
-  );
-  if (trials.length === 0) return null;
+  const groups = useMemo(() => notPassed(run.trials), [run.trials]);
+  if (groups.length === 0) return null;
   return (
     <Section
       title="What went wrong first"
       aside={
-        trials.length > mostNamed && (
+        groups.length > mostNamed && (
           <Link to="/runs/$run/trials" params={{ run: run.id }}>
-            All {counted(trials.length, "trial")} that did not pass
+            All {counted(groups.length, "task")} that did not pass
           </Link>
         )
       }
     >
       <ul className="panel divide-line divide-y">
-        {trials.slice(0, mostNamed).map((trial) => (
-          <li key={trial.id} className="flex flex-wrap items-baseline gap-x-3 gap-y-1 px-3 py-2">
-            <VerdictBadge status={statusOf(trial)} />
+        {groups.slice(0, mostNamed).map(({ first, failed, attempts }) => (
+          <li key={first.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-3 py-1.5">
+            <VerdictBadge status={statusOf(first)} />
             <Link
               to="/runs/$run/trials/$trial"
-              params={{ run: run.id, trial: trial.id }}
-              className="font-medium"
+              params={{ run: run.id, trial: first.id }}
+              className="min-w-0 font-medium break-words"
             >
-              <PlainText text={nameOf(trial)} />
+              <PlainText text={nameOf(first)} />
             </Link>
-            {trial.reason !== undefined && (
+            {attempts > 1 && (
+              <span className="text-muted">
+                {failed} of {attempts} attempts
+              </span>
+            )}
+            {first.reason !== undefined && (
               <PlainText
-                text={trial.reason}
-                className="text-muted line-clamp-3 min-w-0 grow basis-80 break-words"
+                text={first.reason}
+                className="text-muted line-clamp-2 min-w-0 grow basis-80 break-words"
               />
             )}
           </li>
@@ -118,12 +123,48 @@ function NotPassed({ run }: { readonly run: RunDocument }): ReactElement | null 
   );
 }
 
-/** A trial's task, agent, variant and attempt. */
-export function nameOf({ task, agent, variant, attempt }: TrialRow): string {
-  const more = [agent, variant, attempt === 1 ? undefined : `attempt ${attempt}`].filter(
-    (each) => each !== undefined,
+interface FailedTask {
+  readonly first: TrialRow;
+  readonly failed: number;
+  readonly attempts: number;
+}
+
+function notPassed(trials: readonly TrialRow[]): readonly FailedTask[] {
+  return trialsByTask(trials).flatMap((group) => {
+    const failed = group.filter(
+      ({ verdict }) => verdict === "fail" || verdict === "error" || verdict === "timeout",
+    );
+    const [first] = failed;
+    return first === undefined ? [] : [{ first, failed: failed.length, attempts: group.length }];
+  });
+}
+
+/** The worst findings of a check. */
+function FirstFindings({ run: { id, findings } }: { readonly run: RunDocument }): ReactElement | null {
+  if (findings.length === 0) return null;
+  return (
+    <Section
+      title="What is wrong"
+      aside={
+        <Link to="/runs/$run/findings" params={{ run: id }}>
+          All {counted(findings.length, "finding")}
+        </Link>
+      }
+    >
+      <ul className="panel divide-line divide-y">
+        {findings.slice(0, mostNamed).map((finding, index) => (
+          // oxlint-disable-next-line react/no-array-index-key
+          <li key={index} className="px-3 py-2">
+            <FindingText run={id} finding={finding} />
+          </li>
+        ))}
+      </ul>
+    </Section>
   );
-  return [task, ...more].join(" · ");
+}
+
+function nameOf({ task, agent, variant }: TrialRow): string {
+  return [task, agent, variant].filter((each) => each !== undefined).join(" · ");
 }
 
 function PassRate({ trials }: { readonly trials: readonly TrialRow[] }): ReactElement | null {
@@ -132,7 +173,7 @@ function PassRate({ trials }: { readonly trials: readonly TrialRow[] }): ReactEl
   if (rate === undefined) return null;
   return (
     <span className="text-muted">
-      {formatPercent(rate.value)} of {counted(judged.length, "trial")} with a verdict passed (95 % interval{" "}
+      {formatPercent(rate.value)} of {counted(judged.length, "trial")} with a verdict passed (95% interval{" "}
       {formatPercent(rate.low)} to {formatPercent(rate.high)})
     </span>
   );

@@ -168,7 +168,6 @@ function columnsFor(run: string, trials: readonly TrialRow[]): readonly Column<T
         </Link>
       ),
     },
-    nameColumn("suite", "Suite"),
     nameColumn("agent", "Agent"),
     nameColumn("variant", "Variant"),
     {
@@ -229,7 +228,7 @@ function columnsFor(run: string, trials: readonly TrialRow[]): readonly Column<T
 }
 
 function nameColumn(
-  name: "suite" | "agent" | "variant",
+  name: "agent" | "variant",
   title: string,
 ): Column<TrialRow> & { readonly needs: keyof TrialRow } {
   return {

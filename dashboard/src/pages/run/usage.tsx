@@ -144,7 +144,7 @@ function Measurements({ measurements: m }: { readonly measurements: RunMeasureme
     ["Calls of tools", m.calls],
     ["of tools that do not exist", m.unknownTools],
     ["with arguments that do not fit", m.invalidCalls, causes.join(", ")],
-    ["without effect on what was known", m.redundantCalls],
+    ["that repeated an earlier one with its result", m.redundantCalls],
     ["that failed", m.errors, `${formatNumber(m.recoveredErrors)} recovered from`],
     ["that repeated a failed call", m.identicalRetries],
     ["Trials with claims without a call", m.unsupportedClaims],

@@ -1,0 +1,404 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type ReactElement, type ReactNode, useMemo } from "react";
+import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { compareRuns, type RunComparison, type TaskPair } from "../../../src/core/view/compare-runs.ts";
+import type { RunDocument, RunRow } from "../../../src/core/view/documents.ts";
+import { Attempts } from "../components/attempts.tsx";
+import { LongTable } from "../components/long-table.tsx";
+import { Nothing } from "../components/numbers.tsx";
+import { PageTitle } from "../components/page-title.tsx";
+import { PlainText } from "../components/plain-text.tsx";
+import { Section } from "../components/section.tsx";
+import { EmptyState, Loaded } from "../components/states.tsx";
+import { statusOf, VerdictBadge } from "../components/verdict-badge.tsx";
+import {
+  counted,
+  formatCompact,
+  formatDate,
+  formatDuration,
+  formatNumber,
+  formatPercent,
+} from "../format.ts";
+import { useRun, useRuns } from "../queries.ts";
+import { type RawSearch, textOf } from "../search.ts";
+
+const route = getRouteApi("/compare");
+
+interface CompareSearch {
+  /** Ids of the runs, the earlier one first. */
+  readonly a?: string | undefined;
+  readonly b?: string | undefined;
+}
+
+export function compareSearch(raw: RawSearch): CompareSearch {
+  return { a: textOf(raw["a"]), b: textOf(raw["b"]) };
+}
+
+/** Two runs side by side. */
+export function ComparePage(): ReactElement {
+  const { a, b } = route.useSearch();
+  const navigate = route.useNavigate();
+  return (
+    <>
+      <PageTitle title="Compare two runs" />
+      <Loaded query={useRuns()} what="the runs">
+        {(document) => (
+          <div className="mb-4 flex flex-wrap items-center gap-2">
+            <RunSelect
+              name="A"
+              runs={document?.runs ?? []}
+              value={a}
+              onChange={(id) => void navigate({ search: { a: id, b }, replace: true })}
+            />
+            <RunSelect
+              name="B"
+              runs={document?.runs ?? []}
+              value={b}
+              onChange={(id) => void navigate({ search: { a, b: id }, replace: true })}
+            />
+            {a !== undefined && b !== undefined && (
+              <button
+                type="button"
+                className="control"
+                onClick={() => void navigate({ search: { a: b, b: a }, replace: true })}
+              >
+                Swap
+              </button>
+            )}
+          </div>
+        )}
+      </Loaded>
+      {a === undefined || b === undefined ? (
+        <EmptyState title="Choose two runs">
+          <p>Their tasks are paired by name, so runs of the same file say most.</p>
+        </EmptyState>
+      ) : (
+        <TwoRuns a={a} b={b} />
+      )}
+    </>
+  );
+}
+
+function RunSelect({
+  name,
+  runs,
+  value,
+  onChange,
+}: {
+  readonly name: string;
+  readonly runs: readonly RunRow[];
+  readonly value: string | undefined;
+  readonly onChange: (id: string | undefined) => void;
+}): ReactElement {
+  return (
+    <label className="flex max-w-full min-w-0 items-center gap-2">
+      <span className="font-medium">{name}</span>
+      <select
+        className="control max-w-full min-w-0"
+        value={value ?? ""}
+        onChange={({ target }) => onChange(target.value === "" ? undefined : target.value)}
+      >
+        <option value="">Choose a run</option>
+        {runs.map((run) => (
+          <option key={run.id} value={run.id}>
+            {visibleOnPage(`${formatDate(run.startedAt)}  ${run.name}  ${run.verdict ?? run.state}`)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function TwoRuns({ a, b }: { readonly a: string; readonly b: string }): ReactElement {
+  const before = useRun(a);
+  const after = useRun(b);
+  return (
+    <Loaded query={before} what="run A">
+      {(first) => (
+        <Loaded query={after} what="run B">
+          {(second) => <Comparison a={first} b={second} />}
+        </Loaded>
+      )}
+    </Loaded>
+  );
+}
+
+function Comparison({ a, b }: { readonly a: RunDocument; readonly b: RunDocument }): ReactElement {
+  const comparison = useMemo(() => compareRuns(a, b), [a, b]);
+  return (
+    <>
+      <Section title="In short">
+        <p className="panel px-3 py-2">{inWords(comparison)}</p>
+      </Section>
+      <Section title="Totals">
+        <Totals a={a} b={b} />
+      </Section>
+      <Section
+        title="Tasks"
+        aside={
+          <span className="text-muted">
+            paired by name{a.agents.length > 1 || b.agents.length > 1 ? " and agent" : ""}; what changed comes
+            first
+          </span>
+        }
+      >
+        <TaskTable a={a.id} b={b.id} tasks={comparison.tasks} />
+      </Section>
+    </>
+  );
+}
+
+/** Whether one run is better, and how sure that is. */
+function inWords({ test }: RunComparison): string {
+  if (test === undefined) return "The runs have no task in common that both measured.";
+  const { pairs, higher, lower, difference, low, high, p } = test;
+  const verdict =
+    p >= 0.05
+      ? "It is undecided which run is better: chance alone may explain the difference."
+      : difference > 0
+        ? "B is better than A."
+        : "B is worse than A.";
+  if (higher + lower === 0) return `No task changed: both runs measured ${counted(pairs, "task")}.`;
+  const interval =
+    low === undefined || high === undefined
+      ? ""
+      : `, 95% interval ${signed(low, formatPoints)} to ${signed(high, formatPoints)}`;
+  const changed = `Of ${counted(pairs, "task")} that both measured, ${formatNumber(higher)} got better and ${formatNumber(lower)} got worse.`;
+  return `${verdict} ${changed} Mean difference of the pass rate: ${signed(difference, formatPoints)}${interval} (exact sign-flip test: p = ${p < 0.001 ? "less than 0.001" : p.toFixed(3)}).`;
+}
+
+interface Total {
+  readonly name: string;
+  readonly of: (run: RunDocument) => number | undefined;
+  readonly format: (value: number) => string;
+  /** Of a difference; absent: as values. */
+  readonly formatDifference?: (value: number) => string;
+  /** Whether more is better; absent: neither. */
+  readonly better?: "more" | "less";
+}
+
+const totals: readonly Total[] = [
+  {
+    name: "Pass rate",
+    of: ({ summary }) =>
+      summary === undefined || summary.pass + summary.fail === 0
+        ? undefined
+        : summary.pass / (summary.pass + summary.fail),
+    format: formatPercent,
+    formatDifference: formatPoints,
+    better: "more",
+  },
+  { name: "Trials", of: ({ trials }) => trials.length, format: formatNumber },
+  {
+    name: "Errors and timeouts",
+    of: ({ summary }) => (summary === undefined ? undefined : summary.error + summary.timeout),
+    format: formatNumber,
+    better: "less",
+  },
+  { name: "Findings", of: ({ findings }) => findings.length, format: formatNumber, better: "less" },
+  { name: "Duration", of: ({ durationMs }) => durationMs, format: formatDuration, better: "less" },
+  { name: "Input tokens", of: ({ usage }) => usage?.inputTokens, format: formatCompact, better: "less" },
+  { name: "Output tokens", of: ({ usage }) => usage?.outputTokens, format: formatCompact, better: "less" },
+  {
+    name: "Tool calls",
+    of: ({ trials }) => {
+      const counts = trials.flatMap(({ toolCalls }) => toolCalls ?? []);
+      return counts.length === 0 ? undefined : counts.reduce((sum, count) => sum + count, 0);
+    },
+    format: formatNumber,
+  },
+];
+
+const cell = "border-line border-b px-3 py-1.5 group-last:border-b-0";
+
+function Totals({ a, b }: { readonly a: RunDocument; readonly b: RunDocument }): ReactElement {
+  return (
+    <div className="panel w-fit max-w-full overflow-x-auto">
+      <table className=" border-separate border-spacing-0">
+        <caption className="sr-only">Totals of both runs</caption>
+        <thead>
+          <tr className="text-muted text-xs">
+            <th scope="col" className={`${cell} text-left font-medium`}>
+              Total
+            </th>
+            <RunHeading name="A" run={a} />
+            <RunHeading name="B" run={b} />
+            <th scope="col" className={`${cell} text-right font-medium`}>
+              B − A
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          <tr className="group">
+            <th scope="row" className={`${cell} text-left font-normal`}>
+              Verdict
+            </th>
+            {[a, b].map((run, index) => (
+              // oxlint-disable-next-line react/no-array-index-key
+              <td key={index} className={`${cell} text-right`}>
+                <VerdictBadge status={statusOf(run)} />
+              </td>
+            ))}
+            <td className={`${cell} text-right`}>
+              <Nothing />
+            </td>
+          </tr>
+          {totals.map((total) => (
+            <TotalRow key={total.name} total={total} a={total.of(a)} b={total.of(b)} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function RunHeading({ name, run }: { readonly name: string; readonly run: RunDocument }): ReactElement {
+  return (
+    <th scope="col" className={`${cell} text-right font-medium`}>
+      {name}:{" "}
+      <Link to="/runs/$run" params={{ run: run.id }}>
+        <PlainText text={run.name} /> {formatDate(run.startedAt)}
+      </Link>
+    </th>
+  );
+}
+
+function TotalRow({
+  total: { name, format, formatDifference = format, better },
+  a,
+  b,
+}: {
+  readonly total: Total;
+  readonly a: number | undefined;
+  readonly b: number | undefined;
+}): ReactElement | null {
+  if (a === undefined && b === undefined) return null;
+  const difference = a === undefined || b === undefined ? undefined : b - a;
+  return (
+    <tr className="group tabular-nums">
+      <th scope="row" className={`${cell} text-left font-normal`}>
+        {name}
+      </th>
+      <td className={`${cell} text-right`}>{a === undefined ? <Nothing /> : format(a)}</td>
+      <td className={`${cell} text-right`}>{b === undefined ? <Nothing /> : format(b)}</td>
+      <td className={`${cell} text-right ${toneOfDifference(difference, better)}`}>
+        {difference === undefined ? <Nothing /> : signed(difference, formatDifference)}
+      </td>
+    </tr>
+  );
+}
+
+function formatPoints(share: number): string {
+  return counted(Math.round(share * 1000) / 10, "point");
+}
+
+function signed(value: number, format: (value: number) => string): string {
+  return `${value < 0 ? "−" : value > 0 ? "+" : ""}${format(Math.abs(value))}`;
+}
+
+function toneOfDifference(difference: number | undefined, better: "more" | "less" | undefined): string {
+  if (difference === undefined || difference === 0 || better === undefined) return "";
+  return difference > 0 === (better === "more") ? "text-pass" : "text-fail";
+}
+
+/** More attempts of a task are not shown in the table. */
+const mostAttempts = 10;
+
+function TaskTable({
+  a,
+  b,
+  tasks,
+}: {
+  readonly a: string;
+  readonly b: string;
+  readonly tasks: readonly TaskPair[];
+}): ReactElement {
+  const heading = "text-muted border-line bg-surface sticky top-0 border-b px-2 py-1.5 text-xs font-medium";
+  return (
+    <LongTable
+      label="Tasks of both runs"
+      columns={6}
+      rows={tasks}
+      head={
+        <>
+          <th scope="col" className={`${heading} text-left`}>
+            Task
+          </th>
+          <th scope="col" className={`${heading} text-left`}>
+            A
+          </th>
+          <th scope="col" className={`${heading} text-left`}>
+            B
+          </th>
+          <th scope="col" className={`${heading} text-right`}>
+            Pass rate
+          </th>
+          <th scope="col" className={`${heading} text-right max-md:hidden`}>
+            Duration
+          </th>
+          <th scope="col" className={`${heading} text-right max-md:hidden`}>
+            Tokens
+          </th>
+        </>
+      }
+      renderRow={(pair, attributes) => (
+        <tr key={pair.key} {...attributes} className="hover:bg-raised group">
+          <th
+            scope="row"
+            className="border-line w-1/2 max-w-32 truncate border-b px-2 text-left font-normal group-last:border-b-0"
+          >
+            <PlainText text={pair.task} hasTitle className="font-medium" />
+            <PlainText
+              text={[pair.agent, pair.variant]
+                .flatMap((each) => (each === undefined ? [] : ` ${each}`))
+                .join("")}
+              className="text-muted"
+            />
+          </th>
+          {(
+            [
+              [a, pair.before],
+              [b, pair.after],
+            ] as const
+          ).map(([run, side], index) => (
+            // oxlint-disable-next-line react/no-array-index-key
+            <td key={index} className="border-line border-b px-2 group-last:border-b-0">
+              {side === undefined ? (
+                <span className="text-muted text-xs">not in this run</span>
+              ) : (
+                <Attempts run={run} trials={side.trials.slice(0, mostAttempts)} />
+              )}
+            </td>
+          ))}
+          <Change pair={pair} of="passRate" format={formatPoints} better="more" className="w-28" />
+          <Change pair={pair} of="durationMs" format={formatDuration} className="w-24 max-md:hidden" />
+          <Change pair={pair} of="tokens" format={formatCompact} className="w-24 max-md:hidden" />
+        </tr>
+      )}
+    />
+  );
+}
+
+function Change({
+  pair: { before, after },
+  of,
+  format,
+  better,
+  className,
+}: {
+  readonly pair: TaskPair;
+  readonly of: "passRate" | "durationMs" | "tokens";
+  readonly format: (value: number) => string;
+  readonly better?: "more";
+  readonly className: string;
+}): ReactNode {
+  const [first, second] = [before?.[of], after?.[of]];
+  const difference = first === undefined || second === undefined ? undefined : second - first;
+  return (
+    <td
+      className={`border-line border-b px-2 text-right tabular-nums group-last:border-b-0 ${className} ${toneOfDifference(difference, better)}`}
+    >
+      {difference === undefined ? <Nothing /> : signed(difference, format)}
+    </td>
+  );
+}

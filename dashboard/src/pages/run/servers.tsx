@@ -1,0 +1,301 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type ReactElement, type ReactNode, useMemo } from "react";
+import type { ServerRow, ToolRow } from "../../../../src/core/view/documents.ts";
+import { type Column, DataTable } from "../../components/data-table.tsx";
+import { JsonText } from "../../components/json-text.tsx";
+import { LineDiff } from "../../components/line-diff.tsx";
+import { Count, Duration, Nothing, Tokens } from "../../components/numbers.tsx";
+import { PlainText } from "../../components/plain-text.tsx";
+import { Section } from "../../components/section.tsx";
+import { EmptyState, Loaded } from "../../components/states.tsx";
+import { counted, formatCompact, formatDuration, formatPercent } from "../../format.ts";
+import { useServers } from "../../queries.ts";
+import { type RawSearch, textOf } from "../../search.ts";
+import { FindingText } from "./findings.tsx";
+import { useShownRun } from "./layout.tsx";
+
+const route = getRouteApi("/runs/$run/servers");
+
+interface ServersSearch {
+  readonly sort?: string | undefined;
+  /** The tool that is shown. */
+  readonly server?: string | undefined;
+  readonly tool?: string | undefined;
+}
+
+export function serversSearch(raw: RawSearch): ServersSearch {
+  return { sort: textOf(raw["sort"]), server: textOf(raw["server"]), tool: textOf(raw["tool"]) };
+}
+
+/** What servers offer, what that costs, how it was used. */
+export function ServersView(): ReactElement {
+  const { id } = useShownRun();
+  return (
+    <Loaded query={useServers(id)} what="the servers">
+      {({ servers }) =>
+        servers.length === 0 ? (
+          <EmptyState title="The run has no servers" />
+        ) : (
+          servers.map((server) => <ServerSection key={server.name} run={id} server={server} />)
+        )
+      }
+    </Loaded>
+  );
+}
+
+function ServerSection({ run, server }: { readonly run: string; readonly server: ServerRow }): ReactElement {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const { name, reported, tools, target, findings, comparedWith } = server;
+  const columns = useMemo(() => columnsFor(run, server), [run, server]);
+  const shown = search.server === name ? tools.find((tool) => tool.name === search.tool) : undefined;
+  return (
+    <Section
+      title={<PlainText text={name} />}
+      aside={
+        reported !== undefined && (
+          <PlainText
+            text={`${reported.name} ${reported.version}, MCP ${reported.protocolVersion}`}
+            className="text-muted"
+          />
+        )
+      }
+    >
+      <p className="mb-2 flex flex-wrap gap-x-5 gap-y-1">{factsOf(server)}</p>
+      {comparedWith !== undefined && (
+        <p className="text-muted mb-2">
+          Definitions are compared with{" "}
+          <Link to="/runs/$run/servers" params={{ run: comparedWith }}>
+            run {comparedWith}
+          </Link>
+        </p>
+      )}
+      {tools.length === 0 ? (
+        <EmptyState title="The server listed no tools" />
+      ) : (
+        <DataTable
+          label={`Tools of ${name}`}
+          rows={tools}
+          columns={columns}
+          rowKey={(tool) => tool.name}
+          sort={search.sort}
+          onSort={(sort) => void navigate({ search: (before) => ({ ...before, sort }), replace: true })}
+        />
+      )}
+      {shown !== undefined && <ToolDetails run={run} server={server} tool={shown} />}
+      {findings.length > 0 && (
+        <details className="panel mt-2 px-3 py-2">
+          <summary>{counted(findings.length, "finding")}</summary>
+          <ul className="divide-line divide-y">
+            {findings.map((finding, index) => (
+              // oxlint-disable-next-line react/no-array-index-key
+              <li key={index} className="py-2">
+                <FindingText run={run} finding={finding} />
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+      {target !== undefined && (
+        <details className="panel mt-2 px-3 py-2">
+          <summary>How it is reached</summary>
+          <pre className="mt-2 overflow-x-auto">
+            <JsonText text={JSON.stringify(target, undefined, 2)} />
+          </pre>
+        </details>
+      )}
+    </Section>
+  );
+}
+
+function factsOf({
+  starts,
+  losses,
+  calls,
+  errors,
+  p50Ms,
+  p95Ms,
+  tokens,
+  unusedTokens,
+  tools,
+}: ServerRow): readonly ReactNode[] {
+  const used = tools.filter((tool) => tool.calls > 0).length;
+  const facts: readonly (readonly [text: string, problem?: boolean])[] = [
+    [counted(starts, "start")],
+    ...(losses === 0 ? [] : [[`lost ${counted(losses, "time")}`, true] as const]),
+    [`${used} of ${counted(tools.length, "tool")} used`],
+    [counted(calls, "call")],
+    ...(calls === 0 ? [] : [[`${formatPercent(errors / calls)} errors`, errors > 0] as const]),
+    ...(p50Ms === undefined ? [] : [[`p50 ${formatDuration(p50Ms)}`] as const]),
+    ...(p95Ms === undefined ? [] : [[`p95 ${formatDuration(p95Ms)}`] as const]),
+    [
+      `about ${formatCompact(tokens)} tokens of definitions, ${formatCompact(unusedTokens)} of tools without a call`,
+    ],
+  ];
+  return facts.map(([text, problem = false]) => (
+    <span key={text} className={problem ? "text-fail" : "text-muted"}>
+      {text}
+    </span>
+  ));
+}
+
+const changes = {
+  added: { text: "added", tone: "text-pass" },
+  removed: { text: "removed", tone: "text-fail" },
+  changed: { text: "changed", tone: "text-error" },
+} as const;
+
+function columnsFor(run: string, { name: server, comparedWith }: ServerRow): readonly Column<ToolRow>[] {
+  return [
+    {
+      id: "tool",
+      title: "Tool",
+      value: ({ name }) => name,
+      cell: ({ name }) => (
+        <Link
+          to="/runs/$run/servers"
+          params={{ run }}
+          search={(before) => ({ ...before, server, tool: name })}
+          resetScroll={false}
+          className="font-medium"
+        >
+          <PlainText text={name} hasTitle />
+        </Link>
+      ),
+      className: "w-56 max-sm:w-auto",
+    },
+    {
+      id: "description",
+      title: "Description",
+      cell: ({ description }) =>
+        description === undefined ? (
+          <Nothing />
+        ) : (
+          <PlainText text={description} hasTitle className="text-muted" />
+        ),
+      className: "max-lg:hidden",
+    },
+    {
+      id: "tokens",
+      title: "Tokens",
+      value: ({ tokens }) => tokens,
+      cell: ({ tokens }) => <Tokens count={tokens} />,
+      align: "right",
+      className: "w-20",
+    },
+    {
+      id: "calls",
+      title: "Calls",
+      value: ({ calls }) => calls,
+      cell: ({ calls }) => <Count value={calls} />,
+      align: "right",
+      className: "w-16",
+    },
+    {
+      id: "errors",
+      title: "Errors",
+      value: ({ calls, errors }) => (calls === 0 ? undefined : errors / calls),
+      cell: ({ calls, errors }) =>
+        calls === 0 ? (
+          <Nothing />
+        ) : (
+          <span className={errors > 0 ? "text-fail" : ""}>{formatPercent(errors / calls)}</span>
+        ),
+      align: "right",
+      className: "w-20",
+    },
+    {
+      id: "p50",
+      title: "p50",
+      value: ({ p50Ms }) => p50Ms,
+      cell: ({ p50Ms }) => <Duration ms={p50Ms} />,
+      align: "right",
+      className: "w-20 max-sm:hidden",
+    },
+    {
+      id: "p95",
+      title: "p95",
+      value: ({ p95Ms }) => p95Ms,
+      cell: ({ p95Ms }) => <Duration ms={p95Ms} />,
+      align: "right",
+      className: "w-20 max-sm:hidden",
+    },
+    {
+      id: "findings",
+      title: "Findings",
+      value: ({ findings }) => findings,
+      cell: ({ findings }) => <Count value={findings} />,
+      align: "right",
+      className: "w-20 max-sm:hidden",
+    },
+    ...(comparedWith === undefined
+      ? []
+      : [
+          {
+            id: "change",
+            title: "Definition",
+            value: ({ change }: ToolRow) => change,
+            cell: ({ change }: ToolRow) =>
+              change === undefined ? (
+                <span className="text-muted">same</span>
+              ) : (
+                <span className={changes[change].tone}>{changes[change].text}</span>
+              ),
+            className: "w-24 max-sm:hidden",
+          },
+        ]),
+  ];
+}
+
+function ToolDetails({
+  run,
+  server,
+  tool: { name, description, definition, change, before },
+}: {
+  readonly run: string;
+  readonly server: ServerRow;
+  readonly tool: ToolRow;
+}): ReactElement {
+  const findings = server.findings.filter(({ place }) => place.tool === name);
+  return (
+    <section aria-label={`Tool ${name}`} className="panel mt-2 p-3">
+      <div className="flex items-baseline gap-3">
+        <h3 className="min-w-0 font-medium break-words">
+          <PlainText text={name} />
+        </h3>
+        {change !== undefined && <span className={changes[change].tone}>{changes[change].text}</span>}
+        <Link
+          to="/runs/$run/servers"
+          params={{ run }}
+          search={({ sort }) => ({ sort })}
+          resetScroll={false}
+          className="ml-auto"
+        >
+          Close
+        </Link>
+      </div>
+      {description !== undefined && (
+        <p className="text-muted mt-1 max-w-prose break-words whitespace-pre-wrap">
+          <PlainText text={description} />
+        </p>
+      )}
+      {findings.map((finding, index) => (
+        // oxlint-disable-next-line react/no-array-index-key
+        <div key={index} className="border-line mt-2 border-t pt-2">
+          <FindingText run={run} finding={finding} />
+        </div>
+      ))}
+      <div className="border-line mt-2 overflow-x-auto border-t pt-2">
+        {before !== undefined ? (
+          <LineDiff before={before} after={definition ?? ""} />
+        ) : definition === undefined ? (
+          <p className="text-muted">It was called, but the server did not list it.</p>
+        ) : (
+          <pre>
+            <JsonText text={definition} />
+          </pre>
+        )}
+      </div>
+    </section>
+  );
+}

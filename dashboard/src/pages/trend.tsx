@@ -1,0 +1,97 @@
+import { Link } from "@tanstack/react-router";
+import { type ReactElement, useMemo } from "react";
+import { wilson } from "../../../src/core/statistics/wilson.ts";
+import type { RunRow } from "../../../src/core/view/documents.ts";
+import { DateTime } from "../components/numbers.tsx";
+import { PlainText } from "../components/plain-text.tsx";
+import { Section } from "../components/section.tsx";
+import { TrendChart, type TrendPoint } from "../components/trend-chart.tsx";
+import { formatDate, formatPercent } from "../format.ts";
+import { useIsDark } from "../theme.ts";
+
+interface RunPoint extends TrendPoint {
+  readonly run: RunRow;
+}
+
+/** The pass rate over the runs of one source: the chosen one, or else the newest with several runs. */
+export function Trend({
+  runs,
+  source: chosen,
+}: {
+  readonly runs: readonly RunRow[];
+  readonly source: string | undefined;
+}): ReactElement | null {
+  const isDark = useIsDark();
+  const { source, points } = useMemo(() => trendOf(runs, chosen), [runs, chosen]);
+  if (source === undefined || points.length < 2) return null;
+  return (
+    <Section
+      title="Pass rate"
+      aside={
+        <span className="text-muted min-w-0 break-words">
+          of <PlainText text={source} /> over {points.length} runs, with 95% intervals
+        </span>
+      }
+    >
+      <div className="panel p-2">
+        <TrendChart key={isDark ? "dark" : "light"} points={points} />
+        <details>
+          <summary className="text-muted text-xs">As a table</summary>
+          <table className="mt-1 text-left">
+            <caption className="sr-only">Pass rate of each run</caption>
+            <thead>
+              <tr className="text-muted text-xs">
+                <th scope="col" className="pr-6 font-medium">
+                  Run
+                </th>
+                <th scope="col" className="pr-6 text-right font-medium">
+                  Pass rate
+                </th>
+                <th scope="col" className="text-right font-medium">
+                  95% interval
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {points.toReversed().map(({ run, value, low, high }) => (
+                <tr key={run.id} className="tabular-nums">
+                  <td className="pr-6">
+                    <Link to="/runs/$run" params={{ run: run.id }}>
+                      <DateTime iso={run.startedAt} />
+                    </Link>
+                  </td>
+                  <td className="pr-6 text-right">{formatPercent(value)}</td>
+                  <td className="text-right">
+                    {formatPercent(low)} to {formatPercent(high)}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </details>
+      </div>
+    </Section>
+  );
+}
+
+/** More points than this cannot be told apart. */
+const mostPoints = 200;
+
+function trendOf(
+  runs: readonly RunRow[],
+  chosen: string | undefined,
+): { readonly source: string | undefined; readonly points: readonly RunPoint[] } {
+  const sources = new Map<string, RunPoint[]>();
+  for (const run of runs) {
+    const { source, summary, kind, startedAt } = run;
+    if (source === undefined || summary === undefined || kind !== "run") continue;
+    const rate = wilson(summary.pass, summary.pass + summary.fail);
+    if (rate === undefined) continue;
+    const points = sources.get(source) ?? [];
+    if (points.length < mostPoints) points.push({ ...rate, run, label: formatDate(startedAt) });
+    sources.set(source, points);
+  }
+  const source = chosen ?? [...sources].find(([, points]) => points.length > 1)?.[0];
+  const points = source === undefined ? [] : (sources.get(source) ?? []);
+  return { source, points: points.toReversed() };
+}
