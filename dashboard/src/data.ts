@@ -60,8 +60,13 @@ function trialPath(run: string, trial: string): string {
   return `api/runs/${encodeURIComponent(run)}/trials/${encodeURIComponent(trial)}`;
 }
 
+/** The app's script lies at the root of the dashboard, wherever that is on its server. */
+function addressOf(path: string): URL {
+  return new URL(path, import.meta.url);
+}
+
 async function get<T>(path: string): Promise<T> {
-  const response = await fetch(path);
+  const response = await fetch(addressOf(path));
   const body: unknown = await response.json().catch(() => undefined);
   if (response.ok) return body as T;
   const { message, hint } = (body ?? {}) as { readonly message?: string; readonly hint?: string };
@@ -70,7 +75,7 @@ async function get<T>(path: string): Promise<T> {
 }
 
 function follow(path: string, onUpdate: (update: unknown) => void): () => void {
-  const source = new EventSource(path);
+  const source = new EventSource(addressOf(path));
   source.addEventListener("message", ({ data }) => onUpdate(JSON.parse(String(data))));
   source.addEventListener("end", () => source.close());
   return () => source.close();

@@ -54,6 +54,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "report a recorded run again, with its exit code, or show the trace of one trial",
     load: () => import("./commands/show.ts"),
   },
+  dashboard: {
+    description: "show what runs have recorded in the browser, live while they go on",
+    load: () => import("./commands/dashboard.ts"),
+  },
   migrate: {
     description: "convert tasks of older formats to mcp-eval/v1, keeping comments",
     load: () => import("./commands/migrate.ts"),

@@ -236,6 +236,19 @@ export function workingFolder(): string {
   }
 }
 
+const interruptions: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
+
+/** Waits for Ctrl-C, SIGTERM or SIGHUP. */
+export async function untilInterrupted(): Promise<void> {
+  await new Promise<void>((done) => {
+    const end = (): void => {
+      for (const name of interruptions) process.off(name, end);
+      done();
+    };
+    for (const name of interruptions) process.on(name, end);
+  });
+}
+
 /** Signals that come closer together are one, sent both to this process and to its group, as `timeout` does. */
 const sameMs = 100;
 
@@ -261,12 +274,11 @@ export function abortOnInterrupt(output?: string): Disposable & { readonly signa
     // A signal that waits while this process is busy is read between a timer and the next immediate.
     setTimeout(() => setImmediate(() => (isSame = false)), sameMs).unref();
   };
-  const signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
-  for (const name of signals) process.on(name, onSignal);
+  for (const name of interruptions) process.on(name, onSignal);
   return {
     signal: controller.signal,
     [Symbol.dispose]() {
-      for (const name of signals) process.off(name, onSignal);
+      for (const name of interruptions) process.off(name, onSignal);
     },
   };
 }

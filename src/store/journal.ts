@@ -26,7 +26,7 @@ const flushMs = 100;
 const longestEvent = 256 * 1024;
 const attachmentsFolder = "attachments";
 /** Maximum size of a line and of an attachment, in bytes; more than one trial may record. */
-const largestPart = 256 * 1024 * 1024;
+export const largestPart = 256 * 1024 * 1024;
 
 /**
  * The append-only record of a run: JSON Lines, each `{"crc":"<CRC-32 of the event's text>","event":{…}}`. Each
@@ -260,9 +260,8 @@ async function* readParts(folder: string, budget: ReadBudget): AsyncGenerator<Jo
     const events = whole.map((bytes) => {
       line += 1;
       const before = budget.left;
-      const stored = readLine(bytes, { file, line }, budget);
-      const event = attach(folder, stored.event, budget);
-      return { ...stored, event, weight: before - budget.left };
+      const stored = readStored(folder, bytes, { file, line }, budget);
+      return { ...stored, weight: before - budget.left };
     });
     yield { events, torn: restBytes > 0 };
   }
@@ -282,7 +281,7 @@ async function* chunksOf(file: string): AsyncGenerator<Buffer> {
 }
 
 /** The lines of a text; the last one is the text after the last line break. */
-function linesOf(bytes: Buffer): Buffer[] {
+export function linesOf(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   let start = 0;
   for (let end = bytes.indexOf("\n"); end !== -1; end = bytes.indexOf("\n", start)) {
@@ -290,6 +289,17 @@ function linesOf(bytes: Buffer): Buffer[] {
     start = end + 1;
   }
   return [...lines, bytes.subarray(start)];
+}
+
+/** Reads a line of a run folder's journal, without its line break. Throws `store/corrupt`. */
+export function readStored(
+  folder: string,
+  bytes: Buffer,
+  place: SourceLocation,
+  budget: ReadBudget,
+): StoredEvent {
+  const stored = readLine(bytes, place, budget);
+  return { ...stored, event: attach(folder, stored.event, budget) };
 }
 
 const linePrefix = /^\{"crc":"([0-9a-f]{8})","event":$/;
@@ -324,8 +334,10 @@ function attach(folder: string, event: TraceEvent, budget: ReadBudget): TraceEve
   return { ...event, ...(budget.parse(content) as Pick<typeof event, "message" | "raw">) };
 }
 
-function corrupt(place: SourceLocation): McpvalsError {
-  return new McpvalsError("store/corrupt", `line ${place.line} of the journal does not match its checksum`, {
+/** The error for a line that is not as it was written. */
+export function corrupt(place: SourceLocation): McpvalsError {
+  const where = place.line === undefined ? "a line" : `line ${place.line}`;
+  return new McpvalsError("store/corrupt", `${where} of the journal does not match its checksum`, {
     location: place,
     hint: "The file was changed or damaged after it was written; its totals would be wrong.",
   });

@@ -2,6 +2,7 @@ import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { createHash } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
 import type { Task } from "../core/formats/model.ts";
@@ -24,6 +25,8 @@ const documentCopies = 4;
 export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
   /** Absolute path of the file that was run, or of the folder of its tasks. */
   readonly source?: string;
+  /** The process that executes it. */
+  readonly process?: { readonly pid: number; readonly host: string };
 }
 
 /** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. */
@@ -53,7 +56,7 @@ export async function createRunFolder(runs: string, start: RunHead, plan: Plan):
     // A recording can contain private data.
     await mkdir(path, { mode: 0o700 });
     if (basename(resolve(runs, "..")) === ".mcpvals") keepOutOfGit(resolve(runs, ".."));
-    await writeJson(path, "run.json", start);
+    await writeJson(path, "run.json", { ...start, process: { pid: process.pid, host: hostname() } });
     await writeJson(path, "plan.json", plan);
     return new RunFolder(path);
   } catch (cause) {
@@ -158,8 +161,8 @@ function sourceIn(folder: string, budget: ReadBudget): string | undefined {
   }
 }
 
-/** Reads a document of the run folder, and checks that it has the given members. */
-function readDocument<T extends object>(
+/** Reads a document of the run folder, and checks that it has the given members. Throws `store/corrupt`. */
+export function readDocument<T extends object>(
   folder: string,
   name: string,
   { members, budget }: { readonly members: readonly (string & keyof T)[]; readonly budget: ReadBudget },
@@ -184,7 +187,8 @@ async function hasFile(folder: string, name: string): Promise<boolean> {
   );
 }
 
-async function findRun(runs: string, name: string): Promise<string> {
+/** The folder of a run, by id, unambiguous start of an id, `latest`, or path. Throws `store/not-found`. */
+export async function findRun(runs: string, name: string): Promise<string> {
   for (const candidate of [resolve(name), join(runs, name)]) {
     if (name !== "" && (await isRunFolder(candidate))) return candidate;
   }

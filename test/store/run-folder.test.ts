@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { getHeapStatistics } from "node:v8";
@@ -70,6 +70,7 @@ describe("a run's folder", () => {
     const folder = await write();
     expect(await readRun(runs, "latest")).toEqual({
       ...head("20261121-224559-3f9a2c"),
+      process: { pid: process.pid, host: hostname() },
       folder,
       plan,
       events,

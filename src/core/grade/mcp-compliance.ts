@@ -167,7 +167,9 @@ function selection(wanted: Compliance, calls: readonly ToolUse[], trajectory: Tr
   return { name: "selection", score, reason, evidence: seqsOf(others.length === 0 ? calls : others) };
 }
 
-const unknownTool: readonly CallFault[] = [{ cause: "unknown tool", message: "no server offers it" }];
+const unknownTool: readonly CallFault[] = [
+  { cause: "unknown tool", message: "no server offers it", pointer: "" },
+];
 
 async function parameters(
   calls: readonly ToolUse[],

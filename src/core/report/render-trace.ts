@@ -14,11 +14,17 @@ const shownText = 400;
 export function renderTrace(events: readonly TraceEvent[]): string[] {
   const start = events[0]?.at ?? 0;
   const width = String(events.at(-1)?.seq ?? 0).length;
-  const pathOf = stepPaths(events);
+  const lineOf = eventLines(events);
   return events.map((event) => {
     const offset = (event.at - start).toFixed(1).padStart(9);
-    return `${String(event.seq).padStart(width)} ${offset} ms  ${visibleText(describe(event, pathOf)).trimEnd()}`;
+    return `${String(event.seq).padStart(width)} ${offset} ms  ${lineOf(event)}`;
   });
+}
+
+/** What happened, in one line, for each event of a trial. */
+export function eventLines(events: readonly TraceEvent[]): (event: TraceEvent) => string {
+  const pathOf = stepPaths(events);
+  return (event) => visibleText(describe(event, pathOf)).trimEnd();
 }
 
 function describe(event: TraceEvent, pathOf: (step: string) => string): string {

@@ -258,13 +258,18 @@ export class RunTally {
       ...(gradedFrom === undefined ? {} : { gradedFrom }),
       summary: summarize(trials),
       trials,
-      ...withoutUndefined({
-        coverage: this.#coverage.result(),
-        measurements: this.#measurements.result(),
-        routing: this.#routing.result(),
-      }),
+      ...this.totals(),
       environment,
     };
+  }
+
+  /** What the trials that were added say together. */
+  totals(): Pick<RunResult, "coverage" | "measurements" | "routing"> {
+    return withoutUndefined({
+      coverage: this.#coverage.result(),
+      measurements: this.#measurements.result(),
+      routing: this.#routing.result(),
+    });
   }
 }
 
@@ -350,43 +355,86 @@ export interface ReplayedRun {
 }
 
 /**
- * Computes a run's result again from its plan and its events alone. A run that was cut off is `interrupted`, unless all of
- * its trials had been graded.
+ * Computes the result of a run again from its plan and its events, one trial at a time, so that only the events of one need
+ * be in memory.
  */
-export function replayRun(run: RecordedRun): ReplayedRun {
-  const { plan, startedAt, durationMs } = run;
-  const byTrial = Map.groupBy(run.events, (event) => event.trial);
-  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
-  const evidence = new Map<string, readonly TraceEvent[]>();
-  const tally = new RunTally();
-  const trials = plan.trials.map((trial): TrialResult => {
-    const events = byTrial.get(trial.id) ?? [];
-    const planned: Task | undefined = tasks.get(trial.task);
-    if (planned === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
-    const task = taskInVariant(plan, planned, trial);
+export class RunReplay {
+  readonly #run: Omit<RecordedRun, "events">;
+  readonly #tasks: ReadonlyMap<string, Task>;
+  readonly #tally = new RunTally();
+
+  constructor(run: Omit<RecordedRun, "events">) {
+    this.#run = run;
+    this.#tasks = new Map(run.plan.tasks.map((task) => [task.name, task]));
+  }
+
+  /** The task of a trial, with the servers of its variant. Throws for a plan that lacks it. */
+  taskOf(trial: Trial): Task {
+    const task = this.#tasks.get(trial.task);
+    if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
+    return taskInVariant(this.#run.plan, task, trial);
+  }
+
+  /** The row of a trial in the result; each trial is to be added once. */
+  add(trial: Trial, events: readonly TraceEvent[]): TrialResult {
+    return this.#row(trial, events, this.#tally);
+  }
+
+  /** The row of a trial, without adding it. */
+  resultOf(trial: Trial, events: readonly TraceEvent[]): TrialResult {
+    return this.#row(trial, events);
+  }
+
+  #row(trial: Trial, events: readonly TraceEvent[], tally?: RunTally): TrialResult {
+    const { interrupted, durationMs } = this.#run;
+    const task = this.taskOf(trial);
     if (events.length === 0) {
-      const error = notRun({ interrupted: run.interrupted === true || durationMs === undefined });
+      const error = notRun({ interrupted: interrupted === true || durationMs === undefined });
       return ungradedTrial(trial, task, { verdict: "skip", error, durationMs: 0 });
     }
     try {
-      const grades = eventsOf(events, "trial.graded").at(-1)?.grades;
       const trajectory = buildTrajectory(trial, task, events);
-      const result = trialResult(trajectory, grades);
-      tally.add(trajectory, result);
-      if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
+      const result = trialResult(trajectory, eventsOf(events, "trial.graded").at(-1)?.grades);
+      tally?.add(trajectory, result);
       return result;
     } catch (cause) {
       return ungradedTrial(trial, task, { verdict: "error", error: serializeError(cause), durationMs: 0 });
     }
+  }
+
+  /** What the trials that were added say together. */
+  totals(): ReturnType<RunTally["totals"]> {
+    return this.#tally.totals();
+  }
+
+  /**
+   * The result, given the rows of all trials and when the last event was. A run that was cut off is `interrupted`, unless all of
+   * its trials had been graded.
+   */
+  result(trials: readonly TrialResult[], lastAt: number | undefined): RunResult {
+    const { plan, startedAt, durationMs } = this.#run;
+    const interrupted =
+      this.#run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
+    const start = Date.parse(startedAt);
+    const head = { ...this.#run, durationMs: durationMs ?? Math.max(0, (lastAt ?? start) - start) };
+    return this.#tally.result(head, trials, plan, { interrupted });
+  }
+}
+
+/** Computes a run's result again from its plan and its events alone. */
+export function replayRun(run: RecordedRun): ReplayedRun {
+  const byTrial = Map.groupBy(run.events, (event) => event.trial);
+  const evidence = new Map<string, readonly TraceEvent[]>();
+  const replay = new RunReplay(run);
+  const trials = run.plan.trials.map((trial): TrialResult => {
+    const events = byTrial.get(trial.id) ?? [];
+    const result = replay.add(trial, events);
+    // Events that cannot be read as a trial are evidence of nothing.
+    if (events.length > 0 && result.verdict !== "pass" && result.error?.kind !== "bug")
+      evidence.set(trial.id, collectEvidence(events, result.grades));
+    return result;
   });
-  const interrupted =
-    run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
-  const start = Date.parse(startedAt);
-  const head = {
-    ...run,
-    durationMs: durationMs ?? Math.max(0, (run.events.at(-1)?.at ?? start) - start),
-  };
-  return { result: tally.result(head, trials, plan, { interrupted }), evidence };
+  return { result: replay.result(trials, run.events.at(-1)?.at), evidence };
 }
 
 /**

@@ -220,7 +220,7 @@ function serverDigest(events: readonly UnplacedToolEvent[]): ServerDigest {
  * A quantile of sorted numbers, interpolated linearly between the two nearest ones (Hyndman and Fan 1996, definition 7), to
  * the microsecond; undefined when there are none.
  */
-function quantile(sorted: readonly number[], share: number): number | undefined {
+export function quantile(sorted: readonly number[], share: number): number | undefined {
   const place = (sorted.length - 1) * share;
   const low = sorted[Math.floor(place)];
   const high = sorted[Math.ceil(place)];

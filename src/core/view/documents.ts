@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from "../formats/json.ts";
 import type { RunFinding } from "../lint/finding.ts";
 import type { AgentSummary } from "../plan/plan.ts";
-import type { Phase, Usage, Verdict } from "../trace/events.ts";
+import type { Phase, TurnEnd, Usage, Verdict } from "../trace/events.ts";
 import type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "../report/result.ts";
 
 // What the dashboard and the HTML report show. Each document is made on the server from the record of a run, so that the app
@@ -131,7 +131,14 @@ interface ItemStamp {
 export type TraceItem = ItemStamp &
   (
     | { readonly kind: "phase"; readonly name: Phase }
-    | { readonly kind: "turn"; readonly user: Excerpt }
+    | {
+        readonly kind: "turn";
+        readonly user: Excerpt;
+        /** Absent: it has not ended. */
+        readonly reason?: TurnEnd;
+        /** What is wrong with how it ended. */
+        readonly problem?: string;
+      }
     | { readonly kind: "message"; readonly text: Excerpt }
     | CallItem
     | {
@@ -141,6 +148,8 @@ export type TraceItem = ItemStamp &
         readonly attempt: number;
         /** Absent: it has not ended. */
         readonly outcome?: "passed" | "failed" | "error" | "timeout" | "skipped";
+        /** What it works with, in one line; empty when there is nothing to say. */
+        readonly summary: string;
         readonly input: Excerpt;
         readonly outputs?: Excerpt;
         readonly checks: readonly {
@@ -194,6 +203,8 @@ export interface CallItem {
   /** `server`: of a server, recorded; `builtin`, `skill`, `unknown`: the agent's own, as it reports it. */
   readonly source: "server" | "builtin" | "skill" | "unknown";
   readonly server?: string;
+  /** The agent reports that it called the server's tool, and no server received the call. */
+  readonly unrecorded?: true;
   readonly tool: string;
   readonly byAgent: boolean;
   /** `pending`: no answer was recorded. `rejected`: no server has such a tool, or the agent may not use it. */

@@ -17,6 +17,8 @@ export interface CallFault {
   readonly cause: CallFaultCause;
   /** What is wrong, as a sentence. */
   readonly message: string;
+  /** JSON Pointer to what is wrong in the arguments; empty: all of them. */
+  readonly pointer: string;
 }
 
 const causes: Readonly<Record<string, CallFaultCause>> = {
@@ -29,9 +31,11 @@ const causes: Readonly<Record<string, CallFaultCause>> = {
   const: "unknown value",
 };
 
+type Arguments = Pick<ToolUse, "args" | "declared">;
+
 /** A call with what is wrong with it. */
-export interface CheckedCall {
-  readonly use: ToolUse;
+export interface CheckedCall<T extends Arguments> {
+  readonly use: T;
   /** Empty: nothing. Undefined where it is not known: the tool was not declared, or its schema cannot be used. */
   readonly faults: readonly CallFault[] | undefined;
 }
@@ -40,10 +44,10 @@ export interface CheckedCall {
  * What is wrong with the arguments of calls, by the `inputSchema` of their tools. A key that the schema does not name counts as
  * unknown where the schema lets any be, since the server cannot know what it means.
  */
-export async function callFaults(
-  calls: readonly ToolUse[],
+export async function callFaults<T extends Arguments>(
+  calls: readonly T[],
   validateSchema: ValidateSchema,
-): Promise<readonly CheckedCall[]> {
+): Promise<readonly CheckedCall<T>[]> {
   // A promise for each call that certainly fits would take longer than to see that it does.
   const doubtful = calls.filter((use) => !fitsPlainly(schemaOf(use) ?? true, use.args));
   const checks = await Promise.all(
@@ -53,12 +57,12 @@ export async function callFaults(
   return calls.map((use) => ({ use, faults: faultsOf(use, byUse.get(use)) }));
 }
 
-function schemaOf({ declared }: ToolUse): Json | undefined {
+function schemaOf({ declared }: Arguments): Json | undefined {
   return declared?.definition["inputSchema"];
 }
 
 /** `check` is absent where the arguments certainly fit. */
-function faultsOf(use: ToolUse, check: SchemaCheck | undefined): readonly CallFault[] | undefined {
+function faultsOf(use: Arguments, check: SchemaCheck | undefined): readonly CallFault[] | undefined {
   const schema = schemaOf(use);
   if (schema === undefined || check?.status === "unusable") return undefined;
   if (check?.status === "invalid") return check.errors.map(faultOf);
@@ -66,6 +70,7 @@ function faultsOf(use: ToolUse, check: SchemaCheck | undefined): readonly CallFa
     return {
       cause: "unknown key",
       message: `${JSON.stringify(key.slice(0, 80))} is no argument of the tool`,
+      pointer: `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`,
     };
   });
 }
@@ -74,6 +79,7 @@ function faultOf(error: SchemaError): CallFault {
   return {
     cause: causes[error.keyword] ?? "invalid value",
     message: formatSchemaError(error, "the arguments"),
+    pointer: error.instancePath,
   };
 }
 

@@ -1,0 +1,120 @@
+import { type Finding, findingsOf, type RunFinding } from "../lint/finding.ts";
+import type { Task } from "../formats/model.ts";
+import type { Plan, Trial } from "../plan/plan.ts";
+import { withoutUndefined } from "../formats/json.ts";
+import type { RunResult, TrialResult } from "../report/result.ts";
+import { shortened } from "../text/visible-text.ts";
+import type { Usage } from "../trace/events.ts";
+import { addUsage } from "../trace/trajectory.ts";
+import type { GraderRow, RunDocument, RunRow, TrialRow } from "./documents.ts";
+
+const longestReason = 300;
+
+/** The row of a trial that has ended. */
+export function trialRow(trial: TrialResult): TrialRow {
+  const { id, task, form, suite, agent, variant, attempt, verdict, score, usage, tools, warnings } = trial;
+  return withoutUndefined({
+    id,
+    task,
+    form,
+    suite,
+    agent: agent ?? undefined,
+    variant,
+    attempt,
+    state: "ended" as const,
+    verdict,
+    score: score ?? undefined,
+    durationMs: trial.durationMs,
+    inputTokens: usage?.inputTokens,
+    outputTokens: usage?.outputTokens,
+    toolCalls: tools?.toolCalls,
+    warnings: warnings?.length,
+    reason: reasonOf(trial),
+  });
+}
+
+/** Why a trial did not pass: what broke it, else the first grade of its verdict. */
+function reasonOf({ verdict, error, grades }: TrialResult): string | undefined {
+  if (verdict === "pass") return undefined;
+  const deciding = grades.find((grade) => grade.verdict === verdict && grade.required !== false);
+  const reason = error?.message ?? (deciding ?? grades.find((grade) => grade.verdict !== "pass"))?.reason;
+  return reason === undefined ? undefined : shortened(reason, longestReason);
+}
+
+/** The row of a trial that has not ended. */
+export function plannedRow(
+  { id, agent, variant, attempt }: Trial,
+  { name: task, form, suite }: Task,
+  state: "waiting" | "running",
+): TrialRow {
+  return withoutUndefined({ id, task, form, suite, agent: agent ?? undefined, variant, attempt, state });
+}
+
+/** Whether a run is a check of servers. */
+export function kindOf({ tasks }: Pick<Plan, "tasks">): RunRow["kind"] {
+  return tasks.some(({ form }) => form === "check") ? "check" : "run";
+}
+
+/** Names of the servers of a run. */
+export function serverNames({ servers, taskServers = {} }: RunDocument["environment"]): readonly string[] {
+  const own = Object.values(taskServers).flatMap((table) => Object.keys(table ?? {}));
+  return [...new Set([...Object.keys(servers), ...own])];
+}
+
+/** Adds up what the trials of a run say, so that not all of them need be in memory. */
+export class RunTotals {
+  readonly #graders = new Map<string, GraderSums>();
+  readonly #findings: {
+    readonly id: string;
+    readonly grades: readonly { readonly findings: readonly Finding[] }[];
+  }[] = [];
+  #usage: Usage | undefined;
+  #judgeUsage: Usage | undefined;
+
+  add({ id, grades, usage, judgeUsage }: TrialResult): void {
+    for (const { grader, verdict, score } of grades) {
+      const sums = this.#graders.get(grader) ?? { pass: 0, fail: 0, error: 0, skip: 0, score: 0, scored: 0 };
+      this.#graders.set(grader, sums);
+      sums[verdict] += 1;
+      if (score === null) continue;
+      sums.score += score;
+      sums.scored += 1;
+    }
+    const found = grades.flatMap(({ findings }) => (findings === undefined ? [] : [{ findings }]));
+    if (found.length > 0) this.#findings.push({ id, grades: found });
+    if (usage !== undefined) this.#usage = addUsage(this.#usage, usage);
+    if (judgeUsage !== undefined) this.#judgeUsage = addUsage(this.#judgeUsage, judgeUsage);
+  }
+
+  result(): Pick<RunDocument, "graders" | "findings" | "usage" | "judgeUsage"> {
+    const graders = [...this.#graders].map(([grader, { score, scored, ...counts }]): GraderRow => {
+      return { grader, ...counts, ...(scored === 0 ? {} : { score: score / scored }) };
+    });
+    const findings: readonly RunFinding[] = findingsOf(this.#findings);
+    return withoutUndefined({ graders, findings, usage: this.#usage, judgeUsage: this.#judgeUsage });
+  }
+}
+
+type GraderSums = Record<"pass" | "fail" | "error" | "skip" | "score" | "scored", number>;
+
+/** The document of a run that has ended, or was cut off. */
+export function endedRun(row: RunRow, result: RunResult): RunDocument {
+  const totals = new RunTotals();
+  for (const trial of result.trials) totals.add(trial);
+  const { verdict, durationMs, summary, environment, gates, judges, coverage, measurements, routing } =
+    result;
+  return withoutUndefined({
+    ...row,
+    verdict,
+    durationMs,
+    summary,
+    environment,
+    trials: result.trials.map(trialRow),
+    ...totals.result(),
+    gates,
+    judges,
+    coverage,
+    measurements,
+    routing,
+  });
+}

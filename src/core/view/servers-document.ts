@@ -1,0 +1,178 @@
+import { canonicalJson, estimateTokens, isJsonObject, type Json, withoutUndefined } from "../formats/json.ts";
+import type { RunFinding } from "../lint/finding.ts";
+import { quantile } from "../trace/tool-events.ts";
+import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
+import type { RunDocument, ServerRow, ToolRow } from "./documents.ts";
+
+/** Latencies that are kept of a tool: enough for its percentiles. */
+const mostLatencies = 10_000;
+/** Tools that are listed: what a server lists may change without end. */
+const mostTools = 10_000;
+
+interface ToolSums {
+  /** As it was listed last. */
+  definition?: Json;
+  calls: number;
+  errors: number;
+  readonly latencies: number[];
+}
+
+interface ServerSums {
+  reported?: NonNullable<ServerRow["reported"]>;
+  starts: number;
+  losses: number;
+  readonly tools: Map<string, ToolSums>;
+}
+
+/** Definitions of tools, by server and tool. */
+export type Definitions = ReadonlyMap<string, ReadonlyMap<string, Json>>;
+
+/** Adds up what the trials of a run say of servers, one trial at a time. */
+export class ServerTotals {
+  readonly #servers = new Map<string, ServerSums>();
+
+  add({ events, calls, tools }: Trajectory): void {
+    for (const event of events) {
+      if (event.type === "server.started" && event.reused === undefined) this.#of(event.server).starts += 1;
+      if (event.type === "server.lost") this.#of(event.server).losses += 1;
+      if (event.type === "server.ready") {
+        const { name, version, protocolVersion } = event;
+        this.#of(event.server).reported = { name, version, protocolVersion };
+      }
+    }
+    for (const { server, name, definition } of tools) {
+      const tool = this.#tool(server, name);
+      if (tool !== undefined) tool.definition = definition;
+    }
+    for (const call of calls) if (call.server !== null) this.#addCall(call.server, call);
+  }
+
+  #addCall(server: string, { tool: name, error, result, latencyMs }: ToolCall): void {
+    const tool = this.#tool(server, name);
+    if (tool === undefined) return;
+    tool.calls += 1;
+    if (error !== undefined || result?.["isError"] === true) tool.errors += 1;
+    if (latencyMs !== undefined && tool.latencies.length < mostLatencies) tool.latencies.push(latencyMs);
+  }
+
+  #of(server: string): ServerSums {
+    const known = this.#servers.get(server) ?? { starts: 0, losses: 0, tools: new Map() };
+    this.#servers.set(server, known);
+    return known;
+  }
+
+  #tool(server: string, name: string): ToolSums | undefined {
+    const { tools } = this.#of(server);
+    const known = tools.get(name);
+    if (known !== undefined || tools.size >= mostTools) return known;
+    const tool: ToolSums = { calls: 0, errors: 0, latencies: [] };
+    tools.set(name, tool);
+    return tool;
+  }
+
+  /** The definitions as they were listed last. */
+  definitions(): Definitions {
+    return new Map(
+      [...this.#servers].map(([server, { tools }]) => {
+        const listed = [...tools].flatMap(([name, { definition }]) =>
+          definition === undefined ? [] : [[name, definition] as const],
+        );
+        return [server, new Map(listed)] as const;
+      }),
+    );
+  }
+
+  /** The rows of all servers, those of the environment first; `before`: definitions of earlier runs, by server. */
+  rows(
+    { environment, findings }: Pick<RunDocument, "environment" | "findings">,
+    before: ReadonlyMap<string, EarlierDefinitions>,
+  ): readonly ServerRow[] {
+    const own = Object.values(environment.taskServers ?? {}).filter(isJsonObject);
+    const targets = Object.assign({}, ...own, environment.servers) as Readonly<Record<string, Json>>;
+    const names = new Set([...Object.keys(targets), ...this.#servers.keys()]);
+    return [...names].map((name) => {
+      const found = findings.filter(({ server }) => server === name);
+      return serverRow(name, this.#of(name), targets[name], found, before.get(name));
+    });
+  }
+}
+
+/** What an earlier run says of a server. */
+export interface EarlierDefinitions {
+  readonly run: string;
+  readonly tools: ReadonlyMap<string, Json>;
+}
+
+function serverRow(
+  name: string,
+  { reported, starts, losses, tools }: ServerSums,
+  target: Json | undefined,
+  findings: readonly RunFinding[],
+  before: EarlierDefinitions | undefined,
+): ServerRow {
+  const rows = [...tools].map(([tool, sums]) =>
+    toolRow(tool, sums, {
+      findings: findings.filter(({ place }) => place.tool === tool).length,
+      // Of a server that listed nothing, it is not known what has changed.
+      before: before === undefined || tools.size === 0 ? undefined : { definition: before.tools.get(tool) },
+    }),
+  );
+  const removed = [...(before?.tools ?? [])].flatMap(([tool, definition]): ToolRow[] => {
+    if (tools.size === 0 || tools.has(tool)) return [];
+    return [
+      { name: tool, calls: 0, errors: 0, findings: 0, change: "removed", before: indented(definition) },
+    ];
+  });
+  const sum = (of: (row: ToolRow) => number): number => rows.reduce((total, row) => total + of(row), 0);
+  return withoutUndefined({
+    name,
+    reported,
+    target,
+    starts,
+    losses,
+    calls: sum(({ calls }) => calls),
+    errors: sum(({ errors }) => errors),
+    ...percentiles([...tools.values()].flatMap(({ latencies }) => latencies)),
+    tokens: sum(({ tokens = 0 }) => tokens),
+    unusedTokens: sum(({ tokens = 0, calls }) => (calls === 0 ? tokens : 0)),
+    tools: [...rows, ...removed],
+    findings,
+    comparedWith: before?.run,
+  });
+}
+
+function toolRow(
+  name: string,
+  { definition, calls, errors, latencies }: ToolSums,
+  {
+    findings,
+    before,
+  }: { readonly findings: number; readonly before: { readonly definition: Json | undefined } | undefined },
+): ToolRow {
+  const description = isJsonObject(definition) ? definition["description"] : undefined;
+  const then = before?.definition;
+  const isChanged =
+    definition !== undefined && then !== undefined && canonicalJson(then) !== canonicalJson(definition);
+  const isAdded = before !== undefined && then === undefined && definition !== undefined;
+  return withoutUndefined({
+    name,
+    description: typeof description === "string" ? description : undefined,
+    definition: definition === undefined ? undefined : indented(definition),
+    tokens: definition === undefined ? undefined : estimateTokens(definition),
+    calls,
+    errors,
+    ...percentiles(latencies),
+    findings,
+    change: isAdded ? ("added" as const) : isChanged ? ("changed" as const) : undefined,
+    before: isChanged ? indented(then) : undefined,
+  });
+}
+
+function percentiles(latencies: readonly number[]): Pick<ToolRow, "p50Ms" | "p95Ms"> {
+  const sorted = latencies.toSorted((a, b) => a - b);
+  return withoutUndefined({ p50Ms: quantile(sorted, 0.5), p95Ms: quantile(sorted, 0.95) });
+}
+
+function indented(value: Json): string {
+  return JSON.stringify(value, null, 2);
+}

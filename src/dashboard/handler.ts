@@ -1,0 +1,277 @@
+import { readFile } from "node:fs/promises";
+import { extname, join } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
+import { contentPart } from "../core/view/content.ts";
+import type { RunRow, RunsDocument, ServersDocument } from "../core/view/documents.ts";
+import type { EarlierDefinitions } from "../core/view/servers-document.ts";
+import { SchemaValidator } from "../graders/schema-validator.ts";
+import { runFolders } from "../store/run-files.ts";
+import { type Access, refusal, refuseForeign } from "./access.ts";
+import { followRun, followTrial } from "./live.ts";
+import { RunRecord, runRow } from "./run-record.ts";
+
+export interface DashboardOptions {
+  /** Absolute path of the folder of the runs. */
+  readonly runs: string;
+  /** The folder that paths are shown relative to. */
+  readonly cwd: string;
+  /** Path of the dashboard on its server, without a slash at its end; empty: it is at the root. */
+  readonly basePath?: string;
+  readonly access: Access;
+}
+
+/** A web-standard handler of requests. */
+export interface Dashboard extends AsyncDisposable {
+  readonly fetch: (request: Request) => Promise<Response>;
+}
+
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data: blob:",
+  "media-src data: blob:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const everyHeader: Readonly<Record<string, string>> = {
+  "content-security-policy": policy,
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "cache-control": "no-store",
+};
+
+/** The server side of the dashboard: answers for the app, its files, and the documents that it shows. */
+export function createDashboard(options: DashboardOptions): Dashboard {
+  const { access, basePath = "" } = options;
+  const runs = new Runs(options);
+  const answer = async (request: Request): Promise<Response> => {
+    const refused = refuseForeign(request) ?? (await access(request));
+    if (refused !== undefined) return refused;
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname !== basePath && !pathname.startsWith(`${basePath}/`))
+      return refusal(404, "There is no such page.");
+    const path = pathname.slice(basePath.length + 1);
+    const file = appFiles.get(path);
+    if (file !== undefined) return appFile(path, file, basePath);
+    return await apiAnswer(path, searchParams, { runs, signal: request.signal });
+  };
+  return {
+    async fetch(request) {
+      let response: Response;
+      try {
+        response = await answer(request);
+      } catch (error) {
+        response = errorAnswer(error);
+      }
+      if (response.status >= 400 && isPage(request)) response = await errorPage(response);
+      for (const [name, value] of Object.entries(everyHeader)) response.headers.set(name, value);
+      return request.method === "HEAD" ? new Response(null, response) : response;
+    },
+    [Symbol.asyncDispose]: () => runs[Symbol.asyncDispose](),
+  };
+}
+
+function errorAnswer(error: unknown): Response {
+  if (!(error instanceof McpvalsError)) throw error;
+  const {
+    message,
+    details: { hint },
+  } = error;
+  return Response.json({ message, hint }, { status: error.code === "store/not-found" ? 404 : 500 });
+}
+
+/** Whether a person looks at the answer, and not the app. */
+function isPage({ headers }: Request): boolean {
+  return (headers.get("accept") ?? "").includes("text/html");
+}
+
+/** An error as a page. Its text has no markup of its own. */
+async function errorPage(response: Response): Promise<Response> {
+  const { message, hint = "" } = (await response.json()) as {
+    readonly message: string;
+    readonly hint?: string;
+  };
+  const [text, more] = [message, hint].map((part) =>
+    part.replaceAll(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`),
+  );
+  const headers = { ...Object.fromEntries(response.headers), "content-type": "text/html; charset=utf-8" };
+  const page = `<!doctype html><html lang="en"><title>mcpvals</title><p>${text}</p><p>${more}</p></html>\n`;
+  return new Response(page, { status: response.status, headers });
+}
+
+interface AppFile {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** By path. */
+const appFiles: ReadonlyMap<string, AppFile> = new Map([
+  ["", { name: "index.html", type: "text/html; charset=utf-8" }],
+  ["app.js", { name: "app.js", type: "text/javascript; charset=utf-8" }],
+  ["app.css", { name: "app.css", type: "text/css; charset=utf-8" }],
+]);
+
+/** The built app: beside this file in the package, and in the output of the build where this is the source. */
+const appFolder = new URL(
+  extname(import.meta.url) === ".ts" ? "../../dist/dashboard/" : "./dashboard/",
+  import.meta.url,
+);
+
+async function appFile(path: string, { name, type }: AppFile, basePath: string): Promise<Response> {
+  let content: string;
+  try {
+    content = await readFile(new URL(name, appFolder), "utf8");
+  } catch {
+    return refusal(503, "The app of the dashboard is not built. Run: npm run build");
+  }
+  // The address may or may not end with a slash.
+  const text = path === "" ? content.replaceAll('"./', `"${basePath}/`) : content;
+  return new Response(text, { headers: { "content-type": type } });
+}
+
+interface ApiContext {
+  readonly runs: Runs;
+  readonly signal: AbortSignal;
+}
+
+const longestContent = 64 * 1024;
+
+async function apiAnswer(
+  path: string,
+  query: URLSearchParams,
+  { runs, signal }: ApiContext,
+): Promise<Response> {
+  const [api, all, id, part, trial, inner, seq, ...more] = path.split("/").map(decodeSegment);
+  if (api !== "api" || all !== "runs" || more.length > 0) return notFound();
+  if (id === undefined) return Response.json(await runs.list());
+  const record = await runs.open(id);
+  switch (part) {
+    case undefined:
+      return Response.json(await record.run());
+    case "servers":
+      return trial === undefined ? Response.json(await runs.servers(record)) : notFound();
+    case "live":
+      return trial === undefined ? followRun(record, signal) : notFound();
+    case "trials":
+      break;
+    default:
+      return notFound();
+  }
+  if (trial === undefined) return notFound();
+  if (inner === undefined) return Response.json(await record.trial(trial));
+  if (inner === "live" && seq === undefined) return followTrial(record, trial, signal);
+  const number = wholeNumber(seq);
+  const from = wholeNumber(query.get("from") ?? "0");
+  const length = wholeNumber(query.get("length") ?? String(longestContent));
+  if (inner !== "events" || number === undefined || from === undefined || length === undefined)
+    return notFound();
+  return Response.json(contentPart(record.content(trial, number, query.get("pointer") ?? ""), from, length));
+}
+
+function decodeSegment(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function wholeNumber(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+function notFound(): Response {
+  return refusal(404, "There is no such page.");
+}
+
+/** Records that are kept in memory: that of a large run takes up to a hundred megabytes. */
+const mostRecords = 3;
+/** Earlier runs that are looked through for the servers of a run. */
+const mostEarlier = 20;
+
+/** The runs of a folder. */
+class Runs implements AsyncDisposable {
+  readonly #options: DashboardOptions;
+  readonly #validator = new SchemaValidator(500);
+  /** The one that was used last stands last. */
+  readonly #records = new Map<string, RunRecord>();
+  /** Rows of runs that have ended, which do not change. */
+  readonly #ended = new Map<string, RunRow>();
+
+  constructor(options: DashboardOptions) {
+    this.#options = options;
+  }
+
+  async list(): Promise<RunsDocument> {
+    const { runs, cwd } = this.#options;
+    const rows = await this.#rows();
+    for (const row of rows) if (row.state === "ended") this.#ended.set(row.id, row);
+    return { folder: shownFolder(runs, cwd), runs: rows };
+  }
+
+  async #rows(): Promise<readonly RunRow[]> {
+    const { runs, cwd } = this.#options;
+    const rows: RunRow[] = [];
+    for (const id of await runFolders(runs)) rows.push(this.#ended.get(id) ?? (await runRow(runs, id, cwd)));
+    return rows.toSorted((a, b) => Date.parse(b.startedAt) - Date.parse(a.startedAt));
+  }
+
+  /** Throws `store/not-found`, and `store/corrupt`. */
+  async open(id: string): Promise<RunRecord> {
+    const known = this.#records.get(id);
+    // What comes from outside is looked up, and never becomes a part of a path.
+    const folders = await runFolders(this.#options.runs);
+    if (!folders.includes(id))
+      throw new McpvalsError("store/not-found", `there is no run ${JSON.stringify(id.slice(0, 100))}`, {
+        hint: "It may have been removed. Go back to the list of runs.",
+      });
+    const record =
+      known ?? new RunRecord(this.#options.runs, id, { cwd: this.#options.cwd, validator: this.#validator });
+    this.#records.delete(id);
+    this.#records.set(id, record);
+    const [oldest] = this.#records.keys();
+    if (this.#records.size > mostRecords && oldest !== undefined) this.#records.delete(oldest);
+    return record;
+  }
+
+  async servers(record: RunRecord): Promise<ServersDocument> {
+    const [run, totals] = [await record.run(), await record.servers()];
+    const { id, name, startedAt } = run;
+    const before = await this.#earlier(run);
+    return { run: { id, name, startedAt }, servers: totals.rows(run, before) };
+  }
+
+  /** What the newest earlier run of each server says of it. */
+  async #earlier({ id, startedAt, servers }: RunRow): Promise<ReadonlyMap<string, EarlierDefinitions>> {
+    const found = new Map<string, EarlierDefinitions>();
+    const earlier = (await this.#rows()).filter(
+      (row) => row.id !== id && row.state === "ended" && Date.parse(row.startedAt) < Date.parse(startedAt),
+    );
+    for (const row of earlier.slice(0, mostEarlier)) {
+      const wanted = servers.filter((name) => !found.has(name) && row.servers.includes(name));
+      if (wanted.length === 0) continue;
+      // Its record is not kept: the one that is looked at has to stay in memory.
+      const { runs, cwd } = this.#options;
+      const totals = await new RunRecord(runs, row.id, { cwd, validator: this.#validator }).servers();
+      for (const name of wanted) {
+        const tools = totals.definitions().get(name);
+        if (tools !== undefined && tools.size > 0) found.set(name, { run: row.id, tools });
+      }
+    }
+    return found;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#validator[Symbol.asyncDispose]();
+  }
+}
+
+function shownFolder(runs: string, cwd: string): string {
+  return runs.startsWith(join(cwd, "/")) ? runs.slice(cwd.length + 1) : runs;
+}

@@ -1,0 +1,100 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { TrialUpdate } from "../core/view/documents.ts";
+import type { InvalidArguments, RunRecord } from "./run-record.ts";
+
+/** Least time between two messages, in milliseconds. */
+const betweenMs = 250;
+/** Without anything else to say, a comment after so many milliseconds keeps the connection. */
+const heartbeatMs = 15_000;
+
+/** Looks for something new; undefined: there is nothing. */
+type Look = () => Promise<object | undefined>;
+
+/** Follows a run: all of it first, then what changes, until it has ended. */
+export async function followRun(record: RunRecord, signal: AbortSignal): Promise<Response> {
+  let version = 0;
+  await record.refresh();
+  return eventStream(record, signal, async () => {
+    const changes = await record.changesSince(version);
+    version = changes.version;
+    return changes.update;
+  });
+}
+
+/** Follows a trial: all of it first, then the items and events that are new or changed, until the run has ended. */
+export async function followTrial(record: RunRecord, trial: string, signal: AbortSignal): Promise<Response> {
+  const invalid: InvalidArguments = new Map();
+  const items = new Map<number, string>();
+  let stamp: string | undefined;
+  let lastEvent = 0;
+  // An unknown trial is an answer of its own.
+  await record.stampOf(trial);
+  return eventStream(record, signal, async () => {
+    const now = await record.stampOf(trial);
+    if (now === stamp) return undefined;
+    stamp = now;
+    const document = await record.trial(trial, invalid);
+    const changed = document.items.filter((item) => {
+      const json = JSON.stringify(item);
+      const isNew = items.get(item.seq) !== json;
+      if (isNew) items.set(item.seq, json);
+      return isNew;
+    });
+    const events = document.events.filter(({ seq }) => seq > lastEvent);
+    lastEvent = events.at(-1)?.seq ?? lastEvent;
+    return { ...document, items: changed, events } satisfies TrialUpdate;
+  });
+}
+
+/** Server-sent events: a message for each thing that is new, `end` when the run has ended, `failed` when it cannot be read. */
+function eventStream(record: RunRecord, signal: AbortSignal, look: Look): Response {
+  const gone = new AbortController();
+  const ended = AbortSignal.any([signal, gone.signal]);
+  const encoder = new TextEncoder();
+  const messages = liveMessages(record, ended, look);
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { value, done } = await messages.next();
+        if (done === true) controller.close();
+        else controller.enqueue(encoder.encode(value));
+      } catch (error) {
+        if (!ended.aborted) throw error;
+        // What was cancelled is closed already.
+        if (!gone.signal.aborted) controller.close();
+      }
+    },
+    cancel: () => gone.abort(),
+  });
+  return new Response(body, { headers: { "content-type": "text/event-stream; charset=utf-8" } });
+}
+
+async function* liveMessages(record: RunRecord, signal: AbortSignal, look: Look): AsyncGenerator<string> {
+  let silentSince = performance.now();
+  while (!signal.aborted) {
+    const started = performance.now();
+    const isLast = record.isOver;
+    try {
+      const update = await look();
+      if (update !== undefined) yield `data: ${JSON.stringify(update)}\n\n`;
+      else if (started - silentSince > heartbeatMs) yield ": nothing new\n\n";
+      if (update !== undefined || started - silentSince > heartbeatMs) silentSince = started;
+    } catch (error) {
+      if (!(error instanceof McpvalsError)) throw error;
+      const {
+        message,
+        details: { hint },
+      } = error;
+      yield `event: failed\ndata: ${JSON.stringify({ message, hint })}\n\n`;
+      return;
+    }
+    if (isLast) {
+      yield "event: end\ndata: {}\n\n";
+      return;
+    }
+    if (record.isOver) continue;
+    // A long trial takes its time to be read; other requests come in between.
+    await delay(Math.max(betweenMs, 3 * (performance.now() - started)), undefined, { signal });
+  }
+}

@@ -1,0 +1,342 @@
+import { join, relative } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
+import { callFaults } from "../core/grade/measurements/call-faults.ts";
+import { OutOfTime } from "../core/lint/rule.ts";
+import type { Plan, Trial } from "../core/plan/plan.ts";
+import { RunReplay } from "../core/report/trial-result.ts";
+import type { RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
+import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
+import type { TraceEvent, Verdict } from "../core/trace/events.ts";
+import { contentText } from "../core/view/content.ts";
+import type {
+  CallItem,
+  RunDocument,
+  RunRow,
+  RunUpdate,
+  TrialDocument,
+  TrialRow,
+} from "../core/view/documents.ts";
+import { endedRun, kindOf, plannedRow, RunTotals, serverNames, trialRow } from "../core/view/run-document.ts";
+import { ServerTotals } from "../core/view/servers-document.ts";
+import { trialDocument } from "../core/view/trial-document.ts";
+import { type SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
+import { readTrials } from "../store/journal.ts";
+import { JournalIndex } from "../store/journal-index.ts";
+import {
+  readHead,
+  readPlan,
+  readPlanHead,
+  readResult,
+  readResultHead,
+  runState,
+} from "../store/run-files.ts";
+import type { RunHead } from "../store/run-folder.ts";
+
+/** The row of a run in the list of runs. Never throws: one that cannot be read says why. */
+export async function runRow(runs: string, id: string, cwd: string): Promise<RunRow> {
+  const folder = join(runs, id);
+  try {
+    const head = readHead(folder);
+    const state = await runState(folder, head);
+    const row = rowOf(id, { head, plan: readPlanHead(folder), state, cwd });
+    if (state !== "ended") return row;
+    const { verdict, durationMs, summary } = readResultHead(folder);
+    return { ...row, verdict, durationMs, summary };
+  } catch (error) {
+    const unknown = {
+      name: id,
+      kind: "run",
+      startedAt: new Date(0).toISOString(),
+      agents: [],
+      servers: [],
+    } as const;
+    return { id, ...unknown, state: "damaged", problem: messageOf(error) };
+  }
+}
+
+interface RowInput {
+  readonly head: RunHead;
+  readonly plan: Omit<Plan, "trials">;
+  readonly state: RunRow["state"];
+  readonly cwd: string;
+}
+
+function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
+  const { source, startedAt, environment } = head;
+  return withoutUndefined({
+    id,
+    name: plan.name,
+    source: source === undefined ? undefined : shownPath(source, cwd),
+    kind: kindOf(plan),
+    state,
+    startedAt,
+    agents: environment.agents,
+    servers: serverNames(environment),
+  });
+}
+
+/** Relative to the working folder where it is inside. */
+function shownPath(path: string, cwd: string): string {
+  const inside = relative(cwd, path);
+  return inside === "" || inside.startsWith("..") ? path : inside;
+}
+
+/** Trials between two looks at other work. */
+const trialsAtOnce = 200;
+/** Calls of a trial whose arguments are validated, and the time for all of them, in milliseconds. */
+const mostValidated = 1000;
+const validationMs = 1000;
+
+export interface RecordOptions {
+  readonly cwd: string;
+  readonly validator: SchemaValidator;
+}
+
+/** A run as its folder has it, which may still grow. */
+export class RunRecord {
+  readonly id: string;
+  readonly #folder: string;
+  readonly #options: RecordOptions;
+  readonly #head: RunHead;
+  readonly #plan: Plan;
+  readonly #index: JournalIndex;
+  readonly #replay: RunReplay;
+  readonly #positions: ReadonlyMap<string, number>;
+  #state: RunRow["state"] = "running";
+  /** Of a run that has ended. */
+  #document: RunDocument | undefined;
+  #loading: Promise<void> | undefined;
+  // Of a run that goes on:
+  readonly #totals = new RunTotals();
+  readonly #rows: TrialRow[] = [];
+  /** The version in which the row of each trial changed last. */
+  readonly #changed: number[] = [];
+  #version = 0;
+  readonly #counts: Record<Verdict, number> = { pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
+  #servers: ServerTotals | undefined;
+  #content: { readonly key: string; readonly text: string } | undefined;
+
+  /** Throws `store/corrupt`. */
+  constructor(runs: string, id: string, options: RecordOptions) {
+    this.id = id;
+    this.#folder = join(runs, id);
+    this.#options = options;
+    this.#head = readHead(this.#folder);
+    this.#plan = readPlan(this.#folder);
+    this.#index = new JournalIndex(this.#folder);
+    this.#replay = new RunReplay({ ...this.#head, plan: this.#plan });
+    this.#positions = new Map(this.#plan.trials.map(({ id: trial }, index) => [trial, index]));
+  }
+
+  /** Whether nothing of it changes any more. */
+  get isOver(): boolean {
+    return this.#document !== undefined;
+  }
+
+  /** Takes what has happened since. Throws `store/corrupt`. */
+  refresh(): Promise<void> {
+    if (this.#document !== undefined) return Promise.resolve();
+    this.#loading ??= this.#load().finally(() => {
+      this.#loading = undefined;
+    });
+    return this.#loading;
+  }
+
+  async #load(): Promise<void> {
+    const state = await runState(this.#folder, this.#head);
+    if (state === "running") await this.#follow();
+    else {
+      const row = rowOf(this.id, { head: this.#head, plan: this.#plan, state, cwd: this.#options.cwd });
+      const result = state === "ended" ? readResult(this.#folder) : await this.#replayAll();
+      this.#document = endedRun(row, result);
+      this.#version += 1;
+    }
+    this.#state = state;
+  }
+
+  /** The result of a run that was cut off. */
+  async #replayAll(): Promise<RunResult> {
+    const replay = new RunReplay({ ...this.#head, plan: this.#plan });
+    const rows = new Map<string, TrialResult>();
+    let lastAt: number | undefined;
+    for await (const { id, events: stored } of readTrials(this.#folder)) {
+      const trial = this.#plan.trials[this.#positions.get(id) ?? -1];
+      const events = stored.map(({ event }) => event);
+      lastAt = Math.max(lastAt ?? 0, events.at(-1)?.at ?? 0);
+      if (trial !== undefined) rows.set(id, replay.add(trial, events));
+    }
+    const results = this.#plan.trials.map((trial) => rows.get(trial.id) ?? replay.add(trial, []));
+    return replay.result(results, lastAt);
+  }
+
+  async #follow(): Promise<void> {
+    const { trials } = this.#plan;
+    if (this.#rows.length === 0) {
+      this.#version += 1;
+      for (const trial of trials) {
+        this.#rows.push(plannedRow(trial, this.#replay.taskOf(trial), "waiting"));
+        this.#changed.push(this.#version);
+      }
+    }
+    const added = this.#index.extend();
+    if (added.size === 0) return;
+    this.#version += 1;
+    let count = 0;
+    for (const [id, { ended }] of added) {
+      const position = this.#positions.get(id);
+      const trial = trials[position ?? -1];
+      if (position === undefined || trial === undefined || this.#rows[position]?.state === "ended") continue;
+      const row = ended ? this.#endedRow(trial) : undefined;
+      this.#rows[position] = row ?? plannedRow(trial, this.#replay.taskOf(trial), "running");
+      this.#changed[position] = this.#version;
+      count += 1;
+      if (count % trialsAtOnce === 0) await nextTurn();
+    }
+  }
+
+  /** The row of a trial that has come to its end; undefined while it has not been graded. */
+  #endedRow(trial: Trial): TrialRow | undefined {
+    const events = this.#index.events(trial.id);
+    if (!isFinished(events)) return undefined;
+    const result = this.#replay.add(trial, events);
+    this.#totals.add(result);
+    this.#counts[result.verdict] += 1;
+    return trialRow(result);
+  }
+
+  /** Throws `store/corrupt`. */
+  async run(): Promise<RunDocument> {
+    await this.refresh();
+    return this.#document ?? { ...this.#live(), trials: this.#rows };
+  }
+
+  #live(): Omit<RunDocument, "trials"> {
+    const { environment } = this.#head;
+    const state = this.#state;
+    const row = rowOf(this.id, { head: this.#head, plan: this.#plan, state, cwd: this.#options.cwd });
+    const summary: RunSummary = { total: this.#plan.trials.length, ...this.#counts };
+    return { ...row, summary, environment, ...this.#totals.result(), ...this.#replay.totals() };
+  }
+
+  /** What has changed since a version, 0 for all; `update` is absent when nothing has. Throws `store/corrupt`. */
+  async changesSince(version: number): Promise<{ readonly version: number; readonly update?: RunUpdate }> {
+    await this.refresh();
+    const now = this.#version;
+    if (now === version) return { version };
+    if (this.#document !== undefined) {
+      const { trials: changed, ...run } = this.#document;
+      return { version: now, update: { ...run, changed } };
+    }
+    const changed = this.#rows.filter((_, index) => (this.#changed[index] ?? 0) > version);
+    return { version: now, update: { ...this.#live(), changed } };
+  }
+
+  /** Changes whenever the document of the trial does. Throws `store/corrupt`, and `store/not-found` for an unknown trial. */
+  async stampOf(id: string): Promise<string> {
+    this.#trial(id);
+    await this.refresh();
+    this.#index.extend();
+    return `${this.#index.endOf(id)} ${this.#state}`;
+  }
+
+  /** Throws `store/corrupt`, and `store/not-found` for an unknown trial. */
+  async trial(id: string, known: InvalidArguments = new Map()): Promise<TrialDocument> {
+    const trial = this.#trial(id);
+    await this.refresh();
+    this.#index.extend();
+    const events = this.#index.events(id);
+    const { trials } = this.#plan;
+    const position = this.#positions.get(id) ?? 0;
+    const isEnded = this.#state !== "running" || isFinished(events);
+    const trajectory = buildTrajectory(trial, this.#replay.taskOf(trial), events);
+    const { name, kind, startedAt } = rowOf(this.id, {
+      head: this.#head,
+      plan: this.#plan,
+      state: this.#state,
+      cwd: this.#options.cwd,
+    });
+    return trialDocument({
+      run: { id: this.id, name, kind, state: this.#state, startedAt },
+      trajectory,
+      ...(isEnded ? { result: this.#replay.resultOf(trial, events) } : {}),
+      invalid: await this.#validate(trajectory, known),
+      previous: trials[position - 1],
+      next: trials[position + 1],
+    });
+  }
+
+  #trial(id: string): Trial {
+    const trial = this.#plan.trials[this.#positions.get(id) ?? -1];
+    if (trial !== undefined) return trial;
+    throw new McpvalsError("store/not-found", `the run ${this.id} has no trial ${JSON.stringify(id)}`);
+  }
+
+  /** What does not fit in the arguments of calls, of the first that were made; what is `known` is not looked at again. */
+  async #validate(trajectory: Trajectory, known: InvalidArguments): Promise<InvalidArguments> {
+    const { validator } = this.#options;
+    const validate = validateOfServer(
+      validator.validate.bind(validator),
+      new AbortController().signal,
+      validationMs,
+    );
+    for (const { seq, args, declared } of trajectory.calls.slice(0, mostValidated)) {
+      const [declaration] = declared ?? [];
+      if (declaration === undefined || known.has(seq)) continue;
+      try {
+        const [checked] = await callFaults([{ args, declared: declaration }], validate);
+        if (checked?.faults === undefined) continue;
+        known.set(
+          seq,
+          checked.faults.map(({ pointer, message: problem }) => ({ pointer, problem })),
+        );
+      } catch (error) {
+        if (error instanceof OutOfTime) break;
+        throw error;
+      }
+    }
+    return known;
+  }
+
+  /** The whole text at a JSON Pointer in an event. Throws `store/corrupt`, and `store/not-found` where there is none. */
+  content(id: string, seq: number, pointer: string): string {
+    this.#trial(id);
+    const key = JSON.stringify([id, seq, pointer]);
+    if (this.#content?.key === key) return this.#content.text;
+    this.#index.extend();
+    const event = this.#index.event(id, seq);
+    const text = event === undefined ? undefined : contentText(event, pointer);
+    if (text === undefined)
+      throw new McpvalsError(
+        "store/not-found",
+        `trial ${JSON.stringify(id)} has no such content: ${seq}${pointer}`,
+      );
+    this.#content = { key, text };
+    return text;
+  }
+
+  /** What all trials say of servers, as far as they have come. Throws `store/corrupt`. */
+  async servers(): Promise<ServerTotals> {
+    await this.refresh();
+    if (this.#servers !== undefined) return this.#servers;
+    const totals = new ServerTotals();
+    for await (const { id, events: stored } of readTrials(this.#folder)) {
+      const trial = this.#plan.trials[this.#positions.get(id) ?? -1];
+      const events = stored.map(({ event }) => event);
+      if (trial !== undefined) totals.add(buildTrajectory(trial, this.#replay.taskOf(trial), events));
+    }
+    if (this.isOver) this.#servers = totals;
+    return totals;
+  }
+}
+
+/** By the number of the request. */
+export type InvalidArguments = Map<number, NonNullable<CallItem["invalid"]>>;
+
+/** Whether a trial has come to its end: a completed one when it was graded. */
+function isFinished(events: readonly TraceEvent[]): boolean {
+  const finished = events.findLast((event) => event.type === "trial.finished");
+  if (finished === undefined) return false;
+  return finished.outcome !== "completed" || events.some((event) => event.type === "trial.graded");
+}

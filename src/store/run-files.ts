@@ -1,0 +1,120 @@
+import { closeSync, openSync, readSync } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import type { Plan } from "../core/plan/plan.ts";
+import type { RunResult } from "../core/report/result.ts";
+import { ReadBudget } from "./journal.ts";
+import { readDocument, type RunHead } from "./run-folder.ts";
+
+// What of a run folder can be read without reading all of it.
+
+/** Most bytes of a document before its trials. */
+const longestHead = 16 * 1024 * 1024;
+const headChunk = 64 * 1024;
+
+/** Names of the run folders below a folder: those with a plan. None when the folder does not exist. */
+export async function runFolders(runs: string): Promise<readonly string[]> {
+  const names = await readdir(runs).catch(() => []);
+  const begun = await Promise.all(names.map((name) => isFile(join(runs, name, "plan.json"))));
+  return names.filter((_, index) => begun[index]);
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+}
+
+/** What is known of a run since it began. Throws `store/corrupt`. */
+export function readHead(folder: string): RunHead {
+  return readDocument<RunHead>(folder, "run.json", {
+    members: ["id", "startedAt", "environment"],
+    budget: new ReadBudget(),
+  });
+}
+
+/** Throws `store/corrupt`. */
+export function readPlan(folder: string): Plan {
+  return readDocument<Plan>(folder, "plan.json", {
+    members: ["agents", "tasks", "trials"],
+    budget: new ReadBudget(),
+  });
+}
+
+/** The result of a run that has ended. Throws `store/corrupt`. */
+export function readResult(folder: string): RunResult {
+  return readDocument<RunResult>(folder, "result.json", {
+    members: ["verdict", "durationMs", "trials"],
+    budget: new ReadBudget(),
+  });
+}
+
+/** A plan without its trials. Throws `store/corrupt`. */
+export function readPlanHead(folder: string): Omit<Plan, "trials"> {
+  return readBeforeTrials<Plan>(folder, "plan.json") ?? readPlan(folder);
+}
+
+/** What a result says before its trials. Throws `store/corrupt`. */
+export function readResultHead(
+  folder: string,
+): Pick<RunResult, "verdict" | "startedAt" | "durationMs" | "summary"> {
+  return readBeforeTrials<RunResult>(folder, "result.json") ?? readResult(folder);
+}
+
+/** A document of a run, as far as its list of trials; undefined where it is not written as mcpvals writes it. */
+function readBeforeTrials<T extends { readonly trials: unknown }>(
+  folder: string,
+  name: string,
+): Omit<T, "trials"> | undefined {
+  const mark = Buffer.from('\n  "trials": [');
+  try {
+    const file = openSync(join(folder, name), "r");
+    try {
+      let head = Buffer.alloc(0);
+      while (head.length < longestHead) {
+        const chunk = Buffer.alloc(headChunk);
+        const count = readSync(file, chunk, 0, headChunk, head.length);
+        if (count === 0) return undefined;
+        head = Buffer.concat([head, chunk.subarray(0, count)]);
+        const end = head.indexOf(mark, Math.max(0, head.length - count - mark.length));
+        if (end === -1) continue;
+        const members = head.subarray(0, end).toString("utf8").replace(/,\s*$/, "");
+        return new ReadBudget().parse(Buffer.from(`${members}}`)) as Omit<T, "trials">;
+      }
+      return undefined;
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+/** What can be told apart without reading: whether a run has ended, goes on, or was cut off. */
+export type RunState = "running" | "ended" | "cut-off";
+
+/** Whether a run has ended, by its result; else whether the process that executes it is alive. */
+export async function runState(folder: string, head: Pick<RunHead, "process">): Promise<RunState> {
+  if (await hasResult(folder)) return "ended";
+  if (isAlive(head.process)) return "running";
+  // It may have ended since.
+  return (await hasResult(folder)) ? "ended" : "cut-off";
+}
+
+function hasResult(folder: string): Promise<boolean> {
+  return isFile(join(folder, "result.json"));
+}
+
+/** Of another machine's process it is not known, so it counts as ended. */
+function isAlive(process_: RunHead["process"]): boolean {
+  if (process_ === undefined || process_.host !== hostname()) return false;
+  try {
+    process.kill(process_.pid, 0);
+    return true;
+  } catch (error) {
+    // It belongs to another user.
+    return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
+}

@@ -1,0 +1,119 @@
+import { get, type IncomingHttpHeaders, request } from "node:http";
+import { join } from "node:path";
+import type { RunsDocument } from "../../src/core/view/documents.ts";
+import { type ServedDashboard, serveDashboard } from "../../src/dashboard/server.ts";
+import { exampleServer } from "../support/programs.ts";
+import { folderOf, runHere } from "../support/cli.ts";
+
+/** A config whose tests call the example server: one test passes, one fails, and one has arguments that do not fit. */
+export const calcConfig = {
+  name: "calc",
+  servers: { calc: { transport: "stdio", command: process.execPath, args: [exampleServer] } },
+  toolHealthSuites: [
+    {
+      name: "calc",
+      tests: [
+        { name: "add", description: "adds", args: { a: 2, b: 3 }, expectedResult: "5" },
+        { name: "add", description: "adds wrongly", args: { a: 2, b: 3 }, expectedResult: "6" },
+        { name: "add", description: "adds a text", args: { a: "two", b: 3 }, expectedError: "number" },
+      ],
+    },
+  ],
+};
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+}
+
+/** A request as a program sends it, which may have any headers. */
+export function ask(
+  port: number,
+  path: string,
+  {
+    headers = {},
+    method = "GET",
+  }: { readonly headers?: Readonly<Record<string, string>>; readonly method?: string } = {},
+): Promise<Answer> {
+  return new Promise((done, fail) => {
+    const sent = request({ host: "127.0.0.1", port, path, method, headers }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      response.on("end", () => done({ status: response.statusCode ?? 0, headers: response.headers, text }));
+    });
+    sent.on("error", fail);
+    sent.end();
+  });
+}
+
+/** A served dashboard of a folder, with the cookie of a browser that has opened it. */
+export interface OpenDashboard extends AsyncDisposable {
+  readonly served: ServedDashboard;
+  readonly cookie: string;
+  /** The document at a path of the API. Throws for an error. */
+  json<T>(path: string): Promise<T>;
+  /** The messages of a live view, until it ends or `isEnough`. */
+  live<T>(path: string, isEnough?: (messages: readonly T[]) => boolean): Promise<readonly T[]>;
+}
+
+export async function openDashboard(cwd: string): Promise<OpenDashboard> {
+  const served = await serveDashboard({ runs: join(cwd, ".mcpvals", "runs"), cwd, port: 0 });
+  const { port } = served;
+  const entered = await ask(port, new URL(served.address()).search.replace("?", "/?"));
+  const cookie = (entered.headers["set-cookie"]?.[0] ?? "").split(";")[0] ?? "";
+  return {
+    served,
+    cookie,
+    async json<T>(path: string) {
+      const { status, text } = await ask(port, `/api/${path}`, { headers: { cookie } });
+      if (status !== 200) throw new Error(`${path}: ${status} ${text}`);
+      return JSON.parse(text) as T;
+    },
+    live: <T>(path: string, isEnough: (messages: readonly T[]) => boolean = () => false) =>
+      new Promise<readonly T[]>((done, fail) => {
+        const messages: T[] = [];
+        const sent = get(
+          { host: "127.0.0.1", port, path: `/api/${path}`, headers: { cookie } },
+          (response) => {
+            let rest = "";
+            response.setEncoding("utf8").on("data", (chunk: string) => {
+              const parts = (rest + chunk).split("\n\n");
+              rest = parts.pop() ?? "";
+              for (const part of parts)
+                if (part.startsWith("data: ")) messages.push(JSON.parse(part.slice(6)) as T);
+              if (!isEnough(messages)) return;
+              done(messages);
+              sent.destroy();
+            });
+            response.on("end", () => done(messages));
+          },
+        );
+        sent.on("error", fail);
+      }),
+    [Symbol.asyncDispose]: () => served[Symbol.asyncDispose](),
+  };
+}
+
+/** A folder in which a config was run, with its dashboard. */
+export async function runAndOpen(
+  config: object,
+  files: Readonly<Record<string, unknown>> = {},
+  args: readonly string[] = ["run"],
+): Promise<OpenDashboard & { readonly path: string; readonly id: string; readonly output: string }> {
+  const folder = folderOf({ "mcp-eval.config.json": config, ...files });
+  const { stdout, stderr } = await runHere(args, { cwd: folder.path });
+  const dashboard = await openDashboard(folder.path);
+  const { runs } = await dashboard.json<RunsDocument>("runs");
+  if (runs.length === 0) throw new Error(`nothing was recorded:\n${stdout}\n${stderr}`);
+  return {
+    ...dashboard,
+    path: folder.path,
+    id: runs[0]?.id ?? "",
+    output: stdout + stderr,
+    async [Symbol.asyncDispose]() {
+      await dashboard[Symbol.asyncDispose]();
+      folder[Symbol.dispose]();
+    },
+  };
+}
