@@ -37,7 +37,9 @@ async function runScript({
       );
       return { problem: `refuses its settings: ${told.join("; ")}` };
     }
-    return { answer: await grader.grade(trajectory, { settings: checked.value }) };
+    return {
+      answer: trajectory === undefined ? null : await grader.grade(trajectory, { settings: checked.value }),
+    };
   } catch (error) {
     process.stderr.write(`${inspect(error)}\n`);
     return { problem: `threw ${String(error)}` };

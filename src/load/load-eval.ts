@@ -89,7 +89,7 @@ export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Pr
   const dir = dirname(path);
   const parsedEval = parseEvalFile(found.value, {
     locate: document.locate,
-    graderTypes: graderTypesAt(dir, await graderKindsFor([document])),
+    graderTypes: graderTypesAt(dir, await graderKindsFor([document]), document.locate),
   });
   if (!parsedEval.ok) {
     problems.add(parsedEval.diagnostics, document.source);

@@ -89,7 +89,7 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
     requested: loadContext.agents,
     templates: found.templates,
     readFixtures: (path) => readFixtures(dir, path),
-    graderTypes: graderTypesAt(dir, graderKinds),
+    graderTypes: graderTypesAt(dir, graderKinds, document.locate),
   });
   const unset = placeProblems(found.problems, document.locate);
   const places = new Set(unset.map(({ location }) => location?.path));
@@ -369,7 +369,7 @@ function readTask(
     eval: context.file,
     evalDir: dir,
     variables: values,
-    graderTypes: graderTypesAt(dirname(path), context.graderKinds),
+    graderTypes: graderTypesAt(dirname(path), context.graderKinds, document.locate),
     isEvalWhole: context.isValid,
     fixtures: context.fixtures,
     contextFolder: (contextDir) => contextFolder(contextDir, path, dir),

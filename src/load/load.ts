@@ -156,7 +156,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     resolvePath: (path) => resolve(dir, path),
     readFixtures: (path) => readFixtures(dir, path),
     provided: others.table,
-    graderTypes: graderTypesAt(dir, await graderKindsFor([document])),
+    graderTypes: graderTypesAt(dir, await graderKindsFor([document]), document.locate),
   });
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
   const parts = parsed.ok ? parsed : parsed.parts;

@@ -76,11 +76,13 @@ export async function parseTasks(
     const { path, document } = file;
     const dir = dirname(path);
     problems.add([], document.source);
+    const seen = filesOfTask(file, allowOutside);
+    const types = graderTypesAt(dir, kinds, document.locate);
     const parsed = parseTask(document.value, {
       file: path,
       dir,
       locate: document.locate,
-      ...filesOfTask(file, allowOutside),
+      ...seen,
       servers: Object.keys(provided.base.written),
       provided,
       resolvePath: (inside) => resolve(dir, inside),
@@ -89,7 +91,7 @@ export async function parseTasks(
       inheritEnv,
       extensions,
       graders,
-      graderTypes: graderTypesAt(dir, kinds),
+      graderTypes: types && { ...types, look: (path) => seen.files.look(path) },
     });
     if (!parsed.ok) {
       problems.add(parsed.diagnostics);

@@ -1,6 +1,6 @@
 import { homedir } from "node:os";
 import { dirname, isAbsolute, relative, resolve, sep } from "node:path";
-import type { ServerSpec, Task } from "../core/formats/model.ts";
+import type { Json, ServerSpec, Task } from "../core/formats/model.ts";
 import { effectiveServers } from "../core/plan/plan.ts";
 import type { LoadedConfig } from "./assemble-eval.ts";
 import { pathKind } from "./sources.ts";
@@ -15,18 +15,21 @@ export interface WatchedPath {
 }
 
 /**
- * The files that an eval depends on: its own file with the modules that it imports, those of its tasks, and the programs of servers that are files of the user's own,
- * with the folders that these are in.
+ * The files that an eval depends on: its own file with the modules that it imports, those of its tasks and that their graders name, and the programs of servers that are
+ * files of the user's own, with the folders that these are in.
  */
 export function watchedFiles({ file, imports, dir, eval: spec }: LoadedConfig): readonly WatchedPath[] {
   const { tasks, servers, variants = [undefined] } = spec;
   const ofTask = (task: Task): WatchedPath[] => {
     const own = task.portable === undefined ? [] : [{ path: task.portable.file, kind: "file" } as const];
+    const ofGraders = (task.graders ?? []).flatMap(({ config, dir: folder }) => settingFiles(config, folder));
     const started = variants.flatMap((variant) => Object.values(effectiveServers(spec, task, variant?.name)));
-    return [...own, ...started.flatMap((server) => programFiles(server, dir))].map((watched) => ({
-      ...watched,
-      tasks: [task.name],
-    }));
+    return [...own, ...ofGraders, ...started.flatMap((server) => programFiles(server, dir))].map(
+      (watched) => ({
+        ...watched,
+        tasks: [task.name],
+      }),
+    );
   };
   return [
     ...[...(file === undefined ? [] : [file]), ...imports].map((path) => ({ path, kind: "file" }) as const),
@@ -35,6 +38,17 @@ export function watchedFiles({ file, imports, dir, eval: spec }: LoadedConfig): 
       : Object.values(servers).flatMap((server) => programFiles(server, dir))),
   ];
 }
+
+/** The files that settings of a grader name: every text in them that leads to one. */
+function settingFiles(settings: Json, dir: string): WatchedPath[] {
+  if (typeof settings === "object" && settings !== null)
+    return Object.values(settings).flatMap((each) => settingFiles(each, dir));
+  if (typeof settings !== "string" || settings.length > longestPath) return [];
+  const path = resolve(dir, settings);
+  return !path.includes("\0") && pathKind(path) === "file" ? [{ path, kind: "file" }] : [];
+}
+
+const longestPath = 1000;
 
 /** The program of a server and the files among its arguments, with the folders of those that the user may be writing. */
 function programFiles(server: ServerSpec, dir: string): WatchedPath[] {

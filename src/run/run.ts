@@ -23,6 +23,7 @@ import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } fro
 import { type ExtensionsInput, extensionsOf, type ExtensionsOptions } from "./extensions.ts";
 import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
 import type { StartedHooks } from "./hooks.ts";
+import { prepareGraders } from "./prepare-graders.ts";
 import { createProvisioning } from "./provisioning.ts";
 import { createGrading, judgesOfGraders } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
@@ -102,6 +103,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const runnable = withoutSkipped(loaded, plan, missing);
   let extensions: PreparedExtensions;
   try {
+    await prepareGraders(runnable, { validateSchema, signal });
     await hooks?.start(signal);
     extensions = await extensionsOf(runnable, options, { validateSchema, signal });
     await servers.startRequired(signal);

@@ -169,17 +169,13 @@ export default defineGrader({
   );
 });
 
-it("a script that throws, loops, crashes, answers nonsense or refuses its settings is that grader's error", async () => {
+it("a script that throws, loops, crashes or answers nonsense is that grader's error", async () => {
   const broken = {
     throws: "export default { grade() { throw new Error('no pods'); } };",
     loops: "export default { grade() { for (;;); } };",
     leaves: "export default { grade() { process.exit(0); } };",
     empty: "export default { grade() {} };",
     late: "export default { grade: () => new Promise(() => { setTimeout(() => { throw new Error('later'); }); }) };",
-    strict:
-      "export default { settings: { '~standard': { validate: () => ({ issues: [{ message: 'is missing', path: ['most'] }] }) } }, grade() {} };",
-    nameless: "export const grade = () => ({ score: 1 });",
-    syntax: "export default {",
     skips: "export default { grade: () => ({ score: null, reason: 'nothing here' }) };",
   };
   const graders = Object.keys(broken).map((name) => ({
@@ -199,9 +195,68 @@ it("a script that throws, loops, crashes, answers nonsense or refuses its settin
     leaves: { verdict: "error", reason: "leaves.mjs ended without an answer" },
     empty: { verdict: "error", error: { code: "grader/broken" } },
     late: { verdict: "error", error: { code: "grader/broken", detail: expect.stringContaining("later") } },
-    strict: { verdict: "error", reason: "strict.mjs refuses its settings: most: is missing" },
-    nameless: { verdict: "error", reason: expect.stringContaining("no grader as its default export") },
-    syntax: { verdict: "error", error: { code: "grader/broken" } },
     skips: { verdict: "skip", score: null, reason: "nothing here" },
   });
+});
+
+it("what cannot be right is refused before anything runs, all at once and with its place", async () => {
+  const files = {
+    "strict.mjs":
+      "export default { settings: { '~standard': { validate: () => ({ issues: [{ message: 'is missing', path: ['most'] }] }) } }, grade() {} };",
+    "nameless.mjs": "export const grade = () => ({ score: 1 });",
+    "syntax.mjs": "export default {",
+    "imports.mjs": "import './none.mjs'; export default { grade() {} };",
+    "good.mjs": "export default { grade: () => ({ score: 1 }) };",
+    "schema.json": { $ref: "#/nowhere" },
+    "mcp-eval.config.yaml": `
+servers: ${JSON.stringify({ s: { transport: "stdio", command: "no-such-program" } })}
+agent: { type: scripted, plan: { greet: [{ say: hi }] } }
+graders:
+  - { type: script, name: strict, config: { file: strict.mjs } }
+  - { type: script, name: nameless, config: { file: nameless.mjs } }
+  - { type: script, name: syntax, config: { file: syntax.mjs } }
+  - { type: script, name: imports, config: { file: imports.mjs } }
+  - { type: script, name: good, config: { file: good.mjs } }
+  - { type: code, name: js, config: { language: javascript, assertions: ["tool_calls[0].name == 'x'", "outptu == 1"] } }
+  - { type: code, name: py, config: { assertions: ["tool_calls[0]['name'] == 'x'", "len(output"] } }
+  - { type: json_schema, name: file, config: { schema_file: schema.json } }
+workflows:
+  - name: greet
+    steps: [{ user: say hi, expectedState: hi }]
+    graders:
+      - { type: tool_constraint, name: args, config: { expect_tools: [{ tool: add, args: { a: { json_schema: { pattern: "(" } } } }] } }
+      - { type: action_sequence, name: order, config: { expected_actions: [{ any_of: [{ tool: a, args: { b: { json_schema: { pattern: ")" } } } }] }] } }
+`,
+  };
+  const wrong = [
+    'config.yaml:5:5: error the grader "strict": strict.mjs refuses its settings: most: is missing',
+    'config.yaml:6:5: error the grader "nameless": nameless.mjs has no grader as its default export',
+    'config.yaml:7:5: error the grader "syntax": syntax.mjs threw',
+    'config.yaml:8:5: error the grader "imports": imports.mjs threw',
+    'config.yaml:10:5: error the grader "js": an assertion is wrong: outptu == 1: ReferenceError',
+    'config.yaml:11:5: error the grader "py": an assertion is wrong: len(output: SyntaxError',
+    'config.yaml:12:5: error the grader "file": the schema cannot be used',
+    'config.yaml:17:9: error the grader "args": the json_schema of the argument a cannot be used',
+    'config.yaml:18:9: error the grader "order": the json_schema of the argument b cannot be used',
+  ];
+  using folder = folderOf(files);
+  for (const command of ["validate", "run"]) {
+    const { code, stdout, stderr } = await runHere([command], { cwd: folder.path });
+    expect([command, code, stdout]).toEqual([command, 2, ""]);
+    expect(stderr.split("\n").filter((line) => /:\d+:\d+: error/.test(line))).toEqual(
+      wrong.map((text) => expect.stringContaining(text) as string),
+    );
+  }
+  expect(existsSync(join(folder.path, ".mcpvals"))).toBe(false);
+});
+
+it("a grader that cannot run here is no mistake in a file", async () => {
+  const graders = [
+    { type: "code", config: { assertions: ["True"] } },
+    { type: "script", config: { file: "loops.mjs", timeout: "300ms" } },
+  ];
+  const files = { "mcp-eval.config.json": { ...base, graders }, "loops.mjs": "for (;;);" };
+  using folder = folderOf(files);
+  const { code } = await runHere(["validate"], { cwd: folder.path, env: { PATH: "/nowhere" } });
+  expect(code).toBe(0);
 });

@@ -90,3 +90,14 @@ it.each<[string, object, string]>([
   expect([code, stdout]).toEqual([2, ""]);
   expect(stderr).toContain(message);
 });
+
+it("validate notes a grader without a judge, and one that names its own model not", async () => {
+  const rubric = "Is it true?";
+  const without = await runIn(files(grader({ rubric })), ["validate"]);
+  expect([without.code, without.stderr]).toEqual([
+    0,
+    'note: no judge is configured: the tasks that ask a judge cannot run without --judge MODEL: "greet"\n',
+  ]);
+  const named = await runIn(files(grader({ rubric, model })), ["validate"]);
+  expect([named.code, named.stderr]).toEqual([0, ""]);
+});

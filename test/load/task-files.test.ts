@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { taskFiles } from "../../src/load/tasks.ts";
 import { folderOf } from "../support/cli.ts";
+import { loadIn, problemsIn } from "./support/load.ts";
 
 /** A task's folder beside one that it may not see, with links between them. */
 function world(): Disposable & { readonly path: string; readonly dir: string } {
@@ -57,4 +58,38 @@ it("reads text and nothing else", () => {
   for (const path of ["sub", "nothing", "latin.txt", "away/c.txt"]) {
     expect([path, files.read(path)]).toEqual([path, undefined]);
   }
+});
+
+it("a task's graders see no file outside its folder, unless that is allowed; those of a config see all", async () => {
+  const graders = [
+    { type: "script", config: { file: "../own.mjs" } },
+    { type: "prompt", config: { rubric_file: "rubric.txt" } },
+  ];
+  const files = {
+    "own.mjs": "",
+    "tasks/rubric.txt": "Is it right?",
+    "tasks/task.json": {
+      apiVersion: "mcp-eval/v1",
+      kind: "Task",
+      metadata: { name: "one" },
+      spec: {
+        prompt: "Do it.",
+        verify: [{ file: { path: "{workspace}/a", expect: { exists: true } } }],
+        graders,
+      },
+    },
+    "evals/mcp-eval.config.json": {
+      servers: { s: { transport: "stdio", command: "x" } },
+      agent: { type: "scripted", plan: { one: [{ say: "done" }] } },
+      tasks: ["../tasks/task.json"],
+      graders: [{ type: "script", name: "shared", config: { file: "../own.mjs" } }],
+    },
+  };
+  expect(await problemsIn(files, { source: "evals/mcp-eval.config.json" })).toEqual([
+    expect.stringMatching(
+      /^tasks\/task\.json:\d+:\d+ task\/outside spec\.graders\[0\]\.config\.file: "\.\.\/own\.mjs" lies outside/,
+    ),
+  ]);
+  const { eval: spec } = await loadIn(files, { source: "evals/mcp-eval.config.json", allowOutside: true });
+  expect(spec.tasks[0]?.graders?.map(({ name }) => name)).toEqual(["shared", "script", "prompt"]);
 });

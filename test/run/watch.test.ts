@@ -2,6 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Keys, watch, type WatchedSelection } from "../../src/cli/watch.ts";
+import { load } from "../../src/load/load.ts";
+import { watchedFiles } from "../../src/load/watched-files.ts";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import { folderOf, root, type RunningCli, startCli } from "../support/cli.ts";
 
@@ -58,6 +60,40 @@ describe("run --watch", () => {
     cli.child.kill("SIGINT");
     expect(await cli.finished).toMatchObject({ code: 130 });
   });
+});
+
+it("watches the files that graders name, for the tasks that they grade", async () => {
+  const grader = (type: string, config: object): object => ({ type, config });
+  using folder = folderOf({
+    "mcp-eval.config.json": {
+      servers: { first: { transport: "stdio", command: "first" } },
+      agent: { type: "scripted", plan: { one: [{ say: "hi" }], two: [{ say: "hi" }] } },
+      workflows: [
+        {
+          name: "one",
+          steps: [{ user: "greet", expectedState: "hi" }],
+          graders: [
+            grader("script", { file: "graders/own.mjs" }),
+            grader("program", { command: "node", args: ["grade.mjs", "absent.mjs"] }),
+            grader("prompt", { rubric_file: "rubric.txt" }),
+          ],
+        },
+        { name: "two", steps: [{ user: "greet", expectedState: "hi" }] },
+      ],
+    },
+    "graders/own.mjs": "",
+    "grade.mjs": "",
+    "rubric.txt": "Is it right?",
+  });
+  const loaded = await load({ sources: [], cwd: folder.path, environment: {} });
+  const ofGraders = watchedFiles(loaded).filter(({ path }) => !path.endsWith("config.json"));
+  expect(ofGraders).toEqual(
+    ["graders/own.mjs", "grade.mjs", "rubric.txt"].map((name) => ({
+      path: join(folder.path, name),
+      kind: "file",
+      tasks: ["one"],
+    })),
+  );
 });
 
 describe("keys under watch", () => {

@@ -26,7 +26,7 @@ export function parse(config: object, options: Partial<ParseConfigOptions> = {})
     }),
     resolvePath: (path) => `/dir/${path}`,
     readFixtures: (path) => ({ ok: true, tools: { [path]: { responses: [{ return: path }] } } }),
-    graderTypes: { types: graderKinds, dir: "/dir", isFile: () => true, readText: () => "{}" },
+    graderTypes: { types: graderKinds, dir: "/dir", look: () => "file", readText: () => "{}" },
     locate: ({ path }) => ({ file: "f", path: formatKeyPath(path) }),
     ...options,
   });

@@ -1,7 +1,7 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { Task } from "../../core/formats/model.ts";
+import type { GraderSpec, Task } from "../../core/formats/model.ts";
 import { usesJudge } from "../../core/formats/step.ts";
 import { actingAgents, lifetimeOf } from "../../core/plan/plan.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
@@ -10,6 +10,7 @@ import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { checkExtensions } from "../../run/extensions.ts";
 import { prepare } from "../../run/prepare.ts";
+import { checkGraders } from "../../run/prepare-graders.ts";
 import {
   addQueryFlags,
   type ConfigQuery,
@@ -56,8 +57,10 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
   try {
     const cwd = workingFolder();
     const selected = prepare(await load({ ...options, cwd, lookOnly: true }), filters);
+    await checkGraders(selected);
     const extensionNotes = await checkExtensions(selected, cwd);
-    const loaded = { ...selected, notes: [...selected.notes, ...judgeNotes(selected), ...extensionNotes] };
+    const notes = [...selected.notes, ...(await judgeNotes(selected)), ...extensionNotes];
+    const loaded = { ...selected, notes };
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
     const redact = createRedactor(loaded.secrets);
     if (json) writeJson(redact(report), 2);
@@ -79,9 +82,17 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
 const mostNames = 10;
 
 /** Notes about tasks that need a judge that is not available. */
-function judgeNotes({ eval: spec, judgeError }: LoadedConfig): readonly string[] {
-  const asking = spec.tasks.filter((task) => usesJudge(task.verify)).map(({ name }) => JSON.stringify(name));
-  if (asking.length === 0 || spec.judge !== undefined) return [];
+async function judgeNotes({ eval: spec, judgeError }: LoadedConfig): Promise<readonly string[]> {
+  if (spec.judge !== undefined) return [];
+  const { graderKinds } = await import("../../core/grade/kinds.ts");
+  const asksJudge = ({ type, config }: GraderSpec): boolean => {
+    const judge = graderKinds[type]?.judge?.(config);
+    return judge !== undefined && judge.model === undefined;
+  };
+  const asking = spec.tasks
+    .filter(({ verify, graders = [] }) => usesJudge(verify) || graders.some(asksJudge))
+    .map(({ name }) => JSON.stringify(name));
+  if (asking.length === 0) return [];
   const more = asking.length > mostNames ? ` and ${asking.length - mostNames} more` : "";
   const names = `${asking.slice(0, mostNames).join(", ")}${more}`;
   const unset = (judgeError?.details.diagnostics ?? []).map(({ message }) => message).join("; ");

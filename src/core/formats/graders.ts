@@ -2,9 +2,9 @@ import * as z from "zod";
 import { messageOf } from "../errors/error.ts";
 import { anyObject, closedObject, filledText, optional } from "./config/config-fields.ts";
 import { suggestion } from "./did-you-mean.ts";
-import type { JsonObject, KeyPath } from "./json.ts";
+import { type JsonObject, type KeyPath, withoutUndefined } from "./json.ts";
 import type { GraderSpec } from "./model.ts";
-import { type Problem, problem, problemAt, validate } from "./problem.ts";
+import { type Locate, type Problem, problem, problemAt, validate } from "./problem.ts";
 import { problemsOfIssues } from "./zod-problems.ts";
 
 /** A grader as files declare it, whatever its type. */
@@ -58,7 +58,8 @@ export interface NamedFile {
 
 /** The files that settings may name, by paths relative to a folder. */
 interface FileAccess {
-  readonly isFile: (path: string) => boolean;
+  /** What a path leads to; `outside`: to where the file that declares the grader may not look. */
+  readonly look: (path: string) => "file" | "folder" | "nothing" | "outside";
   /** Throws an Error for a file that cannot be read, or is very large. */
   readonly readText: (path: string) => string;
 }
@@ -68,10 +69,12 @@ export interface GraderTypes extends FileAccess {
   readonly types: Readonly<Record<string, GraderSettings>>;
   /** Absolute path. */
   readonly dir: string;
+  /** Where the parts of the file are; absent: unknown. */
+  readonly locate?: Locate | undefined;
 }
 
 /** What a document that declares no graders needs. */
-const noTypes: GraderTypes = { types: {}, dir: "", isFile: () => false, readText: () => "" };
+const noTypes: GraderTypes = { types: {}, dir: "", look: () => "nothing", readText: () => "" };
 
 /** Reads lists of graders of one file; the names in `taken` are those of graders that grade the same tasks. */
 export type ReadGraders = (
@@ -85,7 +88,7 @@ export type ReadGraders = (
  * a file that is not there, and a name that another grader of the same tasks has.
  */
 export function graderReader(
-  { types, dir, ...disk }: GraderTypes | undefined = noTypes,
+  { types, dir, locate, ...disk }: GraderTypes | undefined = noTypes,
   add: (problem: Problem) => void,
 ): ReadGraders {
   return (declared, path, taken = []) => {
@@ -107,7 +110,8 @@ export function graderReader(
       }
       names.set(name, at);
       const read = readSettings(settings, config, [...at, "config"], disk, add);
-      return read === undefined ? [] : [{ type, name, ...rest, ...read, dir }];
+      const location = locate?.({ path: at, at: "value" });
+      return read === undefined ? [] : [withoutUndefined({ type, name, ...rest, ...read, dir, location })];
     });
   };
 }
@@ -124,17 +128,26 @@ export function readSettings(
   for (const each of problemsAt(place, issues, config)) add(each);
   if (data === undefined) return undefined;
   for (const named of settings.files?.(data) ?? []) {
+    const path = [...place, ...named.path];
     const wrong = problemOfFile(named, disk);
-    if (wrong !== undefined) add(problemAt([...place, ...named.path], `: ${wrong}`));
+    if (disk.look(named.file) === "outside") add(outsideProblem(path, named.file));
+    else if (wrong !== undefined) add(problemAt(path, `: ${wrong}`));
   }
   const servers = [...new Set(settings.servers?.(data))];
   // Every type's settings are a JSON object.
   return { config: data as JsonObject, ...(servers.length === 0 ? {} : { servers }) };
 }
 
-function problemOfFile({ file, problemIn }: NamedFile, { isFile, readText }: FileAccess): string | undefined {
+/** The problem of a path that leaves the folder of a task. */
+export function outsideProblem(path: KeyPath, file: string): Problem {
+  const hint = "Keep a task's files beside it, or allow the path with --allow-outside.";
+  const message = `: ${JSON.stringify(file)} lies outside the task's folder`;
+  return problemAt(path, message, { code: "task/outside", hint });
+}
+
+function problemOfFile({ file, problemIn }: NamedFile, { look, readText }: FileAccess): string | undefined {
   const name = JSON.stringify(file);
-  if (!isFile(file)) return `there is no file ${name}`;
+  if (look(file) !== "file") return `there is no file ${name}`;
   if (problemIn === undefined) return undefined;
   try {
     const wrong = problemIn(readText(file));

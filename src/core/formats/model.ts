@@ -186,6 +186,8 @@ export interface GraderSpec {
   readonly servers?: readonly string[];
   /** Absolute path of the folder that files in its settings are relative to. */
   readonly dir: string;
+  /** Where it is declared. */
+  readonly location?: SourceLocation;
 }
 
 /** The parts of a check of a server; each is a task. */

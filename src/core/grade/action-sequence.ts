@@ -7,6 +7,7 @@ import {
   sourceText,
   toolName,
   usesThatFit,
+  requireUsableSchemas,
   type WantedCall,
 } from "./call-matchers.ts";
 import { type Finding, graderKind, listed, nothingDone, skip } from "./grader.ts";
@@ -84,6 +85,8 @@ export const actionSequence = graderKind({
     expected_actions: ["search_issues", { any_of: ["get_issue", "read_issue"] }, "close_issue"],
   },
   servers: ({ expected_actions }) => expected_actions.flatMap(serversOf),
+  prepare: ({ expected_actions }, context) =>
+    requireUsableSchemas(expected_actions.flatMap(alternativesOf), context),
   async grade(wanted, trajectory, context) {
     if (trajectory.agentStarted === undefined) return skip("no agent took part");
     const { expected_actions: expected, matching_mode: mode = "in_order_match" } = wanted;

@@ -12,6 +12,7 @@ import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { GradeContext } from "./grader.ts";
+import { requireUsable } from "./json-schema.ts";
 import { isMcp, nameOfUse, type ToolUse } from "./tool-uses.ts";
 
 const bound = z.number().optional();
@@ -196,6 +197,17 @@ function fitsValue(wanted: Matcher, value: Json): boolean {
   if (regex !== undefined) return compilePattern(regex).test(textOf(value));
   if (range !== undefined) return typeof value === "number" && isInside(value, range);
   return json_schema !== undefined || (equals !== undefined && equalJson(value, equals));
+}
+
+/** Throws `grader/broken` for a schema in matchers of arguments that no value can be validated against. */
+export async function requireUsableSchemas(
+  calls: readonly WantedCall[],
+  context: Pick<GradeContext, "validateSchema">,
+): Promise<void> {
+  for (const [name, value] of calls.flatMap(({ args = {} }) => Object.entries(args))) {
+    const { json_schema: schema } = matcherOf(value);
+    if (schema !== undefined) await requireUsable(schema, `the json_schema of the argument ${name}`, context);
+  }
 }
 
 function isInside(

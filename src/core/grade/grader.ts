@@ -82,6 +82,11 @@ export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSetti
   /** Paths and globs in the workspace of which the record has to say what is there. */
   workspaceFiles?(config: z.output<S>): readonly string[];
   servers?(config: z.output<S>): readonly string[];
+  /**
+   * Tries the settings before anything runs, where reading them is not enough: code has to load, a schema has to be usable. Throws
+   * `grader/broken` with what is wrong.
+   */
+  prepare?(config: z.output<S>, context: PrepareContext): Promise<void>;
   grade(config: z.output<S>, trajectory: Trajectory, context: KindContext): Finding | Promise<Finding>;
 }
 
@@ -90,6 +95,9 @@ export interface KindContext extends GradeContext {
   /** Absolute path of the folder that files in the settings are relative to. */
   readonly dir: string;
 }
+
+/** The outside world as graders see it before anything runs. */
+export type PrepareContext = Omit<KindContext, "askJudge">;
 
 /** A type of grader, with the type of its settings inferred from their schema. */
 export function graderKind<S extends z.ZodType>(kind: GraderKind<S>): GraderKind<S> {

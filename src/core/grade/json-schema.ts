@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { formatSchemaError, resultText, structuredContent } from "../checks/tool-result.ts";
-import { messageOf } from "../errors/error.ts";
+import { McpvalsError, messageOf } from "../errors/error.ts";
 import { anyObject, closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { formatKeyPath, isJsonObject, type Json } from "../formats/json.ts";
 import { schemaProblems } from "../formats/weak-expectations.ts";
@@ -48,6 +48,9 @@ export const jsonSchema = graderKind({
   },
   files: ({ schema_file: file }) =>
     file === undefined ? [] : [{ path: ["schema_file"], file, problemIn: problemInFile }],
+  async prepare(wanted, context) {
+    await requireUsable(await schemaOf(wanted, context), "the schema", context);
+  },
   async grade(wanted, trajectory, context) {
     const schema = await schemaOf(wanted, context);
     const values =
@@ -74,7 +77,23 @@ function problemInFile(text: string): string | undefined {
   return issue && `is no schema: ${formatKeyPath(issue.path.map(String)) || "it"} ${issue.message}`;
 }
 
-async function schemaOf({ schema, schema_file }: JsonSchema, { dir, readFile }: KindContext): Promise<Json> {
+/** Throws `grader/broken` for a schema that no value can be validated against. */
+export async function requireUsable(
+  schema: Json,
+  what: string,
+  { validateSchema }: Pick<KindContext, "validateSchema">,
+): Promise<void> {
+  const check = await validateSchema(schema, null);
+  if (check.status !== "unusable") return;
+  throw new McpvalsError("grader/broken", `${what} cannot be used: ${check.reason}`, {
+    hint: "Correct the JSON Schema.",
+  });
+}
+
+async function schemaOf(
+  { schema, schema_file }: JsonSchema,
+  { dir, readFile }: Pick<KindContext, "dir" | "readFile">,
+): Promise<Json> {
   if (schema !== undefined || schema_file === undefined) return schema ?? true;
   const { text } = await readFile(dir, schema_file);
   if (text === undefined) throw new Error(`${schema_file} is too large, or no UTF-8 text`);

@@ -6,7 +6,13 @@ import { shortened } from "../text/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { gradeAssertions } from "./assertions.ts";
 import { namedTools, toolChecks } from "./behavior.ts";
-import { callSchema, describeCall, usesThatFit, type WantedCall } from "./call-matchers.ts";
+import {
+  callSchema,
+  describeCall,
+  requireUsableSchemas,
+  usesThatFit,
+  type WantedCall,
+} from "./call-matchers.ts";
 import {
   agentGrade,
   type GradeContext,
@@ -74,6 +80,8 @@ export const toolConstraint = graderKind({
     reject_tools: [{ tool: "/delete_.*/" }],
   },
   servers: ({ expect_tools, reject_tools }) => serversOf([...expect_tools, ...reject_tools]),
+  prepare: ({ expect_tools, reject_tools }, context) =>
+    requireUsableSchemas([...expect_tools, ...reject_tools], context),
   async grade({ expect_tools, reject_tools }, trajectory, context) {
     const rejected = reject_tools.map((wanted) => rejectedCheck(wanted, trajectory, context));
     const checks = [...expectedChecks(expect_tools, trajectory, context), ...rejected];
@@ -108,6 +116,7 @@ export const toolCalls = graderKind({
   config: callsConfig,
   example: { required_tools: ["search_issues"], forbidden_tools: ["delete_issue"], max_calls: 4 },
   servers: ({ expect }) => serversOf(expect),
+  prepare: ({ expect }, context) => requireUsableSchemas(expect, context),
   async grade(wanted, trajectory, context) {
     const expected = await Promise.all(expectedChecks(wanted.expect, trajectory, context));
     return agentGrade(

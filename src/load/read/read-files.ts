@@ -22,6 +22,7 @@ import {
 import { FileTooLargeError, readRegularFile } from "../../files/files.ts";
 import type { YamlOptions } from "./yaml-document.ts";
 import type { GraderSettings, GraderTypes } from "../../core/formats/graders.ts";
+import type { Locate } from "../../core/formats/problem.ts";
 
 /** A file that was read, and what it says it is. */
 export interface OpenedFile {
@@ -500,14 +501,22 @@ function mentionsGraders({ source }: ConfigDocument): boolean {
   return source?.text.includes("graders") !== false;
 }
 
-/** The types of graders for the files of a folder. */
-export function graderTypesAt(dir: string, kinds: GraderKinds): GraderTypes;
-export function graderTypesAt(dir: string, kinds: GraderKinds | undefined): GraderTypes | undefined;
-export function graderTypesAt(dir: string, kinds: GraderKinds | undefined): GraderTypes | undefined {
+/** The types of graders for a file of a folder; `locate` tells where its parts are. */
+export function graderTypesAt(dir: string, kinds: GraderKinds, locate?: Locate): GraderTypes;
+export function graderTypesAt(
+  dir: string,
+  kinds: GraderKinds | undefined,
+  locate?: Locate,
+): GraderTypes | undefined;
+export function graderTypesAt(
+  dir: string,
+  kinds: GraderKinds | undefined,
+  locate?: Locate,
+): GraderTypes | undefined {
   if (kinds === undefined) return undefined;
-  const isFile = (path: string): boolean =>
-    statSync(resolve(dir, path), { throwIfNoEntry: false })?.isFile() === true;
+  const look = (path: string): "file" | "nothing" =>
+    statSync(resolve(dir, path), { throwIfNoEntry: false })?.isFile() === true ? "file" : "nothing";
   const readText = (path: string): string =>
     readRegularFile(resolve(dir, path), longestGraderFile).toString("utf8");
-  return { types: kinds, dir, isFile, readText };
+  return { types: kinds, dir, look, readText, locate };
 }

@@ -1,3 +1,4 @@
+import { outsideProblem } from "../graders.ts";
 import { McpvalsError } from "../../errors/error.ts";
 import { filtersHint } from "../../templates/expand.ts";
 import {
@@ -385,10 +386,8 @@ function leavesWorkspace(text: string, locals: Locals): boolean {
 export function checkFilePath(file: string, path: KeyPath, { files, wanted }: FileWanted): Problem[] {
   const named = JSON.stringify(file);
   switch (files.look(file)) {
-    case "outside": {
-      const hint = "Keep a task's files beside it, or allow the path with --allow-outside.";
-      return [problemAt(path, `: ${named} lies outside the task's folder`, { code: "task/outside", hint })];
-    }
+    case "outside":
+      return [outsideProblem(path, file)];
     case "nothing": {
       const missing = `: there is no ${wanted === "file" ? "file" : "file or folder"} ${named} in the task's folder`;
       return wanted === "inside" ? [] : [problemAt(path, missing, { code: "config/unknown-reference" })];

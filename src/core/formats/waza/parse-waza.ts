@@ -592,7 +592,7 @@ function readExpected(
     output_not_contains,
     should_trigger: isTriggered,
   }: ParsedWazaTask["expected"],
-  { graderTypes: { types, dir, ...disk }, eval: { skill } }: ParseWazaTaskOptions,
+  { graderTypes: { types, dir, locate, ...disk }, eval: { skill } }: ParseWazaTaskOptions,
   reader: LenientReader,
 ): readonly GraderSpec[] {
   const { max_response_time_ms, ...limits } = behavior ?? {};
@@ -632,9 +632,9 @@ function readExpected(
     const settings = types[type];
     if (config === undefined || settings === undefined) return [];
     const read = readSettings(settings, config, ["expected", key], disk, (each) => reader.problem(each));
-    return read === undefined
-      ? []
-      : [{ type, name: `expected.${key}`, weight: 1, required: true, ...read, dir }];
+    const common = { name: `expected.${key}`, weight: 1, required: true, dir };
+    const location = locate?.({ path: ["expected", key], at: "value" });
+    return read === undefined ? [] : [withoutUndefined({ type, ...common, ...read, location })];
   });
 }
 

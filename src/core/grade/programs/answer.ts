@@ -111,7 +111,8 @@ export type JavaScriptWork =
       /** Path from the folder that the program runs in. */
       readonly file: string;
       readonly settings: JsonObject;
-      readonly trajectory: TrajectoryRecord;
+      /** Absent: only whether it can be used is asked; the answer is null. */
+      readonly trajectory?: TrajectoryRecord;
     }
   | { readonly kind: "code"; readonly assertions: readonly string[]; readonly variables: JsonObject };
 

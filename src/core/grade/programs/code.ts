@@ -4,8 +4,8 @@ import { closedObject, filledText } from "../../formats/config/config-fields.ts"
 import type { Json, JsonObject } from "../../formats/json.ts";
 import { eventsOf } from "../../trace/events.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
-import { checksGrade, graderKind, nothingDone, skip } from "../grader.ts";
-import { type CodeResult, type JavaScriptWork, runCode, runFields, usualTimeoutMs } from "./answer.ts";
+import { checksGrade, graderKind, nothingDone, type PrepareContext, skip } from "../grader.ts";
+import { type CodeResult, runCode, runFields, usualTimeoutMs } from "./answer.ts";
 import { recordOf, type TrajectoryRecord } from "./trajectory-record.ts";
 
 const config = closedObject({
@@ -29,15 +29,16 @@ export const code = graderKind({
     "Expressions in Python or JavaScript about the trial that must all be true, each for itself. One that fails, as when it looks at a call that was not made, does not hold. One that is wrong (its syntax, a name that nothing has) is an error of this grader.",
   config,
   example: { assertions: ['len(tool_calls) == 1 and all(c["success"] for c in tool_calls)'] },
-  async grade(wanted, trajectory, { dir, runProgram }) {
+  // What is wrong of itself is so of an empty trial, too.
+  async prepare(wanted, context) {
+    await evaluate(wanted, emptyTrial, context);
+  },
+  async grade(wanted, trajectory, context) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
-    const { assertions, language, inheritEnv, timeout: timeoutMs = usualTimeoutMs } = wanted;
+    const { assertions } = wanted;
     const record = recordOf(trajectory);
-    const work: JavaScriptWork = { kind: "code", assertions, variables: variablesOf(record, trajectory) };
-    const interpreter = language === "python" ? { command: "python3", args: ["-I", "-c", python] } : {};
-    const context = { dir, runProgram, inheritEnv, timeoutMs, ...interpreter };
-    const results = await runCode("an assertion", work, context);
+    const results = await evaluate(wanted, variablesOf(record, trajectory), context);
     if (!Array.isArray(results) || results.length !== assertions.length)
       throw new McpvalsError("grader/broken", "not every assertion was evaluated");
     const evidence = [...record.messages, ...record.calls].map(({ seq }) => seq);
@@ -50,6 +51,25 @@ export const code = graderKind({
     return checksGrade(checks, trajectory);
   },
 });
+
+function evaluate(
+  { assertions, language, inheritEnv, timeout: timeoutMs = usualTimeoutMs }: z.output<typeof config>,
+  variables: JsonObject,
+  { dir, runProgram }: PrepareContext,
+): Promise<Json> {
+  const interpreter = language === "python" ? { command: "python3", args: ["-I", "-c", python] } : {};
+  const context = { dir, runProgram, inheritEnv, timeoutMs, ...interpreter };
+  return runCode("an assertion", { kind: "code", assertions, variables }, context);
+}
+
+const emptyTrial: JsonObject = {
+  output: "",
+  outcome: {},
+  transcript: [],
+  tool_calls: [],
+  errors: [],
+  duration_ms: 0,
+};
 
 function variablesOf(record: TrajectoryRecord, trajectory: Trajectory): JsonObject {
   const calls = record.calls.map(({ seq, tool: name, source, args, result = null, error = null }) => ({

@@ -117,6 +117,9 @@ export const script = graderKind({
   config: scriptConfig,
   example: { file: "./one-call.ts", settings: { tool: "add" }, timeout: "10s" },
   files: ({ file }) => [{ path: ["file"], file }],
+  async prepare({ file, settings, timeout: timeoutMs = usualTimeoutMs, inheritEnv }, { dir, runProgram }) {
+    await runCode(file, { kind: "script", file, settings }, { dir, runProgram, inheritEnv, timeoutMs });
+  },
   async grade(wanted, trajectory, { dir, runProgram }) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
