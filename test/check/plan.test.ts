@@ -1,12 +1,16 @@
 import { expect, it } from "vitest";
 import { planCheck } from "../../src/check/plan-check.ts";
+import type { ServerSpec, Task } from "../../src/core/formats/model.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
+import { stdioSpec } from "../servers/support.ts";
+import { askingServer } from "../support/programs.ts";
 import { faultyServer } from "./support.ts";
 
-it("says which tools the limit of calls leaves out", async () => {
+/** The tasks that check a server. */
+async function planned(server: ServerSpec): Promise<readonly Task[]> {
   await using validator = new SchemaValidator();
   const { tasks } = await planCheck(
-    { s: faultyServer("tools=300") },
+    { s: server },
     {
       calls: "safe",
       disable: [],
@@ -15,6 +19,11 @@ it("says which tools the limit of calls leaves out", async () => {
       validationOf: () => validator.validate.bind(validator),
     },
   );
+  return tasks;
+}
+
+it("says which tools the limit of calls leaves out", async () => {
+  const tasks = await planned(faultyServer("tools=300"));
   const [calls, definitions] = ["calls", "definitions"].map((kind) =>
     tasks.find(({ check }) => check?.kind === kind),
   );
@@ -25,4 +34,13 @@ it("says which tools the limit of calls leaves out", async () => {
     tool: "tool_299",
     reason: "a check makes 500 calls at most",
   });
+});
+
+it.each([
+  ["legacy", "2025-11-25"],
+  ["modern", "2026-07-28"],
+])("says which version of MCP the sessions have: %s", async (era, protocolVersion) => {
+  const tasks = await planned(stdioSpec(process.execPath, [askingServer, era]));
+  const about = tasks.flatMap(({ check }) => check?.about ?? []);
+  expect(about).toMatchObject([{ name: "asking", protocolVersion }]);
 });

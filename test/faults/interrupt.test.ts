@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { runCli } from "../support/cli.ts";
+import { root, runCli } from "../support/cli.ts";
 import { type FakeScript, startFakeProvider } from "../support/fake-provider.ts";
 import { type Ended, expectSameWhenRead, type FaultyRun, runsOf, startRun } from "../support/faults.ts";
 import { fixtureServer, trialOf } from "../e2e/support.ts";
@@ -168,6 +169,19 @@ describe("an interruption", () => {
     expect([shown.code, shown.stderr]).toEqual([130, ""]);
     expect(shown.stdout).toMatch(/INTERRUPTED +exit 130/);
   });
+});
+
+it("SIGTERM while the schemas of a checked server are validated ends the check", async () => {
+  const command = [join(root, "test/fixtures/servers/faulty-server.mjs"), "slow-patterns=20"];
+  const slow = { transport: "stdio", command: process.execPath, args: command } as const;
+  using run = startRun({ servers: { slow }, check: { calls: "none" } }, { command: "check" });
+  await run.untilJournal(
+    /"type":"probe.started","server":"slow","probe":"second-start"[^]*"type":"trial.finished"/,
+  );
+  run.cli.child.kill("SIGTERM");
+  const ended = await run.ended();
+  expect([ended.code, ended.result.verdict, ended.left]).toEqual([130, "interrupted", []]);
+  expect(trialOf(ended.result, "slow: definitions")).toMatchObject({ verdict: "skip", grades: [] });
 });
 
 /** Three workflows for a model. */

@@ -148,3 +148,23 @@ it("check --watch checks again when the server's file changes", async () => {
   cli.child.kill("SIGINT");
   expect(await cli.finished).toMatchObject({ code: 130 });
 });
+
+it("check --watch --server watches the files of that server alone", async () => {
+  const server = readFileSync(join(root, "test/fixtures/servers/faulty-server.mjs"), "utf8");
+  const starts = (name: string): object => ({ command: process.execPath, args: [`${name}/server.mjs`] });
+  using folder = folderOf({
+    ".mcp.json": { mcpServers: { one: starts("one"), two: starts("two") } },
+    "one/server.mjs": server,
+    "two/server.mjs": server,
+  });
+  const cli = startCli(["check", "--watch", "--calls", "none", "--server", "two"], { cwd: folder.path });
+  await cli.until(/Waiting for changes/);
+  writeFileSync(join(folder.path, "one/server.mjs"), "process.exit(7);\n");
+  writeFileSync(join(folder.path, "two/server.mjs"), "process.exit(7);\n");
+  await cli.until(/Changed:[^]*Waiting for changes/);
+  cli.child.kill("SIGINT");
+  const { code, stdout, stderr } = await cli.finished;
+  expect([code, /Changed: .*/.exec(stdout + stderr)?.[0]]).toEqual([130, "Changed: two/server.mjs"]);
+  expect(stdout).toContain("faulty 1.0.0");
+  expect(stdout).not.toMatch(/^ {2}one$/m);
+});

@@ -13,6 +13,8 @@ import { type CliOutcome, folderOf, root, runCli, type RunningCli, startCli } fr
 const peakMemory = join(root, "test/fixtures/peak-memory.mjs");
 
 export interface FaultOptions {
+  /** Default: `run`. */
+  readonly command?: "run" | "check";
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Further files of the folder. */
@@ -41,12 +43,15 @@ export interface Ended extends CliOutcome {
   readonly left: readonly string[];
 }
 
-/** Starts `mcpvals run` on a config. */
-export function startRun(config: Config, { args = [], env = {}, files = {} }: FaultOptions = {}): FaultyRun {
+/** Starts `mcpvals run`, or another command, on a config. */
+export function startRun(
+  config: Config,
+  { command = "run", args = [], env = {}, files = {} }: FaultOptions = {},
+): FaultyRun {
   const folder = folderOf({ ...files, "mcp-eval.config.json": config });
   const { path } = folder;
   const reporters = ["--reporter", "json", "--reporter", "console=console.txt"];
-  const cli = startCli(["run", ...reporters, ...args], {
+  const cli = startCli([command, ...reporters, ...args], {
     cwd: path,
     env: { NODE_OPTIONS: `--import=${peakMemory}`, PEAK_FILE: join(path, "peak.txt"), ...env },
   });

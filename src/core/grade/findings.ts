@@ -16,8 +16,13 @@ export const findingsGrader = createGrader("findings", async ({ task, ...traject
   const answered = asked.flatMap(({ answer }) => answer?.seq ?? []);
   const findings = await findDefects(view, context);
   const failed = findings.some(({ severity }) => severity === "error");
-  if (!failed && answered.length === 0)
-    return { ...skip(`the server answered ${check.kind === "calls" ? "no call" : "nothing"}`), findings };
+  if (!failed && answered.length === 0) {
+    const reason =
+      check.kind === "calls"
+        ? "the server answered no call in time; --call-timeout gives calls more time"
+        : "the server answered nothing";
+    return { ...skip(reason), findings };
+  }
   const cited = [...new Set(findings.flatMap(({ evidence }) => evidence))].toSorted((a, b) => a - b);
   return {
     verdict: failed ? "fail" : "pass",

@@ -64,7 +64,7 @@ const rulesOfCalls = {
     severity: "warning",
     title: "A call takes long",
     why: "Clients end calls after a time limit of their own, and agents wait.",
-    fix: "Answer sooner, or report progress and make the time an argument with a small default.",
+    fix: "Answer sooner, or make the time an argument with a small default. If the work takes that long, check with a larger --call-timeout.",
     bad: `→ tools/call index { }   (answered after a minute)`,
     good: `→ tools/call index { "wait": false }   ← "started; call index_status for the state"`,
     source: "MCP 2025-11-25, lifecycle: timeouts",
