@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
-import { createContext, useContext, useEffect } from "react";
+import { createContext, useContext, useEffect, useMemo } from "react";
 import type {
   RunDocument,
   RunsDocument,
@@ -55,7 +55,35 @@ export function useServers(id: string): UseQueryResult<ServersDocument> {
   return useQuery({ queryKey: ["servers", id], queryFn: () => servers(id) });
 }
 
+/** A trial, which changes while its run is going on. */
 export function useTrial(run: string, id: string): UseQueryResult<TrialDocument> {
-  const { trial } = useDataSource();
-  return useQuery({ queryKey: ["trial", run, id], queryFn: () => trial(run, id), staleTime: Infinity });
+  const { trial, followTrial } = useDataSource();
+  const client = useQueryClient();
+  const queryKey = useMemo(() => ["trial", run, id], [run, id]);
+  const query = useQuery({
+    queryKey,
+    queryFn: () => trial(run, id),
+    staleTime: Infinity,
+    structuralSharing: false,
+  });
+  const hasEnded = query.data?.row.state === "ended" || query.data?.run.state !== "running";
+  useEffect(() => {
+    if (hasEnded || followTrial === undefined) return;
+    const items = new Map<number, TrialDocument["items"][number]>();
+    const events = new Map<number, TrialDocument["events"][number]>();
+    return followTrial(run, id, (update) => {
+      for (const item of update.items) items.set(item.seq, item);
+      for (const event of update.events) events.set(event.seq, event);
+      client.setQueryData<TrialDocument>(queryKey, {
+        ...update,
+        items: inOrder(items),
+        events: inOrder(events),
+      });
+    });
+  }, [client, followTrial, run, id, hasEnded, queryKey]);
+  return query;
+}
+
+function inOrder<T extends { readonly seq: number }>(entries: ReadonlyMap<number, T>): readonly T[] {
+  return [...entries.values()].toSorted((a, b) => a.seq - b.seq);
 }

@@ -2,6 +2,7 @@ import { createHashHistory, createRootRoute, createRoute, createRouter, Link } f
 import type { ReactElement } from "react";
 import { EmptyState, ErrorState } from "./components/states.tsx";
 import { ComparePage, compareSearch } from "./pages/compare.tsx";
+import { compareTrialsSearch, CompareTrialsPage } from "./pages/compare-trials.tsx";
 import { CoverageView } from "./pages/run/coverage.tsx";
 import { EnvironmentView } from "./pages/run/environment.tsx";
 import { findingsSearch, FindingsView } from "./pages/run/findings.tsx";
@@ -61,6 +62,12 @@ const trial = createRoute({
   component: TrialPage,
   validateSearch: trialSearch,
 });
+const compareTrials = createRoute({
+  getParentRoute: () => root,
+  path: "/compare/trials",
+  component: CompareTrialsPage,
+  validateSearch: compareTrialsSearch,
+});
 
 const compare = createRoute({
   getParentRoute: () => root,
@@ -70,7 +77,7 @@ const compare = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([runs, run.addChildren(runViews), trial, compare]),
+  routeTree: root.addChildren([runs, run.addChildren(runViews), trial, compare, compareTrials]),
   history: createHashHistory(),
   scrollRestoration: true,
 });

@@ -1,4 +1,4 @@
-import { type ReactElement, useState } from "react";
+import { type ReactElement, useEffect, useState } from "react";
 import type { Excerpt } from "../../../src/core/view/documents.ts";
 import { formatNumber } from "../format.ts";
 import { useDataSource } from "../queries.ts";
@@ -13,10 +13,13 @@ export function ExcerptView({
   run,
   trial,
   excerpt,
+  isOpen = false,
 }: {
   readonly run: string;
   readonly trial: string;
   readonly excerpt: Excerpt;
+  /** Asks for the text at once. Its length need not be known then. */
+  readonly isOpen?: boolean;
 }): ReactElement {
   const { content } = useDataSource();
   const [parts, setParts] = useState<readonly string[]>();
@@ -24,7 +27,13 @@ export function ExcerptView({
   const [isLoading, setLoading] = useState(false);
   const shown = parts ?? [excerpt.text];
   const length = shown.reduce((sum, part) => sum + part.length, 0);
-  const rest = excerpt.length - length;
+  const [total, setTotal] = useState(excerpt.length);
+  const rest = total - length;
+  useEffect(() => {
+    if (isOpen) void loadMore();
+    // Once: later parts are asked for with the button.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, []);
 
   async function loadMore(): Promise<void> {
     setLoading(true);
@@ -34,6 +43,7 @@ export function ExcerptView({
       const from = parts === undefined ? 0 : length;
       const part = await content({ run, trial, seq, pointer, from, length: partLength });
       setParts([...(parts ?? []), part.text]);
+      setTotal(part.length);
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
     } finally {

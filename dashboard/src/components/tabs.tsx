@@ -4,7 +4,7 @@ import type { ReactElement, ReactNode } from "react";
 export interface Tab<Id extends string> {
   readonly id: Id;
   readonly title: ReactNode;
-  readonly content: () => ReactNode;
+  readonly content: ReactNode;
 }
 
 /** Views of one thing, of which one is shown: chosen with a click or the arrow keys. */
@@ -30,7 +30,7 @@ export function Tabs<Id extends string>({
       </BaseTabs.List>
       {tabs.map(({ id, content }) => (
         <BaseTabs.Panel key={id} value={id} className="pt-3">
-          {id === selected && content()}
+          {id === selected && content}
         </BaseTabs.Panel>
       ))}
     </BaseTabs.Root>

@@ -1,74 +1,182 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
 import type { TrialDocument } from "../../../src/core/view/documents.ts";
+import { JsonText } from "../components/json-text.tsx";
 import { Duration, Tokens } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
 import { PlainText } from "../components/plain-text.tsx";
-import { EmptyState, Loaded } from "../components/states.tsx";
+import { Loaded } from "../components/states.tsx";
+import { Tabs } from "../components/tabs.tsx";
 import { statusOf, VerdictBadge } from "../components/verdict-badge.tsx";
+import { counted } from "../format.ts";
 import { useTrial } from "../queries.ts";
-import type { RawSearch } from "../search.ts";
+import { oneOf, type RawSearch, textOf } from "../search.ts";
+import { useShortcuts } from "../shortcuts.tsx";
+import { EventList } from "../trial/event-list.tsx";
+import { Evidence, GradeList } from "../trial/grade-list.tsx";
+import { type TrajectorySearch, TrajectoryView } from "../trial/trajectory.tsx";
 
 const route = getRouteApi("/runs/$run/trials/$trial");
 
-interface TrialSearch {
-  /** The event that is shown: what a grade or a finding is based on. */
-  readonly event?: number | undefined;
+const views = ["grades", "events", "task"] as const;
+
+/** Without a view: the trajectory. */
+interface TrialSearch extends TrajectorySearch {
+  readonly view?: (typeof views)[number];
 }
 
 export function trialSearch(raw: RawSearch): TrialSearch {
-  return { event: typeof raw["event"] === "number" ? raw["event"] : undefined };
+  const event = Number(raw["event"]);
+  const view = oneOf(raw["view"], views);
+  const [lane, text] = [textOf(raw["lane"]), textOf(raw["text"])];
+  return {
+    ...(view === undefined ? {} : { view }),
+    ...(Number.isSafeInteger(event) && event > 0 ? { event } : {}),
+    ...(raw["show"] === "all" ? { show: "all" } : {}),
+    ...(lane === undefined ? {} : { lane }),
+    ...(text === undefined ? {} : { text }),
+  };
 }
 
 export function TrialPage(): ReactElement {
   const { run, trial } = route.useParams();
   return (
     <Loaded query={useTrial(run, trial)} what="the trial">
-      {(document) => <TrialView trial={document} />}
+      {(document) => <TrialView key={`${run}/${trial}`} trial={document} />}
     </Loaded>
   );
 }
 
 function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
-  const { run, row, result } = trial;
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const { run, row, result, previous, next, task } = trial;
+  const goTo = (id: string | undefined): void => {
+    if (id !== undefined)
+      void navigate({ to: "/runs/$run/trials/$trial", params: { run: run.id, trial: id } });
+  };
+  useShortcuts([
+    { key: "[", does: "Go to the trial before", run: () => goTo(previous) },
+    { key: "]", does: "Go to the next trial", run: () => goTo(next) },
+  ]);
+  const change = (changes: Readonly<Record<string, string | number | undefined>>): void =>
+    void navigate({ search: (before) => trialSearch({ ...before, ...changes }), replace: true });
+  const problems = result?.grades.filter(({ verdict }) => verdict === "fail" || verdict === "error") ?? [];
+
   return (
     <>
-      <p className="mb-1">
+      <nav aria-label="Where you are" className="mb-1 flex flex-wrap items-center gap-x-3">
         <Link to="/runs/$run" params={{ run: run.id }}>
           <PlainText text={run.name} />
         </Link>
-      </p>
+        <span className="flex-1" />
+        <TrialLink run={run.id} trial={previous} text="Trial before" />
+        <TrialLink run={run.id} trial={next} text="Next trial" />
+      </nav>
       <PageTitle title={row.task}>
         <VerdictBadge status={statusOf(row)} large />
       </PageTitle>
-      <p className="text-muted mb-4 flex flex-wrap gap-x-4">
-        {row.agent !== undefined && <PlainText text={row.agent} />}
+      <p className="text-muted mb-3 flex flex-wrap gap-x-4">
+        {row.agent !== undefined && (
+          <span>
+            agent <PlainText text={row.agent} className="text-ink" />
+          </span>
+        )}
         {row.variant !== undefined && <PlainText text={row.variant} />}
-        <span>attempt {row.attempt}</span>
-        <Duration ms={row.durationMs} />
         <span>
-          <Tokens count={row.inputTokens} /> in, <Tokens count={row.outputTokens} /> out
+          {row.id}, attempt {row.attempt}
         </span>
+        <Duration ms={row.durationMs} />
+        {row.toolCalls !== undefined && <span>{counted(row.toolCalls, "tool call")}</span>}
+        {row.inputTokens !== undefined && (
+          <span>
+            <Tokens count={row.inputTokens} /> tokens in, <Tokens count={row.outputTokens} /> out
+          </span>
+        )}
       </p>
-      <h2 className="mb-2 text-base font-semibold">Grades</h2>
-      {result === undefined || result.grades.length === 0 ? (
-        <EmptyState title="There are no grades">
-          <p>
-            {row.reason === undefined ? "The trial has not been graded." : <PlainText text={row.reason} />}
-          </p>
-        </EmptyState>
-      ) : (
-        <ul className="panel divide-line divide-y">
-          {result.grades.map((grade, index) => (
+      {(problems.length > 0 || result?.error !== undefined) && (
+        <ul
+          className="panel border-l-fail mb-3 space-y-1 border-l-4 px-3 py-2"
+          aria-label="Why it did not pass"
+        >
+          {result?.error !== undefined && (
+            <li className="break-words">
+              <PlainText text={result.error.message} className="text-fail" />{" "}
+              {result.error.hint !== undefined && (
+                <PlainText text={result.error.hint} className="text-muted" />
+              )}
+            </li>
+          )}
+          {problems.map(({ grader, reason, evidence }, index) => (
             // oxlint-disable-next-line react/no-array-index-key
-            <li key={index} className="flex flex-wrap gap-x-3 gap-y-1 px-3 py-2">
-              <VerdictBadge status={grade.verdict} />
-              <PlainText text={grade.grader} className="font-medium" />
-              <PlainText text={grade.reason} className="min-w-0 break-words" />
+            <li key={index} className="break-words">
+              <PlainText text={grader} className="font-medium" /> <PlainText text={reason} />{" "}
+              <Evidence place={{ run: run.id, trial: row.id }} events={evidence} />
             </li>
           ))}
         </ul>
       )}
+      {(result?.warnings ?? []).map((warning) => (
+        <p key={warning} className="text-error mb-2 break-words">
+          Warning: <PlainText text={warning} />
+        </p>
+      ))}
+      <Tabs
+        label="Views of the trial"
+        selected={search.view ?? "trace"}
+        onSelect={(view) => change({ view })}
+        tabs={[
+          {
+            id: "trace",
+            title: "Trajectory",
+            content: <TrajectoryView trial={trial} search={search} onSearch={change} />,
+          },
+          {
+            id: "grades",
+            title: `Grades (${result?.grades.length ?? 0})`,
+            content: <GradeList trial={trial} />,
+          },
+          {
+            id: "events",
+            title: `Events (${trial.events.length})`,
+            content: (
+              <EventList
+                trial={trial}
+                selected={search.event}
+                text={search.text}
+                onSelect={(event) => change({ event })}
+                onText={(text) => change({ text })}
+              />
+            ),
+          },
+          {
+            id: "task",
+            title: "Task",
+            content: (
+              <pre className="panel overflow-x-auto p-3">
+                <JsonText text={JSON.stringify(task, null, 2)} />
+              </pre>
+            ),
+          },
+        ]}
+      />
     </>
+  );
+}
+
+function TrialLink({
+  run,
+  trial,
+  text,
+}: {
+  readonly run: string;
+  readonly trial: string | undefined;
+  readonly text: string;
+}): ReactElement | null {
+  if (trial === undefined) return null;
+  return (
+    <Link to="/runs/$run/trials/$trial" params={{ run, trial }}>
+      {text}
+    </Link>
   );
 }

@@ -1,0 +1,233 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type ReactElement, useMemo, useState } from "react";
+import { type AlignedCalls, alignCalls, type Call } from "../../../src/core/view/align-calls.ts";
+import type { TrialDocument } from "../../../src/core/view/documents.ts";
+import { ExcerptView } from "../components/excerpt-view.tsx";
+import { Duration, Tokens } from "../components/numbers.tsx";
+import { PageTitle } from "../components/page-title.tsx";
+import { PlainText } from "../components/plain-text.tsx";
+import { EmptyState, Loaded } from "../components/states.tsx";
+import { statusOf, VerdictBadge } from "../components/verdict-badge.tsx";
+import { useTrial } from "../queries.ts";
+import { type RawSearch, textOf } from "../search.ts";
+
+const route = getRouteApi("/compare/trials");
+
+/** Each is `RUN/TRIAL`. */
+export function compareTrialsSearch(raw: RawSearch): { readonly a?: string; readonly b?: string } {
+  const [a, b] = [textOf(raw["a"]), textOf(raw["b"])];
+  return { ...(a === undefined ? {} : { a }), ...(b === undefined ? {} : { b }) };
+}
+
+/** Two trials side by side, aligned call by call. */
+export function CompareTrialsPage(): ReactElement {
+  const { a, b } = route.useSearch();
+  const [first, second] = [placeOf(a), placeOf(b)];
+  if (first === undefined || second === undefined) {
+    return (
+      <EmptyState title="Choose two trials">
+        <p>
+          The address names none, or cannot be read. <Link to="/compare">Compare two runs</Link>, and open a
+          pair of trials from there.
+        </p>
+      </EmptyState>
+    );
+  }
+  return <Comparison first={first} second={second} />;
+}
+
+interface Place {
+  readonly run: string;
+  readonly trial: string;
+}
+
+function placeOf(text: string | undefined): Place | undefined {
+  const [run = "", trial = "", ...rest] = text?.split("/") ?? [];
+  return run === "" || trial === "" || rest.length > 0 ? undefined : { run, trial };
+}
+
+function Comparison({ first, second }: { readonly first: Place; readonly second: Place }): ReactElement {
+  const queries = [useTrial(first.run, first.trial), useTrial(second.run, second.trial)] as const;
+  return (
+    <Loaded query={queries[0]} what="the first trial">
+      {(a) => (
+        <Loaded query={queries[1]} what="the second trial">
+          {(b) => <ComparisonView a={a} b={b} />}
+        </Loaded>
+      )}
+    </Loaded>
+  );
+}
+
+function ComparisonView({ a, b }: { readonly a: TrialDocument; readonly b: TrialDocument }): ReactElement {
+  const [onlyChanges, setOnlyChanges] = useState(false);
+  const rows = useMemo(() => alignCalls(a.items, b.items), [a.items, b.items]);
+  const changes = rows.filter(({ relation }) => relation !== "equal");
+  const shown = onlyChanges ? changes : rows;
+  return (
+    <>
+      <PageTitle title={a.row.task === b.row.task ? a.row.task : `${a.row.task} and ${b.row.task}`} />
+      <div className="mb-3 grid gap-3 sm:grid-cols-2">
+        <TrialHead name="A" trial={a} />
+        <TrialHead name="B" trial={b} />
+      </div>
+      {rows.length === 0 ? (
+        <EmptyState title="No agent called a tool in these trials" />
+      ) : (
+        <>
+          <p className="mb-2 flex flex-wrap items-center gap-3">
+            <output>
+              {changes.length === 0
+                ? `All ${rows.length} calls are equal`
+                : `${changes.length} of ${rows.length} calls differ`}
+            </output>
+            <label className="flex items-center gap-1.5">
+              <input
+                type="checkbox"
+                checked={onlyChanges}
+                onChange={({ target }) => setOnlyChanges(target.checked)}
+              />
+              Only what differs
+            </label>
+          </p>
+          <div className="panel overflow-x-auto">
+            <table className="w-full table-fixed">
+              <caption className="sr-only">Calls of the two trials, aligned</caption>
+              <thead className="text-muted text-left text-xs">
+                <tr>
+                  <th scope="col" className="w-24 px-2 py-1.5">
+                    Relation
+                  </th>
+                  <th scope="col" className="px-2 py-1.5">
+                    A
+                  </th>
+                  <th scope="col" className="px-2 py-1.5">
+                    B
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {shown.slice(0, mostRows).map((row) => (
+                  <AlignedRow key={`${row.first?.seq} ${row.second?.seq}`} row={row} a={a} b={b} />
+                ))}
+              </tbody>
+            </table>
+          </div>
+          {shown.length > mostRows && <p className="text-muted mt-2">The first {mostRows} rows are shown.</p>}
+        </>
+      )}
+    </>
+  );
+}
+
+const mostRows = 1000;
+
+function TrialHead({ name, trial }: { readonly name: string; readonly trial: TrialDocument }): ReactElement {
+  const { run, row } = trial;
+  return (
+    <section className="panel px-3 py-2" aria-label={`Trial ${name}`}>
+      <h2 className="flex flex-wrap items-center gap-2 font-semibold">
+        {name} <VerdictBadge status={statusOf(row)} />
+        <Link to="/runs/$run/trials/$trial" params={{ run: run.id, trial: row.id }}>
+          {row.id}
+        </Link>
+      </h2>
+      <p className="text-muted break-words">
+        <PlainText text={run.name} />, {run.id}
+        {row.agent !== undefined && (
+          <>
+            , agent <PlainText text={row.agent} />
+          </>
+        )}
+        , attempt {row.attempt}
+      </p>
+      <p className="text-muted flex gap-3">
+        <Duration ms={row.durationMs} />
+        {row.inputTokens !== undefined && (
+          <span>
+            <Tokens count={row.inputTokens} /> tokens in, <Tokens count={row.outputTokens} /> out
+          </span>
+        )}
+      </p>
+      {row.reason !== undefined && (
+        <p className="text-fail break-words">
+          <PlainText text={row.reason} />
+        </p>
+      )}
+    </section>
+  );
+}
+
+const relations = {
+  equal: { word: "equal", style: "text-muted" },
+  changed: { word: "changed", style: "text-error" },
+  "only-first": { word: "only A", style: "text-fail" },
+  "only-second": { word: "only B", style: "text-accent" },
+} as const;
+
+function AlignedRow({
+  row,
+  a,
+  b,
+}: {
+  readonly row: AlignedCalls;
+  readonly a: TrialDocument;
+  readonly b: TrialDocument;
+}): ReactElement {
+  const { first, second, relation, differs } = row;
+  const { word, style } = relations[relation];
+  return (
+    <tr className="border-line border-t align-top">
+      <td className={`px-2 py-1.5 text-xs ${style}`}>
+        {word}
+        {differs.length > 0 && `: ${differs.join(", ")}`}
+      </td>
+      <CallCell call={first} trial={a} differs={differs} />
+      <CallCell call={second} trial={b} differs={differs} />
+    </tr>
+  );
+}
+
+function CallCell({
+  call,
+  trial,
+  differs,
+}: {
+  readonly call: Call | undefined;
+  readonly trial: TrialDocument;
+  readonly differs: AlignedCalls["differs"];
+}): ReactElement {
+  if (call === undefined)
+    return (
+      <td className="bg-raised">
+        <span className="sr-only">no such call</span>
+      </td>
+    );
+  const place = { run: trial.run.id, trial: trial.row.id };
+  const mark = (part: AlignedCalls["differs"][number]): string =>
+    `mt-1 border-l-2 pl-2 ${differs.includes(part) ? "border-error" : "border-transparent"}`;
+  return (
+    <td className="px-2 py-1.5">
+      <Link to="/runs/$run/trials/$trial" params={place} search={{ event: call.seq }} className="font-mono">
+        <PlainText text={call.server === undefined ? call.tool : `${call.server}.${call.tool}`} />
+      </Link>{" "}
+      {call.status !== "ok" && <span className="text-fail text-xs">{call.status}</span>}{" "}
+      <span className="text-muted text-xs">
+        <Duration ms={call.durationMs} />
+      </span>
+      <div className={mark("arguments")}>
+        <ExcerptView {...place} excerpt={call.args} />
+      </div>
+      {call.result !== undefined && (
+        <div className={mark("result")}>
+          <ExcerptView {...place} excerpt={call.result} />
+        </div>
+      )}
+      {call.error !== undefined && (
+        <p className="text-fail text-xs break-words">
+          <PlainText text={call.error} />
+        </p>
+      )}
+    </td>
+  );
+}

@@ -1,0 +1,323 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type ReactElement, type ReactNode, useEffect, useRef } from "react";
+import type { TraceItem } from "../../../src/core/view/documents.ts";
+import type { Grade } from "../../../src/core/trace/events.ts";
+import { PlainText } from "../components/plain-text.tsx";
+import { VerdictSign } from "../components/verdict-badge.tsx";
+import { formatDuration } from "../format.ts";
+import { itemStatus } from "./items.ts";
+import { laneColour } from "./waterfall.tsx";
+
+/** The items of a trial from the first to the last. However many there are, only those in sight are on the page. */
+export function ItemList({
+  items,
+  lanes,
+  selected,
+  cited,
+  follow,
+  onSelect,
+}: {
+  readonly items: readonly TraceItem[];
+  readonly lanes: readonly string[];
+  readonly selected: number | undefined;
+  /** The grades that cite an item, by its number. */
+  readonly cited: ReadonlyMap<number, readonly Grade[]>;
+  /** Keeps the end of the list in sight. */
+  readonly follow: boolean;
+  readonly onSelect: (seq: number) => void;
+}): ReactElement {
+  const scroller = useRef<HTMLDivElement>(null);
+  // oxlint-disable-next-line react/incompatible-library
+  const virtualizer = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => 36,
+    overscan: 12,
+    getItemKey: (index) => items[index]?.seq ?? index,
+  });
+  const selectedIndex = items.findIndex(({ seq }) => seq === selected);
+  useEffect(() => {
+    if (selectedIndex !== -1) virtualizer.scrollToIndex(selectedIndex, { align: "auto" });
+  }, [selectedIndex, virtualizer]);
+  useEffect(() => {
+    if (follow && items.length > 0) virtualizer.scrollToIndex(items.length - 1);
+  }, [follow, items.length, virtualizer]);
+
+  return (
+    <section
+      ref={scroller}
+      className="h-[70vh] min-h-80 overflow-y-auto lg:h-auto lg:min-h-0 lg:flex-1"
+      // A list that scrolls must be reachable with the keyboard.
+      // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+      tabIndex={0}
+      aria-label="What happened"
+    >
+      <ol className="relative" style={{ height: virtualizer.getTotalSize() }}>
+        {virtualizer.getVirtualItems().map(({ index, start, key }) => {
+          const item = items[index];
+          if (item === undefined) return null;
+          return (
+            <li
+              key={key}
+              data-index={index}
+              ref={virtualizer.measureElement}
+              className="absolute top-0 left-0 w-full"
+              style={{ transform: `translateY(${start}px)` }}
+              aria-setsize={items.length}
+              aria-posinset={index + 1}
+            >
+              {item.kind === "phase" ? (
+                <PhaseRow item={item} />
+              ) : (
+                <ItemRow
+                  item={item}
+                  lanes={lanes}
+                  isSelected={item.seq === selected}
+                  grades={cited.get(item.seq)}
+                  onSelect={onSelect}
+                />
+              )}
+            </li>
+          );
+        })}
+      </ol>
+    </section>
+  );
+}
+
+function PhaseRow({ item }: { readonly item: Extract<TraceItem, { kind: "phase" }> }): ReactElement {
+  return (
+    <h3 className="bg-raised text-muted border-line flex justify-between border-b px-3 py-1 text-xs font-semibold tracking-wide uppercase">
+      {item.name}
+      {item.durationMs !== undefined && (
+        <span className="font-normal normal-case tabular-nums">{formatDuration(item.durationMs)}</span>
+      )}
+    </h3>
+  );
+}
+
+const marks = { ok: "", open: "border-l-accent", bad: "border-l-fail", quiet: "" } as const;
+
+function ItemRow({
+  item,
+  lanes,
+  isSelected,
+  grades,
+  onSelect,
+}: {
+  readonly item: TraceItem;
+  readonly lanes: readonly string[];
+  readonly isSelected: boolean;
+  readonly grades: readonly Grade[] | undefined;
+  readonly onSelect: (seq: number) => void;
+}): ReactElement {
+  const status = itemStatus(item);
+  return (
+    <button
+      type="button"
+      aria-pressed={isSelected}
+      onClick={() => onSelect(item.seq)}
+      className={`border-line flex w-full items-baseline gap-2 border-b border-l-4 px-2 py-1.5 text-left -outline-offset-2 ${
+        marks[status] === "" ? "border-l-transparent" : marks[status]
+      } ${isSelected ? "bg-accent-soft" : "hover:bg-raised"}`}
+    >
+      <span className="text-muted w-16 shrink-0 text-right text-xs tabular-nums">
+        {formatDuration(item.at)}
+      </span>
+      <span className="min-w-0 flex-1">
+        <ItemLine item={item} lanes={lanes} />
+      </span>
+      {grades !== undefined && <CitedBy grades={grades} />}
+      {item.durationMs !== undefined && (
+        <span className="text-muted shrink-0 text-xs tabular-nums">{formatDuration(item.durationMs)}</span>
+      )}
+    </button>
+  );
+}
+
+function CitedBy({ grades }: { readonly grades: readonly Grade[] }): ReactElement {
+  const worst = grades.find(({ verdict }) => verdict !== "pass") ?? grades[0];
+  const names = grades.map(({ grader, verdict }) => `${grader}: ${verdict}`).join(", ");
+  return (
+    <span className={worst?.verdict === "pass" ? "text-pass" : "text-fail"} title={`Evidence of ${names}`}>
+      <VerdictSign status={worst?.verdict ?? "none"} />
+      <span className="sr-only">Evidence of {names}</span>
+    </span>
+  );
+}
+
+const clamped = "line-clamp-6 break-words whitespace-pre-wrap";
+const oneLine = "line-clamp-1 break-all";
+
+/** An item in a line or, for what somebody said, in a few. */
+function ItemLine({
+  item,
+  lanes,
+}: {
+  readonly item: TraceItem;
+  readonly lanes: readonly string[];
+}): ReactNode {
+  switch (item.kind) {
+    case "phase":
+      return item.name;
+    case "turn":
+      return (
+        <>
+          <Tag>User</Tag>
+          <PlainText text={item.user.text} className={clamped} />
+          {item.problem !== undefined && <Problem text={item.problem} />}
+        </>
+      );
+    case "message":
+      return (
+        <>
+          <Tag>Agent</Tag>
+          <PlainText text={item.text.text} className={clamped} />
+        </>
+      );
+    case "call":
+      return (
+        <>
+          <span className="flex min-w-0 items-baseline gap-2">
+            <SourceBadge item={item} lanes={lanes} />
+            <PlainText
+              text={item.tool === "" ? "(no name)" : item.tool}
+              className="shrink-0 font-mono font-medium"
+            />
+            <PlainText
+              text={compactJson(item.args.text)}
+              className={`text-muted min-w-0 font-mono text-xs ${oneLine}`}
+            />
+          </span>
+          <CallProblems item={item} />
+        </>
+      );
+    case "step":
+      return (
+        <>
+          <span className="flex min-w-0 items-baseline gap-2">
+            <Tag>{item.stepType}</Tag>
+            <PlainText text={item.name} className="shrink-0 font-medium" />
+            {item.attempt > 1 && <span className="text-muted text-xs">attempt {item.attempt}</span>}
+            <PlainText text={item.summary} className={`text-muted min-w-0 text-xs ${oneLine}`} />
+          </span>
+          {item.outcome !== undefined && item.outcome !== "passed" && (
+            <span
+              className={item.ignored === true || item.outcome === "skipped" ? "text-muted" : "text-fail"}
+            >
+              {item.outcome}
+              {item.ignored === true && ", which changes no verdict"}{" "}
+            </span>
+          )}
+          {item.checks
+            .filter(({ passed }) => !passed)
+            .map(({ name, message }) => (
+              <Problem key={`${name} ${message}`} text={message} />
+            ))}
+          {item.error !== undefined && <Problem text={item.error} />}
+        </>
+      );
+    case "request":
+      return (
+        <>
+          <span className="text-muted flex min-w-0 items-baseline gap-2">
+            <PlainText text={item.server} className="shrink-0 text-xs" />
+            <span aria-hidden="true">{item.direction === "client-to-server" ? "→" : "←"}</span>
+            <span className="sr-only">
+              {item.direction === "client-to-server" ? "client to server" : "server to client"}
+            </span>
+            <PlainText text={item.method} className={`font-mono ${oneLine}`} />
+          </span>
+          {item.error !== undefined && <Problem text={item.error} />}
+        </>
+      );
+    case "output":
+      return (
+        <span className="text-muted flex min-w-0 items-baseline gap-2">
+          <span className="shrink-0 text-xs">
+            <PlainText text={item.from} /> {item.stream}
+          </span>
+          <PlainText text={item.text.text} className={`font-mono text-xs ${oneLine}`} />
+        </span>
+      );
+    case "model":
+      return (
+        <span className="text-muted">
+          <PlainText text={item.model} />{" "}
+          {item.retried !== undefined ? (
+            <Problem text={`asked again: ${item.retried}`} />
+          ) : (
+            <span className="text-xs tabular-nums">
+              {item.usage !== undefined &&
+                `${item.usage.inputTokens} tokens in, ${item.usage.outputTokens} out `}
+              {item.purpose === "judge" && "(judge)"}
+            </span>
+          )}
+        </span>
+      );
+    case "event":
+      return item.problem === true ? (
+        <Problem text={item.text} />
+      ) : (
+        <PlainText text={item.text} className={`text-muted ${oneLine}`} />
+      );
+  }
+}
+
+type Call = Extract<TraceItem, { kind: "call" }>;
+
+/** Where a tool is from: one of a server, which the gateway recorded, or the agent's own. */
+export function SourceBadge({
+  item,
+  lanes,
+}: {
+  readonly item: Call;
+  readonly lanes: readonly string[];
+}): ReactElement {
+  const { server, source } = item;
+  return (
+    <span className="bg-raised inline-flex shrink-0 items-center gap-1 rounded px-1.5 text-xs">
+      {server !== undefined && (
+        <span className={`size-2 rounded-full ${laneColour(server, lanes)}`} aria-hidden="true" />
+      )}
+      <PlainText text={server ?? source} />
+    </span>
+  );
+}
+
+function CallProblems({ item }: { readonly item: Call }): ReactNode {
+  const words = { ok: undefined, error: "failed", rejected: "refused", pending: "no answer" }[item.status];
+  const text = item.error ?? (item.status === "error" ? item.result?.text : undefined);
+  return (
+    <>
+      {words !== undefined && <Problem text={text === undefined ? words : `${words}: ${text}`} />}
+      {item.invalid?.slice(0, 3).map(({ pointer, problem }) => (
+        <Problem
+          key={pointer + problem}
+          text={`argument ${pointer === "" ? "object" : pointer}: ${problem}`}
+        />
+      ))}
+      {item.unrecorded === true && <Problem text="the agent reports this call, but no server received it" />}
+      {item.fault !== undefined && (
+        <span className="text-error block text-xs">injected fault: {item.fault}</span>
+      )}
+    </>
+  );
+}
+
+function Problem({ text }: { readonly text: string }): ReactElement {
+  return (
+    <span className="text-fail line-clamp-3 text-xs break-words">
+      <PlainText text={text} />
+    </span>
+  );
+}
+
+function Tag({ children }: { readonly children: ReactNode }): ReactElement {
+  return <span className="bg-raised text-muted mr-2 rounded px-1.5 text-xs font-medium">{children}</span>;
+}
+
+/** Indented JSON in one line. It may be cut off. */
+function compactJson(text: string): string {
+  return text.replaceAll(/\n\s*/g, " ");
+}

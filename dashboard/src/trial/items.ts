@@ -1,0 +1,128 @@
+import type { CallItem, TraceItem, TrialDocument } from "../../../src/core/view/documents.ts";
+import type { Grade } from "../../../src/core/trace/events.ts";
+
+/** How an item is shown: what went wrong, what is in progress, what is only there for those who look for it. */
+export type ItemStatus = "ok" | "bad" | "open" | "quiet";
+
+export function itemStatus(item: TraceItem): ItemStatus {
+  switch (item.kind) {
+    case "call":
+      return callStatuses[item.status];
+    case "step":
+      if (item.outcome === undefined) return "open";
+      if (item.outcome === "skipped") return "quiet";
+      return item.outcome === "passed" || item.ignored === true ? "ok" : "bad";
+    case "request":
+      return item.error === undefined ? "quiet" : "bad";
+    case "turn":
+      return item.problem === undefined ? "ok" : "bad";
+    case "event":
+      return item.problem === true ? "bad" : "quiet";
+    case "model":
+      return item.retried === undefined ? "quiet" : "bad";
+    case "message":
+    case "phase":
+      return "ok";
+    case "output":
+      return "quiet";
+  }
+}
+
+const callStatuses: Readonly<Record<CallItem["status"], ItemStatus>> = {
+  ok: "ok",
+  error: "bad",
+  rejected: "bad",
+  pending: "open",
+};
+
+/** Whether an item belongs to the short view: what was said, called and checked, and what went wrong. */
+export function isEssential(item: TraceItem): boolean {
+  return itemStatus(item) !== "quiet" || item.kind === "step";
+}
+
+/** Words that a search for an item looks at. */
+export function itemText(item: TraceItem): string {
+  switch (item.kind) {
+    case "phase":
+      return item.name;
+    case "turn":
+      return item.user.text;
+    case "message":
+      return item.text.text;
+    case "call":
+      return [item.server, item.tool, item.args.text, item.result?.text, item.error].join(" ");
+    case "step":
+      return [item.name, item.stepType, item.summary, ...item.checks.map(({ message }) => message)].join(" ");
+    case "request":
+      return [item.server, item.method, item.params?.text, item.result?.text, item.error].join(" ");
+    case "output":
+      return `${item.from} ${item.text.text}`;
+    case "model":
+      return [item.model, item.finishReason, item.retried].join(" ");
+    case "event":
+      return `${item.type} ${item.text}`;
+  }
+}
+
+/** The lane of the waterfall that an item is in; undefined for what has none. */
+export function laneOf(item: TraceItem, servers: readonly string[]): string | undefined {
+  switch (item.kind) {
+    case "call":
+      return item.server !== undefined && servers.includes(item.server) ? item.server : agentLane;
+    case "request":
+      return item.server;
+    case "output":
+      return servers.includes(item.from) ? item.from : undefined;
+    case "event":
+      return item.server;
+    case "step":
+      return stepLane;
+    case "turn":
+    case "message":
+    case "model":
+      return agentLane;
+    case "phase":
+      return undefined;
+  }
+}
+
+export const agentLane = "agent";
+export const stepLane = "steps";
+
+/** The lanes of a trial: the agent, one for each server, the steps; those that have something. */
+export function lanesOf({ items, servers }: Pick<TrialDocument, "items" | "servers">): readonly string[] {
+  const used = new Set(items.map((item) => laneOf(item, servers)));
+  return [agentLane, ...servers, stepLane].filter((lane) => servers.includes(lane) || used.has(lane));
+}
+
+/** Finds the item that an event belongs to, by the event's number. */
+export function itemFinder(items: readonly TraceItem[]): (seq: number) => TraceItem | undefined {
+  const exact = new Map<number, TraceItem>();
+  for (const item of items) {
+    if (item.endSeq !== undefined && !exact.has(item.endSeq)) exact.set(item.endSeq, item);
+    exact.set(item.seq, item);
+  }
+  return (seq) => exact.get(seq) ?? items.findLast((item) => item.seq <= seq);
+}
+
+/** The grades that cite each item, by the item's number. */
+export function citations(
+  items: readonly TraceItem[],
+  grades: readonly Grade[],
+): ReadonlyMap<number, readonly Grade[]> {
+  const find = itemFinder(items);
+  const cited = new Map<number, Set<Grade>>();
+  for (const grade of grades)
+    for (const seq of grade.evidence) {
+      const item = find(seq);
+      if (item !== undefined) cited.set(item.seq, (cited.get(item.seq) ?? new Set()).add(grade));
+    }
+  return new Map([...cited].map(([seq, set]) => [seq, [...set]]));
+}
+
+/** When the last item has ended, in milliseconds since the first event. */
+export function endOf(items: readonly TraceItem[]): number {
+  let end = 0;
+  for (const { at, durationMs = 0 } of items) end = Math.max(end, at + durationMs);
+  return end;
+}

@@ -1,0 +1,329 @@
+import { type PointerEvent, type ReactElement, useEffect, useMemo, useRef, useState } from "react";
+import type { TraceItem } from "../../../src/core/view/documents.ts";
+import { PlainText } from "../components/plain-text.tsx";
+import { formatDuration } from "../format.ts";
+import { agentLane, endOf, itemStatus, itemText, laneOf, stepLane } from "./items.ts";
+
+const laneHeight = 22;
+const axisHeight = 18;
+/** In pixels: what is shorter would not be seen. */
+const narrowest = 3;
+const clickTolerance = 4;
+
+interface Bar {
+  readonly item: TraceItem;
+  readonly lane: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * What happened when: one lane for the agent, for each server and for the steps, with real durations. A click selects an item;
+ * a range that is drawn is enlarged. The list of items says the same to those who cannot see it.
+ */
+export function Waterfall({
+  items,
+  lanes,
+  servers,
+  selected,
+  time,
+  onSelect,
+}: {
+  readonly items: readonly TraceItem[];
+  readonly lanes: readonly string[];
+  readonly servers: readonly string[];
+  readonly selected: number | undefined;
+  readonly time: number | undefined;
+  readonly onSelect: (seq: number) => void;
+}): ReactElement {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const width = useWidth(canvas);
+  const [zoom, setZoom] = useState<Range>();
+  const [drag, setDrag] = useState<Range>();
+  const [hovered, setHovered] = useState<TraceItem>();
+  const bars = useMemo(() => barsOf(items, lanes, servers), [items, lanes, servers]);
+  const whole = useMemo<Range>(() => ({ from: 0, to: Math.max(1, endOf(items)) }), [items]);
+  const range = zoom ?? whole;
+  const height = lanes.length * laneHeight + axisHeight;
+  const perMs = width / (range.to - range.from);
+  const theme = useThemeChanges();
+
+  useEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (canvas.current === null || context === null || context === undefined || width === 0) return;
+    const ratio = window.devicePixelRatio;
+    canvas.current.width = Math.round(width * ratio);
+    canvas.current.height = Math.round(height * ratio);
+    context.scale(ratio, ratio);
+    draw(context, {
+      bars,
+      lanes,
+      range,
+      width,
+      height,
+      selected,
+      time,
+      drag,
+      colours: coloursOf(canvas.current),
+    });
+    // The theme changes the colours that are computed from the style sheet.
+    // oxlint-disable-next-line react/exhaustive-effect-dependencies
+  }, [bars, lanes, range, width, height, selected, time, drag, theme]);
+
+  const timeAt = (event: PointerEvent): number =>
+    range.from + (event.clientX - event.currentTarget.getBoundingClientRect().left) / perMs;
+  const itemAt = (event: PointerEvent): TraceItem | undefined => {
+    const y = event.clientY - event.currentTarget.getBoundingClientRect().top;
+    return barAt(bars, {
+      time: timeAt(event),
+      lane: Math.floor((y - axisHeight) / laneHeight),
+      slack: clickTolerance / perMs,
+    })?.item;
+  };
+
+  return (
+    <div className="panel relative flex overflow-hidden" data-testid="waterfall">
+      <ul
+        aria-label="Lanes of the waterfall"
+        className="border-line w-24 shrink-0 border-r pt-[18px] text-xs sm:w-36"
+      >
+        {lanes.map((lane) => (
+          <li key={lane} className="flex h-[22px] items-center gap-1.5 px-2" title={lane}>
+            <span className={`size-2 shrink-0 rounded-full ${laneColour(lane, lanes)}`} aria-hidden="true" />
+            <PlainText text={lane} className="truncate" />
+          </li>
+        ))}
+      </ul>
+      <canvas
+        ref={canvas}
+        // oxlint-disable-next-line jsx-a11y/prefer-tag-over-role
+        role="img"
+        aria-label="Waterfall of the trial; the list below says the same"
+        className="min-w-0 flex-1 cursor-crosshair touch-pan-y"
+        // oxlint-disable-next-line react/forbid-dom-props
+        style={{ height, width: 0 }}
+        onPointerDown={(event) => {
+          if (event.button !== 0) return;
+          event.currentTarget.setPointerCapture(event.pointerId);
+          setDrag({ from: timeAt(event), to: timeAt(event) });
+        }}
+        onPointerMove={(event) => {
+          if (drag !== undefined) setDrag({ ...drag, to: timeAt(event) });
+          setHovered(itemAt(event));
+        }}
+        onPointerLeave={() => setHovered(undefined)}
+        onPointerCancel={() => setDrag(undefined)}
+        onPointerUp={(event) => {
+          if (drag === undefined) return;
+          setDrag(undefined);
+          const [from, to] = [drag.from, drag.to].toSorted((a, b) => a - b) as [number, number];
+          if ((to - from) * perMs > clickTolerance)
+            setZoom({ from: Math.max(0, from), to: Math.min(whole.to, to) });
+          else {
+            const item = itemAt(event);
+            if (item !== undefined) onSelect(item.seq);
+          }
+        }}
+      />
+      <p
+        className="bg-surface pointer-events-none absolute top-0 right-1 max-w-[60%] truncate px-1 text-xs"
+        aria-hidden="true"
+      >
+        {hovered !== undefined && (
+          <>
+            <PlainText text={itemText(hovered).slice(0, 80)} />{" "}
+            {hovered.durationMs !== undefined && (
+              <span className="text-muted">{formatDuration(hovered.durationMs)}</span>
+            )}
+          </>
+        )}
+      </p>
+      {zoom !== undefined && (
+        <button
+          type="button"
+          className="control absolute right-1 bottom-1 h-6!"
+          onClick={() => setZoom(undefined)}
+        >
+          Show all
+        </button>
+      )}
+    </div>
+  );
+}
+
+function barsOf(
+  items: readonly TraceItem[],
+  lanes: readonly string[],
+  servers: readonly string[],
+): readonly Bar[] {
+  const end = endOf(items);
+  return items.flatMap((item) => {
+    const lane = lanes.indexOf(laneOf(item, servers) ?? "");
+    if (lane === -1) return [];
+    const isOpen = itemStatus(item) === "open";
+    return [{ item, lane, from: item.at, to: isOpen ? end : item.at + (item.durationMs ?? 0) }];
+  });
+}
+
+/** The shortest bar at a place, since a long one may be around it. */
+function barAt(
+  bars: readonly Bar[],
+  { time, lane, slack }: { readonly time: number; readonly lane: number; readonly slack: number },
+): Bar | undefined {
+  let best: Bar | undefined;
+  for (const bar of bars) {
+    if (bar.lane !== lane || time < bar.from - slack || time > bar.to + slack) continue;
+    if (best === undefined || bar.to - bar.from <= best.to - best.from) best = bar;
+  }
+  return best;
+}
+
+interface Colours {
+  readonly line: string;
+  readonly ink: string;
+  readonly muted: string;
+  readonly accent: string;
+  readonly fail: string;
+  readonly raised: string;
+  readonly lane: (index: number) => string;
+}
+
+interface Drawing {
+  readonly bars: readonly Bar[];
+  readonly lanes: readonly string[];
+  readonly range: Range;
+  readonly width: number;
+  readonly height: number;
+  readonly selected: number | undefined;
+  readonly time: number | undefined;
+  readonly drag: Range | undefined;
+  readonly colours: Colours;
+}
+
+function draw(context: CanvasRenderingContext2D, drawing: Drawing): void {
+  const { bars, lanes, range, width, height, selected, time, drag, colours } = drawing;
+  const perMs = width / (range.to - range.from);
+  const x = (at: number): number => (at - range.from) * perMs;
+  context.clearRect(0, 0, width, height);
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  for (const tick of ticks(range, width)) {
+    context.fillStyle = colours.line;
+    context.fillRect(Math.round(x(tick)), axisHeight, 1, height);
+    context.fillStyle = colours.muted;
+    context.fillText(formatDuration(tick), x(tick) + 3, axisHeight / 2);
+  }
+  for (const { item, lane, from, to } of bars) {
+    const left = x(from);
+    const barWidth = Math.max(narrowest, x(to) - left);
+    if (left > width || left + barWidth < 0) continue;
+    const status = itemStatus(item);
+    const isPast = time === undefined || item.at <= time;
+    context.globalAlpha = !isPast ? 0.15 : status === "quiet" ? 0.35 : item.kind === "turn" ? 0.3 : 1;
+    context.fillStyle = status === "bad" ? colours.fail : colours.lane(lane);
+    const top = axisHeight + lane * laneHeight + 4;
+    context.fillRect(left, top, barWidth, laneHeight - 8);
+    context.globalAlpha = 1;
+    if (item.seq !== selected) continue;
+    context.strokeStyle = colours.ink;
+    context.lineWidth = 2;
+    context.strokeRect(left - 1, top - 1, barWidth + 2, laneHeight - 6);
+  }
+  for (let lane = 0; lane < lanes.length; lane += 1) {
+    context.fillStyle = colours.line;
+    context.fillRect(0, axisHeight + lane * laneHeight, width, 1);
+  }
+  if (time !== undefined) {
+    context.fillStyle = colours.accent;
+    context.fillRect(x(time) - 1, 0, 2, height);
+  }
+  if (drag !== undefined) {
+    context.globalAlpha = 0.2;
+    context.fillStyle = colours.accent;
+    context.fillRect(x(drag.from), 0, x(drag.to) - x(drag.from), height);
+    context.globalAlpha = 1;
+  }
+}
+
+/** Round times, about one in 100 pixels. */
+function ticks({ from, to }: Range, width: number): readonly number[] {
+  const rough = ((to - from) / Math.max(1, width)) * 100;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= rough) ?? rough;
+  const first = Math.ceil(from / step);
+  return Array.from(
+    { length: Math.max(0, Math.floor(to / step) - first + 1) },
+    (_, index) => (first + index) * step,
+  );
+}
+
+/** Lanes are told apart by their labels too; colours begin again after six. */
+const laneColours = ["bg-accent", "bg-lane-1", "bg-lane-2", "bg-lane-3", "bg-lane-4", "bg-lane-5"] as const;
+
+/** The class of the background that marks a lane. */
+export function laneColour(lane: string, lanes: readonly string[]): string {
+  if (lane === agentLane) return laneColours[0];
+  if (lane === stepLane) return "bg-muted";
+  const index = lanes.filter((each) => each !== agentLane).indexOf(lane);
+  return laneColours[1 + (index % (laneColours.length - 1))] ?? laneColours[1];
+}
+
+function coloursOf(element: HTMLElement): Colours {
+  const style = getComputedStyle(element);
+  // A colour that depends on light or dark is only resolved where it is used.
+  const probe = document.createElement("span");
+  element.parentElement?.append(probe);
+  const resolved = (name: string): string => {
+    probe.style.color = `var(--color-${name})`;
+    return getComputedStyle(probe).color || style.color;
+  };
+  const lanes = [...(element.previousElementSibling?.querySelectorAll("li > span:first-child") ?? [])].map(
+    (mark) => getComputedStyle(mark).backgroundColor,
+  );
+  const colours = {
+    line: resolved("line"),
+    ink: resolved("ink"),
+    muted: resolved("muted"),
+    accent: resolved("accent"),
+    fail: resolved("fail"),
+    raised: resolved("raised"),
+  };
+  probe.remove();
+  return { ...colours, lane: (index) => lanes[index] ?? colours.accent };
+}
+
+/** The width of an element, kept when the window changes. */
+function useWidth(element: { readonly current: HTMLElement | null }): number {
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const parent = element.current?.parentElement;
+    if (element.current === null || parent === null || parent === undefined) return;
+    const canvas = element.current;
+    const observer = new ResizeObserver(() => setWidth(Math.max(0, canvas.getBoundingClientRect().width)));
+    observer.observe(parent);
+    return () => observer.disconnect();
+  }, [element]);
+  return width;
+}
+
+/** A number that changes when light becomes dark: what is drawn has to be drawn again. */
+function useThemeChanges(): number {
+  const [changes, setChanges] = useState(0);
+  useEffect(() => {
+    const onChange = (): void => setChanges((count) => count + 1);
+    const media = window.matchMedia("(prefers-color-scheme: dark)");
+    media.addEventListener("change", onChange);
+    const observer = new MutationObserver(onChange);
+    observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    return () => {
+      media.removeEventListener("change", onChange);
+      observer.disconnect();
+    };
+  }, []);
+  return changes;
+}
