@@ -2,7 +2,7 @@ import { asList, asObject, estimateTokens, isJsonObject, type Json } from "../fo
 import { shortened } from "../text/visible-text.ts";
 import type { Listed, Surface } from "./check-view.ts";
 import type { FindingPlace } from "./finding.ts";
-import { listText, pointerKey, problemsIn } from "./json-schema.ts";
+import { listText, parametersIn, placeIn, pointerKey, problemsIn, toolSchemas } from "./json-schema.ts";
 import type { Found, RuleTable } from "./rule.ts";
 
 /** Rules about names, descriptions, annotations and size. */
@@ -158,16 +158,12 @@ export const definitionRules = {
     good: `properties: { q: { type: "string", description: "Words to search for, all of which must occur" } }`,
     source: "MCP 2025-11-25, tools: inputSchema; prompts: description of an argument",
     *find({ surface }) {
-      for (const { name, definition, evidence } of surface.tools) {
-        const properties = asObject(asObject(definition["inputSchema"])["properties"]);
-        const bare = Object.entries(properties).filter(
-          ([, schema]) => textOf(asObject(schema)["description"]) === "",
+      for (const each of toolSchemas(surface, "inputSchema")) {
+        const bare = parametersIn(each).filter(
+          ({ schema }) => textOf(asObject(schema)["description"]) === "",
         );
-        yield* parametersWithout(
-          bare.map(([key]) => key),
-          { tool: name },
-          evidence,
-        );
+        const names = bare.map(({ pointer }) => placeIn(each, pointer).parameter ?? "");
+        yield* parametersWithout(names, { tool: each.tool.name }, each.tool.evidence);
       }
       for (const { name, definition, evidence } of surface.prompts) {
         const bare = asList(definition["arguments"])

@@ -40,15 +40,17 @@ const mostPartsOfServer = 200_000;
 function* subschemas(schema: Json, pointer = "", keyword = "", depth = 0): Iterable<Subschema> {
   yield { schema, pointer, keyword };
   if (!isJsonObject(schema) || depth > deepest) return;
-  for (const [key, value] of Object.entries(schema)) {
+  // The walk may stop long before the last of very many keys.
+  for (const key of Object.keys(schema)) {
+    const value = schema[key] ?? null;
     const inner = `${pointer}/${pointerKey(key)}`;
     if (single.includes(key) && !Array.isArray(value)) yield* subschemas(value, inner, key, depth + 1);
     else if (lists.includes(key) && Array.isArray(value))
       for (const [index, item] of value.entries())
         yield* subschemas(item, `${inner}/${index}`, key, depth + 1);
     else if (tables.includes(key) && isJsonObject(value))
-      for (const [name, item] of Object.entries(value))
-        yield* subschemas(item, `${inner}/${pointerKey(name)}`, key, depth + 1);
+      for (const name of Object.keys(value))
+        yield* subschemas(value[name] ?? null, `${inner}/${pointerKey(name)}`, key, depth + 1);
   }
 }
 
@@ -151,6 +153,11 @@ function readSchemas({ tools }: Surface): readonly ToolSchema[] {
       return { tool, key, schema, parts, hasAllParts };
     }),
   );
+}
+
+/** The parameters of a tool, in its input schema, as far as that is looked at. */
+export function parametersIn({ parts }: ToolSchema): readonly Subschema[] {
+  return parts.filter(({ pointer }) => /^\/properties\/[^/]*$/.test(pointer));
 }
 
 /** The place of a part of a tool's schema: with the parameter that it belongs to. */

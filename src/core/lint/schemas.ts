@@ -6,6 +6,7 @@ import type { ClientEffects } from "./finding.ts";
 import {
   objectIn,
   objectKeywords,
+  parametersIn,
   placeIn,
   problemsIn,
   referencesIn,
@@ -225,8 +226,7 @@ export const schemaRules = {
     source: "anthropics/claude-code#82652, openai/codex#2204",
     *find({ surface }) {
       for (const each of toolSchemas(surface, "inputSchema"))
-        for (const { schema, pointer } of each.parts) {
-          if (!/^\/properties\/[^/]*$/.test(pointer)) continue;
+        for (const { schema, pointer } of parametersIn(each)) {
           if (!isJsonObject(schema) || typeKeywords.some((key) => key in schema)) continue;
           yield {
             place: placeIn(each, pointer),
