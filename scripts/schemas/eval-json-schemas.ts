@@ -4,9 +4,10 @@ import { evalSchema } from "../../src/core/formats/eval-file/parse-eval-file.ts"
 import { isJsonObject } from "../../src/core/formats/json.ts";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 import { triggerTestsSchema } from "../../src/core/formats/waza/trigger-tests.ts";
+import { differences, settingsBeside } from "../../src/core/formats/waza/waza-graders.ts";
 import { wazaEvalSchema, wazaTaskSchema } from "../../src/core/formats/waza/waza-schema.ts";
 import { inputJsonSchema } from "../../src/core/formats/settings.ts";
-import { withGraderTypes } from "./grader-json-schemas.ts";
+import { settingsJsonSchema, withGraderTypes } from "./grader-json-schemas.ts";
 import { mcpServerDefinitions, withServerOverlays } from "./server-json-schema.ts";
 
 /** The JSON Schema of eval files (draft 2020-12). */
@@ -32,10 +33,17 @@ export function wazaTriggerTestsJsonSchema(): JsonObject {
   return { $schema, $id: "urn:mcpvals:waza-trigger-tests", ...root };
 }
 
+const wazaGraders = {
+  name: "WazaGrader",
+  settings: Object.fromEntries(Object.entries(differences).map(([type, { settings }]) => [type, settings])),
+  beside: settingsBeside,
+};
+
 function wazaJsonSchema(schema: z.ZodType, id: string): JsonObject {
   const { $schema = "", $defs = {}, ...root } = inputJsonSchema(schema);
   const own = isJsonObject($defs) ? $defs : {};
-  const completed = complete({ ...root, $defs: { ...serverDefinitions(), ...own } });
+  const definitions = withGraderTypes({ ...serverDefinitions(), ...own }, wazaGraders);
+  const completed = complete({ ...root, $defs: definitions });
   return { $schema, $id: id, ...(isJsonObject(completed) ? completed : {}) };
 }
 
@@ -48,10 +56,14 @@ function serverDefinitions(): JsonObject {
   return { ...(isJsonObject($defs) ? $defs : {}), ...mcpServerDefinitions(Object.fromEntries(keys)) };
 }
 
-/** Leaves out what is refused by name, and says what a table of servers is. */
+/** Leaves out what is refused by name, and says what a table of servers and what settings of graders are. */
 function complete(value: Json): Json {
   if (Array.isArray(value)) return value.map(complete);
   if (!isJsonObject(value)) return value;
+  if (typeof value["settingsOf"] === "string") {
+    const { definitions: _, ...settings } = settingsJsonSchema(value["settingsOf"], wazaGraders);
+    return settings;
+  }
   if (value["servers"] === true) return { $ref: "#/$defs/McpServers" };
   const members = Object.entries(value)
     .filter(([, member]) => !(isJsonObject(member) && member["refused"] !== undefined))

@@ -118,6 +118,26 @@ describe("an eval.yaml of waza", () => {
     expect([code, verdicts(result)]).toEqual([1, expected]);
   });
 
+  it("gives a program that grades the whole workspace, unless it names files", async () => {
+    const grader = (name: string, test: string, rest = ""): string =>
+      `  - { type: program, name: ${name}, config: { command: sh, args: [-c, ${JSON.stringify(test)}]${rest} } }\n`;
+    const files = {
+      "eval.yaml": `mcp_mocks: [{ name: weather, tools: { forecast: { responses: [{ return: rain }] } } }]
+tasks: [task.yaml]
+agent: { type: scripted, plan: { rome: [{ call: forecast }, { say: Rain. }] } }
+graders:
+${grader("all", 'grep -q x "$WAZA_WORKSPACE_DIR/a/.b/c.txt" && test -f "$WAZA_WORKSPACE_DIR/d.txt"')}\
+${grader("some", 'test -f "$WAZA_WORKSPACE_DIR/d.txt" -a ! -e "$WAZA_WORKSPACE_DIR/a"', ", workspace: [d.txt]")}\
+${grader("none", 'test -z "$WAZA_WORKSPACE_DIR"', ", workspace: []")}\
+`,
+      "task.yaml":
+        "id: rome\ninputs: { prompt: Rome?, files: [{ path: a/.b/c.txt, content: x }, { path: d.txt, content: d }] }\n",
+    };
+    const { code, result } = await runInline(files, ["eval.yaml"]);
+    const grades = result.trials[0]?.grades.map(({ grader: name, verdict }) => `${name} ${verdict}`);
+    expect([code, grades]).toEqual([0, ["verify-steps skip", "all pass", "some pass", "none pass"]]);
+  });
+
   it("runs trigger tests, of which a threshold may let some fail", async () => {
     const files = {
       "eval.yaml": `mcp_mocks: [{ name: weather, tools: { forecast: { responses: [{ return: rain }] } } }]

@@ -410,14 +410,24 @@ mcp_servers:
         model: "openai/x",
         config: { mode: "independent", continue_session: false },
       },
+      { type: "program", name: "own", config: { command: "grade", timeout: "9s", workspace: [] } },
+      {
+        type: "trigger",
+        config: { skill_path: "./skills/triage/SKILL.md", mode: "negative", threshold: 0.6 },
+      },
     ];
     const task = `graders: ${JSON.stringify(graders)}\n`;
     const config = "  executor: copilot-sdk\n  judge_model: gpt-5\n";
-    const { eval: spec } = await loaded({ config, task });
+    const { eval: spec, notes } = await loaded({ config, task });
+    expect(notes).toEqual([
+      expect.stringContaining("threshold has no effect: what a prompt triggers is recorded, not estimated"),
+    ]);
     expect(spec.tasks[0]?.graders?.slice(1)).toMatchObject([
-      { config: { command: "grade", timeout: 5000, input: "output" } },
+      { config: { command: "grade", timeout: 5000, input: "output", workspace: ["**"] } },
       { config: { assertions: ["len(output) > 1"] } },
       { config: { rubric: "Is it kind?", model: "openai/x", mode: "pointwise" } },
+      { config: { timeout: 9000, workspace: [] } },
+      { config: { skill: "triage", mode: "negative" } },
     ]);
     expect(spec.judge?.model).toBe("openai/gpt-5");
     expect((await loaded({ config, task }, { judgeModel: "openai/other" })).eval.judge?.model).toBe(

@@ -23,12 +23,13 @@ import {
   withoutUndefined,
 } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import { graderReader, type GraderTypes, type ParsedGrader, readSettings } from "../graders.ts";
+import { type GraderTypes, readSettings } from "../graders.ts";
 import type { GraderSpec, ServerLifetime, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { CommandStep, FileStep } from "../step.ts";
 import type { TaskFiles } from "../task/task-options.ts";
 import { fillPrompt } from "./task-rows.ts";
+import { readConfig, readGraders } from "./waza-graders.ts";
 import { type ParsedWazaEval, type ParsedWazaTask, wazaEvalSchema, wazaTaskSchema } from "./waza-schema.ts";
 
 /** An `eval.yaml` of waza that is valid by itself. */
@@ -493,95 +494,6 @@ function reasonAgainst(path: string): string | undefined {
   return isFile ? undefined : "is no path of a file";
 }
 
-/** Reads graders; one without a name has its type's, or its type's with a number. */
-function readGraders(
-  declared: ParsedWazaTask["graders"],
-  taken: readonly GraderSpec[],
-  types: GraderTypes,
-  reader: LenientReader,
-): readonly GraderSpec[] {
-  const names = new Set([...taken, ...declared].map(({ name }) => name));
-  const graders = declared.map(({ script, rubric, model, assertions, ...grader }, index): ParsedGrader => {
-    const { type, name = unusedName(type, names) } = grader;
-    const beside = withoutUndefined({ file: script, rubric, model, assertions });
-    const path = ["graders", index, "config"];
-    const convert = Object.hasOwn(conversions, type) ? conversions[type] : undefined;
-    const config = { ...readCalls(grader.config, path, reader), ...beside };
-    const note = (message: string): void => reader.note(message, path);
-    return { ...grader, name, config: convert?.(config, note) ?? config };
-  });
-  const read = graderReader(types, (found) => {
-    const [, index, key] = found.path;
-    const { type = "" } = key === "type" ? (declared[Number(index)] ?? {}) : {};
-    const hint = Object.hasOwn(otherTypes, type) ? otherTypes[type] : found.hint;
-    reader.problem(withoutUndefined({ ...found, hint }));
-  });
-  return read(graders, ["graders"], taken);
-}
-
-/** How settings are written here, by type, where that tool writes them in another way. */
-const conversions: Readonly<
-  Record<string, (config: JsonObject, note: (message: string) => void) => JsonObject>
-> = {
-  // A program gets what the agent said, and its time in seconds.
-  program: (config) => ({ input: "output", ...config, ...inSeconds(config) }),
-  code: (config) => ({ ...config, ...inSeconds(config) }),
-  // A judge never goes on with the agent's session.
-  prompt({ continue_session, ...config }) {
-    const mode = config["mode"] === "independent" ? { mode: "pointwise" } : {};
-    return { ...config, ...mode, ...(continue_session === true ? { continue_session } : {}) };
-  },
-  // A skill has the name of its folder.
-  trigger({ skill_path: path, threshold, ...config }, note) {
-    if (threshold !== undefined)
-      note("threshold has no effect: what a prompt triggers is recorded, not estimated");
-    if (typeof path !== "string") return config;
-    return { skill: path.replace(/\/?(?:SKILL\.md)?$/, "").replace(/^.*\//, ""), ...config };
-  },
-};
-
-function inSeconds({ timeout }: JsonObject): JsonObject {
-  return typeof timeout === "number" ? { timeout: `${timeout}s` } : {};
-}
-
-/** Types of that tool, or of its documentation, that no grader has, and what to use instead. */
-const otherTypes: Readonly<Record<string, string>> = {
-  human: "No one is asked during a run; use a grader of type prompt.",
-  human_calibration: "No one is asked during a run; use mcpvals judge calibrate.",
-  llm: "Use a grader of type prompt.",
-  llm_comparison: "Use a grader of type prompt.",
-};
-
-function unusedName(type: string, names: Set<string | undefined>): string {
-  let name = type;
-  for (let number = 2; names.has(name); number++) name = `${type} ${number}`;
-  names.add(name);
-  return name;
-}
-
-/** Settings with the tools of calls as our graders write them: what is no name is a pattern for whole names, ignoring case. */
-function readCalls(config: JsonObject, path: KeyPath, reader: LenientReader): JsonObject {
-  const read = Object.entries(config).map(([key, value]): [string, Json] => {
-    const calls =
-      ["expect", "expect_tools", "reject_tools"].includes(key) && Array.isArray(value) ? value : [];
-    const tools = calls.flatMap((call) => asText(asObject(call)["tool"]) ?? []);
-    if (key === "reject_tools" && tools.some(isName))
-      reader.note("tools are rejected by their whole names; write .*NAME.* for a part of one", path);
-    return [key, calls.length === 0 ? value : calls.map(readCall)];
-  });
-  return Object.fromEntries(read);
-}
-
-function readCall(call: Json): Json {
-  const tool = asText(asObject(call)["tool"]);
-  if (!isJsonObject(call) || tool === undefined || isName(tool) || /^\/.+\/$/s.test(tool)) return call;
-  return { ...call, tool: `/(?i)${tool}/` };
-}
-
-function isName(tool: string): boolean {
-  return /^[\w./-]+$/.test(tool);
-}
-
 /** Reads `expected` of a task: each of its parts is graded as a grader of its type would. */
 function readExpected(
   {
@@ -595,7 +507,6 @@ function readExpected(
   { graderTypes: { types, dir, locate, ...disk }, eval: { skill } }: ParseWazaTaskOptions,
   reader: LenientReader,
 ): readonly GraderSpec[] {
-  const { max_response_time_ms, ...limits } = behavior ?? {};
   const output = {
     contains: output_contains,
     contains_any: output_contains_any,
@@ -611,12 +522,12 @@ function readExpected(
     {
       key: "tool_calls",
       type: "tool_calls",
-      config: tool_calls && readCalls(tool_calls, ["expected", "tool_calls"], reader),
+      config: tool_calls && readConfig("tool_calls", tool_calls, ["expected", "tool_calls"], reader),
     },
     {
       key: "behavior",
       type: "behavior",
-      config: behavior && withoutUndefined({ ...limits, max_duration_ms: max_response_time_ms }),
+      config: behavior && readConfig("behavior", behavior, ["expected", "behavior"], reader),
     },
     { key: "output", type: "text", config: hasOutput ? withoutUndefined(output) : undefined },
     {

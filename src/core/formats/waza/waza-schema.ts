@@ -1,14 +1,19 @@
 import * as z from "zod";
 import { agentSchema, namedAgentSchema } from "../config/agent.ts";
+import type { JsonObject } from "../json.ts";
 import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
-import { graderSchema } from "../graders.ts";
 import { lifetimeSchema, mcpMockSchema } from "../config/server.ts";
+import { wazaGraderSchema } from "./waza-graders.ts";
 
 /** What is refused by name where it says something: why, and what to write instead. */
 function refused(why: string, hint: string): z.ZodOptional<z.ZodUnknown> {
   return z.unknown().optional().meta({ refused: { why, hint } });
 }
 const ofTask = refused("agents get the skills of the eval", "Write it in config of the eval.");
+/** Settings of a type of grader, read apart. */
+function settingsOf(type: string): z.ZodOptional<z.ZodType<JsonObject>> {
+  return anyObject.optional().meta({ settingsOf: type });
+}
 /** A table of servers, read apart. */
 const servers = z.unknown().optional().meta({ servers: true });
 /** A version is a text; YAML makes a number of `1.0`. */
@@ -23,15 +28,6 @@ const seconds = z
 const names = z.array(filledText).default([]);
 const texts = z.array(filledText).min(1).optional();
 const workers = z.int().min(1).max(1024).optional();
-
-/** A grader, whatever its type. Some of its settings may stand beside `config`. */
-const grader = closedObject({
-  ...graderSchema.shape,
-  script: filledText.optional(),
-  rubric: filledText.optional(),
-  model: filledText.optional(),
-  assertions: z.array(filledText).optional(),
-});
 
 const config = closedObject({
   trials_per_task: z.int().min(1).max(10_000).default(1),
@@ -83,7 +79,7 @@ export const wazaEvalSchema = closedObject({
   mcp_servers: servers,
   metrics: z.array(metric).default([]),
   tasks: names,
-  graders: z.array(grader).default([]),
+  graders: z.array(wazaGraderSchema).default([]),
   hooks: closedObject({
     before_run: hooks,
     after_run: hooks,
@@ -129,14 +125,14 @@ export const wazaTaskSchema = closedObject({
       "nothing says how an outcome is recognised",
       "Write it as output_contains, tool_calls or a grader.",
     ),
-    tool_calls: anyObject.optional(),
-    behavior: anyObject.optional(),
+    tool_calls: settingsOf("tool_calls"),
+    behavior: settingsOf("behavior"),
     output_contains: texts,
     output_contains_any: texts,
     output_not_contains: texts,
     should_trigger: z.boolean().optional(),
   }).prefault({}),
-  graders: z.array(grader).default([]),
+  graders: z.array(wazaGraderSchema).default([]),
   mcp_servers: servers,
   skill_directories: ofTask,
   required_skills: ofTask,
