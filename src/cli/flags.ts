@@ -156,12 +156,21 @@ export function targetOf(command: Command, words: readonly string[] = wordsOf(co
 }
 
 /** Collects `NAME=VALUE` thresholds. */
-export function threshold(value: string, previous: Thresholds | undefined): Thresholds {
+function threshold(value: string, previous: Thresholds | undefined): Thresholds {
   const split = value.lastIndexOf("=");
   const written = value.slice(split + 1).trim();
   const number = written === "" ? NaN : Number(written);
   if (split > 0 && number >= 0 && number <= 1) return { ...previous, [value.slice(0, split)]: number };
   throw new InvalidArgumentError("Write it as NAME=VALUE, with a value from 0 to 1, such as passRate=0.9.");
+}
+
+/** Adds `--threshold`. */
+export function addThresholdFlag(command: Command): Command {
+  return command.option(
+    "--threshold <name=value>",
+    "fail when it is lower, from 0 to 1: score, passRate or the name of a grader; repeatable",
+    threshold,
+  );
 }
 
 /** Adds `--max-warnings`. */
@@ -188,26 +197,33 @@ export interface SourceFlags {
 /** Adds the arguments and flags that say what is evaluated. */
 export function addSourceFlags(command: Command): Command {
   const presets = agentPresets.join(", ");
+  return addLoadingFlags(
+    command
+      .argument(
+        "[sources...]",
+        "a config, an Eval, or tasks: files, folders, globs (default: the config in this or a parent folder)",
+      )
+      .option("-c, --config <file>", "the config, an alternative to the argument")
+      .option("-t, --task <glob>", "only tasks whose name matches; repeatable", collect)
+      .option("--tag <tag>", "only tasks with this tag; repeatable", collect)
+      .option(
+        "-l, --label <key=value>",
+        "only tasks with this label; repeatable: several values of one key are alternatives",
+        label,
+      )
+      .option("--difficulty <level>", "only tasks of this difficulty; repeatable", collect)
+      .option("--variant <name>", "only this variant of the servers; repeatable", collect)
+      .option(
+        "-a, --agent <name>",
+        `agent of the file, a model id, oracle, null or a preset (${presets}); repeatable`,
+        collect,
+      ),
+  );
+}
+
+/** Adds the flags that change how files are loaded. */
+export function addLoadingFlags(command: Command): Command {
   return command
-    .argument(
-      "[sources...]",
-      "a config, an Eval, or tasks: files, folders, globs (default: the config in this or a parent folder)",
-    )
-    .option("-c, --config <file>", "the config, an alternative to the argument")
-    .option("-t, --task <glob>", "only tasks whose name matches; repeatable", collect)
-    .option("--tag <tag>", "only tasks with this tag; repeatable", collect)
-    .option(
-      "-l, --label <key=value>",
-      "only tasks with this label; repeatable: several values of one key are alternatives",
-      label,
-    )
-    .option("--difficulty <level>", "only tasks of this difficulty; repeatable", collect)
-    .option("--variant <name>", "only this variant of the servers; repeatable", collect)
-    .option(
-      "-a, --agent <name>",
-      `agent of the file, a model id, oracle, null or a preset (${presets}); repeatable`,
-      collect,
-    )
     .option("--judge <model>", "model of the judge, instead of the one in the files")
     .option(
       "--mcp-config <file>",

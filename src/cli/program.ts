@@ -58,6 +58,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "show what runs have recorded in the browser, live while they go on",
     load: () => import("./commands/dashboard.ts"),
   },
+  grade: {
+    description: "grade a recorded run again, with the graders that its file declares now",
+    load: () => import("./commands/grade.ts"),
+  },
   migrate: {
     description: "convert tasks of older formats to mcp-eval/v1, keeping comments",
     load: () => import("./commands/migrate.ts"),

@@ -34,6 +34,7 @@ import {
   formatInteger,
   formatMeasure,
   fullTitle,
+  gradedText,
   groupName,
   type Nameable,
   padToWidth,
@@ -97,7 +98,7 @@ function dim(text: string): Piece {
 }
 
 /** The number of tasks and trials, and the agents. */
-function headerLines({ plan, environment }: RunStart, page: Page): string[] {
+function headerLines({ plan, environment, gradedFrom }: RunStart, page: Page): string[] {
   const { tasks, trials, agents, name } = plan;
   const size = countOf(tasks.length, "task");
   const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
@@ -118,7 +119,12 @@ function headerLines({ plan, environment }: RunStart, page: Page): string[] {
     };
     return [`${version}  check`, ...servers.flatMap((server) => paintText(dim(aboutOf(server)), 0, page, 2))];
   }
-  return [`${version}  ${visibleText(name)}`, ...paintFlow(facts.map(dim), 0, page)];
+  const graded = gradedText(gradedFrom === undefined ? {} : { gradedFrom });
+  return [
+    `${version}  ${visibleText(name)}`,
+    ...paintFlow(facts.map(dim), 0, page),
+    ...(graded === "" ? [] : paintText({ text: graded }, 0, page)),
+  ];
 }
 
 const verdictMarks: Readonly<Record<TrialResult["verdict"], { readonly mark: string; readonly tone: Tone }>> =
@@ -587,10 +593,11 @@ function summaryLines({ end: { result }, tasks, page }: Ending, folder: string |
   const mocked = describeMocks(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const used = describeCoverage(result.coverage ?? {});
+  const graded = result.gradedFrom === undefined ? "" : " graded again";
   const facts = isCheck
     ? [countFindings(findingsOf(trials)), formatDuration(result.durationMs)]
     : [
-        `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`,
+        `${countOf(summary.total, "trial")}${graded} in ${formatDuration(result.durationMs)}`,
         ...(trials.length === 0 ? [] : describeModels(trials, environment)),
         ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),
         ...(used === "" ? [] : [`used ${used}`]),

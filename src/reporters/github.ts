@@ -7,7 +7,15 @@ import type { TraceEvent } from "../core/trace/events.ts";
 import { agentSummary } from "./explain.ts";
 import { markdownText } from "./markdown.ts";
 import { alikeFindings, hasSeveralServers } from "./findings.ts";
-import { clipText, describeCoverage, fullTitle, gateText, trialReason, verdictReason } from "./text.ts";
+import {
+  clipText,
+  describeCoverage,
+  fullTitle,
+  gateText,
+  gradedText,
+  trialReason,
+  verdictReason,
+} from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
 const shownAnnotations = 50;
@@ -61,10 +69,12 @@ function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Ta
   const rest = lines.length - shownAnnotations;
   const reason = verdictReason(result);
   const used = describeCoverage(result.coverage ?? {});
+  const graded = gradedText(result);
   const verdict = [
     `${result.verdict.toUpperCase()}${reason === "" ? "" : `: ${reason}`}`,
     ...(rest > 0 ? [`(and ${rest} more)`] : []),
     ...(used === "" ? [] : [`· used ${used}`]),
+    ...(graded === "" ? [] : [`· ${graded}`]),
   ].join(" ");
   return [
     ...lines.slice(0, shownAnnotations),

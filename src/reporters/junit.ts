@@ -115,7 +115,7 @@ function countsOf(trials: readonly TrialResult[]): { readonly failures: number; 
 
 function suiteStart(
   trials: readonly TrialResult[],
-  { startedAt, environment, id, verdict, coverage = {} }: RunResult,
+  { startedAt, environment, id, verdict, coverage = {}, gradedFrom }: RunResult,
 ): string {
   const attributes = {
     name: trials.slice(0, 1).map(groupName).join(""),
@@ -130,6 +130,7 @@ function suiteStart(
   const properties = {
     "mcpvals.version": environment.mcpvals,
     "mcpvals.run": id,
+    ...(gradedFrom === undefined ? {} : { "mcpvals.gradedFrom": gradedFrom.id }),
     "mcpvals.verdict": verdict,
     "mcpvals.agents": agentsIn(trials, environment.agents).map(describeAgent).join(", ") || "none",
     ...(mocked === "" ? {} : { "mcpvals.mocks": mocked }),

@@ -21,6 +21,7 @@ import {
   describeMocks,
   formatDuration,
   formatMeasure,
+  gradedText,
   fullTitle,
   type Page,
   trialReason,
@@ -56,6 +57,7 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
   const naming = hasSeveralServers(trials);
   const mocked = describeMocks(trials);
   const used = describeCoverage(result.coverage ?? {});
+  const graded = gradedText(result);
   const counts = Object.entries({
     passed: summary.pass,
     failed: summary.fail,
@@ -70,6 +72,7 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
         countOf(summary.total, "trial"),
         ...(mocked === "" ? [] : [`mocks: ${plain(mocked)}`]),
         ...(used === "" ? [] : [`used ${used}`]),
+        ...(graded === "" ? [] : [plain(graded)]),
       ];
   const reason = verdictReason(result);
   const sections = [

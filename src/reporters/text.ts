@@ -444,6 +444,13 @@ export function gateText({ name, verdict, value, threshold, trials }: Gate): str
   return `${measured} of ${about}, at least ${threshold} needed: trials that were not measured could change it`;
 }
 
+/** Says of a run that it only graded the record of another one; empty otherwise. */
+export function gradedText({ gradedFrom }: Pick<RunResult, "gradedFrom">): string {
+  if (gradedFrom === undefined) return "";
+  const { id, startedAt } = gradedFrom;
+  return visibleText(`graded again from the record of run ${id}, which began ${startedAt}`);
+}
+
 /** What the trials alone do not say of the verdict: a threshold, warnings, what was not evaluated; empty otherwise. */
 export function verdictReason(result: RunResult): string {
   const { verdict, summary, trials, maxWarnings = Infinity, gates = [] } = result;

@@ -1,5 +1,5 @@
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import type { Eval, JudgeSpec } from "../core/formats/model.ts";
+import type { Eval, GraderSpec, JudgeSpec } from "../core/formats/model.ts";
 import type { GradeContext } from "../core/grade/grader.ts";
 import { gradersOf } from "../core/grade/graders.ts";
 import { invalidCalls } from "../core/grade/measurements/measure.ts";
@@ -71,20 +71,27 @@ export function createGrading(
 
 /** The judges that declared graders ask. Throws `config/no-judge` where there is none, or what is wrong with that of the files. */
 export async function judgesOfGraders(spec: Eval, judgeError?: McpvalsError): Promise<readonly JudgeSpec[]> {
-  const declared = spec.tasks.flatMap(({ name, graders = [] }) =>
-    graders.map((grader) => ({ name, grader })),
-  );
-  if (declared.length === 0) return [];
-  const { graderKinds } = await import("../core/grade/kinds.ts");
   const asked: JudgeSpec[] = [];
-  for (const { name: task, grader } of declared) {
-    const judge = graderKinds[grader.type]?.judge?.(grader.config);
-    if (judge === undefined) continue;
-    if (judge.model === undefined && spec.judge === undefined) throw judgeError ?? noJudge(task, grader.name);
-    const { judgeOf } = await import("../graders/judge.ts");
-    asked.push(judgeOf(spec.judge, judge.model));
+  for (const { name: task, graders = [] } of spec.tasks) {
+    for (const grader of graders) {
+      const judge = await judgeOfGrader(grader, spec);
+      if (judge === null) throw judgeError ?? noJudge(task, grader.name);
+      if (judge !== undefined) asked.push(judge);
+    }
   }
   return asked;
+}
+
+/** The judge that a grader asks; undefined: it asks none. Null: there is none. */
+export async function judgeOfGrader(
+  { type, config }: GraderSpec,
+  { judge: usual }: Pick<Eval, "judge">,
+): Promise<JudgeSpec | null | undefined> {
+  const { graderKinds } = await import("../core/grade/kinds.ts");
+  const judge = graderKinds[type]?.judge?.(config);
+  if (judge === undefined) return undefined;
+  if (judge.model === undefined && usual === undefined) return null;
+  return (await import("../graders/judge.ts")).judgeOf(usual, judge.model);
 }
 
 function noJudge(task: string, grader: string): McpvalsError {

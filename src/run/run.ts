@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
 import type { FailedStart } from "../check/plan-check.ts";
@@ -19,7 +18,13 @@ import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { checkModel } from "../models/locate-model.ts";
 import { onTokenIssued } from "../servers/http/oauth-tokens.ts";
-import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } from "../store/run-folder.ts";
+import {
+  createRunFolder,
+  defaultRunsFolder,
+  refusePlanted,
+  type RunFolder,
+  runId,
+} from "../store/run-folder.ts";
 import { type ExtensionsInput, extensionsOf, type ExtensionsOptions } from "./extensions.ts";
 import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
 import type { StartedHooks } from "./hooks.ts";
@@ -287,14 +292,4 @@ function flushOnExit(folder: RunFolder | undefined): Disposable & { readonly flu
       if (unflushed.size === 0) process.off("exit", flushAll);
     },
   };
-}
-
-/**
- * Sorts by time, to the millisecond, and is safe as a folder name: `20261121-224559-3f9a2c1`, in UTC. The last part
- * begins with the milliseconds, in hexadecimal; the rest of it is random.
- */
-function runId(startedAt: string): string {
-  const stamp = startedAt.replaceAll(/[-:]/g, "").slice(0, 15).replace("T", "-");
-  const milliseconds = Number(startedAt.slice(20, 23)).toString(16).padStart(3, "0");
-  return `${stamp}-${milliseconds}${randomBytes(2).toString("hex")}`;
 }

@@ -1,7 +1,7 @@
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
-import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
@@ -44,6 +44,23 @@ export class RunFolder extends Journal {
     await this.commit();
     await writeJson(this.path, "result.json", result);
   }
+
+  /** Removes everything that was written. Throws what the file system throws. */
+  async discard(): Promise<void> {
+    // What cannot be written need not be.
+    await this[Symbol.asyncDispose]().catch(() => undefined);
+    await rm(this.path, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Sorts by time, to the millisecond, and is safe as a folder name: `20261121-224559-3f9a2c1`, in UTC. The last part
+ * begins with the milliseconds, in hexadecimal; the rest of it is random.
+ */
+export function runId(startedAt: string): string {
+  const stamp = startedAt.replaceAll(/[-:]/g, "").slice(0, 15).replace("T", "-");
+  const milliseconds = Number(startedAt.slice(20, 23)).toString(16).padStart(3, "0");
+  return `${stamp}-${milliseconds}${randomBytes(2).toString("hex")}`;
 }
 
 /**

@@ -12,6 +12,7 @@ import {
   addMaxWarningsFlag,
   addReporterFlag,
   addSourceFlags,
+  addThresholdFlag,
   duration,
   extensionOptions,
   type ExtensionRunFlags,
@@ -19,7 +20,6 @@ import {
   type SetExitCode,
   type SourceFlags,
   taskFilters,
-  threshold,
   wholeNumber,
 } from "../flags.ts";
 import { abortOnInterrupt, workingFolder, writeNotes } from "../terminal.ts";
@@ -48,13 +48,8 @@ export function define(command: Command, setExitCode: SetExitCode): void {
   addSourceFlags(command)
     .option("-n, --trials <n>", "number of attempts of each task", wholeNumber(10_000))
     .option("-j, --concurrency <n>", "number of trials that run at once", wholeNumber(1024));
-  addMaxWarningsFlag(addReporterFlag(command))
+  addThresholdFlag(addMaxWarningsFlag(addReporterFlag(command)))
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
-    .option(
-      "--threshold <name=value>",
-      "fail when it is lower, from 0 to 1: score, passRate or the name of a grader; repeatable",
-      threshold,
-    )
     .option("--llm", "grade workflows with a language model too")
     .option("--timeout <duration>", "time limit of a trial and of everything in it, such as 30s", duration)
     .option("--strict", "tasks with unmet requirements are errors, not skipped")

@@ -113,8 +113,7 @@ async function showRun(
 ): Promise<number> {
   const { result, evidence } = replayRun(stored);
   const reporters = createMultiplexer(openReporters(specs));
-  const { plan, id, startedAt, environment, folder } = stored;
-  await reporters.onRunStart({ id, plan, startedAt, environment, folder, coverage });
+  await reporters.onRunStart({ ...stored, coverage });
   for (const trial of result.trials) await reporters.onTrialEnd(trial);
   await reporters.onRunEnd({ result, evidence });
   await reporters.close();

@@ -59,6 +59,9 @@ export const errorCatalogue = {
   "usage/no-match": usage("The selection matches no task. Run mcpvals list to see all tasks."),
   "store/unwritable": usage("The output cannot be written. Choose a writable folder with --output DIR."),
   "store/not-found": usage("Run not found. Look in .mcpvals/runs, or name a run folder."),
+  "store/nothing-recorded": usage(
+    "The run has no trial that was recorded. Its trials never began: run them with mcpvals run.",
+  ),
   "store/corrupt": environment(
     "A file of the run is missing or does not match its checksum. It was changed or damaged after it was written: do not rely on totals of this run.",
   ),

@@ -1,0 +1,86 @@
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { Thresholds } from "../../core/formats/model.ts";
+import { load } from "../../load/load.ts";
+import { gradeRun } from "../../run/grade-run.ts";
+import { defaultRunsFolder, openRun, type OpenedRun } from "../../store/run-folder.ts";
+import {
+  addLoadingFlags,
+  addMaxWarningsFlag,
+  addReporterFlag,
+  addThresholdFlag,
+  loadOptions,
+  type SetExitCode,
+  type SourceFlags,
+} from "../flags.ts";
+import { exitCodeOf, openReporters } from "../open-reporters.ts";
+import { abortOnInterrupt, workingFolder, writeNotes } from "../terminal.ts";
+
+/** The flags of `grade` as commander gives them. */
+interface GradeFlags extends Pick<SourceFlags, "config" | "judge" | "mcpConfig" | "allowOutside" | "env"> {
+  readonly output?: string;
+  readonly reporter?: readonly string[];
+  readonly threshold?: Thresholds;
+  readonly maxWarnings?: number;
+  readonly llm?: boolean;
+  readonly askJudges?: boolean;
+}
+
+/** `mcpvals grade`: grades the record of a run again, as a new run. */
+export function define(command: Command, setExitCode: SetExitCode): void {
+  const described = command
+    .argument("[run]", "id, start of an id, folder, or latest", "latest")
+    .option("-c, --config <file>", "file that declares the graders (default: what the run has run)")
+    .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
+    .option("--ask-judges", "ask judges again, also where neither they nor their graders have changed")
+    .option("--llm", "grade workflows with a language model too");
+  addLoadingFlags(addThresholdFlag(addMaxWarningsFlag(addReporterFlag(described)))).action(
+    async (name: string, flags: GradeFlags) => setExitCode(await execute(name, flags)),
+  );
+}
+
+/** Returns the exit code. Throws McpvalsError of kind `usage` before anything is graded. */
+async function execute(name: string, flags: GradeFlags): Promise<number> {
+  using interrupt = abortOnInterrupt(flags.output);
+  const { signal } = interrupt;
+  const cwd = workingFolder();
+  const stored = await openRun(resolve(flags.output ?? defaultRunsFolder), name);
+  const loaded = await load({
+    ...loadOptions([sourceOf(stored, flags)], flags),
+    cwd,
+    signal,
+    lookOnly: true,
+    ...(flags.llm === true ? { judge: true } : {}),
+  });
+  writeNotes(loaded);
+  const specs = flags.reporter ?? loaded.eval.reporters;
+  const { result, failures, notes } = await gradeRun(stored, loaded, {
+    cwd,
+    reporters: openReporters(specs.length === 0 ? ["console"] : specs),
+    signal,
+    askJudges: flags.askJudges ?? false,
+    ...(flags.threshold === undefined ? {} : { thresholds: flags.threshold }),
+    ...(flags.maxWarnings === undefined ? {} : { maxWarnings: flags.maxWarnings }),
+    ...(flags.output === undefined ? {} : { output: flags.output }),
+  });
+  writeNotes({ notes, secrets: loaded.secrets });
+  return exitCodeOf(result, failures);
+}
+
+/** The file that declares the graders. */
+function sourceOf({ id, source, plan: { tasks } }: OpenedRun, { config }: GradeFlags): string {
+  if (tasks.some(({ form }) => form === "check"))
+    throw new McpvalsError(
+      "usage/invalid-option",
+      `the run ${id} is a check, which no file declares graders for`,
+      {
+        hint: "Check the server again with mcpvals check.",
+      },
+    );
+  const file = config ?? source;
+  if (file !== undefined) return file;
+  throw new McpvalsError("usage/invalid-option", `the run ${id} does not say what it has run`, {
+    hint: "Name the file that declares its tasks and graders with --config.",
+  });
+}
