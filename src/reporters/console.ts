@@ -1,10 +1,9 @@
-import { asObject } from "../core/formats/json.ts";
 import type { Task } from "../core/formats/model.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
-import { coverageKinds } from "../core/report/coverage.ts";
+import { coverageGaps } from "../core/report/coverage.ts";
 import type { Gate } from "../core/report/gates.ts";
-import type { Coverage, RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
+import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import { countFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
@@ -27,6 +26,7 @@ import {
   cutToWidth,
   describeAgent,
   describeCoverage,
+  gapText,
   describeMocks,
   describeModels,
   displayWidth,
@@ -528,41 +528,14 @@ function gateLines(gates: readonly Gate[], { style, width }: Page): string[] {
   return [style.strong("Thresholds"), "", ...lines];
 }
 
-const shownUnused = 100;
-
 /** What no trial used, by server. */
-function coverageLines({ coverage = {}, environment }: RunResult, page: Page): string[] {
+function coverageLines(result: RunResult, page: Page): string[] {
   const { style } = page;
-  const declared = Object.entries(environment.servers).flatMap(([name, server]) =>
-    asObject(server)["transport"] === "mock" ? [] : [[name, undefined] as const],
-  );
-  const all: Readonly<Record<string, Coverage[string] | undefined>> = {
-    ...Object.fromEntries(declared),
-    ...coverage,
-  };
-  const blocks = Object.entries(all).flatMap(([server, items]) => {
-    const tools = new Set(items?.tools.unused);
-    const unused = coverageKinds.flatMap((kind) => {
-      const all = items?.[kind]?.unused ?? [];
-      // Those of a tool that is not used go without saying.
-      const names = kind === "parameters" ? all.filter((name) => !isParameterOf(name, tools)) : all;
-      return names.length === 0 ? [] : [{ kind, names }];
-    });
-    if (items !== undefined && unused.length === 0) return [];
-    return [
-      "",
-      `  ${style.strong(visibleText(server))}${items !== undefined ? "" : `  ${style.dim("no test used it")}`}`,
-      ...unused.flatMap(({ kind, names }) => {
-        const rest = names.length - shownUnused;
-        const shown = names
-          .slice(0, shownUnused)
-          .map((name) => clipText(name, 120))
-          .join(", ");
-        const more = rest > 0 ? ` and ${formatInteger(rest)} more` : "";
-        return paintText({ text: `${kind}: ${shown}${more}` }, 4, page, 2);
-      }),
-    ];
-  });
+  const blocks = coverageGaps(result).flatMap(({ server, isUsed, gaps }) => [
+    "",
+    `  ${style.strong(visibleText(server))}${isUsed ? "" : `  ${style.dim("no test used it")}`}`,
+    ...gaps.flatMap((gap) => paintText({ text: gapText(gap) }, 4, page, 2)),
+  ]);
   const title = style.strong("Not used by any test");
   return [
     title,
@@ -574,10 +547,6 @@ function toolUseLines(result: RunResult, page: Page): string[] {
   const lines = measurementLines(result);
   if (lines.length === 0) return [];
   return [page.style.strong("Use of tools"), "", ...lines.flatMap((text) => paintText({ text }, 2, page, 2))];
-}
-
-function isParameterOf(name: string, tools: ReadonlySet<string>): boolean {
-  return [...name.matchAll(/\./g)].some(({ index }) => tools.has(name.slice(0, index)));
 }
 
 const verdictTones: Readonly<Record<RunVerdict, Tone>> = {

@@ -1,5 +1,5 @@
 import { equalJson } from "../core/checks/json-difference.ts";
-import { resultText, structuredContent } from "../core/checks/tool-result.ts";
+import { answerText, resultText, structuredContent } from "../core/checks/tool-result.ts";
 import { errorCatalogue } from "../core/errors/catalogue.ts";
 import type { SerializedError } from "../core/errors/error.ts";
 import { isJsonObject, type Json } from "../core/formats/json.ts";
@@ -15,14 +15,14 @@ import {
   stepRuns,
   type TraceEvent,
 } from "../core/trace/events.ts";
-import { type AgentAct, agentActs, firstAndLast, lastMessage } from "../core/report/agent-acts.ts";
+import { type AgentAct, agentActs, firstAndLast, lastMessage, requestOf } from "../core/report/agent-acts.ts";
 import { describeInput } from "../core/report/render-trace.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { isServerError } from "../core/report/trial-result.ts";
 import { commonSequence } from "../core/text/common-sequence.ts";
 import { quoteBar } from "../core/text/visible-text.ts";
 import type { AgentTool } from "../core/trace/tool-events.ts";
-import { buildTrajectory, type ToolCall } from "../core/trace/trajectory.ts";
+import { type AgentCall, buildTrajectory, type ToolCall } from "../core/trace/trajectory.ts";
 import {
   type ClipLimits,
   clipLines,
@@ -112,24 +112,23 @@ function explainAgent(
   const { shown } = evidence;
   const acts = agentActs(events);
   const message = lastMessage(events);
-  const isNew = acts.some((act) => "reported" in act || !shown.has(`event ${act.call.seq}`));
+  const isNew = acts.some((act) => !shown.has(`event ${requestOf(act)?.seq ?? "reported"}`));
   const isSaid = message === undefined || shown.has(`event ${message.seq}`);
   const isIdle =
     acts.length === 0 && verdict === "fail" && events.some(({ type }) => type === "turn.started");
   if (agent === null || (!isNew && isSaid && !isIdle) || (acts.length === 0 && verdict === "error"))
     return [];
-  const total = Math.max(tools?.toolCalls ?? 0, acts.length);
+  const counts = countsOf(tools, acts);
+  const total = totalOf(counts);
   const [first, last] = firstAndLast(acts, total);
-  const rowsOf = (act: AgentAct): readonly Row[] =>
-    "call" in act ? shortCall(act.call, evidence) : shortReport(act.reported);
+  const rowsOf = (act: AgentAct): readonly Row[] => {
+    if ("call" in act) return shortCall(act.call, evidence);
+    return "request" in act ? shortRequest(act.request) : shortReport(act.reported);
+  };
   const rest = total - first.length - last.length;
   const said = message && row("said", clipLines(message.text, shownText), `event ${message.seq}`);
   return [
-    ...paintText(
-      { text: `the agent made ${total === 0 ? "no tool calls" : countOf(total, "tool call")}` },
-      indent,
-      page,
-    ),
+    ...paintText({ text: `the agent made ${describeCounts(counts)}` }, indent, page),
     ...paintRows(
       [
         ...first.flatMap(rowsOf),
@@ -143,11 +142,42 @@ function explainAgent(
   ];
 }
 
+interface ActCounts {
+  readonly tool: number;
+  readonly resource: number;
+  readonly prompt: number;
+}
+
+/** All acts by kind; of those that are not shown only the result knows. */
+function countsOf(tools: TrialResult["tools"], acts: readonly AgentAct[]): ActCounts {
+  const { toolCalls = 0, resourceReads = 0, promptGets = 0 } = tools ?? {};
+  const of = (type: AgentCall["type"]): number =>
+    acts.filter((act) => ("request" in act ? act.request.type : "tool") === type).length;
+  return {
+    tool: Math.max(toolCalls, of("tool")),
+    resource: Math.max(resourceReads, of("resource")),
+    prompt: Math.max(promptGets, of("prompt")),
+  };
+}
+
+function totalOf({ tool, resource, prompt }: ActCounts): number {
+  return tool + resource + prompt;
+}
+
+function describeCounts({ tool, resource, prompt }: ActCounts): string {
+  const parts = [
+    tool === 0 ? "no tool calls" : countOf(tool, "tool call"),
+    ...(resource === 0 ? [] : [countOf(resource, "resource read")]),
+    ...(prompt === 0 ? [] : [countOf(prompt, "prompt request")]),
+  ];
+  return parts.join(", ");
+}
+
 /** What an agent did and said last, in a few words; empty where it did nothing or no agent took part. */
 export function agentSummary({ agent, tools }: TrialResult, events: readonly TraceEvent[]): string {
   const acts = agent === null ? [] : agentActs(events);
   const message = agent === null ? undefined : lastMessage(events);
-  const total = Math.max(tools?.toolCalls ?? 0, acts.length);
+  const total = totalOf(countsOf(tools, acts));
   const [first, last] = firstAndLast(acts, total);
   const rest = total - first.length - last.length;
   const names = [...first.map(nameOf), ...(rest > 0 ? [`… ${rest} more`] : []), ...last.map(nameOf)];
@@ -158,7 +188,10 @@ export function agentSummary({ agent, tools }: TrialResult, events: readonly Tra
 }
 
 function nameOf(act: AgentAct): string {
-  return "call" in act ? `${act.call.tool}${isHealthy(act.call) ? "" : " (failed)"}` : act.reported.name;
+  if ("reported" in act) return act.reported.name;
+  if ("call" in act) return `${act.call.tool}${isHealthy(act.call) ? "" : " (failed)"}`;
+  const { type, name, failure } = act.request;
+  return `${type} ${name}${failure === undefined ? "" : " (failed)"}`;
 }
 
 function isHealthy({ result }: ToolCall): boolean {
@@ -183,6 +216,16 @@ function shortCall({ seq, tool, args, result, error }: ToolCall, { shown }: Evid
   const isError = result["isError"] === true;
   const text = resultText(result).trim() || JSON.stringify(structuredContent(result) ?? result);
   return [request, shortRow(isError ? "isError" : "result", text, undefined, isError ? "bad" : "dim")];
+}
+
+/** A resource read or a prompt asked for, with its answer, each on one line. */
+function shortRequest({ type, name, args, seq, answer, failure }: AgentCall): readonly Row[] {
+  const [label, told] = type === "prompt" ? ["prompt", `${name} ${JSON.stringify(args)}`] : ["read", name];
+  const request = shortRow(label, told, `event ${seq}`);
+  if (failure !== undefined) return [request, shortRow("error", failure, undefined, "bad")];
+  const result = answer?.message["result"];
+  const text = isJsonObject(result) ? answerText(type, result).trim() || JSON.stringify(result) : "";
+  return [request, shortRow("result", text, undefined, "dim")];
 }
 
 /** What only the agent reports: a tool of its own, or a call that is not on record. */

@@ -27,13 +27,15 @@ const messageCharacters = 600;
  */
 export function githubReporter(output: ReporterOutput): Reporter {
   let tasks: ReadonlyMap<string, Task> = new Map();
+  let coverage = false;
   return {
-    onRunStart({ plan }) {
-      tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+    onRunStart(start) {
+      tasks = new Map(start.plan.tasks.map((task) => [task.name, task]));
+      coverage = start.coverage ?? false;
     },
     onRunEnd(end) {
       output.write(annotations(end, tasks).join(""));
-      output.summary?.(markdownText(end, tasks));
+      output.summary?.(markdownText(end, tasks, { coverage }));
     },
   };
 }

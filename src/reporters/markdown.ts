@@ -1,5 +1,6 @@
 import type { Task } from "../core/formats/model.ts";
 import { countFindings, findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
+import { coverageGaps } from "../core/report/coverage.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import type { Gate } from "../core/report/gates.ts";
 import type { RunResult, TrialResult } from "../core/report/result.ts";
@@ -23,6 +24,7 @@ import {
   formatMeasure,
   gradedText,
   fullTitle,
+  gapText,
   type Page,
   trialReason,
   variantName,
@@ -38,18 +40,24 @@ const page: Page = { style: createStyle(false), width: Infinity };
 /** Writes Markdown at the end, for pull requests and pages: the verdict, findings, and what failed, with its evidence. */
 export function markdownReporter(output: ReporterOutput): Reporter {
   let tasks: ReadonlyMap<string, Task> = new Map();
+  let coverage = false;
   return {
-    onRunStart({ plan }) {
-      tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+    onRunStart(start) {
+      tasks = new Map(start.plan.tasks.map((task) => [task.name, task]));
+      coverage = start.coverage ?? false;
     },
     onRunEnd(end) {
-      output.write(markdownText(end, tasks));
+      output.write(markdownText(end, tasks, { coverage }));
     },
   };
 }
 
-/** The report of a run in Markdown. */
-export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): string {
+/** The report of a run in Markdown; with `coverage` it lists what no trial used. */
+export function markdownText(
+  end: RunEnd,
+  tasks: ReadonlyMap<string, Task>,
+  { coverage }: { readonly coverage: boolean },
+): string {
   const { result } = end;
   const { name, verdict, trials, durationMs, summary } = result;
   const findings = findingsOf(trials);
@@ -87,11 +95,20 @@ export function markdownText(end: RunEnd, tasks: ReadonlyMap<string, Task>): str
     clientSection(findings, naming),
     ...trialSections(end, tasks),
     ...toolUseSections(result),
+    ...(coverage && !isCheck ? coverageSections(result) : []),
   ];
   return `${sections
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join("\n"))
     .join("\n\n")}\n`;
+}
+
+function coverageSections(result: RunResult): (readonly string[])[] {
+  const lines = coverageGaps(result).flatMap(({ server, isUsed, gaps }) => [
+    `- **${plain(server)}**${isUsed ? "" : ": no test used it"}`,
+    ...gaps.map((gap) => `  - ${plain(gapText(gap))}`),
+  ]);
+  return [["## Not used by any test"], lines.length === 0 ? ["nothing: everything listed was used"] : lines];
 }
 
 function gateTable(gates: readonly Gate[]): readonly string[] {

@@ -408,6 +408,21 @@ export function describeCoverage(coverage: Coverage): string {
     .join(", ");
 }
 
+const shownUnused = 100;
+
+/** Items that no trial used, in a line: `tools: add, echo`. */
+export function gapText({
+  what,
+  names,
+}: {
+  readonly what: string;
+  readonly names: readonly string[];
+}): string {
+  const rest = names.length - shownUnused;
+  const shown = names.slice(0, shownUnused).map((name) => clipText(name, 120));
+  return `${what}: ${shown.join(", ")}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
+}
+
 /** The servers in whose place mocks stood, as a short text; empty when there were none. */
 export function describeMocks(trials: readonly TrialResult[]): string {
   const mocked = trials.filter(({ mocks = [] }) => mocks.length > 0);

@@ -87,6 +87,57 @@ it("shows what the agent of a failed trial did, in order, with answers, and what
   );
 });
 
+it("shows resources that the agent read and prompts that it asked for, in their order", async () => {
+  const ask = (id: number, method: string, params: object): EventBody => ({
+    type: "mcp.message",
+    server: "demo",
+    direction: "client-to-server",
+    message: { jsonrpc: "2.0", id, method, params: { ...params } },
+  });
+  const answer = (id: number, body: object): EventBody => ({
+    type: "mcp.message",
+    server: "demo",
+    direction: "server-to-client",
+    message: { jsonrpc: "2.0", id, ...body },
+  });
+  const events: EventBody[] = [
+    { type: "phase.started", phase: "agent" },
+    { type: "turn.started", turn: 0, user: "Do it." },
+    ask(1, "resources/read", { uri: "demo:a" }),
+    answer(1, { result: { contents: [{ uri: "demo:a", text: "page\u001b[2J one" }] } }),
+    request(2, "add", {}),
+    response(2, textResult("5")),
+    ask(3, "prompts/get", { name: "greet", arguments: { to: "you" } }),
+    answer(3, { error: { code: -32602, message: "no such prompt" } }),
+    { type: "turn.finished", turn: 0, reason: "done" },
+    { type: "phase.finished", phase: "agent", durationMs: 5 },
+    // A verify step reads, too.
+    ask(4, "resources/read", { uri: "demo:b" }),
+    answer(4, { result: { contents: [] } }),
+  ];
+  const task = workflow("does it");
+  const grades = [grade("end-to-end-success", 0, "not reached", [12])];
+  const run = sampleRun({ tasks: [task], trials: [trialOf(task, { agent: "scripted", events, grades })] });
+  for (const [name, expected] of [
+    [
+      "junit",
+      String.raw`the agent made 1 tool call, 1 resource read, 1 prompt request
+  read      demo:a  (event 3)
+  result    page\x1b[2J one
+  call      add {}  (event 5)
+  result    5
+  prompt    greet {"to":"you"}  (event 7)
+  error     no such prompt`,
+    ],
+    ["github", "the agent called resource demo:a, add, prompt greet (failed)"],
+  ] as const) {
+    const output = captureOutput();
+    await play(run, reporters[name](output));
+    expect(output.text()).toContain(expected);
+    expect(output.text()).not.toContain("demo:b");
+  }
+});
+
 it("shows the first and the last of many calls, each on one line of a terminal", async () => {
   const text = await printed("console", 30, { columns: 60 });
   const lines = text.slice(text.indexOf("the agent made")).split("\n");

@@ -78,11 +78,17 @@ describe("--coverage", () => {
     const section = stdout.slice(stdout.indexOf("Not used by any test"), stdout.indexOf("1 passed"));
     expect(section).toMatch(/everything\n {4}tools: echo, (?!.*get-annotated-message)/);
     expect(section).toMatch(/^ {4}parameters: get-annotated-message.includeImage$/m);
+    expect(section).toMatch(/^ {4}error answers: get-annotated-message$/m);
     expect(section).toMatch(/^ {4}resources: demo:.*demo:\/\/resource\/dynamic\/text\/\{resourceId\}/m);
     expect(section).toMatch(/^ {4}prompts: simple-prompt/m);
     expect(section).toMatch(/^ {2}idle {2}no test used it$/m);
     expect(stdout).toMatch(/used 1\/13 tools, 1\/\d+ parameters, 0\/\d+ resources, 0\/4 prompts/);
     const shown = await runHere(["show", "--coverage"], { cwd: folder.path });
     expect(shown.stdout).toContain(section);
+    const markdown = await runHere(["show", "--coverage", "--reporter", "markdown"], { cwd: folder.path });
+    const listed = markdown.stdout.slice(markdown.stdout.indexOf("## Not used by any test"));
+    expect(listed).toMatch(/^- \*\*everything\*\*\n {2}- tools: echo, /m);
+    expect(listed).toMatch(/^ {2}- error answers: get-annotated-message$/m);
+    expect(listed).toMatch(/^- \*\*idle\*\*: no test used it$/m);
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { errorResult, textResult, toolTestTask, TrialEvents } from "../../../test/support/trial-events.ts";
-import { CoverageCounter, coverageTotals, fitsTemplate } from "./coverage.ts";
+import type { RunEnvironment } from "./result.ts";
+import { CoverageCounter, coverageGaps, coverageTotals, fitsTemplate } from "./coverage.ts";
 
 const properties = { a: { type: "number" }, b: { type: "number" } };
 const listing = [
@@ -64,6 +65,32 @@ describe("the coverage of a run", () => {
     failing.call("add", { a: "x" }, errorResult("a is no number"));
     failing.refuse(failing.request("unknown", {}), -32_602, "unknown tool");
     expect(count(failing)).toMatchObject({ calc: { errors: { total: 2, unused: ["subtract"] } } });
+  });
+
+  it("lists what was not used, without what goes without saying, and servers that no trial used", () => {
+    const events = trial();
+    events.call("add", { a: 1 }, textResult("1"));
+    const transports = { calc: "stdio", idle: "http", mock: "mock" };
+    const servers = Object.fromEntries(
+      Object.entries(transports).map(([name, transport]) => [name, { transport }]),
+    );
+    const environment = { servers } as unknown as RunEnvironment;
+    const coverage = count(events) ?? {};
+    expect(coverageGaps({ coverage, environment })).toEqual([
+      {
+        server: "calc",
+        isUsed: true,
+        gaps: [
+          { what: "tools", names: ["subtract"] },
+          { what: "parameters", names: ["add.b"] },
+          { what: "error answers", names: ["add"] },
+        ],
+      },
+      { server: "idle", isUsed: false, gaps: [] },
+    ]);
+    events.call("add", { b: 1 }, errorResult("a is missing"));
+    events.call("subtract", { a: 1, b: 1 }, errorResult("too small"));
+    expect(coverageGaps({ coverage: count(events) ?? {}, environment })).toMatchObject([{ server: "idle" }]);
   });
 
   it("counts no call that was refused, no mock and no check", () => {

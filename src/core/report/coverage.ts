@@ -1,10 +1,10 @@
 import { asObject, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../formats/json.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
-import type { Coverage, Covered, CoverageKind } from "./result.ts";
+import type { Coverage, Covered, CoverageKind, RunResult } from "./result.ts";
 
 /** In the order of reports. */
-export const coverageKinds = [
+const coverageKinds = [
   "tools",
   "parameters",
   "resources",
@@ -190,4 +190,42 @@ export function coverageTotals(coverage: Coverage): readonly CoverageTotal[] {
     const unused = listed.reduce((sum, items) => sum + items.unused.length, 0);
     return total === 0 ? [] : [{ kind, used: total - unused, total }];
   });
+}
+
+/** What no trial used of a server. */
+interface CoverageGaps {
+  readonly server: string;
+  /** Whether a trial used the server at all. */
+  readonly isUsed: boolean;
+  readonly gaps: readonly { readonly what: string; readonly names: readonly string[] }[];
+}
+
+/** The servers of which something was not used. What a tool has that was not called goes without saying. */
+export function coverageGaps({
+  coverage = {},
+  environment,
+}: Pick<RunResult, "coverage" | "environment">): readonly CoverageGaps[] {
+  const declared = Object.entries(environment.servers).filter(
+    ([, server]) => asObject(server)["transport"] !== "mock",
+  );
+  const servers = new Set([...declared.map(([name]) => name), ...Object.keys(coverage)]);
+  return [...servers].flatMap((server): CoverageGaps[] => {
+    const items = coverage[server];
+    if (items === undefined) return [{ server, isUsed: false, gaps: [] }];
+    const tools = new Set(items.tools.unused);
+    const unused = coverageKinds.map((kind) => {
+      const names = items[kind]?.unused ?? [];
+      const isKnown = (name: string): boolean => kind === "parameters" && isParameterOf(name, tools);
+      return { what: kind, names: names.filter((name) => !isKnown(name)) };
+    });
+    const failing = items.errors.unused.filter((name) => !tools.has(name)) ?? [];
+    const gaps = [...unused, { what: "error answers", names: failing }].filter(
+      ({ names }) => names.length > 0,
+    );
+    return gaps.length === 0 ? [] : [{ server, isUsed: true, gaps }];
+  });
+}
+
+function isParameterOf(name: string, tools: ReadonlySet<string>): boolean {
+  return [...name.matchAll(/\./g)].some(({ index }) => tools.has(name.slice(0, index)));
 }

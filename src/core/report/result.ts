@@ -108,6 +108,8 @@ const digestSchema = z
   .strictObject({
     toolCalls: count.describe("Uses of tools of any kind, including the agent's own if it reports them."),
     mcpToolCalls: count.describe("Recorded calls of servers' tools, whatever their result."),
+    resourceReads: count.describe("Resources read; absent if none.").exactOptional(),
+    promptGets: count.describe("Prompts asked for; absent if none.").exactOptional(),
     serversUsed: z.array(z.string()).describe("Servers that the agent called."),
     serversUnused: z.array(z.string()).describe("Servers that it could reach and never called."),
     servers: z.record(z.string(), serverDigestSchema).describe("By name of the server."),

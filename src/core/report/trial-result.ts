@@ -16,7 +16,7 @@ import {
 } from "../trace/events.ts";
 import { clipped, weightOf } from "../trace/recorder.ts";
 import { toMicroseconds, toolDigest, unplacedToolEvents } from "../trace/tool-events.ts";
-import { addUsage, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
+import { addUsage, agentCalls, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
 import { measure } from "../grade/measurements/measure.ts";
 import { eventsOfAgent } from "./agent-acts.ts";
@@ -109,7 +109,13 @@ function usesOfTools(trajectory: Trajectory): ToolDigest | undefined {
   // A trial may go on without a server that it does not require.
   const failed = new Set(eventsOf(events, "server.failed").map(({ server }) => server));
   const servers = task.servers.filter((name) => !failed.has(name));
-  return uses.length + servers.length === 0 ? undefined : toolDigest(uses, servers);
+  if (uses.length + servers.length === 0) return undefined;
+  const requests = Map.groupBy(agentCalls(trajectory), ({ type }) => type);
+  return withoutUndefined({
+    ...toolDigest(uses, servers),
+    resourceReads: requests.get("resource")?.length,
+    promptGets: requests.get("prompt")?.length,
+  });
 }
 
 /** How many tools the calls of a check were made of; a server that is lost may end them early. */
