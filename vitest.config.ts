@@ -9,6 +9,7 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     isolate: false,
+    globalSetup: ["test/support/bundle-programs.ts"],
     // Tests of programs mostly wait, so two processors can take four files at a time.
     maxWorkers: 4,
     testTimeout: 30_000,

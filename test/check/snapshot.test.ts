@@ -1,26 +1,38 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { faultyServer, findingsIn } from "./support.ts";
 import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
 
-const program = join(root, "test/fixtures/servers/faulty-server.mjs");
+const faultyProgram = join(root, "test/fixtures/servers/faulty-server.mjs");
+
+/** A server that is mocked, with tools of the given names. */
+function mocked(...names: readonly string[]): object {
+  const tool = {
+    description: "Gives a word.",
+    inputSchema: { type: "object" },
+    responses: [{ return: "word" }],
+  };
+  const tools = Object.fromEntries(names.map((name) => [name, tool]));
+  return { transport: "mock", mock: { tools } };
+}
 
 it("--snapshot: definitions are written with --update, and a difference from them fails the check", async () => {
   using folder = folderOf({});
-  const check = (flags: readonly string[], ...faults: readonly string[]): Promise<HereOutcome> =>
-    runHere(["check", "--reporter", "json", ...flags, "--", process.execPath, program, ...faults], {
-      cwd: folder.path,
-    });
-  const snapshot = ["--snapshot", "snapshots/servers.json"];
-  expect(await check(snapshot)).toMatchObject({
+  const check = (faulty: object, ...flags: readonly string[]): Promise<HereOutcome> => {
+    writeFileSync(join(folder.path, "config.json"), JSON.stringify({ servers: { faulty } }));
+    const args = ["check", "config.json", "--reporter", "json", "--snapshot", "snapshots/servers.json"];
+    return runHere([...args, ...flags], { cwd: folder.path });
+  };
+  const server = mocked("tool_0", "word");
+  expect(await check(server)).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("there is no snapshot snapshots/servers.json") as unknown,
   });
-  expect(await check([...snapshot, "--update"], "tools=1")).toMatchObject({
+  expect(await check(server, "--update")).toMatchObject({
     code: 0,
-    stderr: "Wrote snapshots/servers.json: faulty-server (2 tools)\n",
+    stderr: "Wrote snapshots/servers.json: faulty (2 tools)\n",
   });
   const written: unknown = JSON.parse(readFileSync(join(folder.path, "snapshots/servers.json"), "utf8"));
   const named = (name: string): unknown => expect.objectContaining({ name });
@@ -33,8 +45,8 @@ it("--snapshot: definitions are written with --update, and a difference from the
       prompts: [],
     },
   ]);
-  expect(await check(snapshot, "tools=1")).toMatchObject({ code: 0 });
-  const { code, stdout } = await check(snapshot, "started");
+  expect(await check(server)).toMatchObject({ code: 0 });
+  const { code, stdout } = await check(mocked("started", "word"));
   expect(code).toBe(1);
   expect(differences(JSON.parse(stdout) as RunResult)).toEqual([
     ["tool_0", "it is gone: only the snapshot has it"],
@@ -53,35 +65,33 @@ it("a list that is refused is not taken for an empty one", async () => {
 
 it("--update writes what the server lists now, also nothing, and keeps lists that it does not give", async () => {
   using folder = folderOf({});
-  const check = (...args: readonly string[]): Promise<HereOutcome> =>
-    runHere(["check", "--calls", "none", "--snapshot", "servers.json", ...args], { cwd: folder.path });
-  const server = (...faults: readonly string[]): readonly string[] => [
-    "--",
-    process.execPath,
-    program,
-    ...faults,
-  ];
+  const check = (faulty: object, ...flags: readonly string[]): Promise<HereOutcome> => {
+    writeFileSync(join(folder.path, "config.json"), JSON.stringify({ servers: { faulty } }));
+    const args = ["check", "config.json", "--calls", "none", "--snapshot", "servers.json"];
+    return runHere([...args, ...flags], { cwd: folder.path });
+  };
+  const program = (fault: string): object => {
+    return { transport: "stdio", command: process.execPath, args: [faultyProgram, fault] };
+  };
   const tools = (): unknown[] =>
     Object.values(JSON.parse(readFileSync(join(folder.path, "servers.json"), "utf8")) as object).map(
       (listing) => (listing as { tools: unknown[] }).tools.length,
     );
-  expect(await check("--update", ...server())).toMatchObject({ code: 0 });
-  expect(await check("--update", ...server("refuses-list=1"))).toMatchObject({ code: 1 });
+  expect(await check(mocked("word"), "--update")).toMatchObject({ code: 0 });
+  expect(await check(program("refuses-list=1"), "--update")).toMatchObject({ code: 1 });
   expect(tools()).toEqual([1]);
-  expect(await check("--update", ...server("no-tools"))).toMatchObject({
+  expect(await check(program("no-tools"), "--update")).toMatchObject({
     code: 0,
-    stderr: "Wrote servers.json: faulty-server (nothing)\n",
+    stderr: "Wrote servers.json: faulty (nothing)\n",
   });
   expect(tools()).toEqual([0]);
-  expect(await check(...server("no-tools"))).toMatchObject({ code: 0 });
+  expect(await findingsIn("stability", faultyServer("no-tools"), { snapshot: { tools: [] } })).toEqual([]);
 });
 
 it("--update leaves other servers in the file, and refuses one that has the name of another", async () => {
-  const fixture = join(root, "test/fixtures/servers/notes-server.mjs");
-  const command = (path: string): object => ({ command: process.execPath, args: [path] });
   using folder = folderOf({
-    ".mcp.json": { mcpServers: { faulty: command(program), notes: command(fixture) } },
-    "other.json": { mcpServers: { notes: command(program) } },
+    "mcp-eval.config.json": { servers: { faulty: mocked("word"), notes: mocked("title") } },
+    "other.json": { mcpServers: { notes: { command: process.execPath, args: [faultyProgram] } } },
   });
   const check = (...args: readonly string[]): Promise<HereOutcome> =>
     runHere(["check", "--calls", "none", "--snapshot", "servers.json", ...args], { cwd: folder.path });

@@ -115,8 +115,7 @@ describe("mcpvals tools", () => {
   });
 
   it("takes the command after --, with its own flags", async () => {
-    const server = join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js");
-    const { stdout, code } = await runIn({}, ["tools", "-e", "A=1", "--", "node", server, "stdio"]);
+    const { stdout, code } = await runIn({}, ["tools", "-e", "A=1", "--", "mcp-server-everything", "stdio"]);
     expect(code).toBe(0);
     expect(stdout).toContain("server-everything  mcp-servers/everything");
     expect(stdout).toContain("a  number, required  First number");

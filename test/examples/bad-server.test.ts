@@ -1,11 +1,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import type { CheckKind } from "../../src/core/formats/model.ts";
 import { findingRules } from "../../src/core/lint/catalogue.ts";
-import { checked } from "../check/support.ts";
+import { checked, findingsIn } from "../check/support.ts";
+import { stdioSpec } from "../servers/support.ts";
 import { root } from "../support/cli.ts";
 
 const folder = join(root, "examples/bad-server");
+const program = join(folder, "server.mjs");
 const [all = "", onlyByName = ""] = readFileSync(join(folder, "README.md"), "utf8").split("## Only");
 
 /** The codes of the defects in a part of the README, with the tool that has each. */
@@ -17,7 +20,7 @@ function defectsIn(part: string): readonly { readonly code: string; readonly too
 
 /** What a check finds in the server with defects. */
 function check(...defects: readonly string[]): ReturnType<typeof checked> {
-  return checked([process.execPath, join(folder, "server.mjs"), ...defects]);
+  return checked([process.execPath, program, ...defects]);
 }
 
 describe.concurrent("the bad server", () => {
@@ -54,26 +57,39 @@ describe.concurrent("the bad server", () => {
     expect([code, missed]).toEqual([1, []]);
   }, 120_000);
 
-  // The next test has it. Two checks of it at the same time would find each other's processes.
-  const others = ["protocol/second-start"];
-  it.each(
-    defectsIn(onlyByName)
-      .map(({ code }) => code)
-      .filter((code) => !others.includes(code)),
-  )(
-    "has %s when that is named",
-    async (wanted) => {
-      const { code, findings } = await check(wanted.replace(/^\w+\//, ""));
-      expect(findings.map((finding) => finding.code)).toContain(wanted);
-      expect(code).toBe(findings.some(({ severity }) => severity === "error") ? 1 : 0);
-    },
-    60_000,
-  );
+  /** The part of a check that finds a defect. */
+  const parts: Readonly<Record<string, CheckKind>> = {
+    "protocol/concurrent": "requests",
+    "protocol/leftover-processes": "shutdown",
+    "protocol/broken-connection": "calls",
+    "definition/invalid-uri-template": "definitions",
+    "stability/not-compared": "stability",
+  };
+  it.each(Object.entries(parts))("has %s when that is named", async (code, part) => {
+    const fault = code.replace(/^\w+\//, "");
+    const call = { tool: fault, args: {}, expects: "result", why: "no arguments" } as const;
+    const server = stdioSpec(process.execPath, [program, fault]);
+    const findings = await findingsIn(part, server, part === "calls" ? { calls: [call] } : {});
+    expect(findings.map((finding) => finding.code)).toContain(code);
+  });
 
-  it("is not blamed for what a second process of it cannot do", async () => {
-    const { code, findings } = await check("second-start");
-    expect([code, findings.map((finding) => finding.code)]).toEqual([0, ["protocol/second-start"]]);
-  }, 60_000);
+  it.each([
+    ["protocol/no-session", 1],
+    // Not blamed for what a second process of it cannot do.
+    ["protocol/second-start", 0],
+  ])("has nothing but %s when that is named", async (wanted, code) => {
+    const found = await check(wanted.replace(/^\w+\//, ""));
+    expect([found.code, found.findings.map((finding) => finding.code)]).toEqual([code, [wanted]]);
+  });
+
+  it("has a test for each defect that has to be named", () => {
+    const tested = [...Object.keys(parts), "protocol/no-session", "protocol/second-start"];
+    expect(tested.toSorted()).toEqual(
+      defectsIn(onlyByName)
+        .map(({ code }) => code)
+        .toSorted(),
+    );
+  });
 
   it("has nothing to be found without defects", async () => {
     expect(await check("none")).toEqual({ code: 0, findings: [] });

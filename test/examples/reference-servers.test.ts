@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { checked } from "../check/support.ts";
 import { folderOf, root } from "../support/cli.ts";
+import { everythingServer, filesystemServer, memoryServer } from "../support/programs.ts";
 
 /** The codes that docs/check.md explains, by server. */
 const explained = new Map<string, string[]>();
@@ -15,16 +16,15 @@ for (const { groups = {} } of readFileSync(join(root, "docs/check.md"), "utf8").
 }
 
 describe.concurrent("a check of a reference server", () => {
-  it.each<[name: string, file: string, ...args: string[]]>([
-    ["@modelcontextprotocol/server-everything", "dist/index.js"],
-    ["@modelcontextprotocol/server-filesystem", "dist/index.js", "."],
-    ["@modelcontextprotocol/server-memory", "dist/index.js"],
-    ["mcp-sqlite-tools", "dist/index.js"],
+  it.each<[name: string, program: string, ...args: string[]]>([
+    ["@modelcontextprotocol/server-everything", everythingServer],
+    ["@modelcontextprotocol/server-filesystem", filesystemServer, "."],
+    ["@modelcontextprotocol/server-memory", memoryServer],
+    ["mcp-sqlite-tools", join(root, "node_modules/mcp-sqlite-tools/dist/index.js")],
   ])(
     "finds in %s what the documentation explains, and no errors",
-    async (name, file, ...args) => {
+    async (name, program, ...args) => {
       using cwd = folderOf({});
-      const program = join(root, "node_modules", name, file);
       const { code, findings } = await checked([process.execPath, program, ...args], { cwd: cwd.path });
       // Starting takes long on a busy machine.
       const codes = findings.flatMap((finding) =>

@@ -3,7 +3,6 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
@@ -16,7 +15,8 @@ import { createGateway, type Gateway } from "../../src/servers/gateway/gateway.t
 import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { openHttpHost } from "../../src/servers/http/http-host.ts";
 import { openStdioHost } from "../../src/servers/stdio/stdio-host.ts";
-import { builtMain, root } from "../support/cli.ts";
+import { builtMain } from "../support/cli.ts";
+import { everythingServer } from "../support/programs.ts";
 import { createRecord, httpSpec, type Record, stdioSpec } from "../servers/support.ts";
 
 export interface Opened {
@@ -82,11 +82,6 @@ export async function connectClient(transport: Transport, options?: ClientOption
   return client;
 }
 
-const everythingMain: string = join(
-  root,
-  "node_modules/@modelcontextprotocol/server-everything/dist/index.js",
-);
-
 /** The events of a record as short words. */
 export function typesIn(record: Record): string[] {
   return record.events.map(({ type }) => type);
@@ -114,7 +109,12 @@ export async function listenEverything(transport: "streamableHttp" | "sse"): Pro
   const port = await freePort();
   const env = { PATH: localBinPath(process.cwd(), process.env["PATH"]), PORT: String(port) };
   const command = process.execPath;
-  const server = await spawnProcess({ command, args: [everythingMain, transport], env, cwd: process.cwd() });
+  const server = await spawnProcess({
+    command,
+    args: [everythingServer, transport],
+    env,
+    cwd: process.cwd(),
+  });
   onTestFinished(async () => {
     await server.stop({ stdinMs: 0 });
   });

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
+import { folderOf, type HereOutcome, runHere } from "../support/cli.ts";
+import { everythingServer } from "../support/programs.ts";
 import { configFile, fixtureServer } from "../e2e/support.ts";
 
 const file = "mcp-eval.config.json";
@@ -57,11 +58,10 @@ describe("--last-failed", () => {
 
 describe("--coverage", () => {
   it("names what no test uses, in the report and in show", async () => {
-    const everything = join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js");
     using folder = folderOf(
       configFile({
         servers: {
-          everything: { transport: "stdio", command: process.execPath, args: [everything] },
+          everything: { transport: "stdio", command: process.execPath, args: [everythingServer] },
           idle: fixtureServer(),
         },
         toolHealthSuites: [

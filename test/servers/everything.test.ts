@@ -1,13 +1,14 @@
 import { expect, it } from "vitest";
 import type { ServerSpec } from "../../src/core/formats/model.ts";
 import { listenEverything } from "../gateway/support.ts";
+import { everythingServer } from "../support/programs.ts";
 import { callOptions, httpSpec, startSession, stdioSpec } from "./support.ts";
 
 const overSse = async (): Promise<ServerSpec> =>
   httpSpec(`${await listenEverything("sse")}/sse`, { transport: "sse" });
 
 it.each<[string, () => ServerSpec | Promise<ServerSpec>]>([
-  ["stdio", () => stdioSpec("mcp-server-everything", [])],
+  ["stdio", () => stdioSpec(process.execPath, [everythingServer])],
   ["Streamable HTTP", async () => httpSpec(`${await listenEverything("streamableHttp")}/mcp`)],
   ["HTTP+SSE", overSse],
 ])("reaches the reference server over %s", async (_, spec) => {

@@ -7,14 +7,12 @@ import { readRun } from "../../src/store/run-folder.ts";
 import { closedAddress, processTag, type ServerConfig } from "../e2e/support.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { folderOf } from "../support/cli.ts";
+import { everythingServer } from "../support/programs.ts";
 import { runsOf } from "../support/faults.ts";
 
 type HttpServer = Extract<ServerConfig, { transport: "shttp" | "http" | "sse" }>;
 
 const program = fileURLToPath(new URL("../fixtures/servers/listening-server.mjs", import.meta.url));
-const everything = fileURLToPath(
-  new URL("../../node_modules/@modelcontextprotocol/server-everything/dist/index.js", import.meta.url),
-);
 const echo = { name: "echo", args: { message: "hi" }, expectedResult: "hi" };
 
 async function listening(rest: Partial<HttpServer> = {}): Promise<HttpServer> {
@@ -60,7 +58,7 @@ describe("a program that serves at a URL", () => {
 
   it("may speak the older transport", async () => {
     const { origin, port } = new URL(await closedAddress());
-    const server = { url: `${origin}/sse`, args: [everything, "sse"], env: { PORT: port } };
+    const server = { url: `${origin}/sse`, args: [everythingServer, "sse"], env: { PORT: port } };
     const config = configOf(await listening({ transport: "sse", ...server }), { expectedResult: "Echo: hi" });
     const { trials } = await evaluate(config, { output: false });
     expect(trials).toMatchObject([{ verdict: "pass" }]);

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { delimiter, dirname, join, resolve } from "node:path";
 import type { RunResult } from "../../src/core/report/result.ts";
 
 /** The checkout. */
@@ -9,8 +9,15 @@ export const root: string = resolve(import.meta.dirname, "../..");
 /** The built CLI, or another build of it. */
 export const builtMain: string = process.env["MCPVALS_TEST_MAIN"] ?? join(root, "dist/main.js");
 
+/** The folder with the programs of `programs.ts`; first on the PATH of all CLIs that tests start. */
+export const programFolder: string = join(root, "node_modules/.cache/programs/bin");
+
 /** The cache folder of all CLIs that tests start, so that the code is compiled once. */
 const testCache: string = join(root, "node_modules/.cache");
+
+function testPath(): string {
+  return [programFolder, join(root, "node_modules/.bin"), process.env["PATH"] ?? ""].join(delimiter);
+}
 
 /** A folder with the given files, removed when disposed. Values that are not text are written as JSON. */
 export function folderOf(files: Readonly<Record<string, unknown>>): Disposable & { readonly path: string } {
@@ -61,7 +68,7 @@ export function startCli(args: readonly string[], { cwd, env = {}, typed }: Star
   const child = spawn(command, rest, {
     cwd,
     env: {
-      PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`,
+      PATH: testPath(),
       HOME: cwd,
       XDG_CACHE_HOME: testCache,
       ...env,
@@ -171,7 +178,7 @@ async function runNow(args: readonly string[], { cwd, env = {} }: CliOptions): P
   try {
     process.chdir(cwd);
     process.env = {
-      PATH: `${join(root, "node_modules/.bin")}:${ownEnv["PATH"] ?? ""}`,
+      PATH: testPath(),
       HOME: cwd,
       XDG_CACHE_HOME: testCache,
       ...env,
@@ -209,7 +216,7 @@ export function runShell(line: string, { cwd, env = {} }: ShellOptions): Promise
   const child = spawn("sh", ["-c", line], {
     cwd,
     env: {
-      PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`,
+      PATH: testPath(),
       HOME: cwd,
       XDG_CACHE_HOME: testCache,
       npm_config_offline: "true",

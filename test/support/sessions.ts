@@ -1,4 +1,3 @@
-import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { JsonObject } from "../../src/core/formats/model.ts";
@@ -13,21 +12,19 @@ import type {
 } from "../../src/servers/client/session.ts";
 import { startServer } from "../../src/servers/server-pool.ts";
 import type { TrialServer } from "../../src/servers/trial-server.ts";
+import { everythingServer } from "./programs.ts";
 
 /** Starts the official `everything` server over stdio; what happens on the wire is emitted. */
 export async function startEverything(
   emit: Emit = () => 0,
   clientSide: ClientSide = {},
 ): Promise<ServerSession> {
-  const entry = createRequire(import.meta.url).resolve(
-    "@modelcontextprotocol/server-everything/dist/index.js",
-  );
   return startServer(
     "everything",
     {
       transport: "stdio",
       command: process.execPath,
-      args: [entry, "stdio"],
+      args: [everythingServer, "stdio"],
       env: {},
       cwd: fileURLToPath(new URL(".", import.meta.url)),
       startupTimeoutMs: 20_000,
