@@ -1,6 +1,7 @@
 import { createHashHistory, createRootRoute, createRoute, createRouter, Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
-import { EmptyState, ErrorState } from "./components/states.tsx";
+import { PageTitle } from "./components/page-title.tsx";
+import { ErrorState } from "./components/states.tsx";
 import { ComparePage, compareSearch } from "./pages/compare.tsx";
 import { compareTrialsSearch, CompareTrialsPage } from "./pages/compare-trials.tsx";
 import { CoverageView } from "./pages/run/coverage.tsx";
@@ -90,10 +91,11 @@ declare module "@tanstack/react-router" {
 
 function NotFound(): ReactElement {
   return (
-    <EmptyState title="There is no such page">
+    <>
+      <PageTitle title="There is no such page" />
       <p>
         The address may be cut off. <Link to="/">Go to the list of runs</Link>
       </p>
-    </EmptyState>
+    </>
   );
 }

@@ -31,7 +31,7 @@ export function LongTable<Row>({
   readonly renderRow: RenderRow<Row>;
   readonly className?: string;
 }): ReactElement {
-  const scroller = useRef<HTMLElement>(null);
+  const scroller = useRef<HTMLDivElement>(null);
   const isLong = rows.length > mostDrawn;
   // oxlint-disable-next-line react/incompatible-library
   const virtualizer = useVirtualizer({
@@ -47,12 +47,10 @@ export function LongTable<Row>({
   const heads = head === undefined ? 0 : 1;
   useShortcuts(rowKeys);
   return (
-    <section
+    <div
       ref={scroller}
-      aria-label={label}
       // What scrolls must be reachable with the keyboard.
-      // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-      tabIndex={isLong ? 0 : undefined}
+      {...(isLong ? { role: "region", "aria-label": label, tabIndex: 0 } : {})}
       className={`panel overflow-x-auto ${isLong ? "max-h-[calc(100dvh-8rem)] overflow-y-auto" : ""}`}
     >
       <table
@@ -75,7 +73,7 @@ export function LongTable<Row>({
           <Spacer rows={rows.length - to} columns={columns} />
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }
 

@@ -34,9 +34,9 @@ export function TrendChart({ points }: { readonly points: readonly TrendPoint[] 
 function seriesOf(points: readonly TrendPoint[]): uPlot.AlignedData {
   return [
     points.map((_, index) => index),
-    points.map(({ value }) => value * 100),
     points.map(({ low }) => low * 100),
     points.map(({ high }) => high * 100),
+    points.map(({ value }) => value * 100),
   ];
 }
 
@@ -55,16 +55,17 @@ function optionsFor(element: HTMLElement, points: readonly TrendPoint[]): uPlot.
   return {
     width: element.clientWidth,
     height,
+    padding: [8, 32, 0, 0],
     legend: { show: false },
     cursor: { show: false },
     scales: { x: { time: false, range: [-0.5, points.length - 0.5] }, y: { range: [0, 104] } },
     series: [
       {},
+      { stroke: soft ?? "", width: 1, points: { show: false } },
+      { stroke: soft ?? "", width: 1, points: { show: false } },
       { stroke: accent ?? "", width: 2, points: { show: true, size: 6, fill: accent ?? "" } },
-      { stroke: soft ?? "", width: 1, points: { show: false } },
-      { stroke: soft ?? "", width: 1, points: { show: false } },
     ],
-    bands: [{ series: [3, 2], fill: soft ?? "" }],
+    bands: [{ series: [2, 1], fill: soft ?? "" }],
     axes: [
       {
         ...axis,

@@ -159,7 +159,7 @@ const columns: readonly Column<RunRow>[] = [
     title: "Verdict",
     value: (run) => statusOrder.indexOf(statusOf(run)),
     cell: (run) => <VerdictBadge status={statusOf(run)} />,
-    className: "w-30",
+    className: "w-28 max-sm:w-24",
   },
   {
     id: "name",
@@ -208,7 +208,7 @@ const columns: readonly Column<RunRow>[] = [
     title: "Trials",
     value: ({ summary }) => summary?.total,
     cell: ({ summary }) => (summary === undefined ? <Nothing /> : <VerdictCounts summary={summary} />),
-    className: "w-36 max-sm:w-24",
+    className: "w-36 max-sm:w-34",
   },
   {
     id: "agents",

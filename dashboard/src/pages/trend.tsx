@@ -88,7 +88,7 @@ function trendOf(
     const rate = wilson(summary.pass, summary.pass + summary.fail);
     if (rate === undefined) continue;
     const points = sources.get(source) ?? [];
-    if (points.length < mostPoints) points.push({ ...rate, run, label: formatDate(startedAt) });
+    if (points.length < mostPoints) points.push({ ...rate, run, label: formatDate(startedAt).slice(-11) });
     sources.set(source, points);
   }
   const source = chosen ?? [...sources].find(([, points]) => points.length > 1)?.[0];

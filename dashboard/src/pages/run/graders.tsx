@@ -45,11 +45,11 @@ const graderColumns: readonly Column<GraderRow>[] = [
     title: verdictNames[verdict],
     cell: (row) => <Count value={row[verdict]} />,
     align: "right",
-    className: verdict === "pass" || verdict === "fail" ? "w-18" : "w-18 max-sm:hidden",
+    className: verdict === "pass" || verdict === "fail" ? "w-18 max-sm:w-12" : "w-18 max-sm:hidden",
   })),
   {
     id: "score",
-    title: "Mean score",
+    title: "Score",
     cell: ({ score }) => (score === undefined ? <Nothing /> : formatPercent(score)),
     align: "right",
     className: "w-24",

@@ -1,0 +1,207 @@
+import { join } from "node:path";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { RunsDocument } from "../../src/core/view/documents.ts";
+import { exampleServer } from "../support/programs.ts";
+import { root, runHere } from "../support/cli.ts";
+import { accessibilityProblems, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
+import { runAndOpen } from "./support.ts";
+
+const hostile = '<img src=x onerror="pwned=1"> javascript:pwned=1 \u202egnp\u001b[31m';
+
+/** Tests and workflows with all verdicts but a timeout; the agent `hasty` fails where `careful` passes. */
+const config = {
+  name: `sums ${hostile}`,
+  servers: {
+    calc: { transport: "stdio", command: process.execPath, args: [exampleServer] },
+    absent: { transport: "stdio", command: process.execPath, args: ["--no-such-flag"] },
+  },
+  toolHealthSuites: [
+    {
+      name: "calc",
+      server: "calc",
+      tests: [
+        { name: "add", description: "adds", args: { a: 2, b: 3 }, expectedResult: "5" },
+        { name: "divide", description: hostile, args: { a: 2, b: 0 }, expectedResult: "5" },
+      ],
+    },
+  ],
+  workflows: [
+    {
+      name: "add",
+      servers: ["calc"],
+      steps: [{ user: "What is 2 + 3?", expectedState: "5" }],
+      expectTools: ["add"],
+    },
+    {
+      name: "start",
+      servers: ["absent"],
+      steps: [{ user: "Start.", expectedState: "started" }],
+      expectTools: ["x"],
+    },
+  ],
+  agent: "careful",
+  agents: {
+    careful: {
+      type: "scripted",
+      plan: {
+        add: [{ call: "add", args: { a: 2, b: 3 } }, { say: `It is 5. ${hostile}` }],
+        start: [{ say: "started" }],
+      },
+    },
+    hasty: { type: "scripted", plan: { add: [{ say: "It is 5." }], start: [{ say: "started" }] } },
+  },
+};
+
+let dashboard: Awaited<ReturnType<typeof runAndOpen>>;
+let browser: Browser;
+/** Ids: of a run with two agents and two attempts, of one with one agent, of a check. */
+let [both, one, check] = ["", "", ""];
+
+beforeAll(async () => {
+  if (!hasBrowser) return;
+  dashboard = await runAndOpen(config, {}, ["run", "-a", "careful", "-a", "hasty", "-n", "2"]);
+  const cwd = dashboard.path;
+  await runHere(["run", "-a", "careful"], { cwd });
+  const server = join(root, "examples/bad-server/server.mjs");
+  await runHere(["check", "--", process.execPath, server, "hidden-text", "no-description"], { cwd });
+  const { runs } = await dashboard.json<RunsDocument>("runs");
+  [check = "", one = "", both = ""] = runs.map(({ id }) => id);
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser?.close();
+  await dashboard?.[Symbol.asyncDispose]();
+});
+
+const wide: Look = { theme: "light", width: 1280 };
+const open = (look: Look = wide) => openPage(browser, dashboard.served.address(), look);
+
+describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
+  it.each([wide, { theme: "dark", width: 375 }] as const)(
+    "is accessible, fits and loads nothing from elsewhere: $theme, $width pixels",
+    async (look) => {
+      await using opened = await open(look);
+      const { page, problems, go } = opened;
+      const found: unknown[] = [];
+      const pages = [
+        "/",
+        "/nowhere",
+        `/compare?a=${both}&b=${one}`,
+        ...["", "/trials", "/trials/t1", "/graders", "/coverage", "/usage", "/environment"].map(
+          (view) => `/runs/${both}${view}`,
+        ),
+        `/runs/${both}/servers?server=calc&tool=add`,
+        `/runs/${check}`,
+        `/runs/${check}/findings`,
+      ];
+      for (const path of pages) {
+        await go(path);
+        found.push(...(await accessibilityProblems(page)).map((problem) => `${path} ${problem}`));
+        const overflow = await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
+        if (overflow > 0) found.push(`${path} is ${overflow} pixels too wide`);
+      }
+      await page.keyboard.press("?");
+      found.push(...(await accessibilityProblems(page)));
+      expect([...found, ...problems]).toEqual([]);
+      expect(await page.evaluate("'pwned' in window")).toBe(false);
+    },
+  );
+
+  it("shows hostile text as text, with hidden characters written out", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    const shown = String.raw`<img src=x onerror="pwned=1"> javascript:pwned=1 \u202egnp\x1b[31m`;
+    await page
+      .getByRole("link", { name: `sums ${shown}` })
+      .first()
+      .waitFor();
+    expect(await page.locator("main img").count()).toBe(0);
+    await go(`/runs/${both}`);
+    expect(await page.title()).toBe(`sums ${shown} · mcpvals`);
+    await page.getByRole("rowheader", { name: `calc/${shown}` }).waitFor();
+    await go(`/runs/${check}/servers`);
+    await page
+      .getByText(String.raw`\u{e0041}`)
+      .first()
+      .waitFor();
+  });
+
+  it("keeps filters and the order of runs in the address", async () => {
+    await using opened = await open();
+    const { page } = opened;
+    const rows = page.getByRole("table", { name: "Runs" }).locator("tbody tr");
+    expect(await rows.count()).toBe(3);
+    await page.getByLabel("Kind").selectOption("Runs");
+    await page.getByRole("button", { name: "Duration" }).click();
+    await expect.poll(() => rows.count()).toBe(2);
+    await page.reload();
+    await expect.poll(() => rows.count()).toBe(2);
+    expect(await page.getByRole("columnheader", { name: "Duration" }).getAttribute("aria-sort")).toBe(
+      "ascending",
+    );
+    await page.getByLabel("Filter by text").fill("nothing like it");
+    await page.getByRole("button", { name: "Show all runs" }).click();
+    await expect.poll(() => rows.count()).toBe(3);
+  });
+
+  it("leads from a run to the trial that failed first", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/runs/${both}`);
+    await page.getByText("4 of 12 trials failed.").waitFor();
+    const cells = page.getByRole("row", { name: /add hasty/ }).getByRole("link");
+    expect(await cells.evaluateAll((links) => links.map((link) => link.ariaLabel))).toEqual([
+      "Attempt 1: Fail",
+      "Attempt 2: Fail",
+    ]);
+    await page.getByRole("link", { name: /^Trials / }).click();
+    const verdicts = page.locator("tbody tr td:first-child");
+    expect((await verdicts.allTextContents()).slice(0, 5)).toEqual(["Fail", "Fail", "Fail", "Fail", "Error"]);
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    await page.keyboard.press("k");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: /calc\/<img/ }).waitFor();
+    expect(new URL(page.url()).hash).toMatch(/trials\/t\d+/);
+  });
+
+  it("compares two runs task by task", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/runs/${one}`);
+    await page.getByRole("link", { name: "Compare with the run before" }).click();
+    await page.getByText("No task changed: both runs measured 3 tasks.").waitFor();
+    await page.getByRole("row", { name: /add hasty .* not in this run/ }).waitFor();
+  });
+
+  it("has a switch for the theme, and help on keys that gives the focus back", async () => {
+    await using opened = await open({ theme: "dark", width: 800 });
+    const { page } = opened;
+    const background = () => page.evaluate<string>("getComputedStyle(document.body).backgroundColor");
+    const dark = await background();
+    await page.getByLabel("Theme").selectOption("Light");
+    const light = await background();
+    expect(light).not.toBe(dark);
+    await page.reload();
+    expect(await background()).toBe(light);
+    const button = page.getByRole("button", { name: "Keys" });
+    await button.click();
+    await page.getByRole("dialog", { name: "Keys" }).getByText("Next row of the table").waitFor();
+    await page.keyboard.press("Escape");
+    expect(await page.locator(":focus").getAttribute("aria-label")).toBe("Keys");
+    await page.keyboard.press("/");
+    await page.keyboard.type("sums?");
+    await page.getByText("No run is like this").waitFor();
+  });
+
+  it("says what to do where there is nothing, or something is wrong", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go("/runs/absent");
+    await page.getByRole("alert").getByRole("button", { name: "Try again" }).waitFor();
+    await go("/nowhere");
+    await page.getByRole("link", { name: "Go to the list of runs" }).click();
+    await page.getByRole("heading", { name: "Runs" }).waitFor();
+  });
+});
