@@ -88,7 +88,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
         "/",
         "/nowhere",
         `/compare?a=${both}&b=${one}`,
-        ...["", "/trials", "/trials/t1", "/graders", "/coverage", "/usage", "/environment"].map(
+        ...["", "/trials", "/graders", "/coverage", "/usage", "/environment"].map(
           (view) => `/runs/${both}${view}`,
         ),
         `/runs/${both}/servers?server=calc&tool=add`,
