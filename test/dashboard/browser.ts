@@ -34,7 +34,7 @@ export interface OpenPage extends AsyncDisposable {
   readonly page: Page;
   readonly problems: readonly string[];
   /** Goes to a page of the app, and waits until it has its data. */
-  go(path: string): Promise<void>;
+  readonly go: (path: string) => Promise<void>;
 }
 
 /** Opens a dashboard at an address with its token. */
@@ -60,7 +60,7 @@ export async function openPage(browser: Browser, address: string, { theme, width
   return {
     page,
     problems,
-    async go(path) {
+    async go(path: string) {
       await page.goto(`${origin}/#${path}`);
       await settled();
     },
