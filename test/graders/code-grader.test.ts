@@ -88,6 +88,15 @@ it.each([
   });
 });
 
+it("an assertion without an outcome is an error", async () => {
+  const end = { exitCode: 0, stdout: JSON.stringify({ answer: [{ holds: true }] }), omitted: 0, stderr: "" };
+  const config = { assertions: ["True", "False"] };
+  await expect(gradeBy("code", config, busy, { runProgram: async () => end })).rejects.toMatchObject({
+    code: "grader/broken",
+    message: "not every assertion was evaluated",
+  });
+});
+
 it("evaluates nothing for a trial that shows nothing of the agent", async () => {
   const grade = await gradeByCode("python", ["True"], {}, new AgentTrial());
   expect(grade).toMatchObject({ verdict: "skip", score: null });

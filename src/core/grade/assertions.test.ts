@@ -208,6 +208,8 @@ describe("the order of calls", () => {
     });
     const reason = "callOrder: no call of k8s.get after docs.a; called: k8s.get, docs.a";
     expect(await grade(trial, { callOrder })).toMatchObject({ verdict: "fail", reason });
+    const twice = [callOrder[0], callOrder[0]];
+    expect(await grade(trial, { callOrder: twice })).toMatchObject({ verdict: "fail" });
     const otherType = [{ type: "resource", ...get }] as const;
     expect(await grade(trial, { callOrder: otherType })).toMatchObject({ verdict: "fail" });
   });
@@ -247,6 +249,19 @@ describe("duplicates", () => {
     });
     expect((await grade(trial, { noDuplicateCalls: true })).verdict).toBe("fail");
   });
+});
+
+it("the number of calls is that of all servers together, without reads", async () => {
+  const trial = new Played((trial) => {
+    trial.get();
+    trial.call("get", {}, textResult("x"), { server: "docs" });
+    trial.read("a");
+    trial.prompt("review");
+  });
+  expect(await grade(trial, { minToolCalls: 2, maxToolCalls: 2 })).toMatchObject({ verdict: "pass" });
+  expect(await grade(trial, { minToolCalls: 3 })).toMatchObject({ verdict: "fail" });
+  expect(await grade(trial, { maxToolCalls: 1 })).toMatchObject({ verdict: "fail" });
+  expect(await grade(trial, { maxToolCalls: 0 })).toMatchObject({ verdict: "fail" });
 });
 
 describe("assertion sets", () => {

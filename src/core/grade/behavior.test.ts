@@ -38,6 +38,29 @@ it("gives a part of the score for limits that hold, and cites the calls that bre
   expect(grade).toMatchObject({ verdict: "fail", score: 2 / 3, evidence: [failed] });
 });
 
+/** An agent with two turns, each of which asks its model once, and a judge. */
+const talking = new AgentTrial((trial) => {
+  const usage = { inputTokens: 30, outputTokens: 4 };
+  const called = { type: "model.called", model: "m", durationMs: 1, finishReason: "stop", usage } as const;
+  trial.emit({ ...called, purpose: "agent" });
+  trial.say("One moment.");
+  trial.emit({ ...called, purpose: "agent" });
+  trial.emit({ ...called, purpose: "judge" });
+  trial.say("Done.");
+});
+talking.emit({ type: "phase.started", phase: "agent" });
+talking.emit({ type: "phase.finished", phase: "agent", durationMs: 300 });
+
+it.each([
+  [{ max_tokens: 68 }, "pass", "68 tokens, at most 68 allowed"],
+  [{ max_tokens: 67 }, "fail", "68 tokens, at most 67 allowed"],
+  [{ max_iterations: 2 }, "pass", "2 answers of the model, at most 2 allowed"],
+  [{ max_iterations: 1 }, "fail", "2 answers of the model, at most 1 allowed"],
+  [{ max_duration_ms: 1499 }, "fail", "1500 ms, at most 1499 allowed"],
+])("%j of an agent with a model: %s", async (config, verdict, reason) => {
+  expect(await gradeBy("behavior", config, talking)).toMatchObject({ verdict, reason });
+});
+
 it("fails for tokens that nobody counted", async () => {
   const reason = "the number of tokens is not known, at most 10 allowed";
   expect(await gradeBy("behavior", { max_tokens: 10 }, busy)).toMatchObject({ verdict: "fail", reason });

@@ -30,6 +30,8 @@ it.each<[JsonObject, string, string]>([
   [{ tool: "/GE.*/" }, "fail", "no successful call of /GE.*/"],
   [{ tool: "/(?i)GE.*/" }, "pass", "2 calls of /(?i)GE.*/"],
   [{ tool: "/e/" }, "fail", "no successful call of /e/"],
+  [{ tool: "/l|get|t/" }, "pass", "2 calls of /l|get|t/"],
+  [{ tool: "/l|t/" }, "fail", "no successful call of /l|t/"],
   [{ tool_pattern: "g.t" }, "pass", "2 calls of /g.t/"],
   [{ tool: "list", source: "mcp:docs" }, "pass", "1 call of list of docs"],
   [{ tool: "get", source: "mcp:docs" }, "fail", "no successful call of get of docs"],

@@ -101,6 +101,23 @@ it("gives what the agent left in its workspace, or says that it is not known", a
   });
 });
 
+it("does not run where the record has not all files of the workspace", async () => {
+  const left = new AgentTrial((trial) => trial.say("Done."));
+  left.emit({ type: "workspace.files", name: "**", files: [], incomplete: "more than 100 files fit" });
+  await expect(gradeByProgram({}, { workspace: ["**"] }, left)).rejects.toMatchObject({
+    code: "grader/cannot-run",
+    message: expect.stringContaining("**: more than 100 files fit"),
+  });
+});
+
+it("refuses an answer of which the end is missing", async () => {
+  await expect(gradeByProgram({ stdout: '{"passed": true}', omitted: 9 })).rejects.toMatchObject({
+    code: "grader/broken",
+    message: expect.stringContaining("it is too long and was cut"),
+  });
+  expect(await gradeByProgram({ stdout: "much text", omitted: 9 })).toMatchObject({ verdict: "pass" });
+});
+
 it("runs nothing for a trial that shows nothing of the agent", async () => {
   const grade = await gradeByProgram({}, {}, new AgentTrial());
   expect(grade).toMatchObject({ verdict: "skip", asked: undefined });
