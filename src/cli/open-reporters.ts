@@ -3,10 +3,11 @@ import { exitCode } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
-import { isReporterName } from "../core/formats/reporters.ts";
 import type { NamedReporter } from "../core/report/reporter.ts";
 import { reporters } from "../reporters/index.ts";
 import { fileOutput, stdoutOutput, writeError } from "./terminal.ts";
+
+const known = new Map(Object.entries(reporters));
 
 /**
  * Creates reporters from `NAME` (to stdout) and `NAME=FILE`. Throws `usage/invalid-option` for an unknown name and for two
@@ -15,9 +16,10 @@ import { fileOutput, stdoutOutput, writeError } from "./terminal.ts";
 export function openReporters(specs: readonly string[]): NamedReporter[] {
   const targets = specs.map((spec) => {
     const [, name = "", file] = /^([^=]*)(?:=(.*))?$/s.exec(spec) ?? [];
-    if (!isReporterName(name)) {
+    const create = known.get(name);
+    if (create === undefined) {
       throw new McpvalsError("usage/invalid-option", `there is no reporter "${name}"`, {
-        hint: suggestion(name, Object.keys(reporters), "reporters"),
+        hint: suggestion(name, [...known.keys()], "reporters"),
       });
     }
     if (file === "") {
@@ -25,7 +27,7 @@ export function openReporters(specs: readonly string[]): NamedReporter[] {
         hint: `Write --reporter ${name} for stdout, or --reporter ${name}=FILE.`,
       });
     }
-    return { name, file };
+    return { name, file, create };
   });
   const onStdout = targets.filter((target) => target.file === undefined).map(({ name }) => name);
   // Those of GitHub Actions are commands between other lines.
@@ -35,10 +37,10 @@ export function openReporters(specs: readonly string[]): NamedReporter[] {
       hint: "Give all but one of them a file: --reporter NAME=FILE.",
     });
   }
-  return targets.map(({ name, file }) => {
-    if (file === undefined) return { name, reporter: reporters[name](stdoutOutput()) };
+  return targets.map(({ name, file, create }) => {
+    if (file === undefined) return { name, reporter: create(stdoutOutput()) };
     const output = fileOutput(file);
-    const reporter = reporters[name](output);
+    const reporter = create(output);
     const close = async (): Promise<void> => {
       try {
         await reporter.close?.();

@@ -2,7 +2,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { McpvalsError } from "../core/errors/error.ts";
-import type { GraderProgram, RunProgram } from "../core/grade/grader.ts";
+import type { GraderProgram, ProgramEnd } from "../core/grade/grader.ts";
 import { abortAfter } from "../process/deadline.ts";
 import { type Environment, inheritedEnvironment, localBinPath } from "../process/environment.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
@@ -20,31 +20,32 @@ export interface RunProgramOptions {
   readonly signal: AbortSignal;
 }
 
-/** Makes what runs the programs of graders. */
-export function createRunProgram({ env, signal }: RunProgramOptions): RunProgram {
-  return async (program) => {
-    const { cwd, timeoutMs, inheritEnv, stdin } = program;
-    const { command, args } = commandOf(program);
-    const shown = program.command ?? "the code of the grader";
-    const output = new ProgramOutput(longestOutput);
-    const timeUp = (): McpvalsError =>
-      new McpvalsError("grader/timeout", `${shown} took longer than ${timeoutMs} ms`, outputDetails(output));
-    using limit = abortAfter(timeoutMs, timeUp, signal);
-    limit.signal.throwIfAborted();
-    const inherited = inheritedEnvironment(env, inheritEnv);
-    const PATH = localBinPath(cwd, inherited["PATH"]);
-    await using copies = program.workspace && (await copyFiles(program.workspace));
-    const copied = copies === undefined ? {} : { WAZA_WORKSPACE_DIR: copies.path };
-    const child = await start({ command, args, cwd, env: { ...inherited, PATH, ...copied } });
-    const exit = await runToEnd(child, { output, stdin, signal: limit.signal });
-    const { exitCode } = exit;
-    if (exitCode === null) {
-      const message = `${shown} was ended by ${exit.signal ?? "a signal"}`;
-      throw new McpvalsError("grader/cannot-run", message, outputDetails(output));
-    }
-    const { text: stdout, omitted } = output.stdout;
-    return { exitCode, stdout, omitted, stderr: tailOf(output.stderr.text) };
-  };
+/** Runs a program of a grader, see `RunProgram`. */
+export async function runProgram(
+  program: GraderProgram,
+  { env, signal }: RunProgramOptions,
+): Promise<ProgramEnd> {
+  const { cwd, timeoutMs, inheritEnv, stdin } = program;
+  const { command, args } = commandOf(program);
+  const shown = program.command ?? "the code of the grader";
+  const output = new ProgramOutput(longestOutput);
+  const timeUp = (): McpvalsError =>
+    new McpvalsError("grader/timeout", `${shown} took longer than ${timeoutMs} ms`, outputDetails(output));
+  using limit = abortAfter(timeoutMs, timeUp, signal);
+  limit.signal.throwIfAborted();
+  const inherited = inheritedEnvironment(env, inheritEnv);
+  const PATH = localBinPath(cwd, inherited["PATH"]);
+  await using copies = program.workspace && (await copyFiles(program.workspace));
+  const copied = copies === undefined ? {} : { WAZA_WORKSPACE_DIR: copies.path };
+  const child = await start({ command, args, cwd, env: { ...inherited, PATH, ...copied } });
+  const exit = await runToEnd(child, { output, stdin, signal: limit.signal });
+  const { exitCode } = exit;
+  if (exitCode === null) {
+    const message = `${shown} was ended by ${exit.signal ?? "a signal"}`;
+    throw new McpvalsError("grader/cannot-run", message, outputDetails(output));
+  }
+  const { text: stdout, omitted } = output.stdout;
+  return { exitCode, stdout, omitted, stderr: tailOf(output.stderr.text) };
 }
 
 /** Node runs its files as they are in the build, and as they are written in a checkout. */

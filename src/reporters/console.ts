@@ -7,7 +7,7 @@ import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.t
 import { exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import { countFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
-import { explainTrial, unmetOptional } from "./explain.ts";
+import { explainTrial } from "./explain.ts";
 import {
   calledText,
   checkedServers,
@@ -46,6 +46,7 @@ import {
   taskTitle,
   type Tone,
   variantName,
+  unmetOptional,
   type Variety,
   varietyOf,
   verdictReason,

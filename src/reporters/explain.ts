@@ -29,13 +29,15 @@ import {
   clipText,
   countOf,
   formatDuration,
-  formatScore,
+  gradeTitle,
   type Page,
   paintRows,
   paintText,
   type Piece,
   type Row,
   type Tone,
+  unmetOptional,
+  weighted,
 } from "./text.ts";
 
 /**
@@ -80,23 +82,6 @@ export function explainTrial(
       : paintText({ text: `passed: ${passed.join(", ")}`, tone: "dim" }, indent, page, 2)),
     ...explainAgent(trial, evidence, indent, page),
   ];
-}
-
-/** What graders that a trial passes without say against it. */
-export function unmetOptional({ grades }: Pick<TrialResult, "grades">): readonly string[] {
-  return grades
-    .filter(({ verdict, required }) => required === false && (verdict === "fail" || verdict === "error"))
-    .map((grade) => `${gradeTitle(grade)}  ${clipText(grade.reason, 300)}`);
-}
-
-/** The name of a grade, with its score and with its weight unless that is 1. */
-function gradeTitle({ grader, verdict, score, weight }: Grade): string {
-  const note = verdict === "error" ? " gave no verdict" : score === null ? "" : ` ${formatScore(score)}`;
-  return `${weighted(grader, weight)}${note}`;
-}
-
-function weighted(grader: string, weight = 1): string {
-  return `${clipText(grader, 80)}${weight === 1 ? "" : ` (weight ${weight})`}`;
 }
 
 const shownCall = 240;

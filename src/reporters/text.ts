@@ -5,7 +5,7 @@ import type { Gate } from "../core/report/gates.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
 import { checkedNothing, countWarnings, wasNotRun } from "../core/report/trial-result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
-import type { Usage } from "../core/trace/events.ts";
+import type { Grade, Usage } from "../core/trace/events.ts";
 import { addUsage } from "../core/trace/trajectory.ts";
 
 /** A line of text that is safe to print, and what it means. */
@@ -515,4 +515,22 @@ export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
     [skip, { text: `${formatInteger(skip)} skipped`, tone: "dim" }],
   ];
   return pieces.flatMap(([count, piece]) => (count > 0 ? [piece] : []));
+}
+
+/** What graders that a trial passes without say against it. */
+export function unmetOptional({ grades }: Pick<TrialResult, "grades">): readonly string[] {
+  return grades
+    .filter(({ verdict, required }) => required === false && (verdict === "fail" || verdict === "error"))
+    .map((grade) => `${gradeTitle(grade)}  ${clipText(grade.reason, 300)}`);
+}
+
+/** The name of a grade, with its score and with its weight unless that is 1. */
+export function gradeTitle({ grader, verdict, score, weight }: Grade): string {
+  const note = verdict === "error" ? " gave no verdict" : score === null ? "" : ` ${formatScore(score)}`;
+  return `${weighted(grader, weight)}${note}`;
+}
+
+/** The name of a grader, with its weight unless that is 1. */
+export function weighted(grader: string, weight = 1): string {
+  return `${clipText(grader, 80)}${weight === 1 ? "" : ` (weight ${weight})`}`;
 }

@@ -31,17 +31,6 @@ export async function extensionsOf(
   { cwd, frozen = false, releasesUrl, onNote, onProgress }: ExtensionsOptions,
   parts: Pick<PrepareOptions, "validateSchema" | "signal">,
 ): Promise<PreparedExtensions> {
-  const usesExtensions = loaded.eval.tasks.some(
-    ({ portable }) => Object.keys(portable?.extensions ?? {}).length > 0,
-  );
-  if (!usesExtensions) {
-    return {
-      notes: [],
-      of(spec) {
-        throw new Error(`an extension was not prepared: ${spec.package}`);
-      },
-    };
-  }
   const prepared = await prepare(
     loaded,
     { ...parts, cwd, frozen, ...withoutUndefined({ onProgress }) },

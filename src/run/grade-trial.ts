@@ -5,9 +5,7 @@ import { gradersOf } from "../core/grade/graders.ts";
 import { invalidCalls } from "../core/grade/measurements/measure.ts";
 import type { Emit, Grade } from "../core/trace/events.ts";
 import type { Trajectory } from "../core/trace/trajectory.ts";
-import { createRunProgram } from "../graders/run-program.ts";
 import { validateOfServer } from "../graders/schema-validator.ts";
-import { readNamedFile } from "../graders/workspace-files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 
 /** Gives the grades of a completed trial, and records what that takes. */
@@ -23,7 +21,12 @@ export function createGrading(
   { eval: spec, env }: Pick<LoadedConfig, "eval" | "env">,
   { validateSchema, signal }: Pick<GradeContext, "validateSchema"> & { readonly signal: AbortSignal },
 ): GradeTrial {
-  const given = { validateSchema, runProgram: createRunProgram({ env, signal }), readFile: readNamedFile };
+  const given: Omit<GradeContext, "askJudge"> = {
+    validateSchema,
+    readFile: async (dir, file) => (await import("../graders/workspace-files.ts")).readNamedFile(dir, file),
+    runProgram: async (program) =>
+      (await import("../graders/run-program.ts")).runProgram(program, { env, signal }),
+  };
   const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
   return async (trajectory, emit, kept) => {
     const { graders: declared = [] } = trajectory.task;

@@ -2,7 +2,7 @@ import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { GraderSpec } from "../core/formats/model.ts";
 import type { PrepareContext } from "../core/grade/grader.ts";
-import { createRunProgram } from "../graders/run-program.ts";
+import { runProgram } from "../graders/run-program.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
@@ -24,7 +24,11 @@ export async function prepareGraders(
   const declared = spec.tasks.flatMap(({ graders = [] }) => graders);
   if (declared.length === 0) return;
   const { graderKinds } = await import("../core/grade/kinds.ts");
-  const context = { validateSchema, runProgram: createRunProgram({ env, signal }), readFile: readNamedFile };
+  const context: Omit<PrepareContext, "dir"> = {
+    validateSchema,
+    runProgram: (program) => runProgram(program, { env, signal }),
+    readFile: readNamedFile,
+  };
   const distinct = new Map(declared.map((each) => [JSON.stringify({ ...each, name: "" }), each]));
   const waiting = [...distinct.values()].entries();
   const diagnostics: Diagnostic[] = [];

@@ -5,6 +5,7 @@ import { effectiveServers, type Plan, type Trial } from "../core/plan/plan.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import { parseTemplate, taskRoots } from "../core/templates/template.ts";
 import type { Emit } from "../core/trace/events.ts";
+import type { Secret } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
 import { ServerPool } from "../servers/server-pool.ts";
@@ -52,13 +53,21 @@ export interface Provisioning extends AsyncDisposable {
   trialEnded(trial: Trial): Promise<void>;
 }
 
-/** Creates the provisioning of an Eval's trials; `env` are the shell's variables. Nothing is started yet. */
+interface ProvisioningOptions {
+  /** The shell's variables. */
+  readonly env: Variables;
+  readonly validateSchema: ValidateSchema;
+  /** Called with every access token of a server, and with what it was got with, before it is used. */
+  readonly onToken: (secret: Secret) => void;
+}
+
+/** Creates the provisioning of an Eval's trials. Nothing is started yet. */
 export function createProvisioning(
   spec: Eval,
   plan: Plan,
-  env: Variables,
-  validateSchema: ValidateSchema,
+  { env, validateSchema, onToken }: ProvisioningOptions,
 ): Provisioning {
+  let tokens: Disposable | undefined;
   const pool = new ServerPool({
     version,
     trials: plan.trials,
@@ -92,6 +101,8 @@ export function createProvisioning(
           hasTemplates,
         }));
       });
+      if (servers.some(({ spec: server }) => "auth" in server))
+        tokens ??= (await import("../servers/http/oauth-tokens.ts")).onTokenIssued(onToken);
       await checkSandboxes(
         servers.map((server) => server.spec),
         signal,
@@ -104,7 +115,10 @@ export function createProvisioning(
       await pool.startRequired(required, signal);
     },
     trialEnded: (trial) => pool.trialEnded(trial),
-    [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
+    async [Symbol.asyncDispose]() {
+      await pool[Symbol.asyncDispose]();
+      tokens?.[Symbol.dispose]();
+    },
   };
 }
 

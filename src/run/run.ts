@@ -17,7 +17,6 @@ import type { PreparedExtensions } from "../extensions/host/extension-process.ts
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { checkModel } from "../models/locate-model.ts";
-import { onTokenIssued } from "../servers/http/oauth-tokens.ts";
 import {
   createRunFolder,
   defaultRunsFolder,
@@ -25,10 +24,9 @@ import {
   type RunFolder,
   runId,
 } from "../store/run-folder.ts";
-import { type ExtensionsInput, extensionsOf, type ExtensionsOptions } from "./extensions.ts";
+import type { ExtensionsInput, ExtensionsOptions } from "./extensions.ts";
 import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
 import type { StartedHooks } from "./hooks.ts";
-import { prepareGraders } from "./prepare-graders.ts";
 import { createProvisioning } from "./provisioning.ts";
 import { createGrading, judgesOfGraders } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
@@ -92,7 +90,6 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const { compareState, cwd, output } = options;
   const plan: Plan = { ...createPlan(spec), ...exact({ maxWarnings: options.maxWarnings }) };
   const redact = createRedactor(loaded.secrets);
-  using _ = onTokenIssued(redact.add);
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   const evidenceOfPassed = new KeptEvidence();
@@ -104,13 +101,16 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const startedAt = new Date(performance.timeOrigin + started).toISOString();
   await using hooks = await hooksOf(loaded, redact);
   const missing = await missingRequirements(loaded, plan.tasks);
-  await using servers = createProvisioning(spec, plan, env, validateSchema);
+  await using servers = createProvisioning(spec, plan, { env, validateSchema, onToken: redact.add });
   const runnable = withoutSkipped(loaded, plan, missing);
   let extensions: PreparedExtensions;
   try {
-    await prepareGraders(runnable, { validateSchema, signal });
+    if (runnable.eval.tasks.some(({ graders = [] }) => graders.length > 0))
+      await (await import("./prepare-graders.ts")).prepareGraders(runnable, { validateSchema, signal });
     await hooks?.start(signal);
-    extensions = await extensionsOf(runnable, options, { validateSchema, signal });
+    extensions = usesExtensions(runnable)
+      ? await (await import("./extensions.ts")).extensionsOf(runnable, options, { validateSchema, signal })
+      : noExtensions;
     await servers.startRequired(signal);
   } catch (error) {
     await reporters.close();
@@ -227,6 +227,17 @@ async function hooksOf(
 ): Promise<StartedHooks | undefined> {
   return hooks && (await import("./hooks.ts")).createHooks(hooks, { env, redact });
 }
+
+function usesExtensions({ eval: { tasks } }: RunInput): boolean {
+  return tasks.some(({ portable }) => Object.keys(portable?.extensions ?? {}).length > 0);
+}
+
+const noExtensions: PreparedExtensions = {
+  notes: [],
+  of(spec) {
+    throw new Error(`an extension was not prepared: ${spec.package}`);
+  },
+};
 
 /** What identifies the runs of the same file, or of the same folder of tasks. */
 export function sourceOf({ file, dir }: Pick<LoadedConfig, "file" | "dir">): string {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createRunProgram } from "../../src/graders/run-program.ts";
+import { runProgram } from "../../src/graders/run-program.ts";
 import type { Finding } from "../../src/core/grade/grader.ts";
 import { AgentTrial, gradeBy, settingIssues } from "../support/grading.ts";
 
@@ -8,10 +8,7 @@ const busy = new AgentTrial((trial) => {
   trial.fail("get", { name: "a" });
   trial.say("There are 3 pods.");
 });
-const runProgram = createRunProgram({
-  env: { PATH: process.env["PATH"] },
-  signal: new AbortController().signal,
-});
+const runs = { env: { PATH: process.env["PATH"] }, signal: new AbortController().signal };
 
 /** Evaluates assertions in a process of their own. */
 function gradeByCode(
@@ -21,7 +18,10 @@ function gradeByCode(
   trial = busy,
 ): Promise<Finding> {
   const config = { language, assertions, timeout: "60s", ...settings };
-  return gradeBy("code", config, trial, { runProgram, dir: import.meta.dirname });
+  return gradeBy("code", config, trial, {
+    runProgram: (program) => runProgram(program, runs),
+    dir: import.meta.dirname,
+  });
 }
 
 const all = {

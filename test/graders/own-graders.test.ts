@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { createRunProgram } from "../../src/graders/run-program.ts";
+import { runProgram } from "../../src/graders/run-program.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf, linkPackage, runHere, runInline } from "../support/cli.ts";
 
@@ -87,14 +87,8 @@ renameSync("new", "pid");
 setInterval(() => {}, 1000);`,
   });
   const stop = new AbortController();
-  const run = createRunProgram({ env: {}, signal: stop.signal })({
-    command: node,
-    args: ["grade.mjs"],
-    stdin: "",
-    cwd: folder.path,
-    inheritEnv: [],
-    timeoutMs: 600_000,
-  });
+  const program = { command: node, args: ["grade.mjs"], stdin: "", cwd: folder.path, inheritEnv: [] };
+  const run = runProgram({ ...program, timeoutMs: 600_000 }, { env: {}, signal: stop.signal });
   const pid = join(folder.path, "pid");
   await vi.waitFor(() => expect(existsSync(pid)).toBe(true), { timeout: 60_000 });
   stop.abort(new Error("enough"));
@@ -106,16 +100,12 @@ setInterval(() => {}, 1000);`,
 it("a program has copies of the files of the workspace in a folder that is removed afterwards", async () => {
   const text = `const folder = process.env.WAZA_WORKSPACE_DIR;
 console.log(folder + "\\n" + require("node:fs").readFileSync(folder + "/out/a.txt", "utf8"));`;
-  const run = createRunProgram({ env: {}, signal: new AbortController().signal });
-  const { exitCode, stdout } = await run({
-    command: node,
-    args: ["-e", text],
-    stdin: "",
-    cwd: import.meta.dirname,
-    inheritEnv: [],
-    workspace: new Map([["out/a.txt", "A"]]),
-    timeoutMs: 60_000,
-  });
+  const workspace = new Map([["out/a.txt", "A"]]);
+  const program = { command: node, args: ["-e", text], stdin: "", cwd: import.meta.dirname, inheritEnv: [] };
+  const { exitCode, stdout } = await runProgram(
+    { ...program, workspace, timeoutMs: 60_000 },
+    { env: {}, signal: new AbortController().signal },
+  );
   const [folder = "", content] = stdout.split("\n");
   expect([exitCode, content, existsSync(folder)]).toEqual([0, "A", false]);
 });

@@ -401,6 +401,11 @@ export function assertionKinds(set: AssertionSet): readonly AssertionKind[] {
   });
 }
 
+/** The name of the grader of a set. */
+export function graderOfSet({ grader = "assertions" }: AssertionSet): string {
+  return grader;
+}
+
 /** Every server that a set names. */
 export function assertedServers(set: AssertionSet): readonly string[] {
   const patterns: readonly Pick<CallPattern, "server">[] = allKinds.flatMap((kind) => {

@@ -12,7 +12,7 @@ import {
 import type { JsonObject } from "../formats/json.ts";
 import type { AssertionSet, Task } from "../formats/model.ts";
 import type { EventBody, EventOf, Grade } from "../trace/events.ts";
-import { assertionsGrader } from "./assertions.ts";
+import { gradeAssertions } from "./assertions.ts";
 import { gradersOf } from "./graders.ts";
 
 /** A task with servers and, unless they are left out, steps that check something. */
@@ -68,12 +68,12 @@ class Played extends TrialEvents {
 }
 
 async function grade(trial: TrialEvents, ...sets: readonly AssertionSet[]): Promise<Grade> {
-  return assertionsGrader().grade(trial.trajectory(taskWith(sets)), gradeContext());
+  return { grader: "assertions", ...gradeAssertions(sets, trial.trajectory(taskWith(sets))) };
 }
 
 /** The verdict of a task whose steps check nothing. */
 async function unverified(trial: TrialEvents, ...sets: readonly AssertionSet[]): Promise<string> {
-  return (await assertionsGrader().grade(trial.trajectory(taskWith(sets, [])), gradeContext())).verdict;
+  return gradeAssertions(sets, trial.trajectory(taskWith(sets, []))).verdict;
 }
 
 const get = { server: "k8s", name: "get" };

@@ -4,34 +4,15 @@ import {
   type AssertionSet,
   type CallPattern,
   type SkillPattern,
-  type Task,
 } from "../formats/model.ts";
 import { canonicalJson } from "../formats/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
 import { agentTools } from "../trace/tool-events.ts";
 import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
-import {
-  createGrader,
-  type Finding as GradedFinding,
-  type Grader,
-  listed,
-  misspelling,
-  passOrFail,
-  qualified,
-  skip,
-} from "./grader.ts";
+import { type Finding as GradedFinding, listed, misspelling, passOrFail, qualified, skip } from "./grader.ts";
 import { type SkillLoad, skillLoads } from "./tool-uses.ts";
 import { hasLooked } from "./verify-steps.ts";
-
-/** Name of the grade of sets that name none. */
-const defaultName = "assertions";
-
-/** The graders of a task's sets of assertions: one for all that name the same one. */
-export function assertionGraders({ portable }: Task): readonly Grader[] {
-  const sets = (portable?.assertions ?? []).filter((set) => assertionKinds(set).length > 0);
-  return [...new Set(sets.map(({ grader = defaultName }) => grader))].map(assertionsGrader);
-}
 
 /**
  * Do the assertions of task sets about the agent's own calls hold? Score = kinds of assertions that hold / kinds that
@@ -43,17 +24,6 @@ export function assertionGraders({ portable }: Task): readonly Grader[] {
  * and that nothing forbidden was called is no evidence by itself when no call succeeded, or when every call was made to fail
  * on purpose.
  */
-export function assertionsGrader(name: string = defaultName): Grader {
-  return createGrader(name, (trajectory) => {
-    const all = trajectory.task.portable?.assertions ?? [];
-    return gradeAssertions(
-      all.filter(({ grader = defaultName }) => grader === name),
-      trajectory,
-    );
-  });
-}
-
-/** Grades sets of assertions. */
 export function gradeAssertions(sets: readonly AssertionSet[], trajectory: Trajectory): GradedFinding {
   const { agentStarted: started } = trajectory;
   if (started === undefined) return skip("no agent took part");

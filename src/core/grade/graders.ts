@@ -1,8 +1,7 @@
 import { suggestion } from "../formats/did-you-mean.ts";
-import type { Task } from "../formats/model.ts";
-import { assertionGraders } from "./assertions.ts";
+import { assertionKinds, graderOfSet, type Task } from "../formats/model.ts";
 import { findingsGrader } from "./findings.ts";
-import type { Grader } from "./grader.ts";
+import { createGrader, type Grader } from "./grader.ts";
 import { toolCallHealth, toolInvocationOrder } from "./tool-calls.ts";
 import { endToEndSuccess, turnEndsGrader } from "./turns.ts";
 import { verifySteps } from "./verify-steps.ts";
@@ -22,6 +21,18 @@ export const judgeName = "llm-judge";
 export function gradersOf(task: Task, judge: Grader | undefined): readonly Grader[] {
   const graders = [...pureGraders[task.form], ...assertionGraders(task)];
   return judge === undefined || !canBeJudged(task) ? graders : [...graders, judge];
+}
+
+/** The graders of a task's sets of assertions: one for all that name the same one. Their code is loaded when they grade. */
+function assertionGraders({ portable }: Task): readonly Grader[] {
+  const groups = [...Map.groupBy(portable?.assertions ?? [], graderOfSet)];
+  return groups
+    .filter(([, sets]) => sets.some((set) => assertionKinds(set).length > 0))
+    .map(([name, sets]) =>
+      createGrader(name, async (trajectory) =>
+        (await import("./assertions.ts")).gradeAssertions(sets, trajectory),
+      ),
+    );
 }
 
 function canBeJudged({ turns, form }: Task): boolean {
