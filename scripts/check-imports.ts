@@ -18,7 +18,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   "extension-sdk": ["core"],
   graders: ["core", "files", "models", "process"],
   store: ["core", "files"],
-  reporters: ["core"],
+  reporters: ["core", "dashboard"],
   dashboard: ["core", "files", "graders", "store"],
   check: ["core", "process", "servers"],
   run: [

@@ -1,6 +1,7 @@
 import type {
   ContentPart,
   ReportDocument,
+  ReportTrial,
   RunDocument,
   RunsDocument,
   RunUpdate,
@@ -8,6 +9,8 @@ import type {
   TrialDocument,
   TrialUpdate,
 } from "../../src/core/view/documents.ts";
+
+import { contentPart, contentText } from "../../src/core/view/content.ts";
 
 /** Where the app gets what it shows: the API of the dashboard, or the data of an HTML report. */
 export interface DataSource {
@@ -81,19 +84,21 @@ function follow(path: string, onUpdate: (update: unknown) => void): () => void {
   return () => source.close();
 }
 
-function reportData({ run, servers, trials, events }: ReportDocument): DataSource {
+function reportData({ run, servers, trials }: ReportDocument): DataSource {
+  const trialOf = (id: string): ReportTrial => {
+    const trial = Object.hasOwn(trials, id) ? trials[id] : undefined;
+    if (trial !== undefined) return trial;
+    throw new Error(`This report has no room for trial ${id}. Open the run with: mcpvals dashboard`);
+  };
   return {
     run: () => Promise.resolve(run),
     servers: () => Promise.resolve(servers),
-    trial: async (_, id) => {
-      const trial = trials[id];
-      if (trial !== undefined) return trial;
-      throw new Error(`This report does not contain trial ${id}. Open the run with: mcpvals dashboard`);
-    },
-    content: async ({ trial, seq }) => {
-      const event = events[trial]?.[String(seq)];
-      const text = JSON.stringify(event ?? null, null, 2);
-      return { text, from: 0, length: text.length };
+    trial: async (_, id) => trialOf(id).document,
+    content: async ({ trial, seq, pointer, from, length }) => {
+      const event = trialOf(trial).events[String(seq)];
+      const text = event === undefined ? undefined : contentText(event, pointer);
+      if (text !== undefined) return contentPart(text, from, length);
+      throw new Error("This report has no room for it. Open the run with: mcpvals dashboard");
     },
   };
 }

@@ -1,5 +1,4 @@
-import { readFile } from "node:fs/promises";
-import { extname, join } from "node:path";
+import { join } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import { contentPart } from "../core/view/content.ts";
 import type { RunRow, RunsDocument, ServersDocument } from "../core/view/documents.ts";
@@ -7,6 +6,7 @@ import type { EarlierDefinitions } from "../core/view/servers-document.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { runFolders } from "../store/run-files.ts";
 import { type Access, refusal, refuseForeign } from "./access.ts";
+import { appFile } from "./app-files.ts";
 import { followRun, followTrial } from "./live.ts";
 import { RunRecord, runRow } from "./run-record.ts";
 
@@ -58,7 +58,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       return refusal(404, "There is no such page.");
     const path = pathname.slice(basePath.length + 1);
     const file = appFiles.get(path);
-    if (file !== undefined) return appFile(path, file, basePath);
+    if (file !== undefined) return appAnswer(path, file, basePath);
     return await apiAnswer(path, searchParams, { runs, signal: request.signal });
   };
   return {
@@ -106,7 +106,7 @@ async function errorPage(response: Response): Promise<Response> {
 }
 
 interface AppFile {
-  readonly name: string;
+  readonly name: Parameters<typeof appFile>[0];
   readonly type: string;
 }
 
@@ -117,16 +117,10 @@ const appFiles: ReadonlyMap<string, AppFile> = new Map([
   ["app.css", { name: "app.css", type: "text/css; charset=utf-8" }],
 ]);
 
-/** The built app: beside this file in the package, and in the output of the build where this is the source. */
-const appFolder = new URL(
-  extname(import.meta.url) === ".ts" ? "../../dist/dashboard/" : "./dashboard/",
-  import.meta.url,
-);
-
-async function appFile(path: string, { name, type }: AppFile, basePath: string): Promise<Response> {
+async function appAnswer(path: string, { name, type }: AppFile, basePath: string): Promise<Response> {
   let content: string;
   try {
-    content = await readFile(new URL(name, appFolder), "utf8");
+    content = await appFile(name);
   } catch {
     return refusal(503, "The app of the dashboard is not built. Run: npm run build");
   }

@@ -267,6 +267,12 @@ export class RunRecord {
     });
   }
 
+  /** The events of a trial as far as they have come. Throws `store/corrupt`. */
+  events(id: string): readonly TraceEvent[] {
+    this.#index.extend();
+    return this.#index.events(id);
+  }
+
   #trial(id: string): Trial {
     const trial = this.#plan.trials[this.#positions.get(id) ?? -1];
     if (trial !== undefined) return trial;

@@ -3,6 +3,7 @@ import { blocksOf, jsonPieces } from "../core/report/result.ts";
 import type { Reporter, ReporterOutput } from "../core/report/reporter.ts";
 import { consoleReporter } from "./console.ts";
 import { githubReporter } from "./github.ts";
+import { htmlReporter } from "./html.ts";
 import { junitReporter } from "./junit.ts";
 import { markdownReporter } from "./markdown.ts";
 import { sarifReporter } from "./sarif.ts";
@@ -19,5 +20,6 @@ export const reporters: Readonly<Record<ReporterName, (output: ReporterOutput) =
   junit: junitReporter,
   markdown: markdownReporter,
   github: githubReporter,
+  html: htmlReporter,
   sarif: sarifReporter,
 };

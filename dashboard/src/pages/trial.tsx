@@ -1,5 +1,6 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
+import type { Grade } from "../../../src/core/trace/events.ts";
 import type { TrialDocument } from "../../../src/core/view/documents.ts";
 import { JsonText } from "../components/json-text.tsx";
 import { Duration, Tokens } from "../components/numbers.tsx";
@@ -61,7 +62,9 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
   ]);
   const change = (changes: Readonly<Record<string, string | number | undefined>>): void =>
     void navigate({ search: (before) => trialSearch({ ...before, ...changes }), replace: true });
-  const problems = result?.grades.filter(({ verdict }) => verdict === "fail" || verdict === "error") ?? [];
+  const isBad = ({ verdict, required }: Grade): boolean =>
+    required !== false && (verdict === "fail" || verdict === "error");
+  const problems = result?.grades.filter(isBad) ?? [];
 
   return (
     <>

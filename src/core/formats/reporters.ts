@@ -5,6 +5,7 @@ export const reporterHelp = {
   junit: "JUnit XML, for CI servers",
   markdown: "for pull requests and pages",
   github: "annotations and the job's summary, for GitHub Actions",
+  html: "the dashboard with this run in one page, for CI artifacts",
   sarif: "SARIF 2.1.0, for code scanning",
 } as const;
 

@@ -18,7 +18,7 @@ export function excerptOf(value: Json, seq: number, pointer: string): Excerpt {
 }
 
 /** The text of the value at a JSON Pointer (RFC 6901) in an event; undefined where the pointer leads nowhere. */
-export function contentText(event: TraceEvent, pointer: string): string | undefined {
+export function contentText(event: TraceEvent | Json, pointer: string): string | undefined {
   const path = pointer
     .split("/")
     .slice(1)

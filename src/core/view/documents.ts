@@ -316,8 +316,12 @@ export interface TrialUpdate extends Omit<TrialDocument, "items" | "events"> {
 export interface ReportDocument {
   readonly run: RunDocument;
   readonly servers: ServersDocument;
-  /** By id of the trial; trials that did not pass come first. A trial that is absent did not fit. */
-  readonly trials: Readonly<Record<string, TrialDocument>>;
-  /** Whole events by trial and number, of those whose excerpts are cut, as far as they fit. */
-  readonly events: Readonly<Record<string, Readonly<Record<string, Json>>>>;
+  /** By id of the trial; those that did not pass come first. One that is absent did not fit. */
+  readonly trials: Readonly<Record<string, ReportTrial>>;
+}
+
+export interface ReportTrial {
+  readonly document: TrialDocument;
+  /** Events as they were recorded, by their numbers. Those that are absent did not fit. */
+  readonly events: Readonly<Record<string, Json>>;
 }

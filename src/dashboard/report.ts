@@ -1,0 +1,117 @@
+import { createHash } from "node:crypto";
+import { basename, dirname, resolve } from "node:path";
+import type { Json } from "../core/formats/json.ts";
+import type { TraceEvent } from "../core/trace/events.ts";
+import type { ReportDocument, ReportTrial, RunDocument, ServersDocument } from "../core/view/documents.ts";
+import { SchemaValidator } from "../graders/schema-validator.ts";
+import { appFile } from "./app-files.ts";
+import { RunRecord } from "./run-record.ts";
+
+/** In characters of JSON: what all trials of a report may have together, besides the run itself. */
+const mostTrials = 20_000_000;
+/** In characters of JSON: what a report has of one trial's events as they were recorded. */
+const mostEvents = 2_000_000;
+
+/**
+ * Makes a page of one run that needs no server: the app with its data, in pieces. Trials that did not pass come first; what does not
+ * fit is left out, and the page says so. Throws `store/corrupt`.
+ */
+export async function* reportPage(folder: string): AsyncGenerator<string> {
+  await using validator = new SchemaValidator(500);
+  const cwd = resolve(folder, "../../..");
+  const record = new RunRecord(dirname(folder), basename(folder), { cwd, validator });
+  const run = await record.run();
+  const { id, name, startedAt } = run;
+  const servers: ServersDocument = {
+    run: { id, name, startedAt },
+    servers: (await record.servers()).rows(run, new Map()),
+  };
+  yield* pageStart();
+  yield* dataPieces(record, run, servers);
+  yield* pageEnd();
+}
+
+/** The {@link ReportDocument}. A browser reads no markup inside of it. */
+async function* dataPieces(
+  record: RunRecord,
+  run: RunDocument,
+  servers: ServersDocument,
+): AsyncGenerator<string> {
+  const json = (value: object): string => JSON.stringify(value).replaceAll("<", "\\u003c");
+  const head: Omit<ReportDocument, "trials"> = { run, servers };
+  yield `${json(head).slice(0, -1)},"trials":{`;
+  let left = mostTrials;
+  let before = "";
+  for (const { id } of run.trials.toSorted(unpassedFirst)) {
+    const document = await record.trial(id);
+    const trial: ReportTrial = {
+      document,
+      events: someEvents(record.events(id), Math.min(left, mostEvents)),
+    };
+    const text = json(trial);
+    if (text.length > left) break;
+    left -= text.length;
+    yield `${before}${json([id]).slice(1, -1)}:${text}`;
+    before = ",";
+  }
+  yield "}}";
+}
+
+type Row = RunDocument["trials"][number];
+
+function unpassedFirst(a: Row, b: Row): number {
+  return Number(a.verdict === "pass") - Number(b.verdict === "pass");
+}
+
+/** The events as they were recorded, by their numbers, until there is no more room. */
+function someEvents(events: readonly TraceEvent[], room: number): ReportTrial["events"] {
+  const some: Record<string, Json> = {};
+  let left = room;
+  for (const event of events) {
+    left -= JSON.stringify(event).length;
+    if (left < 0) break;
+    // An event is JSON.
+    some[event.seq] = event as unknown as Json;
+  }
+  return some;
+}
+
+async function* pageStart(): AsyncGenerator<string> {
+  const [script, style] = await Promise.all([appScript(), appFile("app.css")]);
+  const policy = [
+    "default-src 'none'",
+    `script-src '${hashOf(script)}'`,
+    `style-src '${hashOf(style)}'`,
+    "img-src data: blob:",
+    "media-src data: blob:",
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join("; ");
+  yield `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<title>mcpvals</title>
+<link rel="icon" href="data:,">
+<style>${style}</style>
+</head>
+<body>
+<div id="root"></div>
+<noscript>This report needs JavaScript.</noscript>
+<script type="application/json" id="report">`;
+}
+
+async function* pageEnd(): AsyncGenerator<string> {
+  yield `</script>\n<script type="module">${await appScript()}</script>\n</body>\n</html>\n`;
+}
+
+/** The app's script without what would end a script in a page. Both only occur in strings. */
+async function appScript(): Promise<string> {
+  return (await appFile("app.js")).replaceAll("</script", "<\\/script").replaceAll("<!--", "\\x3c!--");
+}
+
+function hashOf(text: string): string {
+  return `sha256-${createHash("sha256").update(text).digest("base64")}`;
+}
