@@ -37,9 +37,8 @@ async function* dataPieces(
   run: RunDocument,
   servers: ServersDocument,
 ): AsyncGenerator<string> {
-  const json = (value: object): string => JSON.stringify(value).replaceAll("<", "\\u003c");
   const head: Omit<ReportDocument, "trials"> = { run, servers };
-  yield `${json(head).slice(0, -1)},"trials":{`;
+  yield `${inPage(head).slice(0, -1)},"trials":{`;
   let left = mostTrials;
   let before = "";
   for (const { id } of run.trials.toSorted(unpassedFirst)) {
@@ -48,13 +47,18 @@ async function* dataPieces(
       document,
       events: someEvents(record.events(id), Math.min(left, mostEvents)),
     };
-    const text = json(trial);
+    const text = inPage(trial);
     if (text.length > left) break;
     left -= text.length;
-    yield `${before}${json([id]).slice(1, -1)}:${text}`;
+    yield `${before}${inPage([id]).slice(1, -1)}:${text}`;
     before = ",";
   }
   yield "}}";
+}
+
+/** JSON in which a browser finds no markup. */
+function inPage(value: object): string {
+  return JSON.stringify(value).replaceAll("<", "\\u003c");
 }
 
 type Row = RunDocument["trials"][number];

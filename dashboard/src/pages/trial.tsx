@@ -62,8 +62,6 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
   ]);
   const change = (changes: Readonly<Record<string, string | number | undefined>>): void =>
     void navigate({ search: (before) => trialSearch({ ...before, ...changes }), replace: true });
-  const isBad = ({ verdict, required }: Grade): boolean =>
-    required !== false && (verdict === "fail" || verdict === "error");
   const problems = result?.grades.filter(isBad) ?? [];
 
   return (
@@ -165,6 +163,11 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
       />
     </>
   );
+}
+
+/** Whether it is a reason why a trial did not pass. */
+function isBad({ verdict, required }: Grade): boolean {
+  return required !== false && (verdict === "fail" || verdict === "error");
 }
 
 function TrialLink({

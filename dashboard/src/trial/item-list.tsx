@@ -267,7 +267,7 @@ function ItemLine({
 type Call = Extract<TraceItem, { kind: "call" }>;
 
 /** Where a tool is from: one of a server, which the gateway recorded, or the agent's own. */
-export function SourceBadge({
+function SourceBadge({
   item,
   lanes,
 }: {
