@@ -1,9 +1,10 @@
-import { cpSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
-import { folderOf, root, runCli } from "../support/cli.ts";
+import { root, runCli } from "../support/cli.ts";
+import { copyTasks } from "./support.ts";
 
 type Action = Readonly<Record<string, unknown>>;
 type Change = (solution: readonly Action[]) => readonly Action[];
@@ -162,27 +163,25 @@ interface TaskDocument {
   readonly spec: Record<string, unknown> & { solution: readonly Action[] };
 }
 
-const examples = join(root, "examples/tasks");
-const temp = folderOf({});
+const copy = copyTasks();
 let trials: readonly TrialResult[];
 
 beforeAll(async () => {
-  writeOthers(join(temp.path, "tasks"));
-  const args = ["run", "tasks", "--agent", "oracle", "--concurrency", "8", "--reporter", "json"];
-  const { stdout, stderr } = await runCli(args, { cwd: temp.path });
+  writeOthers();
+  const args = ["run", ".", "--agent", "oracle", "--concurrency", "8", "--reporter", "json"];
+  const { stdout, stderr } = await runCli(args, { cwd: copy.path });
   if (!stdout.startsWith("{")) throw new Error(`no result:\n${stdout}\n${stderr}`);
   trials = (JSON.parse(stdout) as RunResult).trials;
 }, 180_000);
-afterAll(() => temp[Symbol.dispose]());
+afterAll(() => copy[Symbol.dispose]());
 
-/** Copies the examples, and replaces their tasks by one for each row of `others`, with the changed solution. */
-function writeOthers(folder: string): void {
-  cpSync(examples, folder, { recursive: true });
-  symlinkSync(join(root, "node_modules"), join(temp.path, "node_modules"), "junction");
+/** Replaces the tasks by one for each row of `others`, with the changed solution. */
+function writeOthers(): void {
+  const folder = copy.path;
   for (const file of readdirSync(folder).filter((name) => name.endsWith(".yaml"))) rmSync(join(folder, file));
   for (const [index, [task, , change]] of others.entries()) {
     const { metadata, spec, ...rest } = parse(
-      readFileSync(join(examples, `${task}.yaml`), "utf8"),
+      readFileSync(join(root, "examples/tasks", `${task}.yaml`), "utf8"),
     ) as TaskDocument;
     const changed = {
       ...rest,

@@ -4,11 +4,12 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Verdict } from "../../src/core/trace/events.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { procLister } from "../../src/process/process-tree.ts";
-import { type CliOutcome, folderOf, root, runCli } from "../support/cli.ts";
+import { type CliOutcome, folderOf, runCli } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
+import { copyTasks } from "./support.ts";
 
-const folder = join(root, "examples/tasks");
-const tasks = readdirSync(folder)
+const copy = copyTasks();
+const tasks = readdirSync(copy.path)
   .filter((file) => file.endsWith(".yaml"))
   .map((file) => basename(file, ".yaml"));
 
@@ -42,9 +43,12 @@ const temp = folderOf({});
 let proven: Proven;
 
 beforeAll(async () => {
-  proven = await prove(folder);
+  proven = await prove(copy.path);
 }, 120_000);
-afterAll(() => temp[Symbol.dispose]());
+afterAll(() => {
+  temp[Symbol.dispose]();
+  copy[Symbol.dispose]();
+});
 
 interface Proven {
   readonly outcome: CliOutcome;
@@ -102,7 +106,7 @@ describe("the example tasks", () => {
       { text: JSON.stringify({ passed: true, reason: "It says so." }) },
       { text: JSON.stringify({ score: 1, reason: "Short and plain." }) },
     ]);
-    const file = join(folder, "judged-answer.yaml");
+    const file = join(copy.path, "judged-answer.yaml");
     const { proofs } = await prove(file, ["--judge", "anthropic/claude-sonnet-4-5"], judge.env);
     expect(proofs.get("judged-answer")).toEqual({ null: "fail", oracle: "pass", remarks: [] });
     const asked = judge.requests.flatMap(({ users }) => users).join("\n");

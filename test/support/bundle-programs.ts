@@ -24,7 +24,7 @@ export default async function bundlePrograms(): Promise<void> {
   const folder = dirname(programFolder);
   const stamp = join(folder, "sources.txt");
   const sources = globSync(
-    "{src/**/*.ts,test/fixtures/{agents,extensions,servers}/*.{ts,mjs},test/support/{,bundle-}programs.ts,examples/*.js,package-lock.json}",
+    "{src/**/*.ts,test/fixtures/{agents,extensions,servers}/*.{ts,mjs},test/support/{,bundle-}programs.ts,examples/**/*.js,package-lock.json}",
     { cwd: root },
   )
     .toSorted()

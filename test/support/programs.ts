@@ -15,6 +15,8 @@ export const programSources = {
   "conforming-server": "test/fixtures/servers/conforming-server.ts",
   /** The server of the examples and of the documentation. */
   "example-server": "examples/server.js",
+  /** The server of the example tasks. */
+  "example-platform": "examples/tasks/services/platform.js",
   /** The extension with an operation for each thing that an operation can do. */
   "sample-extension": "test/fixtures/extensions/sample-program.ts",
   // Under the names that they have on the PATH.
@@ -28,6 +30,7 @@ export const commandAgent: string = program("command-agent");
 export const askingServer: string = program("asking-server");
 export const conformingServer: string = program("conforming-server");
 export const exampleServer: string = program("example-server");
+export const examplePlatform: string = program("example-platform");
 export const sampleExtension: string = program("sample-extension");
 export const everythingServer: string = program("mcp-server-everything");
 export const filesystemServer: string = program("mcp-server-filesystem");
