@@ -1,3 +1,4 @@
+import type { JudgeSummary } from "../core/grade/judge/calibration.ts";
 import type { RunResult, TrialResult } from "../core/report/result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { clipText, countOf, formatInteger } from "./text.ts";
@@ -119,11 +120,12 @@ function matrixLines(shown: NonNullable<Routing["tools"]>, what: string, near: s
 }
 
 /** Who judged, and how far it agrees with people. */
-function describeJudge(judge: NonNullable<RunResult["judges"]>[number]): string {
-  const { grader, model, graded, passed, calibration, correctedRate: corrected } = judge;
+function describeJudge(judge: JudgeSummary): string {
+  const { grader, model, graded, passed, calibration, correctedRate: corrected, second } = judge;
   const who = visibleText(`${grader}, judged by ${model}`);
+  const other = second === undefined ? "" : describeSecond(second);
   if (calibration === null)
-    return `${who}: uncalibrated, so it is not known how far it agrees with people (mcpvals judge calibrate)`;
+    return `${who}: uncalibrated, so it is not known how far it agrees with people (mcpvals judge calibrate)${other}`;
   const { labels, agreement, sensitivity, specificity, kappa } = calibration;
   const shown = [
     ["agreement", agreement],
@@ -138,5 +140,11 @@ function describeJudge(judge: NonNullable<RunResult["judges"]>[number]): string 
     corrected === undefined
       ? ""
       : `; passed ${passed} of ${graded}, corrected ${corrected.value.toFixed(2)} [${corrected.low.toFixed(2)}, ${corrected.high.toFixed(2)}]`;
-  return `${who}: ${figures.join(", ")} with ${countOf(labels, "label")}${rate}`;
+  return `${who}: ${figures.join(", ")} with ${countOf(labels, "label")}${rate}${other}`;
+}
+
+function describeSecond({ model, graded, agreement, kappa }: NonNullable<JudgeSummary["second"]>): string {
+  const agreed = Math.round((agreement?.value ?? 0) * graded);
+  const beyond = kappa === undefined ? "" : `, kappa ${kappa.value.toFixed(2)}`;
+  return `; the second judge ${visibleText(model)} agrees on ${agreed} of ${countOf(graded, "trial")}${beyond}`;
 }

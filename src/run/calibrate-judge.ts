@@ -110,7 +110,7 @@ function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
   switch (use.kind) {
     case "prompt": {
       const context: KindContext = { ...outside, dir: use.dir, askJudge };
-      const settings = { ...use.settings, model: undefined };
+      const settings = { ...use.settings, model: undefined, second_model: undefined };
       return async ({ trajectory }) => prompt.grade(settings, trajectory, context);
     }
     case judgeName: {

@@ -79,7 +79,11 @@ export async function judgesOfGraders(spec: Eval, judgeError?: McpvalsError): Pr
     for (const grader of graders) {
       const judge = await judgeOfGrader(grader, spec);
       if (judge === null) throw judgeError ?? noJudge(task, grader.name);
-      if (judge !== undefined) asked.push(judge);
+      if (judge === undefined) continue;
+      const { graderKinds } = await import("../core/grade/kinds.ts");
+      const { judgeOf } = await import("../graders/judge.ts");
+      const { second } = graderKinds[grader.type]?.judge?.(grader.config) ?? {};
+      asked.push(judge, ...(second === undefined ? [] : [judgeOf(spec.judge, second)]));
     }
   }
   return asked;

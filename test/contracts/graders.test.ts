@@ -17,7 +17,7 @@ const world: Partial<KindContext> = {
     return { exitCode: 0, stdout: JSON.stringify(said), omitted: 0, stderr: "" };
   },
   askJudge: async ({ form }) => {
-    const reading = form.read({ score: 1, passed: true, winner: "A", reason: "all is well" });
+    const reading = form.read({ score: 1, passed: true, winner: "A much better", reason: "all is well" });
     if ("problem" in reading) throw new Error(reading.problem);
     return { verdict: reading.verdict, model: "test/judge", prompt: "sha256:1" };
   },

@@ -101,3 +101,38 @@ it("validate notes a grader without a judge, and one that names its own model no
   const named = await runIn(files(grader({ rubric, model })), ["validate"]);
   expect([named.code, named.stderr]).toEqual([0, ""]);
 });
+
+it("a run says how often a second judge agrees, and refuses one that is not known", async () => {
+  await using provider = await startFakeProvider(({ model: asked, users }) =>
+    scored(asked.startsWith("claude") || users[0]?.includes("Say bye.") === true ? 1 : 0.5),
+  );
+  const second_model = "openai/gpt-5";
+  const workflows = ["hi", "bye"].map((word) => ({ name: word, steps: [{ user: `Say ${word}.` }] }));
+  const rest = {
+    judge,
+    graders: [grader({ rubric: "Is it true?", second_model })],
+    workflows,
+    agent: { type: "scripted", plan: { hi: [{ say: "hi" }], bye: [{ say: "bye" }] } },
+  };
+  const { code, result } = await runWith(provider, {}, rest);
+  expect(code).toBe(0);
+  expect(result.trials.map(({ grades }) => grades.at(-1)?.secondJudge)).toMatchObject([
+    { model: second_model, votes: [0.5] },
+    { model: second_model, votes: [1] },
+  ]);
+  expect(result.judges).toMatchObject([
+    {
+      grader: "judged",
+      model,
+      graded: 2,
+      passed: 2,
+      second: { model: second_model, graded: 2, agreement: { value: 0.5 } },
+    },
+  ]);
+  const console = await runIn(files({}, rest), ["run"], provider.env);
+  expect(console.stdout.replaceAll(/\s+/g, " ")).toContain(
+    "the second judge openai/gpt-5 agrees on 1 of 2 trials, kappa 0.00",
+  );
+  const unknown = { ...rest, graders: [grader({ rubric: "Is it true?", second_model: "nobody/x" })] };
+  expect((await runIn(files({}, unknown), ["run"], provider.env)).code).toBe(2);
+});

@@ -45,7 +45,15 @@ export interface GraderSettings {
   /** Servers that its settings name; each must be one of the eval's. */
   servers?(config: unknown): readonly string[];
   /** The judge that it asks: with `model` one of its own, else that of the eval. Absent, undefined: none. */
-  judge?(config: unknown): { readonly model?: string | undefined } | undefined;
+  judge?(config: unknown): AskedJudge | undefined;
+}
+
+/** The judge that a grader asks. */
+export interface AskedJudge {
+  /** Absent: that of the eval. */
+  readonly model?: string | undefined;
+  /** A model that is asked the same, to compare. */
+  readonly second?: string | undefined;
 }
 
 /** A file that settings name: the path of its key in them, and its path relative to the file that declares the grader. */

@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { AgentTrial, gradeBy, settingIssues } from "../../../test/support/grading.ts";
 import { McpvalsError } from "../errors/error.ts";
 import type { JsonObject } from "../formats/json.ts";
@@ -25,7 +25,14 @@ function judge(answers: readonly JsonObject[]): { askJudge: AskJudge; asked: Jud
 }
 
 const scores = (...all: readonly number[]): readonly JsonObject[] => all.map((score) => ({ score }));
-const winners = (...all: readonly string[]): readonly JsonObject[] => all.map((winner) => ({ winner }));
+const words: Readonly<Record<string, string>> = {
+  "A!": "A much better",
+  A: "A slightly better",
+  B: "B slightly better",
+  "B!": "B much better",
+};
+const winners = (...all: readonly string[]): readonly JsonObject[] =>
+  all.map((winner) => ({ winner: words[winner] ?? winner }));
 const pairwise = { mode: "pairwise", reference: "It is blue." };
 
 it.each<[JsonObject, readonly JsonObject[], string, number, string]>([
@@ -42,8 +49,10 @@ it.each<[JsonObject, readonly JsonObject[], string, number, string]>([
     "(votes: 1, 0.2, 0.9; 2 of 3 agree)",
   ],
   [{ rubric: "Is it red?", votes: 3 }, scores(0, 1, 0), "fail", 0, "(votes: 0, 1, 0; 2 of 3 agree)"],
-  [pairwise, winners("A", "B"), "pass", 1, "better than the reference: because"],
-  [pairwise, winners("B", "A"), "fail", 0, "worse than the reference: because"],
+  [pairwise, winners("A!", "B!"), "pass", 1, "much better than the reference: because"],
+  [pairwise, winners("A!", "B"), "pass", 0.75, "slightly better than the reference: because"],
+  [pairwise, winners("B", "A"), "fail", 0.25, "slightly worse than the reference: because"],
+  [pairwise, winners("B!", "A!"), "fail", 0, "much worse than the reference: because"],
   [
     pairwise,
     winners("A", "A"),
@@ -59,7 +68,8 @@ it.each<[JsonObject, readonly JsonObject[], string, number, string]>([
     "tie, since the judge preferred answer B in both orders: because",
   ],
   [pairwise, winners("tie", "B"), "pass", 0.5, "as good as the reference: because"],
-  [{ ...pairwise, threshold: 1 }, winners("tie", "tie"), "fail", 0.5, "at least 1 passes"],
+  [pairwise, winners("A!", "tie"), "pass", 0.5, "as good as the reference: because"],
+  [{ ...pairwise, threshold: 0.75 }, winners("tie", "tie"), "fail", 0.5, "at least 0.75 passes"],
 ])("%j: the judge says %j", async (config, answers, verdict, score, reason) => {
   const { askJudge } = judge(answers);
   const grade = await gradeBy("prompt", config, trial, { askJudge });
@@ -73,6 +83,7 @@ it.each<[JsonObject, readonly JsonObject[]]>([
   [{ rubric: "Is it red?", votes: 3 }, [...scores(1, 1), {}]],
   [{ rubric: "tool_call_accuracy" }, scores(0.6)],
   [pairwise, winners("A", "C")],
+  [pairwise, winners("A", "better")],
 ])("%j: no verdict from %j", async (config, answers) => {
   const { askJudge } = judge(answers);
   await expect(gradeBy("prompt", config, trial, { askJudge })).rejects.toMatchObject({
@@ -185,4 +196,43 @@ it("every named rubric has levels from 0 to 1, and a threshold that is one of th
     expect([levels[0], levels.at(-1), levels.includes(threshold)]).toEqual([0, 1, true]);
     expect(text).toContain(`- ${threshold}: `);
   }
+});
+
+describe("a second judge", () => {
+  const settings = { rubric: "Is it red?", second_model: "other/two" };
+
+  /** Judges that give these scores, by model. */
+  function judges(scoresOf: Readonly<Record<string, number | "none">>): AskJudge {
+    return async ({ form, model = "test/judge" }) => {
+      const reading = form.read({ score: scoresOf[model] ?? null, reason: `says ${model}` });
+      if ("problem" in reading) throw new McpvalsError("judge/no-verdict", reading.problem);
+      return { verdict: reading.verdict, model, prompt: "sha256:1" };
+    };
+  }
+
+  it.each([
+    [1, 0.9, "pass", "the second judge agrees: score 0.9: says other/two"],
+    [1, 0.2, "pass", "the second judge disagrees: score 0.2: says other/two"],
+    [0, 0.9, "fail", "the second judge disagrees"],
+  ])("first %f, second %f: %s, since the first one counts", async (first, second, verdict, reason) => {
+    const askJudge = judges({ "test/judge": first, "other/two": second });
+    expect(await gradeBy("prompt", settings, trial, { askJudge })).toMatchObject({
+      verdict,
+      score: first,
+      reason: expect.stringContaining(reason),
+      judge: { model: "test/judge", votes: [first] },
+      secondJudge: { model: "other/two", votes: [second] },
+    });
+  });
+
+  it("without a verdict changes nothing; the first one without a verdict is an error", async () => {
+    const silent = judges({ "test/judge": 1, "other/two": "none" });
+    const grade = await gradeBy("prompt", settings, trial, { askJudge: silent });
+    expect(grade).toMatchObject({ verdict: "pass", reason: expect.stringContaining("gave no verdict") });
+    expect(grade).not.toHaveProperty("secondJudge");
+    const askJudge = judges({ "test/judge": "none", "other/two": 1 });
+    await expect(gradeBy("prompt", settings, trial, { askJudge })).rejects.toMatchObject({
+      code: "judge/no-verdict",
+    });
+  });
 });

@@ -27,13 +27,13 @@ const config = closedObject({
     .enum(["pointwise", "pairwise"])
     .default("pointwise")
     .describe(
-      "`pointwise`: a score for the trial. `pairwise`: whether the agent's last message is better than the reference; the judge is asked in both orders, and where it disagrees with itself it is a tie.",
+      "`pointwise`: a score for the trial. `pairwise`: whether the agent's last message is better than the reference; the judge is asked in both orders, of which the weaker verdict counts; where it disagrees with itself it is a tie.",
     ),
   reference: optional(filledText, "The answer to compare with, for `pairwise`."),
   reference_file: optional(filledText, "A text file with that answer."),
   threshold: optional(
     z.number().positive().max(1),
-    "Lowest score that passes. `pairwise` gives 1 for better, 0.5 for as good, 0 for worse.",
+    "Lowest score that passes. `pairwise` gives 1 for much better, 0.75 for slightly better, 0.5 for as good, 0.25 for slightly and 0 for much worse.",
     "0.8, or that of the named rubric; for `pairwise` 0.5",
   ),
   votes: z
@@ -44,6 +44,10 @@ const config = closedObject({
     .default(1)
     .describe("How often the judge is asked. The score is the median; the grade shows all of them."),
   model: optional(filledText, "Model to ask, as `PROVIDER/MODEL`.", "that of the eval's judge"),
+  second_model: optional(
+    filledText,
+    "Another model, best of another maker, that is asked the same. The grade does not depend on it; it says whether both agree, and the run how often they do.",
+  ),
 })
   .refine((all) => given(all, ["rubric", "prompt", "rubric_file"]) <= 1, {
     error: "must have only one of rubric, prompt and rubric_file",
@@ -69,8 +73,8 @@ export const prompt = graderKind({
     "Asks a language model, the judge, which gets the task, the tools on offer, the agent's calls with arguments and results, and its messages. Passes from `threshold` on. Without a verdict it is an error.",
   config,
   example: { rubric: "tool_output_utilization", votes: 3 },
-  judge({ model }: PromptSettings) {
-    return { model };
+  judge({ model, second_model: second }: PromptSettings) {
+    return { model, second };
   },
   files(all: PromptSettings) {
     return filesOf(all);
@@ -78,7 +82,8 @@ export const prompt = graderKind({
   async grade(all, trajectory, context) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
-    const { mode, votes, model } = all;
+    const { mode } = all;
+    const judging = { votes: all.votes, model: all.model, second: all.second_model };
     const [text, reference] = await Promise.all([
       all.rubric ?? all.prompt ?? textOf(all.rubric_file, context),
       all.reference ?? textOf(all.reference_file, context),
@@ -86,7 +91,7 @@ export const prompt = graderKind({
     const named = all.rubric === undefined ? undefined : rubrics[all.rubric];
     if (mode === "pointwise") {
       const { threshold = named?.threshold ?? 0.8 } = all;
-      return judgeByRubric(named ?? { text }, { threshold, votes, model }, trajectory, context);
+      return judgeByRubric(named ?? { text }, { ...judging, threshold }, trajectory, context);
     }
     if ((eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "").trim() === "") {
       const reason = "the agent gave no answer that could be compared";
@@ -94,7 +99,7 @@ export const prompt = graderKind({
     }
     const { threshold = 0.5 } = all;
     const criteria = named?.text ?? text;
-    return judgeByComparison({ reference, criteria }, { threshold, votes, model }, trajectory, context);
+    return judgeByComparison({ reference, criteria }, { ...judging, threshold }, trajectory, context);
   },
 });
 

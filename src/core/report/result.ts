@@ -67,6 +67,9 @@ const gradeSchema = z
       .exactOptional(),
     required: z.literal(false).describe("Present if the trial passes without it.").exactOptional(),
     judge: judgeRecordSchema.describe("Who judged; absent if no model did.").exactOptional(),
+    secondJudge: judgeRecordSchema
+      .describe("Who was asked the same to compare; the grade does not depend on it.")
+      .exactOptional(),
     judged: z
       .array(
         z

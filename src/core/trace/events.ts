@@ -23,6 +23,8 @@ export interface Grade {
   readonly required?: false;
   /** Who judged; absent: no model did. */
   readonly judge?: JudgeRecord;
+  /** Who was asked the same to compare; the grade does not depend on it. */
+  readonly secondJudge?: JudgeRecord;
   /** Verdicts of a judge on which the grade rests in part; absent: none. */
   readonly judged?: readonly JudgedCheck[];
   /** Defects of the server; only in trials of a check. */

@@ -110,6 +110,15 @@ export const judgeSummarySchema = z
     graded: count.describe("Its verdicts: one a trial, or one for each step that asked it."),
     passed: count.describe("Verdicts that are a pass."),
     calibration: calibrationSchema.nullable().describe("How far it agrees with people; null: uncalibrated."),
+    second: z
+      .strictObject({
+        model: z.string().describe("Its model id."),
+        graded: count.describe("Trials with a verdict of both."),
+        agreement: share.describe("Share of them in which both say the same.").exactOptional(),
+        kappa: share.describe("Cohen's kappa of both.").exactOptional(),
+      })
+      .describe("A second judge that was asked the same. Absent if there was none.")
+      .exactOptional(),
     correctedRate: share
       .describe(
         "Share of trials that people would pass, by Rogan and Gladen. Absent if uncalibrated, or if the judge is no better than chance.",
@@ -129,11 +138,15 @@ export function judgesOf(
     JSON.stringify([model, prompt, threshold, votes]);
   const known = new Map(calibrations.map((each) => [keyOf(each, each.votes), each]));
   const found = new Map<string, JudgeSummary>();
-  for (const [grader, judge] of trials.flatMap(({ grades }) => grades.flatMap(judgesOfGrade))) {
+  const pairs = new Map<string, (readonly [JudgeRecord, JudgeRecord])[]>();
+  for (const { grader, judge, second } of trials.flatMap(({ grades }) => grades.flatMap(judgesOfGrade))) {
     const { model, prompt, threshold, votes } = judge;
     const same = keyOf(judge, votes.length);
     const key = JSON.stringify([grader, same]);
     const { graded = 0, passed = 0 } = found.get(key) ?? {};
+    const both = pairs.get(key) ?? [];
+    pairs.set(key, both);
+    if (second !== undefined) both.push([judge, second]);
     found.set(key, {
       grader,
       model,
@@ -146,19 +159,40 @@ export function judgesOf(
     });
   }
   if (found.size === 0) return undefined;
-  return [...found.values()].map((summary) => {
+  return [...found].map(([key, summary]) => {
     const { passed, graded, calibration } = summary;
     const rate = calibration === null ? undefined : correctedRate(passed, graded, calibration.confusion);
-    return rate === undefined ? summary : { ...summary, correctedRate: rate };
+    return withoutUndefined({ ...summary, second: compared(pairs.get(key) ?? []), correctedRate: rate });
   });
 }
 
+interface AskedBy {
+  readonly grader: string;
+  readonly judge: JudgeRecord;
+  readonly second?: JudgeRecord | undefined;
+}
+
 /** The judges of a grade, each with the name of what asked it. */
-function judgesOfGrade({ grader, judge, judged = [] }: Grade): readonly (readonly [string, JudgeRecord])[] {
+function judgesOfGrade({ grader, judge, secondJudge: second, judged = [] }: Grade): readonly AskedBy[] {
   return [
-    ...(judge === undefined ? [] : [[grader, judge] as const]),
-    ...judged.map(({ check, judge: by }) => [`${grader}: ${check}`, by] as const),
+    ...(judge === undefined ? [] : [{ grader, judge, second }]),
+    ...judged.map(({ check, judge: by }) => ({ grader: `${grader}: ${check}`, judge: by })),
   ];
+}
+
+/** How far two judges agree; undefined without a verdict of both. */
+function compared(pairs: readonly (readonly [JudgeRecord, JudgeRecord])[]): JudgeSummary["second"] {
+  const [pair] = pairs;
+  if (pair === undefined) return undefined;
+  const of = (first: boolean, second: boolean): number =>
+    pairs.filter(([a, b]) => passes(a) === first && passes(b) === second).length;
+  const { agreement, kappa } = agreementOf({
+    passPass: of(true, true),
+    passFail: of(true, false),
+    failPass: of(false, true),
+    failFail: of(false, false),
+  });
+  return withoutUndefined({ model: pair[1].model, graded: pairs.length, agreement, kappa });
 }
 
 /** What a judge said itself; a grade may rest on more than that. */

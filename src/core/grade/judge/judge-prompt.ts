@@ -342,7 +342,8 @@ const criteria: Readonly<Record<JudgeQuestion["kind"], string>> = {
 };
 
 const scoreAnswer = '{"score": 0.0 to 1.0, "reason": "one or two sentences"}';
-const winnerAnswer = '{"winner": "A", "B" or "tie", "reason": "one or two sentences"}';
+const winnerAnswer =
+  '{"winner": "A much better", "A slightly better", "tie", "B slightly better" or "B much better", "reason": "one or two sentences"}';
 const yesOrNoAnswer = '{"passed": true or false, "reason": "one or two sentences"}';
 
 /** One question to the judge about a text. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../../formats/json.ts";
+import type { Json, JsonObject } from "../../formats/json.ts";
 import type { JudgePrompt } from "./judge-prompt.ts";
 
 /** What a judge's verdict has to look like. */
@@ -56,18 +56,29 @@ export const yesOrNoForm: VerdictForm<{ readonly passed: boolean; readonly reaso
 };
 
 export interface WinnerVerdict {
-  readonly winner: "A" | "B" | "tie";
+  /** Score of answer A: from 1, much better than B, to 0, much worse. */
+  readonly score: number;
   readonly reason: string;
 }
 
-/** Which of two answers is better. */
+/** What a judge may say of two answers, with the score of answer A. */
+const winners: ReadonlyMap<unknown, number> = new Map([
+  ["A much better", 1],
+  ["A slightly better", 0.75],
+  ["tie", 0.5],
+  ["B slightly better", 0.25],
+  ["B much better", 0],
+]);
+
+/** Which of two answers is better, and how much. */
 export const winnerForm: VerdictForm<WinnerVerdict> = {
-  schema: schemaOf("winner", { type: "string", enum: ["A", "B", "tie"] }),
+  schema: schemaOf("winner", { type: "string", enum: [...winners.keys()] as Json[] }),
   read({ winner, reason }) {
-    if (winner !== "A" && winner !== "B" && winner !== "tie")
-      return { problem: `named no winner of A, B and tie, but ${JSON.stringify(winner) ?? "none"}` };
+    const score = winners.get(winner);
+    if (score === undefined)
+      return { problem: `did not say which answer is better, but ${JSON.stringify(winner) ?? "nothing"}` };
     if (typeof reason !== "string") return { problem: "gave a verdict without a reason" };
-    return { verdict: { winner, reason: reason.trim() || noReason } };
+    return { verdict: { score, reason: reason.trim() || noReason } };
   },
 };
 

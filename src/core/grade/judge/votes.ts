@@ -1,5 +1,6 @@
 import type { Finding, GradeContext } from "../grader.ts";
-import { eventsOf } from "../../trace/events.ts";
+import { McpvalsError } from "../../errors/error.ts";
+import { eventsOf, type JudgeRecord } from "../../trace/events.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import type { JudgeResponse } from "./verdict-forms.ts";
 import { judgePrompt, pairPrompt, type Rubric } from "./judge-prompt.ts";
@@ -12,6 +13,8 @@ export interface Judging {
   /** How often it is asked; an odd number, so that most votes agree with the median. */
   readonly votes: number;
   readonly model?: string | undefined;
+  /** A model that is asked the same, to compare. */
+  readonly second?: string | undefined;
 }
 
 /**
@@ -24,12 +27,10 @@ export async function judgeByRubric(
   trajectory: Trajectory,
   { askJudge }: Pick<GradeContext, "askJudge">,
 ): Promise<Finding> {
-  const { model } = judging;
   const form = scoreFormOf(rubric.levels);
-  const votes = await collectVotes(judging, () =>
+  return judgeBy(judging, trajectory, (model) =>
     askJudge({ prompt: (nonce) => judgePrompt(trajectory, { nonce, rubric }), form, model }),
   );
-  return findingOf(votes, judging, trajectory);
 }
 
 /** An answer to compare with that of the agent, and what decides; "": how well they do the task. */
@@ -39,8 +40,9 @@ export interface Comparison {
 }
 
 /**
- * Asks a judge whether the agent's answer is better than another, in both orders: 1 if it is in both, 0 if the other is, else
- * 0.5. The score is the median of the votes.
+ * Asks a judge whether the agent's answer is better than another, in both orders. A vote has the weaker of both verdicts: 1 is much
+ * better, 0.75 slightly, 0.25 slightly worse, 0 much worse; 0.5 is a tie, or a judge that disagrees with itself. The score is the
+ * median of the votes.
  */
 export async function judgeByComparison(
   { reference, criteria }: Comparison,
@@ -48,48 +50,89 @@ export async function judgeByComparison(
   trajectory: Trajectory,
   { askJudge }: Pick<GradeContext, "askJudge">,
 ): Promise<Finding> {
-  const { model } = judging;
   const answer = eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "";
-  const ask = (first: string, second: string) =>
-    askJudge({
-      prompt: (nonce) => pairPrompt(trajectory, { nonce, first, second, criteria }),
-      form: winnerForm,
-      model,
-    });
-  const votes = await collectVotes(judging, async () => {
+  return judgeBy(judging, trajectory, async (model) => {
+    const ask = (first: string, second: string) =>
+      askJudge({
+        prompt: (nonce) => pairPrompt(trajectory, { nonce, first, second, criteria }),
+        form: winnerForm,
+        model,
+      });
     const [ahead, behind] = await allOf([ask(answer, reference), ask(reference, answer)]);
     if (ahead === undefined || behind === undefined) throw new Error("a comparison has no verdict");
-    const wins = [ahead.verdict.winner === "A", behind.verdict.winner === "B"];
-    const losses = [ahead.verdict.winner === "B", behind.verdict.winner === "A"];
-    const score = wins.every(Boolean) ? 1 : losses.every(Boolean) ? 0 : 0.5;
-    const isSwayed = ahead.verdict.winner !== "tie" && ahead.verdict.winner === behind.verdict.winner;
-    const outcome = isSwayed
-      ? `tie, since the judge preferred answer ${ahead.verdict.winner} in both orders`
-      : outcomes[score];
+    // In the second order the agent's answer is B.
+    const [low, high] = [ahead.verdict.score, 1 - behind.verdict.score].toSorted((a, b) => a - b);
+    const score = Math.max(low ?? 0.5, Math.min(high ?? 0.5, 0.5));
+    const swaying = low !== undefined && high !== undefined && low < 0.5 && high > 0.5;
+    const preferred = ahead.verdict.score > 0.5 ? "A" : "B";
+    const outcome = swaying
+      ? `tie, since the judge preferred answer ${preferred} in both orders`
+      : outcomes.get(score);
     return { ...ahead, verdict: { score, reason: `${outcome}: ${ahead.verdict.reason}` } };
   });
-  return findingOf(votes, judging, trajectory);
 }
 
-const outcomes = {
-  1: "better than the reference",
-  0.5: "as good as the reference",
-  0: "worse than the reference",
-};
+const outcomes: ReadonlyMap<number, string> = new Map([
+  [1, "much better than the reference"],
+  [0.75, "slightly better than the reference"],
+  [0.5, "as good as the reference"],
+  [0.25, "slightly worse than the reference"],
+  [0, "much worse than the reference"],
+]);
 
 type Vote = JudgeResponse<ScoreVerdict>;
 
-function collectVotes({ votes }: Judging, ask: () => Promise<Vote>): Promise<readonly Vote[]> {
-  return allOf(Array.from({ length: votes }, ask));
+/** The finding of the judge, which `ask` asks for a vote. Where there is a second judge, its votes are beside it. */
+async function judgeBy(
+  judging: Judging,
+  trajectory: Trajectory,
+  ask: (model: string | undefined) => Promise<Vote>,
+): Promise<Finding> {
+  const votesOf = (model: string | undefined): Promise<readonly Vote[]> =>
+    allOf(Array.from({ length: judging.votes }, () => ask(model)));
+  const { model, second: other } = judging;
+  const asked = votesOf(model);
+  const compared =
+    other === undefined ? undefined : votesOf(other).then((votes) => opinionOf(votes, judging), toldError);
+  const [votes, second] = await allOf([asked, compared] as const);
+  const { passed, score, shown, reason, judge } = opinionOf(votes, judging);
+  const finding = {
+    verdict: passed ? "pass" : "fail",
+    score,
+    reason: `score ${score}${shown}, at least ${judging.threshold} passes: ${reason}`,
+    evidence: judgedEvents(trajectory),
+    judge,
+  } as const;
+  if (second === undefined) return finding;
+  if ("problem" in second)
+    return { ...finding, reason: `${finding.reason}; the second judge gave no verdict: ${second.problem}` };
+  const agrees = second.passed === passed ? "agrees" : "disagrees";
+  const told = `the second judge ${agrees}: score ${second.score}${second.shown}: ${second.reason}`;
+  return { ...finding, reason: `${finding.reason}; ${told}`, secondJudge: second.judge };
+}
+
+/** A judge whose verdict does not count may fail. */
+function toldError(cause: unknown): { readonly problem: string } {
+  if (!(cause instanceof McpvalsError) || cause.kind === "interrupted") throw cause;
+  return { problem: cause.message };
 }
 
 /** Waits for all, so that everything that was asked is recorded, and then rejects if one did. */
-async function allOf<T>(asked: readonly Promise<T>[]): Promise<readonly T[]> {
+async function allOf<T extends readonly unknown[]>(
+  asked: T,
+): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
   await Promise.allSettled(asked);
   return Promise.all(asked);
 }
 
-function findingOf(votes: readonly Vote[], { threshold }: Judging, trajectory: Trajectory): Finding {
+interface Opinion extends ScoreVerdict {
+  readonly passed: boolean;
+  /** The votes in words; "" where there is one. */
+  readonly shown: string;
+  readonly judge: JudgeRecord;
+}
+
+function opinionOf(votes: readonly Vote[], { threshold }: Judging): Opinion {
   const sorted = votes.toSorted((a, b) => a.verdict.score - b.verdict.score);
   const median = sorted[(sorted.length - 1) / 2];
   if (median === undefined) throw new Error("the number of votes is not odd");
@@ -100,13 +143,7 @@ function findingOf(votes: readonly Vote[], { threshold }: Judging, trajectory: T
   const agreeing = scores.filter((one) => one >= threshold === passed).length;
   const shown =
     votes.length === 1 ? "" : ` (votes: ${scores.join(", ")}; ${agreeing} of ${votes.length} agree)`;
-  return {
-    verdict: passed ? "pass" : "fail",
-    score,
-    reason: `score ${score}${shown}, at least ${threshold} passes: ${reason}`,
-    evidence: judgedEvents(trajectory),
-    judge: { model, prompt, threshold, votes: scores },
-  };
+  return { passed, score, shown, reason, judge: { model, prompt, threshold, votes: scores } };
 }
 
 /** Numbers of the events that a judge's verdict on a trial rests on: the agent's calls and its last message. */
