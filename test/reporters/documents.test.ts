@@ -43,7 +43,7 @@ describe("sarif", () => {
       runs: { tool: { driver: { rules: { id: string; help: { text: string } }[] } }; results: object[] }[];
     };
     const rules = runs[0]?.tool.driver.rules ?? [];
-    expect(rules.map(({ id }) => id)).toContain("client/codex-any-of");
+    expect(rules.map(({ id }) => id)).toContain("schema/untyped-parameter");
     expect(rules.every(({ help }) => help.text.includes("Source: "))).toBe(true);
     expect(runs[0]?.results[1]).toMatchObject({
       ruleId: "schema/dangling-ref",
@@ -100,7 +100,7 @@ describe("github", () => {
       ::error title=schema/dangling-ref::A $ref points to nothing: tool search, parameter user: nothing is at "#/$defs/User". Point it to a schema that the same document has, for example under $defs, or write the schema in its place.
       ::error title=call/crash::A call ends the server: tool read: exit code 7 after {}. Catch errors in the tool, and answer with isError: true.
       ::warning title=client/name-characters::Clients refuse a tool's name for its characters: tool notes.read: the name has a dot. Use letters, digits, underscores and hyphens only.
-      ::warning title=client/codex-any-of::Older versions of Codex turn a parameter with alternatives into a text: tool search, parameter q: anyOf has the types string, number. Give the parameter one type, or split it into two parameters.
+      ::warning title=schema/untyped-parameter::A parameter has no type: tool search, parameter q: it has no type, enum or const. Give it a type, an enum or a const.
       ::error title=mcpvals::FAIL
       "
     `);
@@ -161,7 +161,7 @@ describe("markdown", () => {
       | where | what is wrong | what to do |
       | --- | --- | --- |
       | tool notes.read | Clients refuse a tool's name for its characters (client/name-characters): the name has a dot | Use letters, digits, underscores and hyphens only. |
-      | tool search, parameter q | Older versions of Codex turn a parameter with alternatives into a text (client/codex-any-of): anyOf has the types string, number | Give the parameter one type, or split it into two parameters. |
+      | tool search, parameter q | A parameter has no type (schema/untyped-parameter): it has no type, enum or const | Give it a type, an enum or a const. |
 
       ## Info (5)
 

@@ -58,9 +58,9 @@ it("a check: the server, findings by severity and place, equal ones once, client
         Use letters, digits, underscores and hyphens only.
 
       tool search
-      ! Older versions of Codex turn a parameter with alternatives into a text  client/codex-any-of · t1 #1
-        parameter q: anyOf has the types string, number
-        Give the parameter one type, or split it into two parameters.
+      ! A parameter has no type  schema/untyped-parameter · t1 #1
+        parameter q: it has no type, enum or const
+        Give it a type, an enum or a const.
 
     Info  5
 

@@ -240,9 +240,9 @@ export function checkedRun(options: { readonly maxWarnings?: number } = {}): Sam
               clients: { Codex: "refused", "Claude Desktop": "refused" },
             }),
             finding(
-              "client/codex-any-of",
+              "schema/untyped-parameter",
               { tool: "search", parameter: "q" },
-              "anyOf has the types string, number",
+              "it has no type, enum or const",
               {
                 clients: { Codex: "changed" },
               },

@@ -86,6 +86,7 @@ testRules({
     bad: { "other numbers": result(structuredResult({ sum: 3 }, '{"sum":4}')) },
     good: {
       "the same with other spaces and order": result(structuredResult({ a: 1, b: 2 }, '{ "b": 2, "a": 1 }')),
+      "a member that is null in one of them": result(structuredResult({ a: 1 }, '{"a":1,"b":null}')),
       words: result(structuredResult({ sum: 3 }, "The sum is 3.")),
       "text that only begins like JSON": result(structuredResult({ sum: 3 }, "{sum} is 3")),
     },
@@ -95,9 +96,11 @@ testRules({
       "an error": result(textResult("Error: file not found")),
       "a Python traceback": result(textResult("Traceback (most recent call last):")),
       "an exception by its class": result(textResult("ValueError: bad word")),
+      "a failure in JSON": result(textResult('{"status": "error", "message": "no such note"}')),
     },
     good: {
       "the flag": result(errorResult("Error: file not found")),
+      "no error in JSON": result(textResult('{"error": null, "errors": [], "success": true}')),
       "a report about errors": result(textResult("3 errors were found in the log")),
       "a word that begins like error": result(textResult("Errorless run")),
     },

@@ -1,4 +1,4 @@
-import { equalJson } from "../checks/json-difference.ts";
+import { jsonDifference } from "../checks/json-difference.ts";
 import { contentProblem, outputProblem, resultText, structuredContent } from "../checks/tool-result.ts";
 import {
   asList,
@@ -195,8 +195,11 @@ const rulesOfCalls = {
         if (result === undefined || structured === undefined) continue;
         const texts = asList(result["content"]).map((block) => asObject(block)["text"]);
         const parsed = texts.flatMap((text) => (typeof text === "string" ? parseObject(text) : []));
-        if (parsed.length === 0 || parsed.some((value) => equalJson(value, structured))) continue;
-        const message = "the JSON in the text is not the structured content";
+        const [expected = {}] = parseObject(JSON.stringify(structured));
+        const differences = parsed.map((value) => jsonDifference(value, expected, "equal"));
+        const [first] = differences;
+        if (first === undefined || differences.includes(undefined)) continue;
+        const message = `the JSON in the text is not the structured content: ${first.messageFor("it")}`;
         yield { place: { tool: call.tool }, message, evidence: evidenceOf(exchange) };
       }
     },
@@ -214,7 +217,7 @@ const rulesOfCalls = {
         const result = resultOf(exchange);
         if (result === undefined || result["isError"] === true) continue;
         const text = resultText(result).trim();
-        if (!failure.test(text)) continue;
+        if (!failure.test(text) && !parseObject(text).some(tellsFailure)) continue;
         yield {
           place: { tool: call.tool },
           message: `the text begins with ${JSON.stringify(shortened(text, 60))}`,
@@ -325,6 +328,12 @@ const mostResultTokens = 25_000;
 /** How texts of failures begin. */
 const failure = /^(?:error|exception|traceback|fatal|failed)\b|^\w+(?:error|exception)\b\s*[:(]/i;
 
+/** Whether an answer in JSON has a member that tells of a failure. */
+function tellsFailure({ status, success, ok, error }: JsonObject): boolean {
+  const isText = typeof error === "string" && error !== "";
+  return isText || success === false || ok === false || status === "error" || status === "failed";
+}
+
 interface CallView {
   readonly call: PlannedCall;
   readonly exchange: Exchange;
@@ -392,10 +401,13 @@ function argumentsText({ args, why }: PlannedCall): string {
   return `${shortened(JSON.stringify(args), 100)} (${why})`;
 }
 
+/** The object that a text has as JSON, without members that are null, which many libraries leave out. */
 function parseObject(text: string): readonly JsonObject[] {
   if (!text.trimStart().startsWith("{")) return [];
   try {
-    const value = JSON.parse(text) as Json;
+    const value = JSON.parse(text, function (this: unknown, _key, member: Json) {
+      return member === null && !Array.isArray(this) ? undefined : member;
+    }) as Json;
     return isJsonObject(value) ? [value] : [];
   } catch {
     return [];

@@ -323,7 +323,7 @@ export const clientRules = {
       }),
   },
   "client/codex-any-of": {
-    severity: "warning",
+    severity: "info",
     title: "Older versions of Codex turn a parameter with alternatives into a text",
     why: "The model sends a text, and the call is refused: reported for Codex 0.111.0 (March 2026). Its newer source keeps anyOf.",
     fix: "Give the parameter one type, or split it into two parameters.",

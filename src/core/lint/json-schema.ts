@@ -190,8 +190,8 @@ export function problemsIn(errors: readonly SchemaError[]): readonly SchemaProbl
     if (error === undefined) return [];
     const { instancePath: pointer, keyword, params, message, actual = "" } = error;
     const isOfPart = [...byPlace.keys()].some((path) => path.startsWith(`${pointer}/`));
-    // A list of types is one of the alternatives; what is wrong in it has an error of its own.
-    if (keyword === "enum" && isOfPart) return [];
+    // The value fits none of the alternatives here; what is wrong in it has an error of its own.
+    if ((keyword === "enum" || keyword === "type") && isOfPart) return [];
     if (keyword === "required")
       return [{ pointer, message: `it has no ${JSON.stringify(params["missingProperty"] ?? "")}` }];
     const is = actual === "" ? "" : `it is ${actual}, and `;

@@ -52,6 +52,11 @@ testRules({
         { type: "string" },
         { $schema: "http://json-schema.org/draft-07/schema#" },
       ),
+      "an empty enum, of which schema/unsatisfiable speaks": parameter({ type: "string", enum: [] }),
+      "the same in an older dialect": parameter(
+        { type: "array", items: { type: "string", enum: [] } },
+        { $schema: "http://json-schema.org/draft-07/schema#" },
+      ),
       "a recursive schema": input(
         schemaOf(
           { tree: { $ref: "#/$defs/Tree" } },

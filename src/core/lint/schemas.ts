@@ -92,7 +92,13 @@ export const schemaRules = {
         const problems =
           inDialect.status === "invalid" ? problemsIn(inDialect.errors) : [unusableIn(each, check.reason)];
         const clients = forInput(each, { "Claude Code": "refused", OpenAI: "refused" });
-        for (const { pointer, message } of problems)
+        // Of an empty enum schema/unsatisfiable speaks.
+        const empty = new Set(
+          contradictionsIn(each).flatMap(({ pointer, problem }) =>
+            problem === emptyEnum ? `${pointer}/enum` : [],
+          ),
+        );
+        for (const { pointer, message } of problems.filter((problem) => !empty.has(problem.pointer)))
           yield { place: placeIn(each, pointer), message, evidence: [tool.evidence], ...clients };
       }
     },
@@ -128,13 +134,8 @@ export const schemaRules = {
     source: "JSON Schema 2020-12, validation 6",
     *find({ surface }) {
       for (const each of toolSchemas(surface))
-        for (const { schema, pointer, keyword } of each.parts) {
-          const problem = contradictionIn(schema);
-          // A branch that nothing satisfies may be on purpose.
-          if (problem === undefined || ["anyOf", "oneOf", "not", "if", "then", "else"].includes(keyword))
-            continue;
+        for (const { pointer, problem } of contradictionsIn(each))
           yield { place: placeIn(each, pointer), message: problem, evidence: [each.tool.evidence] };
-        }
     },
   },
   "schema/undeclared-required": {
@@ -283,8 +284,24 @@ function dialectSchema({ $schema }: JsonObject): JsonObject {
   return { $schema: uri, $ref: uri };
 }
 
+/** The parts of a schema that no value satisfies; not branches, in which that may be on purpose. */
+function contradictionsIn({
+  parts,
+}: ToolSchema): readonly { readonly pointer: string; readonly problem: string }[] {
+  return parts.flatMap(({ schema, pointer, keyword }) => {
+    if (["anyOf", "oneOf", "not", "if", "then", "else"].includes(keyword)) return [];
+    const problem = contradictionIn(schema);
+    return problem === undefined ? [] : [{ pointer, problem }];
+  });
+}
+
+const emptyEnum = "enum is empty";
+
 /** Why a schema cannot be used although its dialect allows it, with the place where that can be told. */
 function unusableIn({ parts }: ToolSchema, reason: string): SchemaProblem {
+  const empty = parts.find(({ schema }) => contradictionIn(schema) === emptyEnum);
+  if (/enum must have non-empty array/.test(reason) && empty !== undefined)
+    return { pointer: `${empty.pointer}/enum`, message: "it is empty" };
   const [, pattern, why] = /^Invalid regular expression: \/(.*)\/u: (.*)$/s.exec(reason) ?? [];
   const at = parts.find(({ schema }) => isJsonObject(schema) && schema["pattern"] === pattern);
   if (pattern === undefined || at === undefined)
@@ -334,7 +351,7 @@ function contradictionIn(schema: Json): string | undefined {
     return `nothing is above ${above} and at most ${maximum}`;
   if (below !== undefined && typeof minimum === "number" && minimum >= below)
     return `nothing is at least ${minimum} and below ${below}`;
-  if (Array.isArray(schema["enum"]) && schema["enum"].length === 0) return "enum is empty";
+  if (Array.isArray(schema["enum"]) && schema["enum"].length === 0) return emptyEnum;
   if (schema["additionalProperties"] !== false || isJsonObject(schema["patternProperties"])) return undefined;
   const properties = objectIn(schema, "properties");
   const impossible = requiredOf(schema).find((name) => !Object.hasOwn(properties, name));
