@@ -1,4 +1,5 @@
 import { callThroughput } from "./call-throughput.ts";
+import { dashboardPages } from "./dashboard-pages.ts";
 import { extensionCalls } from "./extension-calls.ts";
 import { gatewayLatency } from "./gateway.ts";
 import { grading } from "./grading.ts";
@@ -21,6 +22,7 @@ const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
   tasks: taskLoad,
   model: modelConcurrency,
   grading,
+  dashboard: dashboardPages,
   help: helpTime,
 };
 

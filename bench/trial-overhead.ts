@@ -31,23 +31,28 @@ export async function timeTrials(size: number): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), "mcpvals-bench-"));
   try {
     const started = performance.now();
-    const { result } = await run(
-      {
-        eval: noOpEval(size),
-        secrets: [],
-        env: {},
-        overrides: {},
-        dir: import.meta.dirname,
-        extensionUses: new Map(),
-      },
-      { cwd: folder },
-    );
+    const { result } = await runTrials(size, folder);
     const elapsed = performance.now() - started;
     if (result.summary.total !== size) throw new Error(`ran ${result.summary.total} of ${size} trials`);
     return elapsed;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Runs so many trials, with the folder of runs in `cwd`. */
+export function runTrials(size: number, cwd: string): ReturnType<typeof run> {
+  return run(
+    {
+      eval: noOpEval(size),
+      secrets: [],
+      env: {},
+      overrides: {},
+      dir: import.meta.dirname,
+      extensionUses: new Map(),
+    },
+    { cwd },
+  );
 }
 
 function noOpEval(trials: number): Eval {

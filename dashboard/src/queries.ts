@@ -34,7 +34,13 @@ export function useRuns(): UseQueryResult<RunsDocument | undefined> {
 export function useRun(id: string): UseQueryResult<RunDocument> {
   const { run, followRun } = useDataSource();
   const client = useQueryClient();
-  const query = useQuery({ queryKey: ["run", id], queryFn: () => run(id), staleTime: Infinity });
+  const query = useQuery({
+    queryKey: ["run", id],
+    queryFn: () => run(id),
+    staleTime: Infinity,
+    // Looking for what is the same in all trials takes longer than drawing those in view.
+    structuralSharing: false,
+  });
   const isRunning = query.data?.state === "running";
   useEffect(() => {
     if (!isRunning || followRun === undefined) return;

@@ -173,6 +173,9 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
     await page.getByRole("link", { name: "Compare with the run before" }).click();
     await page.getByText("No task changed: both runs measured 3 tasks.").waitFor();
     await page.getByRole("row", { name: /add hasty .* not in this run/ }).waitFor();
+    await page.getByRole("link", { name: "Trials of add side by side" }).click();
+    await page.waitForURL(/compare\/trials/);
+    await page.getByRole("heading", { level: 1 }).waitFor();
   });
 
   it("has a switch for the theme, and help on keys that gives the focus back", async () => {

@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { existsSync } from "node:fs";
+import axe from "axe-core";
 import { type Browser, chromium, type Page } from "playwright-core";
 
 const program = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) =>
@@ -7,17 +7,6 @@ const program = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/goo
 );
 export const hasBrowser: boolean = program !== undefined;
 if (!hasBrowser) console.warn("not tried, since there is no Chromium here: the pages of the dashboard");
-
-const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
-interface Axe {
-  run(): Promise<{
-    readonly violations: readonly {
-      readonly id: string;
-      readonly help: string;
-      readonly nodes: readonly { readonly html: string }[];
-    }[];
-  }>;
-}
 
 export async function startBrowser(): Promise<Browser> {
   return await chromium.launch({ executablePath: program ?? "", args: ["--no-sandbox"] });
@@ -70,9 +59,9 @@ export async function openPage(browser: Browser, address: string, { theme, width
 
 /** What axe has against the page, a line for each kind of problem. */
 export async function accessibilityProblems(page: Page): Promise<readonly string[]> {
-  await page.evaluate(readFileSync(axe, "utf8"));
+  await page.evaluate(axe.source);
   return await page.evaluate(async () => {
-    const { violations } = await (globalThis as unknown as { readonly axe: Axe }).axe.run();
+    const { violations } = await (globalThis as unknown as { readonly axe: typeof axe }).axe.run();
     return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes[0]?.html ?? ""}`);
   });
 }

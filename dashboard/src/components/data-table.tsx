@@ -95,7 +95,7 @@ function alignment({ align }: { readonly align?: "right" }): string {
   return align === "right" ? "text-right" : "text-left";
 }
 
-export function sorted<Row>(
+function sorted<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
   sort: Sort | undefined,

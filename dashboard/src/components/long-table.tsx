@@ -38,7 +38,7 @@ export function LongTable<Row>({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
-    overscan: 15,
+    overscan: 6,
     enabled: isLong,
   });
   const inView = virtualizer.getVirtualItems();

@@ -40,7 +40,7 @@ export function ErrorState({
   );
 }
 
-export function Loading({ what }: { readonly what: string }): ReactElement {
+function Loading({ what }: { readonly what: string }): ReactElement {
   return <output className="text-muted block px-4 py-10 text-center">Loading {what}…</output>;
 }
 

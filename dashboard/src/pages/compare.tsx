@@ -317,7 +317,7 @@ function TaskTable({
   return (
     <LongTable
       label="Tasks of both runs"
-      columns={6}
+      columns={7}
       rows={tasks}
       head={
         <>
@@ -332,6 +332,9 @@ function TaskTable({
           </th>
           <th scope="col" className={`${heading} text-right`}>
             Pass rate
+          </th>
+          <th scope="col" className={`${heading} text-right`}>
+            Trials
           </th>
           <th scope="col" className={`${heading} text-right max-md:hidden`}>
             Duration
@@ -371,11 +374,54 @@ function TaskTable({
             </td>
           ))}
           <Change pair={pair} of="passRate" format={formatPoints} better="more" className="w-28" />
+          <td className="border-line w-24 border-b px-2 text-right whitespace-nowrap group-last:border-b-0">
+            <SideBySide a={a} b={b} pair={pair} />
+          </td>
           <Change pair={pair} of="durationMs" format={formatDuration} className="w-24 max-md:hidden" />
           <Change pair={pair} of="tokens" format={formatCompact} className="w-24 max-md:hidden" />
         </tr>
       )}
     />
+  );
+}
+
+/** The first attempts that have another verdict, or else the first two: what one looks at side by side. */
+function trialsToCompare(
+  a: string,
+  b: string,
+  { before, after }: TaskPair,
+): { a: string; b: string } | undefined {
+  if (before === undefined || after === undefined) return undefined;
+  const [first] = before.trials;
+  const differs = after.trials.flatMap((second) => {
+    const other = before.trials.find(({ verdict }) => verdict !== second.verdict);
+    return other === undefined ? [] : [[other, second] as const];
+  });
+  const [[one, other] = [first, after.trials[0]]] = differs;
+  return one === undefined || other === undefined
+    ? undefined
+    : { a: `${a}/${one.id}`, b: `${b}/${other.id}` };
+}
+
+function SideBySide({
+  a,
+  b,
+  pair,
+}: {
+  readonly a: string;
+  readonly b: string;
+  readonly pair: TaskPair;
+}): ReactNode {
+  const trials = trialsToCompare(a, b, pair);
+  if (trials === undefined) return <Nothing />;
+  return (
+    <Link
+      to="/compare/trials"
+      search={trials}
+      aria-label={`Trials of ${visibleOnPage(pair.task)} side by side`}
+    >
+      side by side
+    </Link>
   );
 }
 
