@@ -21,9 +21,21 @@ export interface DataSource {
   readonly trial: (run: string, trial: string) => Promise<TrialDocument>;
   /** A part of a text in an event: at `pointer`, from a position, at most so many characters. */
   readonly content: (place: ContentPlace) => Promise<ContentPart>;
-  /** Calls back with all that is known, then with each change, until the returned function is called. Absent in a report. */
-  readonly followRun?: (run: string, onUpdate: (update: RunUpdate) => void) => () => void;
-  readonly followTrial?: (run: string, trial: string, onUpdate: (update: TrialUpdate) => void) => () => void;
+  /**
+   * Calls back with all that is known, then with each change, until the returned function is called. `onFailure` says why nothing
+   * more will come, unless the run has ended. Absent in a report.
+   */
+  readonly followRun?: (
+    run: string,
+    onUpdate: (update: RunUpdate) => void,
+    onFailure?: (error: Error) => void,
+  ) => () => void;
+  readonly followTrial?: (
+    run: string,
+    trial: string,
+    onUpdate: (update: TrialUpdate) => void,
+    onFailure?: (error: Error) => void,
+  ) => () => void;
 }
 
 export interface ContentPlace {
@@ -52,10 +64,10 @@ function serverData(): DataSource {
       const query = new URLSearchParams({ pointer, from: String(from), length: String(length) });
       return get(`${trialPath(run, trial)}/events/${seq}?${query}`);
     },
-    followRun: (run, onUpdate) =>
-      follow(`api/runs/${encodeURIComponent(run)}/live`, (data) => onUpdate(data as RunUpdate)),
-    followTrial: (run, trial, onUpdate) =>
-      follow(`${trialPath(run, trial)}/live`, (data) => onUpdate(data as TrialUpdate)),
+    followRun: (run, onUpdate, onFailure) =>
+      follow(`api/runs/${encodeURIComponent(run)}/live`, (data) => onUpdate(data as RunUpdate), onFailure),
+    followTrial: (run, trial, onUpdate, onFailure) =>
+      follow(`${trialPath(run, trial)}/live`, (data) => onUpdate(data as TrialUpdate), onFailure),
   };
 }
 
@@ -72,15 +84,31 @@ async function get<T>(path: string): Promise<T> {
   const response = await fetch(addressOf(path));
   const body: unknown = await response.json().catch(() => undefined);
   if (response.ok) return body as T;
-  const { message, hint } = (body ?? {}) as { readonly message?: string; readonly hint?: string };
-  const text = message ?? `the server answered ${response.status}`;
-  throw new Error(hint === undefined ? text : `${text}. ${hint}`);
+  throw failure(body, `the server answered ${response.status}`);
 }
 
-function follow(path: string, onUpdate: (update: unknown) => void): () => void {
+function failure(told: unknown, otherwise: string): Error {
+  const { message = otherwise, hint } = (told ?? {}) as { readonly message?: string; readonly hint?: string };
+  return new Error(hint === undefined ? message : `${message}. ${hint}`);
+}
+
+function follow(
+  path: string,
+  onUpdate: (update: unknown) => void,
+  onFailure?: (error: Error) => void,
+): () => void {
   const source = new EventSource(addressOf(path));
   source.addEventListener("message", ({ data }) => onUpdate(JSON.parse(String(data))));
   source.addEventListener("end", () => source.close());
+  source.addEventListener("failed", ({ data }) => {
+    source.close();
+    onFailure?.(failure(JSON.parse(String(data)), "the run cannot be read"));
+  });
+  // The browser connects again, unless the answer was an error.
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED)
+      onFailure?.(new Error("the dashboard refused the live view"));
+  });
   return () => source.close();
 }
 

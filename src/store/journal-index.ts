@@ -26,15 +26,14 @@ export class JournalIndex {
   /** Behind the last complete line. */
   #end = 0;
   #line = 0;
+  /** The trial of the last line, and where it was noted as one that has grown. */
+  #last: { readonly trial?: string; readonly ranges: number[]; added?: Map<string, TrialProgress> } = {
+    ranges: [],
+  };
 
   constructor(folder: string) {
     this.#folder = folder;
     this.#file = join(folder, "journal.jsonl");
-  }
-
-  /** Bytes of the journal that are in the index. */
-  get bytes(): number {
-    return this.#end;
   }
 
   /** Number of bytes at which the events of a trial end; 0 when it has none. It grows with each of them. */
@@ -43,20 +42,19 @@ export class JournalIndex {
   }
 
   /**
-   * Takes what was added to the journal, at most about `most` bytes, and says which trials it concerns. Nothing is lost: the next call
-   * goes on where this one ended. Throws `store/corrupt` for a journal that is missing, and for a line without a stamp.
+   * Takes what was added to the journal, and says which trials it concerns. The next call goes on where this one ended. Throws `store/corrupt` for a journal that cannot be read, and for a line that is no event.
    */
-  extend(most = Infinity): ReadonlyMap<string, TrialProgress> {
+  extend(): ReadonlyMap<string, TrialProgress> {
     const added = new Map<string, TrialProgress>();
-    const until = Math.min(this.#size(), this.#end + most);
+    const until = this.#size();
     if (until <= this.#end) return added;
     this.#open((read) => {
       let chunk = chunkBytes;
       while (this.#end < until) {
         const bytes = read(this.#end, chunk);
-        const lines = linesOf(bytes).slice(0, -1);
-        for (const line of lines) this.#add(line, added);
-        if (lines.length > 0) continue;
+        const before = this.#end;
+        this.#addLines(bytes, added);
+        if (this.#end > before) continue;
         // A line longer than the chunk, or the incomplete last one.
         if (bytes.length < chunk) break;
         if (chunk > largestPart) throw corrupt({ file: this.#file, line: this.#line + 1 });
@@ -77,8 +75,8 @@ export class JournalIndex {
   event(trial: string, seq: number): TraceEvent | undefined {
     const budget = new ReadBudget();
     for (const line of this.#lines(trial)) {
-      const stamp = stampOf(line);
-      if (stamp?.seq !== undefined && stamp.seq !== seq) continue;
+      const [, number] = numberFirst.exec(line.toString("latin1", 0, headBytes)) ?? [];
+      if (number !== undefined && Number(number) !== seq) continue;
       const event = readStored(this.#folder, line, { file: this.#file }, budget).event;
       if (event.seq === seq) return event;
     }
@@ -97,24 +95,48 @@ export class JournalIndex {
     return lines;
   }
 
-  #add(line: Buffer, added: Map<string, TrialProgress>): void {
-    this.#line += 1;
-    const stamp = stampOf(line);
-    if (stamp === undefined) throw corrupt({ file: this.#file, line: this.#line });
-    const { trial, type } = stamp;
+  /** One text of all lines, in which a character is a byte: a hundred megabytes have a million lines. */
+  #addLines(bytes: Buffer, added: Map<string, TrialProgress>): void {
+    const text = bytes.toString("latin1");
+    let start = 0;
+    for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", start)) {
+      this.#line += 1;
+      stampFirst.lastIndex = start;
+      const found = stampFirst.exec(text);
+      if (found !== null) this.#add(found[1] ?? "", found[2] !== undefined, end + 1 - start, added);
+      else {
+        const event = eventIn(bytes.subarray(start, end));
+        if (event === undefined) throw corrupt({ file: this.#file, line: this.#line });
+        const ended = event.type === "trial.finished" || event.type === "trial.graded";
+        this.#add(event.trial, ended, end + 1 - start, added);
+      }
+      start = end + 1;
+    }
+  }
+
+  #add(trial: string, ended: boolean, length: number, added: Map<string, TrialProgress>): void {
     const start = this.#end;
-    this.#end += line.length + 1;
-    const ranges = this.#ranges.get(trial);
-    if (ranges === undefined) this.#ranges.set(trial, [start, this.#end]);
-    else if (ranges.at(-1) === start) ranges[ranges.length - 1] = this.#end;
+    this.#end += length;
+    // Most lines are of the same trial as the one before.
+    if (trial !== this.#last.trial) {
+      const ranges = this.#ranges.get(trial) ?? [];
+      this.#ranges.set(trial, ranges);
+      this.#last = { trial, ranges };
+    }
+    const { ranges } = this.#last;
+    if (ranges.at(-1) === start) ranges[ranges.length - 1] = this.#end;
     else ranges.push(start, this.#end);
-    const ended = type === "trial.finished" || type === "trial.graded";
-    if (ended || !added.has(trial)) added.set(trial, { ended: ended || added.get(trial)?.ended === true });
+    if (ended || this.#last.added !== added) {
+      added.set(trial, { ended: ended || added.get(trial)?.ended === true });
+      this.#last.added = added;
+    }
   }
 
   #size(): number {
     try {
-      const stats = statSync(this.#file);
+      const stats = statSync(this.#file, { throwIfNoEntry: false });
+      // It is written after the other files of a run.
+      if (stats === undefined) return 0;
       // Reading a pipe could block forever.
       if (stats.isFile()) return stats.size;
       throw new Error("it is not a regular file");
@@ -154,26 +176,18 @@ export class JournalIndex {
   }
 }
 
-interface Stamp {
-  readonly trial: string;
-  readonly seq: number;
-  readonly type: string;
-}
-
-/** Events are written with their stamp first, but for those of which a secret was removed. */
+/** Events are written with their stamp first, but for those of which a secret was removed. Ids of trials are plain words. */
 const stampFirst =
-  /^\{"crc":"[0-9a-f]{8}","event":\{"seq":(\d+),"at":[\d.e+-]+,"trial":"([^"\\]*)","type":"([^"\\]*)"/;
+  /\{"crc":"[0-9a-f]{8}","event":\{"seq":\d+,"at":[\d.e+-]+,"trial":"([\w-]+)","type":(?:"(trial\.(?:finished|graded))")?/y;
+const numberFirst = /^\{"crc":"[0-9a-f]{8}","event":\{"seq":(\d+),"at"/;
 
-/** Who and what an event is about; undefined for a line that is none. */
-function stampOf(line: Buffer): Stamp | undefined {
-  const [, seq, trial, type] = stampFirst.exec(line.toString("latin1", 0, headBytes)) ?? [];
-  if (seq !== undefined && trial !== undefined && type !== undefined && /^[ -~]*$/.test(trial))
-    return { seq: Number(seq), trial, type };
+/** The event of a line, unchecked; undefined for a line that is none. */
+function eventIn(line: Buffer): TraceEvent | undefined {
   try {
     const { event } = new ReadBudget().parse(line) as { readonly event: Partial<TraceEvent> };
-    const { seq: number, trial: id, type: name } = event;
-    if (typeof number !== "number" || typeof id !== "string" || typeof name !== "string") return undefined;
-    return { seq: number, trial: id, type: name };
+    const isEvent =
+      typeof event.seq === "number" && typeof event.trial === "string" && event.type !== undefined;
+    return isEvent ? (event as TraceEvent) : undefined;
   } catch {
     return undefined;
   }

@@ -60,7 +60,7 @@ let [both, one, check] = ["", "", ""];
 
 beforeAll(async () => {
   if (!hasBrowser) return;
-  dashboard = await runAndOpen(config, {}, ["run", "-a", "careful", "-a", "hasty", "-n", "2"]);
+  dashboard = await runAndOpen(config, { args: ["run", "-a", "careful", "-a", "hasty", "-n", "2"] });
   const cwd = dashboard.path;
   await runHere(["run", "-a", "careful"], { cwd });
   const server = join(root, "examples/bad-server/server.mjs");

@@ -95,14 +95,19 @@ export async function openDashboard(cwd: string): Promise<OpenDashboard> {
   };
 }
 
+interface RunAndOpenOptions {
+  readonly files?: Readonly<Record<string, unknown>>;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
 /** A folder in which a config was run, with its dashboard. */
 export async function runAndOpen(
   config: object,
-  files: Readonly<Record<string, unknown>> = {},
-  args: readonly string[] = ["run"],
+  { files = {}, args = ["run"], env = {} }: RunAndOpenOptions = {},
 ): Promise<OpenDashboard & { readonly path: string; readonly id: string; readonly output: string }> {
   const folder = folderOf({ "mcp-eval.config.json": config, ...files });
-  const { stdout, stderr } = await runHere(args, { cwd: folder.path });
+  const { stdout, stderr } = await runHere(args, { cwd: folder.path, env });
   const dashboard = await openDashboard(folder.path);
   const { runs } = await dashboard.json<RunsDocument>("runs");
   if (runs.length === 0) throw new Error(`nothing was recorded:\n${stdout}\n${stderr}`);
@@ -116,4 +121,14 @@ export async function runAndOpen(
       folder[Symbol.dispose]();
     },
   };
+}
+
+/** What the API says at a path, an error included. */
+export async function askedDocument(
+  dashboard: Pick<OpenDashboard, "served" | "cookie">,
+  path: string,
+): Promise<object> {
+  const { cookie, served } = dashboard;
+  const { status, text } = await ask(served.port, `/api/${path}`, { headers: { cookie } });
+  return { status, ...(JSON.parse(text) as object) };
 }

@@ -100,7 +100,9 @@ function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[
     if (event.type === "step.finished") place.steps.pop();
     const body = bodies.has(event.seq) ? bodies.get(event.seq) : itemOf(event, making);
     if (body !== undefined) {
-      const began = body.kind === "model" ? event.at - (body.durationMs ?? 0) : event.at;
+      // These are recorded when they have ended.
+      const isLate = body.kind === "model" || body.kind === "event";
+      const began = isLate ? event.at - (body.durationMs ?? 0) : event.at;
       // What comes over a connection of the agent's belongs to no step.
       const step = "client" in event ? undefined : place.steps.at(-1);
       const stamp = { at: Math.max(0, began - start), phase: place.phase, turn: place.turn };

@@ -1,0 +1,311 @@
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import type { RunResult } from "../../src/core/report/result.ts";
+import type {
+  ContentPart,
+  RunDocument,
+  RunsDocument,
+  ServersDocument,
+  TraceItem,
+  TrialDocument,
+} from "../../src/core/view/documents.ts";
+import { folderOf, runHere } from "../support/cli.ts";
+import { askedDocument, calcConfig, openDashboard, runAndOpen } from "./support.ts";
+
+/** A config with an agent that calls tools of a mock, one of which gives a text of so many characters. */
+function agentConfig(more: Partial<Config> = {}, letters = 10): Config {
+  const tools = {
+    seek: {
+      description: "Seeks.",
+      inputSchema: {
+        type: "object",
+        properties: { place: { type: "object", properties: { "a/b": { type: "number" } } } },
+        required: ["place"],
+      },
+      responses: [{ return: "é".repeat(letters) }],
+    },
+    idle: { description: "Does nothing.", responses: [{ return: "nothing" }] },
+  };
+  return {
+    name: "agents",
+    servers: { library: { transport: "mock", mock: { tools } } },
+    agent: {
+      type: "scripted",
+      plan: {
+        go: [
+          { call: "seek", args: { place: { "a/b": 1 } } },
+          { call: "seek", args: { place: { "a/b": "one" }, other: true } },
+          { call: "nowhere", args: { deep: [1] } },
+          { say: "it is done" },
+        ],
+      },
+    },
+    workflows: [{ name: "go", steps: [{ user: "go", expectedState: "done" }] }],
+    ...more,
+  };
+}
+
+function itemsOf<K extends TraceItem["kind"]>(
+  { items }: TrialDocument,
+  kind: K,
+): readonly Extract<TraceItem, { readonly kind: K }>[] {
+  return items.filter((item): item is Extract<TraceItem, { readonly kind: K }> => item.kind === kind);
+}
+
+type Opened = Awaited<ReturnType<typeof runAndOpen>>;
+
+describe("the documents of a run", () => {
+  let opened: Opened;
+  let result: RunResult;
+  beforeAll(async () => {
+    opened = await runAndOpen(calcConfig);
+    result = JSON.parse(
+      readFileSync(join(opened.path, ".mcpvals/runs", opened.id, "result.json"), "utf8"),
+    ) as RunResult;
+  });
+  afterAll(() => opened[Symbol.asyncDispose]());
+
+  it("list it with its verdict", async () => {
+    const { folder, runs } = await opened.json<RunsDocument>("runs");
+    expect(folder).toBe(join(".mcpvals", "runs"));
+    expect(runs).toEqual([
+      {
+        id: opened.id,
+        name: "calc",
+        source: "mcp-eval.config.json",
+        kind: "run",
+        state: "ended",
+        verdict: "fail",
+        startedAt: result.startedAt,
+        durationMs: result.durationMs,
+        summary: result.summary,
+        agents: [],
+        servers: ["calc"],
+      },
+    ]);
+  });
+
+  it("say of it what its result says", async () => {
+    const run = await opened.json<RunDocument>(`runs/${opened.id}`);
+    expect(run).toMatchObject({
+      verdict: result.verdict,
+      summary: result.summary,
+      coverage: result.coverage,
+      environment: result.environment,
+      findings: [],
+    });
+    expect(run.trials.map(({ id, task, verdict, score }) => ({ id, task, verdict, score }))).toEqual(
+      result.trials.map(({ id, task, verdict, score }) => ({ id, task, verdict, score })),
+    );
+    expect(run.trials.map(({ reason = "" }) => reason)).toEqual([
+      "",
+      expect.stringContaining("6"),
+      expect.any(String),
+    ]);
+    expect(run.graders).toContainEqual(expect.objectContaining({ grader: "verify-steps" }));
+  });
+
+  it("say the same of a run that was cut off, and of one whose folder was moved", async () => {
+    using folder = folderOf({});
+    const runs = join(folder.path, ".mcpvals", "runs");
+    const before = await opened.json<RunDocument>(`runs/${opened.id}`);
+    await runHere(["run", "-o", runs], { cwd: opened.path });
+    const [id = ""] = readdirSync(runs);
+    renameSync(join(runs, id), join(runs, "artifact of a build"));
+    await using dashboard = await openDashboard(folder.path);
+    const path = `runs/${encodeURIComponent("artifact of a build")}`;
+    const ended = await dashboard.json<RunDocument>(path);
+    rmSync(join(runs, "artifact of a build", "result.json"));
+    const head = join(runs, "artifact of a build", "run.json");
+    const { process: _, ...older } = JSON.parse(readFileSync(head, "utf8")) as Record<string, unknown>;
+    writeFileSync(head, JSON.stringify(older));
+    await using again = await openDashboard(folder.path);
+    const cutOff = await again.json<RunDocument>(path);
+    const { durationMs: _a, ...afterEnd } = ended;
+    const { durationMs: _b, ...afterCut } = cutOff;
+    // All of its trials had been graded, so its verdict stands.
+    expect(afterCut).toEqual({ ...afterEnd, state: "cut-off" });
+    expect(ended.trials.map(({ verdict }) => verdict)).toEqual(before.trials.map(({ verdict }) => verdict));
+  });
+
+  it("say of a damaged run what is wrong", async () => {
+    await using damaged = await runAndOpen(calcConfig);
+    const folder = join(damaged.path, ".mcpvals/runs", damaged.id);
+    const journal = readFileSync(join(folder, "journal.jsonl"), "utf8");
+    writeFileSync(join(folder, "journal.jsonl"), journal.replace('"echo"', '"e"').replace("2 + 3", "2 + 4"));
+    expect(await askedDocument(damaged, `runs/${damaged.id}/trials/t1`)).toMatchObject({
+      status: 500,
+      message: "a line of the journal does not match its checksum",
+      hint: expect.stringContaining("changed or damaged") as string,
+    });
+    writeFileSync(join(folder, "run.json"), "{");
+    await using again = await openDashboard(damaged.path);
+    const { runs } = await again.json<RunsDocument>("runs");
+    expect(runs).toMatchObject([
+      { id: damaged.id, state: "damaged", problem: expect.stringContaining("run.json") as string },
+    ]);
+    expect(await askedDocument(again, `runs/${damaged.id}`)).toMatchObject({ status: 500 });
+  });
+});
+
+describe("the document of a trial", () => {
+  let opened: Opened;
+  let trial: TrialDocument;
+  beforeAll(async () => {
+    opened = await runAndOpen(agentConfig({ trials: 3 }, 3000));
+    trial = await opened.json<TrialDocument>(`runs/${opened.id}/trials/t2`);
+  });
+  afterAll(() => opened[Symbol.asyncDispose]());
+
+  it("has every event of it, and no other", async () => {
+    const { stdout } = await runHere(["show", "--trial", "t2", "--json"], { cwd: opened.path });
+    const events = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { seq: number; type: string });
+    expect(trial.events.map(({ seq, type }) => ({ seq, type }))).toEqual(
+      events.map(({ seq, type }) => ({ seq, type })),
+    );
+    const shown = new Set(trial.items.flatMap(({ seq, endSeq = seq }) => [seq, endSeq]));
+    expect(events.filter(({ seq }) => !shown.has(seq))).toEqual([]);
+    expect(trial.items.map(({ seq }) => seq)).toEqual(
+      trial.items.map(({ seq }) => seq).toSorted((a, b) => a - b),
+    );
+  });
+
+  it("has its place in the plan, its row and its result", () => {
+    expect(trial).toMatchObject({
+      run: { id: opened.id, name: "agents", kind: "run", state: "ended" },
+      previous: "t1",
+      next: "t3",
+      servers: ["library"],
+      row: { id: "t2", task: "go", agent: "scripted", attempt: 2, state: "ended", toolCalls: 3 },
+      result: { id: "t2", task: "go", attempt: 2 },
+      task: { name: "go", turns: [{ user: "go" }] },
+    });
+  });
+
+  it("joins requests with answers, and validates arguments in place", () => {
+    expect(itemsOf(trial, "call")).toMatchObject([
+      {
+        tool: "seek",
+        source: "server",
+        server: "library",
+        byAgent: true,
+        status: "ok",
+        turn: 0,
+        invalid: [],
+      },
+      {
+        tool: "seek",
+        status: "ok",
+        invalid: expect.arrayContaining([
+          { pointer: "/place/a~1b", problem: expect.stringContaining("number") as string },
+        ]) as object,
+      },
+      {
+        tool: "nowhere",
+        source: "unknown",
+        status: "rejected",
+        args: { text: '{\n  "deep": [\n    1\n  ]\n}' },
+      },
+    ]);
+    expect(itemsOf(trial, "call")[2]).not.toHaveProperty("invalid");
+  });
+
+  it("has the turn, the message and phases with their times", () => {
+    expect(itemsOf(trial, "turn")).toMatchObject([{ user: { text: "go", type: "text" }, reason: "done" }]);
+    expect(itemsOf(trial, "message")).toMatchObject([
+      { text: { text: "it is done" }, turn: 0, phase: "agent" },
+    ]);
+    expect(itemsOf(trial, "phase").map(({ name }) => name)).toContain("agent");
+    for (const { at, durationMs = 0 } of trial.items)
+      expect(Math.min(at, durationMs)).toBeGreaterThanOrEqual(0);
+  });
+
+  it("cuts large texts, of which each part can be had", async () => {
+    const [{ result } = { result: undefined }] = itemsOf(trial, "call");
+    expect(result).toMatchObject({ length: 3000, text: "é".repeat(400), type: "text" });
+    const path = `runs/${opened.id}/trials/t2/events/${result?.seq}?pointer=${encodeURIComponent(result?.pointer ?? "")}`;
+    const parts = [];
+    for (const from of [0, 1700, 2999, 3000])
+      parts.push(await opened.json<ContentPart>(`${path}&from=${from}&length=1700`));
+    expect(parts.map(({ text }) => text.length)).toEqual([1700, 1300, 1, 0]);
+    expect(parts.map(({ text }) => text).join("")).toBe("é".repeat(3001));
+    expect(parts.map(({ length }) => length)).toEqual([3000, 3000, 3000, 3000]);
+  });
+
+  it("has excerpts whose pointers lead to what they begin", async () => {
+    for (const item of trial.items)
+      for (const value of Object.values(item) as unknown[]) {
+        if (typeof value !== "object" || value === null || !("pointer" in value && "text" in value)) continue;
+        const { seq, pointer, text, length } = value as {
+          seq: number;
+          pointer: string;
+          text: string;
+          length: number;
+        };
+        const part = await opened.json<ContentPart>(
+          `runs/${opened.id}/trials/t2/events/${seq}?pointer=${encodeURIComponent(pointer)}&length=400`,
+        );
+        expect(part, `${item.kind} ${pointer}`).toEqual({ text, from: 0, length });
+      }
+  });
+});
+
+it("finds the events of a trial whose secrets were removed", async () => {
+  const secret = "sk-very-secret-0123456789";
+  const plan = { go: [{ call: "idle", args: { key: "${API_TOKEN}" } }, { say: "${API_TOKEN} is done" }] };
+  const config = agentConfig({ agent: { type: "scripted", plan } });
+  await using opened = await runAndOpen(config, { env: { API_TOKEN: secret } });
+  const trial = await opened.json<TrialDocument>(`runs/${opened.id}/trials/t1`);
+  expect(JSON.stringify(trial)).not.toContain(secret);
+  expect(trial.events.map(({ seq }) => seq)).toEqual(trial.events.map((_, index) => index + 1));
+  const journal = readFileSync(join(opened.path, ".mcpvals/runs", opened.id, "journal.jsonl"), "utf8");
+  // Such events are written with their stamp last.
+  expect(journal).toMatch(/"event":\{"type":"agent\.message",[^\n]*"trial":"t1"\}\}\n/);
+  expect(itemsOf(trial, "message")).toMatchObject([
+    { text: { text: expect.stringContaining("is done") as string } },
+  ]);
+});
+
+it("compares a server with the run before: tools, tokens, calls", async () => {
+  const base = agentConfig();
+  await using opened = await runAndOpen(base);
+  const first = await opened.json<ServersDocument>(`runs/${opened.id}/servers`);
+  expect(first.servers).toMatchObject([
+    {
+      name: "library",
+      starts: 1,
+      losses: 0,
+      calls: 2,
+      errors: 0,
+      tools: [
+        { name: "seek", calls: 2, errors: 0, tokens: expect.any(Number) as number },
+        { name: "idle", calls: 0 },
+      ],
+    },
+  ]);
+  const [server] = first.servers;
+  expect(server?.unusedTokens).toBe(server?.tools[1]?.tokens);
+  expect(server).not.toHaveProperty("comparedWith");
+  const changed = JSON.parse(
+    JSON.stringify(base).replace("Seeks.", "Searches.").replace('"idle":{', '"rest":{'),
+  ) as object;
+  writeFileSync(join(opened.path, "mcp-eval.config.json"), JSON.stringify(changed));
+  await runHere(["run"], { cwd: opened.path });
+  const { runs } = await opened.json<RunsDocument>("runs");
+  const second = await opened.json<ServersDocument>(`runs/${runs[0]?.id}/servers`);
+  expect(second.servers).toMatchObject([
+    {
+      comparedWith: opened.id,
+      tools: [
+        { name: "seek", change: "changed", before: expect.stringContaining("Seeks.") as string },
+        { name: "rest", change: "added" },
+        { name: "idle", change: "removed", before: expect.stringContaining("Does nothing.") as string },
+      ],
+    },
+  ]);
+});

@@ -1,0 +1,138 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import type {
+  RunDocument,
+  RunsDocument,
+  RunUpdate,
+  TraceItem,
+  TrialDocument,
+  TrialRow,
+  TrialUpdate,
+} from "../../src/core/view/documents.ts";
+import { folderOf, type RunningCli, startCli } from "../support/cli.ts";
+import { type OpenDashboard, openDashboard } from "./support.ts";
+
+/** Three tasks, each of which waits in its verify phase until a file exists. */
+function waitingTasks(folder: string): Readonly<Record<string, object>> {
+  const names = ["a", "b", "c"];
+  const files = names.map((name) => {
+    const run = `echo begun ${name}; until [ -e "${folder}/${name}.go" ]; do sleep 0.02; done; echo passed`;
+    const spec = { verify: [{ command: { run, expect: { stdout: { contains: "passed" } } } }] };
+    return [`${name}.yaml`, { apiVersion: "mcp-eval/v1", kind: "Task", metadata: { name }, spec }] as const;
+  });
+  return Object.fromEntries(files);
+}
+
+interface Waiting extends AsyncDisposable {
+  readonly cli: RunningCli;
+  readonly dashboard: OpenDashboard;
+  readonly id: string;
+  /** Lets a task go on. */
+  readonly release: (name: string) => void;
+}
+
+/** Starts a run whose tasks wait, and the dashboard of its folder. */
+async function startWaiting(): Promise<Waiting> {
+  const folder = folderOf({});
+  for (const [name, task] of Object.entries(waitingTasks(folder.path)))
+    writeFileSync(join(folder.path, name), JSON.stringify(task));
+  const cli = startCli(["run", "a.yaml", "b.yaml", "c.yaml"], { cwd: folder.path });
+  const dashboard = await openDashboard(folder.path);
+  let runs: RunsDocument["runs"] = [];
+  while (runs.length === 0) ({ runs } = await dashboard.json<RunsDocument>("runs"));
+  return {
+    cli,
+    dashboard,
+    id: runs[0]?.id ?? "",
+    release: (name) => writeFileSync(join(folder.path, `${name}.go`), ""),
+    async [Symbol.asyncDispose]() {
+      for (const name of ["a", "b", "c"]) writeFileSync(join(folder.path, `${name}.go`), "");
+      await cli.finished;
+      await dashboard[Symbol.asyncDispose]();
+      folder[Symbol.dispose]();
+    },
+  };
+}
+
+/** The rows of all trials, as someone knows them who has had these messages. */
+function rowsOf(updates: readonly RunUpdate[]): readonly TrialRow[] {
+  const rows = new Map<string, TrialRow>();
+  for (const row of updates.flatMap(({ changed }) => changed)) rows.set(row.id, row);
+  return [...rows.values()];
+}
+
+const statesOf = (updates: readonly RunUpdate[]) => rowsOf(updates).map(({ state }) => state);
+
+it("tells of a run as it goes on, and of all that was when someone connects again", async () => {
+  await using run = await startWaiting();
+  const { dashboard, id } = run;
+  const path = `runs/${id}/live`;
+  const first = await dashboard.live<RunUpdate>(path, (updates) => statesOf(updates)[0] === "running");
+  expect(first[0]?.changed.map(({ id: trial }) => trial)).toEqual(["t1", "t2", "t3"]);
+  expect(first.at(-1)).toMatchObject({ state: "running", summary: { total: 3, pass: 0 } });
+  expect(statesOf(first)).toEqual(["running", "waiting", "waiting"]);
+
+  run.release("a");
+  const second = await dashboard.live<RunUpdate>(path, (updates) => statesOf(updates)[1] === "running");
+  expect(rowsOf(second)).toMatchObject([
+    { state: "ended", verdict: "pass" },
+    { state: "running" },
+    { state: "waiting" },
+  ]);
+  expect(second[0]?.changed).toHaveLength(3);
+  const { runs } = await dashboard.json<RunsDocument>("runs");
+  expect(runs).toMatchObject([{ id, state: "running" }]);
+
+  run.release("b");
+  run.release("c");
+  const last = await dashboard.live<RunUpdate>(path);
+  const { trials, ...rest } = await dashboard.json<RunDocument>(`runs/${id}`);
+  expect(rowsOf(last)).toEqual(trials);
+  const { changed: _, ...told } = last.at(-1) ?? { changed: [] };
+  expect(told).toEqual(rest);
+  expect(rest).toMatchObject({ state: "ended", verdict: "pass" });
+});
+
+it("tells of a trial as it goes on", async () => {
+  await using run = await startWaiting();
+  const { dashboard, id } = run;
+  const path = `runs/${id}/trials/t1/live`;
+  const isWaiting = (updates: readonly TrialUpdate[]): boolean =>
+    updates.some(({ items }) => items.some(({ kind }) => kind === "step"));
+  const first = await dashboard.live<TrialUpdate>(path, isWaiting);
+  expect(first.at(-1)).not.toHaveProperty("result");
+  for (const name of ["a", "b", "c"]) run.release(name);
+  const updates = await dashboard.live<TrialUpdate>(path);
+  const items = new Map<number, TraceItem>();
+  for (const item of updates.flatMap((update) => update.items)) items.set(item.seq, item);
+  const document = await dashboard.json<TrialDocument>(`runs/${id}/trials/t1`);
+  expect([...items.values()].toSorted((a, b) => a.seq - b.seq)).toEqual(document.items);
+  expect(updates.flatMap(({ events }) => events)).toEqual(document.events);
+  expect(document.result?.verdict).toBe("pass");
+});
+
+it("loses nothing of a run that was killed", async () => {
+  await using run = await startWaiting();
+  const { dashboard, id } = run;
+  const path = `runs/${id}/live`;
+  run.release("a");
+  await dashboard.live<RunUpdate>(path, (updates) => statesOf(updates)[1] === "running");
+  const following = dashboard.live<RunUpdate>(path);
+  run.cli.child.kill("SIGKILL");
+  const told = await following;
+  expect(told.at(-1)).toMatchObject({ state: "cut-off", verdict: "interrupted" });
+  const document = await dashboard.json<RunDocument>(`runs/${id}`);
+  expect(rowsOf(told)).toEqual(document.trials);
+  expect(document.trials.map(({ verdict }) => verdict)).toEqual(["pass", "skip", "skip"]);
+  const trial = await dashboard.json<TrialDocument>(`runs/${id}/trials/t2`);
+  expect(trial.items.some(({ kind }) => kind === "step")).toBe(true);
+  expect(trial.result?.error?.code).toBe("run/interrupted");
+});
+
+it("ends a live view whose run or trial does not exist", async () => {
+  await using run = await startWaiting();
+  const { dashboard } = run;
+  await expect(dashboard.json("runs/nothing/live")).rejects.toThrow("404");
+  await expect(dashboard.json(`runs/${run.id}/trials/nothing/live`)).rejects.toThrow("404");
+});
