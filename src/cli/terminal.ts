@@ -93,7 +93,7 @@ export function stdoutOutput(): ReporterOutput {
     write: (text) => void stdout.write(text),
     isTerminal,
     colors: wantsColors(stdout),
-    columns: () => stdout.columns ?? 80,
+    columns: () => columnsOf(stdout),
     now: Date.now,
     every: repeat,
     ...(isTerminal && stderr.isTTY ? { notices: takeNotices } : {}),
@@ -111,6 +111,11 @@ function wantsColors(stream: WriteStream): boolean {
   if (NO_COLOR !== undefined && NO_COLOR !== "") return false;
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== "0";
   return isTerminalAt(stream);
+}
+
+/** The width of a terminal; some say that they have no columns at all. */
+export function columnsOf({ columns = 0 }: { readonly columns?: number }): number {
+  return columns > 0 ? columns : 80;
 }
 
 /** Whether what is written to a stream is drawn by a terminal. Of a pipe or a file, Node leaves `isTTY` undefined. */

@@ -1,7 +1,7 @@
 import type { WriteStream } from "node:tty";
 import { visibleText } from "../core/text/visible-text.ts";
 import { cutToWidth, formatElapsed } from "../reporters/text.ts";
-import { isTerminalAt, repeat, takeNotices, writeLine } from "./terminal.ts";
+import { columnsOf, isTerminalAt, repeat, takeNotices, writeLine } from "./terminal.ts";
 
 const waitingMs = 200;
 
@@ -15,7 +15,7 @@ export function showWaiting(text: string, stream: WriteStream = process.stderr):
   const started = Date.now();
   const draw = (): void => {
     const tail = `  ${formatElapsed(Date.now() - started)}`;
-    const line = cutToWidth(visibleText(text), Math.max(0, (stream.columns ?? 80) - tail.length - 3));
+    const line = cutToWidth(visibleText(text), Math.max(0, columnsOf(stream) - tail.length - 3));
     stream.write(`${erasure}  ${line}${tail}`);
   };
   const stopNotices = takeNotices((notice) => {

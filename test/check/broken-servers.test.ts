@@ -98,6 +98,10 @@ it("a terminal shows what is waited for, without control characters of a name, u
     expect(written.slice(-3, -1)).toEqual(["\r\u001B[2K", "note: a message\n"]);
   }
   expect(written.at(-1)).toBe("\r\u001B[2K");
+  const unsized: string[] = [];
+  const terminal = { isTTY: true, columns: 0, write: (text: string) => unsized.push(text) > 0 };
+  showWaiting("asking a server", terminal as never)[Symbol.dispose]();
+  expect(unsized.join("")).toContain("asking a server");
   const nothing: string[] = [];
   using _ = showWaiting("asking", { isTTY: false, write: (text: string) => nothing.push(text) > 0 } as never);
   expect(nothing).toEqual([]);

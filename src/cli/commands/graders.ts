@@ -29,7 +29,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     });
 }
 
-/** Columns of the narrowest page; some terminals say that they have none. */
+/** Columns of the narrowest page. */
 const narrowest = 40;
 
 function kindOf(type: string): GraderKind {

@@ -64,7 +64,7 @@ async function execute(target: Target, { json = false }: ToolsFlags): Promise<nu
   return listings.some(({ failures }) => failures.length > 0) ? 1 : 0;
 }
 
-/** Columns of the narrowest page; some terminals say that they have none. */
+/** Columns of the narrowest page. */
 const narrowest = 40;
 
 /** A listing with the definitions as they came. */
