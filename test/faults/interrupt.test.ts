@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { root, runCli } from "../support/cli.ts";
+import { root, runHere } from "../support/cli.ts";
 import { type FakeScript, startFakeProvider } from "../support/fake-provider.ts";
 import { type Ended, expectSameWhenRead, type FaultyRun, runsOf, startRun } from "../support/faults.ts";
 import { fixtureServer, trialOf } from "../e2e/support.ts";
@@ -165,7 +165,7 @@ describe("an interruption", () => {
     expect(trialOf(ended.result, "victim").error?.message).toBe(
       "the run was interrupted before this trial was graded",
     );
-    const shown = await runCli(["show", "latest"], { cwd: run.folder });
+    const shown = await runHere(["show", "latest"], { cwd: run.folder });
     expect([shown.code, shown.stderr]).toEqual([130, ""]);
     expect(shown.stdout).toMatch(/INTERRUPTED +exit 130/);
   });

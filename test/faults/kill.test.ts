@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { exitCode } from "../../src/core/report/trial-result.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { root, runCli } from "../support/cli.ts";
+import { root, runHere } from "../support/cli.ts";
 import { expectSameWhenRead, type FaultyRun, startRun, until } from "../support/faults.ts";
 import { fixtureServer } from "../e2e/support.ts";
 
@@ -44,7 +44,7 @@ async function startHanging(
 
 /** What `mcpvals show` has to tell of it: the finished trials, and nothing green of the others. */
 async function expectShown(run: FaultyRun): Promise<void> {
-  const shown = await runCli(["show", "latest", "--json"], { cwd: run.folder });
+  const shown = await runHere(["show", "latest", "--json"], { cwd: run.folder });
   const result = JSON.parse(shown.stdout) as RunResult;
   expect(shown).toMatchObject({ code: exitCode(result.verdict), stderr: "" });
   expect(result.verdict).toBe("interrupted");

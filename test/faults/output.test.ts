@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { type CliOutcome, folderOf, root, runCli } from "../support/cli.ts";
+import { type CliOutcome, folderOf, root, runCli, runHere } from "../support/cli.ts";
 import { runsOf, startRun } from "../support/faults.ts";
 import { configFile, fixtureServer } from "../e2e/support.ts";
 
@@ -78,7 +78,7 @@ describe.concurrent("what cannot be written", () => {
         3,
         "stdout could not be written: ENOSPC: no space left on device, write\n",
       ]);
-      const shown = await runCli(["show", "latest", "--json"], { cwd: folder.path });
+      const shown = await runHere(["show", "latest", "--json"], { cwd: folder.path });
       expect((JSON.parse(shown.stdout) as RunResult).verdict).toBe("pass");
     },
   );
@@ -100,7 +100,7 @@ describe.concurrent("what cannot be written", () => {
     const result = JSON.parse(stdout) as RunResult;
     expect([code, result.verdict, result.summary.pass]).toEqual([3, "pass", 6]);
     expect(stderr).toMatch(/^run folder .*: EFBIG: file too large, write\nEverything passed, but/);
-    const shown = await runCli(["show", "latest", "--json"], { cwd: folder.path });
+    const shown = await runHere(["show", "latest", "--json"], { cwd: folder.path });
     const kept = JSON.parse(shown.stdout) as RunResult;
     expect([shown.code, kept.verdict]).toEqual([130, "interrupted"]);
     expect(kept.summary.pass).toBeGreaterThan(0);

@@ -7,7 +7,7 @@ import type { RunResult } from "../../src/core/report/result.ts";
 import { procLister } from "../../src/process/process-tree.ts";
 import { runMarkerName } from "../../src/process/watchdog.ts";
 import { readRun } from "../../src/store/run-folder.ts";
-import { type CliOutcome, folderOf, root, runCli, type RunningCli, startCli } from "./cli.ts";
+import { type CliOutcome, folderOf, root, runHere, type RunningCli, startCli } from "./cli.ts";
 
 /** Writes the peak memory of the CLI, in kilobytes, to the file named by PEAK_FILE. */
 const peakMemory = join(root, "test/fixtures/peak-memory.mjs");
@@ -89,7 +89,7 @@ export async function runFaulty(config: Config, options: FaultOptions = {}): Pro
   using run = startRun(config, options);
   const ended = await run.ended();
   expect(ended.left).toEqual([]);
-  const shown = await runCli(["show", "latest", "--json"], { cwd: run.folder });
+  const shown = await runHere(["show", "latest", "--json"], { cwd: run.folder });
   expect(shown).toMatchObject({ code: exitCode(ended.result.verdict), stderr: "" });
   expect(JSON.parse(shown.stdout)).toEqual(ended.result);
   return ended;

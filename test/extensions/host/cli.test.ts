@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../../src/core/formats/config/config-schema.ts";
-import { runCli } from "../../support/cli.ts";
+import { runHere } from "../../support/cli.ts";
 import { expectSameWhenRead, type FaultyRun, startRun } from "../../support/faults.ts";
 
 const program = readFileSync(join(import.meta.dirname, "programs/faulty.mjs"), "utf8");
@@ -74,7 +74,7 @@ describe("a run with an extension", () => {
     expect(run.journal()).toContain('"first gone"');
     expect(ended.left).toEqual([]);
     await expectSameWhenRead(run.folder, ended.result);
-    const shown = await runCli(["show", "latest", "--trial", "t1"], { cwd: run.folder });
+    const shown = await runHere(["show", "latest", "--trial", "t1"], { cwd: run.folder });
     expect(shown.stdout).toMatch(/x started: \.\/ext\.mjs, json-rpc, sandbox none, pid \d+/);
     expect(shown.stdout).toMatch(/x stderr: ready in no flavour/);
   });
