@@ -34,10 +34,9 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
     "steps",
     "store",
   ],
-  "options.ts": ["core"],
   "evaluation.ts": ["core", "reporters", "run"],
-  "evaluate.ts": ["core", "evaluation.ts", "load", "options.ts", "run"],
-  "check.ts": ["core", "evaluation.ts", "load", "options.ts", "reporters", "run"],
+  "evaluate.ts": ["core", "evaluation.ts", "load", "run"],
+  "check.ts": ["core", "evaluation.ts", "load", "reporters", "run"],
   "index.ts": ["core", "load", "check.ts", "evaluate.ts", "evaluation.ts"],
   vitest: [
     "core",
@@ -49,7 +48,6 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
     "check.ts",
     "evaluate.ts",
     "evaluation.ts",
-    "options.ts",
   ],
   cli: ["core", "dashboard", "load", "extensions", "files", "process", "store", "reporters", "run"],
 };

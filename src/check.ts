@@ -1,18 +1,19 @@
 import { resolve } from "node:path";
 import { McpvalsError } from "./core/errors/error.ts";
 import { exact } from "./core/formats/json.ts";
-import { type Evaluation, evaluationOf } from "./evaluation.ts";
-import type { LoadedConfig } from "./load/assemble-eval.ts";
-import { loadTarget } from "./load/target.ts";
 import {
   checkOptions,
   commonChecks,
+  type Evaluation,
+  evaluationOf,
   isText,
   isTexts,
   milliseconds,
   type OptionChecks,
   yesOrNo,
-} from "./options.ts";
+} from "./evaluation.ts";
+import type { LoadedConfig } from "./load/assemble-eval.ts";
+import { loadTarget } from "./load/target.ts";
 import { findingsOf, type RunFinding } from "./core/lint/finding.ts";
 import { checkServers } from "./run/check-servers.ts";
 

@@ -1,19 +1,20 @@
 import { McpvalsError } from "./core/errors/error.ts";
 import type { Config } from "./core/formats/config/config-schema.ts";
 import { withoutUndefined } from "./core/formats/json.ts";
-import { type Evaluation, evaluationOf } from "./evaluation.ts";
-import type { LoadedConfig } from "./load/assemble-eval.ts";
-import { load } from "./load/load.ts";
 import {
   checkOptions,
   commonChecks,
+  type Evaluation,
+  evaluationOf,
   isText,
   isTexts,
   milliseconds,
   type OptionCheck,
   type OptionChecks,
   yesOrNo,
-} from "./options.ts";
+} from "./evaluation.ts";
+import type { LoadedConfig } from "./load/assemble-eval.ts";
+import { load } from "./load/load.ts";
 import { prepare } from "./run/prepare.ts";
 import { run, type RunOptions } from "./run/run.ts";
 

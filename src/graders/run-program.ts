@@ -6,8 +6,7 @@ import type { GraderProgram, ProgramEnd } from "../core/grade/grader.ts";
 import { abortAfter } from "../process/deadline.ts";
 import { type Environment, inheritedEnvironment, localBinPath } from "../process/environment.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
-import { outputDetails, ProgramOutput, tailOf } from "../process/program-output.ts";
-import { runToEnd } from "../process/run-to-end.ts";
+import { outputDetails, ProgramOutput, runToEnd, tailOf } from "../process/program-output.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
 
 /** Longest output of a program on each stream, in bytes. */

@@ -10,17 +10,16 @@ import {
 import { realpathSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import {
-  type GraderSpec,
-  type ServerSpec,
-  type Task,
-  taskChecksNothing,
-  type Variant,
-} from "../core/formats/model.ts";
+import { type GraderSpec, type ServerSpec, type Task, type Variant } from "../core/formats/model.ts";
 import type { ProvidedServers } from "../core/formats/config/server-tables.ts";
 import type { EvalExtensions } from "../core/formats/extension/extension-table-schema.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
-import { parseTask, type ParseTaskOptions, type TaskFiles } from "../core/formats/task/parse-task.ts";
+import {
+  parseTask,
+  type ParseTaskOptions,
+  taskChecksNothing,
+  type TaskFiles,
+} from "../core/formats/task/parse-task.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import { readRegularFile } from "../files/files.ts";
 import {

@@ -2,9 +2,8 @@ import type { Task } from "../core/formats/model.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
 import { coverageGaps } from "../core/report/coverage.ts";
-import type { Gate } from "../core/report/gates.ts";
+import { exitCode, type Gate, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
-import { exitCode, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import { countFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
@@ -26,7 +25,6 @@ import {
   cutToWidth,
   describeAgent,
   describeCoverage,
-  gapText,
   describeMocks,
   describeModels,
   displayWidth,
@@ -34,19 +32,20 @@ import {
   formatInteger,
   formatMeasure,
   fullTitle,
+  gapText,
   gradedText,
   groupName,
   type Nameable,
   padToWidth,
-  partialScore,
   type Page,
   paintFlow,
   paintText,
+  partialScore,
   type Piece,
   taskTitle,
   type Tone,
-  variantName,
   unmetOptional,
+  variantName,
   type Variety,
   varietyOf,
   verdictReason,

@@ -1,8 +1,7 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
-import type { Gate } from "../core/report/gates.ts";
+import { type Gate, summarize } from "../core/report/trial-result.ts";
 import { blocksOf, type RunResult, type TrialResult } from "../core/report/result.ts";
-import { summarize } from "../core/report/trial-result.ts";
 import { visibleText, visibleXml } from "../core/text/visible-text.ts";
 import { findingsOf } from "../core/lint/finding.ts";
 import { explainTrial } from "./explain.ts";

@@ -2,7 +2,7 @@ import type { Task } from "../core/formats/model.ts";
 import { countFindings, findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
 import { coverageGaps } from "../core/report/coverage.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
-import type { Gate } from "../core/report/gates.ts";
+import type { Gate } from "../core/report/trial-result.ts";
 import type { RunResult, TrialResult } from "../core/report/result.ts";
 import { explainTrial } from "./explain.ts";
 import {
@@ -22,9 +22,9 @@ import {
   describeMocks,
   formatDuration,
   formatMeasure,
-  gradedText,
   fullTitle,
   gapText,
+  gradedText,
   type Page,
   trialReason,
   variantName,

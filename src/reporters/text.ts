@@ -1,9 +1,8 @@
 import picocolors from "picocolors";
 import type { AgentSummary, Trial } from "../core/plan/plan.ts";
 import { coverageTotals } from "../core/report/coverage.ts";
-import type { Gate } from "../core/report/gates.ts";
+import { checkedNothing, countWarnings, type Gate, wasNotRun } from "../core/report/trial-result.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
-import { checkedNothing, countWarnings, wasNotRun } from "../core/report/trial-result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
 import type { Grade, Usage } from "../core/trace/events.ts";
 import { addUsage } from "../core/trace/trajectory.ts";

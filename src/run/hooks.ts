@@ -4,8 +4,7 @@ import type { ReporterFailure } from "../core/report/reporter.ts";
 import type { Redact } from "../core/trace/redact.ts";
 import { abortAfter } from "../process/deadline.ts";
 import { type Environment, inheritedEnvironment } from "../process/environment.ts";
-import { outputDetails, ProgramOutput } from "../process/program-output.ts";
-import { runToEnd } from "../process/run-to-end.ts";
+import { outputDetails, ProgramOutput, runToEnd } from "../process/program-output.ts";
 import { type ManagedProcess, spawnProcess } from "../process/spawn.ts";
 
 /** The commands around a run. Its disposal runs those after it, unless `finish` did, and ends what they left running. */

@@ -1,17 +1,21 @@
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
+import { cp, lstat, readlink, realpath } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { AgentDriver, TaskSolution } from "../agents/driver.ts";
 import type { FailedStart } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
-import type { JsonObject, Limits } from "../core/formats/model.ts";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import type { JsonObject, Limits, PortableTask } from "../core/formats/model.ts";
 import { envRoot, expanderOf } from "../core/templates/expand.ts";
 import { type Resolve, resolveIn, resolveNames, type Scope } from "../core/templates/template.ts";
 import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { callHistory } from "../core/trace/trajectory.ts";
-import type { TrialExtensions } from "../extensions/host/trial-extensions.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
+import type { TrialExtensions } from "../extensions/host/trial-extensions.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
+import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 import type { StepJudge, TrialContext } from "../steps/step-runner.ts";
 import type { Provisioning, TaskOfTrial } from "./provisioning.ts";
 import type { StateMemory } from "./state-comparison.ts";
@@ -240,4 +244,69 @@ const letters = "abcdefghijklmnopqrstuvwxyz0123456789";
 function randomId(): string {
   const rest = Array.from({ length: 7 }, () => letters.charAt(randomInt(letters.length)));
   return letters.charAt(randomInt(26)) + rest.join("");
+}
+
+/** A trial's own folder. */
+export interface Workspace {
+  /** Absolute path, without links. */
+  readonly path: string;
+  /** Names of the fixtures in it. */
+  readonly fixtures: readonly string[];
+  /** Removes it with everything in it. Throws McpvalsError `task/workspace`. */
+  readonly remove: () => Promise<void>;
+}
+
+/**
+ * Creates an empty folder and copies the task's fixtures into it, under their base names; those of waza keep their folders.
+ * Throws McpvalsError `task/workspace`, and `task/outside` for a link in a fixture that leads out of it, unless
+ * `allowOutside`; nothing is left then.
+ */
+export async function createWorkspace(
+  task: Pick<PortableTask, "fixtures" | "dir" | "format"> | undefined,
+  { allowOutside }: { readonly allowOutside: boolean },
+): Promise<Workspace> {
+  const { fixtures = [], dir = "", format } = task ?? {};
+  const path = await failingAs("cannot be created", () => makeTemporaryFolder("work"));
+  const remove = (): Promise<void> => failingAs("cannot be removed", () => removeFolder(path));
+  const nameOf = (fixture: string): string => (format === "waza" ? fixture : basename(fixture));
+  try {
+    for (const fixture of fixtures)
+      await copy(resolve(dir, fixture), join(path, nameOf(fixture)), allowOutside);
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  return { path, fixtures: fixtures.map(nameOf), remove };
+}
+
+async function copy(fixture: string, to: string, allowOutside: boolean): Promise<void> {
+  await failingAs(`lacks its fixture ${fixture}`, async () => {
+    const from = await realpath(fixture);
+    const filter = async (source: string): Promise<boolean> => {
+      if (!allowOutside) await refuseLeavingLink(source, from);
+      return true;
+    };
+    await cp(from, to, { recursive: true, errorOnExist: true, force: false, verbatimSymlinks: true, filter });
+  });
+}
+
+/** In the workspace such a link would lead elsewhere, or let a trial change the task's own files. */
+async function refuseLeavingLink(path: string, fixture: string): Promise<void> {
+  if (!(await lstat(path)).isSymbolicLink()) return;
+  const target = await readlink(path);
+  const way = relative(fixture, resolve(dirname(path), target));
+  if (!isAbsolute(target) && !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`)) return;
+  const message = `the link ${path} leads to ${target}, out of the fixture ${fixture}`;
+  const hint = "Copy what it leads to into the fixture, or allow it with --allow-outside.";
+  throw new McpvalsError("task/outside", message, { hint });
+}
+
+async function failingAs<T>(what: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (cause instanceof McpvalsError) throw cause;
+    const reason = messageOf(cause);
+    throw new McpvalsError("task/workspace", `the workspace ${what}: ${reason}`, { cause });
+  }
 }

@@ -11,8 +11,7 @@ import type { TrialServer } from "../servers/trial-server.ts";
 import { runCleanup, runPhase, runSequence, setupFailed } from "../steps/run-sequence.ts";
 import { runStep } from "../steps/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
-import { type TrialRun, type TrialServices, TrialState } from "./trial-state.ts";
-import { createWorkspace } from "./workspace.ts";
+import { createWorkspace, type TrialRun, type TrialServices, TrialState } from "./trial-state.ts";
 
 /**
  * Executes one trial through its phases. Whatever happens, its cleanup steps run and everything that it started is

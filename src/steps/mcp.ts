@@ -1,14 +1,14 @@
-import { checkExpectedResult } from "../core/checks/expected-result.ts";
-import { checkJson, checkText } from "../core/checks/expectations.ts";
 import {
   anError,
   answerText,
+  checkExpectedResult,
   formatSchemaError,
   outputProblem,
   resultProblem,
   resultText,
   structuredContent,
 } from "../core/checks/tool-result.ts";
+import { checkJson, checkText } from "../core/checks/expectations.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { didYouMean, listNames } from "../core/formats/did-you-mean.ts";
 import { asList, asObject, withoutUndefined } from "../core/formats/json.ts";

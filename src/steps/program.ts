@@ -10,8 +10,7 @@ import { hasShellValues, isShell } from "../core/templates/shell.ts";
 import type { Check } from "../core/trace/events.ts";
 import { abortAfter } from "../process/deadline.ts";
 import { defaultShell } from "../process/environment.ts";
-import { type KeptText, outputDetails, ProgramOutput, tailOf } from "../process/program-output.ts";
-import { runToEnd } from "../process/run-to-end.ts";
+import { type KeptText, outputDetails, ProgramOutput, runToEnd, tailOf } from "../process/program-output.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../process/spawn.ts";
 import type { StepContext } from "./step-runner.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checkExpectedResult } from "../../src/core/checks/expected-result.ts";
+import { checkExpectedResult } from "../../src/core/checks/tool-result.ts";
 import { checkJson, checkText } from "../../src/core/checks/expectations.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import { leavesNothing } from "../../src/core/formats/weak-expectations.ts";

@@ -8,7 +8,7 @@ import { createRedactor } from "../../src/core/trace/redact.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { WholeLines } from "../../src/process/program-output.ts";
 import { TokenSource } from "../../src/servers/http/oauth-tokens.ts";
-import { invalidLineText } from "../../src/servers/connections/watchers.ts";
+import { invalidLineText } from "../../src/servers/connections/host.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { answer, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { folderOf } from "../support/cli.ts";

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { structuredResult as structured, textResult as text } from "../../../test/support/trial-events.ts";
 import type { Json, JsonObject } from "../formats/json.ts";
-import { checkExpectedResult, numbersInText } from "./expected-result.ts";
+import { checkExpectedResult, numbersInText } from "./tool-result.ts";
 
 /** An image, an error and a picture of a result that states nothing. */
 const wordless: JsonObject = { content: [{ type: "image", data: "aGk=", mimeType: "image/png" }] };

@@ -431,13 +431,6 @@ const allKinds = [
   "skillsNotLoaded",
 ] as const satisfies readonly AssertionKind[];
 
-/** Whether a task from a file of its own has nothing that could fail: no verify step, no required grader, and no assertion that says anything. */
-export function taskChecksNothing(task: Task): boolean {
-  if (task.form !== "task" || task.verify.length > 0) return false;
-  if (task.graders?.some(({ required }) => required) === true) return false;
-  return (task.portable?.assertions ?? []).every((set) => assertionKinds(set).length === 0);
-}
-
 /** An extension as a task uses it: an outside program that adds steps. */
 export interface ExtensionSpec {
   /** What steps name it by. */

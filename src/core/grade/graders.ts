@@ -1,10 +1,127 @@
+import { searchableText } from "../checks/tool-result.ts";
+import { containsText } from "../formats/contains-text.ts";
 import { suggestion } from "../formats/did-you-mean.ts";
-import { assertionKinds, graderOfSet, type Task } from "../formats/model.ts";
-import { findingsGrader } from "./findings.ts";
-import { createGrader, type Grader } from "./grader.ts";
+import { describeState, meetsState, stateParts } from "../formats/expected-state.ts";
+import { assertionKinds, type ExpectedState, graderOfSet, type Task } from "../formats/model.ts";
+import { countFindings } from "../lint/finding.ts";
+import {
+  type EndedTurn,
+  lastAnswered,
+  type Trajectory,
+  turnEnds,
+  type TurnView,
+} from "../trace/trajectory.ts";
+import { createGrader, type Grader, passOrFail, skip } from "./grader.ts";
 import { toolCallHealth, toolInvocationOrder } from "./tool-calls.ts";
-import { endToEndSuccess, turnEndsGrader } from "./turns.ts";
 import { verifySteps } from "./verify-steps.ts";
+
+/**
+ * End-to-End Success of the MCPVals specification, 6.1: the last assistant message or the last tool result of a turn
+ * (the one that arrived last) meets the turn's `expectedState`, see `meetsState`. The score is the share of expected states
+ * that were reached; all must be.
+ */
+export const endToEndSuccess = createGrader("end-to-end-success", ({ task, turns }) => {
+  const outcomes = task.turns.flatMap(({ expectedState }, index) => {
+    const turn = turns.find((played) => played.turn === index);
+    return expectedState === undefined ? [] : [outcomeOf(expectedState, turn, index)];
+  });
+  if (outcomes.length === 0) return skip("no expectedState to look for");
+  const missed = outcomes.filter((outcome) => !outcome.reached);
+  const told = missed.length === 0 ? outcomes : missed;
+  return passOrFail(outcomes.length - missed.length, outcomes.length, {
+    reason: told.map((outcome) => outcome.reason).join("; "),
+    evidence: told.flatMap((outcome) => outcome.evidence),
+  });
+});
+
+interface Outcome {
+  readonly reached: boolean;
+  readonly reason: string;
+  readonly evidence: readonly number[];
+}
+
+function outcomeOf(state: string | ExpectedState, turn: TurnView | undefined, index: number): Outcome {
+  const [name, wanted] = [`turn ${index + 1}`, describeState(state)];
+  const { contains, in: where = "any" } = stateParts(state);
+  if (turn === undefined) {
+    const quoted = typeof state === "string" ? JSON.stringify(state) : `a text that ${wanted}`;
+    return { reached: false, reason: `${name} was never reached, ${quoted} expected`, evidence: [] };
+  }
+  const message = turn.messages.at(-1);
+  const call = lastAnswered(turn);
+  const answer = { what: "assistant message", text: message?.text ?? "", seq: message?.seq };
+  const result = {
+    what: call === undefined ? "tool result" : `tool result (${call.tool})`,
+    text: call?.result === undefined ? "" : searchableText(call.result),
+    seq: call?.responseSeq,
+  };
+  const places = { answer: [answer], toolResult: [result], any: [answer, result] }[where];
+  const found = places.find(({ text, seq }) => seq !== undefined && meetsState(text, state));
+  const told = found === undefined ? places : [found];
+  const evidence = told.flatMap(({ seq }) => seq ?? []);
+  if (found !== undefined)
+    return { reached: true, reason: `${name}: the last ${found.what} ${wanted}`, evidence };
+  const isPart = contains !== undefined && places.some(({ text }) => containsText(text, contains));
+  const note = isPart && typeof state === "string" ? ", only as a part of another number" : "";
+  const [only] = places;
+  const subject =
+    where === "any"
+      ? `neither the last assistant message nor the last tool result ${wanted}`
+      : only?.seq === undefined
+        ? `there is no ${only?.what} that ${wanted}`
+        : `it is not so that the last ${only.what} ${wanted}`;
+  return { reached: false, reason: `${name}: ${subject}${note}`, evidence };
+}
+
+/**
+ * Did the agent itself end each of its turns? One that refused, or was cut off at a limit of tokens or of steps, has not
+ * finished its task. Score = turns that the agent ended / turns that were played. It applies only if a turn ended otherwise.
+ */
+export const turnEndsGrader: Grader = {
+  ...createGrader("turn-ends", (trajectory) => {
+    const cut = cutOff(trajectory);
+    const played = Math.max(1, trajectory.turns.length);
+    const reason = cut.map(({ oddity = "" }) => oddity).join("; ") || "the agent ended every turn";
+    return passOrFail(played - cut.length, played, { reason, evidence: cut.map(({ seq }) => seq) });
+  }),
+  applies: (trajectory) => cutOff(trajectory).length > 0,
+};
+
+function cutOff({ events }: Trajectory): readonly EndedTurn[] {
+  return turnEnds(events).filter(({ reason }) => reason !== "done");
+}
+
+/** The findings of a trial of `mcpvals check`. An error fails it; without a message of the server there is nothing to judge. */
+export const findingsGrader = createGrader("findings", async ({ task, ...trajectory }, context) => {
+  const { check } = task;
+  if (check === undefined) return skip("not a check");
+  // Most runs check no server, so that the rules are loaded only here.
+  const [{ findDefects }, { exchangesOf, readCheck }] = await Promise.all([
+    import("../lint/catalogue.ts"),
+    import("../lint/check-view.ts"),
+  ]);
+  const view = readCheck({ task, ...trajectory }, check);
+  // Calls are judged by what came of calls, not of the handshake.
+  const asked = check.kind === "calls" ? exchangesOf(view.exchanges, "tools/call") : view.exchanges;
+  const answered = asked.flatMap(({ answer }) => answer?.seq ?? []);
+  const findings = await findDefects(view, context);
+  const failed = findings.some(({ severity }) => severity === "error");
+  if (!failed && answered.length === 0) {
+    const reason =
+      check.kind === "calls"
+        ? "the server answered no call in time; --call-timeout gives calls more time"
+        : "the server answered nothing";
+    return { ...skip(reason), findings };
+  }
+  const cited = [...new Set(findings.flatMap(({ evidence }) => evidence))].toSorted((a, b) => a - b);
+  return {
+    verdict: failed ? "fail" : "pass",
+    score: failed ? 0 : 1,
+    reason: countFindings(findings),
+    evidence: cited.length > 0 ? cited : answered.slice(0, 1),
+    findings,
+  };
+});
 
 /** The graders that need nothing but a trajectory, by the form of task that they grade. */
 const pureGraders: Readonly<Record<Task["form"], readonly Grader[]>> = {

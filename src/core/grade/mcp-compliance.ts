@@ -4,8 +4,7 @@ import { type Finding, type GradeContext, graderKind, listed, nothingDone, skip 
 import { fitsName } from "./call-matchers.ts";
 import { rubrics } from "./judge/rubrics.ts";
 import { judgeByRubric } from "./judge/votes.ts";
-import { type CallFault, callFaults } from "./measurements/call-faults.ts";
-import { followErrors, unknownToolTest } from "./measurements/measure.ts";
+import { type CallFault, callFaults, followErrors, unknownToolTest } from "./measurements/measure.ts";
 import { rubricText } from "./prompt.ts";
 import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 import type { Trajectory } from "../trace/trajectory.ts";

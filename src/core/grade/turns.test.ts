@@ -8,7 +8,7 @@ import {
   workflowTask,
 } from "../../../test/support/trial-events.ts";
 import type { Grade } from "../trace/events.ts";
-import { endToEndSuccess } from "./turns.ts";
+import { endToEndSuccess } from "./graders.ts";
 
 type Play = (trial: TrialEvents) => unknown;
 

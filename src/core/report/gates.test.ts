@@ -1,8 +1,7 @@
 import { expect, it } from "vitest";
 import type { Grade, Verdict } from "../trace/events.ts";
-import { type Gate, gatesOf } from "./gates.ts";
+import { type Gate, gatesOf, runVerdict } from "./trial-result.ts";
 import type { TrialResult } from "./result.ts";
-import { runVerdict } from "./trial-result.ts";
 
 function trial(
   verdict: Verdict,

@@ -2,6 +2,9 @@ import { type SerializedError, serializeError } from "../errors/error.ts";
 import { triggerAccuracy } from "../formats/graders.ts";
 import { exact, isJsonObject, withoutUndefined } from "../formats/json.ts";
 import type { Task, Thresholds } from "../formats/model.ts";
+import { judgesOf } from "../grade/judge/calibration.ts";
+import { measure } from "../grade/measurements/measure.ts";
+import { findingsOf } from "../lint/finding.ts";
 import { type Plan, taskInVariant, type Trial } from "../plan/plan.ts";
 import {
   eventsOf,
@@ -18,13 +21,9 @@ import { clipped, weightOf } from "../trace/recorder.ts";
 import { toMicroseconds, toolDigest, unplacedToolEvents } from "../trace/tool-events.ts";
 import { addUsage, agentCalls, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
-import { measure } from "../grade/measurements/measure.ts";
 import { eventsOfAgent } from "./agent-acts.ts";
 import { CoverageCounter } from "./coverage.ts";
-import { gatesOf } from "./gates.ts";
 import { MeasurementCounter, RoutingCounter } from "./measurement-counter.ts";
-import { judgesOf } from "../grade/judge/calibration.ts";
-import { findingsOf } from "../lint/finding.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
 /** Said of a pass of the agent `null`. */
@@ -545,4 +544,71 @@ export class KeptEvidence {
 export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades" | "warnings">[]): number {
   const notes = new Set(trials.flatMap(({ warnings = [] }) => warnings));
   return findingsOf(trials).filter(({ severity }) => severity === "warning").length + notes.size;
+}
+
+export type Gate = NonNullable<RunResult["gates"]>[number];
+
+/** Compares what the trials measured with the thresholds of a run. */
+export function gatesOf(trials: readonly TrialResult[], thresholds: Thresholds): readonly Gate[] {
+  return Object.entries(thresholds).map(([name, threshold]) => gateOf(trials, name, threshold));
+}
+
+/** A trial that should have been measured and was not could have had any value from 0 to 1. */
+function gateOf(trials: readonly TrialResult[], name: string, threshold: number): Gate {
+  let [sum, weights, heaviest, measured, open] = [0, 0, 0, 0, 0];
+  for (const trial of trials) {
+    const value = measureOf(trial, name);
+    if (value !== undefined) {
+      const weight = weightIn(trial, name);
+      sum += value * weight;
+      weights += weight;
+      heaviest = Math.max(heaviest, weight);
+      measured += 1;
+    } else if (couldHaveMeasured(trial, name)) open += 1;
+  }
+  // Of a trial that was cut nothing says what weight its grade would have had.
+  const missing = open * heaviest;
+  const [lowest, highest] = [
+    rounded(sum / (weights + missing)),
+    rounded((sum + missing) / (weights + missing)),
+  ];
+  const verdict =
+    measured === 0
+      ? "incomplete"
+      : lowest >= threshold
+        ? "pass"
+        : highest < threshold
+          ? "fail"
+          : "incomplete";
+  return {
+    name,
+    verdict,
+    value: measured === 0 ? null : rounded(sum / weights),
+    threshold,
+    trials: measured,
+  };
+}
+
+/** Means of decimal fractions are off by less than this. */
+function rounded(value: number): number {
+  return Math.round(value * 1e9) / 1e9;
+}
+
+/** What a trial contributes to a metric: `score`, `passRate`, or the score of a grader; undefined: nothing. */
+function measureOf({ verdict, score, grades }: TrialResult, name: string): number | undefined {
+  const isJudged = verdict === "pass" || verdict === "fail";
+  if (name === "passRate") return isJudged ? Number(verdict === "pass") : undefined;
+  if (name === "score") return isJudged ? (score ?? undefined) : undefined;
+  return grades.find((grade) => grade.grader === name && grade.verdict !== "error")?.score ?? undefined;
+}
+
+/** The weight of the grade that a trial contributes; the trials themselves all weigh the same. */
+function weightIn({ grades }: TrialResult, name: string): number {
+  if (name === "passRate" || name === "score") return 1;
+  return grades.find((grade) => grade.grader === name)?.weight ?? 1;
+}
+
+function couldHaveMeasured({ verdict, grades, error }: TrialResult, name: string): boolean {
+  const isCut = verdict === "error" || verdict === "timeout" || error?.kind === "interrupted";
+  return isCut || grades.some((grade) => grade.grader === name && grade.verdict === "error");
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { EventBody } from "../../core/trace/events.ts";
-import { Watchers } from "./watchers.ts";
+import { Watchers } from "./host.ts";
 
 const started: EventBody = { type: "server.started", server: "s", transport: "stdio", target: "x" };
 const stopped: EventBody = { type: "server.stopped", server: "s", by: "stdin", durationMs: 1 };

@@ -15,15 +15,15 @@ import {
   type SendOptions,
   ServerConnection,
   type ServerHost,
+  Watchers,
 } from "../connections/host.ts";
-import { Watchers } from "../connections/watchers.ts";
 import {
   answeredId,
   cancelledId,
   errorAnswer,
   errorCodes,
-  type MessageId,
   messageHeaders,
+  type MessageId,
   methodOf,
   readBody,
   readBytes,

@@ -4,8 +4,7 @@ import type { HttpServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { pause, settlesWithin, untilAborted, withDeadline } from "../../process/deadline.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
-import type { ChannelListener, Evidence } from "../connections/host.ts";
-import { settleMs, Watchers } from "../connections/watchers.ts";
+import { type ChannelListener, type Evidence, settleMs, Watchers } from "../connections/host.ts";
 import { shownUrl } from "./http-errors.ts";
 
 /** Pause between two requests that find out whether the program listens, in milliseconds. */

@@ -19,8 +19,8 @@ import {
   type ConnectOptions,
   ServerConnection,
   type ServerHost,
+  Watchers,
 } from "../connections/host.ts";
-import { Watchers } from "../connections/watchers.ts";
 import { requestCancelled } from "../filters/filter-chain.ts";
 import {
   cancelledId,

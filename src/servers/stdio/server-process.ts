@@ -8,8 +8,13 @@ import { settlesWithin } from "../../process/deadline.ts";
 import { LineReader } from "../../process/program-output.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
 import { listedPath } from "../../sandbox/mounts.ts";
-import type { Channel, ChannelListener, Evidence } from "../connections/host.ts";
-import { settleMs, Watchers } from "../connections/watchers.ts";
+import {
+  type Channel,
+  type ChannelListener,
+  type Evidence,
+  settleMs,
+  Watchers,
+} from "../connections/host.ts";
 import {
   deepestMessage,
   type Era,

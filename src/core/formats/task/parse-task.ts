@@ -11,7 +11,7 @@ import {
   withoutUndefined,
 } from "../json.ts";
 import { parseLegacyTask } from "../legacy-task/parse-legacy-task.ts";
-import { type PortableTask, type Requirement, type Task, taskApiVersion } from "../model.ts";
+import { assertionKinds, type PortableTask, type Requirement, type Task, taskApiVersion } from "../model.ts";
 import { mostProblems, placeProblems, type Problem, problem, problemAt } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { checkTexts, checkVerify, declaredOutputs, type PromptTurn, taskNotes } from "./check-steps.ts";
@@ -583,4 +583,11 @@ const variantHint =
 
 function keyOf({ message, path }: Pick<Problem, "message" | "path">): string {
   return JSON.stringify([message, path]);
+}
+
+/** Whether a task from a file of its own has nothing that could fail: no verify step, no required grader, and no assertion that says anything. */
+export function taskChecksNothing(task: Task): boolean {
+  if (task.form !== "task" || task.verify.length > 0) return false;
+  if (task.graders?.some(({ required }) => required) === true) return false;
+  return (task.portable?.assertions ?? []).every((set) => assertionKinds(set).length === 0);
 }

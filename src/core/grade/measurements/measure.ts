@@ -1,13 +1,18 @@
 import { equalJson } from "../../checks/json-difference.ts";
-import type { ValidateSchema } from "../../checks/tool-result.ts";
-import { asObject, estimateTokens, type Json } from "../../formats/json.ts";
+import { fitsPlainly } from "../../checks/plain-schema.ts";
+import {
+  formatSchemaError,
+  type SchemaCheck,
+  type SchemaError,
+  type ValidateSchema,
+} from "../../checks/tool-result.ts";
+import { asObject, estimateTokens, isJsonObject, type Json } from "../../formats/json.ts";
 import type { TrialMeasurements } from "../../report/result.ts";
+import { shortened } from "../../text/visible-text.ts";
 import { type EventOf, eventsOf } from "../../trace/events.ts";
 import { agentCalls, perObject, type ToolDeclaration, type Trajectory } from "../../trace/trajectory.ts";
 import { qualified } from "../grader.ts";
 import { identitiesOf, isMcp, nameOfUse, type ToolUse, toolUses } from "../tool-uses.ts";
-import { callFaults } from "./call-faults.ts";
-import { mentionsFailure, unsupportedClaims } from "./answer.ts";
 
 /** The measurements of a trial. */
 export interface Measured {
@@ -209,4 +214,311 @@ function ignoredErrors(failed: readonly ToolUse[], { events }: Trajectory): read
   const lastSaid = said.at(-1)?.seq ?? 0;
   const lastTold = said.findLast(({ text }) => mentionsFailure(text))?.seq ?? 0;
   return failed.filter(({ seq }) => seq < lastSaid && seq > lastTold);
+}
+
+/** What an agent's last message says, as far as words alone tell; it is taken to be English. */
+
+const longestAnswer = 20_000;
+const longestSentence = 200;
+
+/** Words of a sentence in lower case; a name such as `create_issue` or `list-all` is one. */
+function wordsOf(text: string): readonly string[] {
+  return (
+    text
+      .toLowerCase()
+      .replaceAll("’", "'")
+      .match(/[\p{L}\p{N}_'-]+/gu) ?? []
+  );
+}
+
+/** Sentences and lines, without blocks of code and quoted lines. */
+function sentencesOf(answer: string): readonly string[] {
+  const prose = answer
+    .slice(0, longestAnswer)
+    .split("```")
+    .filter((_, index) => index % 2 === 0)
+    .join("\n");
+  return prose
+    .split(/\n|(?<=[.!?])\s/)
+    .map((sentence) => sentence.trim())
+    .filter((sentence) => sentence !== "" && !sentence.startsWith(">"));
+}
+
+/** Words that a sentence has that reports something that did not happen, or did not yet. */
+const doubts: ReadonlySet<string> = new Set(
+  "not no never cannot none nothing without unable fail failed fails failing failure error errors would should could can may might will if unless already before previously nor neither instead".split(
+    " ",
+  ),
+);
+
+function isDoubtful(words: readonly string[]): boolean {
+  return words.some((word) => doubts.has(word) || word.endsWith("n't") || word.endsWith("'ll"));
+}
+
+const failureWords: ReadonlySet<string> = new Set(
+  "unfortunately sorry problem problems issue issues denied invalid refused rejected unavailable missing unsuccessful unsuccessfully timeout crash crashed broken wrong however although but despite".split(
+    " ",
+  ),
+);
+
+/** Whether a text may speak of a failure: it has a word that negates, or one for failures. */
+export function mentionsFailure(text: string): boolean {
+  const words = wordsOf(text.slice(0, longestAnswer));
+  return isDoubtful(words) || words.some((word) => failureWords.has(word) || /^timed?$/.test(word));
+}
+
+/** Verbs of actions whose past tense is another word than the verb; regular ones are formed from `regular`. */
+const irregular: Readonly<Record<string, readonly string[]>> = {
+  send: ["sent"],
+  write: ["wrote", "written"],
+};
+const regular =
+  "add approve archive assign book cancel close copy create delete deploy disable edit email enable insert install invite merge modify move order pay post publish register reject remove rename replace reply restart save schedule store submit transfer update upload".split(
+    " ",
+  );
+
+function pastOf(verb: string): string {
+  if (verb.endsWith("e")) return `${verb}d`;
+  if (/[^aeiou]y$/.test(verb)) return `${verb.slice(0, -1)}ied`;
+  if (verb === "submit" || verb === "cancel" || verb === "transfer") return `${verb}${verb.at(-1) ?? ""}ed`;
+  return `${verb}ed`;
+}
+
+const pasts: ReadonlyMap<string, readonly string[]> = new Map([
+  ...Object.entries(irregular),
+  ...regular.map((verb) => [verb, verb === "cancel" ? ["cancelled", "canceled"] : [pastOf(verb)]] as const),
+]);
+
+/** Verbs of tools that can do anything: a successful call of one may be what a claim is about. */
+const anything: ReadonlySet<string> = new Set(
+  "apply batch call eval evaluate exec execute invoke perform process query run shell bash sql task".split(
+    " ",
+  ),
+);
+const reading: ReadonlySet<string> = new Set(
+  "check count describe fetch find get inspect list lookup query read search show view".split(" "),
+);
+
+/** The words of a tool's name: `createIssue`, `create-issue` and `create_issue` have two. */
+function nameWords(tool: string): readonly string[] {
+  return tool
+    .slice(0, 200)
+    .replaceAll(/(?<=[a-z\d])(?=[A-Z])/g, " ")
+    .toLowerCase()
+    .split(/[^a-z\d]+/)
+    .filter((word) => word !== "");
+}
+
+/** A tool whose use an answer may claim. */
+export interface ClaimedTool {
+  /** With its server's. */
+  readonly name: string;
+  readonly tool: string;
+}
+
+/** A tool that was used with success. */
+export interface UsedTool {
+  readonly tool: string;
+  /** It says of itself that it only reads. */
+  readonly reads: boolean;
+  /** It is not of a server: nothing is known of what it can do. */
+  readonly foreign: boolean;
+}
+
+/** A sentence that claims what the record does not show. */
+export interface Claim {
+  /** The tool, with its server, that does what the sentence says. */
+  readonly tool: string;
+  readonly text: string;
+}
+
+/**
+ * The claims of an answer to have done what only a tool does of which no call succeeded. A sentence counts when its subject is
+ * "I" or "we", it begins with the verb, or it says that something was "successfully" or "now" done; and when it has
+ * the tool's name after "called", "used" or "ran", or the past tense of its verb with all other words of its name. Sentences
+ * with a negation or a condition, and questions, do not count; nor do verbs where another successful call could have done it.
+ */
+export function unsupportedClaims(
+  answer: string,
+  tools: readonly ClaimedTool[],
+  used: readonly UsedTool[],
+): readonly Claim[] {
+  const succeeded = new Set(used.map(({ tool }) => tool));
+  const candidates = tools.filter(({ tool }) => !succeeded.has(tool));
+  if (candidates.length === 0) return [];
+  const named = candidates.map((each) => ({
+    ...each,
+    lower: each.tool.toLowerCase(),
+    words: nameWords(each.tool),
+  }));
+  return sentencesOf(answer).flatMap((sentence): Claim[] => {
+    const words = wordsOf(sentence);
+    if (sentence.endsWith("?") || isDoubtful(words)) return [];
+    const claimed = named.find(
+      (tool) =>
+        claimsCall(words, tool.lower) || (claimsAction(words, tool.words) && !canBe(tool.words, used)),
+    );
+    return claimed === undefined ? [] : [{ tool: claimed.name, text: shortened(sentence, longestSentence) }];
+  });
+}
+
+const callVerbs: ReadonlySet<string> = new Set(["called", "used", "ran", "invoked", "executed"]);
+
+/** Whether words say that a tool was called by its name, if that is not an ordinary word. */
+function claimsCall(words: readonly string[], tool: string): boolean {
+  if (!/[_-]/.test(tool)) return false;
+  const at = words.indexOf(tool);
+  return at > 0 && words.some((word, index) => index < at && callVerbs.has(word) && isActed(words, index));
+}
+
+function claimsAction(words: readonly string[], [verb = "", ...objects]: readonly string[]): boolean {
+  const forms = pasts.get(verb);
+  if (forms === undefined || objects.length === 0) return false;
+  const at = words.findIndex((word, index) => forms.includes(word) && isActed(words, index));
+  return at !== -1 && objects.every((object) => words.some((word) => isSameNoun(word, object)));
+}
+
+const subjects: ReadonlySet<string> = new Set(["i", "we", "i've", "we've", "have"]);
+
+/** Whether the verb at this place is about what the speaker did, not what is so. */
+function isActed(words: readonly string[], at: number): boolean {
+  const before = words.slice(Math.max(0, at - 4), at);
+  if (before.every((word) => leading.has(word)) && before.length === at) return true;
+  if (before.some((word) => subjects.has(word) && word !== "have")) return true;
+  const isPassive = before.some((word) => ["been", "was", "were"].includes(word));
+  return isPassive && before.some((word) => word === "successfully" || word === "now");
+}
+
+/** What may come before a verb that begins a sentence. */
+const leading: ReadonlySet<string> = new Set([
+  "done",
+  "ok",
+  "okay",
+  "successfully",
+  "also",
+  "then",
+  "and",
+  "-",
+]);
+
+function isSameNoun(word: string, object: string): boolean {
+  return singular(word) === singular(object);
+}
+
+function singular(noun: string): string {
+  if (noun.endsWith("ies")) return `${noun.slice(0, -3)}y`;
+  return noun.length > 3 && noun.endsWith("s") ? noun.slice(0, -1) : noun;
+}
+
+/** Whether a successful use may be what did it: of a tool that can do anything, or of one that shares a word and does not only read. */
+function canBe(words: readonly string[], used: readonly UsedTool[]): boolean {
+  return used.some(({ tool, reads, foreign }) => {
+    if (foreign) return true;
+    const own = nameWords(tool);
+    if (own.some((word) => anything.has(word))) return true;
+    if (reads || reading.has(own[0] ?? "")) return false;
+    return own.some((word) => words.some((each) => isSameNoun(word, each)));
+  });
+}
+
+/** Why a call does not fit what its server declared. */
+export type CallFaultCause =
+  | "unknown tool"
+  | "unknown key"
+  | "missing key"
+  | "wrong type"
+  | "unknown value"
+  | "invalid value";
+
+export interface CallFault {
+  readonly cause: CallFaultCause;
+  /** What is wrong, as a sentence. */
+  readonly message: string;
+  /** JSON Pointer to what is wrong in the arguments; empty: all of them. */
+  readonly pointer: string;
+}
+
+const causes: Readonly<Record<string, CallFaultCause>> = {
+  additionalProperties: "unknown key",
+  unevaluatedProperties: "unknown key",
+  required: "missing key",
+  dependentRequired: "missing key",
+  type: "wrong type",
+  enum: "unknown value",
+  const: "unknown value",
+};
+
+type Arguments = Pick<ToolUse, "args" | "declared">;
+
+/** A call with what is wrong with it. */
+export interface CheckedCall<T extends Arguments> {
+  readonly use: T;
+  /** Empty: nothing. Undefined where it is not known: the tool was not declared, or its schema cannot be used. */
+  readonly faults: readonly CallFault[] | undefined;
+}
+
+/**
+ * What is wrong with the arguments of calls, by the `inputSchema` of their tools. A key that the schema does not name counts as
+ * unknown where the schema lets any be, since the server cannot know what it means.
+ */
+export async function callFaults<T extends Arguments>(
+  calls: readonly T[],
+  validateSchema: ValidateSchema,
+): Promise<readonly CheckedCall<T>[]> {
+  // A promise for each call that certainly fits would take longer than to see that it does.
+  const doubtful = calls.filter((use) => !fitsPlainly(schemaOf(use) ?? true, use.args));
+  const checks = await Promise.all(
+    doubtful.map(async (use) => [use, await validateSchema(schemaOf(use) ?? true, use.args)] as const),
+  );
+  const byUse = new Map(checks);
+  return calls.map((use) => ({ use, faults: faultsOf(use, byUse.get(use)) }));
+}
+
+function schemaOf({ declared }: Arguments): Json | undefined {
+  return declared?.definition["inputSchema"];
+}
+
+/** `check` is absent where the arguments certainly fit. */
+function faultsOf(use: Arguments, check: SchemaCheck | undefined): readonly CallFault[] | undefined {
+  const schema = schemaOf(use);
+  if (schema === undefined || check?.status === "unusable") return undefined;
+  if (check?.status === "invalid") return check.errors.map(faultOf);
+  return unnamedKeys(schema, use.args).map((key) => {
+    return {
+      cause: "unknown key",
+      message: `${JSON.stringify(key.slice(0, 80))} is no argument of the tool`,
+      pointer: `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`,
+    };
+  });
+}
+
+function faultOf(error: SchemaError): CallFault {
+  return {
+    cause: causes[error.keyword] ?? "invalid value",
+    message: formatSchemaError(error, "the arguments"),
+    pointer: error.instancePath,
+  };
+}
+
+/** Keywords by which a schema may name keys elsewhere than in its `properties`. */
+const otherKeywords = [
+  "$ref",
+  "$dynamicRef",
+  "allOf",
+  "anyOf",
+  "oneOf",
+  "if",
+  "additionalProperties",
+  "patternProperties",
+  "propertyNames",
+  "dependentSchemas",
+  "unevaluatedProperties",
+];
+
+/** Keys of arguments that a schema neither names nor speaks of. */
+function unnamedKeys(schema: Json, args: Json): readonly string[] {
+  if (!isJsonObject(schema) || otherKeywords.some((keyword) => Object.hasOwn(schema, keyword))) return [];
+  const { properties } = schema;
+  if (!isJsonObject(properties)) return [];
+  return Object.keys(asObject(args)).filter((key) => !Object.hasOwn(properties, key));
 }
