@@ -1,11 +1,15 @@
 import { basename, dirname, resolve } from "node:path";
 import type { Command } from "commander";
+import type { NamedReporter, RunStart } from "../../core/report/reporter.ts";
+import { exitCode } from "../../core/report/trial-result.ts";
 import { openBrowser } from "../../process/open-browser.ts";
 import { serveDashboard } from "../../dashboard/server.ts";
 import { environment } from "../../load/environment.ts";
 import { defaultRunsFolder, findRun } from "../../store/run-folder.ts";
 import { type SetExitCode, wholeNumber } from "../flags.ts";
-import { untilInterrupted, workingFolder, writeOut } from "../terminal.ts";
+import { untilInterrupted, workingFolder, writeError, writeOut } from "../terminal.ts";
+
+const interruptedCode = exitCode("interrupted");
 
 /** The flags of `dashboard` as commander gives them. */
 interface DashboardFlags {
@@ -35,16 +39,40 @@ async function execute(run: string | undefined, { output, port, open }: Dashboar
   writeOut(`Dashboard: ${dashboard.address(page)}\nCtrl-C ends it.`);
   if (open && isAtBrowser()) openBrowser(dashboard.addressForOnce(page));
   await untilInterrupted();
-  return 130;
+  return interruptedCode;
 }
 
-/** The page of a run in the dashboard. */
-export function pageOfRun(id: string): string {
+/**
+ * Has the dashboard show the first run that `execute` starts, given a reporter that every run needs. It stays after the run until
+ * Ctrl-C, unless that ended the run. Returns the exit code of the run. Throws what `execute` throws.
+ */
+export async function withDashboard(
+  output: string | undefined,
+  execute: (reporter: NamedReporter) => Promise<number>,
+): Promise<number> {
+  const runs = resolve(output ?? defaultRunsFolder);
+  await using dashboard = await serveDashboard({ runs, cwd: workingFolder() });
+  let isOpen = false;
+  const onRunStart = ({ id }: RunStart): void => {
+    if (isOpen) return;
+    isOpen = true;
+    const page = pageOfRun(id);
+    writeError(`Dashboard: ${dashboard.address(page)}`);
+    if (isAtBrowser()) openBrowser(dashboard.addressForOnce(page));
+  };
+  const code = await execute({ name: "dashboard", reporter: { onRunStart } });
+  if (code === interruptedCode) return code;
+  writeError(`The dashboard stays until Ctrl-C: ${dashboard.address()}`);
+  await untilInterrupted();
+  return code;
+}
+
+function pageOfRun(id: string): string {
   return `/runs/${encodeURIComponent(id)}`;
 }
 
 /** Whether someone is there who may see a browser. */
-export function isAtBrowser(): boolean {
+function isAtBrowser(): boolean {
   const { CI = "" } = environment();
   return process.stdout.isTTY && CI === "";
 }

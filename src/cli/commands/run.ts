@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Eval, Thresholds } from "../../core/formats/model.ts";
+import type { NamedReporter } from "../../core/report/reporter.ts";
 import { didNotPass, replayRun } from "../../core/report/trial-result.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
@@ -41,6 +42,7 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly coverage?: boolean;
   readonly lastFailed?: boolean;
   readonly watch?: boolean;
+  readonly ui?: boolean;
 }
 
 /** `mcpvals run`: evaluates and exits with the code of the verdict. */
@@ -58,6 +60,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--coverage", "report the tools, parameters, resources and prompts that no test uses")
     .option("--last-failed", "only the tasks that did not pass in the last run of the same file")
     .option("-w, --watch", "run again what a change of a file concerns, until it is ended")
+    .option("--ui", "show the run in the dashboard, which stays afterwards until Ctrl-C")
     .option("--bail", "stop after the first trial that does not pass")
     .action(async (sources: readonly string[], flags: RunFlags) =>
       setExitCode(await execute(sources, flags)),
@@ -66,9 +69,20 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 
 /** Returns the exit code. Throws McpvalsError of kind `usage` before anything starts. */
 async function execute(sources: readonly string[], flags: RunFlags): Promise<number> {
+  if (flags.ui !== true) return await executeRuns(sources, flags, []);
+  const { withDashboard } = await import("./dashboard.ts");
+  return await withDashboard(flags.output, (reporter) => executeRuns(sources, flags, [reporter]));
+}
+
+/** Runs once, or again and again; returns the exit code. `listeners` are reporters besides those of the flags. */
+async function executeRuns(
+  sources: readonly string[],
+  flags: RunFlags,
+  listeners: readonly NamedReporter[],
+): Promise<number> {
   using interrupt = abortOnInterrupt(flags.output);
   const { signal } = interrupt;
-  if (flags.watch !== true) return (await runOnce(sources, flags, { signal })).code;
+  if (flags.watch !== true) return (await runOnce(sources, flags, { signal, listeners })).code;
   const { terminalKeys, watch } = await import("../watch.ts");
   let { lastFailed: isFirst = false } = flags;
   return await watch({
@@ -78,13 +92,14 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
     execute(selection, onLoaded) {
       const lastFailed = isFirst;
       isFirst = false;
-      return runOnce(sources, { ...flags, lastFailed }, { signal, selection, onLoaded });
+      return runOnce(sources, { ...flags, lastFailed }, { signal, listeners, selection, onLoaded });
     },
   });
 }
 
 interface OnceOptions {
   readonly signal: AbortSignal;
+  readonly listeners: readonly NamedReporter[];
   /** Which of the tasks that the flags mean. */
   readonly selection?: WatchedSelection;
   readonly onLoaded?: (loaded: LoadedConfig) => void;
@@ -93,7 +108,7 @@ interface OnceOptions {
 async function runOnce(
   sources: readonly string[],
   flags: RunFlags,
-  { signal, selection = {}, onLoaded }: OnceOptions,
+  { signal, listeners, selection = {}, onLoaded }: OnceOptions,
 ): Promise<WatchedOutcome> {
   const options = loadOptions(sources, flags);
   const loaded = await load({
@@ -117,7 +132,7 @@ async function runOnce(
   const names = flags.reporter ?? prepared.eval.reporters;
   const outcome = await run(prepared, {
     cwd: workingFolder(),
-    reporters: openReporters(names.length === 0 ? ["console"] : names),
+    reporters: [...openReporters(names.length === 0 ? ["console"] : names), ...listeners],
     signal,
     bail: flags.bail ?? false,
     strict: flags.strict ?? false,

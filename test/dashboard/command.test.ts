@@ -1,0 +1,72 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, it } from "vitest";
+import { folderOf, runHere, type RunningCli, startCli } from "../support/cli.ts";
+import { ask, calcConfig, runAndOpen } from "./support.ts";
+
+const address = /http:\/\/127\.0\.0\.1:(\d+)\/\?token=([\w-]+)(?:#(\S+))?/;
+
+/** Opens the address that a program has printed and gives its first page. */
+async function opened(
+  cli: RunningCli,
+): Promise<{ readonly status: number; readonly page: string; readonly port: number }> {
+  await cli.until(address);
+  const { stdout, stderr } = cli.output();
+  const [, port = "", token = "", page = ""] = address.exec(stdout + stderr) ?? [];
+  const entered = await ask(Number(port), `/?token=${token}`);
+  const cookie = entered.headers["set-cookie"]?.[0]?.split(";")[0] ?? "";
+  const { status } = await ask(Number(port), "/api/runs", { headers: { cookie } });
+  return { status, page, port: Number(port) };
+}
+
+it("mcpvals dashboard serves until Ctrl-C, and shows the run that was named", async () => {
+  await using recorded = await runAndOpen(calcConfig);
+  const cli = startCli(["dashboard", "latest", "--no-open"], { cwd: recorded.path });
+  expect(await opened(cli)).toMatchObject({ status: 200, page: `/runs/${recorded.id}` });
+  cli.child.kill("SIGINT");
+  expect((await cli.finished).code).toBe(130);
+});
+
+it("mcpvals dashboard takes another port where the usual one is taken, and no other than a given one", async () => {
+  using folder = folderOf({});
+  const other = createServer().listen(0, "127.0.0.1");
+  await new Promise((done) => other.once("listening", done));
+  const { port } = other.address() as AddressInfo;
+  const { code, stderr } = await runHere(["dashboard", "-p", String(port)], { cwd: folder.path });
+  other.close();
+  expect(code).toBe(2);
+  expect(stderr).toContain(`port ${port} cannot be used`);
+  const clis = [1, 2].map(() => startCli(["dashboard", "--no-open"], { cwd: folder.path }));
+  const [first, second] = await Promise.all(clis.map(opened));
+  expect(first?.port).not.toBe(second?.port);
+  for (const { child } of clis) child.kill("SIGTERM");
+  await Promise.all(clis.map(({ finished }) => finished));
+});
+
+it("mcpvals dashboard says that a run does not exist", async () => {
+  using folder = folderOf({});
+  const { code, stderr } = await runHere(["dashboard", "nothing"], { cwd: folder.path });
+  expect({ code, stderr }).toEqual({
+    code: 2,
+    stderr: expect.stringContaining("no single run matches") as string,
+  });
+});
+
+it("run --ui shows the run, stays after it, and exits with its code", async () => {
+  using folder = folderOf({ "mcp-eval.config.json": calcConfig });
+  const cli = startCli(["run", "--ui", "--reporter", "json"], { cwd: folder.path });
+  const { status, page } = await opened(cli);
+  expect({ status, page }).toEqual({ status: 200, page: expect.stringMatching(/^\/runs\/\d{8}-/) as string });
+  await cli.until(/stays until Ctrl-C/);
+  cli.child.kill("SIGINT");
+  const { code, stdout } = await cli.finished;
+  expect(code).toBe(1);
+  expect(JSON.parse(stdout)).toMatchObject({ verdict: "fail" });
+});
+
+it("run --ui does not stay when the run could not start", async () => {
+  using folder = folderOf({ "mcp-eval.config.json": { ...calcConfig, nonsense: 1 } });
+  const { code, stderr } = await runHere(["run", "--ui"], { cwd: folder.path });
+  expect(code).toBe(2);
+  expect(stderr).not.toContain("Dashboard");
+});
