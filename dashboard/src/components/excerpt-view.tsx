@@ -53,7 +53,12 @@ export function ExcerptView({
 
   return (
     <div className="min-w-0">
-      <pre className="max-h-96 overflow-auto break-words whitespace-pre-wrap">
+      <pre
+        className="max-h-96 overflow-auto break-words whitespace-pre-wrap"
+        // A text that scrolls must be reachable with the keyboard.
+        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+        tabIndex={0}
+      >
         {shown.map((text, index) =>
           excerpt.type === "json" ? (
             // oxlint-disable-next-line react/no-array-index-key

@@ -25,12 +25,15 @@ export function CompareTrialsPage(): ReactElement {
   const [first, second] = [placeOf(a), placeOf(b)];
   if (first === undefined || second === undefined) {
     return (
-      <EmptyState title="Choose two trials">
-        <p>
-          The address names none, or cannot be read. <Link to="/compare">Compare two runs</Link>, and open a
-          pair of trials from there.
-        </p>
-      </EmptyState>
+      <>
+        <PageTitle title="Two trials" />
+        <EmptyState title="Choose two trials">
+          <p>
+            The address names none, or cannot be read. <Link to="/compare">Compare two runs</Link>, and open a
+            pair of trials from there.
+          </p>
+        </EmptyState>
+      </>
     );
   }
   return <Comparison first={first} second={second} />;

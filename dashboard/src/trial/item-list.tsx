@@ -87,12 +87,12 @@ export function ItemList({
 
 function PhaseRow({ item }: { readonly item: Extract<TraceItem, { kind: "phase" }> }): ReactElement {
   return (
-    <h3 className="bg-raised text-muted border-line flex justify-between border-b px-3 py-1 text-xs font-semibold tracking-wide uppercase">
+    <h2 className="bg-raised text-muted border-line flex justify-between border-b px-3 py-1 text-xs font-semibold tracking-wide uppercase">
       {item.name}
       {item.durationMs !== undefined && (
         <span className="font-normal normal-case tabular-nums">{formatDuration(item.durationMs)}</span>
       )}
-    </h3>
+    </h2>
   );
 }
 

@@ -1,0 +1,304 @@
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { TrialDocument } from "../../src/core/view/documents.ts";
+import { runHere } from "../support/cli.ts";
+import { everythingServer, exampleServer } from "../support/programs.ts";
+import { accessibilityProblems, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
+import { runAndOpen } from "./support.ts";
+
+const hostile =
+  '<img src=x onerror="pwned=1"> </script><script>pwned=1</script> javascript:pwned=1 \u202egnp\u001b[31m';
+const shownHostile = String.raw`<img src=x onerror="pwned=1"> </script><script>pwned=1</script> javascript:pwned=1 \u202egnp\x1b[31m`;
+const large = `begin ${"all work and no play ".repeat(20_000)}end`;
+
+/** A trial with two servers, a step, calls that succeed, fail, do not fit, and return an image; and one that fails. */
+const config = {
+  name: "shop",
+  servers: {
+    calc: { transport: "stdio", command: process.execPath, args: [exampleServer] },
+    everything: { transport: "stdio", command: process.execPath, args: [everythingServer] },
+    shop: {
+      transport: "mock",
+      mock: {
+        tools: {
+          say: { description: hostile, responses: [{ return: hostile }] },
+          tell: { responses: [{ return: large }] },
+        },
+      },
+    },
+  },
+  agent: "careful",
+  workflows: [
+    {
+      name: "sum",
+      servers: ["calc", "everything", "shop"],
+      steps: [{ user: hostile, expectedState: "5" }],
+      expectTools: ["add"],
+    },
+    {
+      name: "wrong sum",
+      servers: ["calc"],
+      steps: [{ user: "What is 2 + 3?", expectedState: "5" }],
+      expectTools: ["add"],
+    },
+  ],
+  agents: {
+    careful: {
+      type: "scripted",
+      plan: {
+        sum: [
+          { call: "add", server: "calc", args: { a: 2, b: 3 } },
+          { call: "add", server: "calc", args: { a: "two", b: 3 } },
+          { call: "get-tiny-image", args: {} },
+          { call: "say", args: { [hostile]: hostile } },
+          { call: "tell", args: {} },
+          { say: `It is 5. ${hostile}` },
+        ],
+        "wrong sum": [{ call: "add", args: { a: 2, b: 2 } }, { say: "It is 4." }],
+      },
+    },
+  },
+};
+
+let dashboard: Awaited<ReturnType<typeof runAndOpen>>;
+let browser: Browser;
+let report = "";
+let trial: TrialDocument;
+
+beforeAll(async () => {
+  if (!hasBrowser) return;
+  dashboard = await runAndOpen(config, {}, ["run", "--reporter", "html=report.html"]);
+  report = join(dashboard.path, "report.html");
+  trial = await dashboard.json<TrialDocument>(`runs/${dashboard.id}/trials/t1`);
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser?.close();
+  await dashboard?.[Symbol.asyncDispose]();
+});
+
+const wide: Look = { theme: "light", width: 1280 };
+const open = (look: Look = wide) => openPage(browser, dashboard.served.address(), look);
+const trialPath = (id = "t1"): string => `/runs/${dashboard.id}/trials/${id}`;
+const items = (page: Page) => page.getByRole("region", { name: "What happened" }).getByRole("button");
+const details = (page: Page) => page.getByRole("complementary");
+/** The number of the event with which the call of a tool begins. */
+const callOf = (tool: string, nth = 0): number =>
+  trial.items.filter((item) => item.kind === "call" && item.tool === tool)[nth]?.seq ?? 0;
+
+describe.skipIf(!hasBrowser)("the page of a trial", () => {
+  it.each([wide, { theme: "dark", width: 375 }] as const)(
+    "is accessible, fits and loads nothing from elsewhere: $theme, $width pixels",
+    async (look) => {
+      await using opened = await open(look);
+      const { page, problems, go } = opened;
+      const found: unknown[] = [];
+      const pages = [
+        ...["", "?show=all", "?view=grades", "?view=events&event=12", "?view=task"].map(
+          (view) => trialPath() + view,
+        ),
+        `${trialPath()}?event=${callOf("add", 1)}`,
+        trialPath("t2"),
+        `/compare/trials?a=${dashboard.id}/t1&b=${dashboard.id}/t2`,
+        "/compare/trials",
+      ];
+      for (const path of pages) {
+        await go(path);
+        found.push(...(await accessibilityProblems(page)).map((problem) => `${path} ${problem}`));
+        const overflow = await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
+        if (overflow > 0) found.push(`${path} is ${overflow} pixels too wide`);
+      }
+      expect([...found, ...problems]).toEqual([]);
+      expect(await page.evaluate("'pwned' in window")).toBe(false);
+    },
+  );
+
+  it("shows prompts, calls and results of servers as text", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(trialPath());
+    await items(page)
+      .filter({ hasText: `User${shownHostile}` })
+      .waitFor();
+    await items(page)
+      .filter({ hasText: `It is 5. ${shownHostile}` })
+      .waitFor();
+    await go(`${trialPath()}?event=${callOf("say")}`);
+    await details(page).getByText(shownHostile).first().waitFor();
+    expect(await page.locator("main img").count()).toBe(0);
+  });
+
+  it("says what of the arguments does not fit, and which grades cite a call", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`${trialPath()}?event=${callOf("add", 1)}`);
+    const faults = details(page).getByRole("list", { name: "What does not fit the schema of the tool" });
+    expect(await faults.innerText()).toMatch(/^\/a: .*number/);
+    await details(page).getByText("failed", { exact: true }).waitFor();
+    await details(page).getByRole("heading", { name: "Evidence of" }).waitFor();
+    await details(page).getByText("tool-call-health").waitFor();
+  });
+
+  it("shows an image of a tool when asked to", async () => {
+    await using opened = await open();
+    const { page, problems, go } = opened;
+    await go(`${trialPath()}?event=${callOf("get-tiny-image")}`);
+    await page.getByRole("button", { name: "Show the image" }).click();
+    const image = page.getByRole("img", { name: "From the result of the tool" });
+    await expect
+      .poll(() => image.evaluate((element) => (element as HTMLImageElement).naturalWidth))
+      .toBeGreaterThan(0);
+    expect(problems).toEqual([]);
+  });
+
+  it("shows a large text in parts", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`${trialPath()}?event=${callOf("tell")}`);
+    const text = details(page).locator("pre").nth(1);
+    expect((await text.innerText()).length).toBeLessThan(1000);
+    for (const least of [50_000, 100_000]) {
+      await details(page)
+        .getByRole("button", { name: /^Show more/ })
+        .click();
+      await expect.poll(async () => (await text.innerText()).length).toBeGreaterThanOrEqual(least);
+    }
+  });
+
+  it("moves through items with the keyboard, and keeps the selected one in the address", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(trialPath());
+    await page.keyboard.press("j");
+    await details(page).getByRole("heading", { name: "User" }).waitFor();
+    await page.keyboard.press("j");
+    await details(page).getByRole("heading", { name: "add" }).waitFor();
+    expect(page.url()).toContain(`event=${callOf("add")}`);
+    await page.keyboard.press("k");
+    await details(page).getByRole("heading", { name: "User" }).waitFor();
+    await page.keyboard.press("Escape");
+    await expect.poll(() => details(page).count()).toBe(0);
+    await page.keyboard.press("]");
+    await page.getByRole("heading", { level: 1, name: "wrong sum" }).waitFor();
+  });
+
+  it("replays a trial item by item, and at a chosen speed", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(trialPath());
+    const all = await items(page).count();
+    await page.keyboard.press(".");
+    await expect.poll(() => items(page).count()).toBe(0);
+    for (let step = 0; (await items(page).count()) === 0 && step < 100; step += 1)
+      await page.keyboard.press(".");
+    expect(await items(page).count()).toBe(1);
+    await page.keyboard.press(",");
+    await expect.poll(() => items(page).count()).toBe(0);
+    await page.getByLabel("Speed of the replay").selectOption("50×");
+    await page.getByRole("button", { name: "Play" }).click();
+    await expect.poll(() => items(page).count()).toBe(all);
+    await page.getByRole("button", { name: "Play" }).waitFor();
+    await page.keyboard.press("0");
+    await page.getByRole("button", { name: "Replay" }).waitFor();
+  });
+
+  it("selects in the waterfall what is clicked, enlarges what is drawn, and filters by lane", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(trialPath());
+    const canvas = page.getByRole("img", { name: /^Waterfall/ });
+    const box = await canvas.boundingBox();
+    const end = Math.max(...trial.items.map(({ at, durationMs = 0 }) => at + durationMs));
+    const call = trial.items.find(({ seq }) => seq === callOf("tell"));
+    const lanes = await page
+      .getByRole("list", { name: "Lanes of the waterfall" })
+      .getByRole("listitem")
+      .allInnerTexts();
+    expect(lanes).toEqual(["agent", "calc", "everything", "shop"]);
+    if (box === null || call === undefined) throw new Error("there is no waterfall, or no call in it");
+    const x = ((call.at + (call.durationMs ?? 0) / 2) / end) * box.width;
+    const y = 18 + 22 * lanes.indexOf("shop") + 11;
+    await canvas.hover({ position: { x, y } });
+    await canvas.click({ position: { x, y } });
+    await details(page).waitFor();
+    const from = box.x + box.width / 2;
+    await page.mouse.move(from, box.y + y);
+    await page.mouse.down();
+    await page.mouse.move(from + 100, box.y + y);
+    await page.mouse.up();
+    await page.getByRole("button", { name: "Show all" }).click();
+    await page.getByLabel("Lane", { exact: true }).selectOption("everything");
+    await page.keyboard.press("Escape");
+    await expect.poll(() => items(page).count()).toBe(1);
+  });
+
+  it("leads from a failed grade to its evidence, and to the events as they were recorded", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(trialPath("t2"));
+    const reasons = page.getByRole("list", { name: "Why it did not pass" });
+    await reasons.getByText("end-to-end-success").waitFor();
+    await reasons.getByRole("link").first().click();
+    await details(page).waitFor();
+    await details(page)
+      .getByRole("link", { name: /as it was recorded$/ })
+      .first()
+      .click();
+    await page.getByRole("heading", { name: /^Event \d+$/ }).waitFor();
+    await details(page).getByText('"jsonrpc"').or(details(page).getByText('"type"')).first().waitFor();
+  });
+
+  it("aligns the calls of two trials", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/compare/trials?a=${dashboard.id}/t1&b=${dashboard.id}/t2`);
+    await page.getByText("5 of 5 calls differ").waitFor();
+    const relations = await page.locator("tbody td:first-child").allInnerTexts();
+    expect(relations).toEqual(["changed: arguments, result", "only A", "only A", "only A", "only A"]);
+  });
+});
+
+describe.skipIf(!hasBrowser)("the reporter html", () => {
+  it("writes a page that shows the run without a server, with nothing from elsewhere", async () => {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    page.setDefaultTimeout(20_000);
+    const problems: string[] = [];
+    page.on("pageerror", (error) => problems.push(error.message));
+    page.on("console", (message) => problems.push(message.text()));
+    page.on("request", (request) => {
+      if (!/^(?:file|data):/.test(request.url())) problems.push(request.url());
+    });
+    await page.goto(pathToFileURL(report).href);
+    await page.getByRole("heading", { level: 1, name: "shop" }).waitFor();
+    await page
+      .getByRole("link", { name: /^Attempt 1: Fail/ })
+      .first()
+      .click();
+    await page.getByRole("tab", { name: /^Events/ }).click();
+    await page.getByRole("region", { name: "Events" }).getByRole("button").nth(3).click();
+    await page.getByText('"phase"').first().waitFor();
+    await page.goto(`${pathToFileURL(report).href}#${trialPath()}?event=${callOf("get-tiny-image")}`);
+    await page.getByRole("button", { name: "Show the image" }).click();
+    await page.getByRole("img", { name: "From the result of the tool" }).waitFor();
+    await page.goto(`${pathToFileURL(report).href}#${trialPath()}?event=${callOf("say")}`);
+    await page.getByText(shownHostile).first().waitFor();
+    expect(problems).toEqual([]);
+    expect(await page.evaluate("'pwned' in window")).toBe(false);
+    await context.close();
+  });
+
+  it("is small without its data, and can be written again for a recorded run", async () => {
+    const text = readFileSync(report, "utf8");
+    const [, data = ""] = /<script type="application\/json" id="report">(.*?)<\/script>/s.exec(text) ?? [];
+    expect(data.length).toBeGreaterThan(10_000);
+    expect(statSync(report).size - Buffer.byteLength(data)).toBeLessThan(2_000_000);
+    const cwd = dashboard.path;
+    const { code } = await runHere(["show", "--reporter", "html=again.html"], { cwd });
+    expect(code).toBe(1);
+    expect(readFileSync(join(cwd, "again.html"), "utf8")).toBe(text);
+  });
+});
