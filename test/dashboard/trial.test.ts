@@ -147,10 +147,9 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     const { page, problems, go } = opened;
     await go(`${trialPath()}?event=${callOf("get-tiny-image")}`);
     await page.getByRole("button", { name: "Show the image" }).click();
-    const image = page.getByRole("img", { name: "From the result of the tool" });
-    await expect
-      .poll(() => image.evaluate((element) => (element as HTMLImageElement).naturalWidth))
-      .toBeGreaterThan(0);
+    await page.getByRole("img", { name: "From the result of the tool" }).waitFor();
+    const width = () => page.evaluate<number>("document.querySelector('main img').naturalWidth");
+    await expect.poll(width).toBeGreaterThan(0);
     expect(problems).toEqual([]);
   });
 
@@ -280,7 +279,7 @@ describe.skipIf(!hasBrowser)("the reporter html", () => {
       .click();
     await page.getByRole("tab", { name: /^Events/ }).click();
     await page.getByRole("region", { name: "Events" }).getByRole("button").nth(3).click();
-    await page.getByText('"phase"').first().waitFor();
+    await page.getByText('"trial"').first().waitFor();
     await page.goto(`${pathToFileURL(report).href}#${trialPath()}?event=${callOf("get-tiny-image")}`);
     await page.getByRole("button", { name: "Show the image" }).click();
     await page.getByRole("img", { name: "From the result of the tool" }).waitFor();
