@@ -70,7 +70,7 @@ let trial: TrialDocument;
 
 beforeAll(async () => {
   if (!hasBrowser) return;
-  dashboard = await runAndOpen(config, ["run", "--reporter", "html=report.html"]);
+  dashboard = await runAndOpen(config, { args: ["run", "--reporter", "html=report.html"] });
   report = join(dashboard.path, "report.html");
   trial = await dashboard.json<TrialDocument>(`runs/${dashboard.id}/trials/t1`);
   browser = await startBrowser();
