@@ -370,6 +370,7 @@ function readTask(
     evalDir: dir,
     variables: values,
     graderTypes: graderTypesAt(dirname(path), context.graderKinds, document.locate),
+    readPromptFile: (file) => textBeside(file, path, loadContext),
     isEvalWhole: context.isValid,
     fixtures: context.fixtures,
     contextFolder: (contextDir) => contextFolder(contextDir, path, dir),
@@ -381,6 +382,13 @@ function readTask(
   }
   taskNotes.push(...(document.notes ?? []), ...parsed.notes);
   return [{ ...parsed.read, document, templates: found.templates }];
+}
+
+/** The text of a file beside a task's, or below; undefined where none is. */
+function textBeside(file: string, path: string, loadContext: LoadContext): string | undefined {
+  const dir = dirname(path);
+  if (taskFiles(dir, loadContext).look(file) !== "file") return undefined;
+  return readDataText(resolve(dir, file), shownFrom(loadContext.cwd, path)).text.trim();
 }
 
 /** The task's own folder for files, from the task's; else `fixtures` beside the eval; else where the task is. */

@@ -77,6 +77,21 @@ it("what cannot run, hangs, is killed or answers nonsense is that grader's error
   });
 });
 
+it("one that is not required and has no verdict leaves the trial as it is", async () => {
+  const program = (text: string): object => ({ command: node, args: ["-e", text] });
+  const { code, grades } = await gradesOf([
+    { type: "program", name: "broken", required: false, config: program("console.log('{nothing')") },
+    { type: "program", config: program("") },
+  ]);
+  expect([code, grades]).toMatchObject([0, [{ verdict: "pass" }]]);
+});
+
+it("a script that is not there is refused", async () => {
+  await expect(gradesOf([{ type: "script", config: { file: "none.ts" } }])).rejects.toThrow(
+    'there is no file "none.ts"',
+  );
+});
+
 it("an abort ends the program with everything that it started", async () => {
   using folder = folderOf({
     "grade.mjs": `import { spawn } from "node:child_process";

@@ -386,6 +386,49 @@ mcp_servers:
     );
   });
 
+  it("has prompts in files, further turns, and outcomes that are calls", async () => {
+    const task = (inputs: string): string => `id: a
+golden: true
+inputs: ${inputs}
+expected: { outcomes: [{ type: task_completed }, { type: tool_called, tool_name: add }] }
+`;
+    const inputs = "{ prompt_file: prompts/a.md, follow_up_prompts: ['And {{.TaskName}}?'] }";
+    const files = {
+      ...filesOf({
+        root: "inputs: { who: Ada }\nschemaVersion: '1.4'\n",
+        config: "  executor: copilot-sdk\n  workers: 0\n",
+      }),
+      "tasks/a.yaml": task(inputs),
+      "tasks/prompts/a.md": "Greet {{.Vars.who}}.\n",
+    };
+    const { eval: spec, notes } = await loadIn(files, { source: "eval.yaml" });
+    expect(notes).toEqual([]);
+    expect(spec.tasks[0]?.turns).toEqual([{ user: "Greet Ada." }, { user: "And a?" }]);
+    expect(spec.tasks[0]?.graders?.[1]).toMatchObject({
+      name: "expected.outcomes",
+      type: "tool_calls",
+      config: { required_tools: ["add"] },
+    });
+    for (const [wrong, problem] of [
+      [
+        "{ prompt_file: ../eval.yaml }",
+        '3:24 config/not-found inputs.prompt_file: there is no file "../eval.yaml" in the task\'s folder',
+      ],
+      [
+        "{ prompt: x, prompt_file: prompts/a.md }",
+        "3:9 config/invalid-value inputs must have prompt or prompt_file",
+      ],
+      ["{}", "3:9 config/invalid-value inputs must have prompt or prompt_file"],
+      [
+        "{ prompt: x, responder: { instructions: y } }",
+        "3:22 config/invalid-value responder is refused: no model plays the user",
+      ],
+    ] as const)
+      expect(await problemsIn({ ...files, "tasks/a.yaml": task(wrong) }, { source: "eval.yaml" })).toEqual([
+        `tasks/a.yaml:${problem}`,
+      ]);
+  });
+
   it("fills its inputs into the prompts of task files", async () => {
     const parts = { root: "inputs: { city: Oslo }\n" };
     const files = filesOf(parts);
@@ -542,10 +585,11 @@ task   behavior: { max_tokens: 5, max_tool_call: 1 }
 
 task expected:
 task   should_trigger: false
-task   outcomes: [x]
+task   outcomes: [{ type: task_completed }, { type: tool_called }, { type: task_completed, condition: x }]
 task   behavior: { max_iterations: -5 }
 ! task:6:3 config/invalid-value should_trigger has no skill to look for
-! task:7:3 config/invalid-value outcomes is refused: nothing says how an outcome is recognised
+! task:7:40 config/invalid-value outcomes[1] is refused: nothing says how it is recognised
+! task:7:63 config/invalid-value outcomes[2] is refused: nothing says how it is recognised
 ! task:8:31 config/invalid-value expected.behavior.max_iterations must be at least 0
 
 grader { type: behavior, name: one, config: { max_tool_calls: 1 } }

@@ -45,6 +45,8 @@ it.each<[string, string, readonly (string | JsonObject)[], string, number]>([
   ["in_order_match", "a b", ["/[ab]/", "k8s.b"], "pass", 1],
   ["in_order_match", "a", ["a", { tool: "x", optional: true }, "b"], "fail", 1 / 2],
   ["any_order_match", "b a x", ["b", "c", "a"], "fail", 2 / 3],
+  // Optional actions never take the place of one that must be there.
+  ["in_order_match", "b x y", [{ tool: "x", optional: true }, { tool: "y", optional: true }, "b"], "pass", 1],
   ["any_order_match", "c a b x", ["a", "b", "c"], "pass", 1],
   ["any_order_match", "a b", ["a", "b", "b"], "fail", 2 / 3],
   ["any_order_match", "a b", [{ any_of: ["a", "b"] }, "a"], "pass", 1],
@@ -114,6 +116,7 @@ describe("skill_invocation", () => {
     [{ required_skills: ["a", "b"], mode: "in_order" }, "b c a", "fail", 1 / 2],
     [{ required_skills: ["a", "b"], mode: "in_order" }, "a c b", "pass", 1],
     [{ required_skills: ["a", "b"], mode: "exact_match" }, "a c b", "fail", 2 / 3],
+    [{ required_skills: ["a", "b"], mode: "exact_match" }, "b a", "fail", 1 / 2],
     [{ required_skills: ["a"], allow_extra: false }, "a c", "fail", 1 / 2],
     [{ required_skills: ["a"] }, "!a", "fail", 0],
     [{ required_skills: ["a"] }, "ab", "fail", 0],

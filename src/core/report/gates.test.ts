@@ -71,7 +71,11 @@ it.each<readonly [string, readonly TrialResult[], string, number, Told]>([
 const triggers = [
   trial("pass", 1, "pass", { grader: "trigger_accuracy" }),
   trial("fail", 0, "fail", { grader: "trigger_accuracy" }),
-];
+] as const;
+const bothFailed = {
+  ...triggers[1],
+  grades: [...triggers[1].grades, ...trial("fail", 0, "fail").grades],
+};
 
 it.each<readonly [string, readonly TrialResult[], Readonly<Record<string, number>>, string]>([
   ["a pass rate decides about failed trials", four, { passRate: 0.75 }, "pass"],
@@ -79,6 +83,12 @@ it.each<readonly [string, readonly TrialResult[], Readonly<Record<string, number
   ["a trigger accuracy decides about trigger tests", triggers, { trigger_accuracy: 0.5 }, "pass"],
   ["a trigger accuracy that is too low", triggers, { trigger_accuracy: 0.6 }, "fail"],
   ["it decides about nothing else", [...triggers, ...four], { trigger_accuracy: 0.5 }, "fail"],
+  [
+    "it decides about no trial that failed otherwise too",
+    [triggers[0], bothFailed],
+    { trigger_accuracy: 0.5 },
+    "fail",
+  ],
   ["without a threshold, one trigger test fails the run", triggers, {}, "fail"],
   ["a score does not", four, { score: 0.5 }, "fail"],
   ["a score alone decides where any pass rate will do", four, { passRate: 0, score: 0.9 }, "fail"],

@@ -183,8 +183,8 @@ function readParsed(
       ["config", "max_workers"],
       { hint: "Keep one of them." },
     );
-  const count = workers ?? max_workers;
-  const key = workers === undefined ? "max_workers" : "workers";
+  const count = workers || max_workers || undefined;
+  const key = workers ? "workers" : "max_workers";
   // As in that tool without `parallel` the workers are not used.
   if (!parallel && count !== undefined)
     reader.note(`${key} has no effect without parallel: true`, ["config", key]);
@@ -316,6 +316,8 @@ export interface ParseWazaTaskOptions {
   readonly graderTypes: GraderTypes;
   /** Absolute path of the folder that `inputs.files` start from; `contextDir` is the task's own. */
   readonly contextFolder: (contextDir: string | undefined) => string;
+  /** Reads a text beside the task's file; undefined where no such file is. */
+  readonly readPromptFile: (path: string) => string | undefined;
   /** Whether the graders of the eval are all known; a task that has none else can then be refused. */
   readonly isEvalWhole: boolean;
   /** What its workspace has of that folder besides `inputs.files`; absent: nothing. */
@@ -378,7 +380,7 @@ function buildTask(
     name: id,
     form: "task" as const,
     description: titles.join(": ") || undefined,
-    turns: [{ user: escapeTemplate(readPrompt(parsed, options, reader)) }],
+    turns: readPrompts(parsed, options, reader).map((user) => ({ user: escapeTemplate(user) })),
     expectTools: [],
     verify: [],
     parallel: options.eval.concurrency !== undefined,
@@ -405,17 +407,29 @@ function buildTask(
   });
 }
 
-function readPrompt(
-  { id, name: taskName = id, inputs: { prompt } }: ParsedWazaTask,
-  { variables }: ParseWazaTaskOptions,
+/** What the user says, turn by turn. */
+function readPrompts(
+  { id, name: taskName = id, inputs }: ParsedWazaTask,
+  { variables, readPromptFile }: ParseWazaTaskOptions,
   reader: LenientReader,
-): string {
-  if (variables === undefined) return prompt;
-  const filled = fillPrompt(prompt, { taskName, variables });
-  if ("text" in filled) return filled.text;
-  const path = ["inputs", "prompt"];
-  reader.refuse(`${formatKeyPath(path)}: ${filled.wrong}`, path, { hint: filled.hint });
-  return prompt;
+): readonly string[] {
+  const { prompt_file: file, follow_up_prompts: others } = inputs;
+  const key = file === undefined ? "prompt" : "prompt_file";
+  const first = file === undefined ? inputs.prompt : readPromptFile(file);
+  if (first === undefined) {
+    const message = `inputs.prompt_file: there is no file ${JSON.stringify(file)} in the task's folder`;
+    reader.refuse(message, ["inputs", key], { code: "config/not-found" });
+  }
+  const prompts = [
+    { text: first ?? "", path: ["inputs", key] },
+    ...others.map((text, index) => ({ text, path: ["inputs", "follow_up_prompts", index] })),
+  ];
+  return prompts.map(({ text, path }) => {
+    const filled = variables === undefined ? { text } : fillPrompt(text, { taskName, variables });
+    if ("text" in filled) return filled.text;
+    reader.refuse(`${formatKeyPath(path)}: ${filled.wrong}`, path, { hint: filled.hint });
+    return text;
+  });
 }
 
 /** Hooks as steps, which run in the eval's folder. A failure counts only where the hook says so. */
@@ -503,6 +517,7 @@ function readExpected(
     output_contains_any,
     output_not_contains,
     should_trigger: isTriggered,
+    outcomes,
   }: ParsedWazaTask["expected"],
   { graderTypes: { types, dir, locate, ...disk }, eval: { skill } }: ParseWazaTaskOptions,
   reader: LenientReader,
@@ -518,7 +533,26 @@ function readExpected(
       at: "key",
       hint: "Write skill: NAME in the eval.",
     });
+  const called = outcomes.flatMap((outcome, index) => {
+    const { type, tool_name: name, value, condition } = outcome;
+    if (type === "task_completed" && (name ?? value ?? condition) === undefined) return [];
+    const tool = name ?? asText(value);
+    if (type === "tool_called" && tool !== undefined && condition === undefined) return [tool];
+    reader.refuse(
+      `outcomes[${index}] is refused: nothing says how it is recognised`,
+      ["expected", "outcomes", index],
+      {
+        hint: "Write type: task_completed, or tool_called with tool_name; else output_contains, tool_calls or a grader.",
+      },
+    );
+    return [];
+  });
   const parts = [
+    {
+      key: "outcomes",
+      type: "tool_calls",
+      config: called.length === 0 ? undefined : { required_tools: called },
+    },
     {
       key: "tool_calls",
       type: "tool_calls",
@@ -583,6 +617,6 @@ function refusalOf(schema: z.core.$ZodType): { readonly why: string; readonly hi
 
 /** Whether a part is more than empty. */
 function saysSomething(value: unknown): boolean {
-  if (value === undefined || value === null || value === "") return false;
+  if (value === undefined || value === null || value === "" || value === 0 || value === false) return false;
   return typeof value !== "object" || Object.keys(value).length > 0;
 }

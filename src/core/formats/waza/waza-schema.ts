@@ -9,6 +9,15 @@ import { wazaGraderSchema } from "./waza-graders.ts";
 function refused(why: string, hint: string): z.ZodOptional<z.ZodUnknown> {
   return z.unknown().optional().meta({ refused: { why, hint } });
 }
+const noInstructions = refused(
+  "agents get no instructions besides their prompts",
+  "Write them in the prompt, or in a file of inputs.files that the agent's program reads, such as AGENTS.md.",
+);
+const effort = refused(
+  "the effort of a model is a setting of the agent's program",
+  "Write it in args of an agent in agents.",
+);
+const firstEvent = refused("time is limited for a whole trial", "Write timeout_seconds.");
 const ofTask = refused("agents get the skills of the eval", "Write it in config of the eval.");
 /** Settings of a type of grader, read apart. */
 function settingsOf(type: string): z.ZodOptional<z.ZodType<JsonObject>> {
@@ -27,7 +36,8 @@ const seconds = z
   .describe("Seconds.");
 const names = z.array(filledText).default([]);
 const texts = z.array(filledText).min(1).optional();
-const workers = z.int().min(1).max(1024).optional();
+/** 0: as many as usual. */
+const workers = z.int().min(0).max(1024).optional();
 
 const config = closedObject({
   trials_per_task: z.int().min(1).max(10_000).default(1),
@@ -43,6 +53,19 @@ const config = closedObject({
   judge_model: filledText.optional(),
   skill_directories: names,
   required_skills: names,
+  inject_skill_body: refused(
+    "skills are where the agent's program looks for them, and not in its prompt",
+    "Leave it out.",
+  ),
+  trigger_skill_routing: noInstructions,
+  disabled_skills: refused(
+    "agents get the skills of skill_directories",
+    "Leave their folders out of skill_directories.",
+  ),
+  instruction_files: noInstructions,
+  reasoning_effort: effort,
+  judge_reasoning_effort: effort,
+  first_event_timeout_seconds: firstEvent,
   mcp_servers: servers,
   mcp_server_lifetime: lifetimeSchema.optional(),
 });
@@ -74,7 +97,9 @@ export const wazaEvalSchema = closedObject({
   name: filledText.optional(),
   description: z.string().optional(),
   skill: z.string().optional(),
+  scenario: z.string().optional(),
   version,
+  schemaVersion: version,
   config: config.prefault({}),
   mcp_servers: servers,
   metrics: z.array(metric).default([]),
@@ -91,9 +116,21 @@ export const wazaEvalSchema = closedObject({
   range: z.tuple([place, place]).optional(),
   baseline: z.boolean().default(false),
   mcp_mocks: z.array(mcpMockSchema).default([]),
+  command_mocks: refused(
+    "mcpvals replaces servers, and no programs",
+    "Put a program of that name in a folder, and the folder first in PATH of the agent's env.",
+  ),
+  adversarial: refused("it has no effect on a run", "Leave it out."),
   variants: z.record(nameKey, variant).optional(),
   agent: agentSchema.optional(),
   agents: z.record(nameKey, namedAgentSchema).default({}),
+});
+
+const outcome = closedObject({
+  type: filledText.describe("`task_completed`, which every trial that is graded is; or `tool_called`."),
+  tool_name: filledText.optional().describe("The tool of `tool_called`."),
+  value: z.union([z.string(), z.number(), z.boolean()]).optional().describe("The tool of `tool_called`."),
+  condition: filledText.optional(),
 });
 
 const file = closedObject({ path: filledText, content: z.string().optional() });
@@ -104,12 +141,20 @@ export const wazaTaskSchema = closedObject({
   id: filledText,
   name: filledText.optional(),
   description: z.string().optional(),
+  schemaVersion: version,
   enabled: z.boolean().default(true),
+  golden: z.boolean().optional().describe("Whether it must always pass, as every task here."),
   tags: names,
   context_dir: filledText.optional(),
   timeout_seconds: seconds.optional(),
+  first_event_timeout_seconds: firstEvent,
   inputs: closedObject({
-    prompt: filledText,
+    prompt: filledText.optional(),
+    prompt_file: filledText.optional().describe("A text file with the prompt, from the task's folder."),
+    follow_up_prompts: z.array(filledText).default([]).describe("Further turns of the conversation."),
+    responder: refused("no model plays the user", "Write follow_up_prompts."),
+    repos: refused("no repository is checked out", "Name the files that the task needs in inputs.files."),
+    workdir: refused("an agent works in the workspace itself", "Name the folder in the prompt."),
     files: z.array(file).default([]),
     context: refused(
       "no agent takes anything but the prompt",
@@ -119,12 +164,11 @@ export const wazaTaskSchema = closedObject({
       "the task starts no program of its own that could get it",
       "Write it as env of a server in mcp_servers of the task, or of the agent.",
     ),
+  }).refine(({ prompt, prompt_file: file }) => (prompt === undefined) !== (file === undefined), {
+    error: "must have prompt or prompt_file",
   }),
   expected: closedObject({
-    outcomes: refused(
-      "nothing says how an outcome is recognised",
-      "Write it as output_contains, tool_calls or a grader.",
-    ),
+    outcomes: z.array(outcome).default([]),
     tool_calls: settingsOf("tool_calls"),
     behavior: settingsOf("behavior"),
     output_contains: texts,
@@ -136,6 +180,8 @@ export const wazaTaskSchema = closedObject({
   mcp_servers: servers,
   skill_directories: ofTask,
   required_skills: ofTask,
+  instruction_files: noInstructions,
+  checkpoints: refused("graders look at whole trials", "Write its graders in graders."),
 });
 
 export type ParsedWazaEval = z.output<typeof wazaEvalSchema>;
