@@ -10,13 +10,13 @@ import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
 import { createMultiplexer } from "../core/report/reporter.ts";
 import type { RunEnvironment, TrialResult } from "../core/report/result.ts";
 import { KeptEvidence, notRun, RunTally, trialResult, ungradedTrial } from "../core/report/trial-result.ts";
-import type { Grade, TraceEvent } from "../core/trace/events.ts";
+import type { Grade } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
 import { createRedactor, type Redact } from "../core/trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
-import { readTrials, type StoredEvent, type StoredTrial } from "../store/journal.ts";
+import { type Journal, readTrials, type StoredEvent, type StoredTrial } from "../store/journal.ts";
 import {
   createRunFolder,
   defaultRunsFolder,
@@ -94,7 +94,7 @@ export async function gradeRun(
     signal,
     redact,
     grade: createGrading(loaded, { validateSchema, signal }),
-    record: (event, json) => folder.append(event, json),
+    journal: folder,
   };
   const results = new Map<string, TrialResult>();
   const dropped = new Set<string>();
@@ -207,8 +207,8 @@ interface Grading {
   readonly signal: AbortSignal;
   readonly grade: GradeTrial;
   readonly redact: Redact;
-  /** Stores an event with its JSON. */
-  readonly record: (event: TraceEvent, json: string) => void;
+  /** Gets the recorded events, and those of the grading. */
+  readonly journal: Pick<Journal, "append" | "copy">;
 }
 
 interface GradedTrial {
@@ -221,18 +221,18 @@ interface GradedTrial {
 
 /** Grades a trial from its record. Throws only the signal's reason. */
 async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Grading): Promise<GradedTrial> {
-  const { plan, tasks, ranTasks, spec, redact, record, signal } = grading;
+  const { plan, tasks, ranTasks, spec, redact, journal, signal } = grading;
   const task = taskInVariant(plan, taskOf(trial, tasks), trial);
   const earlier = gradesIn(all);
   const recorded = recordedEvents(all);
-  for (const { event, json } of recorded) record(event, json);
+  for (const stored of recorded) journal.copy(stored);
   const events = recorded.map(({ event }) => event);
   const emit = createRecorder(trial.id, {
     redact,
     now: () => performance.timeOrigin + performance.now(),
     sink: (event, json) => {
       events.push(event);
-      record(event, json);
+      journal.append(event, json);
     },
     onBroken: (error) => {
       throw error;

@@ -39,7 +39,7 @@ export class Journal implements AsyncDisposable {
   readonly #written = new Set<string>();
   /** Attachments not yet synced to disk. */
   #unsynced: string[] = [];
-  #pending: string[] = [];
+  #pending: (string | Buffer)[] = [];
   #pendingBytes = 0;
   #timer: NodeJS.Timeout | undefined;
   /** The next sync, which covers all commits until it starts. */
@@ -74,7 +74,7 @@ export class Journal implements AsyncDisposable {
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const bytes = Buffer.from(this.#pending.join(""));
+    const bytes = bytesOf(this.#pending);
     this.#pending = [];
     this.#pendingBytes = 0;
     if (this.#failure !== undefined) return;
@@ -125,10 +125,22 @@ export class Journal implements AsyncDisposable {
     }
   }
 
+  /** Adds an event of another journal as it is. Never throws, as {@link append}. */
+  copy({ event, line }: StoredEvent): void {
+    if (line === undefined) this.append(event, JSON.stringify(event));
+    else if (!this.#closed && this.#failure === undefined) this.#write(line, "\n");
+  }
+
   #add(text: string): void {
     const crc = crc32(text).toString(16).padStart(8, "0");
-    this.#pending.push(`{"crc":"${crc}","event":${text}}\n`);
-    this.#pendingBytes += text.length;
+    this.#write(`{"crc":"${crc}","event":${text}}\n`);
+  }
+
+  #write(...parts: readonly (string | Buffer)[]): void {
+    for (const part of parts) {
+      this.#pending.push(part);
+      this.#pendingBytes += part.length;
+    }
     if (this.#pendingBytes >= flushBytes) this.flush();
     else this.#timer ??= setTimeout(() => this.flush(), flushMs).unref();
   }
@@ -164,6 +176,11 @@ export class Journal implements AsyncDisposable {
   }
 }
 
+function bytesOf(parts: readonly (string | Buffer)[]): Buffer {
+  if (parts.every((part) => typeof part === "string")) return Buffer.from(parts.join(""));
+  return Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part) : part)));
+}
+
 function referenceOf(message: Json): string | undefined {
   const sha256 = isJsonObject(message) ? message["$attachment"] : undefined;
   return typeof sha256 === "string" && /^[0-9a-f]{64}$/.test(sha256) ? sha256 : undefined;
@@ -194,10 +211,11 @@ export async function readJournal(folder: string, budget = new ReadBudget()): Pr
   return { events, torn };
 }
 
-/** An event with its JSON as it is in the journal. */
+/** An event as a journal has it. */
 export interface StoredEvent {
   readonly event: TraceEvent;
-  readonly json: string;
+  /** Its line, without the line break; absent where a part of the event is in a file of its own. */
+  readonly line?: Buffer;
 }
 
 /** The events of one trial, up to its grades. */
@@ -235,10 +253,14 @@ export async function* readTrials(folder: string): AsyncGenerator<StoredTrial> {
   for (const [id, { events }] of open) yield { id, events };
 }
 
+/** With what it takes of the budget. */
+interface WeighedEvent extends StoredEvent {
+  readonly weight: number;
+}
+
 /** Some events of a journal, in order. */
 interface JournalPart {
-  /** Each with what it takes of the budget. */
-  readonly events: readonly (StoredEvent & { readonly weight: number })[];
+  readonly events: readonly WeighedEvent[];
   /** Whether the journal ends here within a line. */
   readonly torn: boolean;
 }
@@ -298,24 +320,25 @@ export function readStored(
   place: SourceLocation,
   budget: ReadBudget,
 ): StoredEvent {
-  const stored = readLine(bytes, place, budget);
-  return { ...stored, event: attach(folder, stored.event, budget) };
+  const written = readLine(bytes, place, budget);
+  const event = attach(folder, written, budget);
+  return event === written ? { event, line: bytes } : { event };
 }
 
 const linePrefix = /^\{"crc":"([0-9a-f]{8})","event":$/;
 const prefixBytes = '{"crc":"00000000","event":'.length;
 
-function readLine(bytes: Buffer, place: SourceLocation, budget: ReadBudget): StoredEvent {
+function readLine(bytes: Buffer, place: SourceLocation, budget: ReadBudget): TraceEvent {
   const crc = linePrefix.exec(bytes.toString("latin1", 0, prefixBytes))?.[1];
   const event = bytes.subarray(prefixBytes, -1);
   if (crc === undefined || bytes.at(-1) !== 0x7d || crc32(event) !== Number.parseInt(crc, 16)) {
     throw corrupt(place);
   }
-  const { json, value: parsed } = budget.read(event);
+  const parsed = budget.parse(event);
   const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
   if (!isEvent) throw corrupt(place);
   // With a matching checksum, the rest of the event is trusted.
-  return { event: parsed as TraceEvent, json };
+  return parsed as TraceEvent;
 }
 
 /** Restores an event's large message. Throws `store/corrupt` when its file is missing or was changed. */
@@ -362,17 +385,12 @@ export class ReadBudget {
     this.#left += weight;
   }
 
-  /** The value of {@link read}. */
-  parse(json: Uint8Array, copies = 1): unknown {
-    return this.read(json, copies).value;
-  }
-
   /**
    * Reads JSON that is held in memory as often as `copies` says. Throws `store/corrupt` for text over the remaining budget or
    * nested too deeply, and an Error for invalid JSON.
    */
-  read(bytes: Uint8Array, copies = 1): { readonly json: string; readonly value: unknown } {
-    const { deepest, weight } = new JsonMeter().push(bytes);
+  parse(json: Uint8Array, copies = 1): unknown {
+    const { deepest, weight } = new JsonMeter().push(json);
     this.#left -= weight * copies;
     if (this.#left < 0) {
       throw new McpvalsError("store/corrupt", "the run is too large to read into memory", {
@@ -385,7 +403,6 @@ export class ReadBudget {
         `a record of the run is nested more than ${mostLevels} levels deep`,
       );
     }
-    const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
-    return { json, value: JSON.parse(json) };
+    return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString("utf8"));
   }
 }

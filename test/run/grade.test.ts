@@ -171,6 +171,29 @@ it("expects what the file expects now of the same prompts", async () => {
   ]);
 });
 
+it("keeps messages that are in files of their own", async () => {
+  const message = "hi ".repeat(100_000);
+  const long = (graders: readonly object[]): object =>
+    goodOnly(
+      graders,
+      {},
+      {
+        agent: {
+          type: "scripted",
+          plan: { good: [{ call: "echo", args: { message } }, { say: "it said hi" }] },
+        },
+      },
+    );
+  using folder = new Folder(long([says("hi")]));
+  expect((await folder.cli(["run"])).code).toBe(0);
+  folder.write(long([{ type: "tool_calls", config: { required_tools: ["echo"] } }]));
+  const { code, result } = await folder.json(["grade"]);
+  expect(code).toBe(0);
+  rmSync(folder.file(folder.runs[0] ?? "", "."), { recursive: true });
+  expect((await folder.json(["show"])).result).toEqual(result);
+  expect((await folder.cli(["show", "--tools"])).stdout).toContain(message);
+});
+
 it("what the record does not say is an error of the grade", async () => {
   using folder = new Folder(config([says("i")]));
   await folder.cli(["run"]);
