@@ -235,9 +235,9 @@ export const definitionRules = {
       const all = sizes.reduce((sum, { tokens }) => sum + tokens, 0);
       if (all <= mostTokens) return;
       const largest = sizes.toSorted((a, b) => b.tokens - a.tokens).slice(0, namedTools);
-      const names = largest.map(({ name, tokens }) => `${name} ${round(tokens)}`).join(", ");
+      const names = largest.map(({ name, tokens }) => `${name} (${round(tokens)})`).join(", ");
       yield {
-        message: `${tools.length} tools take about ${round(all)} tokens (estimate), most of them ${names}`,
+        message: `${tools.length} tools take about ${round(all)} tokens (estimate); the largest are ${names}`,
         evidence: [...new Set(tools.map((tool) => tool.evidence))],
       };
     },
