@@ -167,10 +167,10 @@ it("calibrates each grader of a config with its settings, about trials on record
   }
   const { judges } = JSON.parse((await runHere(run, options)).stdout) as RunResult;
   expect(judges).toMatchObject([
-    { grader: "llm-judge", threshold: 0.5, votes: 1, graded: 2, passed: 1, calibration: { labels: 2 } },
-    { grader: "prompt", threshold: 0.8, votes: 3, graded: 2, passed: 1, calibration: { labels: 2 } },
+    { grader: "llm-judge", graded: 2, passed: 1, calibration: { threshold: 0.5, votes: 1 } },
+    { grader: "prompt", graded: 2, passed: 1, calibration: { threshold: 0.8, votes: 3 } },
     // What the judge said, not the grade: its part has no weight there.
-    { grader: "mcp_compliance", votes: 1, graded: 2, passed: 1, calibration: { labels: 2 } },
+    { grader: "mcp_compliance", graded: 2, passed: 1, calibration: { threshold: 0.8, votes: 1 } },
   ]);
 });
 

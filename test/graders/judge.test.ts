@@ -153,6 +153,12 @@ describe("no verdict is an error without a score", () => {
     ["a negative score", { text: verdict(-0.1) }, /no score from 0 to 1, but -0.1/],
     ["no score", { text: '{"reason": "fine"}' }, /no score from 0 to 1, but none/],
     ["no reason", { text: '{"score": 1}' }, /without a reason/],
+    ["two scores", { text: '{"score": 0, "reason": "bad", "score": 1}' }, /gave "score" twice in one answer/],
+    [
+      "more than a verdict",
+      { text: '{"score": 1, "reason": "fine", "passed": false}' },
+      /gave "passed", which is no part/,
+    ],
   ])("%s", async (_what, reply, message) => {
     await using provider = await startFakeProvider([reply]);
     const { events: _events, ...grade } = await judge(provider);

@@ -3,6 +3,7 @@ import { AgentTrial, gradeBy, settingIssues } from "../../../test/support/gradin
 import { textResult, type TrialEvents } from "../../../test/support/trial-events.ts";
 import { SchemaValidator } from "../../graders/schema-validator.ts";
 import type { JsonObject } from "../formats/json.ts";
+import type { KindContext } from "./grader.ts";
 
 const issue: JsonObject = {
   type: "object",
@@ -140,6 +141,42 @@ it("asks a judge about a rubric, whose score is a part too", async () => {
     judge: { model: "test/judge", votes: [0.5] },
   });
   expect(finding.reason).toContain("parameters 1: all 1 calls are valid; rubric 0.5: score 0.5");
+});
+
+it("allows as many failed calls as it says, and looks at the calls of its server alone", async () => {
+  const trial = played((agent) => {
+    fail(agent, "get", { number: 1 });
+    use(agent, "get", { number: 1 });
+    agent.fail("delete");
+  });
+  const settings = { ...on, expect_tools_used: ["get"], max_tool_errors: 1 };
+  expect(await compliance(settings, trial)).toMatchObject({
+    verdict: "pass",
+    score: 1,
+    reason: expect.stringContaining("precision 1, recall 1;"),
+  });
+  expect(await compliance({ max_tool_errors: 1 }, trial)).toMatchObject({
+    verdict: "fail",
+    reason: expect.stringContaining("2 failed calls, at most 1 allowed"),
+  });
+});
+
+it("judges a named rubric by its own threshold, and asks nobody about an agent that did nothing", async () => {
+  let asked = 0;
+  const askJudge: KindContext["askJudge"] = async ({ form }) => {
+    asked += 1;
+    const reading = form.read({ score: 1, reason: "so it is" });
+    if ("problem" in reading) throw new Error(reading.problem);
+    return { verdict: reading.verdict, model: "test/judge", prompt: "hash" };
+  };
+  const settings = { rubric: "tool_selection" };
+  const trial = played((agent) => use(agent, "get", { number: 1 }));
+  const finding = await gradeBy("mcp_compliance", settings, trial, { askJudge });
+  expect(finding).toMatchObject({ verdict: "pass", judge: { threshold: 1, votes: [1] } });
+  expect(await gradeBy("mcp_compliance", settings, new AgentTrial(), { askJudge })).toMatchObject({
+    verdict: "skip",
+  });
+  expect(asked).toBe(1);
 });
 
 it("refuses settings that cannot be", () => {

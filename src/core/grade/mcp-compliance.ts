@@ -105,15 +105,14 @@ function complianceFinding(
   trajectory: Trajectory,
 ): Finding {
   const { weights, threshold, max_tool_errors: most = Infinity } = wanted;
-  const counted = found.filter(({ name }) => weights[name] > 0);
-  const total = counted.reduce((sum, { name }) => sum + weights[name], 0);
+  const total = found.reduce((sum, { name }) => sum + weights[name], 0);
   const unused = unusedTools(wanted, calls, trajectory);
   const errors = calls.filter(({ failure }) => failure !== undefined);
   const none = total === 0 ? "nothing to judge of what has a weight" : undefined;
   const isBroken = unused.length > 0 || errors.length > most;
   if (none !== undefined && !isBroken) return skip(none);
   const score =
-    total === 0 ? 0 : counted.reduce((sum, part) => sum + part.score * weights[part.name], 0) / total;
+    total === 0 ? 0 : found.reduce((sum, part) => sum + part.score * weights[part.name], 0) / total;
   const passed = !isBroken && score >= threshold;
   const reasons = [
     ...(unused.length === 0 ? [] : [`not used with success: ${unused.join(", ")}`]),

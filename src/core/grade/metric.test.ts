@@ -30,6 +30,68 @@ it.each([
   expect(await gradeBy("metric", config, trial)).toMatchObject({ verdict, score, reason });
 });
 
+/** A trial that has some of everything that can be measured. */
+function everything(): { readonly trial: AgentTrial; readonly again: number; readonly said: number } {
+  let [again, said] = [0, 0];
+  const busy = new AgentTrial((each) => {
+    each.list([{ name: "create_note" }], { server: "docs" });
+    each.use("list", { all: "yes" });
+    again = each.use("list", { all: "yes" });
+    each.fail("get", { name: "a" });
+    each.fail("get", { name: "a" });
+    each.use("delete", { name: "b" });
+    each.fail("delete", { name: "b" });
+    each.use("delete", { name: "b" });
+    each.reject("fetch");
+    each.reject("open");
+    said = each.say("I created the note.");
+    each.emit({
+      type: "calls.invalid",
+      calls: [again - 2, again, again + 2].map((seq) => ({ seq, causes: ["wrong type"] })),
+    });
+  });
+  return { trial: busy, again, said };
+}
+
+it.each([
+  ["unknownTools", 2],
+  ["invalidCalls", 3],
+  ["invalidCallRate", 3 / 9],
+  ["redundantCalls", 1],
+  ["redundantCallRate", 1 / 9],
+  ["errors", 3],
+  ["errorRecoveryRate", 1 / 3],
+  ["identicalRetries", 2],
+  ["unsupportedClaims", 1],
+  ["ignoredErrors", 1],
+] as const)("%s is measured as %d, and its limits may be reached", async (name, value) => {
+  const { trial: busy } = everything();
+  const verdictOf = async (limit: object): Promise<string> =>
+    (await gradeBy("metric", { name, ...limit }, busy)).verdict;
+  expect(await verdictOf({ min: value, max: value })).toBe("pass");
+  expect(await verdictOf({ min: value + 0.001 })).toBe("fail");
+  expect(await verdictOf({ max: value - 0.001 })).toBe("fail");
+});
+
+it("tells the tokens of all definitions from those of tools that were not called", async () => {
+  const { trial: busy } = everything();
+  const tokensOf = async (name: string): Promise<number> => {
+    const { reason } = await gradeBy("metric", { name, max: 0 }, busy);
+    return Number(/: (\d+), at most 0 allowed$/.exec(reason)?.[1]);
+  };
+  const cost = Math.ceil(JSON.stringify({ inputSchema: { type: "object" }, name: "create_note" }).length / 4);
+  expect(await tokensOf("unusedDefinitionTokens")).toBe(cost);
+  expect(await tokensOf("definitionTokens")).toBeGreaterThan(2 * cost);
+});
+
+it("cites the events that show what was measured", async () => {
+  const { trial: busy, again, said } = everything();
+  const evidenceOf = async (name: string): Promise<readonly number[]> =>
+    (await gradeBy("metric", { name, max: 0 }, busy)).evidence;
+  expect(await evidenceOf("redundantCalls")).toEqual([again]);
+  expect(await evidenceOf("unsupportedClaims")).toEqual([said]);
+});
+
 it("says nothing where there is nothing to measure", async () => {
   const silent = { verdict: "skip", score: null };
   expect(await gradeBy("metric", { name: "errors", max: 0 }, new AgentTrial())).toMatchObject({

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { AgentTrial } from "../../../test/support/grading.ts";
-import { workflowTask } from "../../../test/support/trial-events.ts";
+import { textResult, workflowTask } from "../../../test/support/trial-events.ts";
 import type { JsonObject } from "../formats/json.ts";
 import type { Grade } from "../trace/events.ts";
 import { RoutingCounter } from "./measurement-counter.ts";
@@ -60,6 +60,39 @@ it("counts expected and called tools, with precision, recall and near misses", (
     servers: { correct: { value: 5 / 7, trials: 7 } },
   });
   expect(found?.tools?.recall["k8s.get"]?.low).toBeCloseTo(0.15, 2);
+});
+
+it("tells tools of the same name of two servers apart, and knows the server of a tool that only one has", () => {
+  const counter = new RoutingCounter();
+  const count = (expected: JsonObject, called: string, server: string): void => {
+    const config = { expect: expected };
+    const graders = [{ type: "tool_routing", name: "route", weight: 1, required: true, config, dir: "/" }];
+    const trial = new AgentTrial((each) => {
+      each.list([{ name: "get" }, { name: "search" }], { server: "docs" });
+      each.call(called, {}, textResult("x"), { server });
+    });
+    const grade: Grade = { grader: "route", verdict: "pass", score: 1, reason: "", evidence: [] };
+    counter.add(trial.trajectory(workflowTask({ graders })), { grades: [grade] });
+  };
+  count({ tool: "get" }, "get", "docs");
+  count({ tool: "get" }, "list", "k8s");
+  count({ tool: "search" }, "list", "k8s");
+  count({ server: "docs" }, "list", "k8s");
+  expect(counter.result()).toMatchObject({
+    tools: {
+      matrix: [
+        { expected: "docs.get", called: "docs.get", trials: 1 },
+        { expected: "get", called: "k8s.list", trials: 1 },
+        { expected: "docs.search", called: "k8s.list", trials: 1 },
+      ],
+    },
+    servers: {
+      matrix: [
+        { expected: "docs", called: "docs", trials: 1 },
+        { expected: "docs", called: "k8s", trials: 2 },
+      ],
+    },
+  });
 });
 
 it("counts what prompts triggered, with those that should trigger nothing", () => {
