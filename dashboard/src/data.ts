@@ -81,7 +81,9 @@ function addressOf(path: string): URL {
 }
 
 async function get<T>(path: string): Promise<T> {
-  const response = await fetch(addressOf(path));
+  const response = await fetch(addressOf(path)).catch(() => {
+    throw new Error("The dashboard does not answer. Start it again with: mcpvals dashboard");
+  });
   const body: unknown = await response.json().catch(() => undefined);
   if (response.ok) return body as T;
   throw failure(body, `the server answered ${response.status}`);

@@ -18,14 +18,21 @@ export function useDataSource(): DataSource {
   return source;
 }
 
-/** The list of runs, renewed more often while one is running. Undefined in a report, which has one run. */
-export function useRuns(): UseQueryResult<RunsDocument | undefined> {
+/** The list of runs. Undefined in a report, which has one run. */
+export function useRuns({
+  isRenewed = false,
+}: {
+  /** Whether new runs appear by themselves, and soon where one is running. */
+  readonly isRenewed?: boolean;
+} = {}): UseQueryResult<RunsDocument | undefined> {
   const { runs } = useDataSource();
   return useQuery({
     queryKey: ["runs"],
     queryFn: () => runs?.() ?? Promise.resolve(undefined),
-    refetchInterval: ({ state }) =>
-      state.data?.runs.some(({ state: each }) => each === "running") === true ? 2000 : 10_000,
+    refetchInterval: ({ state }) => {
+      if (!isRenewed) return false;
+      return state.data?.runs.some(({ state: each }) => each === "running") === true ? 2000 : 10_000;
+    },
     enabled: runs !== undefined,
   });
 }
@@ -45,7 +52,12 @@ export function useRun(id: string): UseQueryResult<RunDocument> {
   useEffect(() => {
     if (!isRunning || followRun === undefined) return;
     const trials = new Map<string, TrialRow>();
-    return followRun(id, (update) => client.setQueryData(["run", id], updatedRun(trials, update)));
+    return followRun(
+      id,
+      (update) => client.setQueryData(["run", id], updatedRun(trials, update)),
+      // The answer to the next request says what is wrong.
+      () => void client.invalidateQueries({ queryKey: ["run", id] }),
+    );
   }, [client, followRun, id, isRunning]);
   return query;
 }

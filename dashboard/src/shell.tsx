@@ -80,7 +80,8 @@ function useFocusAtStart(): void {
   useEffect(() => {
     if (shown.current === path) return;
     shown.current = path;
-    focusMain();
+    // What led there may still be on the page, such as a link to another view of a run.
+    if (document.activeElement?.closest("main") === null) focusMain();
   }, [path]);
 }
 

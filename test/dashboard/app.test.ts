@@ -5,7 +5,7 @@ import type { RunsDocument } from "../../src/core/view/documents.ts";
 import { exampleServer } from "../support/programs.ts";
 import { root, runHere } from "../support/cli.ts";
 import { accessibilityProblems, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
-import { runAndOpen } from "./support.ts";
+import { runAndOpen, startWaiting } from "./support.ts";
 
 const hostile = '<img src=x onerror="pwned=1"> javascript:pwned=1 \u202egnp\u001b[31m';
 
@@ -196,6 +196,27 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
     await page.keyboard.press("/");
     await page.keyboard.type("sums?");
     await page.getByText("No run is like this").waitFor();
+  });
+
+  it("shows a run as it goes on", async () => {
+    await using run = await startWaiting();
+    const address = run.dashboard.served.address(`/runs/${run.id}`);
+    await using opened = await openPage(browser, address, wide);
+    const { page } = opened;
+    const attempts = page.locator("tbody td a");
+    const words = (): Promise<(string | null)[]> =>
+      attempts.evaluateAll((links) => links.map((link) => link.ariaLabel));
+    await expect.poll(words).toEqual(["Attempt 1: Running", "Attempt 1: Waiting", "Attempt 1: Waiting"]);
+    await page.getByText("0 of 3 trials have ended.").waitFor();
+    run.release("a");
+    await expect.poll(words).toEqual(["Attempt 1: Pass", "Attempt 1: Running", "Attempt 1: Waiting"]);
+    expect(await accessibilityProblems(page)).toEqual([]);
+    run.release("b");
+    run.release("c");
+    await page.getByText("All 3 trials passed.").waitFor();
+    await page.getByRole("link", { name: "Usage" }).click();
+    await page.getByText("No model was used").waitFor();
+    expect(opened.problems).toEqual([]);
   });
 
   it("says what to do where there is nothing, or something is wrong", async () => {

@@ -1,9 +1,10 @@
+import { writeFileSync } from "node:fs";
 import { get, type IncomingHttpHeaders, request } from "node:http";
 import { join } from "node:path";
 import type { RunsDocument } from "../../src/core/view/documents.ts";
 import { type ServedDashboard, serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
-import { folderOf, runHere } from "../support/cli.ts";
+import { folderOf, runHere, type RunningCli, startCli } from "../support/cli.ts";
 
 /** A config whose tests call the example server: one test passes, one fails, and one has arguments that do not fit. */
 export const calcConfig = {
@@ -131,4 +132,46 @@ export async function askedDocument(
   const { cookie, served } = dashboard;
   const { status, text } = await ask(served.port, `/api/${path}`, { headers: { cookie } });
   return { status, ...(JSON.parse(text) as object) };
+}
+
+/** Three tasks, each of which waits in its verify phase until a file exists. */
+function waitingTasks(folder: string): Readonly<Record<string, object>> {
+  const names = ["a", "b", "c"];
+  const files = names.map((name) => {
+    const run = `echo begun ${name}; until [ -e "${folder}/${name}.go" ]; do sleep 0.02; done; echo passed`;
+    const spec = { verify: [{ command: { run, expect: { stdout: { contains: "passed" } } } }] };
+    return [`${name}.yaml`, { apiVersion: "mcp-eval/v1", kind: "Task", metadata: { name }, spec }] as const;
+  });
+  return Object.fromEntries(files);
+}
+
+export interface Waiting extends AsyncDisposable {
+  readonly cli: RunningCli;
+  readonly dashboard: OpenDashboard;
+  readonly id: string;
+  /** Lets a task go on. */
+  readonly release: (name: string) => void;
+}
+
+/** Starts a run whose tasks wait, and the dashboard of its folder. */
+export async function startWaiting(): Promise<Waiting> {
+  const folder = folderOf({});
+  for (const [name, task] of Object.entries(waitingTasks(folder.path)))
+    writeFileSync(join(folder.path, name), JSON.stringify(task));
+  const cli = startCli(["run", "a.yaml", "b.yaml", "c.yaml"], { cwd: folder.path });
+  const dashboard = await openDashboard(folder.path);
+  let runs: RunsDocument["runs"] = [];
+  while (runs.length === 0) ({ runs } = await dashboard.json<RunsDocument>("runs"));
+  return {
+    cli,
+    dashboard,
+    id: runs[0]?.id ?? "",
+    release: (name) => writeFileSync(join(folder.path, `${name}.go`), ""),
+    async [Symbol.asyncDispose]() {
+      for (const name of ["a", "b", "c"]) writeFileSync(join(folder.path, `${name}.go`), "");
+      await cli.finished;
+      await dashboard[Symbol.asyncDispose]();
+      folder[Symbol.dispose]();
+    },
+  };
 }

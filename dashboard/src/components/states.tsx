@@ -26,7 +26,7 @@ export function ErrorState({
   readonly onRetry?: () => void;
 }): ReactElement {
   return (
-    <div role="alert" className="panel border-fail mx-auto my-6 max-w-prose p-4">
+    <div role="alert" className="panel border-fail mx-auto mb-4 max-w-prose p-4">
       <p className="text-fail mb-1 font-medium">This could not be loaded</p>
       <p className="break-words">
         <PlainText text={error.message} />
@@ -44,7 +44,7 @@ function Loading({ what }: { readonly what: string }): ReactElement {
   return <output className="text-muted block px-4 py-10 text-center">Loading {what}…</output>;
 }
 
-/** What a query has, or else that it is under way or why it failed. */
+/** What a query has, that it is under way, or why it failed; both where it has something and could not renew it. */
 export function Loaded<T>({
   query,
   what,
@@ -55,7 +55,12 @@ export function Loaded<T>({
   readonly what: string;
   readonly children: (data: T) => ReactNode;
 }): ReactNode {
-  if (query.data !== undefined) return children(query.data);
-  if (query.isError) return <ErrorState error={query.error} onRetry={() => void query.refetch()} />;
-  return <Loading what={what} />;
+  const { data, error } = query;
+  if (data === undefined && error === null) return <Loading what={what} />;
+  return (
+    <>
+      {error !== null && <ErrorState error={error} onRetry={() => void query.refetch()} />}
+      {data !== undefined && children(data)}
+    </>
+  );
 }

@@ -149,7 +149,13 @@ function Comparison({ a, b }: { readonly a: RunDocument; readonly b: RunDocument
 }
 
 /** Whether one run is better, and how sure that is. */
-function inWords({ test }: RunComparison): string {
+function inWords({ tasks, test }: RunComparison): string {
+  const single = tasks.filter(({ before, after }) => before === undefined || after === undefined).length;
+  const rest = single === 0 ? "" : ` ${counted(single, "task is", "tasks are")} in one run only.`;
+  return inWordsOf(test) + rest;
+}
+
+function inWordsOf(test: RunComparison["test"]): string {
   if (test === undefined) return "The runs have no task in common that both measured.";
   const { pairs, higher, lower, difference, low, high, p } = test;
   const verdict =
@@ -444,7 +450,13 @@ function Change({
     <td
       className={`border-line border-b px-2 text-right tabular-nums group-last:border-b-0 ${className} ${toneOfDifference(difference, better)}`}
     >
-      {difference === undefined ? <Nothing /> : signed(difference, format)}
+      {difference === undefined ? (
+        <Nothing />
+      ) : difference === 0 ? (
+        <span className="text-muted">same</span>
+      ) : (
+        signed(difference, format)
+      )}
     </td>
   );
 }

@@ -50,7 +50,7 @@ function OnlyRun(): ReactElement {
 
 function AllRuns(): ReactElement {
   return (
-    <Loaded query={useRuns()} what="the runs">
+    <Loaded query={useRuns({ isRenewed: true })} what="the runs">
       {(document) => document !== undefined && <RunList document={document} />}
     </Loaded>
   );

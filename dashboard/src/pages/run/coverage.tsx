@@ -47,6 +47,9 @@ export function CoverageView(): ReactNode {
   ));
 }
 
+/** More gaps are shown on demand. */
+const mostOpen = 40;
+
 function Kind({
   title,
   gap,
@@ -59,19 +62,21 @@ function Kind({
 }): ReactElement {
   const used = total - unused.length;
   return (
-    <details className="px-3 py-2">
-      <summary className="flex flex-wrap items-center gap-x-3 gap-y-1">
-        <span className="w-56">{title}</span>
-        <span className="w-24 tabular-nums">
-          {formatNumber(used)} of {formatNumber(total)}
-        </span>
-        <Bar share={total === 0 ? 0 : used / total} />
-        <span className="text-muted ml-auto">
-          {unused.length === 0 ? "no gaps" : `${formatNumber(unused.length)} ${gap}`}
+    <details className="px-3 py-2" open={unused.length > 0 && unused.length <= mostOpen}>
+      <summary>
+        <span className="inline-flex w-[calc(100%-1.5rem)] flex-wrap items-center gap-x-3 gap-y-1 align-middle">
+          <span className="w-56">{title}</span>
+          <span className="w-24 tabular-nums">
+            {formatNumber(used)} of {formatNumber(total)}
+          </span>
+          <Bar share={total === 0 ? 0 : used / total} />
+          <span className="text-muted">
+            {unused.length === 0 ? "no gaps" : `${formatNumber(unused.length)} ${gap}`}
+          </span>
         </span>
       </summary>
       {unused.length > 0 && (
-        <ul className="text-muted mt-2 columns-2 gap-4 md:columns-4">
+        <ul className="text-muted mt-1 columns-2 gap-4 pl-4 md:columns-4">
           {unused.map((name) => (
             <li key={name} className="truncate">
               <PlainText text={name} hasTitle />

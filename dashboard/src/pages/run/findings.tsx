@@ -5,6 +5,7 @@ import { ChoiceFilter, FilterBar, TextFilter } from "../../components/filters.ts
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
+import { tones } from "../../components/verdict-badge.tsx";
 import { counted } from "../../format.ts";
 import { oneOf, type RawSearch, textOf } from "../../search.ts";
 import { useShownRun } from "./layout.tsx";
@@ -19,11 +20,7 @@ interface FindingsSearch {
 
 const severities: readonly Severity[] = ["error", "warning", "info"];
 const headings: Readonly<Record<Severity, string>> = { error: "Errors", warning: "Warnings", info: "Info" };
-const styles: Readonly<Record<Severity, string>> = {
-  error: "border-l-fail",
-  warning: "border-l-error",
-  info: "border-l-accent",
-};
+const severityTones = { error: "fail", warning: "error", info: "active" } as const;
 
 export function findingsSearch(raw: RawSearch): FindingsSearch {
   return {
@@ -117,7 +114,10 @@ function FindingList({
       <ul className="flex flex-col gap-2">
         {findings.map((finding, index) => (
           // oxlint-disable-next-line react/no-array-index-key
-          <li key={index} className={`panel border-l-4 px-3 py-2 ${styles[severity]}`}>
+          <li
+            key={index}
+            className="panel px-3 py-2 [contain-intrinsic-size:auto_5.5rem] [content-visibility:auto]"
+          >
             <FindingText run={run} finding={finding} />
           </li>
         ))}
@@ -133,10 +133,13 @@ export function FindingText({
   readonly run: string;
   readonly finding: RunFinding;
 }): ReactElement {
-  const { code, title, server, place, message, fix, trial, evidence, clients = {} } = finding;
+  const { code, severity, title, server, place, message, fix, trial, evidence, clients = {} } = finding;
   return (
     <article className="min-w-0 break-words">
       <h3 className="flex flex-wrap items-baseline gap-x-3">
+        <span className={`rounded px-1.5 py-0.5 text-xs font-medium ${tones[severityTones[severity]].soft}`}>
+          {severity}
+        </span>
         <span className="font-medium">{title}</span>
         <PlainText text={[server, ...Object.values(place)].join(" › ")} className="min-w-0" />
         <code className="text-muted sm:ml-auto">{code}</code>

@@ -132,10 +132,7 @@ function Views({ run }: { readonly run: RunDocument }): ReactElement {
   const params = { run: run.id };
   const failed = run.findings.length;
   return (
-    <nav
-      aria-label="Views of the run"
-      className="border-line mb-4 flex overflow-x-auto overflow-y-hidden border-b"
-    >
+    <nav aria-label="Views of the run" className="border-line mb-4 flex flex-wrap border-b">
       <Link to="/runs/$run" params={params} activeOptions={{ exact: true }} className={tabStyle}>
         Overview
       </Link>

@@ -9,7 +9,7 @@ import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState, Loaded } from "../../components/states.tsx";
 import { counted, formatCompact, formatDuration, formatPercent } from "../../format.ts";
-import { useServers } from "../../queries.ts";
+import { useDataSource, useServers } from "../../queries.ts";
 import { type RawSearch, textOf } from "../../search.ts";
 import { FindingText } from "./findings.tsx";
 import { useShownRun } from "./layout.tsx";
@@ -47,6 +47,7 @@ function ServerSection({ run, server }: { readonly run: string; readonly server:
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { name, reported, tools, target, findings, comparedWith } = server;
+  const { runs } = useDataSource();
   const columns = useMemo(() => columnsFor(run, server), [run, server]);
   const shown = search.server === name ? tools.find((tool) => tool.name === search.tool) : undefined;
   return (
@@ -65,9 +66,13 @@ function ServerSection({ run, server }: { readonly run: string; readonly server:
       {comparedWith !== undefined && (
         <p className="text-muted mb-2">
           Definitions are compared with{" "}
-          <Link to="/runs/$run/servers" params={{ run: comparedWith }}>
-            run {comparedWith}
-          </Link>
+          {runs === undefined ? (
+            `run ${comparedWith}`
+          ) : (
+            <Link to="/runs/$run/servers" params={{ run: comparedWith }}>
+              run {comparedWith}
+            </Link>
+          )}
         </p>
       )}
       {tools.length === 0 ? (
@@ -128,9 +133,13 @@ function factsOf({
     ...(calls === 0 ? [] : [[`${formatPercent(errors / calls)} errors`, errors > 0] as const]),
     ...(p50Ms === undefined ? [] : [[`p50 ${formatDuration(p50Ms)}`] as const]),
     ...(p95Ms === undefined ? [] : [[`p95 ${formatDuration(p95Ms)}`] as const]),
-    [
-      `about ${formatCompact(tokens)} tokens of definitions, ${formatCompact(unusedTokens)} of tools without a call`,
-    ],
+    ...(tools.length === 0
+      ? []
+      : [
+          [
+            `about ${formatCompact(tokens)} tokens of definitions, ${formatCompact(unusedTokens)} of tools without a call`,
+          ] as const,
+        ]),
   ];
   return facts.map(([text, problem = false]) => (
     <span key={text} className={problem ? "text-fail" : "text-muted"}>
