@@ -4,24 +4,19 @@ import type { PlannedCall } from "../core/formats/model.ts";
 import { compilePattern } from "../core/templates/pattern.ts";
 import { atReference, objectIn, typesOf } from "../core/lint/json-schema.ts";
 
-/** Calls of a tool, and whether any has valid arguments. */
-export interface GeneratedCalls {
-  readonly calls: readonly PlannedCall[];
-  readonly hasValid: boolean;
-}
-
 /** Most calls of each sort, such as a missing argument or an alternative, so that a tool with many parameters is not called a hundred times. */
 const mostOfSort = 3;
 
 /**
  * Calls of a tool with arguments made from its input schema: from its examples, defaults, enums, formats and bounds. The same schema
- * gives the same calls. Arguments are kept only if the schema says of them what the call expects.
+ * gives the same calls. Arguments are kept only if the schema says of them what the call expects. The first call has valid ones; there is
+ * none where no valid ones could be made.
  */
 export async function generateCalls(
   tool: string,
   inputSchema: Json,
   validateSchema: ValidateSchema,
-): Promise<GeneratedCalls> {
+): Promise<readonly PlannedCall[]> {
   const calls: PlannedCall[] = [];
   const seen = new Set<string>();
   const add = async (
@@ -51,7 +46,7 @@ export async function generateCalls(
     "the greatest values",
   );
   const base = calls[0]?.args;
-  if (base === undefined) return { calls: [], hasValid: false };
+  if (base === undefined) return [];
   for (const sort of invalidArguments(
     inputSchema,
     calls.find(({ why }) => why === "all arguments")?.args ?? base,
@@ -62,7 +57,7 @@ export async function generateCalls(
       if (await add(args, "refusal", why)) added += 1;
     }
   }
-  return { calls, hasValid: true };
+  return calls;
 }
 
 /** An input schema with each of the alternatives of which its arguments have to fit one. */

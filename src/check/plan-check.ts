@@ -149,13 +149,9 @@ async function tasksOf(
     else if (planned.length >= mostCalls) leaveOut(name, reasons.limit);
     else {
       try {
-        const { calls, hasValid } = await generateCalls(
-          name,
-          definition["inputSchema"] ?? {},
-          validateSchema,
-        );
+        const calls = await generateCalls(name, definition["inputSchema"] ?? {}, validateSchema);
         planned.push(...calls);
-        if (!hasValid) leaveOut(name, reasons.arguments);
+        if (calls.length === 0) leaveOut(name, reasons.arguments);
       } catch (error) {
         if (!(error instanceof OutOfTime)) throw error;
         leaveOut(name, reasons.time);

@@ -101,7 +101,7 @@ export async function exampleArguments(
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   return await Promise.all(
-    inputSchemas.map(async (schema) => (await generateCalls("", schema, validateSchema)).calls[0]?.args),
+    inputSchemas.map(async (schema) => (await generateCalls("", schema, validateSchema))[0]?.args),
   );
 }
 

@@ -264,12 +264,15 @@ export interface CheckSettings {
   readonly conformance: boolean;
 }
 
-/** What a server is, in a few words: what it says of itself, and how much it lists. */
-export interface ServerSummary {
-  /** "" where it does not say. */
+/** What a server says that it is; "" where it does not say. */
+export interface ServerIdentity {
   readonly name: string;
   readonly version: string;
   readonly protocolVersion: string;
+}
+
+/** What a server is, in a few words: what it says of itself, and how much it lists. */
+export interface ServerSummary extends ServerIdentity {
   readonly tools: number;
   readonly resources: number;
   readonly prompts: number;

@@ -1,5 +1,5 @@
 import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
-import type { CheckSpec, PlannedCall } from "../formats/model.ts";
+import type { CheckSpec, PlannedCall, ServerIdentity } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf, type TraceEvent } from "../trace/events.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
@@ -14,10 +14,7 @@ export interface Listed {
 }
 
 /** What a server says about itself. */
-export interface Surface {
-  readonly name: string;
-  readonly version: string;
-  readonly protocolVersion: string;
+export interface Surface extends ServerIdentity {
   readonly instructions: string;
   readonly capabilities: JsonObject;
   readonly tools: readonly Listed[];
