@@ -56,6 +56,22 @@ it.each<[string, string, readonly (string | JsonObject)[], string, number]>([
   expect(await gradeBy("action_sequence", config, played(words))).toMatchObject({ verdict, score });
 });
 
+it("a wrong order never has the score 1", async () => {
+  const names = ["a", "b", "c", "d"];
+  for (const [from, to] of names.flatMap((_, left) => names.map((__, right) => [left, right] as const))) {
+    if (from === to) continue;
+    const wrong = names.with(from, names[to] ?? "").with(to, names[from] ?? "");
+    for (const matching_mode of ["exact_match", "in_order_match"]) {
+      const { verdict, score } = await gradeBy(
+        "action_sequence",
+        { matching_mode, expected_actions: names },
+        played(wrong.join(" ")),
+      );
+      expect([verdict, score === null || score < 1]).toEqual(["fail", true]);
+    }
+  }
+});
+
 it("says what is missing and what was used instead, and cites the uses", async () => {
   const finding = await gradeBy("action_sequence", { expected_actions: ["a", "b"] }, played("b !c a"));
   expect(finding.reason).toBe("missing in this order: b; used: k8s.b, k8s.c (failed), k8s.a");

@@ -76,6 +76,22 @@ it("says nothing of what an idle agent did not do, and grades what a silent one 
   expect(await gradeBy("file", { must_exist: ["b.md"] }, idle)).toMatchObject({ verdict: "fail" });
 });
 
+it("says nothing of what was there before, by an agent that is no program and did nothing", async () => {
+  const diff = { expected_files: [{ path: "a.md", contains: ["x"] }] };
+  for (const [kind, verdict] of [
+    ["scripted", "skip"],
+    ["command", "pass"],
+  ] as const) {
+    const idle = trialThatLeft({ "a.md": "x" }, (trial) => {
+      trial.emit({ type: "agent.started", agent: "idle", kind });
+    });
+    expect(await gradeBy("file", { must_exist: ["a.md"] }, idle)).toMatchObject({ verdict });
+    expect(await gradeBy("diff", diff, idle)).toMatchObject({ verdict });
+    const missing = { expected_files: [{ path: "a.md", contains: ["y"] }] };
+    expect(await gradeBy("diff", missing, idle)).toMatchObject({ verdict: "fail" });
+  }
+});
+
 it("gives no verdict on what the trial did not record", async () => {
   const config = { must_not_exist: ["other.md"] };
   await expect(gradeBy("file", config, left)).rejects.toThrow("the trial had no workspace");

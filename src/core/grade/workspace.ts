@@ -102,12 +102,21 @@ export const file = graderKind({
       ...wanted.must_not_exist.map((name) => absence(recorded(name))),
       ...wanted.content_patterns.flatMap((each) => contentChecks(each, recorded(each.path))),
     ];
-    // A program may work without a word; that it left nothing behind shows nothing of it.
-    const idle = nothingDone(trajectory);
-    if (idle !== undefined && checks.every(({ passed, isShown }) => passed && !isShown)) return skip(idle);
-    return checksGrade(checks, trajectory);
+    const idle = nothingLeft(trajectory, checks);
+    return idle === undefined ? checksGrade(checks, trajectory) : skip(idle);
   },
 });
+
+/**
+ * Why checks that hold show nothing of what the agent did; undefined when they do, or one does not hold. A program may work
+ * without a word, and then only what it left shows that. Any other agent has only the tools of servers.
+ */
+function nothingLeft(trajectory: Trajectory, checks: readonly FileCheck[]): string | undefined {
+  const { kind = "command" } = eventsOf(trajectory.events, "agent.started")[0] ?? {};
+  const isProgram = kind === "command" || kind === "acp";
+  const isEmpty = checks.every(({ passed, isShown }) => passed && !(isShown && isProgram));
+  return isEmpty ? nothingDone(trajectory) : undefined;
+}
 
 function existence(recorded: Recorded): FileCheck {
   const why = whyAbsent(recorded);
@@ -226,7 +235,9 @@ export const diff = graderKind({
         return [exists, ...others].map((each): GraderCheck => ({ ...each, evidence: [recorded.seq] }));
       }),
     );
-    return checksGrade(checks.flat(), trajectory);
+    const all = checks.flat().map((each) => ({ ...each, isShown: each.passed }));
+    const idle = nothingLeft(trajectory, all);
+    return idle === undefined ? checksGrade(all, trajectory) : skip(idle);
   },
 });
 
