@@ -50,10 +50,15 @@ describe("the example of waza", () => {
       "duplicate 2 pass 1: few-calls pass, closes-one pass",
       "look-up 1 pass 1: few-calls pass, expected.tool_calls pass, asks-the-tracker pass",
       "look-up 2 pass 1: few-calls pass, expected.tool_calls pass, asks-the-tracker pass",
+      ...["should-trigger-1", "should-trigger-2", "should-not-trigger-1"].flatMap((task) =>
+        [1, 2].map((attempt) => `${task} ${attempt} pass 1: trigger_accuracy pass`),
+      ),
     ]);
     expect(ran.code).toBe(0);
+    expect(ran.result.gates).toMatchObject([{ name: "trigger_accuracy", value: 1 }]);
+    expect(ran.result.routing?.servers?.recall).toMatchObject({ tracker: { value: 1, trials: 4 } });
     const pids = ran.journal.match(/(?<="server\.started".*"pid":)\d+/g) ?? [];
-    expect([pids.length, new Set(pids).size]).toEqual([4, 3]);
+    expect([pids.length, new Set(pids).size]).toEqual([10, 3]);
   });
 
   it("fails when an agent closes what it was only asked about", async () => {
@@ -62,7 +67,7 @@ describe("the example of waza", () => {
     });
     expect(ran.code).toBe(1);
     // The tool is hidden from the agent in this task; it failed, and must not even have been tried.
-    expect(gradesOf(ran).at(-1)).toBe(
+    expect(gradesOf(ran)[3]).toBe(
       "look-up 2 fail 0.16666666666666666: few-calls fail, expected.tool_calls fail, asks-the-tracker fail",
     );
   });
@@ -70,6 +75,8 @@ describe("the example of waza", () => {
   it("fails when the agent does nothing", async () => {
     const ran = await run({}, "--agent", "null");
     expect(ran.code).toBe(1);
-    expect(ran.result.trials.map(({ verdict }) => verdict)).toEqual(["fail", "fail", "fail", "fail"]);
+    const verdicts = ran.result.trials.map(({ verdict }) => verdict);
+    // That it did not reach the tracker where it should not is no evidence.
+    expect(verdicts).toEqual([...Array.from({ length: 8 }, () => "fail"), "skip", "skip"]);
   });
 });
