@@ -64,9 +64,10 @@ beforeAll(async () => {
   const cwd = dashboard.path;
   await runHere(["run", "-a", "careful"], { cwd });
   const server = join(root, "examples/bad-server/server.mjs");
-  await runHere(["check", "--", process.execPath, server, "hidden-text", "no-description"], { cwd });
+  for (const defects of [["hidden-text", "no-description"], ["hidden-text"]])
+    await runHere(["check", "--", process.execPath, server, ...defects], { cwd });
   const { runs } = await dashboard.json<RunsDocument>("runs");
-  [check = "", one = "", both = ""] = runs.map(({ id }) => id);
+  [check = "", , one = "", both = ""] = runs.map(({ id }) => id);
   browser = await startBrowser();
 });
 afterAll(async () => {
@@ -131,7 +132,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
     await using opened = await open();
     const { page } = opened;
     const rows = page.getByRole("table", { name: "Runs" }).locator("tbody tr");
-    expect(await rows.count()).toBe(3);
+    expect(await rows.count()).toBe(4);
     await page.getByLabel("Kind").selectOption("Runs");
     await page.getByRole("button", { name: "Duration" }).click();
     await expect.poll(() => rows.count()).toBe(2);
@@ -142,7 +143,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
     );
     await page.getByLabel("Filter by text").fill("nothing like it");
     await page.getByRole("button", { name: "Show all runs" }).click();
-    await expect.poll(() => rows.count()).toBe(3);
+    await expect.poll(() => rows.count()).toBe(4);
   });
 
   it("leads from a run to the trial that failed first", async () => {
@@ -176,6 +177,18 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
     await page.getByRole("link", { name: "Trials of add side by side" }).click();
     await page.waitForURL(/compare\/trials/);
     await page.getByRole("heading", { level: 1 }).waitFor();
+  });
+
+  it("shows what a server's definitions were before, and what became of them", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/runs/${check}/servers`);
+    await page.getByRole("row", { name: /^no-description .* removed$/ }).getByRole("link").click();
+    const details = page.getByRole("region", { name: "Tool no-description" });
+    await details.getByText('removed: "name": "no-description"').waitFor();
+    await page.reload();
+    await details.getByRole("link", { name: "Close" }).click();
+    await details.waitFor({ state: "detached" });
   });
 
   it("has a switch for the theme, and help on keys that gives the focus back", async () => {

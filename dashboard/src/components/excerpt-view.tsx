@@ -65,7 +65,7 @@ export function ExcerptView({
             <JsonText key={index} text={text} />
           ) : (
             // oxlint-disable-next-line react/no-array-index-key
-            <PlainText key={index} text={text} />
+            <PlainText key={index} text={text} most={partLength} />
           ),
         )}
       </pre>

@@ -1,15 +1,21 @@
 import { memo, type ReactElement, type ReactNode } from "react";
-import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { shortened, visibleOnPage } from "../../../src/core/text/visible-text.ts";
 
+/** In characters: of longer texts the rest is left out. */
+const longestText = 200_000;
 /** Longer texts are not coloured. */
 const mostColoured = 20_000;
 
 /** A key, a string, a number or a literal. */
 const token = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b/g;
 
-/** JSON text as it is, in colours. It need not be whole. */
+/** JSON text in colours. It need not be whole. */
 export const JsonText = memo(({ text }: { readonly text: string }): ReactElement => {
-  return <code className="break-words whitespace-pre-wrap">{coloured(visibleOnPage(text))}</code>;
+  return (
+    <code className="break-words whitespace-pre-wrap">
+      {coloured(visibleOnPage(shortened(text, longestText)))}
+    </code>
+  );
 });
 JsonText.displayName = "JsonText";
 

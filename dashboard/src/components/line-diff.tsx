@@ -1,6 +1,9 @@
 import type { ReactElement } from "react";
 import { commonSequence } from "../../../src/core/text/common-sequence.ts";
-import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { shortened, visibleOnPage } from "../../../src/core/text/visible-text.ts";
+
+/** In characters: of longer texts the rest is left out. */
+const longestText = 200_000;
 
 interface Line {
   readonly sign: " " | "-" | "+";
@@ -23,7 +26,7 @@ export function LineDiff({
 }): ReactElement {
   return (
     <pre className="break-words whitespace-pre-wrap">
-      {linesOf(before, after).map(({ sign, text }, index) => (
+      {linesOf(shortened(before, longestText), shortened(after, longestText)).map(({ sign, text }, index) => (
         // oxlint-disable-next-line react/no-array-index-key
         <div key={index} className={looks[sign].style}>
           <span aria-hidden="true">{sign} </span>

@@ -1,5 +1,5 @@
 import { type ReactElement, type ReactNode, useEffect } from "react";
-import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { shortened, visibleOnPage } from "../../../src/core/text/visible-text.ts";
 import { PlainText } from "./plain-text.tsx";
 
 /** The heading of a page, and the title of its window. */
@@ -12,7 +12,7 @@ export function PageTitle({
   readonly children?: ReactNode;
 }): ReactElement {
   useEffect(() => {
-    document.title = `${visibleOnPage(title)} · mcpvals`;
+    document.title = `${visibleOnPage(shortened(title, 200))} · mcpvals`;
   }, [title]);
   return (
     <div className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-1">

@@ -201,8 +201,13 @@ const totals: readonly Total[] = [
     format: formatNumber,
     better: "less",
   },
-  { name: "Findings", of: ({ findings }) => findings.length, format: formatNumber, better: "less" },
-  { name: "Duration", of: ({ durationMs }) => durationMs, format: formatDuration, better: "less" },
+  {
+    name: "Findings",
+    of: ({ kind, findings }) => (kind === "check" ? findings.length : undefined),
+    format: formatNumber,
+    better: "less",
+  },
+  { name: "Duration", of: ({ durationMs }) => durationMs, format: formatDuration },
   { name: "Input tokens", of: ({ usage }) => usage?.inputTokens, format: formatCompact, better: "less" },
   { name: "Output tokens", of: ({ usage }) => usage?.outputTokens, format: formatCompact, better: "less" },
   {
@@ -319,7 +324,8 @@ function TaskTable({
   readonly b: string;
   readonly tasks: readonly TaskPair[];
 }): ReactElement {
-  const heading = "text-muted border-line bg-surface sticky top-0 border-b px-2 py-1.5 text-xs font-medium";
+  const heading =
+    "text-muted border-line bg-surface sticky top-0 border-b px-2 py-1.5 text-xs font-medium whitespace-nowrap";
   return (
     <LongTable
       label="Tasks of both runs"
@@ -375,7 +381,12 @@ function TaskTable({
               {side === undefined ? (
                 <span className="text-muted text-xs">not in this run</span>
               ) : (
-                <Attempts run={run} trials={side.trials.slice(0, mostAttempts)} />
+                <div className="flex items-center gap-1">
+                  <Attempts run={run} trials={side.trials.slice(0, mostAttempts)} />
+                  {side.trials.length > mostAttempts && (
+                    <span className="text-muted text-xs">+{side.trials.length - mostAttempts}</span>
+                  )}
+                </div>
               )}
             </td>
           ))}
@@ -448,7 +459,7 @@ function Change({
   const difference = first === undefined || second === undefined ? undefined : second - first;
   return (
     <td
-      className={`border-line border-b px-2 text-right tabular-nums group-last:border-b-0 ${className} ${toneOfDifference(difference, better)}`}
+      className={`border-line border-b px-2 text-right whitespace-nowrap tabular-nums group-last:border-b-0 ${className} ${toneOfDifference(difference, better)}`}
     >
       {difference === undefined ? (
         <Nothing />

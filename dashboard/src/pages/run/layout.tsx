@@ -1,5 +1,6 @@
 import { getRouteApi, Link, Outlet } from "@tanstack/react-router";
 import { createContext, type ReactElement, type ReactNode, useContext } from "react";
+import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
 import type { RunDocument } from "../../../../src/core/view/documents.ts";
 import { DateTime, Duration } from "../../components/numbers.tsx";
 import { PageTitle } from "../../components/page-title.tsx";
@@ -8,7 +9,7 @@ import { Loaded } from "../../components/states.tsx";
 import { tabStyle } from "../../components/tabs.tsx";
 import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { VerdictCounts } from "../../components/verdict-counts.tsx";
-import { counted, formatNumber } from "../../format.ts";
+import { counted, formatNumber, formatPercent } from "../../format.ts";
 import { useRun, useRuns } from "../../queries.ts";
 
 const route = getRouteApi("/runs/$run");
@@ -115,9 +116,21 @@ function verdictInWords(run: RunDocument): ReactNode {
   if (verdict === "interrupted") return "It was interrupted before all trials had ended.";
   if (verdict === "incomplete")
     return "Nothing failed, but errors, timeouts or missing evidence could have changed the verdict.";
-  if (unreached.length > 0) return `Below its threshold: ${unreached.map(({ name }) => name).join(", ")}.`;
+  if (unreached.length > 0) return `Below its threshold: ${unreached.map(gateInWords).join(", ")}.`;
   if (summary !== undefined && summary.fail > 0) return `${formatNumber(summary.fail)} of ${all} failed.`;
   return "There were more warnings than the run allows.";
+}
+
+const gateNames: Readonly<Record<string, string>> = { passRate: "pass rate", score: "mean score" };
+
+/** What a threshold is of: a measure of the run, or a grader. */
+export function gateName(name: string): string {
+  return gateNames[name] ?? name;
+}
+
+function gateInWords({ name, value, threshold }: NonNullable<RunDocument["gates"]>[number]): string {
+  const measured = value === null ? "unknown" : formatPercent(value);
+  return `${visibleOnPage(gateName(name))} is ${measured}, not ${formatPercent(threshold)}`;
 }
 
 function countsOf(findings: RunDocument["findings"]): string {

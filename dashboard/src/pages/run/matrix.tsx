@@ -36,12 +36,12 @@ export function TrialMatrix({
         <tr key={row.key} {...attributes} className="hover:bg-raised group">
           <th
             scope="row"
-            className="border-line w-1/3 max-w-32 truncate border-b px-2 text-left font-normal group-last:border-b-0 sm:max-w-96"
+            className="border-line w-1/3 max-w-44 truncate border-b px-2 text-left font-normal group-last:border-b-0 sm:max-w-96"
           >
             <PlainText text={row.task} hasTitle className="font-medium" />
             {row.more !== "" && <PlainText text={` ${row.more}`} className="text-muted" />}
           </th>
-          <td className="border-line text-muted w-16 border-b px-2 text-right tabular-nums group-last:border-b-0">
+          <td className="border-line text-muted w-16 border-b px-2 text-right max-sm:hidden tabular-nums group-last:border-b-0">
             {row.passRate === undefined ? "" : formatPercent(row.passRate)}
           </td>
           <td className="border-line border-b px-2 group-last:border-b-0">

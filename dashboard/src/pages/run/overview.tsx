@@ -10,7 +10,7 @@ import { EmptyState } from "../../components/states.tsx";
 import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { counted, formatPercent } from "../../format.ts";
 import { FindingText } from "./findings.tsx";
-import { useShownRun } from "./layout.tsx";
+import { gateName, useShownRun } from "./layout.tsx";
 import { TrialMatrix, trialsByTask } from "./matrix.tsx";
 
 /** So many tasks that did not pass, or findings, are named at once. */
@@ -45,7 +45,7 @@ const gateColumns: readonly Column<Gate>[] = [
     cell: ({ verdict }) => <VerdictBadge status={verdict} />,
     className: "w-30",
   },
-  { id: "name", title: "Measured", cell: ({ name }) => <PlainText text={gateNames[name] ?? name} /> },
+  { id: "name", title: "Measured", cell: ({ name }) => <PlainText text={gateName(name)} /> },
   {
     id: "value",
     title: "Value",
@@ -68,8 +68,6 @@ const gateColumns: readonly Column<Gate>[] = [
     className: "w-20",
   },
 ];
-
-const gateNames: Readonly<Record<string, string>> = { passRate: "Pass rate", score: "Mean score" };
 
 function Gates({ gates }: { readonly gates: readonly Gate[] }): ReactElement {
   return (
