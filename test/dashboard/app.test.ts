@@ -183,7 +183,10 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
     await using opened = await open();
     const { page, go } = opened;
     await go(`/runs/${check}/servers`);
-    await page.getByRole("row", { name: /^no-description .* removed$/ }).getByRole("link").click();
+    await page
+      .getByRole("row", { name: /^no-description .* removed$/ })
+      .getByRole("link")
+      .click();
     const details = page.getByRole("region", { name: "Tool no-description" });
     await details.getByText('removed: "name": "no-description"').waitFor();
     await page.reload();
