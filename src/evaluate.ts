@@ -113,7 +113,7 @@ export interface EvaluateOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Time limit of a trial, in milliseconds. */
   readonly timeoutMs?: number;
-  /** Lowest values with which the run passes, by name; they override those of the config. */
+  /** Lowest values with which the run passes, of measurements the highest, by name; they override those of the config. */
   readonly thresholds?: Readonly<Record<string, number>>;
   /** Stop after the first trial that does not pass. */
   readonly bail?: boolean;
@@ -133,7 +133,7 @@ const wholeNumber = (most: number): OptionCheck => [
 const isThresholds = (value: unknown): boolean =>
   typeof value === "object" &&
   value !== null &&
-  Object.values(value).every((each) => typeof each === "number" && each >= 0 && each <= 1);
+  Object.values(value).every((each) => typeof each === "number" && each >= 0 && each < Infinity);
 
 const optionChecks: OptionChecks<EvaluateOptions> = {
   ...commonChecks,
@@ -153,6 +153,6 @@ const optionChecks: OptionChecks<EvaluateOptions> = {
   frozen: yesOrNo,
   releasesUrl: [isText, "the URL of an API that lists releases"],
   timeoutMs: milliseconds,
-  thresholds: [isThresholds, "an object of numbers from 0 to 1"],
+  thresholds: [isThresholds, "an object of numbers from 0"],
   bail: yesOrNo,
 };

@@ -160,15 +160,15 @@ function threshold(value: string, previous: Thresholds | undefined): Thresholds 
   const split = value.lastIndexOf("=");
   const written = value.slice(split + 1).trim();
   const number = written === "" ? NaN : Number(written);
-  if (split > 0 && number >= 0 && number <= 1) return { ...previous, [value.slice(0, split)]: number };
-  throw new InvalidArgumentError("Write it as NAME=VALUE, with a value from 0 to 1, such as passRate=0.9.");
+  if (split > 0 && number >= 0 && number < Infinity) return { ...previous, [value.slice(0, split)]: number };
+  throw new InvalidArgumentError("Write it as NAME=VALUE, with a number, such as passRate=0.9.");
 }
 
 /** Adds `--threshold`. */
 export function addThresholdFlag(command: Command): Command {
   return command.option(
     "--threshold <name=value>",
-    "fail when it is lower, from 0 to 1: score, passRate or the name of a grader; repeatable",
+    "fail when it is lower, from 0 to 1: score, passRate or the name of a grader; when it is higher: a measurement, such as invalidCallRate; repeatable",
     threshold,
   );
 }

@@ -26,7 +26,7 @@ import type { AgentSpec, Eval, JudgeSpec, Task } from "../core/formats/model.ts"
 import { type Problem, problem } from "../core/formats/problem.ts";
 import { walkSteps } from "../core/formats/step.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
-import { unknownThreshold } from "../core/grade/graders.ts";
+import { thresholdProblem } from "../core/grade/graders.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 import { FileProblems } from "./problems.ts";
@@ -173,20 +173,24 @@ function checkEval(spec: Eval, { document, agents = {}, problems, tasks }: EvalP
   if (document !== undefined) {
     // Plans for tasks that could not be read would look like plans for nothing.
     const plans = tasks.tasks.length === 0 || problems.found ? [] : checkPlans(agents, spec);
-    const thresholds = spec.tasks.length === 0 || problems.found ? [] : unknownThresholds(spec, document);
+    const thresholds = spec.tasks.length === 0 || problems.found ? [] : wrongThresholds(spec, document);
     problems.addPlaced([...plans, ...templates.problems, ...thresholds], document);
   }
   return [...templates.notes, ...promptNotes(spec.agents)];
 }
 
-/** Thresholds of graders that no task has. */
-function unknownThresholds({ thresholds = {}, tasks }: Eval, { value }: ConfigDocument): Problem[] {
+/** Thresholds with which nothing can be compared. */
+function wrongThresholds({ thresholds = {}, tasks }: Eval, { value }: ConfigDocument): Problem[] {
   const path = Object.hasOwn(asObject(value), "config") ? ["config", "thresholds"] : ["thresholds"];
-  return Object.keys(thresholds).flatMap((name) => {
-    const hint = unknownThreshold(name, tasks);
-    if (hint === undefined) return [];
-    const message = `no task has a grader ${JSON.stringify(name)}, so that nothing can be compared with its threshold`;
-    return [problem([...path, name], message, { code: "config/unknown-reference", at: "key", hint })];
+  return Object.entries(thresholds).flatMap(([name, threshold]) => {
+    const wrong = thresholdProblem(name, threshold, tasks);
+    if (wrong === undefined) return [];
+    const { kind, message, hint } = wrong;
+    const place =
+      kind === "unknown"
+        ? ({ code: "config/unknown-reference", at: "key" } as const)
+        : ({ code: "config/invalid-value" } as const);
+    return [problem([...path, name], message, { ...place, hint })];
   });
 }
 

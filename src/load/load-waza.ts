@@ -22,7 +22,7 @@ import {
 } from "../core/formats/waza/parse-waza.ts";
 import { parseCsv, tasksOfRows } from "../core/formats/waza/task-rows.ts";
 import { tasksOfTriggerTests, triggerTestsSchema } from "../core/formats/waza/trigger-tests.ts";
-import { unknownThreshold } from "../core/grade/graders.ts";
+import { unknownGrader } from "../core/grade/graders.ts";
 import {
   assembleEval,
   defaultLimits,
@@ -205,7 +205,7 @@ function thresholdsOf(
 ): Thresholds | undefined {
   if (isValid && !problems.found)
     for (const { name, path } of file.metrics) {
-      const others = unknownThreshold(name, tasks);
+      const others = unknownGrader(name, tasks);
       if (others === undefined) continue;
       const hint = name === triggerAccuracy ? "Write trigger_tests.yaml beside the eval." : others;
       const message = `no task has a grader ${JSON.stringify(name)}, so that nothing measures this metric`;

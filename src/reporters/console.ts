@@ -49,6 +49,7 @@ import {
   type Variety,
   varietyOf,
   verdictReason,
+  wantedText,
 } from "./text.ts";
 import { Progress } from "./progress.ts";
 
@@ -518,12 +519,13 @@ function gateLines(gates: readonly Gate[], { style, width }: Page): string[] {
     maxTitleWidth,
     width - 45,
   );
-  const lines = gates.map(({ name, verdict, value, threshold, trials }) => {
+  const lines = gates.map((gate) => {
+    const { name, verdict, value, trials } = gate;
     const { mark, tone } = verdictMarks[verdict === "incomplete" ? "error" : verdict];
     const shown = padToWidth(cutToWidth(visibleText(name), nameWidth), nameWidth);
     const about = value === null ? "not measured" : countOf(trials, "trial");
-    const measured = formatMeasure(value).padStart(5);
-    return `  ${style[tone](mark)} ${shown}  ${measured}  ${style.dim(`at least ${String(threshold).padEnd(5)}  ${about}`)}`;
+    const measured = formatMeasure(gate).padStart(5);
+    return `  ${style[tone](mark)} ${shown}  ${measured}  ${style.dim(`${wantedText(gate).padEnd(14)}  ${about}`)}`;
   });
   return [style.strong("Thresholds"), "", ...lines];
 }

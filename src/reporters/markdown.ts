@@ -30,6 +30,7 @@ import {
   variantName,
   varietyOf,
   verdictReason,
+  wantedText,
 } from "./text.ts";
 
 const shownFindings = 200;
@@ -114,11 +115,11 @@ function coverageSections(result: RunResult): (readonly string[])[] {
 function gateTable(gates: readonly Gate[]): readonly string[] {
   if (gates.length === 0) return [];
   return [
-    "| threshold | measured | at least | trials | verdict |",
+    "| threshold | measured | wanted | trials | verdict |",
     "| --- | --- | --- | --- | --- |",
     ...gates.map(
-      ({ name, value, threshold, trials, verdict }) =>
-        `| ${plain(name)} | ${formatMeasure(value)} | ${threshold} | ${trials} | ${verdict} |`,
+      (gate) =>
+        `| ${plain(gate.name)} | ${formatMeasure(gate)} | ${wantedText(gate)} | ${gate.trials} | ${gate.verdict} |`,
     ),
   ];
 }

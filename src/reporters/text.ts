@@ -442,20 +442,30 @@ export function trialReason({ verdict, error, grades }: TrialResult): string {
   return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), reasonCharacters);
 }
 
-/** A measured value, never rounded up: one below its threshold must not look like it. */
-export function formatMeasure(value: number | null): string {
-  return value === null ? "-" : (Math.floor(value * 1000 + 1e-6) / 1000).toFixed(3).replace(/0$/, "");
+/** A measured value, never rounded to the better side: one that misses its threshold must not look like it. */
+export function formatMeasure({ value, atMost }: Pick<Gate, "value" | "atMost">): string {
+  if (value === null) return "-";
+  const thousandths = atMost === true ? Math.ceil(value * 1000 - 1e-6) : Math.floor(value * 1000 + 1e-6);
+  return (thousandths / 1000).toFixed(3).replace(/0$/, "");
+}
+
+/** What a value has to be, in words. */
+export function wantedText({ threshold, atMost }: Pick<Gate, "threshold" | "atMost">): string {
+  return `${atMost === true ? "at most" : "at least"} ${threshold}`;
 }
 
 /** A threshold with what was measured, in words. */
-export function gateText({ name, verdict, value, threshold, trials }: Gate): string {
+export function gateText(gate: Gate): string {
+  const { name, verdict, value, threshold, trials, atMost } = gate;
   const what = visibleText(name);
-  if (value === null) return `${what} was not measured, at least ${threshold} needed`;
-  const measured = `${what} ${formatMeasure(value)}`;
+  const needed = `${wantedText(gate)} ${atMost === true ? "allowed" : "needed"}`;
+  if (value === null) return `${what} was not measured, ${needed}`;
+  const measured = `${what} ${formatMeasure(gate)}`;
   const about = countOf(trials, "trial");
-  if (verdict === "fail") return `${measured} is below ${threshold} (${about})`;
-  if (verdict === "pass") return `${measured}, at least ${threshold} needed (${about})`;
-  return `${measured} of ${about}, at least ${threshold} needed: trials that were not measured could change it`;
+  if (verdict === "fail")
+    return `${measured} is ${atMost === true ? "above" : "below"} ${threshold} (${about})`;
+  if (verdict === "pass") return `${measured}, ${needed} (${about})`;
+  return `${measured} of ${about}, ${needed}: trials that were not measured could change it`;
 }
 
 /** Says of a run that it only graded the record of another one; empty otherwise. */

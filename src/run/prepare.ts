@@ -3,7 +3,7 @@ import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import type { Eval, Task, Thresholds } from "../core/formats/model.ts";
-import { unknownThreshold } from "../core/grade/graders.ts";
+import { thresholdProblem } from "../core/grade/graders.ts";
 import { applyOverrides, type Overrides } from "../core/plan/plan.ts";
 
 /** Which tasks and variants are meant. Of each list one entry has to fit; of labels, one for each key. Empty or absent: any. */
@@ -49,20 +49,23 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
 
 /**
  * The thresholds for the selected tasks: without those of graders that only other tasks have. Undefined when there were none. Throws
- * `usage/no-match` for a wanted one of a grader that none of the tasks has.
+ * McpvalsError of kind `usage` for a wanted one with which nothing can be compared.
  */
 function thresholdsOf(
   wanted: Thresholds | undefined,
   declared: Thresholds | undefined,
   tasks: readonly Task[],
 ): Thresholds | undefined {
-  for (const name of Object.keys(wanted ?? {})) {
-    const hint = unknownThreshold(name, tasks);
-    if (hint === undefined) continue;
-    throw new McpvalsError("usage/no-match", `no task has the grader of the threshold "${name}"`, { hint });
+  for (const [name, threshold] of Object.entries(wanted ?? {})) {
+    const wrong = thresholdProblem(name, threshold, tasks);
+    if (wrong === undefined) continue;
+    const { kind, message, hint } = wrong;
+    throw new McpvalsError(kind === "unknown" ? "usage/no-match" : "usage/invalid-option", message, { hint });
   }
   if (declared === undefined) return wanted;
-  const known = Object.entries(declared).filter(([name]) => unknownThreshold(name, tasks) === undefined);
+  const known = Object.entries(declared).filter(
+    ([name, threshold]) => thresholdProblem(name, threshold, tasks) === undefined,
+  );
   return { ...Object.fromEntries(known), ...wanted };
 }
 

@@ -58,7 +58,7 @@ it.each(["github", "markdown", "sarif"])("%s says which threshold was missed", a
   const { code, stdout } = await runIn(config({ passRate: 0, score: 0.9 }), ["run", "--reporter", reporter]);
   const said = {
     github: "score 0.75 is below 0.9 (2 trials)",
-    markdown: "| score | 0.75 | 0.9 | 2 | fail |",
+    markdown: "| score | 0.75 | at least 0.9 | 2 | fail |",
   };
   expect([code, stdout]).toEqual([
     1,
@@ -79,9 +79,12 @@ it("a threshold of a grader that no task has is refused, with its place", async 
     /mcp-eval\.config\.json:\d+:\d+[^]*no task has a grader "txet"[^]*Did you mean "text"\?/,
   );
   const flag = await runIn(config({}), ["run", "--threshold", "txet=0.5"]);
-  expect([flag.code, flag.stderr]).toEqual([2, expect.stringContaining('grader of the threshold "txet"')]);
+  expect([flag.code, flag.stderr]).toEqual([2, expect.stringContaining('no task has a grader "txet"')]);
   const wrong = await runIn(config({}), ["run", "--threshold", "score=80%"]);
-  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining("a value from 0 to 1")]);
+  expect([wrong.code, wrong.stderr]).toEqual([
+    2,
+    expect.stringContaining("Write it as NAME=VALUE, with a number"),
+  ]);
 });
 
 it("a threshold of which nothing is measured leaves the run incomplete", async () => {
@@ -101,9 +104,39 @@ it("evaluate takes thresholds", async () => {
   });
   expect([verdict, gates]).toMatchObject(["fail", [{ name: "passRate", value: 0.5, threshold: 1 }]]);
   const wrong = evaluate("mcp-eval.config.json", { ...options, thresholds: { passRate: 90 } });
-  await expect(wrong).rejects.toThrow(
-    "the option thresholds of evaluate must be an object of numbers from 0 to 1",
-  );
+  await expect(wrong).rejects.toThrow("thresholds.passRate must be at most 1");
+});
+
+it("a threshold of a measurement is the highest mean of the trials that passes", async () => {
+  using folder = folderOf(config({ passRate: 0, unknownTools: 0.5, errors: 0 }));
+  const cli = (...args: readonly string[]) => runHere(args, { cwd: folder.path });
+  const met = await cli("run", "--threshold", "definitionTokens=100000");
+  expect([met.code, met.stdout]).toEqual([
+    0,
+    expect.stringMatching(
+      /✓ unknownTools +0\.00 {2}at most 0\.5 +2 trials\n {2}✓ errors +0\.00 {2}at most 0 /,
+    ),
+  ]);
+  const missed = await cli("grade", "latest", "--threshold", "definitionTokens=1", "--reporter", "github");
+  expect([missed.code, missed.stdout]).toEqual([
+    1,
+    expect.stringMatching(/definitionTokens \d+\.00 is above 1 \(2 trials\)/),
+  ]);
+  const open = await cli("grade", "latest", "--threshold", "errorRecoveryRate=0.5");
+  expect([open.code, open.stdout]).toEqual([
+    3,
+    expect.stringContaining("errorRecoveryRate was not measured, at least 0.5 needed"),
+  ]);
+  const unknown = await cli("grade", "latest", "--threshold", "invalidCallRates=0.5");
+  expect([unknown.code, unknown.stderr]).toEqual([
+    2,
+    expect.stringContaining('Did you mean "invalidCallRate"?'),
+  ]);
+  const share = await cli("grade", "latest", "--threshold", "invalidCallRate=5");
+  expect([share.code, share.stderr]).toEqual([
+    2,
+    expect.stringContaining("thresholds.invalidCallRate must be at most 1"),
+  ]);
 });
 
 it("an Eval has thresholds, too", async () => {

@@ -12,6 +12,7 @@ import {
   type TurnView,
 } from "../trace/trajectory.ts";
 import { createGrader, type Grader, passOrFail, skip } from "./grader.ts";
+import { metricOf, metrics } from "./measurements/metrics.ts";
 import { toolCallHealth, toolInvocationOrder } from "./tool-calls.ts";
 import { verifySteps } from "./verify-steps.ts";
 
@@ -163,8 +164,41 @@ function graderNames(task: Task): readonly string[] {
   return [...names, ...(canBeJudged(task) ? [judgeName] : []), ...declared];
 }
 
-/** What to do about a threshold of a grader that none of the tasks has; undefined when one has it. */
-export function unknownThreshold(name: string, tasks: readonly Task[]): string | undefined {
+/** What is wrong with a threshold. */
+export interface ThresholdProblem {
+  readonly kind: "unknown" | "too high";
+  readonly message: string;
+  readonly hint: string;
+}
+
+/**
+ * Why nothing of what the tasks have can be compared with a threshold, or not with this one; undefined: it can. Metrics are measured of
+ * agents; a grader of the same name takes their place.
+ */
+export function thresholdProblem(
+  name: string,
+  threshold: number,
+  tasks: readonly Task[],
+): ThresholdProblem | undefined {
+  const graders = ["score", "passRate", ...tasks.flatMap(graderNames)];
+  const measured = tasks.some(({ turns }) => turns.length > 0) ? Object.keys(metrics) : [];
+  const known = [...new Set([...graders, ...measured])];
+  if (!known.includes(name))
+    return {
+      kind: "unknown",
+      message: `no task has a grader ${JSON.stringify(name)}, so that nothing can be compared with its threshold`,
+      hint: suggestion(name, known, "thresholds"),
+    };
+  if (threshold <= 1 || (!graders.includes(name) && metricOf(name)?.isShare !== true)) return undefined;
+  return {
+    kind: "too high",
+    message: `thresholds.${name} must be at most 1`,
+    hint: "It is compared with a share or a score: write 80 % as 0.8.",
+  };
+}
+
+/** What to do about a metric of a waza eval that no grader of the tasks measures; undefined when one does. */
+export function unknownGrader(name: string, tasks: readonly Task[]): string | undefined {
   const known = new Set(["score", "passRate", ...tasks.flatMap(graderNames)]);
   return known.has(name) ? undefined : suggestion(name, [...known], "thresholds");
 }

@@ -27,6 +27,24 @@ function trial(
   };
 }
 
+/** A trial of an agent that made ten calls, so many of them invalid. */
+function measured(verdict: Verdict, invalidCalls: number, grader = "text"): TrialResult {
+  const counts = {
+    calls: 10,
+    unknownTools: 0,
+    invalidCalls,
+    redundantCalls: 0,
+    errors: 0,
+    recoveredErrors: 0,
+  };
+  const rest = { identicalRetries: 0, definitionTokens: 0, unusedDefinitionTokens: 0 };
+  return {
+    ...trial(verdict, 1, "pass", { grader }),
+    measurements: { ...counts, ...rest, invalidCauses: {}, unsupportedClaims: [], ignoredErrors: [] },
+  };
+}
+
+const two = [measured("pass", 2), measured("fail", 4)];
 const four = [trial("pass", 1), trial("pass", 1), trial("pass", 0.8), trial("fail", 0.4, "fail")];
 const broken = [...four, trial("error")];
 const weighed = [trial("pass", 1, "pass", { weight: 3 }), trial("fail", 0, "fail", { weight: 1 })];
@@ -62,6 +80,40 @@ it.each<readonly [string, readonly TrialResult[], string, number, Told]>([
     0.5,
     ["incomplete", 0.75, 2],
   ],
+  ["the mean of a measurement", two, "invalidCallRate", 0.3, ["pass", 0.3, 2]],
+  ["a measurement above", two, "invalidCallRate", 0.29, ["fail", 0.3, 2]],
+  ["a count above 1", two, "invalidCalls", 3, ["pass", 3, 2]],
+  [
+    "an error that could have had more",
+    [...two, trial("error")],
+    "invalidCallRate",
+    0.5,
+    ["incomplete", 0.3, 2],
+  ],
+  [
+    "an error that could not have had enough",
+    [...two, trial("error")],
+    "invalidCallRate",
+    0.54,
+    ["pass", 0.3, 2],
+  ],
+  [
+    "an error that could have had any count",
+    [...two, trial("error")],
+    "invalidCalls",
+    99,
+    ["incomplete", 3, 2],
+  ],
+  ["an error after too many", [...two, trial("error")], "invalidCalls", 1, ["fail", 3, 2]],
+  ["a share of nothing", two, "errorRecoveryRate", 0, ["incomplete", null, 0]],
+  [
+    "a measurement of a trial that was not judged",
+    [measured("skip", 2)],
+    "invalidCalls",
+    9,
+    ["incomplete", null, 0],
+  ],
+  ["a grader with the name of a measurement", [measured("pass", 2, "errors")], "errors", 1, ["pass", 1, 1]],
   ["nothing measured", [trial("skip")], "text", 0, ["incomplete", null, 0]],
 ])("%s", (_, trials, name, threshold, told) => {
   const [gate] = gatesOf(trials, { [name]: threshold });

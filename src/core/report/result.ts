@@ -390,13 +390,14 @@ const gateSchema = z
     name: z
       .string()
       .describe(
-        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; else the mean score of the grader of this name.",
+        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; else the mean score of the grader of this name, or the mean of the measurement.",
       ),
     verdict: z
       .enum(["pass", "fail", "incomplete"])
       .describe("`incomplete`: nothing was measured, or trials that were not could have changed it."),
-    value: score.describe("What was measured; null if nothing was."),
-    threshold: z.number().min(0).max(1).describe("Lowest value that passes."),
+    value: z.number().min(0).nullable().describe("What was measured; null if nothing was."),
+    threshold: z.number().min(0).describe("Lowest value that passes; with `atMost` the highest."),
+    atMost: z.literal(true).describe("Less is better.").exactOptional(),
     trials: count.describe("Number of trials that were measured."),
   })
   .meta({ id: "Gate", description: "A measured value with its threshold." });

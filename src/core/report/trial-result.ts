@@ -4,6 +4,7 @@ import { exact, isJsonObject, withoutUndefined } from "../formats/json.ts";
 import type { Task, Thresholds } from "../formats/model.ts";
 import { judgesOf } from "../grade/judge/calibration.ts";
 import { measure } from "../grade/measurements/measure.ts";
+import { type Metric, metricOf } from "../grade/measurements/metrics.ts";
 import { findingsOf } from "../lint/finding.ts";
 import { type Plan, taskInVariant, type Trial } from "../plan/plan.ts";
 import {
@@ -553,11 +554,14 @@ export function gatesOf(trials: readonly TrialResult[], thresholds: Thresholds):
   return Object.entries(thresholds).map(([name, threshold]) => gateOf(trials, name, threshold));
 }
 
-/** A trial that should have been measured and was not could have had any value from 0 to 1. */
+/** A trial that should have been measured and was not could have had any value, from 0 to 1 where it is a score or a share. */
 function gateOf(trials: readonly TrialResult[], name: string, threshold: number): Gate {
+  const isGrade = trials.some(({ grades }) => grades.some(({ grader }) => grader === name));
+  const metric = isGrade ? undefined : metricOf(name);
+  const atMost = metric !== undefined && metric.isGood !== true;
   let [sum, weights, heaviest, measured, open] = [0, 0, 0, 0, 0];
   for (const trial of trials) {
-    const value = measureOf(trial, name);
+    const value = measureOf(trial, name, metric);
     if (value !== undefined) {
       const weight = weightIn(trial, name);
       sum += value * weight;
@@ -568,23 +572,19 @@ function gateOf(trials: readonly TrialResult[], name: string, threshold: number)
   }
   // Of a trial that was cut nothing says what weight its grade would have had.
   const missing = open * heaviest;
-  const [lowest, highest] = [
-    rounded(sum / (weights + missing)),
-    rounded((sum + missing) / (weights + missing)),
-  ];
-  const verdict =
-    measured === 0
-      ? "incomplete"
-      : lowest >= threshold
-        ? "pass"
-        : highest < threshold
-          ? "fail"
-          : "incomplete";
+  const most = metric === undefined || metric.isShare === true ? 1 : Infinity;
+  const lowest = rounded(sum / (weights + missing));
+  const highest = missing === 0 ? lowest : rounded((sum + missing * most) / (weights + missing));
+  const [passes, fails] = atMost
+    ? [highest <= threshold, lowest > threshold]
+    : [lowest >= threshold, highest < threshold];
+  const verdict = measured === 0 ? "incomplete" : passes ? "pass" : fails ? "fail" : "incomplete";
   return {
     name,
     verdict,
     value: measured === 0 ? null : rounded(sum / weights),
     threshold,
+    ...(atMost ? { atMost } : {}),
     trials: measured,
   };
 }
@@ -594,11 +594,17 @@ function rounded(value: number): number {
   return Math.round(value * 1e9) / 1e9;
 }
 
-/** What a trial contributes to a metric: `score`, `passRate`, or the score of a grader; undefined: nothing. */
-function measureOf({ verdict, score, grades }: TrialResult, name: string): number | undefined {
+/** What a trial contributes: its `score`, whether it passed, a measurement, or the score of a grader; undefined: nothing. */
+function measureOf(
+  { verdict, score, grades, measurements }: TrialResult,
+  name: string,
+  metric: Metric | undefined,
+): number | undefined {
   const isJudged = verdict === "pass" || verdict === "fail";
   if (name === "passRate") return isJudged ? Number(verdict === "pass") : undefined;
   if (name === "score") return isJudged ? (score ?? undefined) : undefined;
+  if (metric !== undefined)
+    return isJudged && measurements !== undefined ? metric.value(measurements) : undefined;
   return grades.find((grade) => grade.grader === name && grade.verdict !== "error")?.score ?? undefined;
 }
 
