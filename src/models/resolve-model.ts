@@ -2,7 +2,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json } from "../core/formats/model.ts";
 import { previewJson, repeatedKey } from "../core/formats/read-json.ts";
-import { boundedFetch } from "../process/bounded-fetch.ts";
+import { boundedFetch, withBody } from "../process/bounded-fetch.ts";
 import type { LanguageModelV4, ModelAccess } from "./locate-model.ts";
 
 /**
@@ -69,20 +69,18 @@ function modelFetch(): typeof fetch {
   return async (input, init) => {
     const response = await bounded(input, init);
     if (!response.ok || response.body === null) return response;
-    const { status, statusText, headers } = response;
-    const chunks: Uint8Array[] = [];
-    const checked = new TransformStream<Uint8Array, Uint8Array>({
-      transform(chunk, controller) {
-        chunks.push(chunk);
-        controller.enqueue(chunk);
-      },
-      flush(controller) {
-        const problem = problemOf(Buffer.concat(chunks).toString("utf8"));
-        if (problem !== undefined) controller.error(new UnusableAnswer(problem));
-      },
-    });
-    return new Response(response.body.pipeThrough(checked), { status, statusText, headers });
+    return withBody(response, checked(response.body));
   };
+}
+
+async function* checked(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    yield chunk;
+  }
+  const problem = problemOf(Buffer.concat(chunks).toString("utf8"));
+  if (problem !== undefined) throw new UnusableAnswer(problem);
 }
 
 function problemOf(text: string): string | undefined {

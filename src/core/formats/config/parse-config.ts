@@ -130,7 +130,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   const { data, issues } = validate(configSchema, document);
   const servers = readConfigServers(document, { templates, readFixtures, provided: outside });
   const found = [
-    ...problemsOfIssues(issues.slice(0, mostProblems), document, templates),
+    ...(data === undefined ? problemsOfIssues(issues.slice(0, mostProblems), document, templates) : []),
     ...servers.problems,
   ];
   const isKnown = ({ path }: Problem): boolean =>

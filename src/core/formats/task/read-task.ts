@@ -104,7 +104,8 @@ export function readTask(document: JsonObject, options: ParseTaskOptions): TaskS
   const extensions = joinExtensions(imports, options);
   const { data: file, issues } = validate(taskSchema, withoutServers(document));
   const servers = mergeTaskServers(overlay, options);
-  const problems = [...problemsOfIssues(issues.slice(0, mostProblems), document), ...servers.problems];
+  const wrong = file === undefined ? problemsOfIssues(issues.slice(0, mostProblems), document) : [];
+  const problems = [...wrong, ...servers.problems];
   const reading: Reading = {
     document,
     problems,
