@@ -94,6 +94,7 @@ export default defineConfig([
       index: "src/index.ts",
       extension: "src/extension-sdk/index.ts",
       vitest: "src/vitest/index.ts",
+      next: "src/next/index.ts",
       "schema-worker": "src/graders/schema-worker.ts",
       "grader-host": "src/graders/grader-host.ts",
     },
@@ -114,7 +115,12 @@ export default defineConfig([
   {
     ...common,
     plugins: [],
-    entry: { index: "src/index.ts", extension: "src/extension-sdk/index.ts", vitest: "src/vitest/index.ts" },
+    entry: {
+      index: "src/index.ts",
+      extension: "src/extension-sdk/index.ts",
+      vitest: "src/vitest/index.ts",
+      next: "src/next/index.ts",
+    },
     dts: { emitDtsOnly: true },
     clean: false,
   },

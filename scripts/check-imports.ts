@@ -20,6 +20,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   store: ["core", "files"],
   reporters: ["core", "dashboard"],
   dashboard: ["core", "files", "graders", "store"],
+  next: ["core", "dashboard", "load", "store"],
   check: ["core", "process", "servers"],
   run: [
     "check",
@@ -96,7 +97,7 @@ const reserved: readonly {
   { pattern: /\bprocess\.env\b/, owners: ["load"], what: "process.env" },
   { pattern: /\bprocess\.platform\b/, owners: ["process", "run"], what: "process.platform" },
   { pattern: /\bprocess\.exit\(/, owners: ["cli", "extension-sdk", "graders"], what: "process.exit" },
-  { pattern: /\bprocess\.cwd\(/, owners: ["check.ts", "cli", "evaluate.ts"], what: "process.cwd" },
+  { pattern: /\bprocess\.cwd\(/, owners: ["check.ts", "cli", "evaluate.ts", "next"], what: "process.cwd" },
   { pattern: /(?<![/.])\bconsole\./, owners: [], what: "console" },
 ];
 

@@ -10,16 +10,15 @@ export function refuseForeign(request: Request): Response | undefined {
     return refusal(405, "The dashboard only answers GET.", { allow: "GET, HEAD" });
   const site = headers.get("sec-fetch-site") ?? "none";
   const origin = headers.get("origin");
-  const isForeign = origin !== null && origin !== originOf(headers, url);
+  const isForeign = origin !== null && hostOf(origin) !== (headers.get("host") ?? new URL(url).host);
   if (isForeign || (site !== "same-origin" && site !== "none"))
     return refusal(403, "This address was opened by another page. Type it into the address bar instead.");
   return undefined;
 }
 
-/** As the browser sees it; behind a proxy the URL of the request may be another. */
-function originOf(headers: Headers, url: string): string {
-  const { protocol, host } = new URL(url);
-  return `${protocol}//${headers.get("host") ?? host}`;
+/** Without the protocol: where a proxy ends TLS, the request has another one than the page. */
+function hostOf(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined;
 }
 
 /** Whether a request is to this machine by a name that no one else can give to another: not so after DNS rebinding. */

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   realpathSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -96,7 +97,9 @@ describe("the package", () => {
   it("has the files that are meant for users, and no others", () => {
     const others = files().filter((file) => !/^dist\/[\w-]+\.(?:js|d\.ts)$/.test(file));
     const below = (folder: string): string[] =>
-      globSync(`${folder}/**/*.*`, { cwd: root }).map((name) => name.replaceAll(sep, "/"));
+      globSync(`${folder}/**/*.*`, { cwd: root })
+        .filter((name) => statSync(join(root, name)).isFile())
+        .map((name) => name.replaceAll(sep, "/"));
     expect(others.toSorted()).toEqual(
       [
         "CHANGELOG.md",
@@ -112,6 +115,7 @@ describe("the package", () => {
           "kubernetes/licences.txt",
           "sql/licences.txt",
         ].map((name) => `dist/extensions/${name}`),
+        ...["app.css", "app.js", "index.html"].map((name) => `dist/dashboard/${name}`),
         ...["csv", "kubernetes", "sql"].map((name) => `dist/extensions/${name}/extension.yaml`),
         ...["csv", "kubernetes", "sql"].map((name) => `extensions/${name}/README.md`),
         ...below("docs"),

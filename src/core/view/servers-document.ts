@@ -1,5 +1,6 @@
 import { canonicalJson, estimateTokens, isJsonObject, type Json, withoutUndefined } from "../formats/json.ts";
 import type { RunFinding } from "../lint/finding.ts";
+import { shortened } from "../text/visible-text.ts";
 import { quantile } from "../trace/tool-events.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import type { RunDocument, ServerRow, ToolRow } from "./documents.ts";
@@ -8,6 +9,10 @@ import type { RunDocument, ServerRow, ToolRow } from "./documents.ts";
 const mostLatencies = 10_000;
 /** Tools that are listed: what a server lists may change without end. */
 const mostTools = 10_000;
+
+/** In characters: a server may list anything. */
+const longestDefinition = 200_000;
+const longestDescription = 10_000;
 
 interface ToolSums {
   /** As it was listed last. */
@@ -120,7 +125,14 @@ function serverRow(
   const removed = [...(before?.tools ?? [])].flatMap(([tool, definition]): ToolRow[] => {
     if (tools.size === 0 || tools.has(tool)) return [];
     return [
-      { name: tool, calls: 0, errors: 0, findings: 0, change: "removed", before: indented(definition) },
+      {
+        name: tool,
+        calls: 0,
+        errors: 0,
+        findings: 0,
+        change: "removed",
+        before: shownDefinition(definition),
+      },
     ];
   });
   const sum = (of: (row: ToolRow) => number): number => rows.reduce((total, row) => total + of(row), 0);
@@ -156,15 +168,15 @@ function toolRow(
   const isAdded = before !== undefined && then === undefined && definition !== undefined;
   return withoutUndefined({
     name,
-    description: typeof description === "string" ? description : undefined,
-    definition: definition === undefined ? undefined : indented(definition),
+    description: typeof description === "string" ? shortened(description, longestDescription) : undefined,
+    definition: definition === undefined ? undefined : shownDefinition(definition),
     tokens: definition === undefined ? undefined : estimateTokens(definition),
     calls,
     errors,
     ...percentiles(latencies),
     findings,
     change: isAdded ? ("added" as const) : isChanged ? ("changed" as const) : undefined,
-    before: isChanged ? indented(then) : undefined,
+    before: isChanged ? shownDefinition(then) : undefined,
   });
 }
 
@@ -173,6 +185,7 @@ function percentiles(latencies: readonly number[]): Pick<ToolRow, "p50Ms" | "p95
   return withoutUndefined({ p50Ms: quantile(sorted, 0.5), p95Ms: quantile(sorted, 0.95) });
 }
 
-function indented(value: Json): string {
-  return JSON.stringify(value, null, 2);
+/** The definition of a tool as readers see it. */
+function shownDefinition(value: Json): string {
+  return shortened(JSON.stringify(value, null, 2), longestDefinition);
 }
