@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import type { CheckKind } from "../../src/core/formats/model.ts";
 import type { Finding } from "../../src/core/lint/finding.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
+import { stdioSpec } from "../servers/support.ts";
 import { folderOf, root, runCli, runHere } from "../support/cli.ts";
 import { faultyServer, findingsIn } from "./support.ts";
 
@@ -92,4 +93,17 @@ it("terminal escapes of a description are not sent to the terminal", async () =>
   expect(stdout).toContain("definition/invisible-characters");
   expect(stdout).not.toContain("\u001B]0;title");
   expect(stdout).not.toContain("\u001B[2J");
+});
+
+it("a result that breaks the connection is one finding, of its tool", async () => {
+  const attack = ["attack=result", "payload=deep", "bytes=20000"];
+  const server = stdioSpec(process.execPath, [
+    join(root, "test/fixtures/servers/hostile-server.mjs"),
+    ...attack,
+  ]);
+  const call = { tool: "attack", args: {}, expects: "result", why: "a test" } as const;
+  const findings = await findingsIn("calls", server, { calls: [call] });
+  expect(findings.map(({ code, place }) => [code, place])).toEqual([
+    ["protocol/broken-connection", { tool: "attack" }],
+  ]);
 });

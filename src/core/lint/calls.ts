@@ -13,6 +13,7 @@ import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {
+  breakIn,
   type CheckView,
   errorOf,
   errorText,
@@ -37,7 +38,8 @@ const rulesOfCalls = {
     source: "MCP 2025-11-25, tools: error handling",
     *find(view) {
       for (const { call, exchange, probe } of callsOf(view)) {
-        if (exchange.answer !== undefined) continue;
+        // What breaks the connection has a finding of its own.
+        if (exchange.answer !== undefined || breakIn(probe) !== undefined) continue;
         const [exited] = eventsOf(probe.events, "server.exited");
         const { outcome } = eventsOf(probe.events, "probe.finished")[0] ?? {};
         if (exited === undefined && outcome !== "lost") continue;

@@ -133,6 +133,15 @@ export function exitText({ exitCode, signal }: EventOf<"server.exited">, { event
   return said === undefined ? how : `${how}: ${shortened(said, 160)}`;
 }
 
+/** Why the connection could not go on, although the server did; undefined: it could. */
+export function breakIn({ events }: ProbeView): string | undefined {
+  const [finished] = eventsOf(events, "probe.finished");
+  const { code = "", message } = finished?.error ?? {};
+  if (finished?.outcome !== "lost") return undefined;
+  if (code === "server/message-too-large") return `${message}, which is all that mcpvals reads`;
+  return code === "server/protocol-error" ? message : undefined;
+}
+
 /** The exchanges of one method, in order. */
 export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly string[]): Exchange[] {
   return exchanges.filter(({ request }) => methods.includes(text(request.message["method"])));

@@ -3,6 +3,7 @@ import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {
+  breakIn,
   type CheckView,
   errorOf,
   errorText,
@@ -430,7 +431,9 @@ export const protocolRules = {
     *find({ probes }) {
       for (const probe of probes) {
         const message = breakIn(probe);
-        if (message !== undefined) yield { message, evidence: [probe.started, probe.finished] };
+        if (message === undefined) continue;
+        const place = probe.call === undefined ? {} : { tool: probe.call.tool };
+        yield { place, message, evidence: [probe.started, probe.finished] };
       }
     },
   },
@@ -525,15 +528,6 @@ function fixOfLoss(probe: ProbeView): { readonly fix?: string } {
         fix: "Find out why the server ended: the trace has what it wrote to stderr. It may lack an argument, an environment variable or a service.",
       }
     : {};
-}
-
-/** Why the connection could not go on, although the server did; undefined: it could. */
-function breakIn({ events }: ProbeView): string | undefined {
-  const [finished] = eventsOf(events, "probe.finished");
-  const { code = "", message } = finished?.error ?? {};
-  if (finished?.outcome !== "lost") return undefined;
-  if (code === "server/message-too-large") return `${message}, which is all that mcpvals reads`;
-  return code === "server/protocol-error" ? message : undefined;
 }
 
 /** Whether a request got a JSON-RPC error or an HTTP error. */

@@ -77,9 +77,18 @@ const notUtf8 = "its bytes are not UTF-8";
 /** Parsers differ on which of two equal keys counts, so an answer with one is no evidence. */
 function repeatedKeyIn(message: JSONRPCMessage, text: string): string | undefined {
   // The usual text has no repeated key, and comparing is faster than looking for one.
-  if ("method" in message || text === JSON.stringify(message)) return undefined;
+  if ("method" in message || isUsualText(message, text)) return undefined;
   const key = repeatedKey(text);
   return key === undefined ? undefined : `it has the key ${JSON.stringify(shortened(key, 80))} twice`;
+}
+
+/** Whether a message is written so; also of one that is too deep for that, which is refused for its depth. */
+function isUsualText(message: JSONRPCMessage, text: string): boolean {
+  try {
+    return text === JSON.stringify(message);
+  } catch {
+    return true;
+  }
 }
 
 /** What is wrong with the texts of messages, by identity, since the parsed message does not show it any more. */
