@@ -214,9 +214,11 @@ hooks:
   before_task:
     - { command: "test -f cities.csv", working_directory: ., error_on_fail: true }
     - { command: exit 3, exit_codes: [0, 3], error_on_fail: true }
+    - { command: test -f in.txt, working_directory: sub, error_on_fail: true }
     - { command: exit 4 }
   after_task:
     - { command: "echo after >> 'hook s.txt'", error_on_fail: true }
+    - { command: echo last >> 'hook s.txt' }
 graders:
   - { type: tool_calls, config: { required_tools: [forecast] } }
   - { type: text, name: says, config: { contains: [rain] } }
@@ -226,6 +228,7 @@ agent:
     oslo: [{ call: forecast, args: { city: Oslo } }, { say: Much rain. }]
     rome: [{ call: forecast, args: { city: Rome } }, { say: Sun. }]
 `,
+      "sub/in.txt": "",
       "cities.csv": "id,prompt\noslo,{{.Vars.question}} Oslo?\nrome,{{.Vars.question}} Rome?\n",
     };
     using folder = folderOf(files);
@@ -238,7 +241,7 @@ agent:
       { name: "passRate", verdict: "pass", value: 0.5 },
       { name: "says", verdict: "fail", value: 0.5, threshold: 0.9 },
     ]);
-    expect(readFileSync(join(folder.path, "hook s.txt"), "utf8")).toBe("after\nafter\n");
+    expect(readFileSync(join(folder.path, "hook s.txt"), "utf8")).toBe("after\nlast\nafter\nlast\n");
     expect(journal(stdout, folder.path)).toContain('"How is the weather in Oslo?"');
     // Only the pass rate decides about the trial that failed.
     expect((await run("--threshold", "says=0.5")).code).toBe(0);
@@ -274,7 +277,7 @@ agent: { type: scripted, plan: { rome: [{ call: echo, args: { message: Hi. } }, 
       "eval.yaml": evalOf(
         // The required server exists only after it, and what it leaves running ends with the run.
         hook("sleep 600 & echo $! > pid; touch ready; echo before >> log", must) +
-          hook("exit 3", `, working_directory: code, exit_codes: [0, 3]${must}`) +
+          hook("test -f a.js && exit 3", `, working_directory: code, exit_codes: [0, 3]${must}`) +
           hook("echo $TOKEN >&2; exit 4"),
       ),
       "task.yaml":

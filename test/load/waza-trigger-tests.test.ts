@@ -76,6 +76,13 @@ should_not_trigger_prompts:
   ]);
 });
 
+it("should_trigger: false means that the skill must not be loaded", async () => {
+  const task = "id: one\ninputs: { prompt: x }\nexpected: { should_trigger: false }\n";
+  const tests = "skill: triage\nshould_trigger_prompts: [{ prompt: x }]\n";
+  const { eval: spec } = await loadIn({ ...files(tests), "task.yaml": task }, options);
+  expect(spec.tasks[0]?.graders?.[1]?.config).toEqual({ skill: "triage", mode: "negative" });
+});
+
 it.each([
   [
     "skill: x\n",

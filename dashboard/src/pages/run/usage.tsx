@@ -194,7 +194,7 @@ const routingColumns: readonly Column<RoutingCell>[] = [
 function RoutingTable({ routing }: { readonly routing: Routing }): ReactElement {
   return (
     <>
-      {(["tools", "servers"] as const).map((kind) => {
+      {(["tools", "servers", "skills"] as const).map((kind) => {
         const routed = routing[kind];
         return (
           routed !== undefined && (

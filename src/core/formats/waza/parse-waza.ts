@@ -166,7 +166,7 @@ function readParsed(
       ["baseline"],
       {
         at: "key",
-        hint: "Compare two runs, one without skill_directories; or sets of servers, with variants: {with: {}, without: {mcp_servers: {NAME: null}}}.",
+        hint: "Compare two runs in mcpvals dashboard, one without skill_directories; or sets of servers, with variants: {with: {}, without: {mcp_servers: {NAME: null}}}.",
       },
     );
   const isFromRows = parsed.tasks_from !== undefined;
