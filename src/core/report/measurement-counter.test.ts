@@ -3,7 +3,8 @@ import { AgentTrial } from "../../../test/support/grading.ts";
 import { textResult, workflowTask } from "../../../test/support/trial-events.ts";
 import type { JsonObject } from "../formats/json.ts";
 import type { Grade } from "../trace/events.ts";
-import { RoutingCounter } from "./measurement-counter.ts";
+import { measure } from "../grade/measurements/measure.ts";
+import { MeasurementCounter, RoutingCounter } from "./measurement-counter.ts";
 
 /** What a run of trials gives, each with where it should lead, and what its agent calls. */
 function routing(
@@ -128,6 +129,48 @@ it("counts what prompts triggered, with those that should trigger nothing", () =
     },
   });
   expect(found?.servers).toBeUndefined();
+});
+
+it("adds up what trials measured", () => {
+  const counter = new MeasurementCounter();
+  expect(counter.result()).toBeUndefined();
+  const count = (verdict: "pass" | "fail", requests: number, play: (trial: AgentTrial) => void): number => {
+    const trajectory = new AgentTrial(play).trajectory(workflowTask());
+    counter.add({ ...trajectory, usage: { inputTokens: 1, outputTokens: 1, requests } }, { verdict });
+    return measure(trajectory)?.row.definitionTokens ?? 0;
+  };
+  const invalid = (trial: AgentTrial, ...causes: readonly string[]): unknown =>
+    trial.emit({ type: "calls.invalid", calls: [{ seq: 1, causes }] });
+  const tokens = [
+    count("pass", 2, (trial) => {
+      trial.use("list");
+      trial.fail("get");
+      trial.say("It is there.");
+      invalid(trial, "wrong type");
+    }),
+    count("fail", 5, (trial) => {
+      trial.use("get");
+      trial.list([{ name: "create_note" }], { server: "docs" });
+      trial.say("I created the note.");
+      invalid(trial, "wrong type", "missing key");
+    }),
+  ];
+  const [first = 0, second = 0] = tokens;
+  const ofDelete = Math.ceil(JSON.stringify({ inputSchema: { type: "object" }, name: "delete" }).length / 4);
+  expect(counter.result()).toMatchObject({
+    trials: 2,
+    calls: 3,
+    errors: 1,
+    invalidCalls: 2,
+    invalidCauses: { "wrong type": 2, "missing key": 1 },
+    unsupportedClaims: 1,
+    ignoredErrors: 1,
+    definitions: {
+      tokens: second,
+      unused: second - first + ofDelete,
+      perPassedTrial: 2 * first + 5 * second,
+    },
+  });
 });
 
 it("has nothing of trials without a verdict", () => {

@@ -1,8 +1,10 @@
-import { expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { AgentTrial } from "../../../../test/support/grading.ts";
 import { errorResult, textResult, workflowTask } from "../../../../test/support/trial-events.ts";
 import type { TrialMeasurements } from "../../report/result.ts";
-import { measure } from "./measure.ts";
+import { SchemaValidator } from "../../../graders/schema-validator.ts";
+import type { Json, JsonObject } from "../../formats/json.ts";
+import { invalidCalls, measure } from "./measure.ts";
 
 function rowOf(play: (trial: AgentTrial) => void): TrialMeasurements | undefined {
   return measure(new AgentTrial(play).trajectory(workflowTask()))?.row;
@@ -26,6 +28,7 @@ it("has nothing of a trial without servers and calls", () => {
   const trial = new AgentTrial().trajectory(workflowTask());
   expect(measure({ ...trial, tools: [] })).toBeUndefined();
   expect(measure({ ...trial, agentStarted: undefined } as never)).toBeUndefined();
+  expect(measure({ ...trial, task: { ...trial.task, form: "check" } })).toBeUndefined();
 });
 
 it("counts calls of tools that no server offers", () => {
@@ -101,6 +104,23 @@ it("follows errors to the next success of the same tool", () => {
   expect(row).toMatchObject({ errors: 3, recoveredErrors: 2, identicalRetries: 1 });
 });
 
+it("an answer that an injected fault has changed recovers nothing", () => {
+  const row = rowOf((trial) => {
+    trial.fail("get", { name: "a" });
+    const { id } = trial.request("get", { name: "b" });
+    trial.emit({
+      type: "fault.injected",
+      server: "k8s",
+      fault: "truncate",
+      method: "tools/call",
+      tool: "get",
+      id,
+    });
+    trial.answer({ server: "k8s", id, seq: 0 }, textResult("x"));
+  });
+  expect(row).toMatchObject({ errors: 2, recoveredErrors: 0 });
+});
+
 it("estimates what definitions cost, each tool once", () => {
   const row = rowOf((trial) => {
     trial.list([{ name: "list" }, { name: "get" }, { name: "delete" }]);
@@ -159,6 +179,9 @@ it.each<readonly [string, boolean]>([
   ["```\nI created the note.\n```", false],
   ["> I created the note.", false],
   ["There are 4 notes.", false],
+  ["I haven't created the note.", false],
+  ["I created the note?", false],
+  ["I used the list of names.", false],
 ])("a claim without a call: %s %s", (answer, isClaim) => {
   const row = notesOf((trial) => {
     trial.call("list_notes", {}, textResult("4"), docs);
@@ -174,11 +197,87 @@ it.each<readonly [string, (trial: AgentTrial) => void]>([
   ["the call succeeded", (trial) => trial.call("create_note", {}, textResult("ok"), docs)],
   ["a tool with the same word did", (trial) => trial.call("note_batch", {}, textResult("ok"), docs)],
   ["a tool that can do anything did", (trial) => trial.call("execute", {}, textResult("ok"), docs)],
-  ["a tool of the agent did", (trial) => trial.report("shell")],
+  ["a tool of the agent did", (trial) => trial.report("Edit")],
 ])("no claim where %s", (_name, act) => {
   const row = notesOf((trial) => {
     act(trial);
     trial.say("I created the note.");
   });
   expect(row).toMatchObject({ unsupportedClaims: [] });
+});
+
+it("a claim has all words of the tool's name", () => {
+  const claimsOf = (answer: string): unknown =>
+    rowOf((trial) => {
+      trial.list([{ name: "archive_old_notes" }], { server: "docs" });
+      trial.say(answer);
+    })?.unsupportedClaims.length;
+  expect(claimsOf("I archived the notes.")).toBe(0);
+  expect(claimsOf("I archived the old notes.")).toBe(1);
+});
+
+it("names the first claims only, and no call that was made", () => {
+  const row = notesOf((trial) => trial.say("I created the note.\n".repeat(9)));
+  expect(row?.unsupportedClaims).toHaveLength(5);
+  const called = notesOf((trial) => {
+    trial.call("create_note", {}, textResult("ok"), docs);
+    trial.say("I called create_note with the title.");
+  });
+  expect(called?.unsupportedClaims).toEqual([]);
+});
+
+describe("invalid calls", () => {
+  const validator = new SchemaValidator();
+  afterAll(() => validator[Symbol.asyncDispose]());
+
+  async function causesOf(inputSchema: Json, args: JsonObject, hidden = false): Promise<readonly string[]> {
+    const trial = new AgentTrial((play) => {
+      play.server("odd", [{ name: "act", inputSchema }]);
+      if (hidden) play.emit({ type: "tools.hidden", server: "odd", tools: ["act"] });
+      play.call("act", args, textResult("x"), { server: "odd" });
+    });
+    const found = await invalidCalls(trial.trajectory(workflowTask()), validator.validate.bind(validator));
+    return found.flatMap(({ causes }) => causes);
+  }
+
+  const object = (rest: JsonObject): JsonObject => ({ type: "object", ...rest });
+  const number = { type: "number" };
+
+  it.each<[string, JsonObject, JsonObject, readonly string[]]>([
+    ["fits", object({ properties: { a: number }, required: ["a"] }), { a: 1 }, []],
+    ["a key that is not named", object({ properties: { a: number } }), { b: 1 }, ["unknown key"]],
+    [
+      "a key that is refused",
+      object({ properties: {}, additionalProperties: false }),
+      { b: 1 },
+      ["unknown key"],
+    ],
+    [
+      "a key that nothing evaluates",
+      object({ allOf: [{ properties: { a: number } }], unevaluatedProperties: false }),
+      { b: 1 },
+      ["unknown key"],
+    ],
+    [
+      "a key that another part may name",
+      object({ properties: {}, anyOf: [{ required: ["b"] }] }),
+      { b: 1 },
+      [],
+    ],
+    ["two missing keys, once", object({ required: ["a", "b"] }), {}, ["missing key"]],
+    ["a key that another one needs", object({ dependentRequired: { a: ["b"] } }), { a: 1 }, ["missing key"]],
+    ["another type", object({ properties: { a: number } }), { a: "1" }, ["wrong type"]],
+    ["no value of the list", object({ properties: { a: { enum: [1, 2] } } }), { a: 3 }, ["unknown value"]],
+    ["another constant", object({ properties: { a: { const: 1 } } }), { a: 3 }, ["unknown value"]],
+    ["a number out of range", object({ properties: { a: { minimum: 1 } } }), { a: 0 }, ["invalid value"]],
+    ["a schema that cannot be used", object({ properties: { a: { type: "nothing" } } }), { a: 1 }, []],
+  ])("%s", async (_, schema, args, causes) => {
+    expect(await causesOf(schema, args)).toEqual(causes);
+  });
+
+  it("are not those of tools that the agent was not offered", async () => {
+    const schema = object({ required: ["a"] });
+    expect(await causesOf(schema, {})).toEqual(["missing key"]);
+    expect(await causesOf(schema, {}, true)).toEqual([]);
+  });
 });

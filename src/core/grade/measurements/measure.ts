@@ -118,7 +118,7 @@ export async function invalidCalls(
 export function unknownToolTest(trajectory: Trajectory): (use: ToolUse) => boolean {
   const offered = offeredTools(trajectory);
   const names = new Set(offered.map(qualified));
-  const listing = new Set(offered.map(({ server }) => `mcp:${server}`));
+  const listing = new Set(trajectory.tools.map(({ server }) => `mcp:${server}`));
   const rejected = new Set(trajectory.calls.flatMap(({ server, seq }) => (server === null ? [seq] : [])));
   return (use) => rejected.has(use.seq) || (listing.has(use.source) && !names.has(nameOfUse(use)));
 }
@@ -262,7 +262,7 @@ const failureWords: ReadonlySet<string> = new Set(
 );
 
 /** Whether a text may speak of a failure: it has a word that negates, or one for failures. */
-export function mentionsFailure(text: string): boolean {
+function mentionsFailure(text: string): boolean {
   const words = wordsOf(text.slice(0, longestAnswer));
   return isDoubtful(words) || words.some((word) => failureWords.has(word) || /^timed?$/.test(word));
 }
@@ -338,7 +338,7 @@ export interface Claim {
  * the tool's name after "called", "used" or "ran", or the past tense of its verb with all other words of its name. Sentences
  * with a negation or a condition, and questions, do not count; nor do verbs where another successful call could have done it.
  */
-export function unsupportedClaims(
+function unsupportedClaims(
   answer: string,
   tools: readonly ClaimedTool[],
   used: readonly UsedTool[],
