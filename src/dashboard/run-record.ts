@@ -80,7 +80,8 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
 /** Relative to the working folder where it is inside. */
 function shownPath(path: string, cwd: string): string {
   const inside = relative(cwd, path);
-  return inside === "" || inside.startsWith("..") ? path : inside;
+  if (inside === "") return ".";
+  return inside.startsWith("..") ? path : inside;
 }
 
 /** Trials between two looks at other work. */

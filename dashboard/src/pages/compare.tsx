@@ -168,7 +168,7 @@ function inWordsOf(test: RunComparison["test"]): string {
   const interval =
     low === undefined || high === undefined
       ? ""
-      : `, 95% interval ${signed(low, formatPoints)} to ${signed(high, formatPoints)}`;
+      : `, 95% interval ${signed(Math.max(-1, low), formatPoints)} to ${signed(Math.min(1, high), formatPoints)}`;
   const changed = `Of ${counted(pairs, "task")} that both measured, ${formatNumber(higher)} got better and ${formatNumber(lower)} got worse.`;
   return `${verdict} ${changed} Mean difference of the pass rate: ${signed(difference, formatPoints)}${interval} (exact sign-flip test: p = ${p < 0.001 ? "less than 0.001" : p.toFixed(3)}).`;
 }

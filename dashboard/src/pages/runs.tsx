@@ -186,7 +186,7 @@ const columns: readonly Column<RunRow>[] = [
           <PlainText text={source} hasTitle />
         </Link>
       ),
-    className: "w-64 max-lg:hidden",
+    className: "w-48 max-lg:hidden",
   },
   {
     id: "started",
@@ -221,7 +221,7 @@ const columns: readonly Column<RunRow>[] = [
         .join(", ");
       return <PlainText text={text} hasTitle />;
     },
-    className: "w-56 max-lg:hidden",
+    className: "w-44 max-lg:hidden",
   },
   {
     id: "servers",
@@ -229,6 +229,6 @@ const columns: readonly Column<RunRow>[] = [
     value: ({ servers }) => servers.join(", "),
     cell: ({ servers }) =>
       servers.length === 0 ? <Nothing /> : <PlainText text={servers.join(", ")} hasTitle />,
-    className: "w-40 max-lg:hidden",
+    className: "w-40 max-xl:hidden",
   },
 ];
