@@ -6,7 +6,9 @@ import { AgentTrial } from "../test/support/grading.ts";
 import { gradeContext, workflowTask } from "../test/support/trial-events.ts";
 import type { Row } from "./measure.ts";
 
-const measured = 1000;
+/** Trials that are measured together; the fastest of so many such batches counts, since whatever else runs slows the processor down. */
+const measured = 250;
+const batches = 8;
 const calls = 50;
 /** Graders that wait for a program, a model or a file. */
 const waiting: readonly string[] = ["program", "script", "code", "prompt", "file", "diff", "tool_routing"];
@@ -49,10 +51,13 @@ export async function grading(): Promise<readonly Row[]> {
   };
   for (let attempt = 1; attempt <= 200; attempt++) await grade(attempt);
   // Time of this thread's processor, which does not depend on what else runs.
-  const started = process.threadCpuUsage();
-  for (let attempt = 1; attempt <= measured; attempt++) await grade(attempt);
-  const { user, system } = process.threadCpuUsage(started);
-  const seconds = ((user + system) / 1e6 / measured) * 10_000;
+  let seconds = Infinity;
+  for (let batch = 1; batch <= batches; batch++) {
+    const started = process.threadCpuUsage();
+    for (let attempt = 1; attempt <= measured; attempt++) await grade(attempt);
+    const { user, system } = process.threadCpuUsage(started);
+    seconds = Math.min(seconds, ((user + system) / 1e6 / measured) * 10_000);
+  }
   return [
     {
       name: `grading 10,000 trials of ${calls} calls with ${graders.length} graders`,

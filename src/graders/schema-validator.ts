@@ -48,14 +48,20 @@ function startRealTimer(callback: () => void, milliseconds: number): () => void 
   return () => clearTimeout(timer);
 }
 
-interface Job extends SchemaRequest {
+interface Job {
+  readonly schema: Json;
+  readonly value: Json;
   readonly resolve: (check: SchemaCheck) => void;
 }
+
+/** Values that are sent at once: a message to a thread takes longer than most validations. */
+const mostTogether = 50;
 
 /**
  * Validates values against JSON Schemas that come from servers. Compiling such a schema generates code and its patterns
  * can run forever, so both happen in a worker thread that is started on first use and terminated after a timeout.
- * One validation runs at a time, so that a schema that hangs affects no other verdict.
+ * Values for the same schema are sent together. When one of them fails to get a verdict, each is tried alone, so that it affects no
+ * other verdict.
  */
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
@@ -65,7 +71,10 @@ export class SchemaValidator implements AsyncDisposable {
   readonly #hanging = new Set<string>();
   #worker: Worker | undefined;
   #isReady = false;
-  #current: Job | undefined;
+  /** Jobs with the same schema. */
+  #current: readonly Job[] = [];
+  /** So many of the waiting jobs are sent alone. */
+  #alone = 0;
   #stopTimer: (() => void) | undefined;
 
   /** @param timeoutMs Time limit of one validation, in milliseconds. */
@@ -78,9 +87,7 @@ export class SchemaValidator implements AsyncDisposable {
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
     if (hasMoreParts(schema, mostParts))
       return Promise.resolve(unusable(`it has more than ${mostParts.toLocaleString("en")} parts`));
-    if (this.#hanging.size > 0 && this.#hanging.has(JSON.stringify(schema))) {
-      return Promise.resolve(this.#tooLong());
-    }
+    if (this.#isHanging(schema)) return Promise.resolve(this.#tooLong());
     return new Promise((resolve) => {
       this.#waiting.push({ schema, value, resolve });
       this.#next();
@@ -93,21 +100,31 @@ export class SchemaValidator implements AsyncDisposable {
     for (const job of this.#waiting.splice(0)) job.resolve(stopped);
     const worker = this.#worker;
     this.#worker = undefined;
-    this.#finish(stopped);
+    this.#finish(this.#current.map(() => stopped));
     await worker?.terminate();
   }
 
   #next(): void {
-    if (this.#current !== undefined) return;
-    this.#current = this.#waiting.shift();
-    if (this.#current === undefined) {
+    if (this.#current.length > 0) return;
+    let [first] = this.#waiting;
+    for (; first !== undefined && this.#isHanging(first.schema); [first] = this.#waiting) {
+      this.#waiting.shift();
+      this.#alone = Math.max(0, this.#alone - 1);
+      first.resolve(this.#tooLong());
+    }
+    if (first === undefined) {
       this.#worker?.unref();
       return;
     }
-    const { schema, value } = this.#current;
+    const { schema } = first;
+    const others = this.#waiting.findIndex((job) => job.schema !== schema);
+    const together = Math.min(others === -1 ? this.#waiting.length : others, mostTogether);
+    this.#current = this.#waiting.splice(0, this.#alone > 0 ? 1 : together);
+    this.#alone = Math.max(0, this.#alone - 1);
+    const values = this.#current.map(({ value }) => value);
     this.#worker ??= this.#start();
     this.#worker.ref();
-    this.#worker.postMessage({ schema, value } satisfies SchemaRequest);
+    this.#worker.postMessage({ schema, values } satisfies SchemaRequest);
     this.#limit(this.#isReady ? this.#timeoutMs : startupMs);
   }
 
@@ -131,13 +148,17 @@ export class SchemaValidator implements AsyncDisposable {
 
   #limit(milliseconds: number): void {
     this.#stopTimer?.();
-    const { schema } = this.#current ?? {};
+    const [first] = this.#current;
     const worker = this.#worker;
-    if (schema === undefined || worker === undefined) return;
+    if (first === undefined || worker === undefined) return;
     this.#stopTimer = this.#startTimer(() => {
-      this.#hanging.add(JSON.stringify(schema));
+      if (this.#current.length === 1) this.#hanging.add(JSON.stringify(first.schema));
       this.#giveUp(worker, this.#tooLong());
     }, milliseconds);
+  }
+
+  #isHanging(schema: Json): boolean {
+    return this.#hanging.size > 0 && this.#hanging.has(JSON.stringify(schema));
   }
 
   #tooLong(): SchemaCheck {
@@ -148,14 +169,20 @@ export class SchemaValidator implements AsyncDisposable {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
     void worker.terminate();
-    this.#finish(check);
+    if (this.#current.length > 1) {
+      this.#waiting.unshift(...this.#current);
+      this.#alone += this.#current.length;
+      this.#current = [];
+    }
+    this.#finish([check]);
   }
 
-  #finish(check: SchemaCheck): void {
+  /** `checks` are those of the current jobs. */
+  #finish(checks: readonly SchemaCheck[]): void {
     this.#stopTimer?.();
-    const job = this.#current;
-    this.#current = undefined;
-    job?.resolve(check);
+    const jobs = this.#current;
+    this.#current = [];
+    for (const [index, check] of checks.entries()) jobs[index]?.resolve(check);
     this.#next();
   }
 }

@@ -7,14 +7,14 @@ import { previewJson } from "../core/formats/read-json.ts";
 import type { SchemaCheck, SchemaError } from "../core/checks/tool-result.ts";
 import type { JsonObject } from "../core/formats/json.ts";
 
-/** One value to validate; answered with a {@link SchemaCheck}, in order. */
+/** Values to validate; answered with their checks. */
 export interface SchemaRequest {
   readonly schema: unknown;
-  readonly value: unknown;
+  readonly values: readonly unknown[];
 }
 
 /** `ready` comes once, before the first answer. */
-export type WorkerMessage = SchemaCheck | "ready";
+export type WorkerMessage = readonly SchemaCheck[] | "ready";
 
 const options: Options = {
   strict: false,
@@ -33,14 +33,17 @@ const longestDetail = 200;
 /** Validators, and the errors of schemas that cannot be compiled, by schema. */
 const compiled = new Map<string, ValidateFunction | Error>();
 
-parentPort?.on("message", ({ schema, value }: SchemaRequest) => {
-  parentPort?.postMessage(validate(schema, value) satisfies WorkerMessage);
+parentPort?.on("message", ({ schema, values }: SchemaRequest) => {
+  const key = JSON.stringify(schema);
+  const checks = values.map((value) => validate(schema, key, value));
+  parentPort?.postMessage(checks satisfies WorkerMessage);
 });
 parentPort?.postMessage("ready" satisfies WorkerMessage);
 
-function validate(schema: unknown, value: unknown): SchemaCheck {
+/** `key` is the schema's JSON. */
+function validate(schema: unknown, key: string, value: unknown): SchemaCheck {
   try {
-    const run = validatorOf(schema);
+    const run = validatorOf(schema, key);
     if (run(value)) return { status: "valid" };
     return { status: "invalid", errors: (run.errors ?? []).slice(0, shownErrors).map(describe) };
   } catch (error) {
@@ -49,8 +52,7 @@ function validate(schema: unknown, value: unknown): SchemaCheck {
 }
 
 /** The same few schemas come with every call, and compiling one takes longer than using it a thousand times. */
-function validatorOf(schema: unknown): ValidateFunction {
-  const key = JSON.stringify(schema);
+function validatorOf(schema: unknown, key: string): ValidateFunction {
   const known = compiled.get(key) ?? compileOrFail(schema);
   if (key.length <= longestKept && compiled.size < keptSchemas) compiled.set(key, known);
   if (known instanceof Error) throw known;

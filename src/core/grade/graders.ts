@@ -78,7 +78,7 @@ function outcomeOf(state: string | ExpectedState, turn: TurnView | undefined, in
  * Did the agent itself end each of its turns? One that refused, or was cut off at a limit of tokens or of steps, has not
  * finished its task. Score = turns that the agent ended / turns that were played. It applies only if a turn ended otherwise.
  */
-export const turnEndsGrader: Grader = {
+const turnEndsGrader: Grader = {
   ...createGrader("turn-ends", (trajectory) => {
     const cut = cutOff(trajectory);
     const played = Math.max(1, trajectory.turns.length);
@@ -93,7 +93,7 @@ function cutOff({ events }: Trajectory): readonly EndedTurn[] {
 }
 
 /** The findings of a trial of `mcpvals check`. An error fails it; without a message of the server there is nothing to judge. */
-export const findingsGrader = createGrader("findings", async ({ task, ...trajectory }, context) => {
+const findingsGrader = createGrader("findings", async ({ task, ...trajectory }, context) => {
   const { check } = task;
   if (check === undefined) return skip("not a check");
   // Most runs check no server, so that the rules are loaded only here.

@@ -1,5 +1,6 @@
 import { getRouteApi, Link, Outlet } from "@tanstack/react-router";
 import { createContext, type ReactElement, type ReactNode, useContext } from "react";
+import { metricOf } from "../../../../src/core/grade/measurements/metrics.ts";
 import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
 import type { RunDocument } from "../../../../src/core/view/documents.ts";
 import { DateTime, Duration } from "../../components/numbers.tsx";
@@ -116,7 +117,7 @@ function verdictInWords(run: RunDocument): ReactNode {
   if (verdict === "interrupted") return "It was interrupted before all trials had ended.";
   if (verdict === "incomplete")
     return "Nothing failed, but errors, timeouts or missing evidence could have changed the verdict.";
-  if (unreached.length > 0) return `Below its threshold: ${unreached.map(gateInWords).join(", ")}.`;
+  if (unreached.length > 0) return `Missed its threshold: ${unreached.map(gateInWords).join(", ")}.`;
   if (summary !== undefined && summary.fail > 0) return `${formatNumber(summary.fail)} of ${all} failed.`;
   return "There were more warnings than the run allows.";
 }
@@ -128,9 +129,25 @@ export function gateName(name: string): string {
   return gateNames[name] ?? name;
 }
 
-function gateInWords({ name, value, threshold }: NonNullable<RunDocument["gates"]>[number]): string {
-  const measured = value === null ? "unknown" : formatPercent(value);
-  return `${visibleOnPage(gateName(name))} is ${measured}, not ${formatPercent(threshold)}`;
+type Gate = NonNullable<RunDocument["gates"]>[number];
+
+/** What was measured, as a share where it is one. */
+export function gateValue({ name, value }: Gate): string {
+  return value === null ? "unknown" : formatMeasured(value, name);
+}
+
+/** What a value has to be. */
+export function gateWanted({ name, threshold, atMost }: Gate): string {
+  return `${atMost === true ? "at most" : "at least"} ${formatMeasured(threshold, name)}`;
+}
+
+function formatMeasured(value: number, name: string): string {
+  const metric = metricOf(name);
+  return metric === undefined || metric.isShare === true ? formatPercent(value) : formatNumber(value);
+}
+
+function gateInWords(gate: Gate): string {
+  return `${visibleOnPage(gateName(gate.name))} is ${gateValue(gate)}, not ${gateWanted(gate)}`;
 }
 
 function countsOf(findings: RunDocument["findings"]): string {

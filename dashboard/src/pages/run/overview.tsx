@@ -1,6 +1,5 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import { metricOf } from "../../../../src/core/grade/measurements/metrics.ts";
 import { wilson } from "../../../../src/core/statistics/wilson.ts";
 import type { RunDocument, TrialRow } from "../../../../src/core/view/documents.ts";
 import { type Column, DataTable } from "../../components/data-table.tsx";
@@ -9,9 +8,9 @@ import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
-import { counted, formatNumber, formatPercent } from "../../format.ts";
+import { counted, formatPercent } from "../../format.ts";
 import { FindingText } from "./findings.tsx";
-import { gateName, useShownRun } from "./layout.tsx";
+import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
 import { TrialMatrix, trialsByTask } from "./matrix.tsx";
 
 /** So many tasks that did not pass, or findings, are named at once. */
@@ -51,15 +50,14 @@ const gateColumns: readonly Column<Gate>[] = [
     id: "value",
     title: "Value",
     align: "right",
-    cell: ({ value, name }) => (value === null ? "–" : formatValue(value, name)),
+    cell: (gate) => (gate.value === null ? "–" : gateValue(gate)),
     className: "w-20",
   },
   {
     id: "threshold",
     title: "Wanted",
     align: "right",
-    cell: ({ threshold, name, atMost }) =>
-      `${atMost === true ? "at most" : "at least"} ${formatValue(threshold, name)}`,
+    cell: gateWanted,
     className: "w-32",
   },
   {
@@ -70,12 +68,6 @@ const gateColumns: readonly Column<Gate>[] = [
     className: "w-20",
   },
 ];
-
-/** Measurements that are no shares are numbers of something. */
-function formatValue(value: number, name: string): string {
-  const metric = metricOf(name);
-  return metric === undefined || metric.isShare === true ? formatPercent(value) : formatNumber(value);
-}
 
 function Gates({ gates }: { readonly gates: readonly Gate[] }): ReactElement {
   return (
