@@ -3,9 +3,9 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunsDocument } from "../../src/core/view/documents.ts";
 import { exampleServer } from "../support/programs.ts";
-import { root, runHere } from "../support/cli.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
 import { accessibilityProblems, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
-import { runAndOpen, startWaiting } from "./support.ts";
+import { openDashboard, runAndOpen, startWaiting } from "./support.ts";
 
 const hostile = '<img src=x onerror="pwned=1"> javascript:pwned=1 \u202egnp\u001b[31m';
 
@@ -69,16 +69,20 @@ beforeAll(async () => {
   const { runs } = await dashboard.json<RunsDocument>("runs");
   [check = "", , one = "", both = ""] = runs.map(({ id }) => id);
   browser = await startBrowser();
-});
+}, 240_000);
 afterAll(async () => {
   await browser?.close();
   await dashboard?.[Symbol.asyncDispose]();
 });
 
+/** What comes to be so, however busy the machine is. */
+const soon = <T>(value: () => Promise<T>) => expect.poll(value, { timeout: 60_000 });
+
 const wide: Look = { theme: "light", width: 1280 };
 const open = (look: Look = wide) => openPage(browser, dashboard.served.address(), look);
 
-describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
+// Each takes seconds, and the browser is another program on a machine that may be busy.
+describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, () => {
   it.each([wide, { theme: "dark", width: 375 }] as const)(
     "is accessible, fits and loads nothing from elsewhere: $theme, $width pixels",
     async (look) => {
@@ -135,15 +139,15 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
     expect(await rows.count()).toBe(4);
     await page.getByLabel("Kind").selectOption("Runs");
     await page.getByRole("button", { name: "Duration" }).click();
-    await expect.poll(() => rows.count()).toBe(2);
+    await soon(() => rows.count()).toBe(2);
     await page.reload();
-    await expect.poll(() => rows.count()).toBe(2);
+    await soon(() => rows.count()).toBe(2);
     expect(await page.getByRole("columnheader", { name: "Duration" }).getAttribute("aria-sort")).toBe(
       "ascending",
     );
     await page.getByLabel("Filter by text").fill("nothing like it");
     await page.getByRole("button", { name: "Show all runs" }).click();
-    await expect.poll(() => rows.count()).toBe(4);
+    await soon(() => rows.count()).toBe(4);
   });
 
   it("leads from a run to the trial that failed first", async () => {
@@ -222,10 +226,10 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
     const attempts = page.locator("tbody td a");
     const words = (): Promise<(string | null)[]> =>
       attempts.evaluateAll((links) => links.map((link) => link.ariaLabel));
-    await expect.poll(words).toEqual(["Attempt 1: Running", "Attempt 1: Waiting", "Attempt 1: Waiting"]);
+    await soon(words).toEqual(["Attempt 1: Running", "Attempt 1: Waiting", "Attempt 1: Waiting"]);
     await page.getByText("0 of 3 trials have ended.").waitFor();
     run.release("a");
-    await expect.poll(words).toEqual(["Attempt 1: Pass", "Attempt 1: Running", "Attempt 1: Waiting"]);
+    await soon(words).toEqual(["Attempt 1: Pass", "Attempt 1: Running", "Attempt 1: Waiting"]);
     expect(await accessibilityProblems(page)).toEqual([]);
     run.release("b");
     run.release("c");
@@ -243,5 +247,17 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", () => {
     await go("/nowhere");
     await page.getByRole("link", { name: "Go to the list of runs" }).click();
     await page.getByRole("heading", { name: "Runs" }).waitFor();
+  });
+
+  it("says how to begin in an empty folder, and that the server has ended", async () => {
+    using folder = folderOf({});
+    const empty = await openDashboard(folder.path);
+    await using opened = await openPage(browser, empty.served.address(), wide);
+    const { page, go } = opened;
+    await page.getByText("There are no runs yet").waitFor();
+    expect(await accessibilityProblems(page)).toEqual([]);
+    await empty[Symbol.asyncDispose]();
+    await go("/runs/any");
+    await page.getByRole("alert").getByText("Start it again with: mcpvals dashboard").waitFor();
   });
 });

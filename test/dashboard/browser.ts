@@ -30,7 +30,7 @@ export interface OpenPage extends AsyncDisposable {
 export async function openPage(browser: Browser, address: string, { theme, width }: Look): Promise<OpenPage> {
   const context = await browser.newContext({ colorScheme: theme, viewport: { width, height: 800 } });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   const problems: string[] = [];
   const { origin } = new URL(address);
   page.on("pageerror", (error) => problems.push(error.message));
