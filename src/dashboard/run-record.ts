@@ -64,7 +64,7 @@ interface RowInput {
 }
 
 function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
-  const { source, startedAt, environment } = head;
+  const { source, startedAt, environment, gradedFrom } = head;
   return withoutUndefined({
     id,
     name: plan.name,
@@ -72,6 +72,7 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
     kind: kindOf(plan),
     state,
     startedAt,
+    gradedFrom: gradedFrom?.id,
     agents: environment.agents,
     servers: serverNames(environment),
   });

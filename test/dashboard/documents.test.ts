@@ -56,6 +56,15 @@ function itemsOf<K extends TraceItem["kind"]>(
 
 type Opened = Awaited<ReturnType<typeof runAndOpen>>;
 
+it("the documents of a run that was graded again name the one that recorded it", async () => {
+  await using opened = await runAndOpen(agentConfig());
+  expect((await runHere(["grade"], { cwd: opened.path })).code).toBe(1);
+  const { runs } = await opened.json<RunsDocument>("runs");
+  expect(runs.map(({ gradedFrom }) => gradedFrom)).toEqual([opened.id, undefined]);
+  const again = await opened.json<RunDocument>(`runs/${runs[0]?.id ?? ""}`);
+  expect([again.gradedFrom, again.trials.map(({ verdict }) => verdict)]).toEqual([opened.id, ["fail"]]);
+});
+
 describe("the documents of a run", () => {
   let opened: Opened;
   let result: RunResult;

@@ -165,11 +165,12 @@ const columns: readonly Column<RunRow>[] = [
     id: "name",
     title: "Name",
     value: ({ name }) => name,
-    cell: ({ id, name, problem }) => (
+    cell: ({ id, name, problem, gradedFrom }) => (
       <>
         <Link to="/runs/$run" params={{ run: id }} className="font-medium">
           <PlainText text={name} />
         </Link>
+        {gradedFrom !== undefined && <span className="text-muted"> graded again</span>}
         {problem !== undefined && <PlainText text={` ${problem}`} className="text-muted" />}
       </>
     ),

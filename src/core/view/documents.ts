@@ -22,6 +22,8 @@ export interface RunRow {
   readonly verdict?: RunVerdict;
   /** ISO 8601, UTC. */
   readonly startedAt: string;
+  /** Id of the run of which it only graded the record. */
+  readonly gradedFrom?: string;
   readonly durationMs?: number;
   readonly summary?: RunSummary;
   readonly agents: readonly AgentSummary[];

@@ -66,6 +66,11 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
             <Duration ms={run.durationMs} />
           </Fact>
         )}
+        {run.gradedFrom !== undefined && (
+          <Fact name="Graded again from the record of">
+            <PlainText text={run.gradedFrom} />
+          </Fact>
+        )}
         {run.source !== undefined && (
           <Fact name="Source">
             <PlainText text={run.source} />
