@@ -1,10 +1,10 @@
-import type { CheckKind } from "../core/formats/model.ts";
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import type { CheckKind, PlannedCall } from "../core/formats/model.ts";
+import { shortened } from "../core/text/visible-text.ts";
 import { modernVersion } from "../servers/messages/json-rpc.ts";
-import { Prober, type ProberOptions } from "./prober.ts";
-import { probeCalls } from "./probes/calls.ts";
-import { probeConformance } from "./probes/conformance.ts";
-import { probeRequests } from "./probes/requests.ts";
-import { legacyVersion } from "./raw-client.ts";
+import { type ConformanceCheck, runScenario } from "./conformance-suite.ts";
+import { Prober, type ProberOptions, type Session } from "./prober.ts";
+import { type Answer, isAnswer, legacyVersion, type RawClient } from "./raw-client.ts";
 
 const probes: Readonly<Record<CheckKind, (prober: Prober) => Promise<void>>> = {
   handshake: probeHandshake,
@@ -71,4 +71,187 @@ async function probeStability(prober: Prober): Promise<void> {
   });
   if (session !== undefined)
     await prober.probe("second-listing", () => prober.listAll(session.client, session.capabilities));
+}
+
+/** How long a server that has not answered a call may take for a ping, in milliseconds. */
+const pingMs = 2000;
+/** Calls that are made before the first of them is answered. */
+const concurrentCalls = 5;
+
+/**
+ * Makes the planned calls, one after the other, in one session; then one of them again, cancelled at once, and several times at the
+ * same time. After a loss the server is started again. A tool that did not answer in time is not called again; a server that then
+ * does not answer a ping is started again too.
+ */
+export async function probeCalls(prober: Prober): Promise<void> {
+  const hung = new Set<string>();
+  let answered: PlannedCall | undefined;
+  const open = (): Promise<Session | undefined> =>
+    prober.probe("list", async () => {
+      const session = await prober.connect();
+      await prober.list(session.client, "tools/list");
+      return session;
+    });
+  let session = await open();
+  for (const [index, call] of (prober.check.calls ?? []).entries()) {
+    if (hung.has(call.tool)) continue;
+    if (session === undefined) return;
+    const { client, host } = session;
+    const outcome = await prober.probe("call", () => makeCall(client, call), { call: index });
+    if (outcome?.answer.kind === "none") hung.add(call.tool);
+    if (outcome?.answer.kind === "result" && call.expects === "result") answered ??= call;
+    if (!client.isLost && outcome?.answersPing !== false) continue;
+    await prober.stop(host);
+    session = await open();
+  }
+  if (session === undefined || answered === undefined) return;
+  const { client } = session;
+  const { tool: name, args } = answered;
+  await prober.probe("cancelled-call", async () => {
+    const { id } = await client.start("tools/call", { name, arguments: args });
+    await client.notify("notifications/cancelled", { requestId: id, reason: "not needed any more" });
+    await client.request("ping");
+  });
+  if (client.isLost) return;
+  await prober.probe("concurrent-calls", async () => {
+    const call = { name, arguments: args };
+    const started = await Promise.all(
+      Array.from({ length: concurrentCalls }, () => client.start("tools/call", call)),
+    );
+    await Promise.all(started.map(({ answer }) => answer));
+  });
+}
+
+async function makeCall(
+  client: RawClient,
+  { tool, args }: PlannedCall,
+): Promise<{ readonly answer: Answer; readonly answersPing: boolean }> {
+  const { id, answer: coming } = await client.start("tools/call", { name: tool, arguments: args });
+  const answer = await coming;
+  if (answer.kind !== "none") return { answer, answersPing: true };
+  await client.notify("notifications/cancelled", { requestId: id, reason: "no answer in time" });
+  const ping = await client.request("ping", undefined, { timeoutMs: pingMs });
+  return { answer, answersPing: isAnswer(ping) };
+}
+
+type Probe = (client: RawClient) => Promise<unknown>;
+
+/** Lists that a server may or may not declare. */
+const lists = ["tools/list", "resources/list", "prompts/list"];
+/** Requests that are sent before the first of them is answered. */
+const concurrentRequests = 10;
+
+/** What is tried, in this order; after each a ping shows whether the server goes on. */
+const requestProbes: Readonly<Record<string, Probe>> = {
+  ping: (client) => client.request("ping"),
+  lists: async (client) => {
+    for (const method of lists) await client.request(method);
+  },
+  "unknown-method": (client) => client.request("mcpvals/no-such-method"),
+  "unknown-tool": (client) => client.request("tools/call", { name: "mcpvals-no-such-tool", arguments: {} }),
+  "missing-params": (client) => client.request("tools/call", {}),
+  "unknown-notification": (client) => client.notify("notifications/mcpvals-no-such-notification"),
+  cancellation: (client) =>
+    client.notify("notifications/cancelled", { requestId: 987_654, reason: "no such request" }),
+  concurrent: async (client) => {
+    const started = await Promise.all(Array.from({ length: concurrentRequests }, () => client.start("ping")));
+    await Promise.all(started.map(({ answer }) => answer));
+  },
+  "malformed-json": (client) => client.send(malformed('{"jsonrpc":"2.0","id":1,"method":')),
+  "not-json-rpc": (client) => client.send(malformed('{"hello":"world"}')),
+};
+
+/** What is tried of capabilities that have no list, where the server declares them. */
+const capabilityProbes: Readonly<Record<string, Probe>> = {
+  logging: (client) => client.request("logging/setLevel", { level: "error" }),
+  completions: (client) =>
+    client.request("completion/complete", {
+      ref: { type: "ref/prompt", name: "mcpvals-no-such-prompt" },
+      argument: { name: "any", value: "" },
+    }),
+};
+
+/** What is tried besides at an address, each with a client of its own. */
+const addressProbes: Readonly<Record<string, Probe>> = {
+  "unknown-session": (client) => {
+    const headers = { "mcp-session-id": "mcpvals-no-such-session", "mcp-protocol-version": legacyVersion };
+    return client.request("tools/list", undefined, { headers });
+  },
+  "foreign-origin": (client) =>
+    client.connect(legacyVersion, { headers: { origin: "http://mcpvals.invalid" } }),
+};
+
+/** Sends requests that every server has to withstand; after a loss the server is started again. */
+export async function probeRequests(prober: Prober): Promise<void> {
+  let session = await prober.probe("handshake", () => prober.connect());
+  for (const [name, probe] of Object.entries({ ...requestProbes, ...capabilityProbes })) {
+    if (session === undefined) return;
+    const { client, host, capabilities } = session;
+    if (Object.hasOwn(capabilityProbes, name) && capabilities[name] === undefined) continue;
+    const survived = await prober.probe(name, async () => {
+      await probe(client);
+      return name === "ping" || isAnswer(await client.request("ping"));
+    });
+    if (survived === true && !client.isLost) continue;
+    // A server that ends by itself would do so in all of them.
+    if (name === "ping" && client.isLost) return;
+    await prober.stop(host);
+    session = await prober.probe("handshake", () => prober.connect());
+  }
+  if (session?.host.transport !== "shttp") return;
+  const { host } = session;
+  for (const [name, probe] of Object.entries(addressProbes))
+    await prober.probe(name, () => probe(prober.open(host)));
+}
+
+/** A text that is no message; it is recorded as the notification of what it stands for. */
+function malformed(text: string): { readonly message: JSONRPCMessage; readonly text: string } {
+  return { message: { jsonrpc: "2.0", method: "mcpvals/malformed" }, text };
+}
+
+/** Longest text of the suite that is recorded. */
+const mostText = 1000;
+
+/** How many limits of a request a scenario may take; the suite's own limit of a request is a minute. */
+const mostCalls = 6;
+
+/** Runs scenarios of the official conformance suite, each with a server that was just started, through the recording gateway. */
+export async function probeConformance(prober: Prober): Promise<void> {
+  const { suite, scenarios = [] } = prober.check.conformance ?? {};
+  if (suite === undefined) return;
+  const { signal, callMs } = prober;
+  // Only this probe needs it, and loading it is slow.
+  const gateway = (await import("../servers/gateway/gateway.ts")).createGateway();
+  try {
+    for (const scenario of scenarios) {
+      const isEnded = await prober.probe(`conformance ${scenario}`, async () => {
+        const host = await prober.start();
+        const url = await prober.expose(host, gateway);
+        const checks = await runScenario(suite, scenario, { url, ms: callMs * mostCalls, signal });
+        const unfinished: ConformanceCheck = {
+          id: scenario,
+          description: "",
+          status: "unfinished",
+          sources: [],
+        };
+        for (const { id, description, status, message, sources } of checks ?? [unfinished])
+          prober.record({
+            type: "conformance.checked",
+            server: host.name,
+            scenario,
+            check: shortened(id, mostText),
+            description: shortened(description, mostText),
+            status,
+            ...(message === undefined ? {} : { message: shortened(message, mostText) }),
+            sources,
+          });
+        await prober.stop(host);
+        return checks !== undefined;
+      });
+      // The others would wait as long.
+      if (isEnded !== true) return;
+    }
+  } finally {
+    await gateway.close();
+  }
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { nameOfCommand, nameOfUrl } from "./target-name.ts";
+import { nameOfCommand, nameOfUrl } from "./target.ts";
 
 it.each([
   ["node node_modules/@modelcontextprotocol/server-everything/dist/index.js", "server-everything"],

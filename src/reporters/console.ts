@@ -1,7 +1,7 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
-import { coverageGaps } from "../core/report/coverage.ts";
+import { coverageGaps } from "../core/report/counters.ts";
 import { exitCode, type Gate, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { countFindings, findingsOf } from "../core/lint/finding.ts";

@@ -1,6 +1,6 @@
 import type { Task } from "../core/formats/model.ts";
 import { countFindings, findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
-import { coverageGaps } from "../core/report/coverage.ts";
+import { coverageGaps } from "../core/report/counters.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import type { Gate } from "../core/report/trial-result.ts";
 import type { RunResult, TrialResult } from "../core/report/result.ts";

@@ -1,6 +1,6 @@
 import picocolors from "picocolors";
 import type { AgentSummary, Trial } from "../core/plan/plan.ts";
-import { coverageTotals } from "../core/report/coverage.ts";
+import { coverageTotals } from "../core/report/counters.ts";
 import { checkedNothing, countWarnings, type Gate, wasNotRun } from "../core/report/trial-result.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";

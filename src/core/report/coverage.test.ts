@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { errorResult, textResult, toolTestTask, TrialEvents } from "../../../test/support/trial-events.ts";
 import type { RunEnvironment } from "./result.ts";
-import { CoverageCounter, coverageGaps, coverageTotals, fitsTemplate } from "./coverage.ts";
+import { CoverageCounter, coverageGaps, coverageTotals, fitsTemplate } from "./counters.ts";
 
 const properties = { a: { type: "number" }, b: { type: "number" } };
 const listing = [

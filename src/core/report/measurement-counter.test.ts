@@ -4,7 +4,7 @@ import { textResult, workflowTask } from "../../../test/support/trial-events.ts"
 import type { JsonObject } from "../formats/json.ts";
 import type { Grade } from "../trace/events.ts";
 import { measure } from "../grade/measurements/measure.ts";
-import { MeasurementCounter, RoutingCounter } from "./measurement-counter.ts";
+import { MeasurementCounter, RoutingCounter } from "./counters.ts";
 
 /** What a run of trials gives, each with where it should lead, and what its agent calls. */
 function routing(

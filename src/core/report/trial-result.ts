@@ -23,8 +23,7 @@ import { toMicroseconds, toolDigest, unplacedToolEvents } from "../trace/tool-ev
 import { addUsage, agentCalls, buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
 import { eventsOfAgent } from "./agent-acts.ts";
-import { CoverageCounter } from "./coverage.ts";
-import { MeasurementCounter, RoutingCounter } from "./measurement-counter.ts";
+import { CoverageCounter, MeasurementCounter, RoutingCounter } from "./counters.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
 /** Said of a pass of the agent `null`. */
