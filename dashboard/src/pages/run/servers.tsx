@@ -1,5 +1,6 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
+import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
 import type { ServerRow, ToolRow } from "../../../../src/core/view/documents.ts";
 import { type Column, DataTable } from "../../components/data-table.tsx";
 import { JsonText } from "../../components/json-text.tsx";
@@ -79,7 +80,7 @@ function ServerSection({ run, server }: { readonly run: string; readonly server:
         <EmptyState title="The server listed no tools" />
       ) : (
         <DataTable
-          label={`Tools of ${name}`}
+          label={`Tools of ${visibleOnPage(name)}`}
           rows={tools}
           columns={columns}
           rowKey={(tool) => tool.name}
@@ -267,7 +268,7 @@ function ToolDetails({
 }): ReactElement {
   const findings = server.findings.filter(({ place }) => place.tool === name);
   return (
-    <section aria-label={`Tool ${name}`} className="panel mt-2 p-3">
+    <section aria-label={`Tool ${visibleOnPage(name)}`} className="panel mt-2 p-3">
       <div className="flex items-baseline gap-3">
         <h3 className="min-w-0 font-medium break-words">
           <PlainText text={name} />
