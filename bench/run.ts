@@ -1,4 +1,5 @@
 import { callThroughput } from "./call-throughput.ts";
+import { dashboardDocuments } from "./dashboard-documents.ts";
 import { dashboardPages } from "./dashboard-pages.ts";
 import { extensionCalls } from "./extension-calls.ts";
 import { gatewayLatency } from "./gateway.ts";
@@ -23,6 +24,7 @@ const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
   model: modelConcurrency,
   grading,
   dashboard: dashboardPages,
+  "dashboard-documents": dashboardDocuments,
   help: helpTime,
 };
 

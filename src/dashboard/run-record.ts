@@ -239,7 +239,6 @@ export class RunRecord {
   async stampOf(id: string): Promise<string> {
     this.#trial(id);
     await this.refresh();
-    this.#index.extend();
     return `${this.#index.endOf(id)} ${this.#state}`;
   }
 
@@ -247,7 +246,6 @@ export class RunRecord {
   async trial(id: string, known: InvalidArguments = new Map()): Promise<TrialDocument> {
     const trial = this.#trial(id);
     await this.refresh();
-    this.#index.extend();
     const events = this.#index.events(id);
     const { trials } = this.#plan;
     const position = this.#positions.get(id) ?? 0;
@@ -271,7 +269,6 @@ export class RunRecord {
 
   /** The events of a trial as far as they have come. Throws `store/corrupt`. */
   events(id: string): readonly TraceEvent[] {
-    this.#index.extend();
     return this.#index.events(id);
   }
 
@@ -312,7 +309,6 @@ export class RunRecord {
     this.#trial(id);
     const key = JSON.stringify([id, seq, pointer]);
     if (this.#content?.key === key) return this.#content.text;
-    this.#index.extend();
     const event = this.#index.event(id, seq);
     const text = event === undefined ? undefined : contentText(event, pointer);
     if (text === undefined)

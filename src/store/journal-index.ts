@@ -5,6 +5,7 @@ import type { TraceEvent } from "../core/trace/events.ts";
 import { corrupt, largestPart, linesOf, ReadBudget, readStored } from "./journal.ts";
 
 const chunkBytes = 4 * 1024 * 1024;
+const lineBreak = 0x0a;
 /** Bytes of a line that are looked at to find its stamp: ids and names of types are short. */
 const headBytes = 300;
 
@@ -16,7 +17,8 @@ export interface TrialProgress {
 
 /**
  * Where the events of each trial are in a journal that may still grow, so that one trial can be read without the others. The index is
- * made of the stamps, which need no parsing; a line is checked when its event is read.
+ * made of the stamps, which need no parsing; a line is checked when its event is read. What is not in the index yet is searched for
+ * the name of the trial, which takes a tenth of the time that it takes to put everything into the index.
  */
 export class JournalIndex {
   readonly #folder: string;
@@ -46,29 +48,19 @@ export class JournalIndex {
    */
   extend(): ReadonlyMap<string, TrialProgress> {
     const added = new Map<string, TrialProgress>();
-    const until = this.#size();
-    if (until <= this.#end) return added;
+    if (this.#size() <= this.#end) return added;
     this.#open((read) => {
-      let chunk = chunkBytes;
-      while (this.#end < until) {
-        const bytes = read(this.#end, chunk);
-        const before = this.#end;
-        this.#addLines(bytes, added);
-        if (this.#end > before) continue;
-        // A line longer than the chunk, or the incomplete last one.
-        if (bytes.length < chunk) break;
-        if (chunk > largestPart) throw corrupt({ file: this.#file, line: this.#line + 1 });
-        chunk *= 2;
-      }
+      for (const bytes of this.#wholeLines(read, this.#end)) this.#addLines(bytes, added);
     });
     return added;
   }
 
-  /** The events of a trial, as far as the index has them. Throws `store/corrupt`. */
+  /** The events of a trial. Throws `store/corrupt`. */
   events(trial: string): TraceEvent[] {
     const budget = new ReadBudget();
-    const lines = this.#lines(trial);
-    return lines.map((line) => readStored(this.#folder, line, { file: this.#file }, budget).event);
+    return this.#lines(trial)
+      .map((line) => readStored(this.#folder, line, { file: this.#file }, budget).event)
+      .filter((event) => event.trial === trial);
   }
 
   /** One event of a trial; undefined when it has none of that number. Throws `store/corrupt`. */
@@ -77,22 +69,50 @@ export class JournalIndex {
     for (const line of this.#lines(trial)) {
       const [, number] = numberFirst.exec(line.toString("latin1", 0, headBytes)) ?? [];
       if (number !== undefined && Number(number) !== seq) continue;
-      const event = readStored(this.#folder, line, { file: this.#file }, budget).event;
-      if (event.seq === seq) return event;
+      const { event } = readStored(this.#folder, line, { file: this.#file }, budget);
+      if (event.seq === seq && event.trial === trial) return event;
     }
     return undefined;
   }
 
+  /** The lines of a trial, and some that name it elsewhere. */
   #lines(trial: string): Buffer[] {
     const ranges = this.#ranges.get(trial) ?? [];
     const lines: Buffer[] = [];
+    if (this.#size() === 0) return lines;
     this.#open((read) => {
       for (let index = 0; index < ranges.length; index += 2) {
         const [start = 0, end = 0] = ranges.slice(index, index + 2);
         for (const line of linesOf(read(start, end - start)).slice(0, -1)) lines.push(line);
       }
+      const name = Buffer.from(`"trial":${JSON.stringify(trial)}`);
+      for (const bytes of this.#wholeLines(read, this.#end)) {
+        for (let at = bytes.indexOf(name); at !== -1;) {
+          const end = bytes.indexOf(lineBreak, at);
+          // A copy, since a part keeps all of the bytes in memory.
+          lines.push(Buffer.from(bytes.subarray(bytes.lastIndexOf(lineBreak, at) + 1, end)));
+          at = bytes.indexOf(name, end);
+        }
+      }
     });
     return lines;
+  }
+
+  /** What the file has from a position on, in pieces of whole lines. */
+  *#wholeLines(read: (position: number, length: number) => Buffer, from: number): Generator<Buffer> {
+    let position = from;
+    let length = chunkBytes;
+    for (;;) {
+      const bytes = read(position, length);
+      const whole = bytes.subarray(0, bytes.lastIndexOf(lineBreak) + 1);
+      if (whole.length > 0) yield whole;
+      // The end of the file, where a line may be incomplete.
+      else if (bytes.length < length) return;
+      else if (length > largestPart) throw corrupt({ file: this.#file });
+      // A line longer than the piece.
+      else length *= 2;
+      position += whole.length;
+    }
   }
 
   /** One text of all lines, in which a character is a byte: a hundred megabytes have a million lines. */
