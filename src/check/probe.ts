@@ -83,7 +83,7 @@ const concurrentCalls = 5;
  * same time. After a loss the server is started again. A tool that did not answer in time is not called again; a server that then
  * does not answer a ping is started again too.
  */
-export async function probeCalls(prober: Prober): Promise<void> {
+async function probeCalls(prober: Prober): Promise<void> {
   const hung = new Set<string>();
   let answered: PlannedCall | undefined;
   const open = (): Promise<Session | undefined> =>
@@ -182,7 +182,7 @@ const addressProbes: Readonly<Record<string, Probe>> = {
 };
 
 /** Sends requests that every server has to withstand; after a loss the server is started again. */
-export async function probeRequests(prober: Prober): Promise<void> {
+async function probeRequests(prober: Prober): Promise<void> {
   let session = await prober.probe("handshake", () => prober.connect());
   for (const [name, probe] of Object.entries({ ...requestProbes, ...capabilityProbes })) {
     if (session === undefined) return;
@@ -216,7 +216,7 @@ const mostText = 1000;
 const mostCalls = 6;
 
 /** Runs scenarios of the official conformance suite, each with a server that was just started, through the recording gateway. */
-export async function probeConformance(prober: Prober): Promise<void> {
+async function probeConformance(prober: Prober): Promise<void> {
   const { suite, scenarios = [] } = prober.check.conformance ?? {};
   if (suite === undefined) return;
   const { signal, callMs } = prober;

@@ -166,9 +166,9 @@ tested {timeout: -5}
 tested {limits: {trial: 0}}
   limits.trial must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"
 tested {reporters: [html]}
-  reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit, markdown, github, sarif
+  reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit, markdown, github, html, sarif
 tested {reporters: [json=]}
-  reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit, markdown, github, sarif
+  reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit, markdown, github, html, sarif
 test {retries: 6}
   toolHealthSuites[0].tests[0].retries must be at most 5
 server {toolHealthSuites: [{name: s, tests: []}]}
