@@ -7,7 +7,7 @@ import { SchemaValidator } from "../graders/schema-validator.ts";
 import { runFolders } from "../store/run-files.ts";
 import { type Access, refusal, refuseForeign } from "./access.ts";
 import { appFile } from "./app-files.ts";
-import { followRun, followTrial } from "./live.ts";
+import { followRun, followTrial, toldError } from "./live.ts";
 import { RunRecord, runRow } from "./run-record.ts";
 
 export interface DashboardOptions {
@@ -78,12 +78,8 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 }
 
 function errorAnswer(error: unknown): Response {
-  if (!(error instanceof McpvalsError)) throw error;
-  const {
-    message,
-    details: { hint },
-  } = error;
-  return Response.json({ message, hint }, { status: error.code === "store/not-found" ? 404 : 500 });
+  const status = error instanceof McpvalsError && error.code === "store/not-found" ? 404 : 500;
+  return Response.json(toldError(error), { status });
 }
 
 /** Whether a person looks at the answer, and not the app. */

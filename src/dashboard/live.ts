@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import type { TrialUpdate } from "../core/view/documents.ts";
 import type { InvalidArguments, RunRecord } from "./run-record.ts";
 
@@ -81,12 +81,8 @@ async function* liveMessages(record: RunRecord, signal: AbortSignal, look: Look)
       else if (started - silentSince > heartbeatMs) yield ": nothing new\n\n";
       if (update !== undefined || started - silentSince > heartbeatMs) silentSince = started;
     } catch (error) {
-      if (!(error instanceof McpvalsError)) throw error;
-      const {
-        message,
-        details: { hint },
-      } = error;
-      yield `event: failed\ndata: ${JSON.stringify({ message, hint })}\n\n`;
+      if (signal.aborted) return;
+      yield `event: failed\ndata: ${JSON.stringify(toldError(error))}\n\n`;
       return;
     }
     if (isLast) {
@@ -97,4 +93,15 @@ async function* liveMessages(record: RunRecord, signal: AbortSignal, look: Look)
     // A long trial takes its time to be read; other requests come in between.
     await delay(Math.max(betweenMs, 3 * (performance.now() - started)), undefined, { signal });
   }
+}
+
+/** What the app is told of an error. Files of a run that have another form than a run's lead to errors of any kind. */
+export function toldError(error: unknown): { readonly message: string; readonly hint?: string } {
+  if (!(error instanceof McpvalsError))
+    return {
+      message: `the run cannot be shown: ${messageOf(error)}`,
+      hint: "Its files were not written by this version of mcpvals. If they were, please report it.",
+    };
+  const { message, details } = error;
+  return details.hint === undefined ? { message } : { message, hint: details.hint };
 }

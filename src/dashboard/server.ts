@@ -35,7 +35,7 @@ export async function serveDashboard({ runs, cwd, port: wanted }: ServeOptions):
       if (outgoing.headersSent) outgoing.destroy();
       else
         outgoing
-          .writeHead(500, { "content-type": "text/plain" })
+          .writeHead(500, { "content-type": "text/plain", "x-content-type-options": "nosniff" })
           .end(`This is a bug in mcpvals: ${messageOf(error)}`);
     });
   });

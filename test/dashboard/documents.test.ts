@@ -12,7 +12,7 @@ import type {
   TrialDocument,
 } from "../../src/core/view/documents.ts";
 import { folderOf, runHere } from "../support/cli.ts";
-import { askedDocument, calcConfig, openDashboard, runAndOpen } from "./support.ts";
+import { ask, askedDocument, calcConfig, openDashboard, runAndOpen } from "./support.ts";
 
 /** A config with an agent that calls tools of a mock, one of which gives a text of so many characters. */
 function agentConfig(more: Partial<Config> = {}, letters = 10): Config {
@@ -157,6 +157,36 @@ describe("the documents of a run", () => {
     ]);
     expect(await askedDocument(again, `runs/${damaged.id}`)).toMatchObject({ status: 500 });
   });
+});
+
+it.each([
+  ["plan.json", { trials: [{ id: "t1", task: "<b>nobody</b>", agent: null, attempt: 1 }] }],
+  ["plan.json", { tasks: 5 }],
+  ["plan.json", { trials: null }],
+  ["run.json", { environment: null }],
+  ["run.json", { startedAt: [] }],
+  ["result.json", { trials: [null] }],
+  ["result.json", { trials: 5 }],
+])("survives a run whose %s has %j", async (file, change) => {
+  await using opened = await runAndOpen(calcConfig);
+  const path = join(opened.path, ".mcpvals/runs", opened.id, file);
+  const document = JSON.parse(readFileSync(path, "utf8")) as object;
+  writeFileSync(path, JSON.stringify({ ...document, ...change }));
+  const paths = ["", "/live", "/servers", "/trials/t1", "/trials/t1/live", "/trials/t1/events/1"];
+  expect(await askedDocument(opened, "runs")).toMatchObject({ status: 200, runs: [{ id: opened.id }] });
+  for (const each of paths) {
+    const { cookie, served } = opened;
+    const { status, headers, text } = await ask(served.port, `/api/runs/${opened.id}${each}`, {
+      headers: { cookie },
+    });
+    expect(headers["x-content-type-options"], each).toBe("nosniff");
+    expect(headers["content-type"], each).toMatch(/^(?:application\/json|text\/event-stream)/);
+    if (status !== 200)
+      expect(JSON.parse(text), each).toEqual({
+        message: expect.any(String) as string,
+        hint: expect.any(String) as string,
+      });
+  }
 });
 
 describe("the document of a trial", () => {
