@@ -165,7 +165,7 @@ tested {timeout: -5}
   timeout must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"
 tested {limits: {trial: 0}}
   limits.trial must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"
-tested {reporters: [html]}
+tested {reporters: [pdf]}
   reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit, markdown, github, html, sarif
 tested {reporters: [json=]}
   reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit, markdown, github, html, sarif
