@@ -258,23 +258,29 @@ export async function untilInterrupted(): Promise<void> {
 const sameMs = 100;
 
 /**
- * A signal that aborts on Ctrl-C, SIGTERM and SIGHUP. The first asks the run to end in order: cleaned up, servers stopped,
- * results written. The second ends everything at once. `output` is the folder that keeps the runs, where it is not the usual one.
+ * A signal that aborts on Ctrl-C, SIGTERM and SIGHUP. The first asks the command to end in order: cleaned up, servers stopped,
+ * results written. The second ends everything at once. `kept`: the command keeps finished trials, in the folder `output` where
+ * it is not the usual one.
  */
-export function abortOnInterrupt(output?: string): Disposable & { readonly signal: AbortSignal } {
+export function abortOnInterrupt(kept?: {
+  readonly output?: string;
+}): Disposable & { readonly signal: AbortSignal } {
   const controller = new AbortController();
   let isSame = true;
   const onSignal = (name: NodeJS.Signals): void => {
     if (controller.signal.aborted) {
       if (isSame) return;
       killAllNow();
-      const place = output === undefined ? "" : ` --output ${output}`;
-      writeError(`\nEnded immediately. Finished trials are kept: mcpvals show latest${place}`);
+      const place = kept?.output === undefined ? "" : ` --output ${kept.output}`;
+      const what = kept === undefined ? "" : ` Finished trials are kept: mcpvals show latest${place}`;
+      writeError(`\nEnded immediately.${what}`);
       process.exit(130);
     }
-    writeError(
-      "\nInterrupted: cleaning up, stopping servers and writing results. Interrupt again to end immediately.",
-    );
+    const doing =
+      kept === undefined
+        ? "cleaning up and stopping what was started"
+        : "cleaning up, stopping servers and writing results";
+    writeError(`\nInterrupted: ${doing}. Interrupt again to end immediately.`);
     controller.abort(new McpvalsError("run/interrupted", `received ${name}`));
     // A signal that waits while this process is busy is read between a timer and the next immediate.
     setTimeout(() => setImmediate(() => (isSame = false)), sameMs).unref();

@@ -1,8 +1,8 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { root, runHere } from "../support/cli.ts";
+import { folderOf, root, runHere, startCli } from "../support/cli.ts";
 import { type FakeScript, startFakeProvider } from "../support/fake-provider.ts";
 import { type Ended, expectSameWhenRead, type FaultyRun, runsOf, startRun } from "../support/faults.ts";
 import { fixtureServer, trialOf } from "../e2e/support.ts";
@@ -169,6 +169,21 @@ describe("an interruption", () => {
     expect([shown.code, shown.stderr]).toEqual([130, ""]);
     expect(shown.stdout).toMatch(/INTERRUPTED +exit 130/);
   });
+});
+
+it("a grading that is interrupted keeps nothing, and does not say that it does", async () => {
+  await using provider = await startFakeProvider(playing({ victim: "judge" }));
+  const judged = { ...workflows(), judge: { model: "openai/judge" } };
+  using folder = folderOf({ "mcp-eval.config.json": judged });
+  await runHere(["run"], { cwd: folder.path, env: provider.env });
+  const runs = readdirSync(runsOf(folder.path));
+  const cli = startCli(["grade", "--llm"], { cwd: folder.path, env: provider.env });
+  await provider.received(4);
+  send(cli.child.pid ?? 0);
+  const { code, stderr } = await cli.finished;
+  expect(code).toBe(130);
+  expect(stderr).toContain("Interrupted: cleaning up and stopping what was started. Interrupt again");
+  expect(readdirSync(runsOf(folder.path))).toEqual(runs);
 });
 
 it("SIGTERM while the schemas of a checked server are validated ends the check", async () => {

@@ -67,7 +67,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 }
 
 async function execute(target: Target, flags: CheckFlags): Promise<number> {
-  using interrupt = abortOnInterrupt(flags.output);
+  using interrupt = abortOnInterrupt(flags);
   const { signal } = interrupt;
   if (flags.watch !== true) return (await checkOnce(target, flags, { signal })).code;
   const { terminalKeys, watch } = await import("../watch.ts");

@@ -42,7 +42,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 
 /** Returns the exit code. Throws McpvalsError of kind `usage` before anything is graded. */
 async function execute(name: string, flags: GradeFlags): Promise<number> {
-  using interrupt = abortOnInterrupt(flags.output);
+  using interrupt = abortOnInterrupt();
   const { signal } = interrupt;
   const cwd = workingFolder();
   const stored = await openRun(resolve(flags.output ?? defaultRunsFolder), name);

@@ -54,7 +54,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 async function execute(given: Target, { yes = false }: InitFlags): Promise<number> {
   const cwd = workingFolder();
   refuseExisting(cwd);
-  using interrupt = abortOnInterrupt();
+  using interrupt = abortOnInterrupt({});
   const { signal } = interrupt;
   const ask = askAtTerminal();
   const target = await findTarget(given, { cwd, signal });

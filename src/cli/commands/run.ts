@@ -80,7 +80,7 @@ async function executeRuns(
   flags: RunFlags,
   listeners: readonly NamedReporter[],
 ): Promise<number> {
-  using interrupt = abortOnInterrupt(flags.output);
+  using interrupt = abortOnInterrupt(flags);
   const { signal } = interrupt;
   if (flags.watch !== true) return (await runOnce(sources, flags, { signal, listeners })).code;
   const { terminalKeys, watch } = await import("../watch.ts");

@@ -59,7 +59,7 @@ export async function executeValidateRun(
     throw new McpvalsError("usage/invalid-option", "--run proves tasks with the agents null and oracle", {
       hint: "Leave out --agent, or leave out --run to check the files with that agent.",
     });
-  using interrupt = abortOnInterrupt(flags.output);
+  using interrupt = abortOnInterrupt(flags.output === undefined ? undefined : flags);
   const { signal } = interrupt;
   const cwd = workingFolder();
   const loaded = portableOnly(
