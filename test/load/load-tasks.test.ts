@@ -350,6 +350,15 @@ describe("tasks of a config", () => {
     expect([spec.trials, spec.agents[0]?.name]).toEqual([2, "scripted"]);
   });
 
+  it("get its graders, also without a server", async () => {
+    const grader = { type: "behavior", config: { max_tool_calls: 2 } };
+    const { eval: spec } = await loadIn({
+      "mcp-eval.config.json": { graders: [grader], tasks: ["a.yaml"] },
+      "a.yaml": task("a"),
+    });
+    expect(spec.tasks).toMatchObject([{ name: "a", form: "task", graders: [grader] }]);
+  });
+
   it("must exist, have names of their own, and a plan when the agent is scripted", async () => {
     using folder = folderOf({
       "mcp-eval.config.json": {

@@ -2,7 +2,7 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { folderOf } from "../support/cli.ts";
-import { load, loadIn, problems, problemsIn } from "./support/load.ts";
+import { failure, load, loadIn, problems, problemsIn } from "./support/load.ts";
 
 /** An eval with one server and a grader, and one task. */
 function filesOf(parts: {
@@ -703,8 +703,8 @@ describe("a document is an eval of waza", () => {
   it.each<[string, string, RegExp]>([
     ["by its config", "config: { executor: mock }\n", /the eval has no tasks|executor mock/],
     [
-      "by its graders, beside servers at the top",
-      "mcp_servers: { a: { command: x } }\ngraders: []\ntasks: []\n",
+      "by any config, beside servers at the top",
+      "mcp_servers: { a: { command: x } }\nconfig: { model: x }\ntasks: []\n",
       /the eval has no tasks/,
     ],
     ["by its skill", "skill: x\ntasks: []\n", /the eval has no tasks/],
@@ -713,9 +713,23 @@ describe("a document is an eval of waza", () => {
       "servers: {}\nconfig: { executor: mock }\n",
       /unknown key "config"/,
     ],
-    ["but not with what a config has too", "mcp_servers: {}\ntasks: [x.yaml]\n", /no file of kind Task/],
+    [
+      "but not with what a config has too",
+      "mcp_servers: {}\ngraders: []\ntasks: [x.yaml]\n",
+      /no file of kind Task/,
+    ],
     ["but not with an Eval's config", "config: { taskSets: [] }\n", /unknown key "config"/],
   ])("%s", async (_, text, expected) => {
     expect((await problemsIn({ "eval.yaml": text }, { source: "eval.yaml" })).join("\n")).toMatch(expected);
+  });
+
+  it("nothing says what it is: the hint names what does", async () => {
+    using folder = folderOf({
+      "eval.yaml": "mcp_servers: { a: { command: x } }\ngraders: []\ntasks: [t.yaml]\n",
+      "t.yaml": "id: t\ninputs: { prompt: Go. }\n",
+    });
+    const { message, details } = await failure(folder.path, { source: "eval.yaml" });
+    expect(message).toBe('tasks: no file of kind Task is at "t.yaml"');
+    expect(details.hint).toContain("waza is recognised by its config, skill or metrics");
   });
 });

@@ -263,11 +263,14 @@ export async function tasksOfPatterns(
   const files: TaskFile[] = [];
   const notes = new Set<string>();
   for (const pattern of patterns) {
-    const found = await readTasks(pathsOfPattern(pattern, dir), { cwd, repository, problems });
+    const paths = pathsOfPattern(pattern, dir);
+    const found = await readTasks(paths, { cwd, repository, problems });
     if (found.tasks.length === 0 && !found.isBroken) {
       const message = `tasks: no file of kind Task is at ${JSON.stringify(pattern)}`;
       const hint =
-        "Paths and globs start from the config's folder; a whole folder is written FOLDER/**/*.yaml.";
+        paths.length === 0
+          ? "Paths and globs start from the config's folder; a whole folder is written FOLDER/**/*.yaml."
+          : "A task has kind: Task. An eval whose tasks are those of waza is recognised by its config, skill or metrics.";
       problems.add([{ code: "config/not-found", message, hint }]);
     }
     for (const file of found.tasks) files.push(file);
