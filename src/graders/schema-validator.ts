@@ -66,7 +66,7 @@ const mostTogether = 50;
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
   readonly #startTimer: StartTimer;
-  readonly #waiting: Job[] = [];
+  #waiting: Job[] = [];
   /** Schemas, as JSON, that have timed out once; trying them again for every call would delay the run. */
   readonly #hanging = new Set<string>();
   #worker: Worker | undefined;
@@ -170,7 +170,7 @@ export class SchemaValidator implements AsyncDisposable {
     this.#worker = undefined;
     void worker.terminate();
     if (this.#current.length > 1) {
-      this.#waiting.unshift(...this.#current);
+      this.#waiting = [...this.#current, ...this.#waiting];
       this.#alone += this.#current.length;
       this.#current = [];
     }

@@ -83,7 +83,8 @@ export async function judgesOfGraders(spec: Eval, judgeError?: McpvalsError): Pr
       const { graderKinds } = await import("../core/grade/kinds.ts");
       const { judgeOf } = await import("../graders/judge.ts");
       const { second } = graderKinds[grader.type]?.judge?.(grader.config) ?? {};
-      asked.push(judge, ...(second === undefined ? [] : [judgeOf(spec.judge, second)]));
+      asked.push(judge);
+      if (second !== undefined) asked.push(judgeOf(spec.judge, second));
     }
   }
   return asked;
