@@ -22,8 +22,8 @@ import { generateCalls } from "./generate-calls.ts";
 import { probeServer } from "./probe.ts";
 
 export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | "callMs"> {
-  /** The committed listing that each server's must equal, by name of the server. */
-  readonly snapshots?: Readonly<Record<string, JsonObject>>;
+  /** The committed listing that a server's must equal; `reported` is the name that it gives itself. Absent: none is compared. */
+  readonly snapshotOf?: (server: string, reported: string) => JsonObject;
   /** The conformance suite to run, too. */
   readonly suite?: ConformanceSuite;
   readonly signal: AbortSignal;
@@ -136,7 +136,7 @@ async function tasksOf(
   const discovery = discoveries.get(server);
   if (discovery === undefined) return [];
   const { surface, runsOnce, failed } = discovery;
-  const { calls: policy, disable, snapshots, validationOf } = options;
+  const { calls: policy, disable, snapshotOf, validationOf } = options;
   const validateSchema = validationOf();
   if (failed !== undefined) return [checkTask(server, { kind: "handshake", disable })];
   const planned: PlannedCall[] = [];
@@ -158,8 +158,7 @@ async function tasksOf(
       }
     }
   }
-  // A server that the snapshot does not know has only new definitions.
-  const snapshot = snapshots === undefined ? undefined : (snapshots[server] ?? {});
+  const snapshot = snapshotOf?.(server, surface.name);
   const conformance =
     options.suite === undefined
       ? undefined

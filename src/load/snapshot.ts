@@ -19,15 +19,28 @@ export async function readSnapshot(
   if (!exists && mayBeAbsent) return {};
   if (!exists)
     throw new McpvalsError("config/not-found", `there is no snapshot ${file}`, {
-      hint: "Write it with mcpvals check --update, and commit it.",
+      hint: "Check once with --update, which writes it, and commit it.",
     });
   const { value } = await readData(file, file);
   const snapshot = value as Json;
   if (isJsonObject(snapshot) && Object.values(snapshot).every(isJsonObject)) return snapshot as Snapshot;
   throw new McpvalsError("config/invalid-value", `${file} is no snapshot`, {
     location: { file },
-    hint: "Name another file, or remove it and write it again with mcpvals check --update.",
+    hint: "Name another file, or remove it and check once with --update, which writes it again.",
   });
+}
+
+/**
+ * The name under which a snapshot has a server: its own. The name of a command is often that of its folder, so that the only server of a
+ * check is also found by the name that it gives itself, where one entry has that.
+ */
+export function nameInSnapshot(
+  snapshot: Snapshot,
+  { name, reported, isOnly }: { readonly name: string; readonly reported: string; readonly isOnly: boolean },
+): string {
+  if (Object.hasOwn(snapshot, name) || !isOnly) return name;
+  const [same, ...others] = Object.keys(snapshot).filter((key) => snapshot[key]?.["server"] === reported);
+  return same === undefined || others.length > 0 ? name : same;
 }
 
 /** Throws `usage/invalid-option` when a snapshot has another server under the name of one of these. */
@@ -43,13 +56,13 @@ export function refuseOtherServers(file: string, snapshot: Snapshot, current: Sn
   }
 }
 
-/** Writes a snapshot, in an order that does not depend on the servers'. Throws McpvalsError `config/unreadable`. */
+/** Writes a snapshot, in an order that does not depend on the servers'. Throws McpvalsError `store/unwritable`. */
 export function writeSnapshot(file: string, snapshot: Snapshot): void {
   try {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${JSON.stringify(inOrder(snapshot), undefined, 2)}\n`);
   } catch (error) {
-    throw new McpvalsError("config/unreadable", `${file} could not be written: ${messageOf(error)}`, {
+    throw new McpvalsError("store/unwritable", `${file} could not be written: ${messageOf(error)}`, {
       hint: "Name a file in a folder that you may write to.",
     });
   }

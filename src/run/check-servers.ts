@@ -10,7 +10,13 @@ import { exact, type Json, type JsonObject } from "../core/formats/json.ts";
 import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
 import { findingRules } from "../core/lint/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
-import { readSnapshot, refuseOtherServers, type Snapshot, writeSnapshot } from "../load/snapshot.ts";
+import {
+  nameInSnapshot,
+  readSnapshot,
+  refuseOtherServers,
+  type Snapshot,
+  writeSnapshot,
+} from "../load/snapshot.ts";
 import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 
 /** Trials at once: more would disturb each other's time limits on a small machine. */
@@ -18,7 +24,7 @@ const concurrency = 2;
 
 /** What is checked, over what the eval says, besides how a run is made. */
 export type CheckServersOptions = Partial<
-  Omit<CheckOptions, "validationOf" | "signal" | "snapshots" | "suite">
+  Omit<CheckOptions, "validationOf" | "signal" | "snapshotOf" | "suite">
 > &
   RunOptions & {
     /** Whether the official conformance suite runs, too. */
@@ -54,6 +60,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
       hint: "Name it with --snapshot FILE, or as check.snapshot in the config.",
     });
   const snapshot = file === undefined ? undefined : await readSnapshot(file, { mayBeAbsent: update });
+  const isOnly = Object.keys(spec.servers).length === 1;
   const places = [join(options.cwd, sep), import.meta.url];
   const suite = conformance ? { suite: await findConformanceSuite(places) } : {};
   await using validator = new SchemaValidator();
@@ -61,7 +68,13 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
   const started = performance.now();
   const { tasks: planned, failedStarts } = await planCheck(spec.servers, {
-    ...(snapshot === undefined || update ? {} : { snapshots: snapshot }),
+    ...(snapshot === undefined || update
+      ? {}
+      : {
+          // A server that the snapshot does not know has only new definitions.
+          snapshotOf: (name, reported) =>
+            snapshot[nameInSnapshot(snapshot, { name, reported, isOnly })] ?? {},
+        }),
     ...suite,
     calls,
     disable,
@@ -71,7 +84,12 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   });
   options.onPlanned?.();
   if (file !== undefined && snapshot !== undefined) {
-    const current = listingsIn(planned);
+    const current = Object.fromEntries(
+      Object.entries(listingsIn(planned)).map(([name, listing]) => [
+        nameInSnapshot(snapshot, { name, reported: listing.server, isOnly }),
+        listing,
+      ]),
+    );
     refuseOtherServers(file, snapshot, current);
     if (update) {
       writeSnapshot(file, { ...snapshot, ...mergedOver(snapshot, current) });
@@ -130,7 +148,9 @@ function mergedOver(snapshot: Snapshot, current: Snapshot): Snapshot {
 }
 
 /** What each server listed when its check was planned; not those that gave no list. */
-function listingsIn(tasks: readonly Task[]): Snapshot {
+function listingsIn(
+  tasks: readonly Task[],
+): Readonly<Record<string, JsonObject & { readonly server: string }>> {
   const names = new Map(
     tasks.flatMap(({ servers: [server], check }) =>
       check?.about === undefined ? [] : [[server, check.about.name] as const],

@@ -1,6 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { expect, it } from "vitest";
+import type { JsonObject } from "../../src/core/formats/json.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { faultyServer, findingsIn } from "./support.ts";
 import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
@@ -106,6 +108,53 @@ it("--update leaves other servers in the file, and refuses one that has the name
   ) as unknown;
   for (const flags of [["--update"], []])
     expect(await check("other.json", ...flags)).toMatchObject({ code: 2, stderr: refused });
+});
+
+it("a command is found by the name that the server gives itself, when its folder has another name", async () => {
+  const program = `import ${JSON.stringify(pathToFileURL(faultyProgram).href)};`;
+  using folder = folderOf({ "first/server.mjs": program, "second/server.mjs": program });
+  const file = join(folder.path, "servers.json");
+  const check = (name: string, ...flags: readonly string[]): Promise<HereOutcome> => {
+    const args = ["check", "--calls", "none", "--snapshot", file, ...flags, "--", "node", "server.mjs"];
+    return runHere(args, { cwd: join(folder.path, name) });
+  };
+  expect(await check("first", "--update")).toMatchObject({ code: 0 });
+  const written = readFileSync(file, "utf8");
+  expect(Object.keys(JSON.parse(written) as object)).toEqual(["first"]);
+  expect(await check("second")).toMatchObject({ code: 0 });
+  expect(await check("second", "--update")).toMatchObject({ code: 0 });
+  expect(readFileSync(file, "utf8")).toBe(written);
+  // Two entries with that name cannot be told apart.
+  const { first } = JSON.parse(written) as { readonly first: object };
+  writeFileSync(file, JSON.stringify({ first, third: first }));
+  expect(await check("second")).toMatchObject({ code: 1 });
+});
+
+it("each difference of a definition is a finding, up to 20", async () => {
+  const parameters = Array.from({ length: 30 }, (_, index) => [`p${index}`, { type: "number" }]);
+  const annotations = { readOnlyHint: true };
+  const inputSchema = { type: "object", properties: Object.fromEntries(parameters) as JsonObject };
+  const tools = [
+    { name: "word", description: "Gives a word.", inputSchema: { type: "object" }, annotations },
+    { name: "huge", description: "Gives the word huge.", inputSchema, annotations },
+  ];
+  const found = await findingsIn("stability", faultyServer("huge-schema=30"), { snapshot: { tools } });
+  const of = (name: string): readonly (string | undefined)[] =>
+    found.filter(({ place }) => place.tool === name).map(({ place }) => place.pointer);
+  expect(of("word")).toEqual([
+    "/description",
+    "/inputSchema/properties",
+    "/inputSchema/additionalProperties",
+  ]);
+  expect(of("huge")).toHaveLength(21);
+  expect(found.at(-1)?.message).toBe("it has more than 20 differences from the snapshot");
+});
+
+it("a snapshot that cannot be written is an error of the output", async () => {
+  using folder = folderOf({ "config.json": { servers: { faulty: mocked("word") } }, file: "" });
+  const args = ["check", "config.json", "--update", "--snapshot", "file/servers.json"];
+  const stderr = expect.stringContaining("(store/unwritable)") as unknown;
+  expect(await runHere(args, { cwd: folder.path })).toMatchObject({ code: 2, stderr });
 });
 
 it("--update without --snapshot is a usage error", async () => {

@@ -1,7 +1,13 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Json } from "../formats/json.ts";
-import { containsJson, equalJson, jsonDifference, type MatchMode } from "./json-difference.ts";
+import {
+  containsJson,
+  equalJson,
+  jsonDifference,
+  jsonDifferences,
+  type MatchMode,
+} from "./json-difference.ts";
 
 function told(actual: Json, expected: Json, mode: MatchMode = "contain"): readonly unknown[] | undefined {
   const found = jsonDifference(actual, expected, mode);
@@ -14,6 +20,17 @@ it("is the first place that is not as expected, and how deep it lies", () => {
   expect(told([1, 2, 3], [1])).toEqual(["", 0, "it has 3 entries, expected 1"]);
   expect(told({ a: 1, b: 2 }, { a: 1 }, "equal")).toEqual(["/b", 1, "it is not expected"]);
   expect(told({ a: 1, b: 2 }, { a: 1 })).toBeUndefined();
+});
+
+it("has others after it, as many as are asked for", () => {
+  const [actual, expected] = [
+    { a: 1, b: [1, { c: 2 }], d: 1, e: [1] },
+    { a: 2, b: [2, { c: 3 }], e: [] },
+  ];
+  const pointers = (limit: number): readonly string[] =>
+    jsonDifferences(actual, expected, "equal", limit).map(({ pointer }) => pointer);
+  expect(pointers(10)).toEqual(["/a", "/b/0", "/b/1/c", "/e", "/d"]);
+  for (const limit of [1, 2, 3, 4]) expect(pointers(limit)).toEqual(pointers(10).slice(0, limit));
 });
 
 it("is written as a JSON pointer, and in few words", () => {

@@ -21,44 +21,69 @@ export type MatchMode = "equal" | "contain";
  * expected key with such a value, in any order; lists have as many items; everything else is equal.
  */
 export function jsonDifference(actual: Json, expected: Json, mode: MatchMode): JsonDifference | undefined {
-  if (actual === expected) return undefined;
-  if (Array.isArray(actual) && Array.isArray(expected)) return listDifference(actual, expected, mode);
-  if (isJsonObject(actual) && isJsonObject(expected)) return objectDifference(actual, expected, mode);
-  return here((place) => `${place} is ${previewJson(actual)}, expected ${previewJson(expected)}`);
+  return jsonDifferences(actual, expected, mode, 1)[0];
 }
 
-function listDifference(
+/** The first differences, at most `limit`; a list with more or fewer items is one as a whole. */
+export function jsonDifferences(
+  actual: Json,
+  expected: Json,
+  mode: MatchMode,
+  limit: number,
+): readonly JsonDifference[] {
+  if (actual === expected) return [];
+  if (Array.isArray(actual) && Array.isArray(expected)) return listDifferences(actual, expected, mode, limit);
+  if (isJsonObject(actual) && isJsonObject(expected)) return objectDifferences(actual, expected, mode, limit);
+  return [here((place) => `${place} is ${previewJson(actual)}, expected ${previewJson(expected)}`)];
+}
+
+function listDifferences(
   actual: readonly Json[],
   expected: readonly Json[],
   mode: MatchMode,
-): JsonDifference | undefined {
+  limit: number,
+): readonly JsonDifference[] {
   if (actual.length !== expected.length) {
     const entries = actual.length === 1 ? "1 entry" : `${actual.length} entries`;
-    return here((place) => `${place} has ${entries}, expected ${expected.length}`);
+    return [here((place) => `${place} has ${entries}, expected ${expected.length}`)];
   }
+  const found: JsonDifference[] = [];
   for (const [index, item] of actual.entries()) {
-    const found = jsonDifference(item, expected[index] ?? null, mode);
-    if (found !== undefined) return below(String(index), found);
+    const inside = jsonDifferences(item, expected[index] ?? null, mode, limit - found.length);
+    for (const each of inside) found.push(below(String(index), each));
+    if (found.length >= limit) break;
   }
-  return undefined;
+  return found;
 }
 
-function objectDifference(
+function objectDifferences(
   actual: JsonObject,
   expected: JsonObject,
   mode: MatchMode,
-): JsonDifference | undefined {
+  limit: number,
+): readonly JsonDifference[] {
+  const found: JsonDifference[] = [];
   for (const [key, value] of Object.entries(expected)) {
     const own = Object.hasOwn(actual, key) ? actual[key] : undefined;
     if (own === undefined)
-      return { pointer: pointerTo(key), depth: 0.5, messageFor: (place) => `${place} is missing` };
-    const found = jsonDifference(own, value, mode);
-    if (found !== undefined) return below(key, found);
+      found.push({ pointer: pointerTo(key), depth: 0.5, messageFor: (place) => `${place} is missing` });
+    else
+      for (const each of jsonDifferences(own, value, mode, limit - found.length))
+        found.push(below(key, each));
+    if (found.length >= limit) return found;
   }
-  if (mode === "contain") return undefined;
-  const more = Object.keys(actual).find((key) => !Object.hasOwn(expected, key));
-  const surplus = here((place) => `${place} is not expected`);
-  return more === undefined ? undefined : below(more, surplus);
+  if (mode === "contain") return found;
+  for (const key of Object.keys(actual)) {
+    if (Object.hasOwn(expected, key)) continue;
+    found.push(
+      below(
+        key,
+        here((place) => `${place} is not expected`),
+      ),
+    );
+    if (found.length >= limit) break;
+  }
+  return found;
 }
 
 /** JSON pointer to a member; a key that is very long is cut. */

@@ -57,7 +57,9 @@ export const errorCatalogue = {
   ),
   "usage/invalid-option": usage("Invalid command line. See mcpvals COMMAND --help."),
   "usage/no-match": usage("The selection matches no task. Run mcpvals list to see all tasks."),
-  "store/unwritable": usage("The output cannot be written. Choose a writable folder with --output DIR."),
+  "store/unwritable": usage(
+    "The output, or a snapshot, cannot be written. Choose a writable folder with --output DIR, or another file with --snapshot FILE.",
+  ),
   "store/not-found": usage("Run not found. Look in .mcpvals/runs, or name a run folder."),
   "store/nothing-recorded": usage(
     "The run has no trial that was recorded. Its trials never began: run them with mcpvals run.",

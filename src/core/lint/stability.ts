@@ -1,4 +1,4 @@
-import { jsonDifference } from "../checks/json-difference.ts";
+import { jsonDifferences } from "../checks/json-difference.ts";
 import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
@@ -137,7 +137,10 @@ const kinds: readonly (readonly [list: string, kind: keyof FindingPlace, id: str
   ["prompts", "prompt", "name"],
 ];
 
-/** What differs in the lists that both have, where `than` is the name of the earlier one: one finding for each definition. */
+/** Most differences of one definition that are listed. */
+const mostDifferences = 20;
+
+/** What differs in the lists that both have, where `than` is the name of the earlier one. */
 function* differences(
   before: JsonObject,
   after: JsonObject,
@@ -154,11 +157,13 @@ function* differences(
       if (was === undefined) yield { place, message: `new: ${than} lacks it`, evidence };
       else if (is === undefined) yield { place, message: `it is gone: only ${than} has it`, evidence };
       else {
-        const difference = jsonDifference(is, was, "equal");
-        if (difference === undefined) continue;
-        const { pointer } = difference;
-        const message = `${difference.messageFor("it")} (compared with ${than})`;
-        yield { place: { ...place, ...(pointer === "" ? {} : { pointer }) }, message, evidence };
+        const found = jsonDifferences(is, was, "equal", mostDifferences + 1);
+        for (const { pointer, messageFor } of found.slice(0, mostDifferences)) {
+          const message = `${messageFor("it")} (compared with ${than})`;
+          yield { place: { ...place, ...(pointer === "" ? {} : { pointer }) }, message, evidence };
+        }
+        if (found.length > mostDifferences)
+          yield { place, message: `it has more than ${mostDifferences} differences from ${than}`, evidence };
       }
     }
   }
