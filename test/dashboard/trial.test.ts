@@ -234,6 +234,17 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     await expect.poll(() => items(page).count()).toBe(1);
   });
 
+  it("marks calls that failed grades cite, without a verdict on the calls themselves", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(trialPath("t2"));
+    await items(page)
+      .filter({ hasText: /add.*evidence of a fail/ })
+      .waitFor();
+    await go(trialPath());
+    expect(await items(page).filter({ hasText: "trial.graded" }).count()).toBe(0);
+  });
+
   it("leads from a failed grade to its evidence, and to the events as they were recorded", async () => {
     await using opened = await open();
     const { page, go } = opened;

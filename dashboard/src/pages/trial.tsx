@@ -1,6 +1,5 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
-import type { Grade } from "../../../src/core/trace/events.ts";
 import type { TrialDocument } from "../../../src/core/view/documents.ts";
 import { JsonText } from "../components/json-text.tsx";
 import { Duration, Tokens } from "../components/numbers.tsx";
@@ -15,6 +14,7 @@ import { oneOf, type RawSearch, textOf } from "../search.ts";
 import { useShortcuts } from "../shortcuts.tsx";
 import { EventList } from "../trial/event-list.tsx";
 import { Evidence, GradeList } from "../trial/grade-list.tsx";
+import { isReason } from "../trial/items.ts";
 import { type TrajectorySearch, TrajectoryView } from "../trial/trajectory.tsx";
 
 const route = getRouteApi("/runs/$run/trials/$trial");
@@ -62,7 +62,7 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
   ]);
   const change = (changes: Readonly<Record<string, string | number | undefined>>): void =>
     void navigate({ search: (before) => trialSearch({ ...before, ...changes }), replace: true });
-  const problems = result?.grades.filter(isBad) ?? [];
+  const problems = result?.grades.filter(isReason) ?? [];
 
   return (
     <>
@@ -108,13 +108,25 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
               )}
             </li>
           )}
-          {problems.map(({ grader, reason, evidence }, index) => (
+          {problems.slice(0, mostReasons).map(({ grader, reason, evidence }, index) => (
             // oxlint-disable-next-line react/no-array-index-key
             <li key={index} className="break-words">
-              <PlainText text={grader} className="font-medium" /> <PlainText text={reason} />{" "}
+              <PlainText text={`${grader}:`} className="font-semibold" />{" "}
+              <PlainText text={reason} className="line-clamp-3 sm:inline" />{" "}
               <Evidence place={{ run: run.id, trial: row.id }} events={evidence} />
             </li>
           ))}
+          {problems.length > mostReasons && (
+            <li>
+              <button
+                type="button"
+                className="text-accent hover:underline"
+                onClick={() => change({ view: "grades" })}
+              >
+                {problems.length - mostReasons} more
+              </button>
+            </li>
+          )}
         </ul>
       )}
       {(result?.warnings ?? []).map((warning) => (
@@ -165,10 +177,8 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
   );
 }
 
-/** Whether it is a reason why a trial did not pass. */
-function isBad({ verdict, required }: Grade): boolean {
-  return required !== false && (verdict === "fail" || verdict === "error");
-}
+/** Reasons that stand above the trajectory; the grades have all. */
+const mostReasons = 3;
 
 function TrialLink({
   run,

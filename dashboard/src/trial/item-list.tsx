@@ -3,9 +3,8 @@ import { type ReactElement, type ReactNode, useEffect, useRef } from "react";
 import type { TraceItem } from "../../../src/core/view/documents.ts";
 import type { Grade } from "../../../src/core/trace/events.ts";
 import { PlainText } from "../components/plain-text.tsx";
-import { VerdictSign } from "../components/verdict-badge.tsx";
 import { formatDuration } from "../format.ts";
-import { itemStatus } from "./items.ts";
+import { isReason, itemStatus } from "./items.ts";
 import { laneColour } from "./waterfall.tsx";
 
 /** The items of a trial from the first to the last. However many there are, only those in sight are on the page. */
@@ -135,13 +134,16 @@ function ItemRow({
   );
 }
 
+/** Says that grades rest on an item, in red if one of them is why the trial did not pass. It is no verdict on the item. */
 function CitedBy({ grades }: { readonly grades: readonly Grade[] }): ReactElement {
-  const worst = grades.find(({ verdict }) => verdict !== "pass") ?? grades[0];
   const names = grades.map(({ grader, verdict }) => `${grader}: ${verdict}`).join(", ");
   return (
-    <span className={worst?.verdict === "pass" ? "text-pass" : "text-fail"} title={`Evidence of ${names}`}>
-      <VerdictSign status={worst?.verdict ?? "none"} />
-      <span className="sr-only">Evidence of {names}</span>
+    <span
+      className={`shrink-0 text-xs ${grades.some(isReason) ? "text-fail" : "text-muted"}`}
+      title={`Evidence of ${names}`}
+    >
+      {grades.some(isReason) ? "evidence of a fail" : "evidence"}
+      <span className="sr-only"> of {names}</span>
     </span>
   );
 }

@@ -126,3 +126,8 @@ export function endOf(items: readonly TraceItem[]): number {
   for (const { at, durationMs = 0 } of items) end = Math.max(end, at + durationMs);
   return end;
 }
+
+/** Whether a grade is a reason why the trial did not pass. */
+export function isReason({ verdict, required }: Grade): boolean {
+  return required !== false && (verdict === "fail" || verdict === "error");
+}

@@ -440,6 +440,10 @@ function itemOf(event: TraceEvent, { lineOf }: Making): Body | undefined {
       const { purpose, model, reason: retried } = event;
       return { kind: "model", seq, purpose, model, retried };
     }
+    case "calls.invalid":
+    case "trial.graded":
+      // The calls, and the grades of the result, say it; it did not happen in the trial.
+      return undefined;
     case "http.response":
       // The answer itself is a message.
       return event.requestIds.length > 0 && event.status < 400 ? undefined : otherBody(event, lineOf);
@@ -476,7 +480,6 @@ function isProblem(event: TraceEvent): boolean {
     case "extension.output_omitted":
     case "fault.unmet":
     case "tool.refused":
-    case "calls.invalid":
       return true;
     case "server.exited":
     case "extension.exited":
@@ -498,8 +501,6 @@ function isProblem(event: TraceEvent): boolean {
       return event.differences.length > 0;
     case "trial.finished":
       return event.error !== undefined;
-    case "trial.graded":
-      return event.verdict === "fail" || event.verdict === "error";
     default:
       return false;
   }
