@@ -323,26 +323,36 @@ function gradesIn(events: readonly StoredEvent[]): readonly Grade[] {
   return last?.type === "trial.graded" ? last.grades : [];
 }
 
-/** The grades of judges that would be asked the same again. */
+/** The grades of judges that would be asked the same again, with the thresholds of now. */
 async function judgedBefore(
   grades: readonly Grade[],
   { before, task, spec }: { readonly before: Task; readonly task: Task; readonly spec: Eval },
 ): Promise<ReadonlyMap<string, Grade>> {
   const kept = new Map<string, Grade>();
   for (const grade of grades) {
-    const { grader: name, judge, verdict } = grade;
+    const { grader: name, judge, secondJudge, verdict } = grade;
     if (judge === undefined || verdict === "error") continue;
+    const { graderKinds } = await import("../core/grade/kinds.ts");
+    const { withThreshold } = await import("../core/grade/judge/votes.ts");
     const [earlier, now] = [before, task].map(({ graders = [] }) =>
       graders.find((each) => each.name === name),
     );
-    const isOfEval = name === judgeName && judge.threshold === spec.judge?.passThreshold;
-    const wanted = now === undefined ? (isOfEval ? spec.judge : undefined) : await judgeOfGrader(now, spec);
-    const isSame = equalJson(settingsOf(earlier), settingsOf(now));
-    if (isSame && wanted?.model === judge.model) kept.set(name, grade);
+    const ofEval = name === judgeName && now === undefined ? spec.judge : undefined;
+    const wanted = now === undefined ? ofEval : await judgeOfGrader(now, spec);
+    const declared = now && graderKinds[now.type]?.judge?.(now.config)?.threshold;
+    const threshold = declared ?? ofEval?.passThreshold ?? judge.threshold;
+    const isSame = equalJson(settingsOf(earlier, declared), settingsOf(now, declared));
+    if (!isSame || wanted?.model !== judge.model) continue;
+    if (threshold === judge.threshold) kept.set(name, grade);
+    // The reason says of a second judge whether it agrees.
+    else if (secondJudge === undefined) kept.set(name, withThreshold(grade, judge, threshold));
   }
   return kept;
 }
 
-function settingsOf(grader: GraderSpec | undefined): Json {
-  return grader === undefined ? null : { type: grader.type, config: grader.config };
+/** What a judge is asked by; its `threshold` is compared with the score. */
+function settingsOf(grader: GraderSpec | undefined, threshold: number | undefined): Json {
+  if (grader === undefined) return null;
+  const { type, config } = grader;
+  return { type, config: threshold === undefined ? config : { ...config, threshold } };
 }

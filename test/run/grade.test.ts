@@ -238,6 +238,37 @@ it("asks judges only where something has changed, or when it is told to", async 
   expect(asked.stderr).toBe('note: the grader "llm-judge" graded the run before, and not this time\n');
 });
 
+it("compares the stored scores of judges with a new threshold", async () => {
+  await using provider = await startFakeProvider(() => ({
+    text: JSON.stringify({ score: 0.7, reason: "So it is." }),
+  }));
+  const judged = (threshold: number): object =>
+    goodOnly(
+      [{ type: "prompt", config: { rubric: "Is it polite?", votes: 3, threshold } }],
+      { expectedState: "hi" },
+      { judge: { model: "anthropic/claude-sonnet-4-5" }, passThreshold: threshold },
+    );
+  using folder = new Folder(judged(0.8));
+  const gradesOf = ({ trials }: RunResult): unknown =>
+    trials[0]?.grades
+      .filter(({ judge }) => judge !== undefined)
+      .map(({ grader, verdict, reason, judge }) => [grader, verdict, reason, judge?.threshold]);
+  const first = await folder.json(["run", "--llm"], provider.env);
+  expect(gradesOf(first.result)).toEqual([
+    ["llm-judge", "fail", "So it is.", 0.8],
+    ["prompt", "fail", "score 0.7 (votes: 0.7, 0.7, 0.7; 3 of 3 agree), at least 0.8 passes: So it is.", 0.8],
+  ]);
+  const asked = provider.requests.length;
+
+  folder.write(judged(0.6));
+  const { code, result } = await folder.json(["grade", "--llm"]);
+  expect([code, provider.requests.length]).toEqual([0, asked]);
+  expect(gradesOf(result)).toEqual([
+    ["llm-judge", "pass", "So it is.", 0.6],
+    ["prompt", "pass", "score 0.7 (votes: 0.7, 0.7, 0.7; 3 of 3 agree), at least 0.6 passes: So it is.", 0.6],
+  ]);
+});
+
 it("grades what a run was interrupted before it could grade, and does not pass without the rest", async () => {
   using folder = new Folder(config([says("i")]));
   await folder.cli(["run"]);

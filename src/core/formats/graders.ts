@@ -54,6 +54,8 @@ export interface AskedJudge {
   readonly model?: string | undefined;
   /** A model that is asked the same, to compare. */
   readonly second?: string | undefined;
+  /** Lowest score of the judge with which the grade passes; absent: more than that score decides. */
+  readonly threshold?: number | undefined;
 }
 
 /** A file that settings name: the path of its key in them, and its path relative to the file that declares the grader. */

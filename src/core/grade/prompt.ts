@@ -73,9 +73,7 @@ export const prompt = graderKind({
     "Asks a language model, the judge, which gets the task, the tools on offer, the agent's calls with arguments and results, and its messages. Passes from `threshold` on. Without a verdict it is an error.",
   config,
   example: { rubric: "tool_output_utilization", votes: 3 },
-  judge({ model, second_model: second }: PromptSettings) {
-    return { model, second };
-  },
+  judge: askedJudge,
   files(all: PromptSettings) {
     return filesOf(all);
   },
@@ -83,25 +81,26 @@ export const prompt = graderKind({
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
     const { mode } = all;
-    const judging = { votes: all.votes, model: all.model, second: all.second_model };
+    const judging = { votes: all.votes, ...askedJudge(all) };
     const [text, reference] = await Promise.all([
       all.rubric ?? all.prompt ?? textOf(all.rubric_file, context),
       all.reference ?? textOf(all.reference_file, context),
     ]);
     const named = all.rubric === undefined ? undefined : rubrics[all.rubric];
-    if (mode === "pointwise") {
-      const { threshold = named?.threshold ?? 0.8 } = all;
-      return judgeByRubric(named ?? { text }, { ...judging, threshold }, trajectory, context);
-    }
+    if (mode === "pointwise") return judgeByRubric(named ?? { text }, judging, trajectory, context);
     if ((eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "").trim() === "") {
       const reason = "the agent gave no answer that could be compared";
       return passOrFail(0, 1, { reason, evidence: judgedEvents(trajectory) });
     }
-    const { threshold = 0.5 } = all;
     const criteria = named?.text ?? text;
-    return judgeByComparison({ reference, criteria }, { ...judging, threshold }, trajectory, context);
+    return judgeByComparison({ reference, criteria }, judging, trajectory, context);
   },
 });
+
+function askedJudge({ model, second_model: second, mode, rubric = "", ...all }: PromptSettings) {
+  const usual = mode === "pairwise" ? 0.5 : (rubrics[rubric]?.threshold ?? 0.8);
+  return { model, second, threshold: all.threshold ?? usual };
+}
 
 const fileKeys = ["rubric_file", "reference_file"] as const;
 

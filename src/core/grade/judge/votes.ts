@@ -1,6 +1,6 @@
 import type { Finding, GradeContext } from "../grader.ts";
 import { McpvalsError } from "../../errors/error.ts";
-import { eventsOf, type JudgeRecord } from "../../trace/events.ts";
+import { eventsOf, type Grade, type JudgeRecord } from "../../trace/events.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import type { JudgeResponse } from "./verdict-forms.ts";
 import { judgePrompt, pairPrompt, type Rubric } from "./judge-prompt.ts";
@@ -95,11 +95,11 @@ async function judgeBy(
   const compared =
     other === undefined ? undefined : votesOf(other).then((votes) => opinionOf(votes, judging), toldError);
   const [votes, second] = await allOf([asked, compared] as const);
-  const { passed, score, shown, reason, judge } = opinionOf(votes, judging);
+  const { passed, score, reason, judge } = opinionOf(votes, judging);
   const finding = {
     verdict: passed ? "pass" : "fail",
     score,
-    reason: `score ${score}${shown}, at least ${judging.threshold} passes: ${reason}`,
+    reason: `${toldScore(score, judge)}, at least ${judging.threshold} passes: ${reason}`,
     evidence: judgedEvents(trajectory),
     judge,
   } as const;
@@ -107,7 +107,7 @@ async function judgeBy(
   if ("problem" in second)
     return { ...finding, reason: `${finding.reason}; the second judge gave no verdict: ${second.problem}` };
   const agrees = second.passed === passed ? "agrees" : "disagrees";
-  const told = `the second judge ${agrees}: score ${second.score}${second.shown}: ${second.reason}`;
+  const told = `the second judge ${agrees}: ${toldScore(second.score, second.judge)}: ${second.reason}`;
   return { ...finding, reason: `${finding.reason}; ${told}`, secondJudge: second.judge };
 }
 
@@ -127,8 +127,6 @@ async function allOf<T extends readonly unknown[]>(
 
 interface Opinion extends ScoreVerdict {
   readonly passed: boolean;
-  /** The votes in words; "" where there is one. */
-  readonly shown: string;
   readonly judge: JudgeRecord;
 }
 
@@ -140,10 +138,23 @@ function opinionOf(votes: readonly Vote[], { threshold }: Judging): Opinion {
   const { score, reason } = verdict;
   const passed = score >= threshold;
   const scores = votes.map((vote) => vote.verdict.score);
-  const agreeing = scores.filter((one) => one >= threshold === passed).length;
+  return { passed, score, reason, judge: { model, prompt, threshold, votes: scores } };
+}
+
+function toldScore(score: number, { votes, threshold }: JudgeRecord): string {
+  const agreeing = votes.filter((one) => one >= threshold === score >= threshold).length;
   const shown =
-    votes.length === 1 ? "" : ` (votes: ${scores.join(", ")}; ${agreeing} of ${votes.length} agree)`;
-  return { passed, score, shown, reason, judge: { model, prompt, threshold, votes: scores } };
+    votes.length === 1 ? "" : ` (votes: ${votes.join(", ")}; ${agreeing} of ${votes.length} agree)`;
+  return `score ${score}${shown}`;
+}
+
+/** The grade that the same votes give with another threshold. */
+export function withThreshold(grade: Grade, before: JudgeRecord, threshold: number): Grade {
+  const score = grade.score ?? 0;
+  const judge = { ...before, threshold };
+  const told = (by: JudgeRecord): string => `${toldScore(score, by)}, at least ${by.threshold} passes: `;
+  const reason = grade.reason.replace(told(before), () => told(judge));
+  return { ...grade, verdict: score >= threshold ? "pass" : "fail", reason, judge };
 }
 
 /** Numbers of the events that a judge's verdict on a trial rests on: the agent's calls and its last message. */
