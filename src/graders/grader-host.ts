@@ -18,7 +18,12 @@ process.stdout.write = process.stderr.write.bind(process.stderr);
 const work = JSON.parse(await text(process.stdin)) as JavaScriptWork;
 const answer = work.kind === "script" ? await runScript(work) : runAssertions(work);
 // A timer or a connection that a grader leaves open does not keep it waiting.
-write(`\n${JSON.stringify(answer)}\n`, () => process.exit());
+write(`\n${JSON.stringify(answer, nameNonFinite)}\n`, () => process.exit());
+
+/** NaN and infinity as texts, which are no score: JSON has null for them, and that means that there was nothing to judge. */
+function nameNonFinite(_key: string, value: unknown): unknown {
+  return typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
+}
 
 async function runScript({
   file,

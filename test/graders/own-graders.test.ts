@@ -180,6 +180,8 @@ it("a script that throws, loops, crashes or answers nonsense is that grader's er
     loops: "export default { grade() { for (;;); } };",
     leaves: "export default { grade() { process.exit(0); } };",
     empty: "export default { grade() {} };",
+    nan: "export default { grade: () => ({ score: 0 / 0, reason: 'a share of nothing' }) };",
+    infinite: "export default { grade: () => ({ score: 1 / 0 }) };",
     late: "export default { grade: () => new Promise(() => { setTimeout(() => { throw new Error('later'); }); }) };",
     skips: "export default { grade: () => ({ score: null, reason: 'nothing here' }) };",
   };
@@ -198,7 +200,13 @@ it("a script that throws, loops, crashes or answers nonsense is that grader's er
     throws: { verdict: "error", reason: "throws.mjs threw Error: no pods" },
     loops: { verdict: "error", error: { code: "grader/timeout" } },
     leaves: { verdict: "error", reason: "leaves.mjs ended without an answer" },
-    empty: { verdict: "error", error: { code: "grader/broken" } },
+    empty: { verdict: "error", reason: "the answer of the grader is unusable: it is no object" },
+    nan: {
+      verdict: "error",
+      reason: expect.stringContaining("score must be"),
+      error: { code: "grader/broken" },
+    },
+    infinite: { verdict: "error", error: { code: "grader/broken" } },
     late: { verdict: "error", error: { code: "grader/broken", detail: expect.stringContaining("later") } },
     skips: { verdict: "skip", score: null, reason: "nothing here" },
   });

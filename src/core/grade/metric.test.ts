@@ -105,6 +105,24 @@ it("says nothing where there is nothing to measure", async () => {
   });
 });
 
+it.each(["unknownTools", "invalidCalls", "redundantCalls", "errors", "identicalRetries", "ignoredErrors"])(
+  "a highest value of %s is no evidence without a call, and a lowest one is missed",
+  async (name) => {
+    const talk = new AgentTrial((each) => each.say("Hello."));
+    expect(await gradeBy("metric", { name, max: 0 }, talk)).toMatchObject({
+      verdict: "skip",
+      reason: expect.stringContaining("the agent called no tool of a server"),
+    });
+    expect(await gradeBy("metric", { name, min: 1 }, talk)).toMatchObject({ verdict: "fail", score: 0 });
+  },
+);
+
+it("tokens of definitions and claims are measured without a call", async () => {
+  const talk = new AgentTrial((each) => each.say("Hello."));
+  for (const name of ["definitionTokens", "unusedDefinitionTokens", "unsupportedClaims"])
+    expect(await gradeBy("metric", { name, max: 1e6 }, talk)).toMatchObject({ verdict: "pass" });
+});
+
 it("refuses settings without a limit, and names that are none", () => {
   expect(settingIssues("metric", { name: "errors" })).toEqual(["must have max or min"]);
   expect(settingIssues("metric", { name: "errors", min: 2, max: 1 })).toEqual(["has a min above its max"]);

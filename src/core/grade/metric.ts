@@ -38,6 +38,9 @@ export const metric = graderKind({
         ? []
         : [{ passed: value >= min, reason: `${told}, at least ${min} wanted`, evidence }]),
     ];
+    // Without a call there was none that could have exceeded a limit.
+    if (found.row.calls === 0 && wanted.withoutCalls === undefined && checks.every(({ passed }) => passed))
+      return skip(`nothing to measure: ${wanted.description}, and the agent called no tool of a server`);
     return checksGrade(checks, trajectory);
   },
 });

@@ -9,6 +9,8 @@ export interface Metric {
   readonly isGood?: true;
   /** It is a share, at most 1. */
   readonly isShare?: true;
+  /** It can be measured of an agent that called nothing. */
+  readonly withoutCalls?: true;
   /** Undefined where there is nothing that it is a share of. */
   value(row: TrialMeasurements): number | undefined;
 }
@@ -18,8 +20,9 @@ function counted(
     [K in keyof TrialMeasurements]: TrialMeasurements[K] extends number ? K : never;
   }[keyof TrialMeasurements],
   description: string,
+  rest: Pick<Metric, "withoutCalls"> = {},
 ): Metric {
-  return { of, description, value: (row) => row[of] };
+  return { of, description, value: (row) => row[of], ...rest };
 }
 
 function share(part: number, all: number): number | undefined {
@@ -52,13 +55,17 @@ export const metrics = {
     value: ({ recoveredErrors, errors }) => share(recoveredErrors, errors),
   },
   identicalRetries: counted("identicalRetries", "failed calls that were repeated unchanged"),
-  definitionTokens: counted("definitionTokens", "tokens of the definitions of tools (estimate)"),
+  definitionTokens: counted("definitionTokens", "tokens of the definitions of tools (estimate)", {
+    withoutCalls: true,
+  }),
   unusedDefinitionTokens: counted(
     "unusedDefinitionTokens",
     "tokens of the definitions of tools that were not called (estimate)",
+    { withoutCalls: true },
   ),
   unsupportedClaims: {
     of: "unsupportedClaims",
+    withoutCalls: true,
     description: "claims in the last message that the record does not show",
     value: ({ unsupportedClaims }) => unsupportedClaims.length,
   },

@@ -62,9 +62,10 @@ export function answerIn({ stdout, omitted }: ProgramEnd): GraderAnswer | undefi
 }
 
 /** Reads an answer. Throws `grader/broken` for one that has another form, or neither a score nor a verdict. */
-export function readAnswer(value: unknown): GraderAnswer {
+export function readAnswer(value: Json): GraderAnswer {
+  if (!isJsonObject(value)) throw broken("it is no object");
   const { data, issues } = validate(answerSchema, value);
-  if (data === undefined) throw broken(problemsOfIssues(issues, value)[0]?.message ?? "it is no object");
+  if (data === undefined) throw broken(problemsOfIssues(issues, value)[0]?.message ?? "it has another form");
   if (data.score === undefined && (data.passed ?? undefined) === undefined)
     throw broken("it has neither `score` nor `passed`");
   return data;
