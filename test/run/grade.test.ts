@@ -269,6 +269,21 @@ it("compares the stored scores of judges with a new threshold", async () => {
   ]);
 });
 
+it("asks again for a new threshold where a second judge is compared", async () => {
+  await using provider = await startFakeProvider(() => ({ text: '{"score": 0.7, "reason": "So it is."}' }));
+  const judge = "anthropic/claude-sonnet-4-5";
+  const judged = (threshold: number): object =>
+    goodOnly([
+      { type: "prompt", config: { rubric: "Polite?", model: judge, second_model: judge, threshold } },
+    ]);
+  using folder = new Folder(judged(0.8));
+  await folder.cli(["run"], provider.env);
+  folder.write(judged(0.6));
+  const { code, result } = await folder.json(["grade"], provider.env);
+  expect([code, provider.requests.length]).toEqual([0, 4]);
+  expect(result.trials[0]?.grades.at(-1)).toMatchObject({ verdict: "pass", secondJudge: { threshold: 0.6 } });
+});
+
 it("grades what a run was interrupted before it could grade, and does not pass without the rest", async () => {
   using folder = new Folder(config([says("i")]));
   await folder.cli(["run"]);
