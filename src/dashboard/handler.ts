@@ -4,7 +4,7 @@ import { contentPart } from "../core/view/content.ts";
 import type { RunRow, RunsDocument, ServersDocument } from "../core/view/documents.ts";
 import type { EarlierDefinitions } from "../core/view/servers-document.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
-import { runFolders } from "../store/run-files.ts";
+import { runFolders, runStamp } from "../store/run-files.ts";
 import { type Access, refusal, refuseForeign } from "./access.ts";
 import { appFile } from "./app-files.ts";
 import { followRun, followTrial, toldError } from "./live.ts";
@@ -185,14 +185,20 @@ const mostRecords = 3;
 /** Earlier runs that are looked through for the servers of a run. */
 const mostEarlier = 20;
 
+/** What was read of a run, with the stamp that its files had before. */
+interface Stamped<T> {
+  readonly stamp: string;
+  readonly value: T;
+}
+
 /** The runs of a folder. */
 class Runs implements AsyncDisposable {
   readonly #options: DashboardOptions;
   readonly #validator = new SchemaValidator(500);
   /** The one that was used last stands last. */
-  readonly #records = new Map<string, RunRecord>();
-  /** Rows of runs that have ended, which do not change. */
-  readonly #ended = new Map<string, RunRow>();
+  readonly #records = new Map<string, Stamped<RunRecord>>();
+  /** Rows of runs that have ended. */
+  readonly #ended = new Map<string, Stamped<RunRow>>();
 
   constructor(options: DashboardOptions) {
     this.#options = options;
@@ -200,31 +206,38 @@ class Runs implements AsyncDisposable {
 
   async list(): Promise<RunsDocument> {
     const { runs, cwd } = this.#options;
-    const rows = await this.#rows();
-    for (const row of rows) if (row.state === "ended") this.#ended.set(row.id, row);
-    return { folder: shownFolder(runs, cwd), runs: rows };
+    return { folder: shownFolder(runs, cwd), runs: await this.#rows() };
   }
 
   async #rows(): Promise<readonly RunRow[]> {
     const { runs, cwd } = this.#options;
     const rows: RunRow[] = [];
-    for (const id of await runFolders(runs)) rows.push(this.#ended.get(id) ?? (await runRow(runs, id, cwd)));
+    for (const id of await runFolders(runs)) {
+      const stamp = await runStamp(join(runs, id));
+      const known = this.#ended.get(id);
+      const row = known?.stamp === stamp ? known.value : await runRow(runs, id, cwd);
+      if (row.state === "ended") this.#ended.set(id, { stamp, value: row });
+      rows.push(row);
+    }
     return rows.toSorted((a, b) => Date.parse(b.startedAt) - Date.parse(a.startedAt));
   }
 
   /** Throws `store/not-found`, and `store/corrupt`. */
   async open(id: string): Promise<RunRecord> {
-    const known = this.#records.get(id);
     // What comes from outside is looked up, and never becomes a part of a path.
     const folders = await runFolders(this.#options.runs);
     if (!folders.includes(id))
       throw new McpvalsError("store/not-found", `there is no run ${JSON.stringify(id.slice(0, 100))}`, {
         hint: "It may have been removed. Go back to the list of runs.",
       });
-    const record =
-      known ?? new RunRecord(this.#options.runs, id, { cwd: this.#options.cwd, validator: this.#validator });
+    const { runs, cwd } = this.#options;
+    const stamp = await runStamp(join(runs, id));
+    const known = this.#records.get(id);
     this.#records.delete(id);
-    this.#records.set(id, record);
+    // One that goes on reads what is added by itself.
+    const isCurrent = known !== undefined && (!known.value.isOver || known.stamp === stamp);
+    const record = isCurrent ? known.value : new RunRecord(runs, id, { cwd, validator: this.#validator });
+    this.#records.set(id, { stamp, value: record });
     const [oldest] = this.#records.keys();
     if (this.#records.size > mostRecords && oldest !== undefined) this.#records.delete(oldest);
     return record;

@@ -27,6 +27,18 @@ async function isFile(path: string): Promise<boolean> {
   );
 }
 
+/** Changes whenever a file of a run is written: sizes and times of change. */
+export async function runStamp(folder: string): Promise<string> {
+  const names = ["run.json", "plan.json", "result.json", "journal.jsonl"];
+  const stamps = names.map((name) =>
+    stat(join(folder, name)).then(
+      ({ size, mtimeMs }) => `${size} ${mtimeMs}`,
+      () => "absent",
+    ),
+  );
+  return (await Promise.all(stamps)).join(", ");
+}
+
 /** What is known of a run since it began. Throws `store/corrupt`. */
 export function readHead(folder: string): RunHead {
   return readDocument<RunHead>(folder, "run.json", {

@@ -130,8 +130,7 @@ describe("the documents of a run", () => {
     const head = join(runs, "artifact of a build", "run.json");
     const { process: _, ...older } = JSON.parse(readFileSync(head, "utf8")) as Record<string, unknown>;
     writeFileSync(head, JSON.stringify(older));
-    await using again = await openDashboard(folder.path);
-    const cutOff = await again.json<RunDocument>(path);
+    const cutOff = await dashboard.json<RunDocument>(path);
     const { durationMs: _a, ...afterEnd } = ended;
     const { durationMs: _b, ...afterCut } = cutOff;
     // All of its trials had been graded, so its verdict stands.
@@ -149,13 +148,13 @@ describe("the documents of a run", () => {
       message: "a line of the journal does not match its checksum",
       hint: expect.stringContaining("changed or damaged") as string,
     });
+    expect(await askedDocument(damaged, "runs")).toMatchObject({ runs: [{ state: "ended" }] });
     writeFileSync(join(folder, "run.json"), "{");
-    await using again = await openDashboard(damaged.path);
-    const { runs } = await again.json<RunsDocument>("runs");
+    const { runs } = await damaged.json<RunsDocument>("runs");
     expect(runs).toMatchObject([
       { id: damaged.id, state: "damaged", problem: expect.stringContaining("run.json") as string },
     ]);
-    expect(await askedDocument(again, `runs/${damaged.id}`)).toMatchObject({ status: 500 });
+    expect(await askedDocument(damaged, `runs/${damaged.id}`)).toMatchObject({ status: 500 });
   });
 });
 
