@@ -22,11 +22,11 @@ import {
   settingsOf,
 } from "../core/formats/extension/extension-table-schema.ts";
 import { asObject, type KeyPath, withoutUndefined } from "../core/formats/json.ts";
-import type { AgentSpec, Eval, JudgeSpec, Task } from "../core/formats/model.ts";
+import type { AgentSpec, Eval, GraderSpec, JudgeSpec, Task } from "../core/formats/model.ts";
 import { type Problem, problem } from "../core/formats/problem.ts";
 import { walkSteps } from "../core/formats/step.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
-import { thresholdProblem } from "../core/grade/graders.ts";
+import { builtInNames, thresholdProblem } from "../core/grade/graders.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 import { FileProblems } from "./problems.ts";
@@ -168,7 +168,7 @@ function checkEval(spec: Eval, { document, agents = {}, problems, tasks }: EvalP
   const ofVariants = variants.flatMap((variant) => Object.values(variant.servers));
   const tables = [servers, ...Object.values(taskServers), ...ofVariants];
   const names = [...new Set(tables.flatMap((table) => Object.keys(table)))];
-  problems.add(unknownServers(spec.tasks, names));
+  problems.add(graderProblems(spec.tasks, names));
   const templates = checkAgentTemplates(agents, { path: agents.path ?? [], servers: names });
   if (document !== undefined) {
     // Plans for tasks that could not be read would look like plans for nothing.
@@ -194,20 +194,37 @@ function wrongThresholds({ thresholds = {}, tasks }: Eval, { value }: ConfigDocu
   });
 }
 
-/** Servers that graders name must be there, else nothing that they say of them could be seen. */
-function unknownServers(tasks: readonly Task[], servers: readonly string[]): readonly Diagnostic[] {
-  const told = new Set<string>();
-  return tasks.flatMap(({ graders = [], location }) =>
-    graders.flatMap(({ name, servers: wanted = [] }) =>
-      wanted.flatMap((server) => {
-        const message = `the grader ${JSON.stringify(name)}: no server is named ${JSON.stringify(server)}`;
-        if (servers.includes(server) || told.has(message)) return [];
-        told.add(message);
-        const hint = suggestion(server, servers, "servers");
-        return [withoutUndefined({ code: "config/unknown-reference" as const, message, hint, location })];
-      }),
-    ),
+/** What is wrong with declared graders beside the tasks that they grade; a grader of many tasks is told of once. */
+function graderProblems(tasks: readonly Task[], servers: readonly string[]): readonly Diagnostic[] {
+  const found = tasks.flatMap((task) =>
+    (task.graders ?? []).flatMap((grader) => [
+      ...namedAsBuiltIn(grader, task),
+      ...unknownServers(grader, servers),
+    ]),
   );
+  return [...new Map(found.map((each) => [JSON.stringify(each), each])).values()];
+}
+
+/** Grades of one name could not be told apart, and a threshold of that name would be about both. */
+function namedAsBuiltIn({ name, location }: GraderSpec, task: Task): readonly Diagnostic[] {
+  if (!builtInNames(task).includes(name)) return [];
+  const message = `the grader ${JSON.stringify(name)} has the name of a built-in grader`;
+  const hint = "Give it another name.";
+  return [withoutUndefined({ code: "config/duplicate-name" as const, message, hint, location })];
+}
+
+/** Servers that graders name must be there, else nothing that they say of them could be seen. */
+function unknownServers(
+  { name, servers: wanted = [], location }: GraderSpec,
+  servers: readonly string[],
+): readonly Diagnostic[] {
+  return wanted
+    .filter((server) => !servers.includes(server))
+    .map((server) => {
+      const message = `the grader ${JSON.stringify(name)}: no server is named ${JSON.stringify(server)}`;
+      const hint = suggestion(server, servers, "servers");
+      return withoutUndefined({ code: "config/unknown-reference" as const, message, hint, location });
+    });
 }
 
 /** The servers of an eval, and those of its variants. Tasks in files of their own have templates in theirs, and are left out. */

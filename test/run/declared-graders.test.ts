@@ -65,6 +65,38 @@ it("what is wrong with graders is found before anything runs", async () => {
     expect(stderr).toContain(said);
 });
 
+it.each(["tool-call-health", "llm-judge"])(
+  "a grader may not be named %s, as a built-in one is",
+  async (name) => {
+    const { code, stderr } = await runIn(config([text("hi", { name })]), ["run"]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(
+        RegExp(
+          `mcp-eval\\.config\\.json:\\d+:\\d+[^]*the grader "${name}" has the name of a built-in grader`,
+        ),
+      ),
+    ]);
+  },
+);
+
+it("a server that a grader names and nobody has is reported once, at the grader", async () => {
+  const { code, stderr } = await runIn(
+    {
+      "mcp-eval.config.yaml": [
+        `server: ${JSON.stringify(fixtureServer())}`,
+        `agent: ${JSON.stringify(agent)}`,
+        "workflows: [{name: greet, steps: [{user: hi}]}, {name: again, steps: [{user: hi}]}]",
+        "graders:",
+        "  - {type: behavior, config: {required_mcp_servers: [mian]}}",
+      ].join("\n"),
+    },
+    ["run"],
+  );
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/yaml:5:5[^]*no server is named "mian"/)]);
+  expect(stderr.match(/no server is named/g)).toHaveLength(1);
+});
+
 it("a workflow that only graders look at may not be one that none can fail", async () => {
   const { code, stderr } = await runIn(config([text("hi", { required: false })]), ["run"]);
   expect([code, stderr]).toEqual([2, expect.stringContaining("expects nothing, so it could not fail")]);

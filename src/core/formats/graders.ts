@@ -10,7 +10,11 @@ import { problemsOfIssues } from "./zod-problems.ts";
 /** A grader as files declare it, whatever its type. */
 export const graderSchema = closedObject({
   type: filledText.describe("What it looks at: a type of `mcpvals graders`."),
-  name: optional(filledText, "Name of its grades; unique among the graders of a task.", "the type"),
+  name: optional(
+    filledText,
+    "Name of its grades; unique among the graders of a task, the built-in ones included.",
+    "the type",
+  ),
   weight: z.number().positive().max(1e6).default(1).describe("Weight of its score in the trial's score."),
   required: z
     .boolean()

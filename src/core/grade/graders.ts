@@ -157,11 +157,15 @@ function canBeJudged({ turns, form }: Task): boolean {
   return turns.length > 0 && form !== "task";
 }
 
-/** The names of the graders of a task, those of the judge and of what its files declare included. */
-function graderNames(task: Task): readonly string[] {
+/** The names of the built-in graders of a task, that of the judge included. */
+export function builtInNames(task: Task): readonly string[] {
   const names = gradersOf(task, undefined).map(({ name }) => name);
-  const declared = (task.graders ?? []).map(({ name }) => name);
-  return [...names, ...(canBeJudged(task) ? [judgeName] : []), ...declared];
+  return canBeJudged(task) ? [...names, judgeName] : names;
+}
+
+/** The names of the graders of a task, those that its files declare included. */
+function graderNames(task: Task): readonly string[] {
+  return [...builtInNames(task), ...(task.graders ?? []).map(({ name }) => name)];
 }
 
 /** What is wrong with a threshold. */
