@@ -110,7 +110,10 @@ async function readServers(document: ConfigDocument, context: McpConfigContext &
   const lookup = clientLookup(project, loadContext);
   const answers = await askInputs(inputs, interpolate(table, lookup, { spell }).problems, loadContext);
   const found = interpolate(table, (name) => answers.get(name) ?? lookup(name), { spell });
-  problems.addPlaced(found.problems, document);
+  problems.addPlaced(
+    found.problems.map((each) => withInputHint(each, inputs)),
+    document,
+  );
   const parsed = parseMcpConfigFile(found.value, { locate, lookup });
   if (!parsed.ok) {
     if (found.problems.length === 0) problems.add(parsed.diagnostics, document.source);
@@ -169,6 +172,14 @@ async function askInputs(
     if (unset.some(({ text }) => text === `\${${input.variable}`))
       answers.set(input.variable, await ask(input));
   return answers;
+}
+
+/** VS Code knows no default but that of the input. */
+function withInputHint(problem: Problem, inputs: readonly ClientInput[]): Problem {
+  const variable = inputs.find((input) => problem.text === `\${${input.variable}`)?.variable;
+  if (variable === undefined) return problem;
+  const hint = `Set ${variable}, pass --env ${variable}=VALUE, or give the input a default.`;
+  return { ...problem, hint };
 }
 
 /** The variables in a file of lines `NAME=VALUE`. Throws McpvalsError `config/unreadable`. */

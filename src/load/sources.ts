@@ -1,7 +1,9 @@
 import { type Dirent, existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
+import { parse, type ParseError } from "jsonc-parser";
 import picomatch from "picomatch";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { isJsonObject, type Json } from "../core/formats/json.ts";
 import { isForeign, ownUser, readRegularFile } from "../files/files.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 
@@ -158,10 +160,15 @@ export function requireTarget(source: string, cwd: string): string {
   throw new McpvalsError("config/not-found", `there is no file or folder ${path}`, { hint: targetHint });
 }
 
-/** Whether a client's file seems to have servers; clients have it without some too. */
+/** Whether a client's file seems to have servers, or is broken; clients have it without some too. */
 function hasServers(file: string): boolean {
   try {
-    return /servers/i.test(readRegularFile(file, largestClientFile).toString("utf8"));
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(readRegularFile(file, largestClientFile));
+    if (/servers/i.test(text)) return true;
+    if (!file.endsWith(".json")) return false;
+    const errors: ParseError[] = [];
+    const value = parse(text, errors, { allowTrailingComma: true }) as Json;
+    return errors.length > 0 || !isJsonObject(value);
   } catch {
     // A file that cannot be read is reported when it is.
     return pathKind(file) === "file";

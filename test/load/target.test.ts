@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
@@ -113,7 +114,7 @@ describe("a client's file", () => {
     const given = await loadIn(files, { server: "weather" }, { environment: { INPUT_API_KEY: "k3y" } });
     expect(given.eval.servers).toMatchObject({ weather: { env: { KEY: "k3y" } } });
     expect(await refusal(files)).toMatch(
-      /variable INPUT_API_KEY is not set .* pass --env INPUT_API_KEY=VALUE/,
+      /variable INPUT_API_KEY is not set .* pass --env INPUT_API_KEY=VALUE, or give the input a default\.$/,
     );
     // What another server needs is of no interest.
     expect(Object.keys((await loadIn(files, { server: "remote" })).eval.servers)).toEqual(["remote"]);
@@ -161,6 +162,23 @@ describe("without a target", () => {
   ])("%j gives %j", async (files, names) => {
     const { eval: spec } = await loadIn({ "sub/x": "", ...files }, {}, { cwd: "sub" });
     expect(Object.keys(spec.servers)).toEqual(names);
+  });
+
+  it.each([
+    ["in UTF-16", Buffer.from(`\uFEFF${JSON.stringify(ofClient)}`, "utf16le")],
+    ["in UTF-16 without its mark", Buffer.from(JSON.stringify(ofClient), "utf16le")],
+    ["that is empty", ""],
+    ["that is null", "null"],
+  ])("%s is not passed over for the next one", async (_, content) => {
+    using folder = folderOf({ ".cursor/mcp.json": ofClient });
+    const environment = { PATH: "/bin" };
+    writeFileSync(join(folder.path, ".mcp.json"), content);
+    await expect(loadTarget({}, { environment, cwd: folder.path })).rejects.toThrow(/\.mcp\.json/);
+    // Clients leave files without servers.
+    writeFileSync(join(folder.path, ".mcp.json"), "{ /* none */ }");
+    await expect(loadTarget({}, { environment, cwd: folder.path })).resolves.toMatchObject({
+      notes: ["the servers are those of .cursor/mcp.json"],
+    });
   });
 
   it("starts a client's program in the folder of its project", async () => {

@@ -178,6 +178,11 @@ it("takes an empty alwaysAllow, which clients write for everybody, for nothing s
   });
 });
 
+it("names the key that was meant", () => {
+  const parsed = parse({ a: { comand: "node", cwd: "." } });
+  expect(parsed).toMatchObject({ diagnostics: [{ hint: 'It has "comand": did you mean "command"?' }] });
+});
+
 it.each([
   [
     { a: { command: "x", disabled: true } },

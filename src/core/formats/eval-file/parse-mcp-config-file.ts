@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
 import { closedObject, filledText, nameKey, texts } from "../config/config-fields.ts";
 import { type ParsedServer, serverSchema } from "../config/server.ts";
+import { didYouMean } from "../did-you-mean.ts";
 import { asList, asObject, asText, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { Locate } from "../problem.ts";
@@ -153,7 +154,7 @@ export function parseMcpConfigFile(
     });
     if (input === undefined) {
       const message = `the server ${JSON.stringify(name)} needs command or url`;
-      reader.refuse(message, path, { code: "config/missing-key", at: "key" });
+      reader.refuse(message, path, { code: "config/missing-key", at: "key", hint: misspelt(document, path) });
     }
     const server = input && reader.read(serverSchema, input, path);
     if (server === undefined) return [];
@@ -164,6 +165,19 @@ export function parseMcpConfigFile(
   return reader.failed
     ? { ok: false, diagnostics: reader.diagnostics() }
     : { ok: true, servers, notes: reader.notes };
+}
+
+/** What a server without its main key may have in place of it. */
+function misspelt(document: unknown, path: readonly string[]): string | undefined {
+  const entry = path.reduce<Readonly<Record<string, unknown>>>(
+    (value, key) => asObject(value[key]),
+    asObject(document),
+  );
+  const near = Object.keys(entry).flatMap((key) => {
+    const meant = Object.hasOwn(entrySchema.shape, key) ? undefined : didYouMean(key, ["command", "url"]);
+    return meant === undefined ? [] : `It has ${JSON.stringify(key.slice(0, 80))}: did you mean "${meant}"?`;
+  });
+  return near[0];
 }
 
 /** An unknown type is ignored; then `url` and `command` decide. */
