@@ -63,6 +63,10 @@ describe.each<{
         "protocol/undeclared-list: prompts/list gives 1 of them, and capabilities lacks prompts",
       ],
       "exit-on-junk": ["protocol/not-robust: text that is not JSON ended the server (exit code 4)"],
+      "exit-on-list=tools": [],
+      "exit-on-list=prompts": [
+        "protocol/not-robust: a request for a list that it does not declare ended the server (exit code 6)",
+      ],
       "exit-on-cancel": [
         "protocol/not-robust: the cancellation of an unknown request ended the server (exit code 5)",
       ],
@@ -91,7 +95,9 @@ describe.each<{
       "odd-items": ["protocol/list-failed: tools/list got a result in which tools[1] is not an object"],
       "same-cursor": ['protocol/endless-list: tools/list: after 2 pages the cursor "again" comes twice'],
       "endless-pages": ["protocol/endless-list: tools/list: after 100 pages there is always another"],
-      "exit-on-list": ["protocol/list-failed: tools/list got no answer: the server ended (exit code 6)"],
+      "exit-on-list=tools": [
+        "protocol/list-failed: tools/list got no answer: the server ended (exit code 6)",
+      ],
     },
   },
   {

@@ -28,6 +28,8 @@ export interface CheckedCall extends Partial<PlannedCall> {
   readonly exits?: number;
   /** Instead of an answer in time: whether it answers a ping meanwhile. */
   readonly answersPing?: boolean;
+  /** Whether its answer breaks the connection. */
+  readonly breaks?: boolean;
 }
 
 /** A tool in which nothing is wrong, but for what is given. */
@@ -78,8 +80,17 @@ export function viewOf({
       ...(call === undefined ? {} : { call }),
     });
     play();
-    const outcome = calls[call ?? -1]?.exits === undefined ? "done" : "lost";
-    trial.emit({ type: "probe.finished", server, probe: name, outcome, durationMs: 1 });
+    const { exits, breaks = false } = calls[call ?? -1] ?? {};
+    const outcome = exits === undefined && !breaks ? "done" : "lost";
+    const error = { code: "server/message-too-large", message: "sent a message of 12 MB" };
+    trial.emit({
+      type: "probe.finished",
+      server,
+      probe: name,
+      outcome,
+      durationMs: 1,
+      ...(breaks ? { error } : {}),
+    });
   };
   const exchange = (method: string, params: JsonObject, result: Json): number =>
     trial.answer(trial.send(method, params, { server }), result);

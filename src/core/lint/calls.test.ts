@@ -22,15 +22,25 @@ const sum = { outputSchema: schemaOf({ sum: { type: "number" } }) };
 testRules({
   "call/crash": {
     bad: { "a call that ends the server": called({ exits: 1 }) },
-    good: { "an answer": result(textResult("ok")), "a refusal": called({ ...invalid, ...refused }) },
+    good: {
+      "an answer": result(textResult("ok")),
+      "a refusal": called({ ...invalid, ...refused }),
+      "an answer that mcpvals does not read": called({ breaks: true }),
+    },
   },
   "call/hang": {
     bad: { "no answer, not even to a ping": called({ answersPing: false }) },
-    good: { "no answer in time": called({ answersPing: true }) },
+    good: {
+      "no answer in time": called({ answersPing: true }),
+      "an answer that mcpvals does not read": called({ breaks: true }),
+    },
   },
   "call/slow": {
     bad: { "no answer in time": called({ answersPing: true }) },
-    good: { "no answer, not even to a ping": called({ answersPing: false }) },
+    good: {
+      "no answer, not even to a ping": called({ answersPing: false }),
+      "an answer that mcpvals does not read": called({ answersPing: true, breaks: true }),
+    },
   },
   "call/valid-refused": {
     bad: { "a protocol error": called(refused) },

@@ -377,7 +377,10 @@ function hasUnknownArgument({ surface }: CheckView, { tool, args }: PlannedCall)
 /** Calls that were given up, since the server did not answer in time. */
 function unansweredCalls(view: CheckView): readonly CallView[] {
   return callsOf(view).filter(
-    ({ exchange, probe }) => exchange.answer === undefined && exchangesOf(probe.exchanges, "ping").length > 0,
+    ({ exchange, probe }) =>
+      exchange.answer === undefined &&
+      exchangesOf(probe.exchanges, "ping").length > 0 &&
+      breakIn(probe) === undefined,
   );
 }
 

@@ -155,6 +155,13 @@ testRules({
   },
 });
 
+it("client/old-dialect concerns Claude Desktop only", async () => {
+  const view = viewOf(output({ $schema: "http://json-schema.org/draft-07/schema#", type: "object" }));
+  const findings = await findDefects(view, { validateSchema: () => Promise.resolve({ status: "valid" }) });
+  const found = findings.find(({ code }) => code === "client/old-dialect");
+  expect(found?.clients).toEqual({ "Claude Desktop": "refused" });
+});
+
 it.each([
   ["client/root-combinator", { ...schemaOf({ a: text }), anyOf: [{ required: ["a"] }] }],
   ["schema/not-object", { properties: { a: text } }],

@@ -143,23 +143,19 @@ export const clientRules = {
   },
   "client/old-dialect": {
     severity: "warning",
-    title: "Some versions of Claude refuse an output schema of an older dialect",
-    why: "Some versions of Claude Code and Claude Desktop of August and September 2026 let every call of the tool fail with an unsupported dialect; Claude Code 2.1.233 takes draft-07.",
+    title: "Claude Desktop refuses an output schema of an older dialect",
+    why: "Every call of the tool fails with an unsupported dialect: reported for the desktop app of August and September 2026. The command line of Claude Code takes draft-07 (2.1.233, 2.1.250).",
     fix: "Write the schema for JSON Schema 2020-12, and leave out $schema or name that dialect.",
     bad: `outputSchema: { $schema: "http://json-schema.org/draft-07/schema#", type: "object" }`,
     good: `outputSchema: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" }`,
     source:
-      "anthropics/claude-code#86142, anthropics/claude-code#88882, shashankswe2020-ux/whoop-mcp#251, DavidFuchs/mcp-uptime-kuma#83",
+      "anthropics/claude-code#86142, anthropics/claude-code#88882, anthropics/claude-code#90245, shashankswe2020-ux/whoop-mcp#251, DavidFuchs/mcp-uptime-kuma#83",
     find: (view) =>
-      inSchemas(
-        view,
-        { "Claude Code": "refused", "Claude Desktop": "refused" },
-        ({ schema, pointer }, { key }) => {
-          const dialect = isJsonObject(schema) ? schema["$schema"] : undefined;
-          if (pointer !== "" || key !== "outputSchema" || typeof dialect !== "string") return undefined;
-          return dialect.includes("2020-12") ? undefined : `$schema is ${preview(dialect)}`;
-        },
-      ),
+      inSchemas(view, { "Claude Desktop": "refused" }, ({ schema, pointer }, { key }) => {
+        const dialect = isJsonObject(schema) ? schema["$schema"] : undefined;
+        if (pointer !== "" || key !== "outputSchema" || typeof dialect !== "string") return undefined;
+        return dialect.includes("2020-12") ? undefined : `$schema is ${preview(dialect)}`;
+      }),
   },
   "client/array-without-items": {
     severity: "warning",

@@ -244,8 +244,7 @@ export const protocolRules = {
         for (const exchange of probe.probe === "lists" ? exchangesOf(probe.exchanges, ...listMethods) : []) {
           const method = methodOf(exchange);
           const items = resultOf(exchange)?.[listKeys[method] ?? ""];
-          const declared = declaredCapabilities(probes);
-          if (declared === undefined || declared[method.split("/")[0] ?? ""] !== undefined) continue;
+          if (isDeclaredList(exchange, probes)) continue;
           if (!Array.isArray(items) || items.length === 0) continue;
           const message = `${method} gives ${items.length} of them, and capabilities lacks ${method.split("/")[0]}`;
           yield { message, evidence: evidenceOf(exchange, probe) };
@@ -325,7 +324,7 @@ export const protocolRules = {
     severity: "error",
     title: "A message ends or blocks the server",
     why: "One faulty message of a client takes the server away from everyone who uses it.",
-    fix: "Answer what cannot be read with an error (-32700, -32600), ignore unknown notifications, and go on.",
+    fix: "Answer what cannot be read or is not known with an error (-32700, -32600, -32601), ignore unknown notifications, and go on.",
     bad: `→ {"jsonrpc":"2.0","id":   (the process exits with code 1)`,
     good: `→ {"jsonrpc":"2.0","id":   ← { "id": null, "error": { "code": -32700, "message": "Parse error" } }`,
     source: "JSON-RPC 2.0, 5.1",
@@ -335,6 +334,8 @@ export const protocolRules = {
         if (tried === undefined || breakIn(probe) !== undefined) continue;
         const ping = exchangesOf(probe.exchanges, "ping").at(-1);
         const isLost = lostIn(probe);
+        // A declared list that is not given is a finding of its own.
+        if (isLost && probe.probe === "lists" && endsWithDeclaredList(probe, probes)) continue;
         if (!isLost && (ping === undefined || ping.answer !== undefined || isRefused(ping, probe))) continue;
         const [exited] = eventsOf(probe.events, "server.exited");
         const how = isLost
@@ -497,7 +498,7 @@ const loopback = /^https?:\/\/(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::|\/|$)
 
 /** What each probe of requests sends, as the subject of a sentence. */
 const triedText: Readonly<Record<string, string>> = {
-  lists: "a list",
+  lists: "a request for a list that it does not declare",
   logging: "logging/setLevel",
   completions: "completion/complete",
   "unknown-method": "an unknown method",
@@ -551,6 +552,17 @@ function declaredCapabilities(probes: CheckView["probes"]): Readonly<Record<stri
     .map(resultOf)
     .find((result) => result !== undefined);
   return hello === undefined ? undefined : asObject(hello["capabilities"]);
+}
+
+/** Whether a list is declared, or nothing is known of what is. */
+function isDeclaredList(list: Exchange, probes: CheckView["probes"]): boolean {
+  const declared = declaredCapabilities(probes);
+  return declared === undefined || declared[methodOf(list).split("/")[0] ?? ""] !== undefined;
+}
+
+function endsWithDeclaredList({ exchanges }: ProbeView, probes: CheckView["probes"]): boolean {
+  const list = exchangesOf(exchanges, ...listMethods).findLast(({ answer }) => answer === undefined);
+  return list !== undefined && isDeclaredList(list, probes);
 }
 
 function isModern(probes: CheckView["probes"]): boolean {
