@@ -4,6 +4,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { HttpExpectation, HttpStep } from "../core/formats/step.ts";
 import { shortened } from "../core/text/visible-text.ts";
 import type { Check } from "../core/trace/events.ts";
+import { blockedPort } from "../servers/http/http-errors.ts";
 import type { StepRunner } from "./step-runner.ts";
 
 /** Sends one HTTP request and checks the response. */
@@ -148,15 +149,12 @@ async function readBody({ body }: Response, target: string): Promise<string> {
   return text + decoder.decode();
 }
 
-/** The message of `fetch` for ports that browsers block, such as 6000 and 6667. */
-const blocked = "bad port";
-
 /** The innermost cause of what `fetch` throws, whose own message is always "fetch failed". */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause: unknown = error instanceof AggregateError ? error.errors[0] : error.cause;
   if (cause instanceof Error) return reasonOf(cause);
-  if (error.message === blocked) return "fetch does not use this port; let the server listen on another one";
+  if (error.message === blockedPort) return "fetch refuses this port; let the server listen on another one";
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   return code === "" || error.message.includes(code) ? error.message : `${error.message} (${code})`;
 }

@@ -217,6 +217,7 @@ describe("mcpvals call", () => {
     ],
     [["forecast", '{"city": '], /the arguments are not JSON: /],
     [["forecast", "[1]"], /the arguments are not a JSON object/],
+    [["forecast", "city=Oslo", "city=Rome"], /"city" is given twice[^]*'name=\[1, 2\]'/],
     [["--", "node", "server.js"], /no tool is named/],
     [["forecast", "gone.json"], /there is no file or folder .*gone\.json/],
   ])("%j is refused", async (args, message) => {

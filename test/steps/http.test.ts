@@ -300,7 +300,7 @@ describe("a step that cannot act is an error, with the cause named:", () => {
     ...["", "/path", "ftp://127.0.0.1/", "data:text/plain,hi", "file:///etc/hosts"].map(noUrl),
     ...["http://", "http://a b/"].map(noUrl),
     ["http://no-such-host.invalid/", /getaddrinfo (ENOTFOUND|EAI_AGAIN) no-such-host\.invalid$/],
-    ["http://127.0.0.1:6000/", /: fetch does not use this port; let the server listen on another one$/],
+    ["http://127.0.0.1:6000/", /: fetch refuses this port; let the server listen on another one$/],
   ])("the URL %j", async (url, message) => {
     expect((await failure(stepTo(url))).message).toMatch(message);
   });

@@ -82,14 +82,18 @@ export function viewOf({
     play();
     const { exits, breaks = false } = calls[call ?? -1] ?? {};
     const outcome = exits === undefined && !breaks ? "done" : "lost";
-    const error = { code: "server/message-too-large", message: "sent a message of 12 MB" };
+    const tooLarge = {
+      code: "server/message-too-large",
+      kind: "environment",
+      message: "a message of 12 MB",
+    } as const;
     trial.emit({
       type: "probe.finished",
       server,
       probe: name,
       outcome,
       durationMs: 1,
-      ...(breaks ? { error } : {}),
+      ...(breaks ? { error: tooLarge } : {}),
     });
   };
   const exchange = (method: string, params: JsonObject, result: Json): number =>

@@ -76,6 +76,11 @@ function readCall([tool, ...words]: readonly string[]): {
     const [, name, text = ""] = /^([\w.-]+)=(.*)$/s.exec(word) ?? [];
     if (/^\s*[{["]/.test(word)) args = { ...args, ...jsonArguments(word) };
     else if (name === undefined) others.push(word);
+    else if (Object.hasOwn(texts, name))
+      throw invalid(
+        `${JSON.stringify(name)} is given twice`,
+        "Write several values as a list: 'name=[1, 2]'",
+      );
     else texts[name] = text;
   }
   return { call: { tool, args, texts }, others };

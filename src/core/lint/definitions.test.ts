@@ -230,3 +230,12 @@ it("a tool without a name is called by its place in the list", async () => {
     "definition/no-description tools[2]",
   ]);
 });
+
+it("definition/large says how large small tools are", async () => {
+  const tools = Array.from({ length: 2000 }, (_, index) => tool({ name: `t${1000 + index}` }));
+  const findings = await findDefects(viewOf({ tools }), {
+    validateSchema: () => Promise.resolve({ status: "valid" }),
+  });
+  const large = findings.find(({ code }) => code === "definition/large");
+  expect(large?.message).toMatch(/^2,000 tools take about .*; the largest are t1000 \([1-9]\d\), /);
+});

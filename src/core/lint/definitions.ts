@@ -237,7 +237,7 @@ export const definitionRules = {
       const largest = sizes.toSorted((a, b) => b.tokens - a.tokens).slice(0, namedTools);
       const names = largest.map(({ name, tokens }) => `${name} (${round(tokens)})`).join(", ");
       yield {
-        message: `${tools.length} tools take about ${round(all)} tokens (estimate); the largest are ${names}`,
+        message: `${tools.length.toLocaleString("en")} tools take about ${round(all)} tokens (estimate); the largest are ${names}`,
         evidence: [...new Set(tools.map((tool) => tool.evidence))],
       };
     },
@@ -438,7 +438,7 @@ const mostTokens = 25_000;
 const namedTools = 3;
 
 function round(tokens: number): string {
-  return (Math.round(tokens / 100) * 100).toLocaleString("en");
+  return (tokens < 100 ? tokens : Math.round(tokens / 100) * 100).toLocaleString("en");
 }
 
 function kindsOf(surface: Surface): readonly (readonly [keyof FindingPlace, readonly Listed[]])[] {

@@ -1,3 +1,4 @@
+import { listNames } from "../formats/did-you-mean.ts";
 import { asObject, isJsonObject } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf } from "../trace/events.ts";
@@ -177,7 +178,11 @@ export const protocolRules = {
           yield {
             message: refusedListText(exchange, probe),
             evidence: evidenceOf(exchange, probe),
-            ...(resultOf(exchange) === undefined ? fixOfLoss(probe) : {}),
+            ...(resultOf(exchange) === undefined
+              ? fixOfLoss(probe)
+              : itemsOf(exchange) === undefined
+                ? {}
+                : { fix: "Give an object for each item of the list." }),
           };
         }
     },
@@ -335,7 +340,7 @@ export const protocolRules = {
         const ping = exchangesOf(probe.exchanges, "ping").at(-1);
         const isLost = lostIn(probe);
         // A declared list that is not given is a finding of its own.
-        if (isLost && probe.probe === "lists" && endsWithDeclaredList(probe, probes)) continue;
+        if (probe.probe === "lists" && lacksDeclaredList(probe, probes)) continue;
         if (!isLost && (ping === undefined || ping.answer !== undefined || isRefused(ping, probe))) continue;
         const [exited] = eventsOf(probe.events, "server.exited");
         const how = isLost
@@ -498,7 +503,7 @@ const loopback = /^https?:\/\/(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::|\/|$)
 
 /** What each probe of requests sends, as the subject of a sentence. */
 const triedText: Readonly<Record<string, string>> = {
-  lists: "a request for a list that it does not declare",
+  lists: "a request for a list",
   logging: "logging/setLevel",
   completions: "completion/complete",
   "unknown-method": "an unknown method",
@@ -560,8 +565,9 @@ function isDeclaredList(list: Exchange, probes: CheckView["probes"]): boolean {
   return declared === undefined || declared[methodOf(list).split("/")[0] ?? ""] !== undefined;
 }
 
-function endsWithDeclaredList({ exchanges }: ProbeView, probes: CheckView["probes"]): boolean {
-  const list = exchangesOf(exchanges, ...listMethods).findLast(({ answer }) => answer === undefined);
+/** Whether the first list without an answer is declared. */
+function lacksDeclaredList({ exchanges }: ProbeView, probes: CheckView["probes"]): boolean {
+  const list = exchangesOf(exchanges, ...listMethods).find(({ answer }) => answer === undefined);
   return list !== undefined && isDeclaredList(list, probes);
 }
 
@@ -575,9 +581,13 @@ function isModern(probes: CheckView["probes"]): boolean {
 export function refusedListText(exchange: Exchange, probe: ProbeView): string {
   const method = methodOf(exchange);
   if (resultOf(exchange) === undefined) return `${method} got ${answerText(exchange, probe)}`;
-  const odd = itemsOf(exchange)?.findIndex((item) => !isJsonObject(item));
-  const what = odd === undefined ? "is not a list" : `[${odd}] is not an object`;
-  return `${method} got a result in which ${listKeys[method]}${odd === undefined ? " " : ""}${what}`;
+  const key = listKeys[method];
+  const odd = itemsOf(exchange)?.flatMap((item, index) => (isJsonObject(item) ? [] : [`${key}[${index}]`]));
+  const what =
+    odd === undefined
+      ? `${key} is not a list`
+      : `${listNames(odd)} ${odd.length === 1 ? "is not an object" : "are not objects"}`;
+  return `${method} got a result in which ${what}`;
 }
 
 function answerText(exchange: Exchange, probe: ProbeView): string {

@@ -54,6 +54,9 @@ const reasons: Readonly<Record<string, readonly [reason: string, hint: string]>>
   UND_ERR_SOCKET: ["the connection was closed by the server", mayHaveCrashed],
 };
 
+/** The message of `fetch` for ports that it refuses, as browsers do, such as 6000 and 6667. */
+export const blockedPort = "bad port";
+
 /** The error for a server that gave no complete response, unless it is known already. */
 export function explainUnreachable({ server, url }: Place, cause: unknown): McpvalsError {
   if (cause instanceof McpvalsError) return cause;
@@ -65,9 +68,14 @@ export function explainUnreachable({ server, url }: Place, cause: unknown): Mcpv
     text = error.message || text;
     error = error instanceof AggregateError ? error.errors[0] : error.cause;
   }
+  const isBlocked = text === blockedPort;
   const [reason, hint] = reasons[code ?? ""] ?? [
-    `the connection failed${code === undefined ? "" : ` (${code})`}: ${text}`,
-    "Check that the server runs and that the url is right.",
+    isBlocked
+      ? "fetch refuses this port"
+      : `the connection failed${code === undefined ? "" : ` (${code})`}: ${text}`,
+    isBlocked
+      ? "Let the server listen on another port."
+      : "Check that the server runs and that the url is right.",
   ];
   const message = `server "${server}" at ${shownUrl(url)}: ${reason}`;
   return new McpvalsError("server/unreachable", message, { hint, cause });
