@@ -39,7 +39,8 @@ export async function prepareGraders(
         await graderKinds[grader.type]?.prepare?.(config, { ...context, dir });
       } catch (error) {
         if (!(error instanceof McpvalsError)) throw error;
-        if (error.code === "grader/broken") diagnostics[index] = diagnosticOf(grader, error);
+        if (error.code === "grader/broken" || error.code === "grader/timeout")
+          diagnostics[index] = diagnosticOf(grader, error);
         else if (error.kind === "interrupted") throw error;
       }
     }
@@ -51,12 +52,15 @@ export async function prepareGraders(
   problems.throwIfAny(secrets);
 }
 
-function diagnosticOf({ name, location }: GraderSpec, { message, details }: McpvalsError): Diagnostic {
+function diagnosticOf({ name, location }: GraderSpec, { code, message, details }: McpvalsError): Diagnostic {
+  const isLate = code === "grader/timeout";
   return withoutUndefined({
     code: "config/invalid-value" as const,
-    message: `the grader ${JSON.stringify(name)}: ${message}`,
+    message: `the grader ${JSON.stringify(name)}: ${isLate ? "when it was tried before the run, " : ""}${message}`,
     location,
-    hint: details.hint,
+    hint: isLate
+      ? "Its code must not wait while it is loaded. If it needs longer, raise the timeout of the grader."
+      : details.hint,
   });
 }
 

@@ -55,6 +55,13 @@ it("reports how far a judge agrees with labels, and keeps it in a file that name
   expect(provider.requests.map(({ users }) => users[0]).join("\n")).toContain('"result":"b is missing"');
 });
 
+it("prints no interval of kappa for a judge that passes everything", async () => {
+  await using provider = await startFakeProvider(() => ({ text: '{"score": 1, "reason": "because"}' }));
+  using folder = folderOf({ "labels.json": { config, cases } });
+  const { stdout } = await runHere([...flags, "labels.json"], { cwd: folder.path, env: provider.env });
+  expect(stdout).toContain("kappa       0.000  interval unknown: the labels show no variance");
+});
+
 it("reads JSON Lines, takes settings from flags, and tells how often votes disagree", async () => {
   const asked = new Map<string, number>();
   await using provider = await startFakeProvider(({ users }) => {

@@ -189,7 +189,7 @@ it("a script that throws, loops, crashes or answers nonsense is that grader's er
     type: "script",
     name,
     required: name !== "skips",
-    config: { file: `${name}.mjs`, timeout: name === "loops" ? "2s" : "60s" },
+    config: { file: `${name}.mjs`, timeout: name === "loops" ? "10s" : "60s" },
   }));
   const files = Object.fromEntries(Object.entries(broken).map(([name, text]) => [`${name}.mjs`, text]));
   const { code, result } = await runInline({ "mcp-eval.config.json": { ...base, graders }, ...files });
@@ -264,12 +264,20 @@ workflows:
 });
 
 it("a grader that cannot run here is no mistake in a file", async () => {
-  const graders = [
-    { type: "code", config: { assertions: ["True"] } },
-    { type: "script", config: { file: "loops.mjs", timeout: "300ms" } },
-  ];
-  const files = { "mcp-eval.config.json": { ...base, graders }, "loops.mjs": "for (;;);" };
-  using folder = folderOf(files);
+  const graders = [{ type: "code", config: { assertions: ["True"] } }];
+  using folder = folderOf({ "mcp-eval.config.json": { ...base, graders } });
   const { code } = await runHere(["validate"], { cwd: folder.path, env: { PATH: "/nowhere" } });
   expect(code).toBe(0);
+});
+
+it("a script that hangs while it loads is refused before anything runs", async () => {
+  const graders = [{ type: "script", config: { file: "loops.mjs", timeout: "300ms" } }];
+  using folder = folderOf({ "mcp-eval.config.json": { ...base, graders }, "loops.mjs": "for (;;);" });
+  for (const command of ["validate", "run"]) {
+    const { code, stderr } = await runHere([command], { cwd: folder.path });
+    expect([command, code]).toEqual([command, 2]);
+    expect(stderr).toContain(
+      'error the grader "script": when it was tried before the run, the code of the grader took longer than 300 ms',
+    );
+  }
 });

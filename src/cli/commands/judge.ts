@@ -226,6 +226,7 @@ function describeCalibration(calibration: Calibration): readonly string[] {
 function describeShare(share: Proportion | undefined): string {
   if (share === undefined) return "unknown: too few kinds of labels";
   const [value, low, high] = [share.value, share.low, share.high].map((number) => number.toFixed(3));
+  if (share.low === share.high) return `${value}  interval unknown: the labels show no variance`;
   return `${value}  [${low}, ${high}]`;
 }
 

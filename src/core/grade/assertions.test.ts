@@ -467,6 +467,9 @@ describe("the grader of type assertions", () => {
   it("is no evidence where the agent did nothing, and refuses settings that assert nothing", async () => {
     const config = { toolsNotUsed: [{ server: "k8s" }] };
     expect(await gradeBy("assertions", config, new AgentTrial())).toMatchObject({ verdict: "skip" });
+    expect(settingIssues("assertions", { minToolCalls: 3, maxToolCalls: 1 })).toEqual([
+      "has a maxToolCalls below minToolCalls",
+    ]);
     expect(settingIssues("assertions", { toolsUsed: [], minToolCalls: 0 })).toEqual([
       "must have an assertion that says something",
     ]);

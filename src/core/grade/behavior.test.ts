@@ -89,4 +89,12 @@ it("fails an agent that did nothing for what it had to do, and says nothing of w
 it("refuses settings that look at nothing", () => {
   expect(settingIssues("behavior", {})).toEqual(["must have a limit, or a tool or server to look for"]);
   expect(settingIssues("behavior", { max_mcp_calls: -1 })).toHaveLength(1);
+  for (const type of ["behavior", "tool_calls"])
+    expect(settingIssues(type, { required_tools: ["a", "b"], forbidden_tools: ["b"] })).toEqual([
+      "must not have a tool in both required_tools and forbidden_tools",
+    ]);
+  const servers = { required_mcp_servers: ["k8s"], forbidden_mcp_servers: ["k8s"] };
+  expect(settingIssues("behavior", servers)).toEqual([
+    "must not have a server in both required_mcp_servers and forbidden_mcp_servers",
+  ]);
 });

@@ -22,6 +22,16 @@ export const namedTools = {
     .describe("Tools that must not have been used, not even without success."),
 };
 
+export const requiredAndForbidden = "must not have a tool in both required_tools and forbidden_tools";
+
+/** Whether no tool is both required and forbidden. */
+export function namesNoToolTwice({
+  required_tools,
+  forbidden_tools,
+}: Readonly<Record<"required_tools" | "forbidden_tools", readonly string[]>>): boolean {
+  return !required_tools.some((name) => forbidden_tools.includes(name));
+}
+
 const config = closedObject({
   max_tool_calls: optional(limit, "Most uses of any tools, failed ones included. 0: none."),
   max_mcp_calls: optional(limit, "Most calls of tools of MCP servers, failed ones included. 0: none."),
@@ -39,13 +49,18 @@ const config = closedObject({
   ...namedTools,
   required_mcp_servers: names.describe("Servers of which a tool must have been called with success."),
   forbidden_mcp_servers: names.describe("Servers of which no tool may have been called."),
-}).refine(
-  (all) =>
-    Object.values(all).some((value) => (Array.isArray(value) ? value.length > 0 : value !== undefined)),
-  {
-    error: "must have a limit, or a tool or server to look for",
-  },
-);
+})
+  .refine(
+    (all) =>
+      Object.values(all).some((value) => (Array.isArray(value) ? value.length > 0 : value !== undefined)),
+    {
+      error: "must have a limit, or a tool or server to look for",
+    },
+  )
+  .refine(namesNoToolTwice, { error: requiredAndForbidden })
+  .refine((all) => !all.required_mcp_servers.some((name) => all.forbidden_mcp_servers.includes(name)), {
+    error: "must not have a server in both required_mcp_servers and forbidden_mcp_servers",
+  });
 
 /** Was the agent's use of tools, tokens and time inside its limits? Score = checks that hold / checks that are made. */
 export const behavior = graderKind({

@@ -16,6 +16,8 @@ import { requireUsable } from "./json-schema.ts";
 import { isMcp, nameOfUse, type ToolUse } from "./tool-uses.ts";
 
 const bound = z.number().optional();
+type Range = { readonly [K in "gte" | "lte" | "gt" | "lt"]?: number | undefined };
+
 const matchers = {
   equals: optional(anyJson, "The value equals this one, as JSON."),
   contains: optional(
@@ -27,14 +29,20 @@ const matchers = {
     "This regular expression (RE2) is found anywhere in the value. Values that are no text are compared as compact JSON.",
   ),
   range: optional(
-    closedObject({ gte: bound, lte: bound, gt: bound, lt: bound }).refine(
-      (range) => Object.values(range).some((value) => value !== undefined),
-      { error: "must have gte, lte, gt or lt" },
-    ),
+    closedObject({ gte: bound, lte: bound, gt: bound, lt: bound })
+      .refine((range) => Object.values(range).some((value) => value !== undefined), {
+        error: "must have gte, lte, gt or lt",
+      })
+      .refine(hasNumbers, { error: "has no number inside its bounds" }),
     "The value is a number inside these bounds.",
   ),
   json_schema: optional(anyObject, "The value is valid against this JSON Schema."),
 };
+
+function hasNumbers({ gte = -Infinity, lte = Infinity, gt = -Infinity, lt = Infinity }: Range): boolean {
+  return gte <= lte && gte < lt && gt < lte && gt < lt;
+}
+
 const matcher = closedObject(matchers).refine((each) => Object.keys(each).length === 1, {
   error: `must have exactly one of ${Object.keys(matchers).join(", ")}`,
 });
@@ -212,7 +220,7 @@ export async function requireUsableSchemas(
 
 function isInside(
   value: number,
-  { gte = -Infinity, lte = Infinity, gt = -Infinity, lt = Infinity }: NonNullable<Matcher["range"]>,
+  { gte = -Infinity, lte = Infinity, gt = -Infinity, lt = Infinity }: Range,
 ): boolean {
   return value >= gte && value <= lte && value > gt && value < lt;
 }

@@ -180,8 +180,11 @@ it("judges a named rubric by its own threshold, and asks nobody about an agent t
 });
 
 it("refuses settings that cannot be", () => {
-  const weights = { selection: 0, parameters: 0, recovery: 0, rubric: 0 };
-  expect(settingIssues("mcp_compliance", { weights })).toEqual(["must have a weight above 0"]);
+  // Without a rubric, the weight of the rubric weighs nothing.
+  const weights = { selection: 0, parameters: 0, recovery: 0 };
+  expect(settingIssues("mcp_compliance", { weights })).toEqual([
+    "must have a weight above 0 of a part that it scores",
+  ]);
   expect(settingIssues("mcp_compliance", { threshold: 2 })).toHaveLength(1);
   expect(settingIssues("mcp_compliance", { max_tool_errors: -1 })).toHaveLength(1);
 });

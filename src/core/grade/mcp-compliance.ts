@@ -39,7 +39,11 @@ const config = closedObject({
   })
     .prefault({})
     .describe("Weights of the parts in the score; a part with nothing to judge does not count."),
-}).refine(({ weights }) => parts.some((part) => weights[part] > 0), { error: "must have a weight above 0" });
+}).refine(
+  ({ weights, rubric }) =>
+    parts.some((part) => weights[part] > 0 && (part !== "rubric" || rubric !== undefined)),
+  { error: "must have a weight above 0 of a part that it scores" },
+);
 
 type Compliance = z.output<typeof config>;
 

@@ -181,6 +181,16 @@ it.each<[string, JsonObject, string]>([
   ["tool_constraint", calls({ tool: "a", source: "buildin" }), "must be mcp:SERVER, builtin or skill"],
   ["tool_constraint", calls({ tool: "a", args: { b: { regex: "(" } } }), "is not a valid RE2 pattern"],
   ["tool_constraint", calls({ tool: "a", args: { b: { range: {} } } }), "must have gte, lte, gt or lt"],
+  ...[
+    { gte: 5, lte: 1 },
+    { gt: 1, lt: 1 },
+    { gt: 1, lte: 1 },
+    { gte: 1, lt: 1 },
+  ].map((range): [string, JsonObject, string] => [
+    "tool_constraint",
+    calls({ tool: "a", args: { b: { range } } }),
+    "has no number inside its bounds",
+  ]),
   [
     "tool_constraint",
     calls({ tool: "a", args: { b: { equals: 1, contains: "1" } } }),

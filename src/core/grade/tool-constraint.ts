@@ -5,7 +5,7 @@ import { assertedServers, assertionKinds } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { gradeAssertions } from "./assertions.ts";
-import { namedTools, toolChecks } from "./behavior.ts";
+import { namedTools, namesNoToolTwice, requiredAndForbidden, toolChecks } from "./behavior.ts";
 import {
   callSchema,
   describeCall,
@@ -106,7 +106,8 @@ const callsConfig = closedObject({
   )
   .refine(({ min_calls = 0, max_calls = Infinity }) => min_calls <= max_calls, {
     error: "has a max_calls below min_calls",
-  });
+  })
+  .refine(namesNoToolTwice, { error: requiredAndForbidden });
 
 /** Were these tools called, and as often as expected? Score = checks that hold / checks that are made. */
 export const toolCalls = graderKind({

@@ -43,6 +43,15 @@ it("agreement, sensitivity and specificity have Wilson intervals, and are absent
   expect(agreementOf(counts(10, 0, 0, 0)).kappa).toBeUndefined();
 });
 
+it.each([
+  [2, 0, 1, 0],
+  [2, 1, 0, 0],
+  [7, 0, 0, 3],
+])("the interval of kappa has no width where there is no variance: %d, %d, %d, %d", (...cells) => {
+  const { value, low, high } = cohensKappa(counts(...cells)) ?? {};
+  expect([low, high]).toEqual([value, value]);
+});
+
 it("corrects a rate by Rogan and Gladen", () => {
   // Sensitivity 0.9, specificity 0.8: (0.5 + 0.8 - 1) / (0.9 + 0.8 - 1) = 3/7.
   const found = correctedRate(50, 100, counts(90, 10, 20, 80));

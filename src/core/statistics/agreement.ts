@@ -49,7 +49,8 @@ export function agreementOf(confusion: Confusion): Agreement {
 
 /**
  * Cohen's kappa (1960) with the interval of the large-sample variance of Fleiss, Cohen and Everitt (1969). Undefined when both
- * always say the same, or there are no labels: chance then explains all.
+ * always say the same, or there are no labels: chance then explains all. Without variance, as of a judge that always says the same
+ * or is always right, the interval is not known: both of its ends are the value.
  */
 export function cohensKappa({ passPass, passFail, failPass, failFail }: Confusion): Proportion | undefined {
   const total = passPass + passFail + failPass + failFail;
@@ -70,7 +71,9 @@ export function cohensKappa({ passPass, passFail, failPass, failFail }: Confusio
   const agreeing = a * (1 - (people[0] + judge[0]) * off) ** 2 + d * (1 - (people[1] + judge[1]) * off) ** 2;
   const differing = off ** 2 * (b * (judge[0] + people[1]) ** 2 + c * (judge[1] + people[0]) ** 2);
   const variance = (agreeing + differing - (value - chance * off) ** 2) / (total * (1 - chance) ** 2);
-  const half = z * Math.sqrt(Math.max(0, variance));
+  // Rounding leaves a little of a variance of 0.
+  if (variance < 1e-12) return { value, low: value, high: value };
+  const half = z * Math.sqrt(variance);
   return { value, low: Math.max(-1, value - half), high: Math.min(1, value + half) };
 }
 

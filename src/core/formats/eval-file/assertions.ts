@@ -71,7 +71,11 @@ export const assertionsSchema = closedObject({
     z.array(skillPattern),
     "No entry matches a skill that the agent loaded. Needs `skills`.",
   ),
-}).meta({ id: "Assertions", title: "Assertions", description: "Assertions about the agent's calls." });
+})
+  .refine(({ minToolCalls = 0, maxToolCalls = Infinity }) => minToolCalls <= maxToolCalls, {
+    error: "has a maxToolCalls below minToolCalls",
+  })
+  .meta({ id: "Assertions", title: "Assertions", description: "Assertions about the agent's calls." });
 
 export type ParsedAssertions = z.output<typeof assertionsSchema>;
 

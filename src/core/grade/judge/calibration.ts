@@ -41,7 +41,11 @@ export const calibrationSchema = z
       .exactOptional(),
     sensitivity: share.describe("Share of what people pass that the judge passes.").exactOptional(),
     specificity: share.describe("Share of what people fail that the judge fails.").exactOptional(),
-    kappa: share.describe("Cohen's kappa: agreement beyond that of chance.").exactOptional(),
+    kappa: share
+      .describe(
+        "Cohen's kappa: agreement beyond that of chance. Where its interval is not known, both ends are the value.",
+      )
+      .exactOptional(),
     flipRate: z
       .number()
       .describe("Share of cases whose votes disagree on the verdict; absent with one vote.")
