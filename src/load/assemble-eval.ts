@@ -194,15 +194,14 @@ function wrongThresholds({ thresholds = {}, tasks }: Eval, { value }: ConfigDocu
   });
 }
 
-/** What is wrong with declared graders beside the tasks that they grade; a grader of many tasks is told of once. */
+/** What is wrong with declared graders beside the tasks that they grade. */
 function graderProblems(tasks: readonly Task[], servers: readonly string[]): readonly Diagnostic[] {
-  const found = tasks.flatMap((task) =>
+  return tasks.flatMap((task) =>
     (task.graders ?? []).flatMap((grader) => [
       ...namedAsBuiltIn(grader, task),
       ...unknownServers(grader, servers),
     ]),
   );
-  return [...new Map(found.map((each) => [JSON.stringify(each), each])).values()];
 }
 
 /** Grades of one name could not be told apart, and a threshold of that name would be about both. */

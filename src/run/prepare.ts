@@ -2,9 +2,12 @@ import picomatch from "picomatch";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
+import { workspaceTypes } from "../core/formats/graders.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
 import type { Eval, Task, Thresholds } from "../core/formats/model.ts";
 import { thresholdProblem } from "../core/grade/graders.ts";
 import { applyOverrides, type Overrides } from "../core/plan/plan.ts";
+import { FileProblems } from "../load/problems.ts";
 
 /** Which tasks and variants are meant. Of each list one entry has to fit; of labels, one for each key. Empty or absent: any. */
 export interface Filters {
@@ -45,6 +48,29 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
   return { ...loaded, eval: applyOverrides(loaded.eval, overrides) };
+}
+
+/**
+ * Refuses graders that judge only a workspace where there is none: only tasks from files and agents that are programs have one.
+ * Throws one McpvalsError of kind `usage` for all.
+ */
+export function requireWorkspaces({
+  eval: { tasks, agents },
+  secrets,
+}: Pick<LoadedConfig, "eval" | "secrets">): void {
+  const lacking = agents.find(({ type }) => type !== "command" && type !== "acp");
+  if (lacking === undefined) return;
+  const problems = new FileProblems();
+  for (const { form, graders = [] } of tasks) {
+    if (form !== "workflow") continue;
+    for (const { name, type, location } of graders) {
+      if (!workspaceTypes.has(type)) continue;
+      const message = `the grader ${JSON.stringify(name)} needs a workspace, which a workflow of the agent ${JSON.stringify(lacking.name)} does not have`;
+      const hint = "Make the workflow a task in a file of its own, or use an agent of type command or acp.";
+      problems.add([withoutUndefined({ code: "config/invalid-value" as const, message, hint, location })]);
+    }
+  }
+  problems.throwIfAny(secrets);
 }
 
 /**

@@ -26,6 +26,7 @@ import {
 } from "../store/run-folder.ts";
 import type { ExtensionsInput, ExtensionsOptions } from "./extensions.ts";
 import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
+import { requireWorkspaces } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
 import { createGrading, judgesOfGraders } from "./grade-trial.ts";
@@ -105,6 +106,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const runnable = withoutSkipped(loaded, plan, missing);
   let extensions: PreparedExtensions;
   try {
+    requireWorkspaces(runnable);
     if (runnable.eval.tasks.some(({ graders = [] }) => graders.length > 0))
       await (await import("./prepare-graders.ts")).prepareGraders(runnable, { validateSchema, signal });
     await hooks?.start(signal);

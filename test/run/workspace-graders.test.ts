@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { fixtureServer } from "../e2e/support.ts";
 import { runIn, runInline } from "../support/cli.ts";
 
 /** A program that writes a file into its working folder, the workspace, and says nothing else. */
@@ -70,3 +71,24 @@ it("a snapshot that is missing is found before anything runs", async () => {
     expect.stringContaining('graders[0].config.expected_files[0].snapshot: there is no file "none.txt"'),
   ]);
 });
+
+it.each(graders)(
+  "a grader $type of a workflow without a workspace is refused before anything runs",
+  async (grader) => {
+    const files = (agent: unknown): Record<string, unknown> => ({
+      ...task([]),
+      "mcp-eval.config.json": {
+        agent,
+        server: fixtureServer(),
+        workflows: [{ name: "writes", steps: [{ user: "Write it." }], graders: [grader] }],
+      },
+    });
+    const scripted = { type: "scripted", plan: { writes: [{ say: "Done." }] } };
+    const { code, stderr } = await runIn(files(scripted), ["run"]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining(`the grader "${grader.type}" needs a workspace, which a workflow of the agent`),
+    ]);
+    expect((await runIn(files(writes("one\ntwo\n")), ["validate"])).code).toBe(0);
+  },
+);

@@ -9,7 +9,7 @@ import { createRedactor } from "../../core/trace/redact.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { checkExtensions } from "../../run/extensions.ts";
-import { prepare } from "../../run/prepare.ts";
+import { prepare, requireWorkspaces } from "../../run/prepare.ts";
 import { checkGraders } from "../../run/prepare-graders.ts";
 import {
   addQueryFlags,
@@ -57,6 +57,7 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
   try {
     const cwd = workingFolder();
     const selected = prepare(await load({ ...options, cwd, lookOnly: true }), filters);
+    requireWorkspaces(selected);
     await checkGraders(selected);
     const extensionNotes = await checkExtensions(selected, cwd);
     const notes = [...selected.notes, ...(await judgeNotes(selected)), ...extensionNotes];

@@ -39,6 +39,9 @@ export const thresholdsField = z
 /** Name of the grades of trigger tests. A threshold of that name decides about the trials that only these grades failed. */
 export const triggerAccuracy = "trigger_accuracy";
 
+/** Types of graders that judge only what is in the workspace, so that they need a trial that has one. */
+export const workspaceTypes: ReadonlySet<string> = new Set(["diff", "file"]);
+
 export type ParsedGrader = z.output<typeof graderSchema>;
 
 /** What reading a grader has to know of its type. */

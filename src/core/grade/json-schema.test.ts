@@ -96,6 +96,7 @@ it("reads the schema from a file, which is checked when the grader is read", asy
     'is no schema: typ is wrong: unknown keyword "typ"',
     undefined,
   ]);
+  expect(named?.problemIn?.("root:x:0:0:/root")).not.toContain("root");
 });
 
 it("refuses settings without one schema, without a tool, and with a schema that could not fail", () => {

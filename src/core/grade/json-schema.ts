@@ -3,6 +3,7 @@ import { formatSchemaError, resultText, structuredContent } from "../checks/tool
 import { McpvalsError, messageOf } from "../errors/error.ts";
 import { anyObject, closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { formatKeyPath, isJsonObject, type Json } from "../formats/json.ts";
+import { readJsonText } from "../formats/read-json.ts";
 import { schemaProblems } from "../formats/weak-expectations.ts";
 import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
@@ -71,8 +72,9 @@ function problemText(message: string, isInside: boolean): string {
 }
 
 function problemInFile(text: string): string | undefined {
-  const found = parsed(text);
-  if ("why" in found) return `is ${found.why}`;
+  // Without a part of the text: the file may be any, also one with secrets.
+  const found = readJsonText(text);
+  if (found.reason !== undefined) return `is no JSON: ${found.reason}`;
   const issue = expectedSchema.safeParse(found.value).error?.issues[0];
   return issue && `is no schema: ${formatKeyPath(issue.path.map(String)) || "it"} ${issue.message}`;
 }
