@@ -1,6 +1,8 @@
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const percentage = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
+const preciseNumber = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+const precisePercentage = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 6 });
 /** Sweden writes dates as ISO 8601 does. */
 const date = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "short" });
 
@@ -15,6 +17,11 @@ export function formatCompact(value: number): string {
 
 export function formatPercent(share: number): string {
   return percentage.format(share);
+}
+
+/** A threshold, or a value that is rounded for comparison with one. */
+export function formatPrecise(value: number, style: "number" | "percent"): string {
+  return (style === "percent" ? precisePercentage : preciseNumber).format(value);
 }
 
 /** Local date and time. */

@@ -11,6 +11,7 @@ import {
   formatDuration,
   formatElapsed,
   formatInteger,
+  formatMeasure,
   formatScore,
   fullTitle,
   groupName,
@@ -151,6 +152,21 @@ describe("numbers", () => {
 
   it("never shows a score as perfect that is not", () => {
     expect([0, 0.999, 1, 0.29, 2 / 3].map(formatScore)).toEqual(["0.00", "0.99", "1.00", "0.29", "0.67"]);
+  });
+});
+
+describe("a measured value", () => {
+  it.each([
+    ["0.496", 0.495561887, { threshold: 0.9 }],
+    ["0.333", 1 / 3, { threshold: 0, atMost: true as const }],
+    ["0.50", 0.5, { threshold: 0.8 }],
+    ["0.799", 0.79999, { threshold: 0.8 }],
+    ["0.201", 0.20001, { threshold: 0.2, atMost: true as const }],
+    ["0.80", 0.80001, { threshold: 0.8 }],
+    ["0.334", 0.33334, { threshold: 0.3333 }],
+    ["-", null, { threshold: 0.8 }],
+  ])("is shown as %s: %s with %j", (shown, value, wanted) => {
+    expect(formatMeasure({ name: "score", verdict: "fail", trials: 3, value, ...wanted })).toBe(shown);
   });
 });
 

@@ -1,5 +1,6 @@
 import picocolors from "picocolors";
-import type { AgentSummary, Trial } from "../core/plan/plan.ts";
+import { roundMeasured } from "../core/grade/measurements/metrics.ts";
+import { type AgentSummary, type Trial, withoutModel } from "../core/plan/plan.ts";
 import { coverageTotals } from "../core/report/counters.ts";
 import { checkedNothing, countWarnings, type Gate, wasNotRun } from "../core/report/trial-result.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
@@ -342,13 +343,6 @@ export function variantName(
   return parts.join(" · ");
 }
 
-/** What the types of agents are that act without any model. */
-const withoutModel: Readonly<Record<string, string>> = {
-  scripted: "a written plan, not a model",
-  oracle: "the task's own solution, not a model",
-  null: "does nothing",
-};
-
 /** Says who an agent is: its model, or that it is a written plan. */
 export function describeAgent({ name, type, model }: AgentSummary): string {
   const what = model ?? withoutModel[type] ?? type;
@@ -442,11 +436,10 @@ export function trialReason({ verdict, error, grades }: TrialResult): string {
   return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), reasonCharacters);
 }
 
-/** A measured value, never rounded to the better side: one that misses its threshold must not look like it. */
-export function formatMeasure({ value, atMost }: Pick<Gate, "value" | "atMost">): string {
+/** A measured value with two or three digits. */
+export function formatMeasure({ value, threshold, atMost }: Gate): string {
   if (value === null) return "-";
-  const thousandths = atMost === true ? Math.ceil(value * 1000 - 1e-6) : Math.floor(value * 1000 + 1e-6);
-  return (thousandths / 1000).toFixed(3).replace(/0$/, "");
+  return roundMeasured({ value, threshold, atMost }).toFixed(3).replace(/0$/, "");
 }
 
 /** What a value has to be, in words. */

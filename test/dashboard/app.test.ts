@@ -62,7 +62,8 @@ beforeAll(async () => {
   if (!hasBrowser) return;
   dashboard = await runAndOpen(config, { args: ["run", "-a", "careful", "-a", "hasty", "-n", "2"] });
   const cwd = dashboard.path;
-  await runHere(["run", "-a", "careful"], { cwd });
+  const thresholds = ["--threshold", "passRate=0.9", "--threshold", "definitionTokens=0.5"];
+  await runHere(["run", "-a", "careful", ...thresholds], { cwd });
   const server = join(root, "examples/bad-server/server.mjs");
   for (const defects of [["hidden-text", "no-description"], ["hidden-text"]])
     await runHere(["check", "--", process.execPath, server, ...defects], { cwd });
@@ -171,12 +172,27 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     expect(new URL(page.url()).hash).toMatch(/trials\/t\d+/);
   });
 
+  it("says which thresholds a run missed, and that trials failed", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/runs/${one}`);
+    const missed =
+      /^Missed its threshold: pass rate is 66\.7%, not at least 90%, definitionTokens is [\d.,]+, not at most 0\.5\. 1 of 4 trials failed\.$/;
+    await page.getByText(missed).waitFor();
+    await go(`/runs/${one}/usage`);
+    await page.getByText("Tokens of definitions (estimate)").waitFor();
+    // No model took part that could have read them.
+    expect(await page.getByText("Tokens of definitions for each passed trial").count()).toBe(0);
+  });
+
   it("compares two runs task by task", async () => {
     await using opened = await open();
     const { page, go } = opened;
     await go(`/runs/${one}`);
     await page.getByRole("link", { name: "Compare with the run before" }).click();
     await page.getByText("No task changed: both runs measured 3 tasks.").waitFor();
+    const selected = page.locator("main select").nth(1).locator("option:checked");
+    expect(await selected.textContent()).toMatch(new RegExp(`mcp-eval\\.config\\.json +${one}$`));
     await page.getByRole("row", { name: /add hasty .* not in this run/ }).waitFor();
     await page.getByRole("link", { name: "Trials of add side by side" }).click();
     await page.waitForURL(/compare\/trials/);

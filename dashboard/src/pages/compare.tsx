@@ -101,7 +101,11 @@ function RunSelect({
         <option value="">Choose a run</option>
         {runs.map((run) => (
           <option key={run.id} value={run.id}>
-            {visibleOnPage(`${formatDate(run.startedAt)}  ${run.name}  ${run.verdict ?? run.state}`)}
+            {visibleOnPage(
+              [formatDate(run.startedAt), run.name, run.verdict ?? run.state, run.source, run.id]
+                .filter((each) => each !== undefined)
+                .join("  "),
+            )}
           </option>
         ))}
       </select>

@@ -45,6 +45,13 @@ export interface AgentSummary {
   readonly model?: string;
 }
 
+/** What the types of agents are that act without any model. */
+export const withoutModel: Readonly<Record<string, string>> = {
+  scripted: "a written plan, not a model",
+  oracle: "the task's own solution, not a model",
+  null: "does nothing",
+};
+
 const parallelSuiteSlots = 4;
 
 /**

@@ -1,6 +1,6 @@
 import { getRouteApi, Link, Outlet } from "@tanstack/react-router";
 import { createContext, type ReactElement, type ReactNode, useContext } from "react";
-import { metricOf } from "../../../../src/core/grade/measurements/metrics.ts";
+import { metricOf, roundMeasured } from "../../../../src/core/grade/measurements/metrics.ts";
 import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
 import type { RunDocument } from "../../../../src/core/view/documents.ts";
 import { DateTime, Duration } from "../../components/numbers.tsx";
@@ -10,7 +10,7 @@ import { Loaded } from "../../components/states.tsx";
 import { tabStyle } from "../../components/tabs.tsx";
 import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { VerdictCounts } from "../../components/verdict-counts.tsx";
-import { counted, formatNumber, formatPercent } from "../../format.ts";
+import { counted, formatNumber, formatPrecise } from "../../format.ts";
 import { useRun, useRuns } from "../../queries.ts";
 
 const route = getRouteApi("/runs/$run");
@@ -122,8 +122,11 @@ function verdictInWords(run: RunDocument): ReactNode {
   if (verdict === "interrupted") return "It was interrupted before all trials had ended.";
   if (verdict === "incomplete")
     return "Nothing failed, but errors, timeouts or missing evidence could have changed the verdict.";
-  if (unreached.length > 0) return `Missed its threshold: ${unreached.map(gateInWords).join(", ")}.`;
-  if (summary !== undefined && summary.fail > 0) return `${formatNumber(summary.fail)} of ${all} failed.`;
+  const failed =
+    summary !== undefined && summary.fail > 0 ? `${formatNumber(summary.fail)} of ${all} failed.` : "";
+  if (unreached.length > 0)
+    return `Missed its threshold: ${unreached.map(gateInWords).join(", ")}. ${failed}`.trimEnd();
+  if (failed !== "") return failed;
   return "There were more warnings than the run allows.";
 }
 
@@ -137,8 +140,8 @@ export function gateName(name: string): string {
 type Gate = NonNullable<RunDocument["gates"]>[number];
 
 /** What was measured, as a share where it is one. */
-export function gateValue({ name, value }: Gate): string {
-  return value === null ? "unknown" : formatMeasured(value, name);
+export function gateValue({ name, value, threshold, atMost }: Gate): string {
+  return value === null ? "unknown" : formatMeasured(roundMeasured({ value, threshold, atMost }), name);
 }
 
 /** What a value has to be. */
@@ -148,7 +151,7 @@ export function gateWanted({ name, threshold, atMost }: Gate): string {
 
 function formatMeasured(value: number, name: string): string {
   const metric = metricOf(name);
-  return metric === undefined || metric.isShare === true ? formatPercent(value) : formatNumber(value);
+  return formatPrecise(value, metric === undefined || metric.isShare === true ? "percent" : "number");
 }
 
 function gateInWords(gate: Gate): string {

@@ -1,4 +1,5 @@
 import { type ReactElement, useMemo } from "react";
+import { withoutModel } from "../../../../src/core/plan/plan.ts";
 import type { RunMeasurements } from "../../../../src/core/report/result.ts";
 import type { Usage } from "../../../../src/core/trace/events.ts";
 import type { RunDocument, TrialRow } from "../../../../src/core/view/documents.ts";
@@ -12,7 +13,8 @@ import { useShownRun } from "./layout.tsx";
 
 /** What models used, how agents used tools, and where prompts led. */
 export function UsageView(): ReactElement {
-  const { usage, judgeUsage, measurements, routing, trials } = useShownRun();
+  const { usage, judgeUsage, measurements, routing, trials, agents: configured } = useShownRun();
+  const hasModel = configured.some(({ type }) => !(type in withoutModel));
   const agents = useMemo(() => agentRows(trials), [trials]);
   const models = [
     { who: "Agents", usage },
@@ -36,7 +38,7 @@ export function UsageView(): ReactElement {
           <DataTable label="By agent" rows={agents} columns={agentColumns} rowKey={({ agent }) => agent} />
         </Section>
       )}
-      {measurements !== undefined && <Measurements measurements={measurements} />}
+      {measurements !== undefined && <Measurements measurements={measurements} hasModel={hasModel} />}
       {routing !== undefined && <RoutingTable routing={routing} />}
     </>
   );
@@ -137,7 +139,13 @@ const agentColumns: readonly Column<AgentRow>[] = [
   },
 ];
 
-function Measurements({ measurements: m }: { readonly measurements: RunMeasurements }): ReactElement {
+function Measurements({
+  measurements: m,
+  hasModel,
+}: {
+  readonly measurements: RunMeasurements;
+  readonly hasModel: boolean;
+}): ReactElement {
   const causes = Object.entries(m.invalidCauses).map(([cause, count]) => `${cause} ${formatNumber(count)}`);
   const { tokens, unused, perPassedTrial } = m.definitions;
   const facts: readonly (readonly [name: string, value: number | null, note?: string])[] = [
@@ -150,7 +158,8 @@ function Measurements({ measurements: m }: { readonly measurements: RunMeasureme
     ["Trials with claims without a call", m.unsupportedClaims],
     ["Trials that ignore an error", m.ignoredErrors],
     ["Tokens of definitions (estimate)", tokens, `${formatNumber(unused)} of tools without a call`],
-    ["Tokens of definitions for each passed trial", perPassedTrial],
+    // Without a model, nobody read them.
+    ...(hasModel ? [["Tokens of definitions for each passed trial", perPassedTrial] as const] : []),
   ];
   return (
     <Section

@@ -76,6 +76,23 @@ export const metrics = {
   },
 } as const satisfies Readonly<Record<string, Metric>>;
 
+/** A measured value with the threshold that it is compared with. */
+interface Measured {
+  readonly value: number;
+  readonly threshold: number;
+  /** Lower is better; else higher is. */
+  readonly atMost?: boolean | undefined;
+}
+
+/** A measured value with three digits, rounded so that it stays on its side of the threshold. */
+export function roundMeasured({ value, threshold, atMost }: Measured): number {
+  const passes = (shown: number): boolean => (atMost === true ? shown <= threshold : shown >= threshold);
+  const thousandths = Math.round(value * 1000);
+  const nearest = thousandths / 1000;
+  if (passes(nearest) === passes(value)) return nearest;
+  return (thousandths + (nearest > value ? -1 : 1)) / 1000;
+}
+
 /** The metric of a name; undefined: there is none. */
 export function metricOf(name: string): Metric | undefined {
   return Object.hasOwn(metrics, name) ? metrics[name as keyof typeof metrics] : undefined;
