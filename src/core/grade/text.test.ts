@@ -39,6 +39,13 @@ it("says what is missing", async () => {
   );
 });
 
+it("says where the case of letters counts", async () => {
+  const { reason } = await gradeBy("text", { contains_cs: ["4 notes"], not_contains_cs: ["Notes"] }, talk);
+  expect(reason).toBe(
+    'the answer does not contain "4 notes" in this case; the answer contains "Notes" in this case',
+  );
+});
+
 it("says nothing of an agent that said nothing", async () => {
   for (const trial of [new AgentTrial(), new AgentTrial((each) => each.say(" "))])
     expect(await gradeBy("text", { not_contains: ["a"] }, trial)).toMatchObject({

@@ -44,8 +44,12 @@ export const text = graderKind({
       reason: `the answer ${isFound ? "contains" : "does not contain"} ${what}`,
       evidence,
     });
-    const each = (list: readonly string[], isWanted: boolean, finds: (wantedText: string) => boolean) =>
-      list.map((wantedText) => check(finds(wantedText), isWanted, quoted(wantedText)));
+    const each = (
+      list: readonly string[],
+      isWanted: boolean,
+      finds: (wantedText: string) => boolean,
+      how = "",
+    ) => list.map((wantedText) => check(finds(wantedText), isWanted, `${quoted(wantedText)}${how}`));
     const ignoringCase = (part: string): boolean => containsText(answer, part);
     const sameCase = (part: string): boolean => answer.includes(part);
     const matching = (pattern: string): boolean => compilePattern(pattern).test(answer);
@@ -53,8 +57,8 @@ export const text = graderKind({
     const checks = [
       ...each(wanted.contains, true, ignoringCase),
       ...each(wanted.not_contains, false, ignoringCase),
-      ...each(wanted.contains_cs, true, sameCase),
-      ...each(wanted.not_contains_cs, false, sameCase),
+      ...each(wanted.contains_cs, true, sameCase, " in this case"),
+      ...each(wanted.not_contains_cs, false, sameCase, " in this case"),
       ...(any.length === 0
         ? []
         : [check(any.some(ignoringCase), true, `any of ${any.map(quoted).join(", ")}`)]),
