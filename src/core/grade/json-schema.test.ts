@@ -55,6 +55,7 @@ it.each([
     /^the result of get: no JSON: .*; the result of get: missing, since the call failed: no such thing$/,
   ],
   [{ of: "result", tool: "delete" }, 0, "delete: not called"],
+  [{ of: "arguments", tool: "delte" }, 0, 'delte: not called; did you mean "delete"?'],
   [{}, 0, "the answer: missing"],
 ] as const)("%j: %d", async (config, score, reason) => {
   const finding = await grade({ schema, ...config }, calling);

@@ -8,7 +8,7 @@ import { schemaProblems } from "../formats/weak-expectations.ts";
 import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
 import { agentCalls, type Trajectory } from "../trace/trajectory.ts";
-import { agentGrade, type GraderCheck, graderKind, type KindContext } from "./grader.ts";
+import { agentGrade, type GraderCheck, graderKind, type KindContext, misspelling } from "./grader.ts";
 import { nameOfUse, toolUses } from "./tool-uses.ts";
 
 const expectedSchema = anyObject.superRefine((schema, context) => {
@@ -130,7 +130,10 @@ function parsed(text: string): { readonly value: Json } | { readonly why: string
 
 function ofCalls({ of, tool = "" }: JsonSchema, trajectory: Trajectory): readonly Judged[] {
   const uses = toolUses(trajectory).filter((use) => use.tool === tool || nameOfUse(use) === tool);
-  if (uses.length === 0) return [{ what: tool, why: "not called" }];
+  if (uses.length === 0) {
+    const slip = misspelling(tool, trajectory);
+    return [{ what: tool, why: slip === undefined ? "not called" : `not called; ${slip}` }];
+  }
   if (of === "arguments")
     return uses.map(({ args, seq }) => ({ what: `the arguments of ${tool}`, seq, value: args }));
   const answers = new Map(agentCalls(trajectory).map(({ seq, answer: given }) => [seq, given]));

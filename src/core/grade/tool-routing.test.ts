@@ -22,6 +22,12 @@ it.each([
     "the first call was of k8s.get, the expected k8s.list only later; expected: k8s.list",
   ],
   [direct, { expect: list, calls: "any" }, 1, "k8s.list was called"],
+  [
+    direct,
+    { expect: { tool: "lst" } },
+    0,
+    'the first call was of k8s.get; expected: lst; did you mean "list"?',
+  ],
   [direct, { expect: { server: "docs" } }, 0, "the first call was of k8s.get; expected: docs"],
   [direct, { expect: "none" }, 0, "the first call was of k8s.get; expected: none"],
   [talk, { expect: "none" }, 1, "no tool of a server was called"],

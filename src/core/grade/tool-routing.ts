@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
-import { agentGrade, type GraderCheck, graderKind, qualified } from "./grader.ts";
+import { agentGrade, type GraderCheck, graderKind, misspelling, qualified } from "./grader.ts";
 import type { Grade } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { isMcp, nameOfUse, type ToolUse, toolUses } from "./tool-uses.ts";
@@ -51,7 +51,8 @@ export const toolRouting = graderKind({
     if (expect === "none") return agentGrade([check(isCorrect, "none")], trajectory);
     const { server, tool } = expect;
     const name = targetName(expect);
-    const checks = [check(isCorrect, name)];
+    const slip = tool === undefined ? undefined : misspelling(tool, trajectory, server);
+    const checks = [check(isCorrect, slip === undefined ? name : `${name}; ${slip}`)];
     // The right server with another tool is half of it.
     const isHalf = !isCorrect && tool !== undefined && call?.source === `mcp:${server ?? ""}`;
     return agentGrade(isHalf ? [check(true, name), ...checks] : checks, trajectory);
