@@ -122,7 +122,8 @@ describe("an eval.yaml of waza", () => {
     const grader = (name: string, test: string, rest = ""): string =>
       `  - { type: program, name: ${name}, config: { command: sh, args: [-c, ${JSON.stringify(test)}]${rest} } }\n`;
     const files = {
-      "eval.yaml": `mcp_mocks: [{ name: weather, tools: { forecast: { responses: [{ return: rain }] } } }]
+      "eval.yaml": `config: {}
+mcp_mocks: [{ name: weather, tools: { forecast: { responses: [{ return: rain }] } } }]
 tasks: [task.yaml]
 agent: { type: scripted, plan: { rome: [{ call: forecast }, { say: Rain. }] } }
 graders:
