@@ -21,6 +21,7 @@ import {
   wholeNumber,
 } from "../flags.ts";
 import { workingFolder, writeJson, writeNotes, writeOut } from "../terminal.ts";
+import { showWaiting } from "../waiting.ts";
 import type { ValidateRunFlags } from "./validate-run.ts";
 
 interface ValidateFlags extends SourceFlags, ValidateRunFlags {
@@ -58,7 +59,9 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
     const cwd = workingFolder();
     const selected = prepare(await load({ ...options, cwd, lookOnly: true }), filters);
     requireWorkspaces(selected);
+    using waiting = showWaiting("trying the graders");
     await checkGraders(selected);
+    waiting[Symbol.dispose]();
     const extensionNotes = await checkExtensions(selected, cwd);
     const notes = [...selected.notes, ...(await judgeNotes(selected)), ...extensionNotes];
     const loaded = { ...selected, notes };

@@ -98,3 +98,16 @@ it("refuses settings that look at nothing", () => {
     "must not have a server in both required_mcp_servers and forbidden_mcp_servers",
   ]);
 });
+
+it("limits of failed and repeated calls are no evidence without a call", async () => {
+  const talk = new AgentTrial((each) => each.say("Hello."));
+  const settings = { max_tool_errors: 0, max_duplicate_calls: 0 };
+  expect(await gradeBy("behavior", settings, talk)).toMatchObject({
+    verdict: "skip",
+    reason: "nothing to check",
+  });
+  expect(await gradeBy("behavior", { ...settings, max_tool_calls: 0 }, talk)).toMatchObject({
+    verdict: "pass",
+    reason: "0 tool calls, at most 0 allowed",
+  });
+});

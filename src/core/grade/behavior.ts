@@ -90,17 +90,19 @@ type Behavior = z.output<typeof config>;
 function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderCheck[] {
   const uses = toolUses(trajectory);
   const counted = {
-    max_tool_calls: { what: "tool call", find: () => uses },
-    max_mcp_calls: { what: "MCP tool call", find: () => uses.filter(isMcp) },
+    max_tool_calls: { isOfCalls: false, what: "tool call", find: () => uses },
+    max_mcp_calls: { isOfCalls: false, what: "MCP tool call", find: () => uses.filter(isMcp) },
     max_tool_errors: {
+      isOfCalls: true,
       what: "failed tool call",
       find: () => uses.filter(({ failure }) => failure !== undefined),
     },
-    max_duplicate_calls: { what: "repeated call", find: () => repeated(uses) },
+    max_duplicate_calls: { isOfCalls: true, what: "repeated call", find: () => repeated(uses) },
   } as const;
-  const counts = Object.entries(counted).flatMap(([key, { what, find }]) => {
+  const counts = Object.entries(counted).flatMap(([key, { isOfCalls, what, find }]) => {
     const most = wanted[key as keyof typeof counted];
-    if (most === undefined) return [];
+    // Without a call there was none that could have failed or been repeated.
+    if (most === undefined || (isOfCalls && uses.length === 0)) return [];
     const found = find();
     const names = found.length === 0 ? "" : ` (${listed([...new Set(found.map(nameOfUse))], 5)})`;
     const check = limitCheck(
