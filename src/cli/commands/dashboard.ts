@@ -36,9 +36,10 @@ async function execute(run: string | undefined, { output, port, open }: Dashboar
   const runs = folder === undefined ? given : dirname(folder);
   await using dashboard = await serveDashboard({ runs, cwd, port });
   const page = folder === undefined ? "" : pageOfRun(basename(folder));
+  const interrupted = untilInterrupted();
   writeOut(`Dashboard: ${dashboard.address(page)}\nCtrl-C ends it.`);
   if (open && isAtBrowser()) openBrowser(dashboard.addressForOnce(page));
-  await untilInterrupted();
+  await interrupted;
   return interruptedCode;
 }
 
@@ -62,8 +63,9 @@ export async function withDashboard(
   };
   const code = await execute({ name: "dashboard", reporter: { onRunStart } });
   if (code === interruptedCode) return code;
+  const interrupted = untilInterrupted();
   writeError(`The dashboard stays until Ctrl-C: ${dashboard.address()}`);
-  await untilInterrupted();
+  await interrupted;
   return code;
 }
 
