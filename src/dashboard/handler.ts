@@ -8,7 +8,7 @@ import { runFolders, runStamp } from "../store/run-files.ts";
 import { type Access, refusal, refuseForeign } from "./access.ts";
 import { appFile } from "./app-files.ts";
 import { followRun, followTrial, toldError } from "./live.ts";
-import { RunRecord, runRow } from "./run-record.ts";
+import { RunRecord, runRow, validationTimeoutMs } from "./run-record.ts";
 
 export interface DashboardOptions {
   /** Absolute path of the folder of the runs. */
@@ -194,7 +194,7 @@ interface Stamped<T> {
 /** The runs of a folder. */
 class Runs implements AsyncDisposable {
   readonly #options: DashboardOptions;
-  readonly #validator = new SchemaValidator(500);
+  readonly #validator = new SchemaValidator(validationTimeoutMs);
   /** The one that was used last stands last. */
   readonly #records = new Map<string, Stamped<RunRecord>>();
   /** Rows of runs that have ended. */

@@ -5,7 +5,7 @@ import type { TraceEvent } from "../core/trace/events.ts";
 import type { ReportDocument, ReportTrial, RunDocument, ServersDocument } from "../core/view/documents.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { appFile } from "./app-files.ts";
-import { RunRecord } from "./run-record.ts";
+import { RunRecord, validationTimeoutMs } from "./run-record.ts";
 
 /** In characters of JSON: what all trials of a report may have together, besides the run itself. */
 const mostTrials = 20_000_000;
@@ -17,7 +17,7 @@ const mostEvents = 2_000_000;
  * fit is left out, and the page says so. Throws `store/corrupt`.
  */
 export async function* reportPage(folder: string): AsyncGenerator<string> {
-  await using validator = new SchemaValidator(500);
+  await using validator = new SchemaValidator(validationTimeoutMs);
   const cwd = resolve(folder, "../../..");
   const record = new RunRecord(dirname(folder), basename(folder), { cwd, validator });
   const run = await record.run();

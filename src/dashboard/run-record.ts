@@ -89,7 +89,10 @@ function shownPath(path: string, cwd: string): string {
 const trialsAtOnce = 200;
 /** Calls of a trial whose arguments are validated, and the time for all of them, in milliseconds. */
 const mostValidated = 1000;
-const validationMs = 1000;
+const validationMs = 10_000;
+
+/** Most time for the arguments of one call, in milliseconds. */
+export const validationTimeoutMs = 2000;
 
 export interface RecordOptions {
   readonly cwd: string;
