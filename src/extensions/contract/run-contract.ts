@@ -150,7 +150,7 @@ async function tryOneShot(subject: Subject): Promise<readonly ContractVerdict[]>
   }
 }
 
-/** How long a program may take to end, in milliseconds; no longer than for an answer. */
+/** How long a program may take to end, in milliseconds. */
 const endMs = 5000;
 /** Longer than the 64 KiB that some line readers accept. */
 const longText = "long ".repeat(20_000);
@@ -362,11 +362,10 @@ class JsonRpcTrial implements AsyncDisposable {
   }
 
   async #endOf({ process }: JsonRpcExtension, when: string): Promise<Finding> {
-    const ms = Math.min(endMs, this.#subject.timeoutMs);
-    const hasEnded = await settlesWithin(process.ended, ms);
+    const hasEnded = await settlesWithin(process.ended, endMs);
     this.#subject.signal.throwIfAborted();
     if (!hasEnded || process.program.exit === undefined)
-      return fail(`the program still runs ${ms / 1000} seconds ${when}`);
+      return fail(`the program still runs ${endMs / 1000} seconds ${when}`);
     await this.#program.checkLeftovers(process);
     return process.program.exit.exitCode === 0
       ? pass(`it ends with exit code 0 ${when}`)

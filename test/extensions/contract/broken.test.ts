@@ -6,7 +6,8 @@ import { isGone } from "../../support/extensions.ts";
 import type { ContractOptions } from "../../../src/extensions/contract/run-contract.ts";
 import { told, tryProgram, tryVariant } from "./try-program.ts";
 
-const shortMs = 300;
+/** The limit where an answer never comes: long enough for every answer that does come. */
+const silentMs = 3000;
 
 const json = "json-rpc unknown operation: an unknown operation: extension";
 const once = "one-shot unknown operation: an unknown operation: extension";
@@ -35,8 +36,8 @@ const broken: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     /^one-shot stdout: unexpected output: "{/,
   ],
   "no-answer": [
-    `${json} "speak.mjs" did not answer execute within ${shortMs} ms`,
-    `${once} "speak.mjs" did not end within ${shortMs} ms`,
+    `${json} "speak.mjs" did not answer execute within ${silentMs} ms`,
+    `${once} "speak.mjs" did not end within ${silentMs} ms`,
   ],
   crash: [
     `${json} "speak.mjs" ended with exit code 3 before it had answered execute; its output ends with: panic: nil map`,
@@ -87,8 +88,8 @@ const broken: Readonly<Record<string, readonly (string | RegExp)[]>> = {
 };
 /** Programs that do not answer are waited for; the others need none of that time, however busy the machine is. */
 const waits: Readonly<Record<string, Partial<ContractOptions>>> = {
-  "no-answer": { timeoutMs: shortMs },
-  "drops-second": { timeoutMs: 1500 },
+  "no-answer": { timeoutMs: silentMs },
+  "drops-second": { timeoutMs: silentMs },
   flood: { timeoutMs: 60_000 },
 };
 const noExecute = 'execute cannot be tried any more, see "unknown operation"';
@@ -108,7 +109,7 @@ describe("what is broken is found and named", () => {
     const verdicts =
       name === "partial-line"
         ? [
-            ...(await tryVariant(name, { ...wait, timeoutMs: shortMs, protocols: ["json-rpc"] })),
+            ...(await tryVariant(name, { ...wait, timeoutMs: silentMs, protocols: ["json-rpc"] })),
             ...(await tryVariant(name, { ...wait, protocols: ["one-shot"] })),
           ]
         : await tryVariant(name, wait);
