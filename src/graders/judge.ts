@@ -17,7 +17,7 @@ import type { AskJudge } from "../core/grade/judge/verdict-forms.ts";
 import { judgedEvents } from "../core/grade/judge/votes.ts";
 import { type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "../core/grade/judge/verdict-forms.ts";
 import { shortened } from "../core/text/visible-text.ts";
-import type { Emit } from "../core/trace/events.ts";
+import type { Emit, JudgeRecord } from "../core/trace/events.ts";
 import { type Environment, locateModel } from "../models/locate-model.ts";
 import { resolveModel } from "../models/resolve-model.ts";
 import {
@@ -36,6 +36,8 @@ export interface JudgeOptions {
   /** Longest that one request to the model may take, in milliseconds. */
   readonly modelMs: number;
   readonly retry?: RetrySettings;
+  /** Called with the `question` of the judge's record before it is asked; what this throws is thrown. */
+  readonly beforeAsking?: (question: string) => void;
   /** Returns an unpredictable text. Default: a random UUID. */
   readonly nonce?: () => string;
 }
@@ -57,15 +59,12 @@ export function createJudge(spec: JudgeSpec, options: JudgeOptions): Grader {
         return { ...unscored, verdict: "skip", reason: "no agent took part" };
       try {
         const prompt = (nonce: string): JudgePrompt => judgePrompt(trajectory, { nonce });
+        const hashes = hashesOf(prompt(sameNonce), scoreForm);
+        options.beforeAsking?.(hashes.question);
         const asked = { prompt: prompt((options.nonce ?? randomUUID)()), form: scoreForm };
         const { score, reason } = await askJudge(asked, spec, options);
         const { model, passThreshold: threshold } = spec;
-        const judge = {
-          model,
-          prompt: promptHash(prompt(sameNonce).system, scoreForm),
-          threshold,
-          votes: [score],
-        };
+        const judge = { model, ...hashes, threshold, votes: [score] };
         return { ...unscored, verdict: score >= threshold ? "pass" : "fail", score, reason, judge };
       } catch (error) {
         options.signal.throwIfAborted();
@@ -122,9 +121,11 @@ export function createStepJudge(
 export function createGradersJudge(spec: JudgeSpec | undefined, options: JudgeOptions): AskJudge {
   return async ({ prompt, form, model }) => {
     const judge = judgeOf(spec, model);
+    const hashes = hashesOf(prompt(sameNonce), form);
+    options.beforeAsking?.(hashes.question);
     const asked = prompt((options.nonce ?? randomUUID)());
     const verdict = await askJudge({ prompt: asked, form }, judge, options);
-    return { verdict, model: judge.model, prompt: promptHash(prompt(sameNonce).system, form) };
+    return { verdict, model: judge.model, ...hashes };
   };
 }
 
@@ -142,6 +143,14 @@ const sameNonce = "00000000-0000-0000-0000-000000000000";
 
 function promptHash(system: string, { schema }: Pick<VerdictForm<unknown>, "schema">): string {
   return `sha256:${hash("sha256", JSON.stringify([system, schema]))}`;
+}
+
+/** What tells whether a judge has the same instructions, and whether it is asked the same. */
+function hashesOf(
+  { system, user }: JudgePrompt,
+  form: Pick<VerdictForm<unknown>, "schema">,
+): Pick<Required<JudgeRecord>, "prompt" | "question"> {
+  return { prompt: promptHash(system, form), question: promptHash(`${system}\n\n${user}`, form) };
 }
 
 /** A prompt, and what a verdict has to look like. */

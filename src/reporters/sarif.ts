@@ -36,7 +36,7 @@ function* documentPieces(
   tasks: ReadonlyMap<string, Task>,
   known: RuleTable,
 ): Generator<string> {
-  const { id, trials, environment, verdict, startedAt, durationMs } = result;
+  const { id, trials, environment, verdict, startedAt, durationMs, gradedFrom } = result;
   const findings = findingsOf(trials);
   const broken = trials.filter(
     ({ verdict: each, form }) =>
@@ -57,6 +57,7 @@ function* documentPieces(
   yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{\n';
   yield `"tool":${json({ driver })},\n`;
   yield `"automationDetails":${json({ id: `mcpvals/${id}` })},\n`;
+  if (gradedFrom !== undefined) yield `"properties":${json({ gradedFrom })},\n`;
   yield `"invocations":${json([invocation])},\n"results":[`;
   let before = "\n";
   const taskOf = new Map(trials.map((trial) => [trial.id, tasks.get(trial.task)]));

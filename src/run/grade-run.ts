@@ -1,4 +1,4 @@
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { equalJson } from "../core/checks/json-difference.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
@@ -79,7 +79,8 @@ export async function gradeRun(
   };
   if (output === undefined) refusePlanted(cwd);
   const runs = resolve(cwd, output ?? defaultRunsFolder);
-  await using folder = await createRunFolder(runs, { ...head, source: redact(sourceOf(loaded)) }, plan);
+  // Without a plan until it is complete: what an immediate end leaves is no run.
+  await using folder = await createRunFolder(runs, { ...head, source: redact(sourceOf(loaded)) });
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   const tally = new RunTally();
@@ -131,7 +132,7 @@ export async function gradeRun(
     const interrupted = ordered.some(({ error }) => error?.code === "run/interrupted");
     const durationMs = Math.round(performance.now() - started);
     const result = tally.result({ ...head, durationMs }, ordered, plan, { interrupted });
-    await folder.finish(result);
+    await folder.finish(result, plan);
     await reporters.onRunEnd({ result, evidence: evidence.byTrial });
     const notGraded = [...dropped].map(
       (name) => `the grader "${name}" graded the run before, and not this time`,
@@ -141,7 +142,7 @@ export async function gradeRun(
       plan,
       folder: folder.path,
       failures: reporters.errors,
-      notes: [...notes, ...notGraded],
+      notes: [...otherId(stored), ...notes, ...notGraded],
     };
   } catch (error) {
     await folder.discard();
@@ -149,6 +150,12 @@ export async function gradeRun(
   } finally {
     await reporters.close();
   }
+}
+
+/** A note on a copied or renamed folder: its name is not the id in it. */
+function otherId({ folder, id }: OpenedRun): readonly string[] {
+  const name = basename(folder);
+  return name === id ? [] : [`the folder ${JSON.stringify(name)} has the record of the run ${id}`];
 }
 
 interface PlannedGrading {
@@ -323,7 +330,7 @@ function gradesIn(events: readonly StoredEvent[]): readonly Grade[] {
   return last?.type === "trial.graded" ? last.grades : [];
 }
 
-/** The grades of judges that would be asked the same again, with the thresholds of now. */
+/** The grades of judges that would be asked in the same way again, with the thresholds of now. */
 async function judgedBefore(
   grades: readonly Grade[],
   { before, task, spec }: { readonly before: Task; readonly task: Task; readonly spec: Eval },

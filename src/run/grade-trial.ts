@@ -1,10 +1,12 @@
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import type { Eval, GraderSpec, JudgeSpec } from "../core/formats/model.ts";
 import type { GradeContext } from "../core/grade/grader.ts";
-import { gradersOf } from "../core/grade/graders.ts";
+import { gradersOf, judgeName } from "../core/grade/graders.ts";
+import type { AskJudge } from "../core/grade/judge/verdict-forms.ts";
 import { invalidCalls } from "../core/grade/measurements/measure.ts";
 import type { Emit, Grade } from "../core/trace/events.ts";
 import type { Trajectory } from "../core/trace/trajectory.ts";
+import type { JudgeOptions } from "../graders/judge.ts";
 import { validateOfServer } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 
@@ -12,9 +14,19 @@ import type { LoadedConfig } from "../load/assemble-eval.ts";
 export type GradeTrial = (
   trajectory: Trajectory,
   emit: Emit,
-  /** Grades that are kept as they are, by the names of their graders. */
+  /** Grades that are kept where the judge would be asked the same again, by the names of their graders. */
   kept?: ReadonlyMap<string, Grade>,
 ) => Promise<readonly Grade[]>;
+
+/** Thrown in the place of a question to a judge whose answer is on record. */
+class AnsweredBefore extends Error {
+  readonly grade: Grade;
+
+  constructor(grade: Grade) {
+    super();
+    this.grade = grade;
+  }
+}
 
 /** Creates what grades the trials of an eval. It throws only the signal's reason. */
 export function createGrading(
@@ -30,8 +42,18 @@ export function createGrading(
   const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
   return async (trajectory, emit, kept) => {
     const { graders: declared = [] } = trajectory.task;
-    const judging = { env, emit, signal, modelMs: spec.limits.modelMs };
-    const judge = judgeSpec && (await import("../graders/judge.ts")).createJudge(judgeSpec, judging);
+    const judgingOf = (name: string): JudgeOptions => ({
+      env,
+      emit,
+      signal,
+      modelMs: spec.limits.modelMs,
+      beforeAsking(question) {
+        const before = kept?.get(name);
+        if (before?.judge?.question === question) throw new AnsweredBefore(before);
+      },
+    });
+    const judge =
+      judgeSpec && (await import("../graders/judge.ts")).createJudge(judgeSpec, judgingOf(judgeName));
     if (trajectory.trial.agent !== null) {
       const calls = await invalidCalls(trajectory, given.validateSchema);
       if (calls.length > 0) emit({ type: "calls.invalid", calls });
@@ -41,26 +63,25 @@ export function createGrading(
       (grader) => grader.applies?.(trajectory) !== false,
     );
     // What a check looks at can be made to take for ever.
-    const context: GradeContext = {
+    const context = {
       ...given,
       ...(trajectory.task.check === undefined
         ? {}
         : { validateSchema: validateOfServer(given.validateSchema, signal) }),
-      askJudge: async (request) =>
-        (await import("../graders/judge.ts")).createGradersJudge(spec.judge, judging)(request),
     };
     return Promise.all(
       [...graders, ...(kinds?.createGraders(declared) ?? [])].map(async (grader): Promise<Grade> => {
         const { name, weight = 1, required = true } = grader;
         const share = { ...(weight === 1 ? {} : { weight }), ...(required ? {} : { required }) };
         try {
-          const before = kept?.get(name);
-          if (before !== undefined) {
-            const { weight: _, required: __, ...grade } = before;
+          const askJudge: AskJudge = async (request) =>
+            (await import("../graders/judge.ts")).createGradersJudge(spec.judge, judgingOf(name))(request);
+          return { ...(await grader.grade(trajectory, { ...context, askJudge })), ...share };
+        } catch (cause) {
+          if (cause instanceof AnsweredBefore) {
+            const { weight: _, required: __, ...grade } = cause.grade;
             return { ...grade, ...share };
           }
-          return { ...(await grader.grade(trajectory, context)), ...share };
-        } catch (cause) {
           if (signal.aborted) throw cause;
           // A trial whose grader threw has no verdict, and the run goes on.
           const error = serializeError(cause);

@@ -29,7 +29,7 @@ export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environme
   readonly process?: { readonly pid: number; readonly host: string };
 }
 
-/** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. */
+/** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. Without a plan it is no run. */
 export class RunFolder extends Journal {
   readonly path: string;
 
@@ -39,10 +39,14 @@ export class RunFolder extends Journal {
     this.path = path;
   }
 
-  /** Waits until the journal is on disk and writes the result. Throws what went wrong on the way, now or earlier. */
-  async finish(result: RunResult): Promise<void> {
+  /**
+   * Waits until the journal is on disk and writes the result, then the plan of a folder that was created without one. Throws what
+   * went wrong on the way, now or earlier.
+   */
+  async finish(result: RunResult, plan?: Plan): Promise<void> {
     await this.commit();
     await writeJson(this.path, "result.json", result);
+    if (plan !== undefined) await writeJson(this.path, "plan.json", plan);
   }
 
   /** Removes everything that was written. Throws what the file system throws. */
@@ -64,9 +68,10 @@ export function runId(startedAt: string): string {
 }
 
 /**
- * Creates the folder of a run below `runs` and writes the plan. Throws `store/unwritable` when that fails.
+ * Creates the folder of a run below `runs` and writes the plan, if it is to be a run before it has ended. Throws `store/unwritable`
+ * when that fails.
  */
-export async function createRunFolder(runs: string, start: RunHead, plan: Plan): Promise<RunFolder> {
+export async function createRunFolder(runs: string, start: RunHead, plan?: Plan): Promise<RunFolder> {
   const path = join(runs, start.id);
   try {
     makeFolder(runs);
@@ -74,7 +79,7 @@ export async function createRunFolder(runs: string, start: RunHead, plan: Plan):
     await mkdir(path, { mode: 0o700 });
     if (basename(resolve(runs, "..")) === ".mcpvals") keepOutOfGit(resolve(runs, ".."));
     await writeJson(path, "run.json", { ...start, process: { pid: process.pid, host: hostname() } });
-    await writeJson(path, "plan.json", plan);
+    if (plan !== undefined) await writeJson(path, "plan.json", plan);
     return new RunFolder(path);
   } catch (cause) {
     throw new McpvalsError("store/unwritable", `the run cannot be written to ${path}: ${messageOf(cause)}`, {

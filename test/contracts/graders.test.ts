@@ -19,7 +19,7 @@ const world: Partial<KindContext> = {
   askJudge: async ({ form }) => {
     const reading = form.read({ score: 1, passed: true, winner: "A much better", reason: "all is well" });
     if ("problem" in reading) throw new Error(reading.problem);
-    return { verdict: reading.verdict, model: "test/judge", prompt: "sha256:1" };
+    return { verdict: reading.verdict, model: "test/judge", prompt: "sha256:1", question: "sha256:2" };
   },
 };
 

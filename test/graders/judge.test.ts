@@ -89,6 +89,7 @@ describe("verdicts", () => {
       judge: {
         model: spec.model ?? "anthropic/claude-sonnet-4-5",
         prompt: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) as string,
+        question: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) as string,
         threshold: 0.8,
         votes: [0.9],
       },

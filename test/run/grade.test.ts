@@ -3,6 +3,7 @@ import {
   existsSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   truncateSync,
   writeFileSync,
@@ -127,6 +128,7 @@ it.each([
   ],
   ["markdown", / · graded again from the record of run ID, which began /],
   ["junit", /<property name="mcpvals.gradedFrom" value="ID"\/>/],
+  ["sarif", /"properties":\{"gradedFrom":\{"id":"ID","startedAt":"/],
   ["github", /::FAIL · .*graded again from the record of run ID/],
 ])("%s says what was graded again", async (reporter, told) => {
   using folder = new Folder(config([says("hi")]));
@@ -236,6 +238,38 @@ it("asks judges only where something has changed, or when it is told to", async 
   const asked = await folder.json(["grade", "--ask-judges"], provider.env);
   expect([asked.code, provider.requests.length]).toEqual([0, 4]);
   expect(asked.stderr).toBe('note: the grader "llm-judge" graded the run before, and not this time\n');
+});
+
+it("asks a judge again when a file that its grader names has another text", async () => {
+  await using provider = await startFakeProvider(() => ({ text: '{"score": 0.9, "reason": "So it is."}' }));
+  const judged = { type: "prompt", config: { rubric_file: "rubric.md" } };
+  using folder = new Folder(goodOnly([judged], {}, { judge: { model: "anthropic/claude-sonnet-4-5" } }));
+  const write = (rubric: string): void => writeFileSync(join(folder.path, "rubric.md"), rubric);
+  write("Is it polite?");
+  expect((await folder.cli(["run"], provider.env)).code).toBe(0);
+  expect((await folder.cli(["grade"], provider.env)).code).toBe(0);
+  expect(provider.requests).toHaveLength(1);
+  write("Is it short?");
+  expect((await folder.cli(["grade"], provider.env)).code).toBe(0);
+  expect(provider.requests).toHaveLength(2);
+});
+
+it("is no run before it has ended, however it ends", async () => {
+  const plans = `require("node:fs").globSync(".mcpvals/runs/*/plan.json")`;
+  const args = ["-e", `process.exit(${plans}.length === 1 ? 0 : 1)`];
+  using folder = new Folder(goodOnly([{ type: "program", config: { command: process.execPath, args } }]));
+  expect((await folder.cli(["run"])).code).toBe(0);
+  expect((await folder.cli(["grade"])).code).toBe(0);
+  expect((await folder.cli(["show"])).stdout).toContain("graded again");
+});
+
+it("says of a copied folder which run is in it", async () => {
+  using folder = new Folder(goodOnly([says("hi")]));
+  await folder.cli(["run"]);
+  const [run = ""] = folder.runs;
+  renameSync(folder.file(run, "."), join(folder.path, "copy"));
+  const { code, stderr } = await folder.cli(["grade", "copy"]);
+  expect([code, stderr]).toEqual([0, `note: the folder "copy" has the record of the run ${run}\n`]);
 });
 
 it("compares the stored scores of judges with a new threshold", async () => {

@@ -131,7 +131,7 @@ it("asks a judge about a rubric, whose score is a part too", async () => {
       askJudge: async ({ form }) => {
         const reading = form.read({ score: 0.5, reason: "One is not." });
         if ("problem" in reading) throw new Error(reading.problem);
-        return { verdict: reading.verdict, model: "test/judge", prompt: "hash" };
+        return { verdict: reading.verdict, model: "test/judge", prompt: "hash", question: "hash" };
       },
     },
   );
@@ -167,7 +167,7 @@ it("judges a named rubric by its own threshold, and asks nobody about an agent t
     asked += 1;
     const reading = form.read({ score: 1, reason: "so it is" });
     if ("problem" in reading) throw new Error(reading.problem);
-    return { verdict: reading.verdict, model: "test/judge", prompt: "hash" };
+    return { verdict: reading.verdict, model: "test/judge", prompt: "hash", question: "hash" };
   };
   const settings = { rubric: "tool_selection" };
   const trial = played((agent) => use(agent, "get", { number: 1 }));

@@ -19,7 +19,7 @@ function judge(answers: readonly JsonObject[]): { askJudge: AskJudge; asked: Jud
     const answer = answers[asked.push(prompt(`nonce-${asked.length}-of-test`)) - 1] ?? {};
     const reading = form.read({ reason: "because", ...answer });
     if ("problem" in reading) throw new McpvalsError("judge/no-verdict", reading.problem);
-    return { verdict: reading.verdict, model, prompt: "sha256:1" };
+    return { verdict: reading.verdict, model, prompt: "sha256:1", question: "sha256:2" };
   };
   return { askJudge, asked };
 }
@@ -109,7 +109,7 @@ it("does not ask about an agent that did nothing, or that gave no answer to comp
 it("asks the model of its own", async () => {
   const { askJudge } = judge(scores(1));
   const grade = await gradeBy("prompt", { rubric: "Is it red?", model: "other/one" }, trial, { askJudge });
-  expect(grade.judge).toEqual({ model: "other/one", prompt: "sha256:1", threshold: 0.8, votes: [1] });
+  expect(grade.judge).toMatchObject({ model: "other/one", prompt: "sha256:1", threshold: 0.8, votes: [1] });
 });
 
 it("shows the judge the task, the tools, the calls with results, what the agent did itself, and the answer", async () => {
@@ -206,7 +206,7 @@ describe("a second judge", () => {
     return async ({ form, model = "test/judge" }) => {
       const reading = form.read({ score: scoresOf[model] ?? null, reason: `says ${model}` });
       if ("problem" in reading) throw new McpvalsError("judge/no-verdict", reading.problem);
-      return { verdict: reading.verdict, model, prompt: "sha256:1" };
+      return { verdict: reading.verdict, model, prompt: "sha256:1", question: "sha256:2" };
     };
   }
 

@@ -45,6 +45,12 @@ const judgeRecordSchema = z
   .strictObject({
     model: z.string().describe("The judge's model id."),
     prompt: z.string().describe("`sha256:HEX` of the judge's instructions, without the trial."),
+    question: z
+      .string()
+      .describe(
+        "`sha256:HEX` of all that the judge was asked, the trial included. Absent for a verdict on a step.",
+      )
+      .exactOptional(),
     threshold: score.unwrap().describe("Lowest score that passes."),
     votes: z.array(score.unwrap()).describe("The score of each vote."),
   })

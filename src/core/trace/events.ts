@@ -36,6 +36,8 @@ export interface JudgeRecord {
   readonly model: string;
   /** `sha256:HEX` of its instructions. */
   readonly prompt: string;
+  /** `sha256:HEX` of all that it was asked, the trial included; absent for a verdict on a step. */
+  readonly question?: string;
   /** Lowest score that passes. */
   readonly threshold: number;
   /** The score of each vote. */

@@ -99,6 +99,8 @@ export interface JudgeResponse<V> {
   readonly model: string;
   /** `sha256:HEX` of its instructions: those of every trial that is judged the same way. */
   readonly prompt: string;
+  /** `sha256:HEX` of all that it was asked. */
+  readonly question: string;
 }
 
 /** Asks a judge. Rejects with `judge/no-verdict` without a usable verdict, and with what the model throws. */

@@ -134,11 +134,11 @@ function opinionOf(votes: readonly Vote[], { threshold }: Judging): Opinion {
   const sorted = votes.toSorted((a, b) => a.verdict.score - b.verdict.score);
   const median = sorted[(sorted.length - 1) / 2];
   if (median === undefined) throw new Error("the number of votes is not odd");
-  const { model, prompt, verdict } = median;
+  const { model, prompt, question, verdict } = median;
   const { score, reason } = verdict;
   const passed = score >= threshold;
   const scores = votes.map((vote) => vote.verdict.score);
-  return { passed, score, reason, judge: { model, prompt, threshold, votes: scores } };
+  return { passed, score, reason, judge: { model, prompt, question, threshold, votes: scores } };
 }
 
 function toldScore(score: number, { votes, threshold }: JudgeRecord): string {
