@@ -31,16 +31,16 @@ export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | 
   readonly validationOf: () => ValidateSchema;
 }
 
-/** A session that could not be opened: what was recorded, and what is not the server's fault. It is not tried again. */
-export interface FailedStart {
+/** What was recorded of a server when the check was planned; `error`: why there was no session, where that is not its fault. */
+export interface PlanRecord {
   readonly events: readonly EventBody[];
   readonly error: McpvalsError | undefined;
 }
 
 export interface CheckPlan {
   readonly tasks: readonly Task[];
-  /** By the name of the task that reports it. */
-  readonly failedStarts: ReadonlyMap<string, FailedStart>;
+  /** By the name of the task that reports it: that of the definitions, or of the handshake of a server without a session. */
+  readonly records: ReadonlyMap<string, PlanRecord>;
 }
 
 /**
@@ -58,23 +58,24 @@ export async function planCheck(
       ),
     ),
   );
-  const errors = [...discoveries.values()].map(({ failed }) => failed?.error);
+  const errors = [...discoveries.values()].map(({ record }) => record.error);
   if (errors.every((error) => error !== undefined) && errors[0] !== undefined) throw errors[0];
   const tasks = await Promise.all(
     Object.entries(servers).map(([name, spec]) => tasksOf(name, spec, discoveries, options)),
   );
-  const failedStarts = [...discoveries].flatMap(([name, { failed }]) =>
-    failed === undefined ? [] : [[nameOf(name, "handshake"), failed] as const],
+  const records = [...discoveries].map(
+    ([name, { record, hasSession }]) =>
+      [nameOf(name, hasSession ? "definitions" : "handshake"), record] as const,
   );
-  return { tasks: tasks.flat(), failedStarts: new Map(failedStarts) };
+  return { tasks: tasks.flat(), records: new Map(records) };
 }
 
 /** What a server lists in a session of its own, and whether it can run only once at a time. */
 interface Discovery {
   readonly surface: Surface;
   readonly runsOnce: boolean;
-  /** Present: there was no session. */
-  readonly failed?: FailedStart;
+  readonly hasSession: boolean;
+  readonly record: PlanRecord;
 }
 
 /** What a server offers. Throws the signal's reason. */
@@ -103,8 +104,8 @@ async function discover(
   const { surface, probes } = readCheck(buildTrajectory(trial, task, events), check);
   const runsOnce = failedSecondStart(probes) !== undefined;
   if (surface.evidence === undefined) error ??= exitAtStart(events);
-  if (error === undefined && surface.evidence !== undefined) return { surface, runsOnce };
-  return { surface, runsOnce, failed: { events: bodies, error } };
+  const hasSession = error === undefined && surface.evidence !== undefined;
+  return { surface, runsOnce, hasSession, record: { events: bodies, error } };
 }
 
 /** The error for a program that ended before it had answered anything, since it may lack an argument, a variable or a service. */
@@ -135,10 +136,10 @@ async function tasksOf(
 ): Promise<readonly Task[]> {
   const discovery = discoveries.get(server);
   if (discovery === undefined) return [];
-  const { surface, runsOnce, failed } = discovery;
+  const { surface, runsOnce, hasSession } = discovery;
   const { calls: policy, disable, snapshotOf, validationOf } = options;
   const validateSchema = validationOf();
-  if (failed !== undefined) return [checkTask(server, { kind: "handshake", disable })];
+  if (!hasSession) return [checkTask(server, { kind: "handshake", disable })];
   const planned: PlannedCall[] = [];
   const notCalled: { tool: string; reason: string }[] = [];
   const leaveOut = (tool: string, reason: string): void => void notCalled.push({ tool, reason });
@@ -164,8 +165,9 @@ async function tasksOf(
       ? undefined
       : await planConformance(options.suite, { surface, transport: spec.transport, signal: options.signal });
   const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
-    // The longest first, so that the others run beside it.
+    // Those that may have to wait first, so that the others run beside them.
     calls: planned.length === 0 ? { skipped: whyNothingIsCalled(surface, notCalled) } : { calls: planned },
+    shutdown: spec.transport === "stdio" ? {} : undefined,
     handshake: {},
     definitions: {
       about: summaryOf(surface),
@@ -179,7 +181,6 @@ async function tasksOf(
         ? { skipped: "the server lists nothing" }
         : exact({ snapshot })),
     },
-    shutdown: spec.transport === "stdio" ? {} : undefined,
     conformance:
       conformance?.scenarios.length === 0
         ? { skipped: "no scenario of the conformance suite concerns the server" }

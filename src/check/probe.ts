@@ -45,10 +45,14 @@ async function probeHandshake(prober: Prober): Promise<void> {
   }
 }
 
+/** How long a server, and then what it started, may take to end by itself, in milliseconds; longer than clients wait. */
+const endMs = 5000;
+
 /** Begins a session, and ends it by closing stdin, as a client does. */
 async function probeShutdown(prober: Prober): Promise<void> {
   const session = await prober.probe("handshake", () => prober.connect());
-  if (session !== undefined) await prober.probe("shutdown", () => prober.stop(session.host));
+  if (session !== undefined)
+    await prober.probe("shutdown", () => prober.stop(session.host, { stdinMs: endMs, settleMs: endMs }));
 }
 
 /** Lists everything once. Then starts a program a second time while it runs, as several windows of a client do. */
@@ -105,7 +109,7 @@ async function probeCalls(prober: Prober): Promise<void> {
     session = await open();
   }
   if (session === undefined || answered === undefined) return;
-  const { client } = session;
+  const { client, host } = session;
   const { tool: name, args } = answered;
   await prober.probe("cancelled-call", async () => {
     const { id } = await client.start("tools/call", { name, arguments: args });
@@ -120,6 +124,8 @@ async function probeCalls(prober: Prober): Promise<void> {
     );
     await Promise.all(started.map(({ answer }) => answer));
   });
+  // A server that still works at a call would not end by itself.
+  if (hung.size > 0) await prober.stop(host, { stdinMs: 0 });
 }
 
 async function makeCall(

@@ -4,6 +4,7 @@ import type { CheckSpec, ServerSpec } from "../core/formats/model.ts";
 import type { Emit, EventBody, EventOf } from "../core/trace/events.ts";
 import { weightOf } from "../core/trace/recorder.ts";
 import { version } from "../core/version.ts";
+import type { StopOptions } from "../process/spawn.ts";
 import type { ServerHost } from "../servers/connections/host.ts";
 import type { Gateway } from "../servers/gateway/gateway.ts";
 import { openHost } from "../servers/server-pool.ts";
@@ -106,9 +107,9 @@ export class Prober implements AsyncDisposable {
   }
 
   /** Stops a server. Never throws; disposal waits for it. */
-  stop(host: ServerHost): Promise<void> {
+  stop(host: ServerHost, options?: StopOptions): Promise<void> {
     this.#stopped.add(host);
-    return host.stop();
+    return host.stop(options);
   }
 
   /** Starts the server and begins a session. Throws as `openHost` and `hello`. */

@@ -183,16 +183,14 @@ export function killAllNow(): void {
   for (const tree of live) tree.killNow();
 }
 
-/** How long descendants may take to notice that the first process has gone. */
-const settleMs = 200;
 /** Longest wait for the kernel to carry out SIGKILL; a process in the middle of a disk access takes a while. */
 export const killMs = 2000;
 
 /**
- * Ends what outlives the first process of a tree, and gives how many processes did not end by themselves: SIGTERM, then
- * SIGKILL, which comes at once without patience.
+ * Ends what outlives the first process of a tree, and gives how many processes did not end by themselves within `settleMs`: SIGTERM,
+ * then SIGKILL, which comes at once without patience.
  */
-export async function endSurvivors(tree: ProcessTree, patienceMs: number): Promise<number> {
+export async function endSurvivors(tree: ProcessTree, patienceMs: number, settleMs = 200): Promise<number> {
   if ((await tree.survey()) === 0) return 0;
   if (patienceMs > 0 && (await isEmptyWithin(tree, Math.min(settleMs, patienceMs)))) return 0;
   const survivors = await tree.survey();

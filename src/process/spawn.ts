@@ -61,6 +61,8 @@ export interface StopOptions {
   readonly stdinMs?: number;
   /** How long it may take to end after SIGTERM, in milliseconds. Default: 1000. */
   readonly termMs?: number;
+  /** How long its descendants may take to notice that it has ended, in milliseconds. Default: 200. */
+  readonly settleMs?: number;
 }
 
 /** A running program that is stopped together with everything it starts. */
@@ -227,10 +229,10 @@ function managed(
     await settlesWithin(exited, killMs);
     return "SIGKILL";
   };
-  const stop = async ({ stdinMs = 1000, termMs = 1000 }: StopOptions): Promise<StopResult> => {
+  const stop = async ({ stdinMs = 1000, termMs = 1000, settleMs }: StopOptions): Promise<StopResult> => {
     const started = performance.now();
     const by = await endRoot(stdinMs, termMs);
-    const survivors = await endSurvivors(tree, by === "SIGKILL" ? 0 : termMs);
+    const survivors = await endSurvivors(tree, by === "SIGKILL" ? 0 : termMs, settleMs);
     await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), drainMs);
     forget();
     return { by, durationMs: performance.now() - started, survivors };

@@ -19,8 +19,8 @@ import {
 } from "../load/snapshot.ts";
 import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 
-/** Trials at once: more would disturb each other's time limits on a small machine. */
-const concurrency = 2;
+/** Trials at once: that of the calls mostly waits. More would disturb each other's time limits on a small machine. */
+const concurrency = 3;
 
 /** What is checked, over what the eval says, besides how a run is made. */
 export type CheckServersOptions = Partial<
@@ -67,7 +67,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const validateSchema = validator.validate.bind(validator);
   const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
   const started = performance.now();
-  const { tasks: planned, failedStarts } = await planCheck(spec.servers, {
+  const { tasks: planned, records } = await planCheck(spec.servers, {
     ...(snapshot === undefined || update
       ? {}
       : {
@@ -105,7 +105,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     { ...loaded, eval: { ...spec, tasks, agents: [], concurrency, limits } },
     {
       ...options,
-      failedStarts,
+      records,
       started,
       ...exact({ maxWarnings }),
     },

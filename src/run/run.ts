@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
-import type { FailedStart } from "../check/plan-check.ts";
+import type { PlanRecord } from "../check/plan-check.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { exact } from "../core/formats/json.ts";
 import { usesJudge } from "../core/formats/step.ts";
@@ -56,8 +56,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly coverage?: boolean;
   /** Present: each trial compares the state after cleanup with the state before setup. */
   readonly compareState?: StateMemory;
-  /** Starts of servers that failed when the run was planned, by task: the trial of each has this record, and tries nothing. */
-  readonly failedStarts?: ReadonlyMap<string, FailedStart>;
+  /** What was recorded when the run was planned, by task: the trial of each has this record, and tries nothing. */
+  readonly records?: ReadonlyMap<string, PlanRecord>;
   /** When its work began, by `performance.now()`; absent: now. */
   readonly started?: number;
   /** Aborting ends the running trials, stops their servers and gives a result with the verdict `interrupted`. */
@@ -156,7 +156,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     strict: options.strict ?? false,
     listAll: options.coverage ?? false,
     compareState,
-    failedStarts: options.failedStarts,
+    records: options.records,
     missing: ({ trial: { task, variant } }) => missing({ task, variant }),
     startServer: servers.startServer,
     specOf: servers.specOf,

@@ -4,7 +4,7 @@ import { cp, lstat, readlink, realpath } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { AgentDriver, TaskSolution } from "../agents/driver.ts";
-import type { FailedStart } from "../check/plan-check.ts";
+import type { PlanRecord } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import type { JsonObject, Limits, PortableTask } from "../core/formats/model.ts";
@@ -44,7 +44,7 @@ export interface TrialServices extends Pick<Provisioning, "startServer" | "specO
   readonly listAll: boolean;
   /** Present: the state after cleanup is compared with the state before setup. */
   readonly compareState: StateMemory | undefined;
-  readonly failedStarts?: ReadonlyMap<string, FailedStart> | undefined;
+  readonly records?: ReadonlyMap<string, PlanRecord> | undefined;
   /** The requirements of the trial's task that are not met, as phrases. */
   missing(of: TaskOfTrial): readonly string[];
   createAgent(name: string): Promise<AgentDriver>;

@@ -144,17 +144,17 @@ class TrialPhases {
       });
   }
 
-  /** A trial of a check: its probes start the server themselves, unless that has failed already. */
+  /** A trial of a check: its probes start the server themselves, unless the planning recorded it. */
   async #probe(check: CheckSpec): Promise<void> {
     if (check.skipped !== undefined) throw new SkippedTrial("check/nothing-to-do", check.skipped);
     const { task, emit, signal } = this.#run;
-    const { limits, specOf, failedStarts } = this.#services;
+    const { limits, specOf, records } = this.#services;
     const [server = ""] = task.servers;
-    const failed = failedStarts?.get(task.name);
-    if (failed !== undefined)
+    const record = records?.get(task.name);
+    if (record !== undefined)
       return runPhase("probe", emit, async () => {
-        for (const event of failed.events) emit(event);
-        if (failed.error !== undefined) throw failed.error;
+        for (const event of record.events) emit(event);
+        if (record.error !== undefined) throw record.error;
       });
     const { probeServer } = await import("../check/probe.ts");
     const spec = specOf(this.#run, server);

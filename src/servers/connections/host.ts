@@ -14,7 +14,7 @@ import type { Emit, EventBody } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { closed } from "../../process/process-tree.ts";
 import { TextTail, WholeLines } from "../../process/program-output.ts";
-import type { ManagedProcess, ProcessExit } from "../../process/spawn.ts";
+import type { ManagedProcess, ProcessExit, StopOptions } from "../../process/spawn.ts";
 import type { FilterChain } from "../filters/filter-chain.ts";
 import {
   createReceiveLimits,
@@ -49,7 +49,7 @@ export interface ServerHost {
   /** How to reach the server itself, for one that has an address. */
   readonly address: HttpAddress | undefined;
   /** Ends the server with its whole process tree, and every channel. Never throws; afterwards nothing is recorded. */
-  stop(): Promise<void>;
+  stop(options?: StopOptions): Promise<void>;
 }
 
 /**

@@ -6,7 +6,12 @@ import { jsonExcess } from "../../core/formats/read-json.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { LineReader } from "../../process/program-output.ts";
-import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
+import {
+  type ManagedProcess,
+  type ProcessExit,
+  spawnProcess,
+  type StopOptions,
+} from "../../process/spawn.ts";
 import { listedPath } from "../../sandbox/mounts.ts";
 import {
   type Channel,
@@ -143,13 +148,13 @@ export class ServerProcess {
     return this.#watchers.evidence();
   }
 
-  stop(): Promise<void> {
-    this.#stopping ??= this.#stop();
+  stop(options?: StopOptions): Promise<void> {
+    this.#stopping ??= this.#stop(options);
     return this.#stopping;
   }
 
-  async #stop(): Promise<void> {
-    const { by, durationMs, survivors } = await this.#process.stop();
+  async #stop(options?: StopOptions): Promise<void> {
+    const { by, durationMs, survivors } = await this.#process.stop(options);
     // A process in an uninterruptible system call survives even SIGKILL.
     await settlesWithin(this.#ended, settleMs);
     this.#close();

@@ -3,6 +3,7 @@ import { asObject, valueAt } from "../../core/formats/json.ts";
 import type { StdioServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
+import type { StopOptions } from "../../process/spawn.ts";
 import {
   type Channel,
   type ChannelListener,
@@ -96,8 +97,8 @@ class StdioHost implements ServerHost {
     return new StdioChannel(this, listener, false);
   }
 
-  stop(): Promise<void> {
-    this.#stopping ??= Promise.all([this.first.stop(), this.#second?.stop()]).then(() =>
+  stop(options?: StopOptions): Promise<void> {
+    this.#stopping ??= Promise.all([this.first.stop(options), this.#second?.stop(options)]).then(() =>
       this.#watchers.clear(),
     );
     return this.#stopping;
