@@ -4,7 +4,8 @@ import { expectExit, expectVerdict, type Fault, type Faults, runAll, type ToolTe
 import { fixtureServer } from "../e2e/support.ts";
 
 const test: ToolTest = { name: "echo", args: { message: "hi" }, expectedResult: "hi" };
-const soon = { startupTimeout: 1000 };
+/** Long enough for the programs to start beside the others. */
+const soon = { startupTimeout: 3000 };
 
 /** Servers that fail to start. */
 const faults = {
@@ -40,12 +41,12 @@ const faults = {
   "no answer to initialize": {
     server: { ...fixtureServer("--mute=initialize", "--stderr=waiting for a database"), ...soon },
     code: "server/handshake-timeout",
-    says: ["did not answer initialize within 1000 ms", "Raise startupTimeout", "waiting for a database"],
+    says: ["did not answer initialize within 3000 ms", "Raise startupTimeout", "waiting for a database"],
   },
   "no answer to tools/list": {
     server: { ...fixtureServer("--mute=tools/list"), ...soon },
     code: "server/handshake-timeout",
-    says: ["did not answer tools/list within 1000 ms"],
+    says: ["did not answer tools/list within 3000 ms"],
   },
   "a banner instead of messages": {
     server: { ...fixtureServer("--stdout=Listening on port 3000", "--silent"), ...soon },

@@ -174,10 +174,11 @@ export default defineGrader({
   );
 });
 
-it("a script that throws, loops, crashes or answers nonsense is that grader's error", async () => {
+it("a script that throws, blocks, crashes or answers nonsense is that grader's error", async () => {
   const broken = {
     throws: "export default { grade() { throw new Error('no pods'); } };",
-    loops: "export default { grade() { for (;;); } };",
+    // It blocks its thread for ever, as an endless loop would, without using the processor.
+    blocks: "export default { grade() { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); } };",
     leaves: "export default { grade() { process.exit(0); } };",
     empty: "export default { grade() {} };",
     nan: "export default { grade: () => ({ score: 0 / 0, reason: 'a share of nothing' }) };",
@@ -189,7 +190,7 @@ it("a script that throws, loops, crashes or answers nonsense is that grader's er
     type: "script",
     name,
     required: name !== "skips",
-    config: { file: `${name}.mjs`, timeout: name === "loops" ? "10s" : "60s" },
+    config: { file: `${name}.mjs`, timeout: name === "blocks" ? "10s" : "60s" },
   }));
   const files = Object.fromEntries(Object.entries(broken).map(([name, text]) => [`${name}.mjs`, text]));
   const { code, result } = await runInline({ "mcp-eval.config.json": { ...base, graders }, ...files });
@@ -198,7 +199,7 @@ it("a script that throws, loops, crashes or answers nonsense is that grader's er
   expect(grades).toMatchObject({
     "end-to-end-success": { verdict: "pass" },
     throws: { verdict: "error", reason: "throws.mjs threw Error: no pods" },
-    loops: { verdict: "error", error: { code: "grader/timeout" } },
+    blocks: { verdict: "error", error: { code: "grader/timeout" } },
     leaves: { verdict: "error", reason: "leaves.mjs ended without an answer" },
     empty: { verdict: "error", reason: "the answer of the grader is unusable: it is no object" },
     nan: {
