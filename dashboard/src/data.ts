@@ -1,5 +1,6 @@
 import type {
   ContentPart,
+  PackedRun,
   ReportDocument,
   ReportTrial,
   RunDocument,
@@ -11,6 +12,7 @@ import type {
 } from "../../src/core/view/documents.ts";
 
 import { contentPart, contentText } from "../../src/core/view/content.ts";
+import { unpackRows } from "../../src/core/view/packed-rows.ts";
 
 /** Where the app gets what it shows: the API of the dashboard, or the data of an HTML report. */
 export interface DataSource {
@@ -57,7 +59,7 @@ export function createDataSource(): DataSource {
 function serverData(): DataSource {
   return {
     runs: () => get("api/runs"),
-    run: (run) => get(`api/runs/${encodeURIComponent(run)}`),
+    run: async (run) => unpacked(await get(`api/runs/${encodeURIComponent(run)}`)),
     servers: (run) => get(`api/runs/${encodeURIComponent(run)}/servers`),
     trial: (run, trial) => get(trialPath(run, trial)),
     content: ({ run, trial, seq, pointer, from, length }) => {
@@ -69,6 +71,10 @@ function serverData(): DataSource {
     followTrial: (run, trial, onUpdate, onFailure) =>
       follow(`${trialPath(run, trial)}/live`, (data) => onUpdate(data as TrialUpdate), onFailure),
   };
+}
+
+function unpacked({ trials, ...run }: PackedRun): RunDocument {
+  return { ...run, trials: unpackRows(trials) };
 }
 
 function trialPath(run: string, trial: string): string {
@@ -121,7 +127,7 @@ function reportData({ run, servers, trials }: ReportDocument): DataSource {
     throw new Error(`This report has no room for trial ${id}. Open the run with: mcpvals dashboard`);
   };
   return {
-    run: () => Promise.resolve(run),
+    run: async () => unpacked(run),
     servers: () => Promise.resolve(servers),
     trial: async (_, id) => trialOf(id).document,
     content: async ({ trial, seq, pointer, from, length }) => {

@@ -8,6 +8,7 @@ import type {
   TrialDocument,
   TrialRow,
 } from "../../src/core/view/documents.ts";
+import { unpackRows } from "../../src/core/view/packed-rows.ts";
 import type { DataSource } from "./data.ts";
 
 export const DataSourceContext = createContext<DataSource | undefined>(undefined);
@@ -64,7 +65,7 @@ export function useRun(id: string): UseQueryResult<RunDocument> {
 
 /** The run after an update; `trials` has all that is known by id. */
 function updatedRun(trials: Map<string, TrialRow>, { changed, ...run }: RunUpdate): RunDocument {
-  for (const trial of changed) trials.set(trial.id, trial);
+  for (const trial of unpackRows(changed)) trials.set(trial.id, trial);
   return { ...run, trials: [...trials.values()] };
 }
 

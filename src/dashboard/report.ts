@@ -2,7 +2,14 @@ import { createHash } from "node:crypto";
 import { basename, dirname, resolve } from "node:path";
 import type { Json } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
-import type { ReportDocument, ReportTrial, RunDocument, ServersDocument } from "../core/view/documents.ts";
+import type {
+  PackedRun,
+  ReportDocument,
+  ReportTrial,
+  ServersDocument,
+  TrialRow,
+} from "../core/view/documents.ts";
+import { unpackRows } from "../core/view/packed-rows.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { appFile } from "./app-files.ts";
 import { RunRecord, validationTimeoutMs } from "./run-record.ts";
@@ -34,14 +41,14 @@ export async function* reportPage(folder: string): AsyncGenerator<string> {
 /** The {@link ReportDocument}. A browser reads no markup inside of it. */
 async function* dataPieces(
   record: RunRecord,
-  run: RunDocument,
+  run: PackedRun,
   servers: ServersDocument,
 ): AsyncGenerator<string> {
   const head: Omit<ReportDocument, "trials"> = { run, servers };
   yield `${inPage(head).slice(0, -1)},"trials":{`;
   let left = mostTrials;
   let before = "";
-  for (const { id } of run.trials.toSorted(unpassedFirst)) {
+  for (const { id } of unpackRows(run.trials).toSorted(unpassedFirst)) {
     const document = await record.trial(id);
     const trial: ReportTrial = {
       document,
@@ -61,9 +68,7 @@ function inPage(value: object): string {
   return JSON.stringify(value).replaceAll("<", "\\u003c");
 }
 
-type Row = RunDocument["trials"][number];
-
-function unpassedFirst(a: Row, b: Row): number {
+function unpassedFirst(a: TrialRow, b: TrialRow): number {
   return Number(a.verdict === "pass") - Number(b.verdict === "pass");
 }
 

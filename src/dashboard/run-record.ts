@@ -12,13 +12,22 @@ import type { TraceEvent, Verdict } from "../core/trace/events.ts";
 import { contentText } from "../core/view/content.ts";
 import type {
   CallItem,
+  PackedRun,
   RunDocument,
   RunRow,
   RunUpdate,
   TrialDocument,
   TrialRow,
 } from "../core/view/documents.ts";
-import { endedRun, kindOf, plannedRow, RunTotals, serverNames, trialRow } from "../core/view/run-document.ts";
+import {
+  EndedTrials,
+  kindOf,
+  plannedRow,
+  RunTotals,
+  serverNames,
+  trialRow,
+} from "../core/view/run-document.ts";
+import { packRows } from "../core/view/packed-rows.ts";
 import { ServerTotals } from "../core/view/servers-document.ts";
 import { trialDocument } from "../core/view/trial-document.ts";
 import { type SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
@@ -28,7 +37,7 @@ import {
   readHead,
   readPlan,
   readPlanHead,
-  readResult,
+  readResultByTrial,
   readResultHead,
   runState,
 } from "../store/run-files.ts";
@@ -99,19 +108,36 @@ export interface RecordOptions {
   readonly validator: SchemaValidator;
 }
 
+/** The trials of a plan. */
+class Planned {
+  readonly plan: Plan;
+  readonly replay: RunReplay;
+  readonly positions: ReadonlyMap<string, number>;
+
+  constructor(head: RunHead, plan: Plan) {
+    this.plan = plan;
+    this.replay = new RunReplay({ ...head, plan });
+    this.positions = new Map(plan.trials.map(({ id }, index) => [id, index]));
+  }
+
+  trial(id: string): Trial | undefined {
+    return this.plan.trials[this.positions.get(id) ?? -1];
+  }
+}
+
 /** A run as its folder has it, which may still grow. */
 export class RunRecord {
   readonly id: string;
   readonly #folder: string;
   readonly #options: RecordOptions;
   readonly #head: RunHead;
-  readonly #plan: Plan;
+  readonly #planHead: Omit<Plan, "trials">;
+  /** Read when it is needed: to show all trials of a run that has ended, its result is enough. */
+  #planned: Planned | undefined;
   readonly #index: JournalIndex;
-  readonly #replay: RunReplay;
-  readonly #positions: ReadonlyMap<string, number>;
   #state: RunRow["state"] = "running";
   /** Of a run that has ended. */
-  #document: RunDocument | undefined;
+  #document: PackedRun | undefined;
   #loading: Promise<void> | undefined;
   // Of a run that goes on:
   readonly #totals = new RunTotals();
@@ -129,10 +155,13 @@ export class RunRecord {
     this.#folder = join(runs, id);
     this.#options = options;
     this.#head = readHead(this.#folder);
-    this.#plan = readPlan(this.#folder);
+    this.#planHead = readPlanHead(this.#folder);
     this.#index = new JournalIndex(this.#folder);
-    this.#replay = new RunReplay({ ...this.#head, plan: this.#plan });
-    this.#positions = new Map(this.#plan.trials.map(({ id: trial }, index) => [trial, index]));
+  }
+
+  get #plan(): Planned {
+    this.#planned ??= new Planned(this.#head, readPlan(this.#folder));
+    return this.#planned;
   }
 
   /** Whether nothing of it changes any more. */
@@ -153,35 +182,45 @@ export class RunRecord {
     const state = await runState(this.#folder, this.#head);
     if (state === "running") await this.#follow();
     else {
-      const row = rowOf(this.id, { head: this.#head, plan: this.#plan, state, cwd: this.#options.cwd });
-      const result = state === "ended" ? readResult(this.#folder) : await this.#replayAll();
-      this.#document = endedRun(row, result);
+      const trials = new EndedTrials();
+      const add = (some: readonly TrialResult[]): void => {
+        for (const trial of some) trials.add(trial);
+      };
+      const result =
+        state === "ended" ? await readResultByTrial(this.#folder, add) : await this.#replayAll(add);
+      this.#document = trials.document(this.#row(state), result);
       this.#version += 1;
     }
     this.#state = state;
   }
 
+  #row(state: RunRow["state"]): RunRow {
+    return rowOf(this.id, { head: this.#head, plan: this.#planHead, state, cwd: this.#options.cwd });
+  }
+
   /** The result of a run that was cut off. */
-  async #replayAll(): Promise<RunResult> {
-    const replay = new RunReplay({ ...this.#head, plan: this.#plan });
+  async #replayAll(onTrials: (trials: readonly TrialResult[]) => void): Promise<RunResult> {
+    const { plan } = this.#plan;
+    const replay = new RunReplay({ ...this.#head, plan });
     const rows = new Map<string, TrialResult>();
     let lastAt: number | undefined;
     for await (const { id, events: stored } of readTrials(this.#folder)) {
-      const trial = this.#plan.trials[this.#positions.get(id) ?? -1];
+      const trial = this.#plan.trial(id);
       const events = stored.map(({ event }) => event);
       lastAt = Math.max(lastAt ?? 0, events.at(-1)?.at ?? 0);
       if (trial !== undefined) rows.set(id, replay.add(trial, events));
     }
-    const results = this.#plan.trials.map((trial) => rows.get(trial.id) ?? replay.add(trial, []));
+    const results = plan.trials.map((trial) => rows.get(trial.id) ?? replay.add(trial, []));
+    onTrials(results);
     return replay.result(results, lastAt);
   }
 
   async #follow(): Promise<void> {
-    const { trials } = this.#plan;
+    const { plan, positions, replay } = this.#plan;
     if (this.#rows.length === 0) {
       this.#version += 1;
-      for (const trial of trials) {
-        this.#rows.push(plannedRow(trial, this.#replay.taskOf(trial), "waiting"));
+      for (const trial of plan.trials) {
+        this.#rows.push(plannedRow(trial, replay.taskOf(trial), "waiting"));
         this.#changed.push(this.#version);
       }
     }
@@ -190,11 +229,11 @@ export class RunRecord {
     this.#version += 1;
     let count = 0;
     for (const [id, { ended }] of added) {
-      const position = this.#positions.get(id);
-      const trial = trials[position ?? -1];
+      const position = positions.get(id);
+      const trial = plan.trials[position ?? -1];
       if (position === undefined || trial === undefined || this.#rows[position]?.state === "ended") continue;
       const row = ended ? this.#endedRow(trial) : undefined;
-      this.#rows[position] = row ?? plannedRow(trial, this.#replay.taskOf(trial), "running");
+      this.#rows[position] = row ?? plannedRow(trial, replay.taskOf(trial), "running");
       this.#changed[position] = this.#version;
       count += 1;
       if (count % trialsAtOnce === 0) await nextTurn();
@@ -205,24 +244,29 @@ export class RunRecord {
   #endedRow(trial: Trial): TrialRow | undefined {
     const events = this.#index.events(trial.id);
     if (!isFinished(events)) return undefined;
-    const result = this.#replay.add(trial, events);
+    const result = this.#plan.replay.add(trial, events);
     this.#totals.add(result);
     this.#counts[result.verdict] += 1;
     return trialRow(result);
   }
 
   /** Throws `store/corrupt`. */
-  async run(): Promise<RunDocument> {
+  async run(): Promise<PackedRun> {
     await this.refresh();
-    return this.#document ?? { ...this.#live(), trials: this.#rows };
+    return this.#document ?? { ...this.#live(), trials: packRows(this.#rows) };
   }
 
   #live(): Omit<RunDocument, "trials"> {
     const { environment } = this.#head;
-    const state = this.#state;
-    const row = rowOf(this.id, { head: this.#head, plan: this.#plan, state, cwd: this.#options.cwd });
-    const summary: RunSummary = { total: this.#plan.trials.length, ...this.#counts };
-    return { ...row, summary, environment, ...this.#totals.result(), ...this.#replay.totals() };
+    const { plan, replay } = this.#plan;
+    const summary: RunSummary = { total: plan.trials.length, ...this.#counts };
+    return {
+      ...this.#row(this.#state),
+      summary,
+      environment,
+      ...this.#totals.result(),
+      ...replay.totals(),
+    };
   }
 
   /** What has changed since a version, 0 for all; `update` is absent when nothing has. Throws `store/corrupt`. */
@@ -235,7 +279,7 @@ export class RunRecord {
       return { version: now, update: { ...run, changed } };
     }
     const changed = this.#rows.filter((_, index) => (this.#changed[index] ?? 0) > version);
-    return { version: now, update: { ...this.#live(), changed } };
+    return { version: now, update: { ...this.#live(), changed: packRows(changed) } };
   }
 
   /** Changes whenever the document of the trial does. Throws `store/corrupt`, and `store/not-found` for an unknown trial. */
@@ -250,23 +294,18 @@ export class RunRecord {
     const trial = this.#trial(id);
     await this.refresh();
     const events = this.#index.events(id);
-    const { trials } = this.#plan;
-    const position = this.#positions.get(id) ?? 0;
+    const { plan, positions, replay } = this.#plan;
+    const position = positions.get(id) ?? 0;
     const isEnded = this.#state !== "running" || isFinished(events);
-    const trajectory = buildTrajectory(trial, this.#replay.taskOf(trial), events);
-    const { name, kind, startedAt } = rowOf(this.id, {
-      head: this.#head,
-      plan: this.#plan,
-      state: this.#state,
-      cwd: this.#options.cwd,
-    });
+    const trajectory = buildTrajectory(trial, replay.taskOf(trial), events);
+    const { name, kind, startedAt } = this.#row(this.#state);
     return trialDocument({
       run: { id: this.id, name, kind, state: this.#state, startedAt },
       trajectory,
-      ...(isEnded ? { result: this.#replay.resultOf(trial, events) } : {}),
+      ...(isEnded ? { result: replay.resultOf(trial, events) } : {}),
       invalid: await this.#validate(trajectory, known),
-      previous: trials[position - 1],
-      next: trials[position + 1],
+      previous: plan.trials[position - 1],
+      next: plan.trials[position + 1],
     });
   }
 
@@ -276,7 +315,7 @@ export class RunRecord {
   }
 
   #trial(id: string): Trial {
-    const trial = this.#plan.trials[this.#positions.get(id) ?? -1];
+    const trial = this.#plan.trial(id);
     if (trial !== undefined) return trial;
     throw new McpvalsError("store/not-found", `the run ${this.id} has no trial ${JSON.stringify(id)}`);
   }
@@ -329,9 +368,9 @@ export class RunRecord {
     if (this.#servers !== undefined) return this.#servers;
     const totals = new ServerTotals();
     for await (const { id, events: stored } of readTrials(this.#folder)) {
-      const trial = this.#plan.trials[this.#positions.get(id) ?? -1];
+      const trial = this.#plan.trial(id);
       const events = stored.map(({ event }) => event);
-      if (trial !== undefined) totals.add(buildTrajectory(trial, this.#replay.taskOf(trial), events));
+      if (trial !== undefined) totals.add(buildTrajectory(trial, this.#plan.replay.taskOf(trial), events));
     }
     if (this.isOver) this.#servers = totals;
     return totals;

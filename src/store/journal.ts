@@ -380,6 +380,15 @@ export class ReadBudget {
     return this.#left;
   }
 
+  /** Throws `store/corrupt` when so much is not left. */
+  take(weight: number): void {
+    this.#left -= weight;
+    if (this.#left >= 0) return;
+    throw new McpvalsError("store/corrupt", "the run is too large to read into memory", {
+      hint: "Give Node more: NODE_OPTIONS=--max-old-space-size=MEGABYTES.",
+    });
+  }
+
   /** Gives back what something took that is no longer held. */
   release(weight: number): void {
     this.#left += weight;
@@ -391,12 +400,7 @@ export class ReadBudget {
    */
   parse(json: Uint8Array, copies = 1): unknown {
     const { deepest, weight } = new JsonMeter().push(json);
-    this.#left -= weight * copies;
-    if (this.#left < 0) {
-      throw new McpvalsError("store/corrupt", "the run is too large to read into memory", {
-        hint: "Give Node more: NODE_OPTIONS=--max-old-space-size=MEGABYTES.",
-      });
-    }
+    this.take(weight * copies);
     if (deepest > mostLevels) {
       throw new McpvalsError(
         "store/corrupt",

@@ -3,9 +3,11 @@ import { readdir, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Plan } from "../core/plan/plan.ts";
-import type { RunResult } from "../core/report/result.ts";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { RunResult, TrialResult } from "../core/report/result.ts";
+import { readRegularFile } from "../files/files.ts";
 import { ReadBudget } from "./journal.ts";
-import { readDocument, type RunHead } from "./run-folder.ts";
+import { largestDocument, readDocument, type RunHead, unreadable } from "./run-folder.ts";
 
 // What of a run folder can be read without reading all of it.
 
@@ -55,12 +57,79 @@ export function readPlan(folder: string): Plan {
   });
 }
 
-/** The result of a run that has ended. Throws `store/corrupt`. */
-export function readResult(folder: string): RunResult {
+/** Throws `store/corrupt`. */
+function readResult(folder: string): RunResult {
   return readDocument<RunResult>(folder, "result.json", {
     members: ["verdict", "durationMs", "trials"],
     budget: new ReadBudget(),
   });
+}
+
+/** Bytes of a result that are parsed at once: too few to need measuring first. */
+const pieceBytes = 48 * 1024;
+/** Pieces between two looks at other work. */
+const piecesAtOnce = 100;
+/** What is kept of a trial takes no more memory, but for its findings. */
+const rowWeight = 1000;
+
+/**
+ * Reads the result of a run that has ended, and calls back with its trials, some at a time: all of them take several times the memory of
+ * what is shown of them. Returns the rest. Throws `store/corrupt`.
+ */
+export async function readResultByTrial(
+  folder: string,
+  onTrials: (trials: readonly TrialResult[]) => void,
+): Promise<Omit<RunResult, "trials">> {
+  const name = "result.json";
+  const budget = new ReadBudget();
+  try {
+    const pieces = trialPieces(readRegularFile(join(folder, name), largestDocument));
+    if (pieces === undefined) {
+      const { trials, ...rest } = readResult(folder);
+      onTrials(trials);
+      return rest;
+    }
+    let count = 0;
+    for (const piece of pieces.trials) {
+      onTrials(parseTrials(piece, budget));
+      count += 1;
+      if (count % piecesAtOnce === 0) await nextTurn();
+    }
+    return budget.parse(pieces.rest) as Omit<RunResult, "trials">;
+  } catch (cause) {
+    throw unreadable(folder, name, cause);
+  }
+}
+
+/** The result without its trials, and pieces of whole trials; undefined where it is not written as mcpvals writes it. */
+function trialPieces(
+  bytes: Buffer,
+): { readonly rest: Buffer; readonly trials: Iterable<Buffer> } | undefined {
+  // Every line break is layout.
+  const [before, after, between] = ['\n  "trials": [\n', "\n  ],\n", "\n    },\n"] as const;
+  const start = bytes.indexOf(before);
+  const end = bytes.indexOf(after, start);
+  if (start === -1 || end === -1) return undefined;
+  const rest = Buffer.concat([bytes.subarray(0, start), bytes.subarray(end + after.length)]);
+  const trials = function* (): Generator<Buffer> {
+    for (let from = start + before.length; from < end;) {
+      const found = bytes.indexOf(between, from + pieceBytes);
+      const to = found === -1 || found > end ? end : found + between.length - 2;
+      yield bytes.subarray(from, to);
+      from = to + 1;
+    }
+  };
+  return { rest, trials: trials() };
+}
+
+/** Takes from the budget what may be kept: all of a piece with findings, of others a row for each trial. */
+function parseTrials(piece: Buffer, budget: ReadBudget): readonly TrialResult[] {
+  const list = Buffer.concat([Buffer.from("["), piece, Buffer.from("]")]);
+  if (piece.length > 2 * pieceBytes || piece.includes('"findings"'))
+    return budget.parse(list) as readonly TrialResult[];
+  const trials = JSON.parse(list.toString("utf8")) as readonly TrialResult[];
+  budget.take(trials.length * rowWeight);
+  return trials;
 }
 
 /** A plan without its trials. Throws `store/corrupt`. */

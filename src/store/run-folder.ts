@@ -16,7 +16,7 @@ import { Journal, type JournalContent, ReadBudget, readJournal } from "./journal
 export const defaultRunsFolder = join(".mcpvals", "runs");
 
 /** In bytes; a longer text exceeds the maximum string length of V8. */
-const largestDocument = 500 * 1024 * 1024;
+export const largestDocument = 500 * 1024 * 1024;
 
 /** The lists of a document are copied into tables, for the result and for each reporter. */
 const documentCopies = 4;
@@ -195,11 +195,17 @@ export function readDocument<T extends object>(
     if (isObject && members.every((key) => Object.hasOwn(document, key))) return document as T;
     throw new Error("it is not a document of a run");
   } catch (cause) {
-    if (cause instanceof McpvalsError) throw cause;
-    throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${messageOf(cause)}`, {
-      cause,
-    });
+    throw unreadable(folder, name, cause);
   }
+}
+
+/** The error of a document of the run folder that cannot be read. */
+export function unreadable(folder: string, name: string, cause: unknown): McpvalsError {
+  if (cause instanceof McpvalsError) return cause;
+  return new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${messageOf(cause)}`, {
+    hint: "The file was changed or damaged after it was written.",
+    cause,
+  });
 }
 
 async function hasFile(folder: string, name: string): Promise<boolean> {

@@ -5,7 +5,6 @@ import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import type {
   ContentPart,
-  RunDocument,
   RunsDocument,
   ServersDocument,
   TraceItem,
@@ -61,7 +60,7 @@ it("the documents of a run that was graded again name the one that recorded it",
   expect((await runHere(["grade"], { cwd: opened.path })).code).toBe(1);
   const { runs } = await opened.json<RunsDocument>("runs");
   expect(runs.map(({ gradedFrom }) => gradedFrom)).toEqual([opened.id, undefined]);
-  const again = await opened.json<RunDocument>(`runs/${runs[0]?.id ?? ""}`);
+  const again = await opened.run(runs[0]?.id ?? "");
   expect([again.gradedFrom, again.trials.map(({ verdict }) => verdict)]).toEqual([opened.id, ["fail"]]);
 });
 
@@ -97,7 +96,7 @@ describe("the documents of a run", () => {
   });
 
   it("say of it what its result says", async () => {
-    const run = await opened.json<RunDocument>(`runs/${opened.id}`);
+    const run = await opened.run(opened.id);
     expect(run).toMatchObject({
       verdict: result.verdict,
       summary: result.summary,
@@ -119,18 +118,18 @@ describe("the documents of a run", () => {
   it("say the same of a run that was cut off, and of one whose folder was moved", async () => {
     using folder = folderOf({});
     const runs = join(folder.path, ".mcpvals", "runs");
-    const before = await opened.json<RunDocument>(`runs/${opened.id}`);
+    const before = await opened.run(opened.id);
     await runHere(["run", "-o", runs], { cwd: opened.path });
     const [id = ""] = readdirSync(runs);
     renameSync(join(runs, id), join(runs, "artifact of a build"));
     await using dashboard = await openDashboard(folder.path);
-    const path = `runs/${encodeURIComponent("artifact of a build")}`;
-    const ended = await dashboard.json<RunDocument>(path);
+    const moved = "artifact of a build";
+    const ended = await dashboard.run(moved);
     rmSync(join(runs, "artifact of a build", "result.json"));
     const head = join(runs, "artifact of a build", "run.json");
     const { process: _, ...older } = JSON.parse(readFileSync(head, "utf8")) as Record<string, unknown>;
     writeFileSync(head, JSON.stringify(older));
-    const cutOff = await dashboard.json<RunDocument>(path);
+    const cutOff = await dashboard.run(moved);
     const { durationMs: _a, ...afterEnd } = ended;
     const { durationMs: _b, ...afterCut } = cutOff;
     // All of its trials had been graded, so its verdict stands.

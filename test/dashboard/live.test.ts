@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
 import type {
-  RunDocument,
   RunsDocument,
   RunUpdate,
   TraceItem,
@@ -8,12 +7,13 @@ import type {
   TrialRow,
   TrialUpdate,
 } from "../../src/core/view/documents.ts";
+import { packRows, unpackRows } from "../../src/core/view/packed-rows.ts";
 import { startWaiting } from "./support.ts";
 
 /** The rows of all trials, as someone knows them who has had these messages. */
 function rowsOf(updates: readonly RunUpdate[]): readonly TrialRow[] {
   const rows = new Map<string, TrialRow>();
-  for (const row of updates.flatMap(({ changed }) => changed)) rows.set(row.id, row);
+  for (const row of updates.flatMap(({ changed }) => unpackRows(changed))) rows.set(row.id, row);
   return [...rows.values()];
 }
 
@@ -24,7 +24,7 @@ it("tells of a run as it goes on, and of all that was when someone connects agai
   const { dashboard, id } = run;
   const path = `runs/${id}/live`;
   const first = await dashboard.live<RunUpdate>(path, (updates) => statesOf(updates)[0] === "running");
-  expect(first[0]?.changed.map(({ id: trial }) => trial)).toEqual(["t1", "t2", "t3"]);
+  expect(rowsOf(first.slice(0, 1)).map(({ id: trial }) => trial)).toEqual(["t1", "t2", "t3"]);
   expect(first.at(-1)).toMatchObject({ state: "running", summary: { total: 3, pass: 0 } });
   expect(statesOf(first)).toEqual(["running", "waiting", "waiting"]);
 
@@ -35,16 +35,16 @@ it("tells of a run as it goes on, and of all that was when someone connects agai
     { state: "running" },
     { state: "waiting" },
   ]);
-  expect(second[0]?.changed).toHaveLength(3);
+  expect(rowsOf(second.slice(0, 1))).toHaveLength(3);
   const { runs } = await dashboard.json<RunsDocument>("runs");
   expect(runs).toMatchObject([{ id, state: "running" }]);
 
   run.release("b");
   run.release("c");
   const last = await dashboard.live<RunUpdate>(path);
-  const { trials, ...rest } = await dashboard.json<RunDocument>(`runs/${id}`);
+  const { trials, ...rest } = await dashboard.run(id);
   expect(rowsOf(last)).toEqual(trials);
-  const { changed: _, ...told } = last.at(-1) ?? { changed: [] };
+  const { changed: _, ...told } = last.at(-1) ?? { changed: packRows([]) };
   expect(told).toEqual(rest);
   expect(rest).toMatchObject({ state: "ended", verdict: "pass" });
 });
@@ -77,7 +77,7 @@ it("loses nothing of a run that was killed", async () => {
   run.cli.child.kill("SIGKILL");
   const told = await following;
   expect(told.at(-1)).toMatchObject({ state: "cut-off", verdict: "interrupted" });
-  const document = await dashboard.json<RunDocument>(`runs/${id}`);
+  const document = await dashboard.run(id);
   expect(rowsOf(told)).toEqual(document.trials);
   expect(document.trials.map(({ verdict }) => verdict)).toEqual(["pass", "skip", "skip"]);
   const trial = await dashboard.json<TrialDocument>(`runs/${id}/trials/t2`);

@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { get, type IncomingHttpHeaders, request } from "node:http";
 import { join } from "node:path";
-import type { RunsDocument } from "../../src/core/view/documents.ts";
+import type { PackedRun, RunDocument, RunsDocument } from "../../src/core/view/documents.ts";
+import { unpackRows } from "../../src/core/view/packed-rows.ts";
 import { type ServedDashboard, serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, runHere, type RunningCli, startCli } from "../support/cli.ts";
@@ -54,6 +55,7 @@ export interface OpenDashboard extends AsyncDisposable {
   readonly cookie: string;
   /** The document at a path of the API. Throws for an error. */
   json<T>(path: string): Promise<T>;
+  run(id: string): Promise<RunDocument>;
   /** The messages of a live view, until it ends or `isEnough`. */
   live<T>(path: string, isEnough?: (messages: readonly T[]) => boolean): Promise<readonly T[]>;
 }
@@ -63,13 +65,18 @@ export async function openDashboard(cwd: string): Promise<OpenDashboard> {
   const { port } = served;
   const entered = await ask(port, new URL(served.address()).search.replace("?", "/?"));
   const cookie = (entered.headers["set-cookie"]?.[0] ?? "").split(";")[0] ?? "";
+  const json = async <T>(path: string): Promise<T> => {
+    const { status, text } = await ask(port, `/api/${path}`, { headers: { cookie } });
+    if (status !== 200) throw new Error(`${path}: ${status} ${text}`);
+    return JSON.parse(text) as T;
+  };
   return {
     served,
     cookie,
-    async json<T>(path: string) {
-      const { status, text } = await ask(port, `/api/${path}`, { headers: { cookie } });
-      if (status !== 200) throw new Error(`${path}: ${status} ${text}`);
-      return JSON.parse(text) as T;
+    json,
+    async run(id) {
+      const { trials, ...run } = await json<PackedRun>(`runs/${encodeURIComponent(id)}`);
+      return { ...run, trials: unpackRows(trials) };
     },
     live: <T>(path: string, isEnough: (messages: readonly T[]) => boolean = () => false) =>
       new Promise<readonly T[]>((done, fail) => {

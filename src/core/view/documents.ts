@@ -2,6 +2,7 @@ import type { Json, JsonObject } from "../formats/json.ts";
 import type { RunFinding } from "../lint/finding.ts";
 import type { AgentSummary } from "../plan/plan.ts";
 import type { Phase, TurnEnd, Usage, Verdict } from "../trace/events.ts";
+import type { PackedRows } from "./packed-rows.ts";
 import type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "../report/result.ts";
 
 // What the dashboard and the HTML report show. Each document is made on the server from the record of a run, so that the app
@@ -86,6 +87,11 @@ export interface RunDocument extends RunRow {
   readonly coverage?: RunResult["coverage"];
   readonly measurements?: RunResult["measurements"];
   readonly routing?: RunResult["routing"];
+}
+
+/** A run as it is sent. */
+export interface PackedRun extends Omit<RunDocument, "trials"> {
+  readonly trials: PackedRows<TrialRow>;
 }
 
 /** A text that may be large: its beginning, and where the rest is. */
@@ -305,7 +311,7 @@ export interface ServersDocument {
 
 /** Of the live view of a run: the trials that changed, and the run without its trials. The first has all trials. */
 export interface RunUpdate extends Omit<RunDocument, "trials"> {
-  readonly changed: readonly TrialRow[];
+  readonly changed: PackedRows<TrialRow>;
 }
 
 /** Of the live view of a trial: the items and events that are new or changed. The first has all. */
@@ -316,7 +322,7 @@ export interface TrialUpdate extends Omit<TrialDocument, "items" | "events"> {
 
 /** The data of an HTML report: one run with as much of its trials as fits. */
 export interface ReportDocument {
-  readonly run: RunDocument;
+  readonly run: PackedRun;
   readonly servers: ServersDocument;
   /** By id of the trial; those that did not pass come first. One that is absent did not fit. */
   readonly trials: Readonly<Record<string, ReportTrial>>;

@@ -6,7 +6,8 @@ import type { RunResult, TrialResult } from "../report/result.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { Usage } from "../trace/events.ts";
 import { addUsage } from "../trace/trajectory.ts";
-import type { GraderRow, RunDocument, RunRow, TrialRow } from "./documents.ts";
+import type { GraderRow, PackedRun, RunDocument, RunRow, TrialRow } from "./documents.ts";
+import { packRows } from "./packed-rows.ts";
 
 const longestReason = 300;
 
@@ -80,8 +81,9 @@ export class RunTotals {
       sums.score += score;
       sums.scored += 1;
     }
-    const found = grades.flatMap(({ findings }) => (findings === undefined ? [] : [{ findings }]));
-    if (found.length > 0) this.#findings.push({ id, grades: found });
+    const found = grades.filter(({ findings }) => findings !== undefined);
+    if (found.length > 0)
+      this.#findings.push({ id, grades: found.map(({ findings = [] }) => ({ findings })) });
     if (usage !== undefined) this.#usage = addUsage(this.#usage, usage);
     if (judgeUsage !== undefined) this.#judgeUsage = addUsage(this.#judgeUsage, judgeUsage);
   }
@@ -97,24 +99,33 @@ export class RunTotals {
 
 type GraderSums = Record<"pass" | "fail" | "error" | "skip" | "score" | "scored", number>;
 
-/** The document of a run that has ended, or was cut off. */
-export function endedRun(row: RunRow, result: RunResult): RunDocument {
-  const totals = new RunTotals();
-  for (const trial of result.trials) totals.add(trial);
-  const { verdict, durationMs, summary, environment, gates, judges, coverage, measurements, routing } =
-    result;
-  return withoutUndefined({
-    ...row,
-    verdict,
-    durationMs,
-    summary,
-    environment,
-    trials: result.trials.map(trialRow),
-    ...totals.result(),
-    gates,
-    judges,
-    coverage,
-    measurements,
-    routing,
-  });
+/** The trials of a run that has ended, or was cut off, as they are added. */
+export class EndedTrials {
+  readonly #totals = new RunTotals();
+  readonly #rows: TrialRow[] = [];
+
+  add(trial: TrialResult): void {
+    this.#totals.add(trial);
+    this.#rows.push(trialRow(trial));
+  }
+
+  /** The document of the run. */
+  document(row: RunRow, result: Omit<RunResult, "trials">): PackedRun {
+    const { verdict, durationMs, summary, environment, gates, judges, coverage, measurements, routing } =
+      result;
+    return withoutUndefined({
+      ...row,
+      verdict,
+      durationMs,
+      summary,
+      environment,
+      trials: packRows(this.#rows),
+      ...this.#totals.result(),
+      gates,
+      judges,
+      coverage,
+      measurements,
+      routing,
+    });
+  }
 }
