@@ -24,7 +24,7 @@ export async function runProgram(
   program: GraderProgram,
   { env, signal }: RunProgramOptions,
 ): Promise<ProgramEnd> {
-  const { cwd, timeoutMs, inheritEnv, stdin } = program;
+  const { cwd, timeoutMs, stdin } = program;
   const { command, args } = commandOf(program);
   const shown = program.command ?? "the code of the grader";
   const output = new ProgramOutput(longestOutput);
@@ -32,11 +32,9 @@ export async function runProgram(
     new McpvalsError("grader/timeout", `${shown} took longer than ${timeoutMs} ms`, outputDetails(output));
   using limit = abortAfter(timeoutMs, timeUp, signal);
   limit.signal.throwIfAborted();
-  const inherited = inheritedEnvironment(env, inheritEnv);
-  const PATH = localBinPath(cwd, inherited["PATH"]);
   await using copies = program.workspace && (await copyFiles(program.workspace));
   const copied = copies === undefined ? {} : { WAZA_WORKSPACE_DIR: copies.path };
-  const child = await start({ command, args, cwd, env: { ...inherited, PATH, ...copied } });
+  const child = await start({ command, args, cwd, env: { ...environmentOf(program, env), ...copied } });
   const exit = await runToEnd(child, { output, stdin, signal: limit.signal });
   const { exitCode } = exit;
   if (exitCode === null) {
@@ -45,6 +43,15 @@ export async function runProgram(
   }
   const { text: stdout, omitted } = output.stdout;
   return { exitCode, stdout, omitted, stderr: tailOf(output.stderr.text) };
+}
+
+/** The variables that a program of a grader gets. */
+export function environmentOf(
+  { cwd, inheritEnv }: Pick<GraderProgram, "cwd" | "inheritEnv">,
+  env: Environment,
+): Environment {
+  const inherited = inheritedEnvironment(env, inheritEnv);
+  return { ...inherited, PATH: localBinPath(cwd, inherited["PATH"]) };
 }
 
 /** Node runs its files as they are in the build, and as they are written in a checkout. */

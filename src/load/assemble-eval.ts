@@ -21,6 +21,7 @@ import {
   readExtensionTable,
   settingsOf,
 } from "../core/formats/extension/extension-table-schema.ts";
+import { settingLocation } from "../core/formats/graders.ts";
 import { asObject, type KeyPath, withoutUndefined } from "../core/formats/json.ts";
 import type { AgentSpec, Eval, GraderSpec, JudgeSpec, Task } from "../core/formats/model.ts";
 import { type Problem, problem } from "../core/formats/problem.ts";
@@ -213,13 +214,16 @@ function namedAsBuiltIn({ name, location }: GraderSpec, task: Task): readonly Di
 }
 
 /** Servers that graders name must be there, else nothing that they say of them could be seen. */
-function unknownServers(
-  { name, servers: wanted = [], location }: GraderSpec,
-  servers: readonly string[],
-): readonly Diagnostic[] {
+function unknownServers(grader: GraderSpec, servers: readonly string[]): readonly Diagnostic[] {
+  const { name, config, servers: wanted = [] } = grader;
   return wanted
     .filter((server) => !servers.includes(server))
     .map((server) => {
+      const texts = [server, `mcp:${server}`].map((text) => JSON.stringify(text));
+      const key = Object.keys(config).find((each) =>
+        texts.some((text) => JSON.stringify(config[each]).includes(text)),
+      );
+      const location = settingLocation(grader, key ?? "");
       const message = `the grader ${JSON.stringify(name)}: no server is named ${JSON.stringify(server)}`;
       const hint = suggestion(server, servers, "servers");
       return withoutUndefined({ code: "config/unknown-reference" as const, message, hint, location });

@@ -1,4 +1,4 @@
-import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
+import { type Diagnostic, McpvalsError, type SourceLocation } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { Json } from "../core/formats/model.ts";
 import { type Locate, placeProblems, type Problem } from "../core/formats/problem.ts";
@@ -51,12 +51,16 @@ export class FileProblems {
     this.add(placeProblems(problems, locate), source);
   }
 
-  /** Adds what an error of kind `usage` stands for. Throws any other one. */
-  addError(error: unknown): void {
+  /** Adds what an error of kind `usage` stands for, at `place` if it does not say where. Throws any other one. */
+  addError(error: unknown, place?: SourceLocation): void {
     if (!(error instanceof McpvalsError) || error.kind !== "usage") throw error;
     const { code, message, details } = error;
     this.#cause ??= error.cause;
-    const { location, hint, diagnostics = [withoutUndefined({ code, message, location, hint })] } = details;
+    const {
+      location = place,
+      hint,
+      diagnostics = [withoutUndefined({ code, message, location, hint })],
+    } = details;
     this.add(diagnostics);
   }
 

@@ -1,4 +1,5 @@
-import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import { McpvalsError, serializeError, type SourceLocation } from "../core/errors/error.ts";
+import { settingLocation } from "../core/formats/graders.ts";
 import type { Eval, GraderSpec, JudgeSpec } from "../core/formats/model.ts";
 import type { GradeContext } from "../core/grade/grader.ts";
 import { gradersOf, judgeName } from "../core/grade/graders.ts";
@@ -93,19 +94,30 @@ export function createGrading(
   };
 }
 
+/** A judge that a declared grader asks. */
+interface AskedJudge {
+  readonly judge: JudgeSpec;
+  /** Where the grader names its model; absent: that of the eval is asked, or the place is unknown. */
+  readonly location?: SourceLocation | undefined;
+}
+
 /** The judges that declared graders ask. Throws `config/no-judge` where there is none, or what is wrong with that of the files. */
-export async function judgesOfGraders(spec: Eval, judgeError?: McpvalsError): Promise<readonly JudgeSpec[]> {
-  const asked: JudgeSpec[] = [];
+export async function judgesOfGraders(spec: Eval, judgeError?: McpvalsError): Promise<readonly AskedJudge[]> {
+  const asked: AskedJudge[] = [];
   for (const { name: task, graders = [] } of spec.tasks) {
     for (const grader of graders) {
       const judge = await judgeOfGrader(grader, spec);
-      if (judge === null) throw judgeError ?? noJudge(task, grader.name);
+      if (judge === null) throw judgeError ?? noJudge(task, grader);
       if (judge === undefined) continue;
       const { graderKinds } = await import("../core/grade/kinds.ts");
       const { judgeOf } = await import("../graders/judge.ts");
-      const { second } = graderKinds[grader.type]?.judge?.(grader.config) ?? {};
-      asked.push(judge);
-      if (second !== undefined) asked.push(judgeOf(spec.judge, second));
+      const { model, second } = graderKinds[grader.type]?.judge?.(grader.config) ?? {};
+      asked.push(model === undefined ? { judge } : { judge, location: settingLocation(grader, "model") });
+      if (second !== undefined)
+        asked.push({
+          judge: judgeOf(spec.judge, second),
+          location: settingLocation(grader, "second_model"),
+        });
     }
   }
   return asked;
@@ -123,9 +135,10 @@ export async function judgeOfGrader(
   return (await import("../graders/judge.ts")).judgeOf(usual, judge.model);
 }
 
-function noJudge(task: string, grader: string): McpvalsError {
-  const asks = `the grader ${JSON.stringify(grader)} of the task ${JSON.stringify(task)} asks a judge`;
+function noJudge(task: string, { name, location }: GraderSpec): McpvalsError {
+  const asks = `the grader ${JSON.stringify(name)} of the task ${JSON.stringify(task)} asks a judge`;
   return new McpvalsError("config/no-judge", `${asks}, and none is configured`, {
+    ...(location === undefined ? {} : { location }),
     hint: "Set judge: {model: PROVIDER/MODEL} in a config or llmJudge in an Eval, give the grader a model, or pass --judge MODEL.",
   });
 }

@@ -1,12 +1,14 @@
 import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
+import { settingLocation } from "../core/formats/graders.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { GraderSpec } from "../core/formats/model.ts";
 import type { PrepareContext } from "../core/grade/grader.ts";
-import { runProgram } from "../graders/run-program.ts";
+import { environmentOf, runProgram } from "../graders/run-program.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { FileProblems } from "../load/problems.ts";
+import { findProgram } from "../process/environment.ts";
 
 type Loaded = Pick<LoadedConfig, "eval" | "env" | "secrets">;
 
@@ -27,37 +29,41 @@ export async function prepareGraders(
   const context: Omit<PrepareContext, "dir"> = {
     validateSchema,
     runProgram: (program) => runProgram(program, { env, signal }),
+    findProgram: ({ command, ...program }) =>
+      findProgram(command, { env: environmentOf(program, env), cwd: program.cwd }),
     readFile: readNamedFile,
   };
   const distinct = new Map(declared.map((each) => [JSON.stringify({ ...each, name: "" }), each]));
   const waiting = [...distinct.values()].entries();
-  const diagnostics: Diagnostic[] = [];
+  const diagnostics: Diagnostic[][] = [];
   const work = async (): Promise<void> => {
     for (const [index, grader] of waiting) {
-      const { dir, config } = grader;
-      try {
-        await graderKinds[grader.type]?.prepare?.(config, { ...context, dir });
-      } catch (error) {
-        if (!(error instanceof McpvalsError)) throw error;
-        if (error.code === "grader/broken" || error.code === "grader/timeout")
-          diagnostics[index] = diagnosticOf(grader, error);
-        else if (error.kind === "interrupted") throw error;
-      }
+      const { dir, config, type } = grader;
+      const tried = Object.entries(graderKinds[type]?.prepare?.(config, { ...context, dir }) ?? {});
+      const outcomes = await Promise.allSettled(tried.map(([, outcome]) => outcome));
+      diagnostics[index] = outcomes.flatMap((outcome, number) => {
+        if (outcome.status === "fulfilled") return [];
+        const error: unknown = outcome.reason;
+        if (!(error instanceof McpvalsError) || error.kind === "interrupted") throw error;
+        const isWrong = error.code === "grader/broken" || error.code === "grader/timeout";
+        return isWrong ? [diagnosticOf(grader, tried[number]?.[0] ?? "", error)] : [];
+      });
     }
   };
   await Promise.all(Array.from({ length: width }, work));
   const problems = new FileProblems();
-  // In the order of the files, without those that are as they should be.
-  problems.add(Object.values(diagnostics));
+  // In the order of the files.
+  problems.add(diagnostics.flat());
   problems.throwIfAny(secrets);
 }
 
-function diagnosticOf({ name, location }: GraderSpec, { code, message, details }: McpvalsError): Diagnostic {
+/** `key` is that of the setting that is wrong. */
+function diagnosticOf(grader: GraderSpec, key: string, { code, message, details }: McpvalsError): Diagnostic {
   const isLate = code === "grader/timeout";
   return withoutUndefined({
     code: "config/invalid-value" as const,
-    message: `the grader ${JSON.stringify(name)}: ${isLate ? "when it was tried before the run, " : ""}${message}`,
-    location,
+    message: `the grader ${JSON.stringify(grader.name)}: ${isLate ? "when it was tried before the run, " : ""}${message}`,
+    location: settingLocation(grader, key),
     hint: isLate
       ? "Its code must not wait while it is loaded. If it needs longer, raise the timeout of the grader."
       : details.hint,

@@ -29,6 +29,7 @@ import { type MissingRequirements, missingRequirements } from "./missing-require
 import { requireWorkspaces } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
+import { FileProblems } from "../load/problems.ts";
 import { createGrading, judgesOfGraders } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
 import type { StateMemory } from "./state-comparison.ts";
@@ -247,14 +248,22 @@ export function sourceOf({ file, dir }: Pick<LoadedConfig, "file" | "dir">): str
 }
 
 /** Refuses a wrong model or judge before anything starts, if a task uses it. Says whether a judge may be asked. */
-async function checkModels({ eval: spec, env, judgeError }: RunInput): Promise<boolean> {
+async function checkModels({ eval: spec, env, judgeError, secrets }: RunInput): Promise<boolean> {
   const hasAgents = spec.tasks.some((task) => task.turns.length > 0);
   const hasJudgeSteps = spec.tasks.some((task) => usesJudge(task.verify));
   if (hasJudgeSteps && judgeError !== undefined) throw judgeError;
   for (const agent of spec.agents) if (hasAgents && agent.type === "model") checkModel(agent, env);
   if ((hasAgents || hasJudgeSteps) && spec.judge !== undefined) checkModel(spec.judge, env);
   const asked = await judgesOfGraders(spec, judgeError);
-  for (const judge of asked) checkModel(judge, env);
+  const problems = new FileProblems();
+  for (const { judge, location } of asked) {
+    try {
+      checkModel(judge, env);
+    } catch (error) {
+      problems.addError(error, location);
+    }
+  }
+  problems.throwIfAny(secrets);
   const isJudged = hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true);
   return asked.length > 0 || (spec.judge !== undefined && isJudged);
 }

@@ -55,7 +55,6 @@ it("what cannot run, hangs, is killed or answers nonsense is that grader's error
   const program = (name: string, config: object): unknown => ({ type: "program", name, config });
   const inline = (text: string, rest = {}): object => ({ command: node, args: ["-e", text], ...rest });
   const graders = [
-    program("missing", { command: "no-such-grader" }),
     program("hangs", inline("setInterval(() => {}, 1000)", { timeout: "300ms" })),
     program("killed", inline("process.kill(process.pid, 'SIGKILL')")),
     program("nonsense", inline("console.log('{nothing')")),
@@ -68,7 +67,6 @@ it("what cannot run, hangs, is killed or answers nonsense is that grader's error
   expect([code, trial?.verdict]).toEqual([3, "error"]);
   expect(grades).toMatchObject({
     "end-to-end-success": { verdict: "pass" },
-    missing: { verdict: "error", score: null, error: { code: "grader/cannot-run" } },
     hangs: { verdict: "error", error: { code: "grader/timeout", kind: "timeout" } },
     killed: { verdict: "error", error: { code: "grader/cannot-run" } },
     nonsense: { verdict: "error", error: { code: "grader/broken" } },
@@ -234,6 +232,7 @@ graders:
   - { type: code, name: js, config: { language: javascript, assertions: ["tool_calls[0].name == 'x'", "outptu == 1"] } }
   - { type: code, name: py, config: { assertions: ["tool_calls[0]['name'] == 'x'", "len(output"] } }
   - { type: json_schema, name: file, config: { schema_file: schema.json } }
+  - { type: program, name: away, config: { command: no-such-grader } }
 workflows:
   - name: greet
     steps: [{ user: say hi, expectedState: hi }]
@@ -243,15 +242,16 @@ workflows:
 `,
   };
   const wrong = [
-    'config.yaml:5:5: error the grader "strict": strict.mjs refuses its settings: most: is missing',
-    'config.yaml:6:5: error the grader "nameless": nameless.mjs has no grader as its default export',
-    'config.yaml:7:5: error the grader "syntax": syntax.mjs threw',
-    'config.yaml:8:5: error the grader "imports": imports.mjs threw',
-    'config.yaml:10:5: error the grader "js": an assertion is wrong: outptu == 1: ReferenceError',
-    'config.yaml:11:5: error the grader "py": an assertion is wrong: len(output: SyntaxError',
-    'config.yaml:12:5: error the grader "file": the schema cannot be used',
-    'config.yaml:17:9: error the grader "args": the json_schema of the argument a cannot be used',
-    'config.yaml:18:9: error the grader "order": the json_schema of the argument b cannot be used',
+    'config.yaml:5:51: error the grader "strict": strict.mjs refuses its settings: most: is missing',
+    'config.yaml:6:53: error the grader "nameless": nameless.mjs has no grader as its default export',
+    'config.yaml:7:51: error the grader "syntax": syntax.mjs threw',
+    'config.yaml:8:52: error the grader "imports": imports.mjs threw',
+    'config.yaml:10:73: error the grader "js": an assertion is wrong: outptu == 1: ReferenceError',
+    'config.yaml:11:51: error the grader "py": an assertion is wrong: len(output: SyntaxError',
+    'config.yaml:12:61: error the grader "file": the schema cannot be used',
+    'config.yaml:13:53: error the grader "away": "no-such-grader" is not on PATH',
+    'config.yaml:18:70: error the grader "args": the json_schema of the argument a cannot be used',
+    'config.yaml:19:75: error the grader "order": the json_schema of the argument b cannot be used',
   ];
   using folder = folderOf(files);
   for (const command of ["validate", "run"]) {

@@ -576,7 +576,7 @@ task   - { type: tool_constraint, config: { reject_tools: [{ tool: x, source: bu
 ! task:8:74 config/invalid-value graders[2].config.reject_tools[0].source must be mcp:SERVER, builtin or skill
 
 task graders: [{ type: tool_constraint, config: { reject_tools: [{ tool: y, source: 'mcp:nowhere' }] } }]
-! task:5:11 config/unknown-reference the grader "tool_constraint": no server is named "nowhere"
+! task:5:60 config/unknown-reference the grader "tool_constraint": no server is named "nowhere"
 
 task expected:
 task   output_contains: [x]

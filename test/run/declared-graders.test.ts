@@ -65,6 +65,54 @@ it("what is wrong with graders is found before anything runs", async () => {
     expect(stderr).toContain(said);
 });
 
+it("what is wrong with a setting is reported once, at the setting", async () => {
+  const { code, stderr } = await runIn(
+    {
+      "mcp-eval.config.yaml": [
+        `server: ${JSON.stringify(fixtureServer())}`,
+        `agent: ${JSON.stringify(agent)}`,
+        "workflows: [{name: greet, steps: [{user: hi}]}]",
+        "graders:",
+        "  - {type: metric, config: {name: errors, max: -1}}",
+        "  - {type: action_sequence, config: {expected_actions: []}}",
+        "  - {type: text, config: {contain: [hi]}}",
+        "  - {type: tool_calls, config: {min_calls: 2, max_calls: 1}}",
+      ].join("\n"),
+    },
+    ["run"],
+  );
+  expect(code).toBe(2);
+  expect(stderr.match(/yaml:\d+:\d+: error .*/g)).toEqual([
+    expect.stringMatching(/^yaml:5:\d+: error graders\[0\]\.config\.max must be at least 0/),
+    expect.stringMatching(
+      /^yaml:6:\d+: error graders\[1\]\.config\.expected_actions must have at least 1 item/,
+    ),
+    expect.stringMatching(/^yaml:7:\d+: error unknown key "contain"/),
+    expect.stringMatching(/^yaml:8:\d+: error graders\[3\]\.config has a max_calls below min_calls/),
+  ]);
+});
+
+it.each(["model: foo", "model: ollama/m, second_model: foo"])(
+  "a wrong model of a judge is refused at its setting: %s",
+  async (models) => {
+    const { code, stderr } = await runIn(
+      {
+        "mcp-eval.config.yaml": [
+          `server: ${JSON.stringify(fixtureServer())}`,
+          `agent: ${JSON.stringify(agent)}`,
+          "workflows: [{name: greet, steps: [{user: hi, expectedState: hi}]}]",
+          "graders:",
+          `  - {type: prompt, config: {rubric: Is it polite?, ${models}}}`,
+        ].join("\n"),
+      },
+      ["run"],
+    );
+    const column = "  - {type: prompt, config: {rubric: Is it polite?, ".length + models.indexOf("foo") + 1;
+    const place = `mcp-eval.config.yaml:5:${column}: error "foo" names no provider`;
+    expect([code, stderr]).toEqual([2, expect.stringContaining(place)]);
+  },
+);
+
 it.each(["tool-call-health", "llm-judge"])(
   "a grader may not be named %s, as a built-in one is",
   async (name) => {
@@ -93,7 +141,7 @@ it("a server that a grader names and nobody has is reported once, at the grader"
     },
     ["run"],
   );
-  expect([code, stderr]).toEqual([2, expect.stringMatching(/yaml:5:5[^]*no server is named "mian"/)]);
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/yaml:5:53[^]*no server is named "mian"/)]);
   expect(stderr.match(/no server is named/g)).toHaveLength(1);
 });
 

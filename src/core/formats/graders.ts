@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { messageOf } from "../errors/error.ts";
+import { messageOf, type SourceLocation } from "../errors/error.ts";
 import { anyObject, closedObject, filledText, optional } from "./config/config-fields.ts";
 import { suggestion } from "./did-you-mean.ts";
 import { type JsonObject, type KeyPath, withoutUndefined } from "./json.ts";
@@ -127,10 +127,29 @@ export function graderReader(
       }
       names.set(name, at);
       const read = readSettings(settings, config, [...at, "config"], disk, add);
+      if (read === undefined) return [];
       const location = locate?.({ path: at, at: "value" });
-      return read === undefined ? [] : [withoutUndefined({ type, name, ...rest, ...read, dir, location })];
+      const places = locate && placesOf(config, [...at, "config"], locate);
+      return [withoutUndefined({ type, name, ...rest, ...read, dir, location, places })];
     });
   };
+}
+
+/** The places of settings by their keys; undefined for those that have no lines. */
+export function placesOf(config: JsonObject, path: KeyPath, locate: Locate): GraderSpec["places"] {
+  const places = Object.keys(config).flatMap((key) => {
+    const { line, column } = locate({ path: [...path, key], at: "value" }) ?? {};
+    return line === undefined ? [] : [[key, withoutUndefined({ line, column })] as const];
+  });
+  return places.length === 0 ? undefined : Object.fromEntries(places);
+}
+
+/** Where a setting of a grader is; where that is unknown, the grader. */
+export function settingLocation(
+  { location, places }: Pick<GraderSpec, "location" | "places">,
+  key: string,
+): SourceLocation | undefined {
+  return location && { ...location, ...places?.[key] };
 }
 
 /** Reads the settings of a grader at `place`. Undefined for wrong ones; why is added. */
@@ -142,7 +161,7 @@ export function readSettings(
   add: (problem: Problem) => void,
 ): Pick<GraderSpec, "config" | "servers"> | undefined {
   const { data, issues } = validate(settings.config, config);
-  for (const each of problemsAt(place, issues, config)) add(each);
+  for (const each of problemsAt(place, issues.filter(isFirst), config)) add(each);
   if (data === undefined) return undefined;
   for (const named of settings.files?.(data) ?? []) {
     const path = [...place, ...named.path];
@@ -153,6 +172,15 @@ export function readSettings(
   const servers = [...new Set(settings.servers?.(data))];
   // Every type's settings are a JSON object.
   return { config: data as JsonObject, ...(servers.length === 0 ? {} : { servers }) };
+}
+
+/** Whether no part of what an issue is about is wrong by itself: what holds for all parts together cannot be told of a wrong one. */
+function isFirst({ code, path }: z.core.$ZodIssue, _: number, all: readonly z.core.$ZodIssue[]): boolean {
+  if (code !== "custom") return true;
+  const isPart = (other: z.core.$ZodIssue): boolean =>
+    (other.code !== "custom" || other.path.length > path.length) &&
+    path.every((key, index) => other.path[index] === key);
+  return !all.some(isPart);
 }
 
 /** The problem of a path that leaves the folder of a task. */

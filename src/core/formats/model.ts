@@ -188,6 +188,8 @@ export interface GraderSpec {
   readonly dir: string;
   /** Where it is declared. */
   readonly location?: SourceLocation;
+  /** Where its settings are in that file, by their keys; absent: unknown. */
+  readonly places?: Readonly<Record<string, Pick<SourceLocation, "line" | "column">>>;
 }
 
 /** The parts of a check of a server; each is a task. */

@@ -85,8 +85,9 @@ export const actionSequence = graderKind({
     expected_actions: ["search_issues", { any_of: ["get_issue", "read_issue"] }, "close_issue"],
   },
   servers: ({ expected_actions }) => expected_actions.flatMap(serversOf),
-  prepare: ({ expected_actions }, context) =>
-    requireUsableSchemas(expected_actions.flatMap(alternativesOf), context),
+  prepare: ({ expected_actions }, context) => ({
+    expected_actions: requireUsableSchemas(expected_actions.flatMap(alternativesOf), context),
+  }),
   async grade(wanted, trajectory, context) {
     if (trajectory.agentStarted === undefined) return skip("no agent took part");
     const { expected_actions: expected, matching_mode: mode = "in_order_match" } = wanted;

@@ -83,10 +83,13 @@ export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSetti
   workspaceFiles?(config: z.output<S>): readonly string[];
   servers?(config: z.output<S>): readonly string[];
   /**
-   * Tries the settings before anything runs, where reading them is not enough: code has to load, a schema has to be usable. Throws
-   * `grader/broken` with what is wrong.
+   * Tries settings before anything runs, where reading them is not enough: code has to load, a schema has to be usable. By the keys of
+   * what is tried; each rejects with `grader/broken` for what is wrong.
    */
-  prepare?(config: z.output<S>, context: PrepareContext): Promise<void>;
+  prepare?(
+    config: z.output<S>,
+    context: PrepareContext,
+  ): Partial<Record<keyof z.output<S> & string, Promise<unknown>>>;
   grade(config: z.output<S>, trajectory: Trajectory, context: KindContext): Finding | Promise<Finding>;
 }
 
@@ -97,7 +100,12 @@ export interface KindContext extends GradeContext {
 }
 
 /** The outside world as graders see it before anything runs. */
-export type PrepareContext = Omit<KindContext, "askJudge">;
+export interface PrepareContext extends Omit<KindContext, "askJudge"> {
+  /** The path of a program that `runProgram` would start; undefined where there is none. */
+  readonly findProgram: (
+    program: Pick<GraderProgram, "cwd" | "inheritEnv"> & { readonly command: string },
+  ) => Promise<string | undefined>;
+}
 
 /** A type of grader, with the type of its settings inferred from their schema. */
 export function graderKind<S extends z.ZodType>(kind: GraderKind<S>): GraderKind<S> {

@@ -49,9 +49,11 @@ export const jsonSchema = graderKind({
   },
   files: ({ schema_file: file }) =>
     file === undefined ? [] : [{ path: ["schema_file"], file, problemIn: problemInFile }],
-  async prepare(wanted, context) {
-    await requireUsable(await schemaOf(wanted, context), "the schema", context);
-  },
+  prepare: (wanted, context) => ({
+    [wanted.schema === undefined ? "schema_file" : "schema"]: schemaOf(wanted, context).then((schema) =>
+      requireUsable(schema, "the schema", context),
+    ),
+  }),
   async grade(wanted, trajectory, context) {
     const schema = await schemaOf(wanted, context);
     const values =

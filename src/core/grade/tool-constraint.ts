@@ -80,8 +80,10 @@ export const toolConstraint = graderKind({
     reject_tools: [{ tool: "/delete_.*/" }],
   },
   servers: ({ expect_tools, reject_tools }) => serversOf([...expect_tools, ...reject_tools]),
-  prepare: ({ expect_tools, reject_tools }, context) =>
-    requireUsableSchemas([...expect_tools, ...reject_tools], context),
+  prepare: ({ expect_tools, reject_tools }, context) => ({
+    expect_tools: requireUsableSchemas(expect_tools, context),
+    reject_tools: requireUsableSchemas(reject_tools, context),
+  }),
   async grade({ expect_tools, reject_tools }, trajectory, context) {
     const rejected = reject_tools.map((wanted) => rejectedCheck(wanted, trajectory, context));
     const checks = [...expectedChecks(expect_tools, trajectory, context), ...rejected];
@@ -117,7 +119,7 @@ export const toolCalls = graderKind({
   config: callsConfig,
   example: { required_tools: ["search_issues"], forbidden_tools: ["delete_issue"], max_calls: 4 },
   servers: ({ expect }) => serversOf(expect),
-  prepare: ({ expect }, context) => requireUsableSchemas(expect, context),
+  prepare: ({ expect }, context) => ({ expect: requireUsableSchemas(expect, context) }),
   async grade(wanted, trajectory, context) {
     const expected = await Promise.all(expectedChecks(wanted.expect, trajectory, context));
     return agentGrade(

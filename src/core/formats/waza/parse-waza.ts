@@ -23,7 +23,7 @@ import {
   withoutUndefined,
 } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import { type GraderTypes, readSettings } from "../graders.ts";
+import { type GraderTypes, placesOf, readSettings } from "../graders.ts";
 import type { GraderSpec, ServerLifetime, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { CommandStep, FileStep } from "../step.ts";
@@ -579,7 +579,8 @@ function readExpected(
     const read = readSettings(settings, config, ["expected", key], disk, (each) => reader.problem(each));
     const common = { name: `expected.${key}`, weight: 1, required: true, dir };
     const location = locate?.({ path: ["expected", key], at: "value" });
-    return read === undefined ? [] : [withoutUndefined({ type, ...common, ...read, location })];
+    const places = locate && placesOf(config, ["expected", key], locate);
+    return read === undefined ? [] : [withoutUndefined({ type, ...common, ...read, location, places })];
   });
 }
 

@@ -4,7 +4,7 @@ import { closedObject, filledText } from "../../formats/config/config-fields.ts"
 import type { Json, JsonObject } from "../../formats/json.ts";
 import { eventsOf } from "../../trace/events.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
-import { checksGrade, graderKind, nothingDone, type PrepareContext, skip } from "../grader.ts";
+import { checksGrade, graderKind, type KindContext, nothingDone, skip } from "../grader.ts";
 import { type CodeResult, runCode, runFields, usualTimeoutMs } from "./answer.ts";
 import { recordOf, type TrajectoryRecord } from "./trajectory-record.ts";
 
@@ -30,9 +30,7 @@ export const code = graderKind({
   config,
   example: { assertions: ['len(tool_calls) == 1 and all(c["success"] for c in tool_calls)'] },
   // What is wrong of itself is so of an empty trial, too.
-  async prepare(wanted, context) {
-    await evaluate(wanted, emptyTrial, context);
-  },
+  prepare: (wanted, context) => ({ assertions: evaluate(wanted, emptyTrial, context) }),
   async grade(wanted, trajectory, context) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
@@ -55,7 +53,7 @@ export const code = graderKind({
 function evaluate(
   { assertions, language, inheritEnv, timeout: timeoutMs = usualTimeoutMs }: z.output<typeof config>,
   variables: JsonObject,
-  { dir, runProgram }: PrepareContext,
+  { dir, runProgram }: Pick<KindContext, "dir" | "runProgram">,
 ): Promise<Json> {
   const interpreter = language === "python" ? { command: "python3", args: ["-I", "-c", python] } : {};
   const context = { dir, runProgram, inheritEnv, timeoutMs, ...interpreter };

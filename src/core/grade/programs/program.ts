@@ -3,7 +3,14 @@ import { anyObject, closedObject, filledText } from "../../formats/config/config
 import { McpvalsError } from "../../errors/error.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import { recordedFiles, textOf, workspacePath } from "../workspace.ts";
-import { type Finding, graderKind, nothingDone, type ProgramEnd, skip } from "../grader.ts";
+import {
+  type Finding,
+  graderKind,
+  nothingDone,
+  type PrepareContext,
+  type ProgramEnd,
+  skip,
+} from "../grader.ts";
 import {
   answerFields,
   answerIn,
@@ -44,6 +51,7 @@ export const program = graderKind({
   example: { command: "python3", args: ["grade.py"], timeout: "10s" },
   files: ({ command }) => (/^\.{1,2}[/\\]/.test(command) ? [{ path: ["command"], file: command }] : []),
   workspaceFiles: ({ workspace }) => workspace,
+  prepare: (settings, context) => ({ command: requireProgram(settings, context) }),
   async grade(settings, trajectory, { dir, runProgram }) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
@@ -63,6 +71,20 @@ export const program = graderKind({
     return programFinding(end, (answer) => findingOf(answer, { threshold, record, lastEvent }));
   },
 });
+
+async function requireProgram(
+  { command, inheritEnv }: z.output<typeof programConfig>,
+  { dir: cwd, findProgram }: PrepareContext,
+): Promise<void> {
+  if ((await findProgram({ command, cwd, inheritEnv })) !== undefined) return;
+  const isPath = /[/\\]/.test(command);
+  const problem = isPath ? "is no program that can be run" : "is not on PATH";
+  throw new McpvalsError("grader/broken", `${JSON.stringify(command)} ${problem}`, {
+    hint: isPath
+      ? "Correct the path, or make the file executable."
+      : "Install it, or give its path, such as ./grade.sh.",
+  });
+}
 
 /** Texts of recorded files by their paths. Throws `grader/cannot-run` unless all of them are known. */
 function copiesOf(names: readonly string[], trajectory: Trajectory): ReadonlyMap<string, string> {
@@ -117,9 +139,9 @@ export const script = graderKind({
   config: scriptConfig,
   example: { file: "./one-call.ts", settings: { tool: "add" }, timeout: "10s" },
   files: ({ file }) => [{ path: ["file"], file }],
-  async prepare({ file, settings, timeout: timeoutMs = usualTimeoutMs, inheritEnv }, { dir, runProgram }) {
-    await runCode(file, { kind: "script", file, settings }, { dir, runProgram, inheritEnv, timeoutMs });
-  },
+  prepare: ({ file, settings, timeout: timeoutMs = usualTimeoutMs, inheritEnv }, { dir, runProgram }) => ({
+    file: runCode(file, { kind: "script", file, settings }, { dir, runProgram, inheritEnv, timeoutMs }),
+  }),
   async grade(wanted, trajectory, { dir, runProgram }) {
     const nothing = nothingDone(trajectory);
     if (nothing !== undefined) return skip(nothing);
