@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunsDocument } from "../../src/core/view/documents.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
-import { accessibilityProblems, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
+import { faultsOf, faultsOfPages, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
 import { openDashboard, runAndOpen, startWaiting } from "./support.ts";
 
 const hostile = '<img src=x onerror="pwned=1"> javascript:pwned=1 \u202egnp\u001b[31m';
@@ -32,6 +32,7 @@ const config = {
       servers: ["calc"],
       steps: [{ user: "What is 2 + 3?", expectedState: "5" }],
       expectTools: ["add"],
+      graders: [{ type: "text", name: "says it", weight: 2, required: false, config: { contains: ["5"] } }],
     },
     {
       name: "start",
@@ -84,35 +85,25 @@ const open = (look: Look = wide) => openPage(browser, dashboard.served.address()
 
 // Each takes seconds, and the browser is another program on a machine that may be busy.
 describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, () => {
-  it.each([wide, { theme: "dark", width: 375 }] as const)(
-    "is accessible, fits and loads nothing from elsewhere: $theme, $width pixels",
-    async (look) => {
-      await using opened = await open(look);
-      const { page, problems, go } = opened;
-      const found: unknown[] = [];
-      const pages = [
-        "/",
-        "/nowhere",
-        `/compare?a=${both}&b=${one}`,
-        ...["", "/trials", "/graders", "/coverage", "/usage", "/environment"].map(
-          (view) => `/runs/${both}${view}`,
-        ),
-        `/runs/${both}/servers?server=calc&tool=add`,
-        `/runs/${check}`,
-        `/runs/${check}/findings`,
-      ];
-      for (const path of pages) {
-        await go(path);
-        found.push(...(await accessibilityProblems(page)).map((problem) => `${path} ${problem}`));
-        const overflow = await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
-        if (overflow > 0) found.push(`${path} is ${overflow} pixels too wide`);
-      }
-      await page.keyboard.press("?");
-      found.push(...(await accessibilityProblems(page)));
-      expect([...found, ...problems]).toEqual([]);
-      expect(await page.evaluate("'pwned' in window")).toBe(false);
-    },
-  );
+  it("is accessible, fits and loads nothing from elsewhere, light and dark, on a wide screen and on a phone", async () => {
+    await using opened = await open();
+    const { page } = opened;
+    const views = ["", "/trials", "/graders", "/coverage", "/usage", "/environment"];
+    const faults = await faultsOfPages(opened, [
+      "/",
+      "/nowhere",
+      `/compare?a=${both}&b=${one}`,
+      ...views.map((view) => `/runs/${both}${view}`),
+      `/runs/${both}/servers?server=calc&tool=add`,
+      `/runs/${check}`,
+      `/runs/${check}/findings`,
+      `/runs/${check}/servers`,
+    ]);
+    await page.keyboard.press("?");
+    await page.getByRole("dialog").waitFor();
+    expect([...faults, ...(await faultsOf(page))]).toEqual([]);
+    expect(await page.evaluate("'pwned' in window")).toBe(false);
+  });
 
   it("shows hostile text as text, with hidden characters written out", async () => {
     await using opened = await open();
@@ -162,7 +153,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
       "Attempt 2: Fail",
     ]);
     await page.getByRole("link", { name: /^Trials / }).click();
-    const verdicts = page.locator("tbody tr td:first-child");
+    const verdicts = page.locator("tbody tr td:nth-child(2)");
     expect((await verdicts.allTextContents()).slice(0, 5)).toEqual(["Fail", "Fail", "Fail", "Fail", "Error"]);
     await page.keyboard.press("j");
     await page.keyboard.press("j");
@@ -185,6 +176,24 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     expect(await page.getByText("Tokens of definitions for each passed trial").count()).toBe(0);
   });
 
+  it("says which graders are required, and their weights", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/runs/${both}/graders`);
+    await page.getByRole("row", { name: "says it 4 0 0 0 no 2 100%" }).waitFor();
+    await page.getByRole("row", { name: /^end-to-end-success .* yes 1 / }).waitFor();
+  });
+
+  it("scrolls a wide table to the side, and keeps the names of its rows in sight", async () => {
+    await using opened = await open({ theme: "light", width: 375 });
+    const { page, go } = opened;
+    await go(`/runs/${both}/servers`);
+    const table = page.getByRole("group", { name: "Tools of calc" });
+    await table.evaluate((element) => element.scrollTo(1000, 0));
+    await soon(async () => (await table.getByText("p95").boundingBox())?.x ?? 0).toBeLessThan(375);
+    expect((await table.getByRole("link", { name: "add" }).boundingBox())?.x).toBeGreaterThan(0);
+  });
+
   it("compares two runs task by task", async () => {
     await using opened = await open();
     const { page, go } = opened;
@@ -192,7 +201,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.getByRole("link", { name: "Compare with the run before" }).click();
     await page.getByText("No task changed: both runs measured 3 tasks.").waitFor();
     const selected = page.locator("main select").nth(1).locator("option:checked");
-    expect(await selected.textContent()).toMatch(new RegExp(`mcp-eval\\.config\\.json +${one}$`));
+    expect(await selected.textContent()).toMatch(new RegExp(`^${one} .* mcp-eval\\.config\\.json +fail$`));
     await page.getByRole("row", { name: /add hasty .* not in this run/ }).waitFor();
     await page.getByRole("link", { name: "Trials of add side by side" }).click();
     await page.waitForURL(/compare\/trials/);
@@ -204,7 +213,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     const { page, go } = opened;
     await go(`/runs/${check}/servers`);
     await page
-      .getByRole("row", { name: /^no-description .* removed$/ })
+      .getByRole("row", { name: /^no-description .* removed / })
       .getByRole("link")
       .click();
     const details = page.getByRole("region", { name: "Tool no-description" });
@@ -246,7 +255,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.getByText("0 of 3 trials have ended.").waitFor();
     run.release("a");
     await soon(words).toEqual(["Attempt 1: Pass", "Attempt 1: Running", "Attempt 1: Waiting"]);
-    expect(await accessibilityProblems(page)).toEqual([]);
+    expect(await faultsOf(page)).toEqual([]);
     run.release("b");
     run.release("c");
     await page.getByText("All 3 trials passed.").waitFor();
@@ -271,7 +280,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await using opened = await openPage(browser, empty.served.address(), wide);
     const { page, go } = opened;
     await page.getByText("There are no runs yet").waitFor();
-    expect(await accessibilityProblems(page)).toEqual([]);
+    expect(await faultsOf(page)).toEqual([]);
     await empty[Symbol.asyncDispose]();
     await go("/runs/any");
     await page.getByRole("alert").getByText("Start it again with: mcpvals dashboard").waitFor();

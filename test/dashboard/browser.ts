@@ -26,19 +26,19 @@ export interface OpenPage extends AsyncDisposable {
   readonly go: (path: string) => Promise<void>;
 }
 
-/** Opens a dashboard at an address with its token. */
+/** Opens a dashboard at an address with its token, or the file of a report. */
 export async function openPage(browser: Browser, address: string, { theme, width }: Look): Promise<OpenPage> {
   const context = await browser.newContext({ colorScheme: theme, viewport: { width, height: 800 } });
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
   const problems: string[] = [];
-  const { origin } = new URL(address);
+  const [base = ""] = address.split(/[?#]/);
   page.on("pageerror", (error) => problems.push(error.message));
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") problems.push(message.text());
   });
   page.on("request", (request) => {
-    if (!request.url().startsWith(origin) && !request.url().startsWith("data:")) problems.push(request.url());
+    if (!request.url().startsWith(base) && !request.url().startsWith("data:")) problems.push(request.url());
   });
   const settled = async (): Promise<void> => {
     await page.locator("main :is(h1, [role=alert], table, p)").first().waitFor();
@@ -50,18 +50,48 @@ export async function openPage(browser: Browser, address: string, { theme, width
     page,
     problems,
     async go(path: string) {
-      await page.goto(`${origin}/#${path}`);
+      await page.goto(`${base}#${path}`);
       await settled();
     },
     [Symbol.asyncDispose]: () => context.close(),
   };
 }
 
-/** What axe has against the page, a line for each kind of problem. */
-export async function accessibilityProblems(page: Page): Promise<readonly string[]> {
+/** Light and dark, a wide screen and a phone. */
+const looks: readonly Look[] = [1280, 375].flatMap((width) => [
+  { theme: "light", width },
+  { theme: "dark", width },
+]);
+
+/** What is wrong with what is shown, in every look: what axe finds, and what is wider than the screen. */
+export async function faultsOf(page: Page): Promise<readonly string[]> {
+  const faults: string[] = [];
   await page.evaluate(axe.source);
-  return await page.evaluate(async () => {
-    const { violations } = await (globalThis as unknown as { readonly axe: typeof axe }).axe.run();
-    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes[0]?.html ?? ""}`);
-  });
+  for (const { theme, width } of looks) {
+    await page.emulateMedia({ colorScheme: theme });
+    await page.setViewportSize({ width, height: 800 });
+    const found = await page.evaluate(async () => {
+      const { run } = (globalThis as unknown as { readonly axe: typeof axe }).axe;
+      const { violations } = await run({ resultTypes: ["violations"] });
+      return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes[0]?.html ?? ""}`);
+    });
+    const excess = await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
+    if (excess > 0) found.push(`${excess} pixels too wide`);
+    const { hash } = new URL(page.url());
+    faults.push(...found.map((fault) => `${hash} ${theme} ${width}: ${fault}`));
+  }
+  return faults;
+}
+
+/** What is wrong with pages of the app. */
+export async function faultsOfPages(
+  { page, go, problems }: OpenPage,
+  paths: readonly string[],
+): Promise<readonly string[]> {
+  const faults: string[] = [];
+  for (const path of paths) {
+    await go(path);
+    faults.push(...(await faultsOf(page)));
+  }
+  return [...faults, ...problems];
 }

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { TrialDocument } from "../../src/core/view/documents.ts";
 import { runHere } from "../support/cli.ts";
 import { everythingServer, exampleServer } from "../support/programs.ts";
-import { accessibilityProblems, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
+import { faultsOfPages, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
 import { runAndOpen } from "./support.ts";
 
 const hostile =
@@ -90,31 +90,19 @@ const callOf = (tool: string, nth = 0): number =>
   trial.items.filter((item) => item.kind === "call" && item.tool === tool)[nth]?.seq ?? 0;
 
 describe.skipIf(!hasBrowser)("the page of a trial", () => {
-  it.each([wide, { theme: "dark", width: 375 }] as const)(
-    "is accessible, fits and loads nothing from elsewhere: $theme, $width pixels",
-    async (look) => {
-      await using opened = await open(look);
-      const { page, problems, go } = opened;
-      const found: unknown[] = [];
-      const pages = [
-        ...["", "?show=all", "?view=grades", "?view=events&event=12", "?view=task"].map(
-          (view) => trialPath() + view,
-        ),
-        `${trialPath()}?event=${callOf("add", 1)}`,
-        trialPath("t2"),
-        `/compare/trials?a=${dashboard.id}/t1&b=${dashboard.id}/t2`,
-        "/compare/trials",
-      ];
-      for (const path of pages) {
-        await go(path);
-        found.push(...(await accessibilityProblems(page)).map((problem) => `${path} ${problem}`));
-        const overflow = await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
-        if (overflow > 0) found.push(`${path} is ${overflow} pixels too wide`);
-      }
-      expect([...found, ...problems]).toEqual([]);
-      expect(await page.evaluate("'pwned' in window")).toBe(false);
-    },
-  );
+  it("is accessible, fits and loads nothing from elsewhere, light and dark, on a wide screen and on a phone", async () => {
+    await using opened = await open();
+    const views = ["", "?show=all", "?view=grades", "?view=events&event=12", "?view=task"];
+    const faults = await faultsOfPages(opened, [
+      ...views.map((view) => trialPath() + view),
+      `${trialPath()}?event=${callOf("add", 1)}`,
+      trialPath("t2"),
+      `/compare/trials?a=${dashboard.id}/t1&b=${dashboard.id}/t2`,
+      "/compare/trials",
+    ]);
+    expect(faults).toEqual([]);
+    expect(await opened.page.evaluate("'pwned' in window")).toBe(false);
+  });
 
   it("shows prompts, calls and results of servers as text", async () => {
     await using opened = await open();
@@ -273,16 +261,8 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
 
 describe.skipIf(!hasBrowser)("the reporter html", () => {
   it("writes a page that shows the run without a server, with nothing from elsewhere", async () => {
-    const context = await browser.newContext();
-    const page = await context.newPage();
-    page.setDefaultTimeout(20_000);
-    const problems: string[] = [];
-    page.on("pageerror", (error) => problems.push(error.message));
-    page.on("console", (message) => problems.push(message.text()));
-    page.on("request", (request) => {
-      if (!/^(?:file|data):/.test(request.url())) problems.push(request.url());
-    });
-    await page.goto(pathToFileURL(report).href);
+    await using opened = await openPage(browser, pathToFileURL(report).href, wide);
+    const { page, go } = opened;
     await page.getByRole("heading", { level: 1, name: "shop" }).waitFor();
     await page
       .getByRole("link", { name: /^Attempt 1: Fail/ })
@@ -291,14 +271,14 @@ describe.skipIf(!hasBrowser)("the reporter html", () => {
     await page.getByRole("tab", { name: /^Events/ }).click();
     await page.getByRole("region", { name: "Events" }).getByRole("button").nth(3).click();
     await page.getByText('"trial"').first().waitFor();
-    await page.goto(`${pathToFileURL(report).href}#${trialPath()}?event=${callOf("get-tiny-image")}`);
+    await go(`${trialPath()}?event=${callOf("get-tiny-image")}`);
     await page.getByRole("button", { name: "Show the image" }).click();
     await page.getByRole("img", { name: "From the result of the tool" }).waitFor();
-    await page.goto(`${pathToFileURL(report).href}#${trialPath()}?event=${callOf("say")}`);
+    await go(`${trialPath()}?event=${callOf("say")}`);
     await page.getByText(shownHostile).first().waitFor();
-    expect(problems).toEqual([]);
+    const faults = await faultsOfPages(opened, ["/", `/runs/${dashboard.id}/servers`, trialPath()]);
+    expect(faults).toEqual([]);
     expect(await page.evaluate("'pwned' in window")).toBe(false);
-    await context.close();
   });
 
   it("is small without its data, and can be written again for a recorded run", async () => {

@@ -8,14 +8,34 @@ export interface Column<Row> {
   readonly value?: (row: Row) => string | number | undefined;
   readonly cell: (row: Row) => ReactNode;
   readonly align?: "right";
-  /** Classes of all its cells: its width, and where it is hidden. A column without a width takes what is left. */
-  readonly className?: string;
+  /** In rem. A column without a width takes what is left, and as much as makes a name readable. */
+  readonly width?: number;
+}
+
+/** A column of numbers, which it can be sorted by. */
+export function numberColumn<Row>({
+  value,
+  as: Show,
+  width = 5,
+  ...column
+}: Pick<Column<Row>, "id" | "title" | "width"> & {
+  readonly value: (row: Row) => number | undefined;
+  /** Shows a number. */
+  readonly as: (props: { readonly value: number | undefined }) => ReactNode;
+}): Column<Row> {
+  return { ...column, value, width, align: "right", cell: (row) => <Show value={value(row)} /> };
 }
 
 /** The id of a column; with `-` in front: from high to low. */
 export type Sort = string;
 
-/** A table that can be sorted, and may have any number of rows. */
+/** In rem: the least width of a column that has none. */
+const leastWidth = 10;
+
+/**
+ * A table that can be sorted, and may have any number of rows. Where it is wider than the page, it scrolls to the side; its
+ * first column names the rows, and stays.
+ */
 export function DataTable<Row>({
   label,
   rows,
@@ -38,50 +58,63 @@ export function DataTable<Row>({
     <LongTable
       label={label}
       className="table-fixed"
+      width={columns.reduce((sum, { width = leastWidth }) => sum + width, 0)}
       columns={columns.length}
       rows={ordered}
-      head={columns.map((column) => (
-        <HeaderCell key={column.id} column={column} sort={sort} onSort={onSort} />
+      head={columns.map((column, index) => (
+        <HeaderCell key={column.id} column={column} isFirst={index === 0} sort={sort} onSort={onSort} />
       ))}
       renderRow={(row, attributes) => (
         <tr key={rowKey(row)} {...attributes} className="hover:bg-raised group">
-          {columns.map((column) => (
-            <td
-              key={column.id}
-              className={`border-line truncate border-b px-2 group-last:border-b-0 ${alignment(column)} ${column.className ?? ""}`}
-            >
-              {column.cell(row)}
-            </td>
-          ))}
+          {columns.map((column, index) =>
+            index === 0 ? (
+              <th key={column.id} scope="row" className={`font-normal ${rowHeader} ${cellStyle(column)}`}>
+                {column.cell(row)}
+              </th>
+            ) : (
+              <td key={column.id} className={cellStyle(column)}>
+                {column.cell(row)}
+              </td>
+            ),
+          )}
         </tr>
       )}
     />
   );
 }
 
+/** Of what stays at the side while a table is scrolled. */
+export const rowHeader = "bg-surface group-hover:bg-raised sticky left-0 z-[1]";
+
+function cellStyle(column: { readonly align?: "right" }): string {
+  return `border-line truncate border-b px-2 group-last:border-b-0 ${alignment(column)}`;
+}
+
 function HeaderCell<Row>({
-  column,
+  column: { id, title, value, width, ...column },
+  isFirst,
   sort,
   onSort,
 }: {
   readonly column: Column<Row>;
+  readonly isFirst: boolean;
   readonly sort: Sort | undefined;
   readonly onSort: ((sort: Sort) => void) | undefined;
 }): ReactElement {
-  const { id, title, value } = column;
   const direction = sort === id ? "ascending" : sort === `-${id}` ? "descending" : undefined;
-  const style = `border-line bg-surface sticky top-0 z-10 border-b px-2 py-1.5 text-xs font-medium ${alignment(column)} ${column.className ?? ""}`;
-  if (value === undefined || onSort === undefined)
-    return (
-      <th scope="col" className={`text-muted truncate ${style}`}>
-        {title}
-      </th>
-    );
+  const attributes = {
+    scope: "col",
+    style: width === undefined ? {} : { width: `${width}rem` },
+    className: `border-line bg-surface sticky top-0 truncate border-b px-2 py-1.5 text-xs font-medium ${
+      isFirst ? "left-0 z-20" : "z-10"
+    } ${direction === undefined ? "text-muted" : "text-ink"} ${alignment(column)}`,
+  };
+  if (value === undefined || onSort === undefined) return <th {...attributes}>{title}</th>;
   return (
-    <th scope="col" aria-sort={direction} className={style}>
+    <th {...attributes} aria-sort={direction}>
       <button
         type="button"
-        className={`hover:text-ink max-w-full truncate ${direction === undefined ? "text-muted" : "text-ink"}`}
+        className="hover:text-ink max-w-full truncate"
         onClick={() => onSort(direction === "ascending" ? `-${id}` : id)}
       >
         {title}

@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactElement, type ReactNode, useRef } from "react";
+import { type ReactElement, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import { type Shortcut, useShortcuts } from "../shortcuts.tsx";
 
 /** Tables of more rows draw only those that are in view. */
@@ -19,6 +19,7 @@ export function LongTable<Row>({
   columns,
   rows,
   renderRow,
+  width = 0,
   className = "",
 }: {
   /** What it is a table of. */
@@ -29,6 +30,8 @@ export function LongTable<Row>({
   readonly columns: number;
   readonly rows: readonly Row[];
   readonly renderRow: RenderRow<Row>;
+  /** In rem: its least width. */
+  readonly width?: number;
   readonly className?: string;
 }): ReactElement {
   const scroller = useRef<HTMLDivElement>(null);
@@ -46,35 +49,67 @@ export function LongTable<Row>({
   const to = isLong ? (inView.at(-1)?.index ?? -1) + 1 : rows.length;
   const heads = head === undefined ? 0 : 1;
   useShortcuts(rowKeys);
+  const isMoreAtSide = useMoreAtSide(scroller);
   return (
-    <div
-      ref={scroller}
-      // What scrolls must be reachable with the keyboard.
-      {...(isLong ? { role: "region", "aria-label": label, tabIndex: 0 } : {})}
-      className={`panel overflow-x-auto ${isLong ? "max-h-[calc(100dvh-8rem)] overflow-y-auto" : ""}`}
-    >
-      <table
-        aria-rowcount={rows.length + heads}
-        className={`w-full border-separate border-spacing-0 ${className}`}
+    <div className="panel overflow-hidden">
+      <div
+        ref={scroller}
+        // What scrolls must be reachable with the keyboard.
+        // oxlint-disable-next-line jsx-a11y/prefer-tag-over-role
+        role="group"
+        aria-label={label}
+        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+        tabIndex={0}
+        className={`overflow-x-auto -outline-offset-2 ${isLong ? "max-h-[calc(100dvh-8rem)] overflow-y-auto" : ""}`}
       >
-        <caption className="sr-only">{label}</caption>
-        {head !== undefined && (
-          <thead>
-            <tr aria-rowindex={1}>{head}</tr>
-          </thead>
-        )}
-        <tbody>
-          <Spacer rows={from} columns={columns} />
-          {rows
-            .slice(from, to)
-            .map((row, index) =>
-              renderRow(row, { "aria-rowindex": from + index + 1 + heads, style: { height: rowHeight } }),
-            )}
-          <Spacer rows={rows.length - to} columns={columns} />
-        </tbody>
-      </table>
+        <table
+          aria-rowcount={rows.length + heads}
+          className={`w-full border-separate border-spacing-0 ${className}`}
+          style={{ minWidth: `${width}rem` }}
+        >
+          <caption className="sr-only">{label}</caption>
+          {head !== undefined && (
+            <thead>
+              <tr aria-rowindex={1}>{head}</tr>
+            </thead>
+          )}
+          <tbody>
+            <Spacer rows={from} columns={columns} />
+            {rows
+              .slice(from, to)
+              .map((row, index) =>
+                renderRow(row, { "aria-rowindex": from + index + 1 + heads, style: { height: rowHeight } }),
+              )}
+            <Spacer rows={rows.length - to} columns={columns} />
+          </tbody>
+        </table>
+      </div>
+      {isMoreAtSide && (
+        <div
+          aria-hidden="true"
+          className="from-ink/20 pointer-events-none absolute inset-y-0 right-0 z-30 w-4 bg-linear-to-l to-transparent"
+        />
+      )}
     </div>
   );
+}
+
+/** Whether a scroller has more to the right of what it shows. */
+function useMoreAtSide(scroller: RefObject<HTMLElement | null>): boolean {
+  const [isMore, setMore] = useState(false);
+  useEffect(() => {
+    const element = scroller.current;
+    if (element === null) return;
+    const update = (): void => setMore(element.scrollWidth - element.clientWidth - element.scrollLeft > 1);
+    const observer = new ResizeObserver(update);
+    observer.observe(element);
+    element.addEventListener("scroll", update, { passive: true });
+    return () => {
+      observer.disconnect();
+      element.removeEventListener("scroll", update);
+    };
+  }, [scroller]);
+  return isMore;
 }
 
 /** Takes the place of rows that are not drawn. */

@@ -1,5 +1,5 @@
 import type { ReactElement } from "react";
-import { formatCompact, formatDate, formatDuration, formatNumber } from "../format.ts";
+import { formatCompact, formatDate, formatDuration, formatNumber, formatPercent } from "../format.ts";
 
 /** A dash where there is nothing to say, which a screen reader says in words. */
 export function Nothing(): ReactElement {
@@ -11,24 +11,35 @@ export function Nothing(): ReactElement {
   );
 }
 
-export function Duration({ ms }: { readonly ms: number | undefined }): ReactElement {
-  if (ms === undefined) return <Nothing />;
-  return <span className="whitespace-nowrap tabular-nums">{formatDuration(ms)}</span>;
+interface NumberProps {
+  readonly value: number | undefined;
+}
+
+export function Count({ value }: NumberProps): ReactElement {
+  if (value === undefined) return <Nothing />;
+  return <span className="whitespace-nowrap tabular-nums">{formatNumber(value)}</span>;
+}
+
+/** A share, 0 to 1. */
+export function Percent({ value }: NumberProps): ReactElement {
+  if (value === undefined) return <Nothing />;
+  return <span className="whitespace-nowrap tabular-nums">{formatPercent(value)}</span>;
+}
+
+/** In milliseconds. */
+export function Duration({ value }: NumberProps): ReactElement {
+  if (value === undefined) return <Nothing />;
+  return <span className="whitespace-nowrap tabular-nums">{formatDuration(value)}</span>;
 }
 
 /** Rounded, with the exact number as its title. */
-export function Tokens({ count }: { readonly count: number | undefined }): ReactElement {
-  if (count === undefined) return <Nothing />;
+export function Tokens({ value }: NumberProps): ReactElement {
+  if (value === undefined) return <Nothing />;
   return (
-    <span className="whitespace-nowrap tabular-nums" title={`${formatNumber(count)} tokens`}>
-      {formatCompact(count)}
+    <span className="whitespace-nowrap tabular-nums" title={`${formatNumber(value)} tokens`}>
+      {formatCompact(value)}
     </span>
   );
-}
-
-export function Count({ value }: { readonly value: number | undefined }): ReactElement {
-  if (value === undefined) return <Nothing />;
-  return <span className="whitespace-nowrap tabular-nums">{formatNumber(value)}</span>;
 }
 
 /** In local time; the title has it in UTC. */

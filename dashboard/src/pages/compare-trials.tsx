@@ -8,6 +8,7 @@ import { PageTitle } from "../components/page-title.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState, Loaded } from "../components/states.tsx";
 import { statusOf, VerdictBadge } from "../components/verdict-badge.tsx";
+import { counted } from "../format.ts";
 import { useTrial } from "../queries.ts";
 import { type RawSearch, textOf } from "../search.ts";
 
@@ -75,14 +76,16 @@ function ComparisonView({ a, b }: { readonly a: TrialDocument; readonly b: Trial
         <TrialHead name="B" trial={b} />
       </div>
       {rows.length === 0 ? (
-        <EmptyState title="No agent called a tool in these trials" />
+        <EmptyState title="No tool was called in these trials" />
       ) : (
         <>
           <p className="mb-2 flex flex-wrap items-center gap-3">
             <output>
-              {changes.length === 0
-                ? `All ${rows.length} calls are equal`
-                : `${changes.length} of ${rows.length} calls differ`}
+              {changes.length > 0
+                ? `${changes.length} of ${counted(rows.length, "call")} ${changes.length === 1 ? "differs" : "differ"}`
+                : rows.length === 1
+                  ? "The call is equal"
+                  : `All ${rows.length} calls are equal`}
             </output>
             <label className="flex items-center gap-1.5">
               <input
@@ -98,13 +101,13 @@ function ComparisonView({ a, b }: { readonly a: TrialDocument; readonly b: Trial
               <caption className="sr-only">Calls of the two trials, aligned</caption>
               <thead className="text-muted text-left text-xs">
                 <tr>
-                  <th scope="col" className="w-24 px-2 py-1.5">
+                  <th scope="col" className="w-24 px-2 py-1.5 font-medium">
                     Relation
                   </th>
-                  <th scope="col" className="px-2 py-1.5">
+                  <th scope="col" className="px-2 py-1.5 font-medium">
                     A
                   </th>
-                  <th scope="col" className="px-2 py-1.5">
+                  <th scope="col" className="px-2 py-1.5 font-medium">
                     B
                   </th>
                 </tr>
@@ -145,10 +148,10 @@ function TrialHead({ name, trial }: { readonly name: string; readonly trial: Tri
         , attempt {row.attempt}
       </p>
       <p className="text-muted flex gap-3">
-        <Duration ms={row.durationMs} />
+        <Duration value={row.durationMs} />
         {row.inputTokens !== undefined && (
           <span>
-            <Tokens count={row.inputTokens} /> tokens in, <Tokens count={row.outputTokens} /> out
+            <Tokens value={row.inputTokens} /> tokens in, <Tokens value={row.outputTokens} /> out
           </span>
         )}
       </p>
@@ -216,7 +219,7 @@ function CallCell({
       </Link>{" "}
       {call.status !== "ok" && <span className="text-fail text-xs">{call.status}</span>}{" "}
       <span className="text-muted text-xs">
-        <Duration ms={call.durationMs} />
+        <Duration value={call.durationMs} />
       </span>
       <div className={mark("arguments")}>
         <ExcerptView {...place} excerpt={call.args} />

@@ -4,21 +4,14 @@ import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
 import { compareRuns, type RunComparison, type TaskPair } from "../../../src/core/view/compare-runs.ts";
 import type { RunDocument, RunRow } from "../../../src/core/view/documents.ts";
 import { Attempts } from "../components/attempts.tsx";
-import { LongTable } from "../components/long-table.tsx";
+import { type Column, DataTable } from "../components/data-table.tsx";
 import { Nothing } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
 import { EmptyState, Loaded } from "../components/states.tsx";
-import { statusOf, VerdictBadge } from "../components/verdict-badge.tsx";
-import {
-  counted,
-  formatCompact,
-  formatDate,
-  formatDuration,
-  formatNumber,
-  formatPercent,
-} from "../format.ts";
+import { statusOf, VerdictBadge, wordOf } from "../components/verdict-badge.tsx";
+import { counted, formatCompact, formatDuration, formatNumber, formatPercent } from "../format.ts";
 import { useRun, useRuns } from "../queries.ts";
 import { type RawSearch, textOf } from "../search.ts";
 
@@ -102,7 +95,7 @@ function RunSelect({
         {runs.map((run) => (
           <option key={run.id} value={run.id}>
             {visibleOnPage(
-              [formatDate(run.startedAt), run.name, run.verdict ?? run.state, run.source, run.id]
+              [run.id, run.name, run.source, wordOf(statusOf(run)).toLowerCase()]
                 .filter((each) => each !== undefined)
                 .join("  "),
             )}
@@ -224,12 +217,12 @@ const totals: readonly Total[] = [
   },
 ];
 
-const cell = "border-line border-b px-3 py-1.5 group-last:border-b-0";
+const cell = "border-line border-b px-2 py-1.5 group-last:border-b-0 sm:px-3";
 
 function Totals({ a, b }: { readonly a: RunDocument; readonly b: RunDocument }): ReactElement {
   return (
     <div className="panel w-fit max-w-full overflow-x-auto">
-      <table className=" border-separate border-spacing-0">
+      <table className="border-separate border-spacing-0">
         <caption className="sr-only">Totals of both runs</caption>
         <thead>
           <tr className="text-muted text-xs">
@@ -269,10 +262,10 @@ function Totals({ a, b }: { readonly a: RunDocument; readonly b: RunDocument }):
 
 function RunHeading({ name, run }: { readonly name: string; readonly run: RunDocument }): ReactElement {
   return (
-    <th scope="col" className={`${cell} text-right font-medium`}>
+    <th scope="col" className={`${cell} text-right font-medium max-sm:max-w-28`}>
       {name}:{" "}
       <Link to="/runs/$run" params={{ run: run.id }}>
-        <PlainText text={run.name} /> {formatDate(run.startedAt)}
+        <PlainText text={run.id} />
       </Link>
     </th>
   );
@@ -328,81 +321,55 @@ function TaskTable({
   readonly b: string;
   readonly tasks: readonly TaskPair[];
 }): ReactElement {
-  const heading =
-    "text-muted border-line bg-surface sticky top-0 border-b px-2 py-1.5 text-xs font-medium whitespace-nowrap";
-  return (
-    <LongTable
-      label="Tasks of both runs"
-      columns={7}
-      rows={tasks}
-      head={
+  const columns = useMemo(() => taskColumns(a, b, tasks), [a, b, tasks]);
+  return <DataTable label="Tasks of both runs" rows={tasks} columns={columns} rowKey={({ key }) => key} />;
+}
+
+function taskColumns(a: string, b: string, tasks: readonly TaskPair[]): readonly Column<TaskPair>[] {
+  const attempts = Math.max(
+    ...tasks.flatMap(({ before, after }) => [before?.trials.length ?? 0, after?.trials.length ?? 0]),
+  );
+  // An attempt is 1.5 rem wide, with a gap; "not in this run" needs seven.
+  const width = Math.max(8, Math.min(attempts, mostAttempts + 1) * 1.75 + 1);
+  const hasTokens = tasks.some(({ before, after }) => (before ?? after)?.tokens !== undefined);
+  return [
+    {
+      id: "task",
+      title: "Task",
+      cell: ({ task, agent, variant }) => (
         <>
-          <th scope="col" className={`${heading} text-left`}>
-            Task
-          </th>
-          <th scope="col" className={`${heading} text-left`}>
-            A
-          </th>
-          <th scope="col" className={`${heading} text-left`}>
-            B
-          </th>
-          <th scope="col" className={`${heading} text-right`}>
-            Pass rate
-          </th>
-          <th scope="col" className={`${heading} text-right`}>
-            Trials
-          </th>
-          <th scope="col" className={`${heading} text-right max-md:hidden`}>
-            Duration
-          </th>
-          <th scope="col" className={`${heading} text-right max-md:hidden`}>
-            Tokens
-          </th>
+          <PlainText text={task} hasTitle className="font-medium" />{" "}
+          <PlainText text={namesOf(agent, variant)} className="text-muted" />
         </>
-      }
-      renderRow={(pair, attributes) => (
-        <tr key={pair.key} {...attributes} className="hover:bg-raised group">
-          <th
-            scope="row"
-            className="border-line w-1/2 max-w-32 truncate border-b px-2 text-left font-normal group-last:border-b-0"
-          >
-            <PlainText text={pair.task} hasTitle className="font-medium" />
-            <PlainText
-              text={[pair.agent, pair.variant]
-                .flatMap((each) => (each === undefined ? [] : ` ${each}`))
-                .join("")}
-              className="text-muted"
-            />
-          </th>
-          {(
-            [
-              [a, pair.before],
-              [b, pair.after],
-            ] as const
-          ).map(([run, side], index) => (
-            // oxlint-disable-next-line react/no-array-index-key
-            <td key={index} className="border-line border-b px-2 group-last:border-b-0">
-              {side === undefined ? (
-                <span className="text-muted text-xs">not in this run</span>
-              ) : (
-                <div className="flex items-center gap-1">
-                  <Attempts run={run} trials={side.trials.slice(0, mostAttempts)} />
-                  {side.trials.length > mostAttempts && (
-                    <span className="text-muted text-xs">+{side.trials.length - mostAttempts}</span>
-                  )}
-                </div>
-              )}
-            </td>
-          ))}
-          <Change pair={pair} of="passRate" format={formatPoints} better="more" className="w-28" />
-          <td className="border-line w-24 border-b px-2 text-right whitespace-nowrap group-last:border-b-0">
-            <SideBySide a={a} b={b} pair={pair} />
-          </td>
-          <Change pair={pair} of="durationMs" format={formatDuration} className="w-24 max-md:hidden" />
-          <Change pair={pair} of="tokens" format={formatCompact} className="w-24 max-md:hidden" />
-        </tr>
-      )}
-    />
+      ),
+    },
+    { id: "a", title: "A", cell: ({ before }) => <Side run={a} side={before} />, width },
+    { id: "b", title: "B", cell: ({ after }) => <Side run={b} side={after} />, width },
+    changeColumn({ of: "passRate", title: "Pass rate", format: formatPoints, better: "more" }),
+    {
+      id: "trials",
+      title: "Trials",
+      align: "right",
+      cell: (pair) => <SideBySide a={a} b={b} pair={pair} />,
+      width: 7,
+    },
+    changeColumn({ of: "durationMs", title: "Duration", format: formatDuration }),
+    ...(hasTokens ? [changeColumn({ of: "tokens", title: "Tokens", format: formatCompact })] : []),
+  ];
+}
+
+function namesOf(...names: readonly (string | undefined)[]): string {
+  return names.filter((each) => each !== undefined).join(" · ");
+}
+
+function Side({ run, side }: { readonly run: string; readonly side: TaskPair["before"] }): ReactElement {
+  if (side === undefined) return <span className="text-muted text-xs">not in this run</span>;
+  const rest = side.trials.length - mostAttempts;
+  return (
+    <div className="flex items-center gap-1">
+      <Attempts run={run} trials={side.trials.slice(0, mostAttempts)} />
+      {rest > 0 && <span className="text-muted text-xs">+{formatNumber(rest)}</span>}
+    </div>
   );
 }
 
@@ -446,32 +413,35 @@ function SideBySide({
   );
 }
 
-function Change({
-  pair: { before, after },
+/** What B has more or less than A. */
+function changeColumn({
   of,
+  title,
   format,
   better,
-  className,
 }: {
-  readonly pair: TaskPair;
   readonly of: "passRate" | "durationMs" | "tokens";
+  readonly title: string;
   readonly format: (value: number) => string;
   readonly better?: "more";
-  readonly className: string;
-}): ReactNode {
-  const [first, second] = [before?.[of], after?.[of]];
-  const difference = first === undefined || second === undefined ? undefined : second - first;
-  return (
-    <td
-      className={`border-line border-b px-2 text-right whitespace-nowrap tabular-nums group-last:border-b-0 ${className} ${toneOfDifference(difference, better)}`}
-    >
-      {difference === undefined ? (
+}): Column<TaskPair> {
+  return {
+    id: of,
+    title,
+    align: "right",
+    width: 7,
+    cell({ before, after }) {
+      const [first, second] = [before?.[of], after?.[of]];
+      const difference = first === undefined || second === undefined ? undefined : second - first;
+      return difference === undefined ? (
         <Nothing />
       ) : difference === 0 ? (
         <span className="text-muted">same</span>
       ) : (
-        signed(difference, format)
-      )}
-    </td>
-  );
+        <span className={`tabular-nums ${toneOfDifference(difference, better)}`}>
+          {signed(difference, format)}
+        </span>
+      );
+    },
+  };
 }

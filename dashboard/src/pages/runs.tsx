@@ -1,7 +1,7 @@
 import { getRouteApi, Link, Navigate } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import type { RunRow, RunsDocument } from "../../../src/core/view/documents.ts";
-import { type Column, DataTable } from "../components/data-table.tsx";
+import { type Column, DataTable, numberColumn } from "../components/data-table.tsx";
 import { ChoiceFilter, FilterBar, TextFilter } from "../components/filters.tsx";
 import { DateTime, Duration, Nothing } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
@@ -155,81 +155,73 @@ function isShown(run: RunRow, { text, verdict, kind, source }: RunsSearch): bool
 
 const columns: readonly Column<RunRow>[] = [
   {
+    id: "name",
+    title: "Name and source",
+    value: ({ name, source = "" }) => `${name} ${source}`,
+    cell: ({ id, name, kind, source, problem, gradedFrom }) => {
+      const more = [
+        ...(kind === "check" ? ["check"] : []),
+        // The folder itself says nothing.
+        ...(source === undefined || source === "." ? [] : [source]),
+        ...(gradedFrom === undefined ? [] : ["graded again"]),
+        ...(problem === undefined ? [] : [problem]),
+      ].join(", ");
+      return (
+        <>
+          <Link to="/runs/$run" params={{ run: id }} className="font-medium">
+            <PlainText text={name} hasTitle />
+          </Link>{" "}
+          <PlainText text={more} hasTitle className="text-muted" />
+        </>
+      );
+    },
+  },
+  {
     id: "verdict",
     title: "Verdict",
     value: (run) => statusOrder.indexOf(statusOf(run)),
     cell: (run) => <VerdictBadge status={statusOf(run)} />,
-    className: "w-28 max-sm:w-24",
-  },
-  {
-    id: "name",
-    title: "Name",
-    value: ({ name }) => name,
-    cell: ({ id, name, problem, gradedFrom }) => (
-      <>
-        <Link to="/runs/$run" params={{ run: id }} className="font-medium">
-          <PlainText text={name} />
-        </Link>
-        {gradedFrom !== undefined && <span className="text-muted"> graded again</span>}
-        {problem !== undefined && <PlainText text={` ${problem}`} className="text-muted" />}
-      </>
-    ),
-  },
-  {
-    id: "source",
-    title: "Source",
-    value: ({ source }) => source,
-    cell: ({ source }) =>
-      source === undefined ? (
-        <Nothing />
-      ) : (
-        <Link to="/" search={(before) => ({ ...before, source })} className="text-ink">
-          <PlainText text={source} hasTitle />
-        </Link>
-      ),
-    className: "w-48 max-lg:hidden",
-  },
-  {
-    id: "started",
-    title: "Started",
-    value: ({ startedAt }) => startedAt,
-    cell: ({ startedAt }) => <DateTime iso={startedAt} />,
-    className: "w-36 max-sm:hidden",
-  },
-  {
-    id: "duration",
-    title: "Duration",
-    value: ({ durationMs }) => durationMs,
-    cell: ({ durationMs }) => <Duration ms={durationMs} />,
-    align: "right",
-    className: "w-24 max-md:hidden",
+    width: 7,
   },
   {
     id: "trials",
     title: "Trials",
     value: ({ summary }) => summary?.total,
     cell: ({ summary }) => (summary === undefined ? <Nothing /> : <VerdictCounts summary={summary} />),
-    className: "w-36 max-sm:w-34",
+    width: 8,
   },
+  {
+    id: "started",
+    title: "Started",
+    value: ({ startedAt }) => startedAt,
+    cell: ({ startedAt }) => <DateTime iso={startedAt} />,
+    width: 9,
+  },
+  numberColumn({ id: "duration", title: "Duration", value: ({ durationMs }) => durationMs, as: Duration }),
   {
     id: "agents",
     title: "Agents",
     value: ({ agents }) => agents.map(({ name }) => name).join(", "),
-    cell: ({ agents }) => {
-      if (agents.length === 0) return <Nothing />;
-      const text = agents
-        .map(({ name, model }) => (model === undefined ? name : `${name} (${model})`))
-        .join(", ");
-      return <PlainText text={text} hasTitle />;
-    },
-    className: "w-44 max-lg:hidden",
+    cell: ({ agents }) =>
+      namesCell(agents.map(({ name, model }) => (model === undefined ? name : `${name} (${model})`))),
+    width: 11,
   },
   {
     id: "servers",
     title: "Servers",
     value: ({ servers }) => servers.join(", "),
-    cell: ({ servers }) =>
-      servers.length === 0 ? <Nothing /> : <PlainText text={servers.join(", ")} hasTitle />,
-    className: "w-40 max-xl:hidden",
+    cell: ({ servers }) => namesCell(servers),
+    width: 9,
+  },
+  {
+    id: "id",
+    title: "Id",
+    value: ({ id }) => id,
+    cell: ({ id }) => <PlainText text={id} className="text-muted tabular-nums" />,
+    width: 13.5,
   },
 ];
+
+function namesCell(names: readonly string[]): ReactElement {
+  return names.length === 0 ? <Nothing /> : <PlainText text={names.join(", ")} hasTitle />;
+}

@@ -87,11 +87,11 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
         <span>
           {row.id}, attempt {row.attempt}
         </span>
-        <Duration ms={row.durationMs} />
+        <Duration value={row.durationMs} />
         {row.toolCalls !== undefined && <span>{counted(row.toolCalls, "tool call")}</span>}
         {row.inputTokens !== undefined && (
           <span>
-            <Tokens count={row.inputTokens} /> tokens in, <Tokens count={row.outputTokens} /> out
+            <Tokens value={row.inputTokens} /> tokens in, <Tokens value={row.outputTokens} /> out
           </span>
         )}
       </p>

@@ -5,7 +5,7 @@ import type { TrialDocument } from "../../../src/core/view/documents.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState } from "../components/states.tsx";
 import { VerdictBadge } from "../components/verdict-badge.tsx";
-import { formatNumber } from "../format.ts";
+import { formatNumber, formatPercent } from "../format.ts";
 
 type Grade = TrialResult["grades"][number];
 
@@ -62,9 +62,12 @@ function GradeEntry({ grade, place }: { readonly grade: Grade; readonly place: P
         <p className="break-words">
           <PlainText text={grader} className="font-medium" />
           <span className="text-muted text-xs tabular-nums">
-            {score !== null && ` score ${formatNumber(Math.round(score * 1000) / 1000)}`}
-            {weight !== undefined && `, weight ${weight}`}
-            {required === false && ", not required"}
+            {" "}
+            {[
+              ...(score === null ? [] : [`score ${formatPercent(score)}`]),
+              ...(weight === undefined ? [] : [`weight ${formatNumber(weight)}`]),
+              ...(required === false ? ["not required"] : []),
+            ].join(", ")}
           </span>
         </p>
         <p className="break-words whitespace-pre-wrap">

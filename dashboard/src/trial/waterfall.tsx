@@ -216,7 +216,9 @@ function draw(context: CanvasRenderingContext2D, drawing: Drawing): void {
     context.fillStyle = colours.line;
     context.fillRect(Math.round(x(tick)), axisHeight, 1, height);
     context.fillStyle = colours.muted;
-    context.fillText(formatDuration(tick), x(tick) + 3, axisHeight / 2);
+    const label = formatDuration(tick);
+    if (x(tick) + 3 + context.measureText(label).width <= width)
+      context.fillText(label, x(tick) + 3, axisHeight / 2);
   }
   for (const { item, lane, from, to } of bars) {
     const left = x(from);

@@ -48,10 +48,10 @@ test.each([
   expect(aligned(calls(...first), calls(...second))).toBe(expected);
 });
 
-test("calls of steps are left out", () => {
-  const [call] = calls("a");
-  const ofStep = { ...call, byAgent: false } as TraceItem;
-  expect(alignCalls([ofStep], [])).toEqual([]);
+test("calls of steps are compared where no agent made a call", () => {
+  const ofStep = calls("a").map((call) => ({ ...call, byAgent: false })) as readonly TraceItem[];
+  expect(aligned([...ofStep, ...calls("b")], [])).toBe("-b");
+  expect(aligned(ofStep, ofStep)).toBe("a=");
 });
 
 test("more calls than are aligned are all there", () => {

@@ -17,14 +17,14 @@ export interface AlignedCalls {
 const mostAligned = 2000;
 
 /**
- * Aligns the agent's calls of two trials: a longest common subsequence of tools, after equal calls at both ends. Between
+ * Aligns the agent's calls of two trials, or all calls if no agent made one: a longest common subsequence of tools, after equal calls at both ends. Between
  * two aligned calls, those of the first trial stand before those of the second. Texts that are cut are compared by their beginning and length.
  */
 export function alignCalls(
   first: readonly TraceItem[],
   second: readonly TraceItem[],
 ): readonly AlignedCalls[] {
-  const [a, b] = [agentCalls(first), agentCalls(second)];
+  const [a, b] = comparedCalls(first, second);
   const shorter = Math.min(a.length, b.length);
   let start = 0;
   while (start < shorter && isSameTool(a[start], b[start])) start += 1;
@@ -58,8 +58,17 @@ function onlySecond(second: Call): AlignedCalls {
   return { second, relation: "only-second", differs: [] };
 }
 
-function agentCalls(items: readonly TraceItem[]): readonly Call[] {
-  return items.filter((item): item is Call => item.kind === "call" && item.byAgent);
+function comparedCalls(
+  first: readonly TraceItem[],
+  second: readonly TraceItem[],
+): readonly [readonly Call[], readonly Call[]] {
+  const [a, b] = [callsOf(first), callsOf(second)];
+  if (![...a, ...b].some(({ byAgent }) => byAgent)) return [a, b];
+  return [a.filter(({ byAgent }) => byAgent), b.filter(({ byAgent }) => byAgent)];
+}
+
+function callsOf(items: readonly TraceItem[]): readonly Call[] {
+  return items.filter((item): item is Call => item.kind === "call");
 }
 
 function isSameTool(a: Call | undefined, b: Call | undefined): boolean {

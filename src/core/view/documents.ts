@@ -71,6 +71,10 @@ export interface GraderRow {
   readonly skip: number;
   /** Mean of its scores; absent when it gave none. */
   readonly score?: number;
+  /** Its weight in the score of a trial; several where tasks give it different ones. */
+  readonly weights: readonly number[];
+  /** How many of its grades change no verdict. */
+  readonly notRequired: number;
 }
 
 /** One run. */

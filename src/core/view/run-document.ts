@@ -73,10 +73,12 @@ export class RunTotals {
   #judgeUsage: Usage | undefined;
 
   add({ id, grades, usage, judgeUsage }: TrialResult): void {
-    for (const { grader, verdict, score } of grades) {
-      const sums = this.#graders.get(grader) ?? { pass: 0, fail: 0, error: 0, skip: 0, score: 0, scored: 0 };
+    for (const { grader, verdict, score, weight = 1, required } of grades) {
+      const sums = this.#graders.get(grader) ?? noGrades();
       this.#graders.set(grader, sums);
       sums[verdict] += 1;
+      sums.weights.add(weight);
+      if (required === false) sums.notRequired += 1;
       if (score === null) continue;
       sums.score += score;
       sums.scored += 1;
@@ -89,15 +91,29 @@ export class RunTotals {
   }
 
   result(): Pick<RunDocument, "graders" | "findings" | "usage" | "judgeUsage"> {
-    const graders = [...this.#graders].map(([grader, { score, scored, ...counts }]): GraderRow => {
-      return { grader, ...counts, ...(scored === 0 ? {} : { score: score / scored }) };
+    const graders = [...this.#graders].map(([grader, { score, scored, weights, ...counts }]): GraderRow => {
+      const mean = scored === 0 ? {} : { score: score / scored };
+      return { grader, ...counts, weights: [...weights].toSorted((a, b) => a - b), ...mean };
     });
     const findings: readonly RunFinding[] = findingsOf(this.#findings);
     return withoutUndefined({ graders, findings, usage: this.#usage, judgeUsage: this.#judgeUsage });
   }
 }
 
-type GraderSums = Record<"pass" | "fail" | "error" | "skip" | "score" | "scored", number>;
+type GraderSums = ReturnType<typeof noGrades>;
+
+function noGrades() {
+  return {
+    pass: 0,
+    fail: 0,
+    error: 0,
+    skip: 0,
+    score: 0,
+    scored: 0,
+    weights: new Set<number>(),
+    notRequired: 0,
+  };
+}
 
 /** The trials of a run that has ended, or was cut off, as they are added. */
 export class EndedTrials {

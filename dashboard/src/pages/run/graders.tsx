@@ -1,7 +1,7 @@
 import type { ReactElement } from "react";
 import type { GraderRow, RunDocument } from "../../../../src/core/view/documents.ts";
-import { type Column, DataTable } from "../../components/data-table.tsx";
-import { Count, Nothing } from "../../components/numbers.tsx";
+import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
+import { Count, Percent } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
@@ -40,20 +40,32 @@ const graderColumns: readonly Column<GraderRow>[] = [
     title: "Grader",
     cell: ({ grader }) => <PlainText text={grader} hasTitle className="font-medium" />,
   },
-  ...(["pass", "fail", "error", "skip"] as const).map((verdict): Column<GraderRow> => ({
-    id: verdict,
-    title: verdictNames[verdict],
-    cell: (row) => <Count value={row[verdict]} />,
-    align: "right",
-    className: verdict === "pass" || verdict === "fail" ? "w-18 max-sm:w-12" : "w-18 max-sm:hidden",
-  })),
+  ...(["pass", "fail", "error", "skip"] as const).map((verdict) =>
+    numberColumn<GraderRow>({
+      id: verdict,
+      title: verdictNames[verdict],
+      value: (row) => row[verdict],
+      as: Count,
+      width: 4.5,
+    }),
+  ),
   {
-    id: "score",
-    title: "Score",
-    cell: ({ score }) => (score === undefined ? <Nothing /> : formatPercent(score)),
-    align: "right",
-    className: "w-24",
+    id: "required",
+    title: "Required",
+    cell: ({ notRequired, pass, fail, error, skip }) => {
+      const all = pass + fail + error + skip;
+      return notRequired === 0 ? "yes" : notRequired === all ? "no" : `${all - notRequired} of ${all}`;
+    },
+    width: 5,
   },
+  {
+    id: "weight",
+    title: "Weight",
+    cell: ({ weights }) => weights.join(", "),
+    align: "right",
+    width: 4.5,
+  },
+  numberColumn({ id: "score", title: "Mean score", value: ({ score }) => score, as: Percent, width: 6 }),
 ];
 
 type Judge = NonNullable<RunDocument["judges"]>[number];
@@ -70,15 +82,9 @@ const judgeColumns: readonly Column<Judge>[] = [
     title: "Passed",
     cell: ({ passed, graded }) => `${passed} of ${graded}`,
     align: "right",
-    className: "w-24",
+    width: 6,
   },
-  {
-    id: "votes",
-    title: "Votes",
-    cell: ({ votes }) => <Count value={votes} />,
-    align: "right",
-    className: "w-16 max-sm:hidden",
-  },
+  numberColumn({ id: "votes", title: "Votes", value: ({ votes }) => votes, as: Count, width: 4 }),
   {
     id: "agreement",
     title: "Agreement with people",
@@ -89,14 +95,13 @@ const judgeColumns: readonly Column<Judge>[] = [
           ? "unknown"
           : formatPercent(calibration.agreement.value),
     align: "right",
-    className: "w-44",
+    width: 11,
   },
-  {
+  numberColumn({
     id: "corrected",
     title: "Corrected rate",
-    cell: ({ correctedRate }) =>
-      correctedRate === undefined ? <Nothing /> : formatPercent(correctedRate.value),
-    align: "right",
-    className: "w-28 max-md:hidden",
-  },
+    value: ({ correctedRate }) => correctedRate?.value,
+    as: Percent,
+    width: 7,
+  }),
 ];

@@ -63,7 +63,7 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
         </Fact>
         {run.durationMs !== undefined && (
           <Fact name="Duration">
-            <Duration ms={run.durationMs} />
+            <Duration value={run.durationMs} />
           </Fact>
         )}
         {run.gradedFrom !== undefined && (

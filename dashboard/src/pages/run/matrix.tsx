@@ -36,7 +36,7 @@ export function TrialMatrix({
         <tr key={row.key} {...attributes} className="hover:bg-raised group">
           <th
             scope="row"
-            className="border-line w-1/3 max-w-44 truncate border-b px-2 text-left font-normal group-last:border-b-0 sm:max-w-96"
+            className="bg-surface group-hover:bg-raised border-line sticky left-0 w-1/3 max-w-44 truncate border-b px-2 text-left font-normal group-last:border-b-0 sm:max-w-96"
           >
             <PlainText text={row.task} hasTitle className="font-medium" />
             {row.more !== "" && <PlainText text={` ${row.more}`} className="text-muted" />}

@@ -2,8 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import { wilson } from "../../../../src/core/statistics/agreement.ts";
 import type { RunDocument, TrialRow } from "../../../../src/core/view/documents.ts";
-import { type Column, DataTable } from "../../components/data-table.tsx";
-import { Count } from "../../components/numbers.tsx";
+import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
+import { Count, Nothing } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
@@ -39,34 +39,17 @@ export function OverviewView(): ReactElement {
 type Gate = NonNullable<RunDocument["gates"]>[number];
 
 const gateColumns: readonly Column<Gate>[] = [
-  {
-    id: "verdict",
-    title: "Verdict",
-    cell: ({ verdict }) => <VerdictBadge status={verdict} />,
-    className: "w-30",
-  },
-  { id: "name", title: "Measured", cell: ({ name }) => <PlainText text={gateName(name)} /> },
+  { id: "name", title: "Measured", cell: ({ name }) => <PlainText text={gateName(name)} hasTitle /> },
+  { id: "verdict", title: "Verdict", cell: ({ verdict }) => <VerdictBadge status={verdict} />, width: 7 },
   {
     id: "value",
     title: "Value",
     align: "right",
-    cell: (gate) => (gate.value === null ? "–" : gateValue(gate)),
-    className: "w-20",
+    cell: (gate) => (gate.value === null ? <Nothing /> : gateValue(gate)),
+    width: 6,
   },
-  {
-    id: "threshold",
-    title: "Wanted",
-    align: "right",
-    cell: gateWanted,
-    className: "w-32",
-  },
-  {
-    id: "trials",
-    title: "Trials",
-    align: "right",
-    cell: ({ trials }) => <Count value={trials} />,
-    className: "w-20",
-  },
+  { id: "threshold", title: "Wanted", align: "right", cell: gateWanted, width: 8 },
+  numberColumn({ id: "trials", title: "Trials", value: ({ trials }) => trials, as: Count }),
 ];
 
 function Gates({ gates }: { readonly gates: readonly Gate[] }): ReactElement {

@@ -2,10 +2,10 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
 import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
 import type { ServerRow, ToolRow } from "../../../../src/core/view/documents.ts";
-import { type Column, DataTable } from "../../components/data-table.tsx";
+import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { JsonText } from "../../components/json-text.tsx";
 import { LineDiff } from "../../components/line-diff.tsx";
-import { Count, Duration, Nothing, Tokens } from "../../components/numbers.tsx";
+import { Count, Duration, Nothing, Percent, Tokens } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState, Loaded } from "../../components/states.tsx";
@@ -149,6 +149,10 @@ function factsOf({
   ));
 }
 
+function shownName(tool: string): string {
+  return tool === "" ? "(no name)" : tool;
+}
+
 const changes = {
   added: { text: "added", tone: "text-pass" },
   removed: { text: "removed", tone: "text-fail" },
@@ -169,75 +173,24 @@ function columnsFor(run: string, { name: server, comparedWith }: ServerRow): rea
           resetScroll={false}
           className="font-medium"
         >
-          <PlainText text={name} hasTitle />
+          <PlainText text={shownName(name)} hasTitle />
         </Link>
       ),
-      className: "w-56 max-sm:w-auto",
+      width: 12,
     },
+    numberColumn({ id: "tokens", title: "Tokens", value: ({ tokens }) => tokens, as: Tokens, width: 4.5 }),
+    numberColumn({ id: "calls", title: "Calls", value: ({ calls }) => calls, as: Count, width: 4 }),
     {
-      id: "description",
-      title: "Description",
-      cell: ({ description }) =>
-        description === undefined ? (
-          <Nothing />
-        ) : (
-          <PlainText text={description} hasTitle className="text-muted" />
-        ),
-      className: "max-lg:hidden",
+      ...numberColumn({ id: "errors", title: "Errors", value: errorRate, as: Percent }),
+      cell: (tool) => (
+        <span className={tool.errors > 0 ? "text-fail" : ""}>
+          <Percent value={errorRate(tool)} />
+        </span>
+      ),
     },
-    {
-      id: "tokens",
-      title: "Tokens",
-      value: ({ tokens }) => tokens,
-      cell: ({ tokens }) => <Tokens count={tokens} />,
-      align: "right",
-      className: "w-20",
-    },
-    {
-      id: "calls",
-      title: "Calls",
-      value: ({ calls }) => calls,
-      cell: ({ calls }) => <Count value={calls} />,
-      align: "right",
-      className: "w-16",
-    },
-    {
-      id: "errors",
-      title: "Errors",
-      value: ({ calls, errors }) => (calls === 0 ? undefined : errors / calls),
-      cell: ({ calls, errors }) =>
-        calls === 0 ? (
-          <Nothing />
-        ) : (
-          <span className={errors > 0 ? "text-fail" : ""}>{formatPercent(errors / calls)}</span>
-        ),
-      align: "right",
-      className: "w-20",
-    },
-    {
-      id: "p50",
-      title: "p50",
-      value: ({ p50Ms }) => p50Ms,
-      cell: ({ p50Ms }) => <Duration ms={p50Ms} />,
-      align: "right",
-      className: "w-20 max-sm:hidden",
-    },
-    {
-      id: "p95",
-      title: "p95",
-      value: ({ p95Ms }) => p95Ms,
-      cell: ({ p95Ms }) => <Duration ms={p95Ms} />,
-      align: "right",
-      className: "w-20 max-sm:hidden",
-    },
-    {
-      id: "findings",
-      title: "Findings",
-      value: ({ findings }) => findings,
-      cell: ({ findings }) => <Count value={findings} />,
-      align: "right",
-      className: "w-20 max-sm:hidden",
-    },
+    numberColumn({ id: "p50", title: "p50", value: ({ p50Ms }) => p50Ms, as: Duration }),
+    numberColumn({ id: "p95", title: "p95", value: ({ p95Ms }) => p95Ms, as: Duration }),
+    numberColumn({ id: "findings", title: "Findings", value: ({ findings }) => findings, as: Count }),
     ...(comparedWith === undefined
       ? []
       : [
@@ -251,10 +204,24 @@ function columnsFor(run: string, { name: server, comparedWith }: ServerRow): rea
               ) : (
                 <span className={changes[change].tone}>{changes[change].text}</span>
               ),
-            className: "w-24 max-sm:hidden",
+            width: 6,
           },
         ]),
+    {
+      id: "description",
+      title: "Description",
+      cell: ({ description = "" }) =>
+        description.trim() === "" ? (
+          <Nothing />
+        ) : (
+          <PlainText text={description} hasTitle className="text-muted" />
+        ),
+    },
   ];
+}
+
+function errorRate({ calls, errors }: ToolRow): number | undefined {
+  return calls === 0 ? undefined : errors / calls;
 }
 
 function ToolDetails({
@@ -271,7 +238,7 @@ function ToolDetails({
     <section aria-label={`Tool ${visibleOnPage(name)}`} className="panel mt-2 p-3">
       <div className="flex items-baseline gap-3">
         <h3 className="min-w-0 font-medium break-words">
-          <PlainText text={name} />
+          <PlainText text={shownName(name)} />
         </h3>
         {change !== undefined && <span className={changes[change].tone}>{changes[change].text}</span>}
         <Link

@@ -1,13 +1,13 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import type { TrialRow } from "../../../../src/core/view/documents.ts";
-import { type Column, DataTable } from "../../components/data-table.tsx";
+import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { ChoiceFilter, FilterBar, TextFilter } from "../../components/filters.tsx";
-import { Count, Duration, Nothing, Tokens } from "../../components/numbers.tsx";
+import { Count, Duration, Nothing, Percent, Tokens } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { type Status, statusOf, statusOrder, VerdictBadge, wordOf } from "../../components/verdict-badge.tsx";
-import { counted, formatNumber, formatPercent } from "../../format.ts";
+import { counted, formatNumber } from "../../format.ts";
 import { oneOf, type RawSearch, textOf } from "../../search.ts";
 import { useShownRun } from "./layout.tsx";
 
@@ -152,13 +152,6 @@ function columnsFor(run: string, trials: readonly TrialRow[]): readonly Column<T
   const some = (name: keyof TrialRow): boolean => trials.some((trial) => trial[name] !== undefined);
   const columns: readonly (Column<TrialRow> & { readonly needs?: keyof TrialRow })[] = [
     {
-      id: "verdict",
-      title: "Verdict",
-      value: (trial) => statusOrder.indexOf(statusOf(trial)),
-      cell: (trial) => <VerdictBadge status={statusOf(trial)} />,
-      className: "w-26",
-    },
-    {
       id: "task",
       title: "Task",
       value: ({ task }) => task,
@@ -168,63 +161,48 @@ function columnsFor(run: string, trials: readonly TrialRow[]): readonly Column<T
         </Link>
       ),
     },
+    {
+      id: "verdict",
+      title: "Verdict",
+      value: (trial) => statusOrder.indexOf(statusOf(trial)),
+      cell: (trial) => <VerdictBadge status={statusOf(trial)} />,
+      width: 6.5,
+    },
     nameColumn("agent", "Agent"),
     nameColumn("variant", "Variant"),
+    numberColumn({ id: "attempt", title: "Attempt", value: ({ attempt }) => attempt, as: Count, width: 4.5 }),
     {
-      id: "attempt",
-      title: "Attempt",
-      value: ({ attempt }) => attempt,
-      cell: ({ attempt }) => <Count value={attempt} />,
-      align: "right",
-      className: "w-18 max-sm:hidden",
+      ...numberColumn({ id: "score", title: "Score", value: ({ score }) => score, as: Percent, width: 4.5 }),
+      needs: "score",
     },
+    {
+      ...numberColumn({
+        id: "calls",
+        title: "Calls",
+        value: ({ toolCalls }) => toolCalls,
+        as: Count,
+        width: 4,
+      }),
+      needs: "toolCalls",
+    },
+    {
+      ...numberColumn({ id: "tokens", title: "Tokens", value: tokensOf, as: Tokens, width: 4.5 }),
+      needs: "inputTokens",
+    },
+    numberColumn({ id: "duration", title: "Duration", value: ({ durationMs }) => durationMs, as: Duration }),
     {
       id: "reason",
       title: "Reason",
       needs: "reason",
       cell: ({ reason }) => (reason === undefined ? "" : <PlainText text={reason} hasTitle />),
-      className: "max-md:hidden w-2/5",
-    },
-    {
-      id: "score",
-      title: "Score",
-      needs: "score",
-      value: ({ score }) => score,
-      cell: ({ score }) => (score === undefined ? <Nothing /> : formatPercent(score)),
-      align: "right",
-      className: "w-16 max-lg:hidden",
-    },
-    {
-      id: "calls",
-      title: "Calls",
-      needs: "toolCalls",
-      value: ({ toolCalls }) => toolCalls,
-      cell: ({ toolCalls }) => <Count value={toolCalls} />,
-      align: "right",
-      className: "w-16 max-lg:hidden",
-    },
-    {
-      id: "tokens",
-      title: "Tokens",
-      needs: "inputTokens",
-      value: ({ inputTokens, outputTokens }) =>
-        inputTokens === undefined ? undefined : inputTokens + (outputTokens ?? 0),
-      cell: ({ inputTokens, outputTokens }) => (
-        <Tokens count={inputTokens === undefined ? undefined : inputTokens + (outputTokens ?? 0)} />
-      ),
-      align: "right",
-      className: "w-18 max-lg:hidden",
-    },
-    {
-      id: "duration",
-      title: "Duration",
-      value: ({ durationMs }) => durationMs,
-      cell: ({ durationMs }) => <Duration ms={durationMs} />,
-      align: "right",
-      className: "w-20 max-sm:hidden",
+      width: 32,
     },
   ];
   return columns.filter(({ needs }) => needs === undefined || some(needs));
+}
+
+function tokensOf({ inputTokens, outputTokens = 0 }: TrialRow): number | undefined {
+  return inputTokens === undefined ? undefined : inputTokens + outputTokens;
 }
 
 function nameColumn(
@@ -240,6 +218,6 @@ function nameColumn(
       const text = trial[name];
       return text === undefined ? <Nothing /> : <PlainText text={text} hasTitle />;
     },
-    className: "w-28 max-md:hidden",
+    width: 7,
   };
 }

@@ -3,12 +3,12 @@ import { withoutModel } from "../../../../src/core/plan/plan.ts";
 import type { RunMeasurements } from "../../../../src/core/report/result.ts";
 import type { Usage } from "../../../../src/core/trace/events.ts";
 import type { RunDocument, TrialRow } from "../../../../src/core/view/documents.ts";
-import { type Column, DataTable } from "../../components/data-table.tsx";
+import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { Count, Duration, Nothing, Tokens } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
-import { counted, formatNumber } from "../../format.ts";
+import { counted, formatNumber, formatPercent } from "../../format.ts";
 import { useShownRun } from "./layout.tsx";
 
 /** What models used, how agents used tools, and where prompts led. */
@@ -44,7 +44,12 @@ export function UsageView(): ReactElement {
   );
 }
 
-const modelColumns: readonly Column<{ readonly who: string; readonly usage: Usage }>[] = [
+interface ModelRow {
+  readonly who: string;
+  readonly usage: Usage;
+}
+
+const modelColumns: readonly Column<ModelRow>[] = [
   { id: "who", title: "Used by", cell: ({ who }) => who },
   ...(
     [
@@ -54,13 +59,9 @@ const modelColumns: readonly Column<{ readonly who: string; readonly usage: Usag
       ["cacheReadTokens", "Read from cache"],
       ["cacheWriteTokens", "Written to cache"],
     ] as const
-  ).map(([name, title]) => ({
-    id: name,
-    title,
-    cell: ({ usage }: { readonly usage: Usage }) => <Count value={usage[name]} />,
-    align: "right" as const,
-    className: name.startsWith("cache") ? "w-32 max-md:hidden" : "w-28 max-sm:w-20",
-  })),
+  ).map(([name, title]) =>
+    numberColumn<ModelRow>({ id: name, title, value: ({ usage }) => usage[name], as: Count, width: 8 }),
+  ),
 ];
 
 interface AgentRow {
@@ -102,41 +103,23 @@ const agentColumns: readonly Column<AgentRow>[] = [
     title: "Agent",
     cell: ({ agent }) => <PlainText text={agent} hasTitle className="font-medium" />,
   },
-  {
-    id: "trials",
-    title: "Trials",
-    cell: ({ trials }) => <Count value={trials} />,
-    align: "right",
-    className: "w-20",
-  },
-  {
-    id: "input",
-    title: "Input",
-    cell: ({ inputTokens }) => <Tokens count={inputTokens} />,
-    align: "right",
-    className: "w-20",
-  },
-  {
-    id: "output",
-    title: "Output",
-    cell: ({ outputTokens }) => <Tokens count={outputTokens} />,
-    align: "right",
-    className: "w-20",
-  },
-  {
+  numberColumn({ id: "trials", title: "Trials", value: ({ trials }) => trials, as: Count }),
+  numberColumn({ id: "input", title: "Input", value: ({ inputTokens }) => inputTokens, as: Tokens }),
+  numberColumn({ id: "output", title: "Output", value: ({ outputTokens }) => outputTokens, as: Tokens }),
+  numberColumn({
     id: "calls",
     title: "Tool calls",
-    cell: ({ toolCalls }) => <Count value={toolCalls} />,
-    align: "right",
-    className: "w-24 max-sm:hidden",
-  },
-  {
+    value: ({ toolCalls }) => toolCalls,
+    as: Count,
+    width: 6,
+  }),
+  numberColumn({
     id: "duration",
     title: "Duration",
-    cell: ({ durationMs }) => <Duration ms={durationMs} />,
-    align: "right",
-    className: "w-24",
-  },
+    value: ({ durationMs }) => durationMs,
+    as: Duration,
+    width: 6,
+  }),
 ];
 
 function Measurements({
@@ -168,10 +151,13 @@ function Measurements({
     >
       <dl className="panel divide-line divide-y">
         {facts.map(([name, value, note]) => (
-          <div key={name} className="flex flex-wrap gap-x-3 px-3 py-1.5">
-            <dt className={/^[a-z]/.test(name) ? "w-80 pl-4" : "w-80"}>{name}</dt>
-            <dd className="w-20 text-right">{value === null ? <Nothing /> : <Count value={value} />}</dd>
-            {note !== undefined && note !== "" && <dd className="text-muted">{note}</dd>}
+          <div
+            key={name}
+            className="grid grid-cols-[minmax(0,1fr)_max-content] gap-x-3 px-3 py-1.5 sm:grid-cols-[20rem_5rem_minmax(0,1fr)]"
+          >
+            <dt className={/^[a-z]/.test(name) ? "pl-4" : ""}>{name}</dt>
+            <dd className="text-right">{value === null ? <Nothing /> : <Count value={value} />}</dd>
+            {note !== undefined && note !== "" && <dd className="text-muted max-sm:pl-4">{note}</dd>}
           </div>
         ))}
       </dl>
@@ -182,29 +168,28 @@ function Measurements({
 type Routing = NonNullable<RunDocument["routing"]>;
 type RoutingCell = NonNullable<Routing["tools"]>["matrix"][number];
 
-const routingColumns: readonly Column<RoutingCell>[] = [
-  { id: "expected", title: "Expected", cell: ({ expected }) => <PlainText text={expected} hasTitle /> },
-  { id: "called", title: "Called first", cell: ({ called }) => <PlainText text={called} hasTitle /> },
-  {
-    id: "correct",
-    title: "",
-    cell: ({ expected, called }) => (expected === called ? "as expected" : "wrong"),
-    className: "w-28",
-  },
-  {
-    id: "trials",
-    title: "Trials",
-    cell: ({ trials }) => <Count value={trials} />,
-    align: "right",
-    className: "w-20",
-  },
-];
+/** What of a server or an agent a prompt should lead to, and how its use is called. */
+const routes = { tools: "Called", servers: "Called", skills: "Loaded" } as const;
+
+function routingColumns(used: string): readonly Column<RoutingCell>[] {
+  return [
+    { id: "expected", title: "Expected", cell: ({ expected }) => <PlainText text={expected} hasTitle /> },
+    { id: "called", title: used, cell: ({ called }) => <PlainText text={called} hasTitle /> },
+    {
+      id: "correct",
+      title: "Outcome",
+      cell: ({ expected, called }) => (expected === called ? "as expected" : "not as expected"),
+      width: 9,
+    },
+    numberColumn({ id: "trials", title: "Trials", value: ({ trials }) => trials, as: Count }),
+  ];
+}
 
 function RoutingTable({ routing }: { readonly routing: Routing }): ReactElement {
   return (
     <>
-      {(["tools", "servers", "skills"] as const).map((kind) => {
-        const routed = routing[kind];
+      {Object.entries(routes).map(([kind, used]) => {
+        const routed = routing[kind as keyof typeof routes];
         return (
           routed !== undefined && (
             <Section
@@ -212,7 +197,7 @@ function RoutingTable({ routing }: { readonly routing: Routing }): ReactElement 
               title={`Where prompts led: ${kind}`}
               aside={
                 <span className="text-muted">
-                  {Math.round(routed.correct.value * 100)} % of {counted(routed.correct.trials, "trial")} as
+                  {formatPercent(routed.correct.value)} of {counted(routed.correct.trials, "trial")} as
                   expected, {counted(routing.nearMisses, "near miss", "near misses")}
                 </span>
               }
@@ -220,7 +205,7 @@ function RoutingTable({ routing }: { readonly routing: Routing }): ReactElement 
               <DataTable
                 label={`Where prompts led: ${kind}`}
                 rows={routed.matrix}
-                columns={routingColumns}
+                columns={routingColumns(used)}
                 rowKey={({ expected, called }) => JSON.stringify([expected, called])}
               />
             </Section>
