@@ -3,6 +3,7 @@ import type {
   CheckSettings,
   CheckSpec,
   ConformanceSuite,
+  NotCalled,
   PlannedCall,
   ServerSpec,
   ServerSummary,
@@ -12,7 +13,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { listingOf, readCheck, type Surface } from "../core/lint/check-view.ts";
 import { failedSecondStart } from "../core/lint/protocol.ts";
 import { OutOfTime } from "../core/lint/rule.ts";
-import { asObject, exact, type JsonObject } from "../core/formats/json.ts";
+import { asObject, exact, isJsonObject, type JsonObject } from "../core/formats/json.ts";
 import { type EventBody, eventsOf, type TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
@@ -118,15 +119,25 @@ function exitAtStart(events: readonly TraceEvent[]): McpvalsError | undefined {
 /** Calls of a server that are planned at most; those of a tool are not divided. */
 const mostCalls = 500;
 
-/** Why a tool is not called. */
-const reasons = {
-  name: "it has no name",
-  none: "calls are off (--calls none)",
-  safe: "not annotated readOnlyHint: true, so called only with --calls all",
-  arguments: "no valid arguments could be made from its input schema",
-  time: "making arguments from the input schemas takes too long",
-  limit: `a check makes ${mostCalls} calls at most`,
-};
+/** Why a tool is not called, and what to do. */
+const obstacles = {
+  name: { reason: "it has no name", fix: "Give the tool a name." },
+  schema: { reason: "its inputSchema is not an object", fix: 'Give it a schema with type: "object".' },
+  none: { reason: "calls are off (--calls none)", fix: "Check without --calls none." },
+  safe: {
+    reason: "not annotated readOnlyHint: true, so called only with --calls all",
+    fix: "Annotate tools that change nothing with readOnlyHint: true, or check with --calls all.",
+  },
+  arguments: {
+    reason: "no valid arguments could be made from its input schema",
+    fix: "Give the properties of its input schema examples, and require nothing that no value can meet.",
+  },
+  time: {
+    reason: "making arguments from the input schemas takes too long",
+    fix: "Make the input schemas smaller.",
+  },
+  limit: { reason: `a check makes ${mostCalls} calls at most`, fix: "Call it with mcpvals call." },
+} as const satisfies Record<string, Omit<NotCalled, "tool">>;
 
 async function tasksOf(
   server: string,
@@ -141,21 +152,24 @@ async function tasksOf(
   const validateSchema = validationOf();
   if (!hasSession) return [checkTask(server, { kind: "handshake", disable })];
   const planned: PlannedCall[] = [];
-  const notCalled: { tool: string; reason: string }[] = [];
-  const leaveOut = (tool: string, reason: string): void => void notCalled.push({ tool, reason });
+  const notCalled: NotCalled[] = [];
+  const leaveOut = (tool: string, obstacle: keyof typeof obstacles): void =>
+    void notCalled.push({ tool, ...obstacles[obstacle] });
   for (const { name, isNamed, definition } of surface.tools) {
-    if (!isNamed) leaveOut(name, reasons.name);
-    else if (policy === "none") leaveOut(name, reasons.none);
-    else if (policy === "safe" && !isReadOnly(definition)) leaveOut(name, reasons.safe);
-    else if (planned.length >= mostCalls) leaveOut(name, reasons.limit);
+    const { inputSchema = {} } = definition;
+    if (!isNamed) leaveOut(name, "name");
+    else if (policy === "none") leaveOut(name, "none");
+    else if (!isJsonObject(inputSchema)) leaveOut(name, "schema");
+    else if (policy === "safe" && !isReadOnly(definition)) leaveOut(name, "safe");
+    else if (planned.length >= mostCalls) leaveOut(name, "limit");
     else {
       try {
-        const calls = await generateCalls(name, definition["inputSchema"] ?? {}, validateSchema);
+        const calls = await generateCalls(name, inputSchema, validateSchema);
         planned.push(...calls);
-        if (calls.length === 0) leaveOut(name, reasons.arguments);
+        if (calls.length === 0) leaveOut(name, "arguments");
       } catch (error) {
         if (!(error instanceof OutOfTime)) throw error;
-        leaveOut(name, reasons.time);
+        leaveOut(name, "time");
       }
     }
   }
@@ -191,12 +205,14 @@ async function tasksOf(
   );
 }
 
-function whyNothingIsCalled({ tools }: Surface, notCalled: NonNullable<CheckSpec["notCalled"]>): string {
+function whyNothingIsCalled({ tools }: Surface, notCalled: readonly NotCalled[]): string {
   if (tools.length === 0) return "the server lists no tools";
   const [reason, other] = new Set(notCalled.map((each) => each.reason));
   if (other !== undefined) return "no tool can be called";
-  if (reason === reasons.none) return reason;
-  return reason === reasons.safe ? "no tool is annotated readOnlyHint: true" : "no tool got valid arguments";
+  if (reason === obstacles.none.reason) return reason;
+  return reason === obstacles.safe.reason
+    ? "no tool is annotated readOnlyHint: true"
+    : "no tool got valid arguments";
 }
 
 function listsNothing({ tools, resources, resourceTemplates, prompts, incomplete }: Surface): boolean {

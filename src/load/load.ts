@@ -14,6 +14,7 @@ import type { Config } from "../core/formats/config/config-schema.ts";
 import { isSettingOfConfig, parseConfig } from "../core/formats/config/parse-config.ts";
 import { buildServers } from "../core/formats/config/server.ts";
 import { noExtensions } from "../core/formats/extension/extension-table-schema.ts";
+import { type Problem, problem } from "../core/formats/problem.ts";
 import { interpolate } from "../core/formats/read-json.ts";
 import { asObject, withoutUndefined } from "../core/formats/json.ts";
 import {
@@ -160,6 +161,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   });
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
   const parts = parsed.ok ? parsed : parsed.parts;
+  problems.addPlaced(await unknownCodes(parts?.eval.check?.disable ?? []), document);
   const common = {
     spec: parts?.eval,
     file,
@@ -183,6 +185,18 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     { ...common, tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions },
     loadContext,
   );
+}
+
+/** Codes of findings to leave out that no finding has. */
+async function unknownCodes(codes: readonly string[]): Promise<readonly Problem[]> {
+  if (codes.length === 0) return [];
+  const { unknownCode } = await import("../core/lint/catalogue.ts");
+  return codes.flatMap((code, index) => {
+    const unknown = unknownCode(code);
+    if (unknown === undefined) return [];
+    const details = { code: "config/unknown-reference", hint: unknown.hint } as const;
+    return problem(["check", "disable", index], unknown.message, details);
+  });
 }
 
 /** What files of tasks give to an eval; without any, what reads tasks is not loaded. */

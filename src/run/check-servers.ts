@@ -5,10 +5,9 @@ import { generateCalls } from "../check/generate-calls.ts";
 import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { suggestion } from "../core/formats/did-you-mean.ts";
 import { exact, type Json, type JsonObject } from "../core/formats/json.ts";
 import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
-import { findingRules } from "../core/lint/catalogue.ts";
+import { unknownCode } from "../core/lint/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import {
   nameInSnapshot,
@@ -54,7 +53,10 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const { signal, update = false, snapshot: file = settings.snapshot } = options;
   const { conformance = settings.conformance } = options;
   const disable = [...settings.disable, ...(options.disable ?? [])];
-  for (const code of disable) refuseUnknown(code);
+  for (const code of disable) {
+    const { message, hint } = unknownCode(code) ?? {};
+    if (message !== undefined) throw new McpvalsError("usage/invalid-option", message, exact({ hint }));
+  }
   if (update && file === undefined)
     throw new McpvalsError("usage/invalid-option", "the snapshot cannot be updated: no file is named", {
       hint: "Name it with --snapshot FILE, or as check.snapshot in the config.",
@@ -128,13 +130,6 @@ function fileOf({ file }: RunInput, server: ServerSpec | undefined): string | un
   if (file !== undefined || server?.transport !== "stdio") return file;
   const paths = [server.command, ...server.args].map((word) => resolve(server.cwd ?? ".", word));
   return paths.find((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
-}
-
-function refuseUnknown(code: string): void {
-  if (Object.hasOwn(findingRules, code)) return;
-  throw new McpvalsError("usage/invalid-option", `no finding has the code "${code}"`, {
-    hint: suggestion(code, Object.keys(findingRules), "codes"),
-  });
 }
 
 /** Listings with the lists of the snapshot that a server did not give. */

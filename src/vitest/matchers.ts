@@ -1,5 +1,4 @@
-import { suggestion } from "../core/formats/did-you-mean.ts";
-import { findingRules } from "../core/lint/catalogue.ts";
+import { unknownCode } from "../core/lint/catalogue.ts";
 import type { Finding, FindingPlace, RunFinding } from "../core/lint/finding.ts";
 import { resultText } from "../core/checks/tool-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
@@ -117,10 +116,10 @@ function hintOf(received: unknown): string {
 
 /** A misspelt code would make a negated expectation hold. */
 function checkCode(code: string | undefined, findings: readonly Finding[]): void {
-  if (code === undefined || Object.hasOwn(findingRules, code) || code.startsWith("conformance/")) return;
-  if (findings.some((finding) => finding.code === code)) return;
-  const hint = suggestion(code, Object.keys(findingRules), "codes");
-  throw new TypeError(`no finding has the code ${JSON.stringify(code)}. ${hint}`);
+  if (code === undefined) return;
+  const unknown = unknownCode(code);
+  if (unknown === undefined || findings.some((finding) => finding.code === code)) return;
+  throw new TypeError(`${unknown.message}. ${unknown.hint}`);
 }
 
 function hasAll(finding: Finding, criteria: FindingCriteria): boolean {

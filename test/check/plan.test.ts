@@ -30,10 +30,19 @@ it("says which tools the limit of calls leaves out", async () => {
   const called = new Set(calls?.check?.calls?.map(({ tool }) => tool));
   expect(calls?.check?.calls?.length).toBeGreaterThanOrEqual(500);
   expect(definitions?.check?.notCalled).toHaveLength(301 - called.size);
-  expect(definitions?.check?.notCalled?.at(-1)).toEqual({
+  expect(definitions?.check?.notCalled?.at(-1)).toMatchObject({
     tool: "tool_299",
     reason: "a check makes 500 calls at most",
   });
+});
+
+it("says which tools are not called whatever --calls says", async () => {
+  const tasks = await planned(faultyServer("odd-schemas", "not-annotated"));
+  expect(tasks.flatMap(({ check }) => check?.notCalled ?? [])).toMatchObject([
+    { tool: "word", reason: "not annotated readOnlyHint: true, so called only with --calls all" },
+    { tool: "seven", reason: "its inputSchema is not an object" },
+    { tool: "nothing", reason: "its inputSchema is not an object" },
+  ]);
 });
 
 it.each([

@@ -57,6 +57,11 @@ const cases: readonly Case[] = [
     json: `{${jsonServer}, "workflows": [\n{"name": "a", ${jsonFlow}},\n{"name": ▶"a", ${jsonFlow}}]}`,
   },
   {
+    problem: 'config/unknown-reference no finding has the code "client/openai-strickt"',
+    yaml: `${server}\n${suite}\ncheck:\n  disable:\n    - client/long-name\n    - ▶client/openai-strickt\n`,
+    json: `{${jsonServer}, ${jsonSuite}, "check": {"disable": [▶"client/openai-strickt"]}}`,
+  },
+  {
     problem: 'agent/no-plan agent.plan has no plan for the workflow "a"',
     yaml: `${server}\nworkflows: [{name: a, ${flow}}]\nagent:\n  type: scripted\n  ▶plan: {}\n`,
     json: `{${jsonServer}, "workflows": [{"name": "a", ${jsonFlow}}],\n"agent": {"type": "scripted", ▶"plan": {}}}`,

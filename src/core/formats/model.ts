@@ -202,6 +202,14 @@ export type CheckKind =
   | "stability"
   | "conformance";
 
+/** A tool that a check does not call: why, and what to do. */
+export interface NotCalled {
+  readonly tool: string;
+  readonly reason: string;
+  /** Absent in the plans of earlier versions. */
+  readonly fix?: string;
+}
+
 /** One part of a check of a server, all that is decided before it runs. */
 export interface CheckSpec {
   readonly kind: CheckKind;
@@ -214,7 +222,7 @@ export interface CheckSpec {
   /** What the server said of itself when the check was planned; only for `definitions`. */
   readonly about?: ServerSummary;
   /** Tools that are not called, and why; only for `definitions`. */
-  readonly notCalled?: readonly { readonly tool: string; readonly reason: string }[];
+  readonly notCalled?: readonly NotCalled[];
   /** Tools of which other servers of the check have one with the same name, and those servers; only for `definitions`. */
   readonly sharedNames?: readonly { readonly tool: string; readonly servers: readonly string[] }[];
   /** Whether the server cannot start while it runs already, so that each start has to wait for the end of the one before. */

@@ -124,6 +124,7 @@ testRules({
     good: {
       "a success": result(textResult("ok")),
       "a refusal of invalid arguments": called({ ...invalid, result: errorResult("word must be a string") }),
+      "no answer in time": called({ answersPing: true }),
     },
   },
   "call/large-result": {

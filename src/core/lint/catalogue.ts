@@ -1,3 +1,4 @@
+import { suggestion } from "../formats/did-you-mean.ts";
 import type { CheckKind } from "../formats/model.ts";
 import { callRules } from "./calls.ts";
 import type { CheckView } from "./check-view.ts";
@@ -21,6 +22,13 @@ export const findingRules: RuleTable = {
   ...callRules,
   ...stabilityRules,
 };
+
+/** What is wrong with a code that no finding has; undefined: one has it. */
+export function unknownCode(code: string): { readonly message: string; readonly hint: string } | undefined {
+  if (Object.hasOwn(findingRules, code)) return undefined;
+  const hint = suggestion(code, Object.keys(findingRules), "codes");
+  return { message: `no finding has the code ${JSON.stringify(code)}`, hint };
+}
 
 /** The rules that look at a trial of each kind. */
 const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
