@@ -11,7 +11,7 @@ import {
   milliseconds,
   type OptionChecks,
   yesOrNo,
-} from "./evaluation.ts";
+} from "./evaluate.ts";
 import type { LoadedConfig } from "./load/assemble-eval.ts";
 import { loadTarget } from "./load/target.ts";
 import { findingsOf, type RunFinding } from "./core/lint/finding.ts";

@@ -1,5 +1,5 @@
 import { Command, CommanderError } from "commander";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError, renderError } from "../core/errors/error.ts";
 import { reportUncaught } from "../process/deadline.ts";
 import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { version } from "../core/version.ts";
@@ -155,7 +155,6 @@ function makeErrorsPrintable(command: Command): void {
 async function reportError(error: unknown): Promise<number> {
   // Commander has already written its message or help.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-  const { renderError } = await import("../core/errors/render.ts");
   if (error instanceof McpvalsError) {
     writeError(renderError(error));
     return error.kind === "interrupted" ? 130 : error.kind === "usage" ? 2 : 3;

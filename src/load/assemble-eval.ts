@@ -1,7 +1,6 @@
 import { homedir } from "node:os";
 import { resolve } from "node:path";
-import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
-import { formatLocation } from "../core/errors/render.ts";
+import { type Diagnostic, formatLocation, McpvalsError } from "../core/errors/error.ts";
 import {
   buildAgents,
   checkAgentTemplates,

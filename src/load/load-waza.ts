@@ -1,6 +1,6 @@
-import { interpolateParts } from "../core/formats/read-json.ts";
 import { readdirSync } from "node:fs";
 import { basename, dirname, extname, join, resolve } from "node:path";
+import { interpolateParts } from "../core/formats/read-json.ts";
 import { modelId } from "../core/formats/config/agent.ts";
 import type { JudgeSpec, RunHook, RunHooks, ServerSpec, Task, Thresholds } from "../core/formats/model.ts";
 import {
@@ -20,8 +20,12 @@ import {
   type WazaEval,
   type WazaTask,
 } from "../core/formats/waza/parse-waza.ts";
-import { parseCsv, tasksOfRows } from "../core/formats/waza/task-rows.ts";
-import { tasksOfTriggerTests, triggerTestsSchema } from "../core/formats/waza/trigger-tests.ts";
+import {
+  parseCsv,
+  tasksOfRows,
+  tasksOfTriggerTests,
+  triggerTestsSchema,
+} from "../core/formats/waza/task-rows.ts";
 import { unknownGrader } from "../core/grade/graders.ts";
 import {
   assembleEval,
@@ -34,7 +38,7 @@ import {
   usualThreshold,
 } from "./assemble-eval.ts";
 import { withSkills } from "./load-eval.ts";
-import { lookupIn, type LoadContext, programCompleter, shownFrom } from "./environment.ts";
+import { type LoadContext, lookupIn, programCompleter, shownFrom } from "./environment.ts";
 import { FileProblems, plainDocument } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import {

@@ -1,4 +1,3 @@
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import {
   type ChildProcessWithoutNullStreams,
   spawn,
@@ -11,6 +10,7 @@ import { Socket } from "node:net";
 import { devNull } from "node:os";
 import { resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { settlesWithin } from "./deadline.ts";
 import {
   closed,
@@ -367,3 +367,17 @@ function isInherited(number: number): boolean {
     return false; // closed meanwhile, such as the one of this look
   }
 }
+
+/** Opens an address in the user's browser. Never throws: where there is none, nothing happens. */
+export function openBrowser(address: string): void {
+  const [command, ...args] = openers[process.platform] ?? ["xdg-open"];
+  const child = spawn(command, [...args, address], { detached: true, stdio: "ignore" });
+  child.on("error", () => undefined);
+  child.unref();
+}
+
+const openers: Readonly<Record<string, readonly [string, ...string[]]>> = {
+  darwin: ["open"],
+  // Not `start`, which is a command of the shell and would read the address as one.
+  win32: ["rundll32", "url.dll,FileProtocolHandler"],
+};

@@ -15,10 +15,16 @@ import {
   stepRuns,
   type TraceEvent,
 } from "../core/trace/events.ts";
-import { type AgentAct, agentActs, firstAndLast, lastMessage, requestOf } from "../core/report/agent-acts.ts";
+import {
+  type AgentAct,
+  agentActs,
+  firstAndLast,
+  isServerError,
+  lastMessage,
+  requestOf,
+} from "../core/report/trial-result.ts";
 import { describeInput } from "../core/report/render-trace.ts";
 import type { TrialResult } from "../core/report/result.ts";
-import { isServerError } from "../core/report/trial-result.ts";
 import { commonSequence } from "../core/text/common-sequence.ts";
 import { quoteBar } from "../core/text/visible-text.ts";
 import type { AgentTool } from "../core/trace/tool-events.ts";

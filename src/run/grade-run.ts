@@ -196,7 +196,7 @@ async function environmentOf(
   const asked = await judgesOfGraders(spec, judgeError);
   const isJudged = asked.length > 0 || spec.judge !== undefined || environment.calibrations !== undefined;
   if (!isJudged) return environment;
-  const { readCalibrations } = await import("../load/labels.ts");
+  const { readCalibrations } = await import("./calibrate-judge.ts");
   const calibrations = await readCalibrations(join(dir, calibrationFile));
   const judge = spec.judge && { model: spec.judge.model };
   return { ...environment, ...withoutUndefined({ judge }), calibrations };

@@ -25,8 +25,7 @@ import {
   runId,
 } from "../store/run-folder.ts";
 import type { ExtensionsInput, ExtensionsOptions } from "./extensions.ts";
-import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
-import { requireWorkspaces } from "./prepare.ts";
+import { type MissingRequirements, missingRequirements, requireWorkspaces } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
 import { FileProblems } from "../load/problems.ts";
@@ -85,7 +84,7 @@ export interface RunOutcome {
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
   const asksJudge = await checkModels(loaded);
   const calibrations = asksJudge
-    ? await (await import("../load/labels.ts")).readCalibrations(join(loaded.dir, calibrationFile))
+    ? await (await import("./calibrate-judge.ts")).readCalibrations(join(loaded.dir, calibrationFile))
     : undefined;
   const { started = performance.now() } = options;
   const { eval: spec, env, overrides } = loaded;

@@ -1,16 +1,15 @@
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { createHash } from "node:crypto";
 import { type BigIntStats, createReadStream } from "node:fs";
 import { lstat, readdir, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import type { Task } from "../core/formats/model.ts";
 import { walkSteps } from "../core/formats/step.ts";
 import { taskFolderName } from "../core/report/proof.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { ignoredByGit } from "../process/folders.ts";
-import { runPhase } from "../steps/run-sequence.ts";
+import { runPhase, type StepContext } from "../steps/step-runner.ts";
 import { runStep } from "../steps/run-step.ts";
-import type { StepContext } from "../steps/step-runner.ts";
 import { orAbsent } from "../steps/task-path.ts";
 import type { TaskOfTrial } from "./provisioning.ts";
 

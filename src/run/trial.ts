@@ -8,9 +8,8 @@ import type { Emit, Phase, TrialOutcome } from "../core/trace/events.ts";
 import { abortAfter, abortWithAny } from "../process/deadline.ts";
 import { isServerFault } from "../servers/connections/host.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
-import { runCleanup, runPhase, runSequence, setupFailed } from "../steps/run-sequence.ts";
+import { runCleanup, runPhase, runSequence, setupFailed, type StepContext } from "../steps/step-runner.ts";
 import { runStep } from "../steps/run-step.ts";
-import type { StepContext } from "../steps/step-runner.ts";
 import { createWorkspace, type TrialRun, type TrialServices, TrialState } from "./trial-state.ts";
 
 /**

@@ -18,9 +18,14 @@ import {
 import { type Resolve, type Scope, withLocals } from "../core/templates/template.ts";
 import type { Check } from "../core/trace/events.ts";
 import { abortAfter, pause } from "../process/deadline.ts";
-import { traceName } from "./run-sequence.ts";
+import {
+  type StepAttempt,
+  type StepContext,
+  type StepReport,
+  type StepRunner,
+  traceName,
+} from "./step-runner.ts";
 import { runnerOf } from "./runners.ts";
-import type { StepAttempt, StepContext, StepReport, StepRunner } from "./step-runner.ts";
 import { expandJsonExpectations, expandTextExpectation } from "../core/checks/expectations.ts";
 
 /**

@@ -18,12 +18,16 @@ import {
   innerContext,
   joinedChecks,
   type Ran,
+  type RunChild,
   runCleanup,
   runSequence,
   type SequenceReport,
   setupFailed,
-} from "./run-sequence.ts";
-import type { RunChild, StepAttempt, StepContext, StepReport, StepRunner } from "./step-runner.ts";
+  type StepAttempt,
+  type StepContext,
+  type StepReport,
+  type StepRunner,
+} from "./step-runner.ts";
 
 /** Runs an operation of an extension. If it does not succeed, the step fails; anything else that goes wrong is an error. */
 const extensionStep: StepRunner<ExtensionStep> = {
@@ -251,7 +255,7 @@ type RunnerOf<T extends Step["type"]> = StepRunner<Extract<Step, { type: T }>>;
 
 /** Every type of step, one line each. What a tool test does not need is loaded when it is used. */
 const runners: { readonly [T in Step["type"]]: RunnerOf<T> | (() => Promise<RunnerOf<T>>) } = {
-  command: async () => (await import("./command.ts")).commandStep,
+  command: async () => (await import("./program.ts")).commandStep,
   http: async () => (await import("./http.ts")).httpStep,
   file: async () => (await import("./file.ts")).fileStep,
   llm: async () => (await import("./llm.ts")).llmStep,

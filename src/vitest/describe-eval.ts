@@ -7,12 +7,16 @@ import type { TrialResult } from "../core/report/result.ts";
 import { checkedNothing, collectEvidence, wasNotRun } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
-import { type EvaluateOptions, prepareEvaluation, type PreparedEvaluation } from "../evaluate.ts";
-import { evaluationOf } from "../evaluation.ts";
+import {
+  type EvaluateOptions,
+  evaluationOf,
+  type PreparedEvaluation,
+  prepareEvaluation,
+} from "../evaluate.ts";
 import { explainTrial } from "../reporters/explain.ts";
 import { createStyle, fullTitle, variantName, varietyOf } from "../reporters/text.ts";
 import { run, type RunOutcome } from "../run/run.ts";
-import { testError } from "./test-error.ts";
+import { testError } from "./server.ts";
 
 /**
  * Makes one test of each trial of an eval. They are trials of one run, which starts with the first test: servers and concurrency are those of the eval,

@@ -8,7 +8,7 @@ import {
   type TargetOptions,
 } from "../check.ts";
 import { answerText, outputProblem, resultProblem, structuredContent } from "../core/checks/tool-result.ts";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError, renderError } from "../core/errors/error.ts";
 import type { Json, JsonObject, ServerSpec } from "../core/formats/model.ts";
 import type { McpRequest } from "../core/formats/step.ts";
 import { createRedactor } from "../core/trace/redact.ts";
@@ -21,7 +21,6 @@ import {
   type ToolDefinition,
 } from "../servers/client/session.ts";
 import { openHost } from "../servers/server-pool.ts";
-import { testError } from "./test-error.ts";
 
 /** How a server is started and called. */
 export interface ServerOptions extends TargetOptions {
@@ -245,4 +244,12 @@ interface RunningServer {
 
 function unusable({ name }: ServerSession, problem: string): McpvalsError {
   return new McpvalsError("server/protocol-error", `server "${name}" gave an unusable answer: ${problem}`);
+}
+
+/** An error as Vitest shows it best: all that is known, such as a server's stderr, in its message, without secrets. */
+export function testError(error: unknown, redact: (text: string) => string = (text) => text): Error {
+  if (!(error instanceof McpvalsError)) return error instanceof Error ? error : new Error(String(error));
+  const shown = new Error(redact(renderError(error)).replace(/^error /, ""));
+  shown.name = "McpvalsError";
+  return shown;
 }

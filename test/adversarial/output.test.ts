@@ -1,12 +1,11 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import { renderError } from "../../src/core/errors/render.ts";
+import { McpvalsError, renderError } from "../../src/core/errors/error.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { visibleJson, visibleText, withoutCommands } from "../../src/core/text/visible-text.ts";
 import { xmlAttributes, xmlText } from "../../src/reporters/junit.ts";
 import { fixtureServer } from "../e2e/support.ts";
-import { type HereOutcome, folderOf, runHere } from "../support/cli.ts";
+import { folderOf, type HereOutcome, runHere } from "../support/cli.ts";
 import { command, taskOf } from "./task-verdicts.ts";
 
 /** Commands of CI systems, and what could deceive a reader or a terminal. */

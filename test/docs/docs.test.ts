@@ -12,8 +12,7 @@ import {
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import { renderError } from "../../src/core/errors/render.ts";
+import { McpvalsError, renderError } from "../../src/core/errors/error.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { load } from "../../src/load/load.ts";
 import { checkExtensions } from "../../src/run/extensions.ts";

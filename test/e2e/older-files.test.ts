@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileS
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { copySkills } from "../../src/agents/agent-program.ts";
-import { exportFile } from "../../src/load/export-file.ts";
+import { exportFile } from "../../src/cli/commands/task.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { failure, load } from "../load/support/load.ts";
 import { folderOf, runHere, runIn } from "../support/cli.ts";

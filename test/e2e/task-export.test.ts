@@ -3,7 +3,7 @@ import { chmodSync, readdirSync, readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { exportFile } from "../../src/load/export-file.ts";
+import { exportFile } from "../../src/cli/commands/task.ts";
 import type { TaskExport } from "../../src/core/formats/task/task-export.ts";
 import { folderOf, root, runHere, runIn } from "../support/cli.ts";
 

@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { check } from "../../src/check.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import { evaluate } from "../../src/evaluate.ts";
-import { formatReport } from "../../src/evaluation.ts";
+import { evaluate, formatReport } from "../../src/evaluate.ts";
 import { folderOf, root } from "../support/cli.ts";
 import { configFile, fixtureServer, toolTest, trialOf } from "../e2e/support.ts";
 

@@ -3,8 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join, sep } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import type { McpvalsError } from "../../src/core/errors/error.ts";
-import { renderError } from "../../src/core/errors/render.ts";
+import { type McpvalsError, renderError } from "../../src/core/errors/error.ts";
 import { folderOf } from "../support/cli.ts";
 import { failure, failureIn, load, loadIn } from "./support/load.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { renderError } from "../../src/core/errors/render.ts";
+import { renderError } from "../../src/core/errors/error.ts";
 import { folderOf } from "../support/cli.ts";
 import { failure, problems, problemsIn } from "./support/load.ts";
 

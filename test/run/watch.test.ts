@@ -1,9 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type Keys, watch, type WatchedSelection } from "../../src/cli/watch.ts";
+import { type Keys, watch, watchedFiles, type WatchedSelection } from "../../src/cli/watch.ts";
 import { load } from "../../src/load/load.ts";
-import { watchedFiles } from "../../src/load/watched-files.ts";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import { folderOf, root, type RunningCli, startCli } from "../support/cli.ts";
 

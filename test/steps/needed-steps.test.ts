@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../../src/core/formats/step.ts";
-import { runSequence } from "../../src/steps/run-sequence.ts";
+import { runSequence } from "../../src/steps/step-runner.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { leaf, type LeafEnd, leafServer } from "../support/sessions.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";

@@ -6,7 +6,7 @@ import { parse as parseYaml } from "yaml";
 import type { JsonObject, Task } from "../../src/core/formats/model.ts";
 import { parseLegacyTask } from "../../src/core/formats/legacy-task/parse-legacy-task.ts";
 import type { Check } from "../../src/core/trace/events.ts";
-import { runSequence } from "../../src/steps/run-sequence.ts";
+import { runSequence } from "../../src/steps/step-runner.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { anyTool, stubSession } from "../support/sessions.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";

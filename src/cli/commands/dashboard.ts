@@ -2,7 +2,7 @@ import { basename, dirname, resolve } from "node:path";
 import type { Command } from "commander";
 import type { NamedReporter, RunStart } from "../../core/report/reporter.ts";
 import { exitCode } from "../../core/report/trial-result.ts";
-import { openBrowser } from "../../process/open-browser.ts";
+import { openBrowser } from "../../process/spawn.ts";
 import { serveDashboard } from "../../dashboard/server.ts";
 import { environment } from "../../load/environment.ts";
 import { defaultRunsFolder, findRun } from "../../store/run-folder.ts";

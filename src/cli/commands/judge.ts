@@ -14,11 +14,17 @@ import { visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import { type LoadedConfig, usualThreshold } from "../../load/assemble-eval.ts";
 import { environment } from "../../load/environment.ts";
-import { type Labels, readLabels, writeCalibration } from "../../load/labels.ts";
+import {
+  calibrateJudge,
+  judgeOfUse,
+  type JudgeUse,
+  type Labels,
+  readLabels,
+  writeCalibration,
+} from "../../run/calibrate-judge.ts";
 import { load } from "../../load/load.ts";
 import { graderTypesAt } from "../../load/read/read-files.ts";
 import { countOf } from "../../reporters/text.ts";
-import { calibrateJudge, judgeOfUse, type JudgeUse } from "../../run/calibrate-judge.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
 import { type SetExitCode, subcommand, wholeNumber } from "../flags.ts";
 import { abortOnInterrupt, workingFolder, writeError, writeJson, writeOut } from "../terminal.ts";

@@ -1,8 +1,23 @@
+import { isUtf8 } from "node:buffer";
+import { createHash } from "node:crypto";
+import { readdirSync, statSync } from "node:fs";
+import { dirname, isAbsolute, posix, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { visibleJson, visibleText } from "../../core/text/visible-text.ts";
-import { exportFile } from "../../load/export-file.ts";
 import { type SetExitCode, subcommand } from "../flags.ts";
 import { fileOutput, workingFolder, writeError, writeJson } from "../terminal.ts";
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
+import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
+import type { Task } from "../../core/formats/model.ts";
+import { walkSteps } from "../../core/formats/step.ts";
+import { type Artifact, exportTask, type TaskExport } from "../../core/formats/task/task-export.ts";
+import type { TaskFiles } from "../../core/formats/task/parse-task.ts";
+import { parseTemplate, taskRoots } from "../../core/templates/template.ts";
+import { readRegularFile } from "../../files/files.ts";
+import { shownFrom } from "../../load/environment.ts";
+import { rootMembers } from "../../load/read/document.ts";
+import { readDataText } from "../../load/read/read-files.ts";
+import { parseTaskText, type TaskAlone, type TaskOptions } from "../../load/tasks.ts";
 
 /** `mcpvals task`: commands for a single task. */
 export function define(command: Command, setExitCode: SetExitCode): void {
@@ -13,7 +28,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     )
     .option("-o, --out <file>", "write it to this file instead of stdout")
     .option("--allow-outside", "allow paths outside the task's folder")
-    .action(async (file: string, flags: TaskExportFlags) => setExitCode(await exportTask(file, flags)));
+    .action(async (file: string, flags: TaskExportFlags) => setExitCode(await printExport(file, flags)));
 }
 
 /** The flags of `task export` as commander gives them. */
@@ -24,7 +39,7 @@ interface TaskExportFlags {
 }
 
 /** Returns the exit code. Throws McpvalsError of kind `usage`. */
-async function exportTask(file: string, { allowOutside = false, out }: TaskExportFlags): Promise<number> {
+async function printExport(file: string, { allowOutside = false, out }: TaskExportFlags): Promise<number> {
   const { document, notes } = await exportFile(file, { cwd: workingFolder(), allowOutside });
   for (const note of notes) writeError(visibleText(`note: ${note}`));
   if (out === undefined) writeJson(document, 2);
@@ -34,4 +49,138 @@ async function exportTask(file: string, { allowOutside = false, out }: TaskExpor
     output.close();
   }
   return 0;
+}
+
+/** Makes one document of the task in a file, with the files that it names. Throws McpvalsError of kind `usage`. */
+export async function exportFile(
+  file: string,
+  options: TaskOptions,
+): Promise<{ readonly document: TaskExport; readonly notes: readonly string[] }> {
+  const path = resolve(options.cwd, file);
+  const dir = dirname(path);
+  const source = readDataText(path, shownFrom(options.cwd, path));
+  const { task, servers, document, files, notes } = await parseTaskText(source, path, options);
+  const scripts = scriptFiles(task);
+  const artifacts = collectArtifacts({ task, document, dir, files }, scripts.literal);
+  const unknown = scripts.unknown.map(
+    (name) => `the script ${name} is named by a template, and not collected`,
+  );
+  return { document: exportTask(task, servers, artifacts), notes: [...notes, ...unknown] };
+}
+
+interface ArtifactSources extends Pick<TaskAlone, "task" | "document" | "files"> {
+  /** Absolute path of the task's folder. */
+  readonly dir: string;
+}
+
+type Role = Artifact["role"];
+
+/** Largest that all files may be together, in bytes. */
+const largest = 64 * 1024 * 1024;
+
+/**
+ * Reads every file that a task names: its fixtures, the scripts of its steps, its prompt, extensions in its folder. Throws McpvalsError `task/outside`
+ * for one outside of its folder and `config/unreadable` for one that cannot be read.
+ */
+function collectArtifacts(sources: ArtifactSources, scripts: readonly string[]): readonly Artifact[] {
+  const { task, document } = sources;
+  const fixtures = (task.portable?.fixtures ?? []).map(normal);
+  const named: [path: string, role: Role][] = [
+    ...promptFiles(document).map((path): [string, Role] => [path, "prompt"]),
+    ...scripts.map((path): [string, Role] => [path, "script"]),
+    ...fixtures.flatMap((path) => filesUnder(path, sources)).map((path): [string, Role] => [path, "fixture"]),
+    ...extensionPaths(task)
+      .flatMap((path) => filesUnder(path, sources))
+      .map((path): [string, Role] => [path, "extension"]),
+  ];
+  // The first role of a file counts.
+  const roles = new Map(named.toReversed());
+  let total = 0;
+  return [...new Set(named.map(([path]) => path))].map((path) => {
+    const artifact = read(path, roles.get(path) ?? "fixture", sources);
+    total += artifact.bytes;
+    if (total > largest) {
+      const most = `${largest / 1024 / 1024} MiB together, too much for one document`;
+      throw new McpvalsError("config/unreadable", `the files of ${task.name} are more than ${most}`);
+    }
+    return artifact;
+  });
+}
+
+function promptFiles(document: unknown): string[] {
+  const root = rootMembers(document);
+  return [root.get("spec"), root.get("steps")]
+    .map((part) => rootMembers(part).get("prompt"))
+    .flatMap((prompt): unknown[] => (Array.isArray(prompt) ? prompt : [prompt]))
+    .flatMap((prompt) => {
+      const parts = rootMembers(prompt);
+      const file = parts.get("file");
+      // Where both are given, the older forms read the text.
+      return typeof file === "string" && !parts.get("inline") ? [normal(file)] : [];
+    });
+}
+
+/** The paths of scripts, and the names that only a trial can turn into paths. */
+function scriptFiles({ verify, portable }: Task): { readonly literal: string[]; readonly unknown: string[] } {
+  const { setup = [], cleanup = [] } = portable ?? {};
+  const named = [...walkSteps([...setup, ...verify, ...cleanup])].flatMap((step) =>
+    step.type === "script" && "file" in step.source ? [step.source.file] : [],
+  );
+  const literal: string[] = [];
+  const unknown: string[] = [];
+  for (const file of named) {
+    const parts = parseTemplate(file, (root) => taskRoots.some((each) => each === root));
+    const texts = parts.filter((part) => typeof part === "string");
+    if (texts.length === parts.length) literal.push(normal(texts.join("")));
+    else unknown.push(file);
+  }
+  return { literal, unknown };
+}
+
+/** Extensions that are files or folders beside the task. */
+function extensionPaths({ portable }: Task): string[] {
+  return Object.values(portable?.extensions ?? {}).flatMap((spec) => {
+    const parsed = parsePackageRef(spec.package);
+    if (!parsed.ok || parsed.ref.kind !== "path") return [];
+    const { path } = parsed.ref;
+    return path.startsWith("~") || isAbsolute(path) ? [] : [normal(path)];
+  });
+}
+
+function normal(path: string): string {
+  return posix.normalize(path.replaceAll("\\", "/"));
+}
+
+function filesUnder(path: string, sources: ArtifactSources): string[] {
+  if (lookAt(path, sources) !== "folder") return [path];
+  return readdirSync(resolve(sources.dir, path))
+    .toSorted()
+    .flatMap((name) => filesUnder(posix.join(path, name), sources));
+}
+
+function lookAt(path: string, { files }: ArtifactSources): ReturnType<TaskFiles["look"]> {
+  const found = files.look(path);
+  if (found !== "outside") return found;
+  throw new McpvalsError("task/outside", `${path} lies outside the task's folder`, {
+    hint: "Keep a task's files beside it, or allow the path with --allow-outside.",
+  });
+}
+
+function read(path: string, role: Role, sources: ArtifactSources): Artifact {
+  lookAt(path, sources);
+  const file = resolve(sources.dir, path);
+  try {
+    const content = readRegularFile(file, largest);
+    const isText = isUtf8(content) && !content.includes(0);
+    return {
+      path,
+      role,
+      mode: (statSync(file).mode & 0o777).toString(8).padStart(4, "0"),
+      bytes: content.length,
+      sha256: createHash("sha256").update(content).digest("hex"),
+      ...(isText ? { text: content.toString("utf8") } : { base64: content.toString("base64") }),
+    };
+  } catch (cause) {
+    throw new McpvalsError("config/unreadable", `${path} cannot be read: ${messageOf(cause)}`, { cause });
+  }
 }

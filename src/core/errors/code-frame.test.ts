@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { codeFrame } from "./render.ts";
+import { codeFrame } from "./error.ts";
 
 function frame(text: string, line: number, column: number): string | undefined {
   const lines = text.split("\n");

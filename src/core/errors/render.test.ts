@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { type Diagnostic, McpvalsError } from "./error.ts";
-import { renderError } from "./render.ts";
+import { type Diagnostic, McpvalsError, renderError } from "./error.ts";
 
 const unknownKey: Diagnostic = {
   code: "config/unknown-key",

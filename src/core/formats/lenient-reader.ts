@@ -1,6 +1,5 @@
 import type * as z from "zod";
-import type { Diagnostic } from "../errors/error.ts";
-import { formatLocation } from "../errors/render.ts";
+import { type Diagnostic, formatLocation } from "../errors/error.ts";
 import { didYouMean } from "./did-you-mean.ts";
 import { formatKeyPath, isJsonObject, type Json, type KeyPath } from "./json.ts";
 import {

@@ -1,7 +1,7 @@
 import type { SourceLocation } from "../errors/error.ts";
 import type { AgentSpec, ModelSpec } from "./config/agent.ts";
-import type { expectedStateSchema, Parsed } from "./config/config-fields.ts";
 import type { ServerSpec } from "./config/server.ts";
+import type { ExpectedState } from "./contains-text.ts";
 import type { ExtensionSettings } from "./extension/extension-table-schema.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { SandboxSpec } from "./sandbox.ts";
@@ -130,9 +130,6 @@ export interface Turn {
   /** A tool call in this turn is expected to fail with this text; such a failure is healthy. */
   readonly expectedError?: string;
 }
-
-/** What a text at the end of a turn must be; all parts must hold. */
-export type ExpectedState = Parsed<typeof expectedStateSchema>;
 
 /** What the user answers when a server asks. */
 export interface ElicitationAnswer {

@@ -1,7 +1,6 @@
 import type * as z from "zod";
 import type { ErrorCode } from "../errors/catalogue.ts";
-import type { Diagnostic, SourceLocation } from "../errors/error.ts";
-import { formatLocation } from "../errors/render.ts";
+import { type Diagnostic, formatLocation, type SourceLocation } from "../errors/error.ts";
 import { listNames } from "./did-you-mean.ts";
 import { formatKeyPath, type KeyPath, withoutUndefined } from "./json.ts";
 

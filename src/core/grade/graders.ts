@@ -1,8 +1,13 @@
 import { searchableText } from "../checks/tool-result.ts";
-import { containsText } from "../formats/contains-text.ts";
+import {
+  containsText,
+  describeState,
+  type ExpectedState,
+  meetsState,
+  stateParts,
+} from "../formats/contains-text.ts";
 import { suggestion } from "../formats/did-you-mean.ts";
-import { describeState, meetsState, stateParts } from "../formats/expected-state.ts";
-import { assertionKinds, type ExpectedState, graderOfSet, type Task } from "../formats/model.ts";
+import { assertionKinds, graderOfSet, type Task } from "../formats/model.ts";
 import { countFindings } from "../lint/finding.ts";
 import {
   type EndedTurn,

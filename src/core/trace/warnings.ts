@@ -1,8 +1,12 @@
-import { describeState, meetsState, stateParts } from "../formats/expected-state.ts";
+import {
+  describeState,
+  type ExpectedState,
+  meetsState,
+  stateParts,
+  statesText,
+} from "../formats/contains-text.ts";
 import { searchableText } from "../checks/tool-result.ts";
-import { statesText } from "../formats/contains-text.ts";
 import { isJsonObject } from "../formats/json.ts";
-import type { ExpectedState } from "../formats/model.ts";
 import { type Step, walkSteps } from "../formats/step.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";

@@ -1,6 +1,11 @@
 import { createScanner, type Node, parseTree, printParseErrorCode, visit } from "jsonc-parser";
-import { type Diagnostic, McpvalsError, type SourceLocation } from "../../core/errors/error.ts";
-import { codeFrame, formatLocation } from "../../core/errors/render.ts";
+import {
+  codeFrame,
+  type Diagnostic,
+  formatLocation,
+  McpvalsError,
+  type SourceLocation,
+} from "../../core/errors/error.ts";
 import { asObject, formatKeyPath, type KeyPath, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json } from "../../core/formats/model.ts";
 import type { Locate } from "../../core/formats/problem.ts";
@@ -321,4 +326,20 @@ function describe(code: string, found: string): Omit<SyntaxProblem, "offset"> {
     return { message: /^[-+.\d]/.test(found) ? notANumber : "keys and strings need double quotes" };
   const usual = "expected a value, such as a string in double quotes, a number, true, false or null";
   return { message: messages[code] ?? usual };
+}
+
+/** Reads a TOML file's text. Throws SyntaxProblems. */
+export async function tomlDocument(source: SourceText): Promise<ConfigDocument> {
+  const { parse, TomlError } = await import("smol-toml");
+  try {
+    return valueDocument(parse(source.text), source.file);
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const { line, column, message } = error;
+    const before = source.text.split("\n").slice(0, line - 1);
+    const offset = before.reduce((sum, each) => sum + each.length + 1, 0) + column - 1;
+    // The first line says what is wrong; the others show the place.
+    const [what = ""] = message.split("\n");
+    throw new SyntaxProblems([{ offset, message: what.replace("Invalid TOML document: ", "") }]);
+  }
 }

@@ -17,6 +17,7 @@ import {
   rootMembers,
   SourceText,
   SyntaxProblems,
+  tomlDocument,
   valueDocument,
 } from "./document.ts";
 import { FileTooLargeError, readRegularFile } from "../../files/files.ts";
@@ -439,7 +440,7 @@ export async function parseData(
 ): Promise<ConfigDocument> {
   try {
     if (ending === "json") return jsonDocument(source, options);
-    if (ending === "toml") return (await import("./toml-document.ts")).tomlDocument(source);
+    if (ending === "toml") return await tomlDocument(source);
     const { yamlDocument } = await import("./yaml-document.ts");
     return yamlDocument(source, options);
   } catch (error) {

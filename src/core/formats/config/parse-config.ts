@@ -21,7 +21,7 @@ import {
   shortTexts,
   strayKeys,
 } from "../weak-expectations.ts";
-import { meetsState, stateParts } from "../expected-state.ts";
+import { meetsState, stateParts } from "../contains-text.ts";
 import type { JsonExpectation } from "../step.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import {

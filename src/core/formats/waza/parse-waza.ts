@@ -29,8 +29,14 @@ import type { Locate } from "../problem.ts";
 import type { CommandStep, FileStep } from "../step.ts";
 import type { TaskFiles } from "../task/task-options.ts";
 import { fillPrompt } from "./task-rows.ts";
-import { readConfig, readGraders } from "./waza-graders.ts";
-import { type ParsedWazaEval, type ParsedWazaTask, wazaEvalSchema, wazaTaskSchema } from "./waza-schema.ts";
+import {
+  type ParsedWazaEval,
+  type ParsedWazaTask,
+  readConfig,
+  readGraders,
+  wazaEvalSchema,
+  wazaTaskSchema,
+} from "./waza-schema.ts";
 
 /** An `eval.yaml` of waza that is valid by itself. */
 export interface WazaEval {
