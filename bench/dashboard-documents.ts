@@ -9,6 +9,8 @@ import { runTrials } from "./trial-overhead.ts";
 const trials = 100_000;
 /** Each is two messages. */
 const calls = 10_000;
+/** Of a trial made by {@link longTrial}. */
+export const longTrialEvents = 2 * calls;
 
 /** How long the server of the dashboard takes for a large run, for a trial of it, and for a long trial, each asked for the first time. */
 export async function dashboardDocuments(): Promise<readonly Row[]> {
@@ -30,7 +32,7 @@ export async function dashboardDocuments(): Promise<readonly Row[]> {
     return [
       await row(`document of ${trials} trials`, result.id, 2000),
       await row("document of one of them", `${result.id}/trials/t${trials / 2}`, 1000),
-      await row(`document of a trial of ${2 * calls} events`, `${long.id}/trials/t1`, 2000),
+      await row(`document of a trial of ${longTrialEvents} events`, `${long.id}/trials/t1`, 2000),
     ];
   } finally {
     rmSync(cwd, { recursive: true, force: true });
@@ -38,7 +40,7 @@ export async function dashboardDocuments(): Promise<readonly Row[]> {
 }
 
 /** A config with an agent that calls a mock again and again. */
-function longTrial(): Parameters<typeof evaluate>[0] {
+export function longTrial(): Parameters<typeof evaluate>[0] {
   const visits = Array.from({ length: calls }, (_, n) => ({ call: "visit", args: { n } }));
   return {
     server: { transport: "mock", mock: { tools: { visit: { responses: [{ return: "seen" }] } } } },

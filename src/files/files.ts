@@ -83,11 +83,17 @@ function readUpTo(file: number, limit: number, size: number): Buffer<ArrayBuffer
   for (let want = size + 1; ; want = pieceBytes) {
     const piece = Buffer.allocUnsafe(want);
     const length = readSync(file, piece, 0, want, null);
-    if (length === 0) return Buffer.concat(pieces, total);
+    if (length === 0) return joined(pieces, total);
     total += length;
     if (total > limit) throw new FileTooLargeError(limit);
     pieces.push(piece.subarray(0, length));
   }
+}
+
+/** Most files are one piece, which is not copied: it may be large. */
+function joined(pieces: readonly Buffer<ArrayBuffer>[], total: number): Buffer<ArrayBuffer> {
+  const [only, ...others] = pieces;
+  return only !== undefined && others.length === 0 ? only : Buffer.concat(pieces, total);
 }
 
 const pieceBytes = 64 * 1024;

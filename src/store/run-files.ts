@@ -124,10 +124,10 @@ function trialPieces(
 
 /** Takes from the budget what may be kept: all of a piece with findings, of others a row for each trial. */
 function parseTrials(piece: Buffer, budget: ReadBudget): readonly TrialResult[] {
-  const list = Buffer.concat([Buffer.from("["), piece, Buffer.from("]")]);
+  const list = `[${piece.toString("utf8")}]`;
   if (piece.length > 2 * pieceBytes || piece.includes('"findings"'))
-    return budget.parse(list) as readonly TrialResult[];
-  const trials = JSON.parse(list.toString("utf8")) as readonly TrialResult[];
+    return budget.parse(Buffer.from(list)) as readonly TrialResult[];
+  const trials = JSON.parse(list) as readonly TrialResult[];
   budget.take(trials.length * rowWeight);
   return trials;
 }

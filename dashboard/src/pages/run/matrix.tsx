@@ -21,12 +21,12 @@ const attemptsInLine = 20;
 /** A line for each task (with agent and variant), a cell for each attempt. */
 export function TrialMatrix({
   run,
-  trials,
+  groups,
 }: {
   readonly run: string;
-  readonly trials: readonly TrialRow[];
+  readonly groups: TrialGroups;
 }): ReactElement {
-  const rows = useMemo(() => matrixRows(trials), [trials]);
+  const rows = useMemo(() => groups.flatMap(linesOf), [groups]);
   return (
     <LongTable
       label="Trials by task: a row for each task, a link for each attempt"
@@ -53,21 +53,27 @@ export function TrialMatrix({
   );
 }
 
-function matrixRows(trials: readonly TrialRow[]): readonly MatrixRow[] {
-  return trialsByTask(trials).flatMap(linesOf);
-}
-
 /** The attempts of each task, agent and variant. */
-export function trialsByTask(trials: readonly TrialRow[]): readonly (readonly TrialRow[])[] {
+export type TrialGroups = readonly (readonly TrialRow[])[];
+
+export function trialsByTask(trials: readonly TrialRow[]): TrialGroups {
   const groups = new Map<string, TrialRow[]>();
+  let group: TrialRow[] = [];
   for (const trial of trials) {
-    const key = JSON.stringify([trial.task, trial.suite, trial.agent, trial.variant]);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [trial]);
-    else group.push(trial);
+    const [before] = group;
+    // Most follow one of the same task, and need no key.
+    if (before === undefined || partNames.some((name) => before[name] !== trial[name])) {
+      const key = JSON.stringify(partNames.map((name) => trial[name]));
+      group = groups.get(key) ?? [];
+      groups.set(key, group);
+    }
+    group.push(trial);
   }
   return [...groups.values()];
 }
+
+/** What attempts have in common. */
+const partNames = ["task", "suite", "agent", "variant"] as const;
 
 function linesOf(group: readonly TrialRow[]): readonly MatrixRow[] {
   const judged = group.filter(({ verdict }) => verdict === "pass" || verdict === "fail");

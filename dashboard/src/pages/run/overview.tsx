@@ -11,17 +11,18 @@ import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { counted, formatPercent } from "../../format.ts";
 import { FindingText } from "./findings.tsx";
 import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
-import { TrialMatrix, trialsByTask } from "./matrix.tsx";
+import { type TrialGroups, TrialMatrix, trialsByTask } from "./matrix.tsx";
 
 /** So many tasks that did not pass, or findings, are named at once. */
 const mostNamed = 5;
 
 export function OverviewView(): ReactElement {
   const run = useShownRun();
+  const groups = useMemo(() => trialsByTask(run.trials), [run.trials]);
   return (
     <>
       {run.gates !== undefined && <Gates gates={run.gates} />}
-      {run.kind === "check" ? <FirstFindings run={run} /> : <NotPassed run={run} />}
+      {run.kind === "check" ? <FirstFindings run={run} /> : <NotPassed run={run.id} groups={groups} />}
       <Section
         title="Trials by task"
         aside={run.kind === "run" ? <PassRate trials={run.trials} /> : undefined}
@@ -29,7 +30,7 @@ export function OverviewView(): ReactElement {
         {run.trials.length === 0 ? (
           <EmptyState title="The run has no trials" />
         ) : (
-          <TrialMatrix run={run.id} trials={run.trials} />
+          <TrialMatrix run={run.id} groups={groups} />
         )}
       </Section>
     </>
@@ -61,34 +62,40 @@ function Gates({ gates }: { readonly gates: readonly Gate[] }): ReactElement {
 }
 
 /** The first tasks that did not pass, in the order of the plan, with the reason of an attempt. */
-function NotPassed({ run }: { readonly run: RunDocument }): ReactElement | null {
-  const groups = useMemo(() => notPassed(run.trials), [run.trials]);
-  if (groups.length === 0) return null;
+function NotPassed({
+  run,
+  groups,
+}: {
+  readonly run: string;
+  readonly groups: TrialGroups;
+}): ReactElement | null {
+  const failed = useMemo(() => notPassed(groups), [groups]);
+  if (failed.length === 0) return null;
   return (
     <Section
       title="What went wrong first"
       aside={
-        groups.length > mostNamed && (
-          <Link to="/runs/$run/trials" params={{ run: run.id }}>
-            All {counted(groups.length, "task")} that did not pass
+        failed.length > mostNamed && (
+          <Link to="/runs/$run/trials" params={{ run }}>
+            All {counted(failed.length, "task")} that did not pass
           </Link>
         )
       }
     >
       <ul className="panel divide-line divide-y">
-        {groups.slice(0, mostNamed).map(({ first, failed, attempts }) => (
+        {failed.slice(0, mostNamed).map(({ first, count, attempts }) => (
           <li key={first.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-3 py-1.5">
             <VerdictBadge status={statusOf(first)} />
             <Link
               to="/runs/$run/trials/$trial"
-              params={{ run: run.id, trial: first.id }}
+              params={{ run, trial: first.id }}
               className="min-w-0 font-medium break-words"
             >
               <PlainText text={nameOf(first)} />
             </Link>
             {attempts > 1 && (
               <span className="text-muted">
-                {failed} of {attempts} attempts
+                {count} of {attempts} attempts
               </span>
             )}
             {first.reason !== undefined && (
@@ -106,17 +113,17 @@ function NotPassed({ run }: { readonly run: RunDocument }): ReactElement | null 
 
 interface FailedTask {
   readonly first: TrialRow;
-  readonly failed: number;
+  readonly count: number;
   readonly attempts: number;
 }
 
-function notPassed(trials: readonly TrialRow[]): readonly FailedTask[] {
-  return trialsByTask(trials).flatMap((group) => {
+function notPassed(groups: TrialGroups): readonly FailedTask[] {
+  return groups.flatMap((group) => {
     const failed = group.filter(
       ({ verdict }) => verdict === "fail" || verdict === "error" || verdict === "timeout",
     );
     const [first] = failed;
-    return first === undefined ? [] : [{ first, failed: failed.length, attempts: group.length }];
+    return first === undefined ? [] : [{ first, count: failed.length, attempts: group.length }];
   });
 }
 
