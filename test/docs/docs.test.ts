@@ -16,7 +16,7 @@ import { McpvalsError, renderError } from "../../src/core/errors/error.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { load } from "../../src/load/load.ts";
 import { checkExtensions } from "../../src/run/extensions.ts";
-import { folderOf, linkPackage, root, runHere, runShell } from "../support/cli.ts";
+import { folderOf, installPackage, linkPackage, root, runHere, runShell } from "../support/cli.ts";
 import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "./doc-blocks.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { exampleServer } from "../support/programs.ts";
@@ -32,13 +32,21 @@ const { scripts } = JSON.parse(read("package.json")) as {
 const packages = ["@modelcontextprotocol/server", "zod", "@types/node", "undici-types", "vitest"];
 
 /** A project like that of a reader who follows a page, with the example server beside the config. */
-function startProject(): ReturnType<typeof folderOf> {
+function startProject(page = ""): ReturnType<typeof folderOf> {
   const folder = folderOf({
     "package.json": { name: "docs", private: true, type: "module" },
   });
   copyFileSync(exampleServer, join(folder.path, "server.js"));
-  linkPackage(folder.path, packages);
+  if (page !== "docs/vitest.md") {
+    linkPackage(folder.path, packages);
+    return folder;
+  }
+  // Vitest would compile a linked package itself.
+  installPackage(folder.path, packages);
+  mkdirSync(join(folder.path, "node_modules/.bin"));
   symlinkSync("../vitest/vitest.mjs", join(folder.path, "node_modules/.bin/vitest"));
+  const test = { maxWorkers: 1, isolate: false };
+  writeFileSync(join(folder.path, "vitest.config.js"), `export default ${JSON.stringify({ test })};`);
   return folder;
 }
 
@@ -224,7 +232,7 @@ describe.concurrent("every block of", () => {
   it.each(pages)("%s", { timeout: 300_000 }, async (page) => {
     const blocks = docBlocks(read(page));
     if (blocks.length === 0) return;
-    using project = startProject();
+    using project = startProject(page);
     const runner = new PageRunner(page, project.path);
     for (const block of blocks) await runner.run(block);
   });

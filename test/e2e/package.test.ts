@@ -161,17 +161,12 @@ describe("the package", () => {
     expect([...missing]).toEqual([]);
   });
 
-  it("is well-formed for publint", async () => {
-    const lint = await runShell("publint run --strict --pack false .", { cwd: installed });
-    expect([lint.code, lint.stdout]).toEqual([0, expect.stringContaining("All good!")]);
-  });
-
   it("works as a command", async () => {
     expect(await runShell("npx --no-install mcpvals --version", { cwd })).toMatchObject({
       code: 0,
       stdout: `${manifest.version}\n`,
     });
-    const run = await runShell("npx --no-install mcpvals run --reporter json", { cwd });
+    const run = await runShell("node_modules/.bin/mcpvals run --reporter json", { cwd });
     expect([run.code, run.stderr]).toEqual([1, ""]);
     // The worker that validates is a file of its own in the package.
     const trial = trialOf(JSON.parse(run.stdout) as RunResult, "suite/bad-output");
@@ -186,7 +181,7 @@ describe("the package", () => {
     mkdirSync(fresh);
     writeFileSync(join(fresh, ".mcp.json"), JSON.stringify(file));
     const mcpvals = (command: string): ReturnType<typeof runShell> =>
-      runShell(`npx --no-install mcpvals ${command}`, { cwd: fresh, env: { HOME: cwd } });
+      runShell(`../node_modules/.bin/mcpvals ${command}`, { cwd: fresh, env: { HOME: cwd } });
     const check = await mcpvals("check");
     expect([check.code, check.stdout]).toEqual([0, expect.stringContaining("PASS")]);
     expect(readdirSync(fresh).toSorted()).toEqual([".mcp.json", ".mcpvals"]);

@@ -261,7 +261,7 @@ export function installPackage(folder: string, others: readonly string[] = []): 
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
     readonly dependencies: Readonly<Record<string, string>>;
   };
-  for (const name of [...Object.keys(manifest.dependencies), ...others]) {
+  for (const name of new Set([...Object.keys(manifest.dependencies), ...others])) {
     mkdirSync(dirname(join(modules, name)), { recursive: true });
     symlinkSync(join(root, "node_modules", name), join(modules, name), "junction");
   }
