@@ -10,10 +10,10 @@ import type {
   Task,
 } from "../core/formats/model.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { listingOf, readCheck, type Surface } from "../core/lint/check-view.ts";
+import { listingOf, methodOf, readCheck, type Surface } from "../core/lint/check-view.ts";
 import { failedSecondStart } from "../core/lint/protocol.ts";
 import { OutOfTime } from "../core/lint/rule.ts";
-import { asObject, exact, isJsonObject, type JsonObject } from "../core/formats/json.ts";
+import { asList, asObject, exact, isJsonObject, type JsonObject } from "../core/formats/json.ts";
 import { type EventBody, eventsOf, type TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
@@ -191,9 +191,7 @@ async function tasksOf(
     requests: {},
     stability: {
       listing: listingOf(surface),
-      ...(snapshot === undefined && listsNothing(surface)
-        ? { skipped: "the server lists nothing" }
-        : exact({ snapshot })),
+      ...(snapshot === undefined ? exact({ skipped: whyNothingIsCompared(surface) }) : { snapshot }),
     },
     conformance:
       conformance?.scenarios.length === 0
@@ -205,8 +203,11 @@ async function tasksOf(
   );
 }
 
-function whyNothingIsCalled({ tools }: Surface, notCalled: readonly NotCalled[]): string {
-  if (tools.length === 0) return "the server lists no tools";
+function whyNothingIsCalled({ tools, incomplete }: Surface, notCalled: readonly NotCalled[]): string {
+  if (tools.length === 0)
+    return incomplete.some((page) => methodOf(page) === "tools/list")
+      ? "the server did not give its list of tools"
+      : "the server lists no tools";
   const [reason, other] = new Set(notCalled.map((each) => each.reason));
   if (other !== undefined) return "no tool can be called";
   if (reason === obstacles.none.reason) return reason;
@@ -215,8 +216,12 @@ function whyNothingIsCalled({ tools }: Surface, notCalled: readonly NotCalled[])
     : "no tool got valid arguments";
 }
 
-function listsNothing({ tools, resources, resourceTemplates, prompts, incomplete }: Surface): boolean {
-  return [tools, resources, resourceTemplates, prompts, incomplete].every((items) => items.length === 0);
+/** Why there is nothing that could differ in another listing; undefined: there is something. */
+function whyNothingIsCompared(surface: Surface): string | undefined {
+  if (Object.values(listingOf(surface)).some((items) => asList(items).length > 0)) return undefined;
+  return surface.incomplete.length === 0
+    ? "the server lists nothing"
+    : "the server gave no list that could be compared";
 }
 
 /** Tools of a server of which others have one with the same name. */

@@ -86,7 +86,7 @@ export class SchemaValidator implements AsyncDisposable {
   /** Validates; a schema that is invalid, or takes longer than the limit, is `unusable`. Never rejects. */
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
     if (hasMoreParts(schema, mostParts))
-      return Promise.resolve(unusable(`it has more than ${mostParts.toLocaleString("en")} parts`));
+      return Promise.resolve(ended(`it has more than ${mostParts.toLocaleString("en")} parts`));
     if (this.#isHanging(schema)) return Promise.resolve(this.#tooLong());
     return new Promise((resolve) => {
       this.#waiting.push({ schema, value, resolve });
@@ -96,7 +96,7 @@ export class SchemaValidator implements AsyncDisposable {
 
   /** Terminates the thread; pending validations become `unusable`. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const stopped: SchemaCheck = { status: "unusable", reason: "the validation was stopped" };
+    const stopped = ended("the validation was stopped");
     for (const job of this.#waiting.splice(0)) job.resolve(stopped);
     const worker = this.#worker;
     this.#worker = undefined;
@@ -141,8 +141,8 @@ export class SchemaValidator implements AsyncDisposable {
         this.#limit(this.#timeoutMs);
       }
     });
-    worker.on("error", (error) => this.#giveUp(worker, unusable(`checking it failed: ${error.message}`)));
-    worker.on("exit", () => this.#giveUp(worker, unusable("the validator ended by itself")));
+    worker.on("error", (error) => this.#giveUp(worker, ended(`checking it failed: ${error.message}`)));
+    worker.on("exit", () => this.#giveUp(worker, ended("the validator ended by itself")));
     return worker;
   }
 
@@ -162,7 +162,7 @@ export class SchemaValidator implements AsyncDisposable {
   }
 
   #tooLong(): SchemaCheck {
-    return unusable(`checking a value against it takes over ${this.#timeoutMs} ms`);
+    return ended(`checking a value against it takes over ${this.#timeoutMs} ms`);
   }
 
   #giveUp(worker: Worker, check: SchemaCheck): void {
@@ -198,6 +198,7 @@ function hasMoreParts(schema: Json, most: number): boolean {
   return parts > most;
 }
 
-function unusable(reason: string): SchemaCheck {
-  return { status: "unusable", reason };
+/** The outcome where no verdict was reached. */
+function ended(reason: string): SchemaCheck {
+  return { status: "unusable", reason, isLimit: true };
 }

@@ -46,6 +46,21 @@ it("says which tools are not called whatever --calls says", async () => {
 });
 
 it.each([
+  ["no-tools", "the server lists no tools", "the server lists nothing"],
+  [
+    "exit-on-list=tools",
+    "the server did not give its list of tools",
+    "the server gave no list that could be compared",
+  ],
+])("says why calls and listings are skipped: %s", async (fault, calls, stability) => {
+  const tasks = await planned(faultyServer(fault));
+  const skipped = ["calls", "stability"].map(
+    (kind) => tasks.find(({ check }) => check?.kind === kind)?.check?.skipped,
+  );
+  expect(skipped).toEqual([calls, stability]);
+});
+
+it.each([
   ["legacy", "2025-11-25"],
   ["modern", "2026-07-28"],
 ])("says which version of MCP the sessions have: %s", async (era, protocolVersion) => {

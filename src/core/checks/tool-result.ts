@@ -183,8 +183,8 @@ export async function outputProblem(
 export type SchemaCheck =
   | { readonly status: "valid" }
   | { readonly status: "invalid"; readonly errors: readonly SchemaError[] }
-  /** The schema itself could not be used, or validation took too long. */
-  | { readonly status: "unusable"; readonly reason: string };
+  /** The schema itself could not be used; with `isLimit`, a limit of mcpvals ended the validation, and the schema may be in order. */
+  | { readonly status: "unusable"; readonly reason: string; readonly isLimit?: true };
 
 /** Validates a value against a JSON Schema, 2020-12 unless the schema names another dialect. Never rejects. */
 export type ValidateSchema = (schema: Json, value: Json) => Promise<SchemaCheck>;

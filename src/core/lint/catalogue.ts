@@ -1,3 +1,5 @@
+import type { ValidateSchema } from "../checks/tool-result.ts";
+import type { Json } from "../formats/json.ts";
 import { suggestion } from "../formats/did-you-mean.ts";
 import type { CheckKind } from "../formats/model.ts";
 import { callRules } from "./calls.ts";
@@ -58,6 +60,12 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
   const { spec, server } = view;
   const findings: Finding[] = [];
   const outOfTime: string[] = [];
+  const notValidated = new Map<Json, string>();
+  const validateSchema: ValidateSchema = async (schema, value) => {
+    const check = await context.validateSchema(schema, value);
+    if (check.status === "unusable" && check.isLimit === true) notValidated.set(schema, check.reason);
+    return check;
+  };
   for (const table of rulesOf[spec.kind]) {
     for (const [code, rule] of Object.entries(table)) {
       if (spec.disable.includes(code)) continue;
@@ -65,8 +73,9 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
       let count = 0;
       try {
         for await (const { place = {}, fix = rule.fix, ...rest } of rule.find(view, {
-          ...context,
+          validateSchema,
           outOfTime,
+          notValidated,
         })) {
           if (count === mostCounted) break;
           count += 1;

@@ -1,4 +1,5 @@
 import type { ValidateSchema } from "../checks/tool-result.ts";
+import type { Json } from "../formats/json.ts";
 import type { CheckView } from "./check-view.ts";
 import type { ClientEffects, FindingPlace, Severity } from "./finding.ts";
 
@@ -22,6 +23,8 @@ export interface RuleContext {
   readonly validateSchema: ValidateSchema;
   /** Codes of the rules that were ended before. */
   readonly outOfTime?: readonly string[];
+  /** Schemas that earlier rules could not validate within a limit of mcpvals, with the reason. */
+  readonly notValidated?: ReadonlyMap<Json, string>;
 }
 
 /** The time for validating what a server declares is spent. */

@@ -52,6 +52,7 @@ testRules({
         { type: "string" },
         { $schema: "http://json-schema.org/draft-07/schema#" },
       ),
+      "one that is too large to be validated": input(wide(7000)),
       "an empty enum, of which schema/unsatisfiable speaks": parameter({ type: "string", enum: [] }),
       "the same in an older dialect": parameter(
         { type: "array", items: { type: "string", enum: [] } },
@@ -137,6 +138,7 @@ testRules({
   "schema/unchecked": {
     bad: {
       "more parts than are looked at": input(wide(20_001)),
+      "more values than are validated": input(wide(7000)),
       "more texts than are looked at": input({ ...schemaOf({}), examples: Array(200_000).fill("a") }),
     },
     good: { "a large schema": input(wide(5000)) },

@@ -87,7 +87,8 @@ export const schemaRules = {
         const key = JSON.stringify(schema);
         const check = checks.get(key) ?? (await validateSchema(schema, {}));
         checks.set(key, check);
-        if (check.status !== "unusable") continue;
+        // Of a schema that was not validated schema/unchecked speaks.
+        if (check.status !== "unusable" || check.isLimit === true) continue;
         const inDialect = await validateSchema(dialectSchema(schema), schema);
         const problems =
           inDialect.status === "invalid" ? problemsIn(inDialect.errors) : [unusableIn(each, check.reason)];
@@ -250,13 +251,14 @@ export const uncheckedRules = {
     bad: `500 tools, each with a schema of 2,000 parts`,
     good: `50 tools, each with a schema of 20 parts`,
     source: "JSON Schema 2020-12, core 13: validating untrusted schemas must not take excessive resources",
-    *find({ surface }, { outOfTime = [] }) {
+    *find({ surface }, { outOfTime = [], notValidated = new Map() }) {
       const all = toolSchemas(surface);
-      const cut = all.filter(({ hasAllParts }) => !hasAllParts);
-      const [first] = cut;
+      const reasonOf = ({ schema, hasAllParts }: ToolSchema): string | undefined =>
+        hasAllParts ? notValidated.get(schema) : "it has more parts than are looked at";
+      const [first, ...others] = all.filter((each) => reasonOf(each) !== undefined);
       if (first !== undefined) {
-        const message = `${cut.length} of ${all.length} schemas have more parts than are looked at`;
-        yield { message, evidence: [first.tool.evidence] };
+        const message = `${others.length + 1} of ${all.length} schemas were not checked as a whole; the first: ${reasonOf(first)}`;
+        yield { place: placeIn(first, ""), message, evidence: [first.tool.evidence] };
       }
       if (!textsOf(surface).hasAll)
         yield { message: "texts and keys after the first 200,000 were not looked at", evidence: [] };
