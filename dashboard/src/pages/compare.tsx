@@ -2,6 +2,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
 import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
 import { compareRuns, type RunComparison, type TaskPair } from "../../../src/core/view/compare-runs.ts";
+import type { PairedRatio } from "../../../src/core/statistics/paired.ts";
 import type { RunDocument, RunRow } from "../../../src/core/view/documents.ts";
 import { Attempts } from "../components/attempts.tsx";
 import { type Column, DataTable } from "../components/data-table.tsx";
@@ -11,7 +12,14 @@ import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
 import { EmptyState, Loaded } from "../components/states.tsx";
 import { statusOf, VerdictBadge, wordOf } from "../components/verdict-badge.tsx";
-import { counted, formatCompact, formatDuration, formatNumber, formatPercent } from "../format.ts";
+import {
+  counted,
+  formatCompact,
+  formatDuration,
+  formatNumber,
+  formatPercent,
+  formatTimes,
+} from "../format.ts";
 import { useRun, useRuns } from "../queries.ts";
 import { type RawSearch, textOf } from "../search.ts";
 
@@ -125,7 +133,12 @@ function Comparison({ a, b }: { readonly a: RunDocument; readonly b: RunDocument
   return (
     <>
       <Section title="In short">
-        <p className="panel px-3 py-2">{inWords(comparison)}</p>
+        <div className="panel space-y-1 px-3 py-2">
+          <p>{inWords(comparison)}</p>
+          {ratiosInWords(comparison).map((sentence) => (
+            <p key={sentence}>{sentence}</p>
+          ))}
+        </div>
       </Section>
       <Section title="Totals">
         <Totals a={a} b={b} />
@@ -168,6 +181,22 @@ function inWordsOf(test: RunComparison["test"]): string {
       : `, 95% interval ${signed(Math.max(-1, low), formatPoints)} to ${signed(Math.min(1, high), formatPoints)}`;
   const changed = `Of ${counted(pairs, "task")} that both measured, ${formatNumber(higher)} got better and ${formatNumber(lower)} got worse.`;
   return `${verdict} ${changed} Mean difference of the pass rate: ${signed(difference, formatPoints)}${interval} (exact sign-flip test: p = ${p < 0.001 ? "less than 0.001" : p.toFixed(3)}).`;
+}
+
+/** How long trials take and how many tokens they use, against the other run. */
+function ratiosInWords({ durations, tokens }: RunComparison): readonly string[] {
+  return [
+    durations && `A trial of B takes ${timesInWords(durations, "as long")}.`,
+    tokens && `A trial of B uses ${timesInWords(tokens, "as many tokens")}.`,
+  ].filter((sentence) => sentence !== undefined);
+}
+
+function timesInWords({ pairs, ratio, low, high }: PairedRatio, what: string): string {
+  const interval =
+    low === undefined || high === undefined
+      ? ""
+      : `95% interval ${formatTimes(low)} to ${formatTimes(high)}, `;
+  return `${formatTimes(ratio)} times ${what} as one of A (${interval}geometric mean of ${counted(pairs, "task")})`;
 }
 
 interface Total {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { comparePairs } from "./paired.ts";
+import { comparePairs, compareRatios } from "./paired.ts";
 
 // Fisher (1935), The Design of Experiments, 17 and 21: Darwin's maize, in eighths of an inch.
 const darwin = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48];
@@ -44,4 +44,23 @@ it("has no interval where all differences are equal, and nothing of nothing", ()
   expect(comparePairs([0, 0])).toEqual({ pairs: 2, higher: 0, lower: 0, difference: 0, p: 1 });
   expect(comparePairs([1])).toMatchObject({ difference: 1, p: 1 });
   expect(comparePairs([])).toBeUndefined();
+});
+
+it("compares sizes by their ratios, with Student's interval of the logarithms", () => {
+  // Logarithms 1, 2 and 3: mean 2, standard error 1 / sqrt(3), t of 2 degrees 4.302653.
+  const found = compareRatios([1, 2, 3].map((power) => [10, 10 * Math.exp(power)] as const));
+  expect(found?.pairs).toBe(3);
+  expect(found?.ratio).toBeCloseTo(Math.exp(2), 9);
+  expect(Math.log(found?.low ?? 0)).toBeCloseTo(2 - 4.302653 / Math.sqrt(3), 6);
+  expect(Math.log(found?.high ?? 0)).toBeCloseTo(2 + 4.302653 / Math.sqrt(3), 6);
+});
+
+it("has no ratio of what was nothing, and no interval of one ratio", () => {
+  expect(compareRatios([[0, 5]])).toBeUndefined();
+  expect(
+    compareRatios([
+      [0, 5],
+      [2, 4],
+    ]),
+  ).toEqual({ pairs: 1, ratio: 2 });
 });

@@ -33,6 +33,30 @@ export function comparePairs(differences: readonly number[]): PairedComparison |
   };
 }
 
+/** How many times as large values of the same things are in the second of two measurements. */
+export interface PairedRatio {
+  /** Pairs of which both values are above 0. */
+  readonly pairs: number;
+  /** Geometric mean of the ratios. */
+  readonly ratio: number;
+  /** Its 95 % interval (Student, of the logarithms); absent where all ratios are equal. */
+  readonly low?: number;
+  readonly high?: number;
+}
+
+/** Compares sizes such as durations, first and second value of each pair. Undefined without pairs of values above 0. */
+export function compareRatios(pairs: readonly (readonly [number, number])[]): PairedRatio | undefined {
+  const positive = pairs.filter(([first, second]) => first > 0 && second > 0);
+  const logs = comparePairs(positive.map(([first, second]) => Math.log(second / first)));
+  if (logs === undefined) return undefined;
+  const { low, high, difference } = logs;
+  return {
+    pairs: logs.pairs,
+    ratio: Math.exp(difference),
+    ...(low === undefined || high === undefined ? {} : { low: Math.exp(low), high: Math.exp(high) }),
+  };
+}
+
 /** More sums than these are taken to be normal. */
 const mostSums = 20_000;
 /** Sums of fractions that are equal may differ by less than this. */

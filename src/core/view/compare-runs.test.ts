@@ -62,3 +62,21 @@ it("compares the agents of two runs with one agent each, and otherwise agents of
     ["b", 0],
   ]);
 });
+
+it("compares how long trials take and how many tokens they use, of those that passed or failed", () => {
+  const sized = (factor: number): Parameters<typeof compareRuns>[0] => {
+    const run = runOf("a", { one: ["pass"], two: ["fail", "timeout"], three: ["error"] });
+    const trials = run.trials.map((trial, index) => {
+      const durationMs = trial.verdict === "timeout" ? 60_000 : 100 * (index + 1) * factor;
+      return {
+        ...trial,
+        durationMs,
+        ...(trial.task === "one" ? { inputTokens: 10, outputTokens: 10 * factor } : {}),
+      };
+    });
+    return { ...run, trials };
+  };
+  const { durations, tokens } = compareRuns(sized(1), sized(3));
+  expect(durations).toMatchObject({ pairs: 2, ratio: expect.closeTo(3, 9) as number });
+  expect(tokens).toEqual({ pairs: 1, ratio: expect.closeTo(2, 9) as number });
+});

@@ -1,4 +1,9 @@
-import { comparePairs, type PairedComparison } from "../statistics/paired.ts";
+import {
+  comparePairs,
+  compareRatios,
+  type PairedComparison,
+  type PairedRatio,
+} from "../statistics/paired.ts";
 import type { RunDocument, TrialRow } from "./documents.ts";
 
 /** The trials of one task (with agent and variant) in one run. */
@@ -6,7 +11,7 @@ export interface TaskSide {
   readonly trials: readonly TrialRow[];
   /** Share of those with the verdict pass or fail that passed; absent if none has one. */
   readonly passRate?: number;
-  /** Means of the trials that have them. */
+  /** Means of these trials, as far as they have them. */
   readonly durationMs?: number;
   readonly tokens?: number;
 }
@@ -28,6 +33,9 @@ export interface RunComparison {
   readonly tasks: readonly TaskPair[];
   /** Of the tasks that both runs measured; absent if there are none. */
   readonly test?: PairedComparison;
+  /** How many times as long trials take, and as many tokens they use; absent if no task has both values. */
+  readonly durations?: PairedRatio;
+  readonly tokens?: PairedRatio;
 }
 
 type Compared = Pick<RunDocument, "trials" | "agents">;
@@ -51,12 +59,19 @@ export function compareRuns(before: Compared, after: Compared): RunComparison {
     }
   const tasks = [...groups].map(([key, group]) => pairOf(key, group, keepsAgents));
   const test = comparePairs(tasks.flatMap(({ difference }) => difference ?? []));
+  const [durations, tokens] = [ratioOf(tasks, "durationMs"), ratioOf(tasks, "tokens")];
   return {
     tasks: tasks.sort(
       (a, b) => rankOf(a) - rankOf(b) || Math.abs(b.difference ?? 0) - Math.abs(a.difference ?? 0),
     ),
     ...(test === undefined ? {} : { test }),
+    ...(durations === undefined ? {} : { durations }),
+    ...(tokens === undefined ? {} : { tokens }),
   };
+}
+
+function ratioOf(tasks: readonly TaskPair[], name: "durationMs" | "tokens"): PairedRatio | undefined {
+  return compareRatios(tasks.map(({ before, after }) => [before?.[name] ?? 0, after?.[name] ?? 0]));
 }
 
 function pairOf(
@@ -87,11 +102,11 @@ function pairOf(
 
 function sideOf(trials: readonly TrialRow[]): TaskSide | undefined {
   if (trials.length === 0) return undefined;
-  const judged = trials.flatMap(({ verdict }) => (verdict === "pass" || verdict === "fail" ? verdict : []));
-  const passRate = mean(judged.map((verdict) => Number(verdict === "pass")));
-  const durationMs = mean(trials.flatMap((trial) => trial.durationMs ?? []));
+  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
+  const passRate = mean(judged.map(({ verdict }) => Number(verdict === "pass")));
+  const durationMs = mean(judged.flatMap((trial) => trial.durationMs ?? []));
   const tokens = mean(
-    trials.flatMap(({ inputTokens, outputTokens }) =>
+    judged.flatMap(({ inputTokens, outputTokens }) =>
       inputTokens === undefined ? [] : inputTokens + (outputTokens ?? 0),
     ),
   );
