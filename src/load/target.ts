@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
+import { hasCredentials } from "../core/formats/config/config-fields.ts";
 import { buildServers, type ParsedServer, serverSchema } from "../core/formats/config/server.ts";
 import { asObject } from "../core/formats/json.ts";
 import { assembleEval, type LoadedConfig, noTasks } from "./assemble-eval.ts";
@@ -112,8 +113,9 @@ function asNames(variables: EnvironmentVariables): EnvironmentVariables {
   return Object.fromEntries(Object.keys(variables).map((name) => [name, `\${${name}}`]));
 }
 
+/** A scheme of one letter is a drive. */
 function isAddress(source: string): boolean {
-  return /^https?:\/\//i.test(source);
+  return /^[a-z][a-z\d+.-]+:\/\//i.test(source);
 }
 
 /** Refuses what has no meaning for this kind of target. */
@@ -163,7 +165,13 @@ function urlServer(
   loadContext: LoadContext,
   names: OptionNames = flags,
 ): NamedServers {
-  if (!URL.canParse(url)) throw invalid(`${url} is not a URL`, "Write it as https://HOST/PATH.");
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
+    throw invalid(`${url} is not a URL of a server`, "Write it as https://HOST/PATH.");
+  if (hasCredentials(url))
+    throw invalid(
+      "the URL has a user name or a password, with which no request can be sent",
+      `Take them out of the URL, and give ${names.headers} "Authorization: …" or ${names.bearerEnv} NAME.`,
+    );
   const bearer =
     bearerEnv === undefined ? {} : { Authorization: `Bearer ${tokenIn(bearerEnv, loadContext, names)}` };
   // As in MCP Inspector.

@@ -196,18 +196,23 @@ export function clientTable(findings: readonly RunFinding[], naming: boolean): r
     ({ clients, severity, place }) =>
       clients !== undefined && severity !== "info" && place.tool !== undefined,
   );
-  const byTool = Map.groupBy(known, ({ server, place }) =>
-    [...(naming ? [server] : []), place.tool ?? ""].join(" › "),
-  );
-  return [...byTool].map(([tool, group]) => {
+  const nameOf = ({ server, place }: RunFinding): string =>
+    [...(naming ? [server] : []), place.tool ?? ""].join(" › ");
+  const broken = new Set(findings.filter(isBrokenDefinition).map(nameOf));
+  return [...Map.groupBy(known, nameOf)].map(([tool, group]) => {
     const entries = group.flatMap(({ clients = {} }) => Object.entries(clients));
     const effectOf = (column: string): ClientCell => {
       const effects = entries.filter(([client]) => client.startsWith(column)).map(([, effect]) => effect);
       if (effects.includes("refused")) return "refused";
-      return effects[0] ?? (group.some(({ severity }) => severity === "error") ? "invalid" : "ok");
+      return effects[0] ?? (broken.has(tool) ? "invalid" : "ok");
     };
     return { tool, effects: Object.fromEntries(clientColumns.map((column) => [column, effectOf(column)])) };
   });
+}
+
+/** Whether what the server lists, which clients read, has an error. */
+function isBrokenDefinition({ code, severity }: RunFinding): boolean {
+  return severity === "error" && /^(?:definition|schema|client)\//.test(code);
 }
 
 const shownTools = 20;

@@ -83,7 +83,7 @@ export async function createRunFolder(runs: string, start: RunHead, plan?: Plan)
     return new RunFolder(path);
   } catch (cause) {
     throw new McpvalsError("store/unwritable", `the run cannot be written to ${path}: ${messageOf(cause)}`, {
-      hint: "Choose a folder that can be written, with --output DIR.",
+      hint: "Make the folder writable, or choose another one: run, check and grade have --output DIR.",
       cause,
     });
   }

@@ -203,6 +203,8 @@ it.each<readonly [Record<string, unknown>, Target, RegExp]>([
   [{}, { source: "http://x:1", commandCwd: "." }, /--cwd is for a command/],
   [{}, { source: "http://x:1", server: "a" }, /--server is for a file/],
   [{}, { source: "http://x:y" }, /is not a URL/],
+  [{}, { source: "ftp://x/" }, /ftp:\/\/x\/ is not a URL of a server/],
+  [{}, { source: "http://me:word@x/" }, /^(?!.*word@).*the URL has a user name or a password/],
   [{}, { source: "http://x:1", bearerEnv: "GONE" }, /--bearer-env: the variable GONE is not set/],
   [
     { "mcp.json": ofClient },

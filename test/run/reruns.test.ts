@@ -78,7 +78,7 @@ describe("--coverage", () => {
     const section = stdout.slice(stdout.indexOf("Not used by any test"), stdout.indexOf("1 passed"));
     expect(section).toMatch(/everything\n {4}tools: echo, (?!.*get-annotated-message)/);
     expect(section).toMatch(/^ {4}parameters: get-annotated-message.includeImage$/m);
-    expect(section).toMatch(/^ {4}error answers: get-annotated-message$/m);
+    expect(section).toMatch(/^ {4}tools whose errors no test expects: get-annotated-message$/m);
     expect(section).toMatch(/^ {4}resources: demo:.*demo:\/\/resource\/dynamic\/text\/\{resourceId\}/m);
     expect(section).toMatch(/^ {4}prompts: simple-prompt/m);
     expect(section).toMatch(/^ {2}idle {2}no test used it$/m);
@@ -88,7 +88,7 @@ describe("--coverage", () => {
     const markdown = await runHere(["show", "--coverage", "--reporter", "markdown"], { cwd: folder.path });
     const listed = markdown.stdout.slice(markdown.stdout.indexOf("## Not used by any test"));
     expect(listed).toMatch(/^- \*\*everything\*\*\n {2}- tools: echo, /m);
-    expect(listed).toMatch(/^ {2}- error answers: get-annotated-message$/m);
+    expect(listed).toMatch(/^ {2}- tools whose errors no test expects: get-annotated-message$/m);
     expect(listed).toMatch(/^- \*\*idle\*\*: no test used it$/m);
   });
 });

@@ -121,7 +121,9 @@ describe("a run's folder", () => {
       message: expect.stringContaining(
         `the run cannot be written to ${join(runs, "20261121-224559-3f9a2c")}: E`,
       ),
-      details: { hint: "Choose a folder that can be written, with --output DIR." },
+      details: {
+        hint: "Make the folder writable, or choose another one: run, check and grade have --output DIR.",
+      },
     });
   });
 });

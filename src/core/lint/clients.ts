@@ -269,11 +269,12 @@ export const clientRules = {
   "client/gemini-refs": {
     severity: "warning",
     title: "Gemini does not take $ref",
-    why: "The parameters behind a reference are lost, or the request is refused with HTTP 400.",
+    why: "Gemini's API loses the parameters behind a reference, or refuses the request with HTTP 400; Gemini CLI 0.15 left the tools of the server out.",
     fix: "Write the schema where it is used.",
     bad: `properties: { user: { $ref: "#/$defs/User" } }`,
     good: `properties: { user: { type: "object", properties: { … } } }`,
-    source: "google-gemini/gemini-cli#13326, anomalyco/opencode#12295, NousResearch/hermes-agent#99438",
+    source:
+      "anomalyco/opencode#12295, lobehub/lobehub#12602, NousResearch/hermes-agent#99438; Gemini CLI 0.15: google-gemini/gemini-cli#13142, google-gemini/gemini-cli#13326",
     *find({ surface }) {
       for (const each of toolSchemas(surface, "inputSchema")) {
         // What nothing refers to does not matter, and what something refers to is found there.

@@ -236,8 +236,12 @@ export const definitionRules = {
       if (all <= mostTokens) return;
       const largest = sizes.toSorted((a, b) => b.tokens - a.tokens).slice(0, namedTools);
       const names = largest.map(({ name, tokens }) => `${name} (${round(tokens)})`).join(", ");
+      const what =
+        tools.length === 1
+          ? `one tool takes about ${round(all)} tokens (estimate)`
+          : `${tools.length.toLocaleString("en")} tools take about ${round(all)} tokens (estimate); the largest are ${names}`;
       yield {
-        message: `${tools.length.toLocaleString("en")} tools take about ${round(all)} tokens (estimate); the largest are ${names}`,
+        message: what,
         evidence: [...new Set(tools.map((tool) => tool.evidence))],
       };
     },

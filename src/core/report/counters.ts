@@ -236,7 +236,7 @@ export function coverageGaps({
       return { what: kind, names: names.filter((name) => !isKnown(name)) };
     });
     const failing = items.errors.unused.filter((name) => !tools.has(name)) ?? [];
-    const gaps = [...unused, { what: "error answers", names: failing }].filter(
+    const gaps = [...unused, { what: "tools whose errors no test expects", names: failing }].filter(
       ({ names }) => names.length > 0,
     );
     return gaps.length === 0 ? [] : [{ server, isUsed: true, gaps }];

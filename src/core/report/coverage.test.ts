@@ -83,7 +83,7 @@ describe("the coverage of a run", () => {
         gaps: [
           { what: "tools", names: ["subtract"] },
           { what: "parameters", names: ["add.b"] },
-          { what: "error answers", names: ["add"] },
+          { what: "tools whose errors no test expects", names: ["add"] },
         ],
       },
       { server: "idle", isUsed: false, gaps: [] },

@@ -68,6 +68,8 @@ export function explainUnreachable({ server, url }: Place, cause: unknown): Mcpv
     text = error.message || text;
     error = error instanceof AggregateError ? error.errors[0] : error.cause;
   }
+  // What is said of a URL may have its user name, its password and its query.
+  text = text.replaceAll(url.href, shownUrl(url));
   const isBlocked = text === blockedPort;
   const [reason, hint] = reasons[code ?? ""] ?? [
     isBlocked

@@ -43,11 +43,20 @@ export const filledText = z.string().regex(/\S/, { error: "must not be blank" })
 export const nameKey = z.string().regex(/\S/, { error: "must not be a blank name" });
 
 /** An address that starts with `http://` or `https://`. */
-export const httpUrl = z.url({
-  protocol: /^https?$/,
-  error: (issue) =>
-    issue.code === "invalid_format" ? "must be a URL that starts with http:// or https://" : undefined,
-});
+export const httpUrl = z
+  .url({
+    protocol: /^https?$/,
+    error: (issue) =>
+      issue.code === "invalid_format" ? "must be a URL that starts with http:// or https://" : undefined,
+  })
+  .refine((url) => !hasCredentials(url), {
+    error: "must not have a user name or a password: give them in headers or auth",
+  });
+
+/** Whether a URL has a user name or a password, with which `fetch` sends nothing. */
+export function hasCredentials(url: string): boolean {
+  return /^https?:[/\\]*[^/?#\\]*@/i.test(url);
+}
 
 /** A length of time: milliseconds, or a text with a unit; parses to milliseconds. */
 export const duration = z

@@ -115,6 +115,8 @@ program {startupTimeout: soon}
   server.startupTimeout must be a duration above zero: milliseconds, or a text such as "500ms", "2s", …
 only {transport: shttp, url: localhost:3000}
   server.url must be a URL that starts with http:// or https://
+only {transport: shttp, url: "http://me:word@localhost:3000/"}
+  server.url must not have a user name or a password: give them in headers or auth
 suites {servers: {" ": *stdio}}
   invalid-value key servers[" "]: servers[" "] must not be a blank name
 `);
