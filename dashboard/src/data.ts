@@ -11,6 +11,7 @@ import type {
   TrialUpdate,
 } from "../../src/core/view/documents.ts";
 
+import { setWaiting } from "./connection.ts";
 import { contentPart, contentText } from "../../src/core/view/content.ts";
 import { unpackRows } from "../../src/core/view/packed-rows.ts";
 
@@ -92,6 +93,8 @@ async function get<T>(path: string): Promise<T> {
   });
   const body: unknown = await response.json().catch(() => undefined);
   if (response.ok) return body as T;
+  if (response.status === 401)
+    throw new Error("The dashboard was started again. Open the address that it printed, with ?token= in it.");
   throw failure(body, `the server answered ${response.status}`);
 }
 
@@ -107,17 +110,23 @@ function follow(
 ): () => void {
   const source = new EventSource(addressOf(path));
   source.addEventListener("message", ({ data }) => onUpdate(JSON.parse(String(data))));
-  source.addEventListener("end", () => source.close());
-  source.addEventListener("failed", ({ data }) => {
+  const close = (): void => {
     source.close();
+    setWaiting(source, false);
+  };
+  source.addEventListener("open", () => setWaiting(source, false));
+  source.addEventListener("end", close);
+  source.addEventListener("failed", ({ data }) => {
+    close();
     onFailure?.(failure(JSON.parse(String(data)), "the run cannot be read"));
   });
   // The browser connects again, unless the answer was an error.
   source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED)
-      onFailure?.(new Error("the dashboard refused the live view"));
+    const isRefused = source.readyState === EventSource.CLOSED;
+    setWaiting(source, !isRefused);
+    if (isRefused) onFailure?.(new Error("the dashboard refused the live view"));
   });
-  return () => source.close();
+  return close;
 }
 
 function reportData({ run, servers, trials }: ReportDocument): DataSource {

@@ -32,7 +32,7 @@ export function useRuns({
     queryFn: () => runs?.() ?? Promise.resolve(undefined),
     refetchInterval: ({ state }) => {
       if (!isRenewed) return false;
-      return state.data?.runs.some(({ state: each }) => each === "running") === true ? 2000 : 10_000;
+      return state.data?.runs.some(({ state: each }) => each === "running") === true ? 2000 : 5000;
     },
     enabled: runs !== undefined,
   });
@@ -90,15 +90,21 @@ export function useTrial(run: string, id: string): UseQueryResult<TrialDocument>
     if (hasEnded || followTrial === undefined) return;
     const items = new Map<number, TrialDocument["items"][number]>();
     const events = new Map<number, TrialDocument["events"][number]>();
-    return followTrial(run, id, (update) => {
-      for (const item of update.items) items.set(item.seq, item);
-      for (const event of update.events) events.set(event.seq, event);
-      client.setQueryData<TrialDocument>(queryKey, {
-        ...update,
-        items: inOrder(items),
-        events: inOrder(events),
-      });
-    });
+    return followTrial(
+      run,
+      id,
+      (update) => {
+        for (const item of update.items) items.set(item.seq, item);
+        for (const event of update.events) events.set(event.seq, event);
+        client.setQueryData<TrialDocument>(queryKey, {
+          ...update,
+          items: inOrder(items),
+          events: inOrder(events),
+        });
+      },
+      // The answer to the next request says what is wrong.
+      () => void client.invalidateQueries({ queryKey }),
+    );
   }, [client, followTrial, run, id, hasEnded, queryKey]);
   return query;
 }

@@ -1,5 +1,6 @@
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type ReactElement, useEffect, useMemo, useRef, useState } from "react";
+import { useIsOffline } from "./connection.ts";
 import { useDataSource } from "./queries.ts";
 import { useShortcutList, useShortcuts } from "./shortcuts.tsx";
 import { setTheme, type Theme, useIsDark, useTheme } from "./theme.ts";
@@ -9,6 +10,7 @@ export function Shell(): ReactElement {
   const { runs } = useDataSource();
   const [isHelpShown, setHelpShown] = useState(false);
   const isDark = useIsDark();
+  const isOffline = useIsOffline();
   useShortcuts(
     useMemo(
       () => [
@@ -55,6 +57,11 @@ export function Shell(): ReactElement {
         </nav>
       </header>
       <main id="content" tabIndex={-1} className="mx-auto max-w-screen-2xl px-4 py-4 outline-none">
+        {isOffline && (
+          <output className="bg-error-soft text-error mb-3 block rounded-md px-3 py-2">
+            The dashboard does not answer. The page goes on as soon as it does.
+          </output>
+        )}
         <Outlet />
       </main>
       {isHelpShown && <KeyHelp onClose={() => setHelpShown(false)} />}

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunsDocument } from "../../src/core/view/documents.ts";
+import { serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { faultsOf, faultsOfPages, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
@@ -262,6 +263,19 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.getByRole("link", { name: "Usage" }).click();
     await page.getByText("No model was used").waitFor();
     expect(opened.problems).toEqual([]);
+  });
+
+  it("says while a run goes on that the dashboard does not answer, and what to do when it was started again", async () => {
+    await using run = await startWaiting();
+    const first = await openDashboard(run.path);
+    await using opened = await openPage(browser, first.served.address(`/runs/${run.id}/trials/t1`), wide);
+    const { page } = opened;
+    await page.getByRole("listitem").filter({ hasText: "running" }).first().waitFor();
+    await first[Symbol.asyncDispose]();
+    await page.getByText("The dashboard does not answer.").waitFor();
+    const runs = join(run.path, ".mcpvals", "runs");
+    await using _ = await serveDashboard({ runs, cwd: run.path, port: first.served.port });
+    await page.getByRole("alert").getByText("Open the address that it printed").waitFor();
   });
 
   it("says what to do where there is nothing, or something is wrong", async () => {

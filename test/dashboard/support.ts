@@ -156,6 +156,8 @@ export interface Waiting extends AsyncDisposable {
   readonly cli: RunningCli;
   readonly dashboard: OpenDashboard;
   readonly id: string;
+  /** The folder in which it runs. */
+  readonly path: string;
   /** Lets a task go on. */
   readonly release: (name: string) => void;
 }
@@ -173,6 +175,7 @@ export async function startWaiting(): Promise<Waiting> {
     cli,
     dashboard,
     id: runs[0]?.id ?? "",
+    path: folder.path,
     release: (name) => writeFileSync(join(folder.path, `${name}.go`), ""),
     async [Symbol.asyncDispose]() {
       for (const name of ["a", "b", "c"]) writeFileSync(join(folder.path, `${name}.go`), "");

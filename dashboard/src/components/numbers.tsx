@@ -1,4 +1,4 @@
-import type { ReactElement } from "react";
+import { type ReactElement, useEffect, useState } from "react";
 import { formatCompact, formatDate, formatDuration, formatNumber, formatPercent } from "../format.ts";
 
 /** A dash where there is nothing to say, which a screen reader says in words. */
@@ -30,6 +30,18 @@ export function Percent({ value }: NumberProps): ReactElement {
 export function Duration({ value }: NumberProps): ReactElement {
   if (value === undefined) return <Nothing />;
   return <span className="whitespace-nowrap tabular-nums">{formatDuration(value)}</span>;
+}
+
+/** The time since a moment, which goes on. */
+export function Elapsed({ since }: { readonly since: string }): ReactElement {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  // In whole seconds, and not negative where the clocks of two machines differ.
+  const seconds = Math.max(0, Math.round((now - Date.parse(since)) / 1000));
+  return <span className="whitespace-nowrap tabular-nums">{formatDuration(seconds * 1000)}</span>;
 }
 
 /** Rounded, with the exact number as its title. */

@@ -87,7 +87,7 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
         <span>
           {row.id}, attempt {row.attempt}
         </span>
-        <Duration value={row.durationMs} />
+        {row.durationMs !== undefined && <Duration value={row.durationMs} />}
         {row.toolCalls !== undefined && <span>{counted(row.toolCalls, "tool call")}</span>}
         {row.inputTokens !== undefined && (
           <span>

@@ -114,7 +114,7 @@ function Facts({ item }: { readonly item: TraceItem }): ReactNode {
           </Fact>
           <Fact name="Called by">{item.byAgent ? "the agent" : "a step"}</Fact>
           <Fact name="Outcome">
-            <span className={item.status === "ok" ? "text-pass" : "text-fail"}>{callWords[item.status]}</span>
+            <span className={callTones[item.status]}>{callWords[item.status]}</span>
           </Fact>
         </>
       );
@@ -160,7 +160,13 @@ const sourceWords = {
   skill: "a skill",
   unknown: "unknown",
 } as const;
-const callWords = { ok: "succeeded", error: "failed", rejected: "refused", pending: "not answered" } as const;
+const callWords = { ok: "succeeded", error: "failed", rejected: "refused", pending: "not known" } as const;
+const callTones = {
+  ok: "text-pass",
+  error: "text-fail",
+  rejected: "text-fail",
+  pending: "text-muted",
+} as const;
 
 function usageText({ inputTokens, outputTokens, cacheReadTokens }: Usage): string {
   const cached = cacheReadTokens === undefined ? "" : ` (${formatNumber(cacheReadTokens)} from a cache)`;

@@ -3,6 +3,7 @@ import { type ReactElement, type ReactNode, useEffect, useRef } from "react";
 import type { TraceItem } from "../../../src/core/view/documents.ts";
 import type { Grade } from "../../../src/core/trace/events.ts";
 import { PlainText } from "../components/plain-text.tsx";
+import { VerdictSign } from "../components/verdict-badge.tsx";
 import { formatDuration } from "../format.ts";
 import { isReason, itemStatus } from "./items.ts";
 import { laneColour } from "./waterfall.tsx";
@@ -14,6 +15,7 @@ export function ItemList({
   selected,
   cited,
   follow,
+  isOngoing,
   onSelect,
 }: {
   readonly items: readonly TraceItem[];
@@ -23,6 +25,8 @@ export function ItemList({
   readonly cited: ReadonlyMap<number, readonly Grade[]>;
   /** Keeps the end of the list in sight. */
   readonly follow: boolean;
+  /** Whether the trial goes on. */
+  readonly isOngoing: boolean;
   readonly onSelect: (seq: number) => void;
 }): ReactElement {
   const scroller = useRef<HTMLDivElement>(null);
@@ -72,6 +76,7 @@ export function ItemList({
                   item={item}
                   lanes={lanes}
                   isSelected={item.seq === selected}
+                  isOngoing={isOngoing}
                   grades={cited.get(item.seq)}
                   onSelect={onSelect}
                 />
@@ -101,12 +106,14 @@ function ItemRow({
   item,
   lanes,
   isSelected,
+  isOngoing,
   grades,
   onSelect,
 }: {
   readonly item: TraceItem;
   readonly lanes: readonly string[];
   readonly isSelected: boolean;
+  readonly isOngoing: boolean;
   readonly grades: readonly Grade[] | undefined;
   readonly onSelect: (seq: number) => void;
 }): ReactElement {
@@ -129,6 +136,12 @@ function ItemRow({
       {grades !== undefined && <CitedBy grades={grades} />}
       {item.durationMs !== undefined && (
         <span className="text-muted shrink-0 text-xs tabular-nums">{formatDuration(item.durationMs)}</span>
+      )}
+      {isOngoing && status === "open" && (
+        <span className="text-accent inline-flex shrink-0 items-center gap-1 self-center text-xs">
+          <VerdictSign status="running" />
+          running
+        </span>
       )}
     </button>
   );
@@ -288,7 +301,7 @@ function SourceBadge({
 }
 
 function CallProblems({ item }: { readonly item: Call }): ReactNode {
-  const words = { ok: undefined, error: "failed", rejected: "refused", pending: "no answer" }[item.status];
+  const words = { ok: undefined, error: "failed", rejected: "refused", pending: undefined }[item.status];
   const text = item.error ?? (item.status === "error" ? item.result?.text : undefined);
   return (
     <>

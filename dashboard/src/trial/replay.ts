@@ -2,7 +2,7 @@ import { useEffect, useMemo, useState } from "react";
 import type { TraceItem } from "../../../src/core/view/documents.ts";
 import { endOf } from "./items.ts";
 
-export const speeds = [0.5, 1, 2, 5, 10, 50] as const;
+export const speeds = [0.1, 0.5, 1, 2, 5, 10, 50] as const;
 export type Speed = (typeof speeds)[number];
 
 /** A trial shown again as it went. */
@@ -14,7 +14,7 @@ export interface Replay {
   readonly end: number;
   readonly setSpeed: (speed: Speed) => void;
   readonly toggle: () => void;
-  /** Goes to the item before (-1) or after (1) what is shown last. */
+  /** Goes to the item before (-1) or after (1) what is shown last, of those that the filters show. */
   readonly step: (by: -1 | 1) => void;
   readonly seek: (time: number) => void;
   /** Shows everything again. */
@@ -24,7 +24,7 @@ export interface Replay {
 /** Milliseconds between two pictures. */
 const framesEvery = 50;
 
-export function useReplay(items: readonly TraceItem[]): Replay {
+export function useReplay(items: readonly TraceItem[], matching: readonly TraceItem[]): Replay {
   const [time, setTime] = useState<number>();
   const [isPlaying, setPlaying] = useState(false);
   const [speed, setSpeed] = useState<Speed>(1);
@@ -57,7 +57,7 @@ export function useReplay(items: readonly TraceItem[]): Replay {
     },
     step(by) {
       setPlaying(false);
-      setTime((before) => stepped(items, before ?? (by === 1 ? -1 : end), by));
+      setTime((before) => stepped(matching, before ?? (by === 1 ? -1 : end), by));
     },
     seek(to) {
       setTime(Math.min(end, Math.max(0, to)));
@@ -69,8 +69,12 @@ export function useReplay(items: readonly TraceItem[]): Replay {
   };
 }
 
-/** The time of the next item that begins after a time, or of the last one before it. */
+/** The time of the next item that begins after a time, or of the last one before it. Items are not in the order of their times. */
 function stepped(items: readonly TraceItem[], time: number, by: -1 | 1): number {
-  const found = by === 1 ? items.find(({ at }) => at > time) : items.findLast(({ at }) => at < time);
-  return found?.at ?? Math.max(0, time);
+  let nearest: number | undefined;
+  for (const { kind, at } of items) {
+    if (kind === "phase" || (by === 1 ? at <= time : at >= time)) continue;
+    if (nearest === undefined || (by === 1 ? at < nearest : at > nearest)) nearest = at;
+  }
+  return nearest ?? (by === 1 ? Math.max(0, time) : 0);
 }

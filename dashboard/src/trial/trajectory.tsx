@@ -34,7 +34,6 @@ export function TrajectoryView({
   const lanes = useMemo(() => lanesOf({ items, servers }), [items, servers]);
   const find = useMemo(() => itemFinder(items), [items]);
   const cited = useMemo(() => citations(items, result?.grades ?? []), [items, result]);
-  const replay = useReplay(items);
   const selected = search.event === undefined ? undefined : find(search.event);
   const text = useDeferredValue(search.text?.toLowerCase());
   const matching = useMemo(
@@ -47,7 +46,9 @@ export function TrajectoryView({
       ),
     [items, servers, search.show, search.lane, text, selected?.seq],
   );
+  const replay = useReplay(items, matching);
   const { time } = replay;
+  const isOngoing = row.state === "running" && run.state === "running";
   const shown = useMemo(
     () => (time === undefined ? matching : matching.filter(({ at }) => at <= time)),
     [matching, time],
@@ -74,7 +75,7 @@ export function TrajectoryView({
     );
   }
   return (
-    <div className="flex min-h-0 flex-col gap-3 lg:h-[calc(100dvh-11rem)] lg:min-h-[32rem]">
+    <div className="flex min-h-0 flex-col gap-3 lg:max-h-[max(calc(100dvh-4rem),32rem)]">
       <Waterfall
         items={items}
         lanes={lanes}
@@ -118,7 +119,7 @@ export function TrajectoryView({
         </output>
       </div>
       <div
-        className={`grid min-h-0 flex-1 gap-3 ${selected === undefined ? "" : "lg:grid-cols-[minmax(0,1fr)_minmax(20rem,26rem)]"}`}
+        className={`grid min-h-0 flex-1 gap-3 lg:grid-rows-[minmax(0,1fr)] ${selected === undefined ? "" : "lg:grid-cols-[minmax(0,1fr)_minmax(20rem,26rem)]"}`}
       >
         <div className="panel flex min-h-0 flex-col overflow-hidden">
           {shown.length === 0 ? (
@@ -135,7 +136,8 @@ export function TrajectoryView({
               lanes={lanes}
               selected={selected?.seq}
               cited={cited}
-              follow={replay.isPlaying || (row.state === "running" && selected === undefined)}
+              follow={time !== undefined || (isOngoing && selected === undefined)}
+              isOngoing={isOngoing}
               onSelect={select}
             />
           )}
@@ -172,13 +174,25 @@ function ReplayControls({ replay }: { readonly replay: Replay }): ReactElement {
   const { time, isPlaying, speed, end, setSpeed, toggle, step, seek, stop } = replay;
   return (
     <fieldset aria-label="Replay" className="flex flex-wrap items-center gap-1">
-      <button type="button" className="control" onClick={toggle}>
+      <button type="button" className="control" onClick={toggle} title="Replay or pause (p)">
         {isPlaying ? "Pause" : time === undefined ? "Replay" : "Play"}
       </button>
-      <button type="button" className="control" onClick={() => step(-1)} aria-label="Item before">
+      <button
+        type="button"
+        className="control"
+        onClick={() => step(-1)}
+        aria-label="Item before"
+        title="Item before (,)"
+      >
         ◂
       </button>
-      <button type="button" className="control" onClick={() => step(1)} aria-label="Next item">
+      <button
+        type="button"
+        className="control"
+        onClick={() => step(1)}
+        aria-label="Next item"
+        title="Next item (.)"
+      >
         ▸
       </button>
       <select

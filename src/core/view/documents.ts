@@ -219,7 +219,7 @@ export interface CallItem {
   readonly unrecorded?: true;
   readonly tool: string;
   readonly byAgent: boolean;
-  /** `pending`: no answer was recorded. `rejected`: no server has such a tool, or the agent may not use it. */
+  /** `pending`: under way, or the agent did not report its end. `rejected`: no server has such a tool, or the agent may not use it. */
   readonly status: "ok" | "error" | "pending" | "rejected";
   readonly args: Excerpt;
   /** What of the arguments does not fit the tool's `inputSchema`: JSON Pointer into them and problem. Empty: all fit; absent: unknown. */

@@ -4,9 +4,9 @@ import type { EventBody } from "../trace/events.ts";
 import type { CallItem, TraceItem, TrialDocument } from "./documents.ts";
 import { trialDocument } from "./trial-document.ts";
 
-function documentOf(trial: TrialEvents): TrialDocument {
+function documentOf(trial: TrialEvents, state: "running" | "ended" = "running"): TrialDocument {
   return trialDocument({
-    run: { id: "r", name: "a run", kind: "run", state: "running", startedAt: "2026-11-21T22:45:59.000Z" },
+    run: { id: "r", name: "a run", kind: "run", state, startedAt: "2026-11-21T22:45:59.000Z" },
     trajectory: trial.trajectory(workflowTask()),
     invalid: new Map(),
     previous: undefined,
@@ -81,11 +81,13 @@ describe("the items of a trial", () => {
       const { id } = trial.request("add", {});
       trial.emit({ type: "tool.refused", server: "calc", tool: "add", id });
     });
-    const calls = callsOf(documentOf(trial));
+    const calls = callsOf(documentOf(trial, "ended"));
+    expect(callsOf(documentOf(trial))[2]).toMatchObject({ status: "pending" });
+    expect(callsOf(documentOf(trial))[2]).not.toHaveProperty("error");
     expect(calls.map(({ status, error }) => [status, error])).toEqual([
       ["error", undefined],
       ["error", "no numbers (code -32602)"],
-      ["pending", "never answered"],
+      ["error", "never answered"],
       ["rejected", "no server offers it"],
       ["rejected", "never answered"],
     ]);

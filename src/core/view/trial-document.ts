@@ -45,7 +45,11 @@ export function trialDocument(input: TrialInput): TrialDocument {
     // A plan is JSON.
     task: task as unknown as JsonObject,
     servers: serversOf(trajectory),
-    items: traceItems(trajectory, { invalid, lineOf }),
+    items: traceItems(trajectory, {
+      invalid,
+      lineOf,
+      isOngoing: result === undefined && run.state === "running",
+    }),
     events: events.map((event) => ({
       seq: event.seq,
       at: event.at - (first?.at ?? 0),
@@ -70,6 +74,8 @@ function serversOf({ events, task }: Trajectory): readonly string[] {
 interface Making {
   readonly invalid: TrialInput["invalid"];
   readonly lineOf: (event: TraceEvent) => string;
+  /** Whether calls may still be answered. */
+  readonly isOngoing: boolean;
 }
 
 /** Where in the trial the events are that are read. */
@@ -126,7 +132,7 @@ function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[
 /** Items of several events, by the number of the first; undefined for the other events of one. */
 function joinedItems(
   trajectory: Trajectory,
-  { lineOf }: Making,
+  { lineOf, isOngoing }: Making,
   pathOf: (step: string) => string,
 ): ReadonlyMap<number, Body | undefined> {
   const { events } = trajectory;
@@ -153,7 +159,7 @@ function joinedItems(
   for (const call of trajectory.calls) {
     const exchange = exchanges.get(call.seq);
     const isRefused = refused.has(requestKey(exchange?.request, exchange?.request.message["id"]));
-    add(callBody(call, exchange, isRefused), ...seqsOf(told.get(call)));
+    add(callBody(call, exchange, { isRefused, isOngoing }), ...seqsOf(told.get(call)));
   }
   for (const tool of [...unrecorded, ...others])
     add(reportedBody(tool, reports.get(tool.callId) ?? []), ...seqsOf(tool));
@@ -252,9 +258,14 @@ function stepBody({ started, finished }: StepAttempt, pathOf: (step: string) => 
 
 const longestError = 1000;
 
-function callBody(call: ToolCall, exchange: Exchange | undefined, isRefused: boolean): Body {
+function callBody(
+  call: ToolCall,
+  exchange: Exchange | undefined,
+  { isRefused, isOngoing }: { readonly isRefused: boolean; readonly isOngoing: boolean },
+): Body {
   const { seq, server, tool, args, responseSeq, result, error, fault } = call;
   const hasArgs = exchange?.params["arguments"] !== undefined;
+  const status = isRefused ? "rejected" : statusOf(call, isOngoing);
   const place = exchange === undefined ? "/args" : hasArgs ? "/message/params/arguments" : "/message/params";
   return withoutUndefined({
     kind: "call" as const,
@@ -265,20 +276,20 @@ function callBody(call: ToolCall, exchange: Exchange | undefined, isRefused: boo
     server: server ?? undefined,
     tool,
     byAgent: exchange?.byAgent ?? call.step === undefined,
-    status: isRefused ? ("rejected" as const) : statusOf(call),
+    status,
     args: excerptOf(args, seq, place),
     result: result === undefined ? undefined : resultExcerpt(result, responseSeq ?? seq),
     media: result === undefined ? undefined : mediaOf(result, responseSeq ?? seq),
-    error: error === undefined ? undefined : shortened(error.message, longestError),
+    error: error === undefined || status === "pending" ? undefined : shortened(error.message, longestError),
     fault,
   });
 }
 
-function statusOf({ error, result, responseSeq }: ToolCall): CallItem["status"] {
+function statusOf({ error, result, responseSeq }: ToolCall, isOngoing: boolean): CallItem["status"] {
   if (error?.kind === "rejected") return "rejected";
   if (error === undefined) return result?.["isError"] === true ? "error" : "ok";
   const isOpen = error.kind === "no-response" && error.cancelled === undefined && responseSeq === undefined;
-  return isOpen ? "pending" : "error";
+  return isOpen && isOngoing ? "pending" : "error";
 }
 
 /** The text of a result that is one text, else its JSON. */

@@ -3,7 +3,7 @@ import { createContext, type ReactElement, type ReactNode, useContext } from "re
 import { metricOf, roundMeasured } from "../../../../src/core/grade/measurements/metrics.ts";
 import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
 import type { RunDocument } from "../../../../src/core/view/documents.ts";
-import { DateTime, Duration } from "../../components/numbers.tsx";
+import { DateTime, Duration, Elapsed } from "../../components/numbers.tsx";
 import { PageTitle } from "../../components/page-title.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Loaded } from "../../components/states.tsx";
@@ -64,6 +64,11 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
         {run.durationMs !== undefined && (
           <Fact name="Duration">
             <Duration value={run.durationMs} />
+          </Fact>
+        )}
+        {run.state === "running" && (
+          <Fact name="Running for">
+            <Elapsed since={run.startedAt} />
           </Fact>
         )}
         {run.gradedFrom !== undefined && (
