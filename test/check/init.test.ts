@@ -41,7 +41,7 @@ it("writes a config with tests of what the servers of a client's file answer, wh
             args: { id: expect.any(Number) },
             expectedResult: { title: "Shopping $${LIST}", size: 12 },
           },
-          { name: "count", args: {}, expectedResult: "There are 2 notes." },
+          { name: "count", args: {}, expectedResult: 2 },
           { name: "token", args: {} },
         ],
       },

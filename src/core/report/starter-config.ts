@@ -100,6 +100,8 @@ function expectationOf(result: JsonObject, local: readonly string[]): Json | und
     if (!isWhole && isSame && length > 2 && length <= longestObject) return structuredContent;
   }
   const text = resultText(result).trim();
+  // A text of one digit is in others by chance; a number is compared as a whole.
+  if (String(Number(text)) === text && Number.isFinite(Number(text))) return Number(text);
   const [, key] = /^\{\s*("(?:[^"\\]|\\.){1,60}"):/.exec(text) ?? [];
   if (key !== undefined && text.length > longestText) return isLocal(text) ? undefined : key;
   const lines = text.split(/\r?\n/).map((line) => line.trim());
