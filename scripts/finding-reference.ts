@@ -1,5 +1,5 @@
 import { findingRules } from "../src/core/lint/catalogue.ts";
-import type { Rule } from "../src/core/lint/rule.ts";
+import type { Rule } from "../src/core/lint/check-view.ts";
 
 /** The page of all findings of `mcpvals check`, in Markdown, made from the rules. */
 export function findingReference(): string {

@@ -4,7 +4,7 @@ export { check } from "./check.ts";
 export type { CheckOptions, CheckResult, Target, TargetOptions } from "./check.ts";
 export { formatReport } from "./evaluate.ts";
 export type { Evaluation, TrialEvidence } from "./evaluate.ts";
-export { defineGrader, type GraderDefinition } from "./core/grade/programs/define-grader.ts";
+export { defineGrader, type GraderDefinition } from "./core/grade/programs/answer.ts";
 export type { GraderAnswer } from "./core/grade/programs/answer.ts";
 export type { TrajectoryRecord } from "./core/grade/programs/trajectory-record.ts";
 export { defineConfig } from "./load/load.ts";

@@ -3,8 +3,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, JsonObject, ModelAgentSpec } from "../core/formats/model.ts";
 import type { TurnEnd } from "../core/trace/events.ts";
-import { type Environment, locateModel, type ModelAccess } from "../models/locate-model.ts";
-import { resolveModel } from "../models/resolve-model.ts";
+import { type Environment, locateModel, type ModelAccess, resolveModel } from "../models/resolve-model.ts";
 import {
   callSettings,
   createRetryingModel,

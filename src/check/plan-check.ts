@@ -10,15 +10,14 @@ import type {
   Task,
 } from "../core/formats/model.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { listingOf, methodOf, readCheck, type Surface } from "../core/lint/check-view.ts";
+import { listingOf, methodOf, OutOfTime, readCheck, type Surface } from "../core/lint/check-view.ts";
 import { failedSecondStart } from "../core/lint/protocol.ts";
-import { OutOfTime } from "../core/lint/rule.ts";
 import { asList, asObject, exact, isJsonObject, type JsonObject } from "../core/formats/json.ts";
 import { type EventBody, eventsOf, type TraceEvent } from "../core/trace/events.ts";
 import { buildTrajectory } from "../core/trace/trajectory.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { lostAtStart } from "../servers/connections/host.ts";
-import { planConformance } from "./plan-conformance.ts";
+import { planConformance } from "./conformance-suite.ts";
 import { generateCalls } from "./generate-calls.ts";
 import { probeServer } from "./probe.ts";
 

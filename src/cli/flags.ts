@@ -7,8 +7,7 @@ import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.t
 import type { Thresholds } from "../core/formats/model.ts";
 import type { LoadOptions } from "../load/load.ts";
 import type { Target } from "../load/target.ts";
-import type { ExtensionsOptions } from "../run/extensions.ts";
-import type { Filters } from "../run/prepare.ts";
+import type { ExtensionsOptions, Filters } from "../run/prepare.ts";
 import { writeError } from "./terminal.ts";
 
 /** How a command reports its exit code. */

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import { callFaults } from "../core/grade/measurements/measure.ts";
-import { OutOfTime } from "../core/lint/rule.ts";
+import { OutOfTime } from "../core/lint/check-view.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import { RunReplay } from "../core/report/trial-result.ts";
 import type { RunResult, RunSummary, TrialResult } from "../core/report/result.ts";

@@ -7,8 +7,12 @@ import { resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { inspect } from "node:util";
 import { createContext, Script } from "node:vm";
-import type { GraderDefinition } from "../core/grade/programs/define-grader.ts";
-import type { CodeAnswer, CodeResult, JavaScriptWork } from "../core/grade/programs/answer.ts";
+import type {
+  CodeAnswer,
+  CodeResult,
+  GraderDefinition,
+  JavaScriptWork,
+} from "../core/grade/programs/answer.ts";
 import { importModule } from "../files/import-module.ts";
 
 const write = process.stdout.write.bind(process.stdout);

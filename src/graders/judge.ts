@@ -13,13 +13,17 @@ import {
   type JudgeQuestion,
   stepJudgePrompt,
 } from "../core/grade/judge/judge-prompt.ts";
-import type { AskJudge } from "../core/grade/judge/verdict-forms.ts";
+import {
+  type AskJudge,
+  type Reading,
+  scoreForm,
+  type VerdictForm,
+  yesOrNoForm,
+} from "../core/grade/judge/verdict-forms.ts";
 import { judgedEvents } from "../core/grade/judge/votes.ts";
-import { type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "../core/grade/judge/verdict-forms.ts";
 import { shortened } from "../core/text/visible-text.ts";
 import type { Emit, JudgeRecord } from "../core/trace/events.ts";
-import { type Environment, locateModel } from "../models/locate-model.ts";
-import { resolveModel } from "../models/resolve-model.ts";
+import { type Environment, locateModel, resolveModel } from "../models/resolve-model.ts";
 import {
   callSettings,
   createRetryingModel,

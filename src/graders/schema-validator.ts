@@ -2,7 +2,7 @@ import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Json } from "../core/formats/model.ts";
 import type { SchemaCheck, ValidateSchema } from "../core/checks/tool-result.ts";
-import { OutOfTime } from "../core/lint/rule.ts";
+import { OutOfTime } from "../core/lint/check-view.ts";
 import { untilAborted } from "../process/deadline.ts";
 import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 

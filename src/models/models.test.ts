@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ModelSpec } from "../core/formats/model.ts";
-import { type Environment, locateModel } from "./locate-model.ts";
+import { type Environment, locateModel } from "./resolve-model.ts";
 import { askedDelay, defaultRetryPolicy, retryDelay } from "./retrying-model.ts";
 
 const keys: Environment = { ANTHROPIC_API_KEY: "a", OPENAI_API_KEY: "o", GEMINI_API_KEY: "g" };

@@ -8,8 +8,14 @@ import type { Emit } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { mostLevels } from "../process/bounded-fetch.ts";
 import { abortAfter } from "../process/deadline.ts";
-import type { LanguageModelV4, ModelAccess, ModelAnswer, ModelCallOptions } from "./locate-model.ts";
-import { mostRead, UnusableAnswer } from "./resolve-model.ts";
+import {
+  type LanguageModelV4,
+  type ModelAccess,
+  type ModelAnswer,
+  type ModelCallOptions,
+  mostRead,
+  UnusableAnswer,
+} from "./resolve-model.ts";
 
 /** How often and how long to try again when a model does not answer. Times are in milliseconds. */
 export interface RetryPolicy {

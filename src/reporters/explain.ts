@@ -1,4 +1,4 @@
-import { equalJson } from "../core/checks/json-difference.ts";
+import { commonSequence, equalJson } from "../core/checks/json-difference.ts";
 import { answerText, resultText, structuredContent } from "../core/checks/tool-result.ts";
 import { errorCatalogue } from "../core/errors/catalogue.ts";
 import type { SerializedError } from "../core/errors/error.ts";
@@ -25,7 +25,6 @@ import {
 } from "../core/report/trial-result.ts";
 import { describeInput } from "../core/report/render-trace.ts";
 import type { TrialResult } from "../core/report/result.ts";
-import { commonSequence } from "../core/text/common-sequence.ts";
 import { quoteBar } from "../core/text/visible-text.ts";
 import type { AgentTool } from "../core/trace/tool-events.ts";
 import { type AgentCall, buildTrajectory, type ToolCall } from "../core/trace/trajectory.ts";

@@ -9,7 +9,7 @@ import { sarifReporter } from "./sarif.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 
 /** Writes the dashboard with this one run into one page, which opens from disk. */
-export function htmlReporter(output: ReporterOutput): Reporter {
+function htmlReporter(output: ReporterOutput): Reporter {
   let folder: string | undefined;
   return {
     onRunStart(start) {

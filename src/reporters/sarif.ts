@@ -1,7 +1,7 @@
 import type { JsonObject } from "../core/formats/json.ts";
 import type { Task } from "../core/formats/model.ts";
 import { findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
-import type { RuleTable } from "../core/lint/rule.ts";
+import type { RuleTable } from "../core/lint/check-view.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import type { Gate } from "../core/report/trial-result.ts";
 import { blocksOf, type TrialResult } from "../core/report/result.ts";

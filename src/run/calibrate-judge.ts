@@ -19,7 +19,7 @@ import { eventsOf, type JudgeRecord } from "../core/trace/events.ts";
 import { createGradersJudge, createJudge, createStepJudge, judgeOf } from "../graders/judge.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
-import { checkModel } from "../models/locate-model.ts";
+import { checkModel } from "../models/resolve-model.ts";
 import { readRun, type StoredRun } from "../store/run-folder.ts";
 import type { JsonObject } from "../core/formats/json.ts";
 import { validate } from "../core/formats/problem.ts";

@@ -8,9 +8,8 @@ import type { Emit } from "../core/trace/events.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
-import { ServerPool } from "../servers/server-pool.ts";
+import { ServerPool, type TrialServer } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
-import type { TrialServer } from "../servers/trial-server.ts";
 
 /** A trial and its task, with the servers of the trial's variant. */
 export interface TaskOfTrial {

@@ -16,7 +16,7 @@ import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
-import { checkModel } from "../models/locate-model.ts";
+import { checkModel } from "../models/resolve-model.ts";
 import {
   createRunFolder,
   defaultRunsFolder,
@@ -24,8 +24,14 @@ import {
   type RunFolder,
   runId,
 } from "../store/run-folder.ts";
-import type { ExtensionsInput, ExtensionsOptions } from "./extensions.ts";
-import { type MissingRequirements, missingRequirements, requireWorkspaces } from "./prepare.ts";
+import {
+  type ExtensionsInput,
+  extensionsOf,
+  type ExtensionsOptions,
+  type MissingRequirements,
+  missingRequirements,
+  requireWorkspaces,
+} from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
 import { FileProblems } from "../load/problems.ts";
@@ -110,9 +116,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     if (runnable.eval.tasks.some(({ graders = [] }) => graders.length > 0))
       await (await import("./prepare-graders.ts")).prepareGraders(runnable, { validateSchema, signal });
     await hooks?.start(signal);
-    extensions = usesExtensions(runnable)
-      ? await (await import("./extensions.ts")).extensionsOf(runnable, options, { validateSchema, signal })
-      : noExtensions;
+    extensions = await extensionsOf(runnable, options, { validateSchema, signal });
     await servers.startRequired(signal);
   } catch (error) {
     await reporters.close();
@@ -229,17 +233,6 @@ async function hooksOf(
 ): Promise<StartedHooks | undefined> {
   return hooks && (await import("./hooks.ts")).createHooks(hooks, { env, redact });
 }
-
-function usesExtensions({ eval: { tasks } }: RunInput): boolean {
-  return tasks.some(({ portable }) => Object.keys(portable?.extensions ?? {}).length > 0);
-}
-
-const noExtensions: PreparedExtensions = {
-  notes: [],
-  of(spec) {
-    throw new Error(`an extension was not prepared: ${spec.package}`);
-  },
-};
 
 /** What identifies the runs of the same file, or of the same folder of tasks. */
 export function sourceOf({ file, dir }: Pick<LoadedConfig, "file" | "dir">): string {

@@ -7,7 +7,7 @@ import { expanderOf } from "../core/templates/expand.ts";
 import type { Emit, Phase, TrialOutcome } from "../core/trace/events.ts";
 import { abortAfter, abortWithAny } from "../process/deadline.ts";
 import { isServerFault } from "../servers/connections/host.ts";
-import type { TrialServer } from "../servers/trial-server.ts";
+import type { TrialServer } from "../servers/server-pool.ts";
 import { runCleanup, runPhase, runSequence, setupFailed, type StepContext } from "../steps/step-runner.ts";
 import { runStep } from "../steps/run-step.ts";
 import { createWorkspace, type TrialRun, type TrialServices, TrialState } from "./trial-state.ts";

@@ -7,6 +7,7 @@ import type {
   ExtensionStep,
   ForeachStep,
   GroupStep,
+  LlmStep,
   NotStep,
   Step,
 } from "../core/formats/step.ts";
@@ -28,6 +29,41 @@ import {
   type StepReport,
   type StepRunner,
 } from "./step-runner.ts";
+import { excerpt } from "../core/checks/expectations.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
+
+/** Asks the judge about a text, by default the agent's last message: one question and one check for each criterion. */
+const llmStep: StepRunner<LlmStep> = {
+  input: ({ contains, exact, rubric, input }) => withoutUndefined({ contains, exact, rubric, input }),
+  async run(step, { trial, signal }) {
+    const { judge, prompt, agent } = trial;
+    if (judge === undefined)
+      throw new McpvalsError("task/no-judge", `step ${step.id} asks a judge, and none is configured`);
+    const input = step.input ?? agent?.output ?? "";
+    if (input.trim() === "") {
+      // A judge might find anything in an empty text.
+      const message =
+        step.input === undefined ? "the agent said nothing" : "there is nothing to judge: the input is empty";
+      const check = { name: "input", passed: false, expected: "a text", actual: input, message };
+      return { kind: "checked", checks: [{ ...check, untried: true }] };
+    }
+    let least = 1;
+    const reasons: string[] = [];
+    const checks: Check[] = [];
+    for (const kind of ["contains", "exact", "rubric"] as const) {
+      const reference = step[kind];
+      if (reference === undefined) continue;
+      const answer = await judge({ kind, reference, prompt, input }, signal);
+      const { passed, score, reason } = answer;
+      least = Math.min(least, score);
+      reasons.push(reason);
+      const message = `score ${Math.round(score * 100) / 100}: ${reason}`;
+      const [expected, actual] = [excerpt(reference), excerpt(input)];
+      checks.push({ name: kind, passed, expected, actual, message, judge: answer.judge });
+    }
+    return { kind: "checked", checks, values: { score: least, reason: reasons.join("\n") } };
+  },
+};
 
 /** Runs an operation of an extension. If it does not succeed, the step fails; anything else that goes wrong is an error. */
 const extensionStep: StepRunner<ExtensionStep> = {
@@ -258,7 +294,7 @@ const runners: { readonly [T in Step["type"]]: RunnerOf<T> | (() => Promise<Runn
   command: async () => (await import("./program.ts")).commandStep,
   http: async () => (await import("./http.ts")).httpStep,
   file: async () => (await import("./file.ts")).fileStep,
-  llm: async () => (await import("./llm.ts")).llmStep,
+  llm: llmStep,
   script: async () => (await import("./script.ts")).scriptStep,
   mcp: mcpStep,
   extension: extensionStep,

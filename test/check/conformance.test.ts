@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { findConformanceSuite } from "../../src/check/conformance-suite.ts";
-import { planConformance } from "../../src/check/plan-conformance.ts";
+import { findConformanceSuite, planConformance } from "../../src/check/conformance-suite.ts";
 import type { ConformanceSuite, ServerSpec } from "../../src/core/formats/model.ts";
 import { readSurface } from "../../src/core/lint/check-view.ts";
 import type { RunResult } from "../../src/core/report/result.ts";

@@ -15,7 +15,7 @@ import { describe, expect, it } from "vitest";
 import { McpvalsError, renderError } from "../../src/core/errors/error.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { load } from "../../src/load/load.ts";
-import { checkExtensions } from "../../src/run/extensions.ts";
+import { checkExtensions } from "../../src/run/prepare.ts";
 import { folderOf, installPackage, linkPackage, root, runHere, runShell } from "../support/cli.ts";
 import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "./doc-blocks.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";

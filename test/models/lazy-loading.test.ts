@@ -13,7 +13,7 @@ async function run(code: string, env: Readonly<Record<string, string>> = {}): Pr
       if (name !== undefined && /^(?:ai$|@ai-sdk\\/(?!provider))/.test(name)) loaded.add(name);
       return next(url, context);
     } });
-    const { locateModel } = await import("./src/models/locate-model.ts");
+    const { locateModel } = await import("./src/models/resolve-model.ts");
     const { resolveModel } = await import("./src/models/resolve-model.ts");
     const spec = { type: "model", name: "m", model: "anthropic/m", apiKey: "k", baseURL: "http://127.0.0.1:9", maxSteps: 1 };
     ${code}`;

@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ModelSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { locateModel, type ModelAnswer } from "../../src/models/locate-model.ts";
-import { resolveModel } from "../../src/models/resolve-model.ts";
+import { locateModel, type ModelAnswer, resolveModel } from "../../src/models/resolve-model.ts";
 import { createRetryingModel, type RetrySettings } from "../../src/models/retrying-model.ts";
 import { eventsOf } from "../support/agent-context.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";

@@ -1,13 +1,12 @@
-import { builtMain } from "../support/cli.ts";
 import { fileURLToPath } from "node:url";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { builtMain } from "../support/cli.ts";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ServerSpec, StdioServerSpec } from "../../src/core/formats/model.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
-import { ServerPool } from "../../src/servers/server-pool.ts";
-import type { TrialServer } from "../../src/servers/trial-server.ts";
+import { ServerPool, type TrialServer } from "../../src/servers/server-pool.ts";
 import { livingProcesses } from "../process/support.ts";
 import { callOptions, createRecord, fixtureSpec, type Record, rejection, stdioSpec } from "./support.ts";
 

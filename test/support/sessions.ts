@@ -10,8 +10,7 @@ import type {
   ServerSession,
   ToolDefinition,
 } from "../../src/servers/client/session.ts";
-import { startServer } from "../../src/servers/server-pool.ts";
-import type { TrialServer } from "../../src/servers/trial-server.ts";
+import { startServer, type TrialServer } from "../../src/servers/server-pool.ts";
 import { everythingServer } from "./programs.ts";
 
 /** Starts the official `everything` server over stdio; what happens on the wire is emitted. */

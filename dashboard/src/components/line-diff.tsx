@@ -1,5 +1,5 @@
 import type { ReactElement } from "react";
-import { commonSequence } from "../../../src/core/text/common-sequence.ts";
+import { commonSequence } from "../../../src/core/checks/json-difference.ts";
 import { shortened, visibleOnPage } from "../../../src/core/text/visible-text.ts";
 
 /** In characters: of longer texts the rest is left out. */

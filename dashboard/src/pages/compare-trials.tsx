@@ -1,6 +1,6 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo, useState } from "react";
-import { type AlignedCalls, alignCalls, type Call } from "../../../src/core/view/align-calls.ts";
+import { alignCalls, type AlignedCalls, type Call } from "../../../src/core/view/compare-runs.ts";
 import type { TrialDocument } from "../../../src/core/view/documents.ts";
 import { ExcerptView } from "../components/excerpt-view.tsx";
 import { Duration, Tokens } from "../components/numbers.tsx";

@@ -28,7 +28,7 @@ export function statesText(text: string, wanted: string): boolean {
 }
 
 /** Whether a text contains another as {@link containsText} does, with no letter, digit or `_` beside it. */
-export function containsWord(text: string, wanted: string): boolean {
+function containsWord(text: string, wanted: string): boolean {
   const [where, what] = comparables(text, wanted);
   for (let at = where.indexOf(what); at !== -1; at = where.indexOf(what, at + 1)) {
     const [before, after] = [where.slice(Math.max(0, at - 2), at), where.slice(at + what.length)];

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { type Finding, type GradeContext, graderKind, listed, nothingDone, skip } from "./grader.ts";
 import { fitsName } from "./call-matchers.ts";
-import { rubrics } from "./judge/rubrics.ts";
+import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByRubric } from "./judge/votes.ts";
 import { type CallFault, callFaults, followErrors, unknownToolTest } from "./measurements/measure.ts";
 import { rubricText } from "./prompt.ts";

@@ -3,8 +3,7 @@ import { AgentTrial, gradeBy, settingIssues } from "../../../test/support/gradin
 import { McpvalsError } from "../errors/error.ts";
 import type { JsonObject } from "../formats/json.ts";
 import type { AskJudge } from "./judge/verdict-forms.ts";
-import type { JudgePrompt } from "./judge/judge-prompt.ts";
-import { rubrics } from "./judge/rubrics.ts";
+import { type JudgePrompt, rubrics } from "./judge/judge-prompt.ts";
 
 const trial = new AgentTrial((play) => {
   play.use("get", { name: "a" }, "a is red");

@@ -5,7 +5,7 @@ import { McpvalsError } from "../errors/error.ts";
 import type { NamedFile } from "../formats/graders.ts";
 import { eventsOf } from "../trace/events.ts";
 import { graderKind, type KindContext, nothingDone, passOrFail, skip } from "./grader.ts";
-import { rubrics } from "./judge/rubrics.ts";
+import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByComparison, judgeByRubric, judgedEvents } from "./judge/votes.ts";
 
 const names = Object.keys(rubrics);

@@ -1,6 +1,6 @@
 import { anError, contentProblem, outputProblem, resultText } from "../checks/tool-result.ts";
 import { containsText } from "../formats/contains-text.ts";
-import { commonSequence } from "../text/common-sequence.ts";
+import { commonSequence } from "../checks/json-difference.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf } from "../trace/events.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";

@@ -20,12 +20,14 @@ import {
   errorText,
   exchangesOf,
   exitText,
+  type Found,
   type ProbeView,
   resultOf,
+  type Rule,
+  type RuleTable,
   statusOf,
 } from "./check-view.ts";
 import { objectIn } from "./json-schema.ts";
-import type { Found, Rule, RuleTable } from "./rule.ts";
 
 /** What the rules find in each call. */
 const rulesOfCalls = {

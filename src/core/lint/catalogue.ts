@@ -3,13 +3,12 @@ import type { Json } from "../formats/json.ts";
 import { suggestion } from "../formats/did-you-mean.ts";
 import type { CheckKind } from "../formats/model.ts";
 import { callRules } from "./calls.ts";
-import type { CheckView } from "./check-view.ts";
+import { type CheckView, OutOfTime, type RuleContext, type RuleTable } from "./check-view.ts";
 import { clientRules } from "./clients.ts";
 import { conformanceRules } from "./conformance.ts";
 import { definitionRules } from "./definitions.ts";
 import { bySeverity, type Finding } from "./finding.ts";
 import { protocolRules } from "./protocol.ts";
-import { OutOfTime, type RuleContext, type RuleTable } from "./rule.ts";
 import { schemaRules, uncheckedRules } from "./schemas.ts";
 import { stabilityRules } from "./stability.ts";
 

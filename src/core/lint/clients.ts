@@ -1,6 +1,6 @@
 import { isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
-import type { CheckView } from "./check-view.ts";
+import type { CheckView, Found, RuleTable } from "./check-view.ts";
 import type { ClientEffects } from "./finding.ts";
 import {
   listText,
@@ -10,11 +10,10 @@ import {
   pointerKey,
   referencesIn,
   type Subschema,
-  toolSchemas,
   type ToolSchema,
+  toolSchemas,
   typesOf,
 } from "./json-schema.ts";
-import type { Found, RuleTable } from "./rule.ts";
 
 /** Rules about names and schemas that are valid, and that known clients refuse or change all the same. */
 export const clientRules = {

@@ -1,6 +1,5 @@
 import { type EventOf, eventsOf } from "../trace/events.ts";
-import type { CheckView } from "./check-view.ts";
-import type { Found, RuleTable } from "./rule.ts";
+import type { CheckView, Found, RuleTable } from "./check-view.ts";
 
 /** Rules about what the official conformance suite says. */
 export const conformanceRules = {

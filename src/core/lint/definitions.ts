@@ -1,9 +1,8 @@
 import { asList, asObject, estimateTokens, isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
-import type { Listed, Surface } from "./check-view.ts";
+import type { Found, Listed, RuleTable, Surface } from "./check-view.ts";
 import type { FindingPlace } from "./finding.ts";
 import { listText, parametersIn, placeIn, pointerKey, problemsIn, toolSchemas } from "./json-schema.ts";
-import type { Found, RuleTable } from "./rule.ts";
 
 /** Rules about names, descriptions, annotations and size. */
 export const definitionRules = {

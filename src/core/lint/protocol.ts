@@ -17,9 +17,9 @@ import {
   methodOf,
   type ProbeView,
   resultOf,
+  type RuleTable,
   statusOf,
 } from "./check-view.ts";
-import type { RuleTable } from "./rule.ts";
 
 /** Rules about the protocol: handshake, requests, lists, shutdown. */
 export const protocolRules = {

@@ -1,8 +1,8 @@
-import type { JsonObject } from "../formats/model.ts";
 import { expect, it } from "vitest";
+import type { JsonObject } from "../formats/model.ts";
 import { type CheckedServer, schemaOf, testRules, tool, viewOf } from "../../../test/support/rules.ts";
 import { findDefects } from "./catalogue.ts";
-import { OutOfTime } from "./rule.ts";
+import { OutOfTime } from "./check-view.ts";
 
 const input = (inputSchema: JsonObject): CheckedServer => ({ tools: [tool({ inputSchema })] });
 const output = (outputSchema: JsonObject): CheckedServer => ({ tools: [tool({ outputSchema })] });

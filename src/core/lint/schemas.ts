@@ -11,11 +11,11 @@ import {
   problemsIn,
   referencesIn,
   type SchemaProblem,
-  toolSchemas,
   type ToolSchema,
+  toolSchemas,
   typesOf,
 } from "./json-schema.ts";
-import type { RuleTable } from "./rule.ts";
+import type { RuleTable } from "./check-view.ts";
 
 /** Rules about input and output schemas. */
 export const schemaRules = {

@@ -5,16 +5,17 @@ import type { Exchange } from "../trace/trajectory.ts";
 import {
   type CheckView,
   emptyListing,
+  type Found,
   givesList,
-  listKeys,
   listingOf,
+  listKeys,
   methodOf,
   type ProbeView,
   readSurface,
+  type RuleTable,
 } from "./check-view.ts";
 import type { FindingPlace } from "./finding.ts";
 import { refusedListText } from "./protocol.ts";
-import type { Found, RuleTable } from "./rule.ts";
 
 /** Rules about definitions that change from listing to listing, from start to start, or from a committed snapshot. */
 export const stabilityRules = {

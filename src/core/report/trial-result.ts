@@ -670,7 +670,7 @@ export function lastMessage(events: readonly TraceEvent[]): EventOf<"agent.messa
 }
 
 /** The numbers of the events that show an agent's phase and turns, its first and last acts, and its last message; none where no agent took part. */
-export function eventsOfAgent(events: readonly TraceEvent[]): readonly number[] {
+function eventsOfAgent(events: readonly TraceEvent[]): readonly number[] {
   if (!events.some((event) => event.type === "phase.started" && event.phase === "agent")) return [];
   const acts = firstAndLast(agentActs(events)).flat();
   const calls = new Set(acts.flatMap((act) => requestOf(act)?.seq ?? []));

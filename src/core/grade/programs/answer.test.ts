@@ -1,7 +1,7 @@
-import { expect, expectTypeOf, it } from "vitest";
 import * as z from "zod";
+import { expect, expectTypeOf, it } from "vitest";
 import { AgentTrial, gradeBy, settingIssues } from "../../../../test/support/grading.ts";
-import { defineGrader } from "./define-grader.ts";
+import { defineGrader } from "./answer.ts";
 
 const trial = new AgentTrial((events) => events.say("Done."));
 
