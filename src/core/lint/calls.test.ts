@@ -17,6 +17,17 @@ const result = (result: CheckedCall["result"]): CheckedServer => called({ result
 const invalid = { args: { word: 1 }, expects: "refusal", why: "word is of another type" } as const;
 const unknown = { args: { word: "a", wrod: "b" }, expects: "refusal", why: "an unknown argument" } as const;
 const refused = { error: { code: -32602, message: "word must be a string" } };
+const accepted = (text: string): CheckedServer => called({ ...invalid, result: textResult(text) });
+/** Answers that refuse an argument without isError. */
+const inWords = {
+  "a failure": accepted("Error: there is no such word"),
+  "a refusal in a part of the text": accepted(
+    '# Words\n\n⚠️ No result: Invalid word: "1". Accepted values: a, b.',
+  ),
+  "the argument, and what it must be": accepted("Please try again: `word` must be a string"),
+  "the type that was expected": accepted("Expected string, received number"),
+  "a missing argument": accepted("Missing required parameter: word"),
+};
 const sum = { outputSchema: schemaOf({ sum: { type: "number" } }) };
 
 testRules({
@@ -50,9 +61,16 @@ testRules({
     },
   },
   "call/invalid-accepted": {
-    bad: { "a success": called({ ...invalid, result: textResult("ok") }) },
+    bad: {
+      "a success": called({ ...invalid, result: textResult("ok") }),
+      "a success that names the argument": accepted(
+        "The word 1 is unknown in the wordlist of missing words.",
+      ),
+      "a success in JSON": accepted('{"missing":[],"word":"1","expected":2}'),
+    },
     good: {
       "a protocol error": called({ ...invalid, ...refused }),
+      ...inWords,
       "a failure in words": called({ ...invalid, result: errorResult("word must be a string") }),
       "an unknown argument": called({ ...unknown, result: textResult("ok") }),
     },
@@ -107,9 +125,13 @@ testRules({
       "a Python traceback": result(textResult("Traceback (most recent call last):")),
       "an exception by its class": result(textResult("ValueError: bad word")),
       "a failure in JSON": result(textResult('{"status": "error", "message": "no such note"}')),
+      "an error after a symbol": result(textResult("⚠️ **Error**: file not found")),
+      ...inWords,
     },
     good: {
       "the flag": result(errorResult("Error: file not found")),
+      "what a validator finds": result(textResult('{"valid": false, "error": "a brace is missing"}')),
+      "words of a refusal after a valid call": result(textResult("word must be a string")),
       "no error in JSON": result(textResult('{"error": null, "errors": [], "success": true}')),
       "a report about errors": result(textResult("3 errors were found in the log")),
       "a word that begins like error": result(textResult("Errorless run")),

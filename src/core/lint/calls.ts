@@ -213,7 +213,7 @@ const rulesOfCalls = {
   "call/error-without-flag": {
     severity: "info",
     title: "A result reads like a failure, without isError",
-    why: "If the call failed, agents and clients take it for a success. This is a guess from how the text begins: it may be what the tool was asked for.",
+    why: "If the call failed, agents and clients take it for a success. This is a guess from the text: it may be what the tool was asked for.",
     fix: "If the call failed, set isError: true.",
     bad: `{ "content": [{ "type": "text", "text": "Error: file not found" }] }`,
     good: `{ "isError": true, "content": [{ "type": "text", "text": "file not found" }] }`,
@@ -223,12 +223,12 @@ const rulesOfCalls = {
         const result = resultOf(exchange);
         if (result === undefined || result["isError"] === true) continue;
         const text = resultText(result).trim();
-        if (!failure.test(text) && !parseObject(text).some(tellsFailure)) continue;
-        yield {
-          place: { tool: call.tool },
-          message: `the text begins with ${JSON.stringify(shortened(text, 60))}`,
-          evidence: evidenceOf(exchange),
-        };
+        const refusal = refusalIn(view, call, text);
+        const message = readsLikeFailure(text)
+          ? `the text begins with ${JSON.stringify(shortened(text, 60))}`
+          : refusal && `${argumentsText(call)} got the text ${JSON.stringify(shortened(refusal, 60))}`;
+        if (message !== undefined)
+          yield { place: { tool: call.tool }, message, evidence: evidenceOf(exchange) };
       }
     },
   },
@@ -324,13 +324,52 @@ async function* oncePerTool(all: Iterable<Found> | AsyncIterable<Found>): AsyncI
 /** Claude Code's limit of a result, in tokens. */
 const mostResultTokens = 25_000;
 
-/** How texts of failures begin. */
-const failure = /^(?:error|exception|traceback|fatal|failed)\b|^\w+(?:error|exception)\b\s*[:(]/i;
+function readsLikeFailure(text: string): boolean {
+  return failure.test(text) || parseObject(text).some(tellsFailure);
+}
 
-/** Whether an answer in JSON has a member that tells of a failure. */
-function tellsFailure({ status, success, ok, error }: JsonObject): boolean {
-  const isText = typeof error === "string" && error !== "";
+/** How texts of failures begin, also after a symbol or a mark of formatting. */
+const failure =
+  /^[^\p{L}\p{N}{[]{0,8}(?:(?:error|exception|traceback|fatal|failed)\b|\w+(?:error|exception)\b\s*[:(])/iu;
+
+/** Whether an answer in JSON has a member that tells of a failure; what a validator found is no failure of it. */
+function tellsFailure({ status, success, ok, error, valid }: JsonObject): boolean {
+  const isText = typeof error === "string" && error !== "" && valid === undefined;
   return isText || success === false || ok === false || status === "error" || status === "failed";
+}
+
+/** Where a text says that arguments are refused, of a call with invalid ones; undefined: nowhere. */
+function refusalIn(view: CheckView, call: PlannedCall, text: string): string | undefined {
+  if (call.expects !== "refusal") return undefined;
+  const properties = objectIn(inputSchemaOf(view, call), "properties");
+  const names = [...Object.keys(properties).slice(0, mostNames), ...Object.keys(call.args)].map(comparable);
+  const searched = comparable(text.slice(0, mostSearched));
+  const isAt = (name: string, start: number): boolean =>
+    name !== "" &&
+    searched.startsWith(name, start) &&
+    !/\w/.test(searched.charAt(start - 1) + searched.charAt(start + name.length));
+  for (const { 0: words, index, groups = {} } of searched.matchAll(refusals)) {
+    const { before, after } = groups;
+    const end = index + words.length;
+    const isRefusal =
+      (before === undefined && after === undefined) ||
+      names.some((name) => isAt(name, before === undefined ? index - name.length : end));
+    if (isRefusal) return text.slice(index);
+  }
+  return undefined;
+}
+
+/** Characters of a text, and names of parameters, that are searched for a refusal. */
+const mostSearched = 20_000;
+const mostNames = 100;
+
+/** Words of refusals: those that are enough, those before the name of a parameter, and those after one. */
+const refusals =
+  /\b(?:must be (?:one of|an? (?:string|number|integer|boolean|array|object))|expected (?:an? )?\w+,? (?:but )?(?:received|got)|(?:accepted|allowed|valid) (?:values|options)\b|(?:invalid|unknown|unexpected|unrecognized|missing required) (?:input|type|arguments?|parameters?|propert(?:y|ies)|keys?)\b)|\b(?<before>(?:invalid|unknown|unsupported|unrecognized|unexpected|missing)(?: (?:required|value|argument|parameter|for|the)){0,3}[\s:"'`*(]{1,5})|(?<after>["'`*)]{0,3}:? {0,2}\b(?:must (?:be|have|match|not)|should be|cannot be|is (?:required|missing|invalid|not (?:an?|one|valid|allowed|supported)))\b)/g;
+
+/** In lower case, with spaces between words; of the same length, unlike what toLowerCase gives of some letters. */
+function comparable(text: string): string {
+  return text.replaceAll(/[A-Z]+/g, (letters) => letters.toLowerCase()).replaceAll("_", " ");
 }
 
 interface CallView {
@@ -351,9 +390,12 @@ function callsOf({ probes }: CheckView): readonly CallView[] {
 function* acceptedCalls(view: CheckView, isOfSort: (call: PlannedCall) => boolean): Iterable<Found> {
   const invalid = callsOf(view).filter(({ call }) => call.expects === "refusal" && isOfSort(call));
   for (const [tool, calls] of Map.groupBy(invalid, ({ call }) => call.tool)) {
-    const accepted = calls.filter(({ exchange }) => {
+    const accepted = calls.filter(({ call, exchange }) => {
       const result = resultOf(exchange);
-      return result !== undefined && result["isError"] !== true;
+      if (result === undefined || result["isError"] === true) return false;
+      const text = resultText(result).trim();
+      // What reads like a failure lacks isError, of which a rule of its own speaks.
+      return !readsLikeFailure(text) && refusalIn(view, call, text) === undefined;
     });
     const [first] = accepted;
     if (first === undefined) continue;
@@ -366,9 +408,13 @@ function* acceptedCalls(view: CheckView, isOfSort: (call: PlannedCall) => boolea
   }
 }
 
-function hasUnknownArgument({ surface }: CheckView, { tool, args }: PlannedCall): boolean {
-  const schema = surface.tools.find(({ name }) => name === tool)?.definition["inputSchema"] ?? {};
-  return Object.keys(args).some((name) => !Object.hasOwn(objectIn(schema, "properties"), name));
+function hasUnknownArgument(view: CheckView, call: PlannedCall): boolean {
+  const properties = objectIn(inputSchemaOf(view, call), "properties");
+  return Object.keys(call.args).some((name) => !Object.hasOwn(properties, name));
+}
+
+function inputSchemaOf({ surface }: CheckView, { tool }: PlannedCall): Json {
+  return surface.tools.find(({ name }) => name === tool)?.definition["inputSchema"] ?? {};
 }
 
 /** Calls that were given up, since the server did not answer in time. */
