@@ -4,7 +4,7 @@ import type { ReporterOutput } from "../../src/core/report/reporter.ts";
 import { reporters } from "../../src/reporters/index.ts";
 import { brokenTrial, grade, play, sampleRun, toolTest, trialOf, type SampleRun } from "./samples.ts";
 
-const many = 100_000;
+const many = 20_000;
 const largestPiece = 2 ** 18;
 
 interface Counted {
@@ -47,7 +47,7 @@ async function counted(name: ReporterName, run: SampleRun, isTerminal: boolean):
   return { lines, characters, longest };
 }
 
-describe("a run of 100,000 trials", () => {
+describe("a run of 20,000 trials", () => {
   const run = largeRun(many);
   const small = largeRun(many / 10);
 
