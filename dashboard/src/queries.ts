@@ -71,7 +71,12 @@ function updatedRun(trials: Map<string, TrialRow>, { changed, ...run }: RunUpdat
 
 export function useServers(id: string): UseQueryResult<ServersDocument> {
   const { servers } = useDataSource();
-  return useQuery({ queryKey: ["servers", id], queryFn: () => servers(id) });
+  return useQuery({
+    queryKey: ["servers", id],
+    queryFn: () => servers(id),
+    // Each answer has what was read until then.
+    refetchInterval: ({ state }) => (state.data?.reading === undefined ? false : 100),
+  });
 }
 
 /** A trial, which changes while its run is going on. */

@@ -182,8 +182,11 @@ function notFound(): Response {
 
 /** Records that are kept in memory: that of a large run takes up to a hundred megabytes. */
 const mostRecords = 3;
-/** Earlier runs that are looked through for the servers of a run. */
+/** Milliseconds in which the servers of a run are answered with what was read until then. */
+const mostServersMs = 500;
+/** Earlier runs that are looked through for the servers of a run, and trials of each. */
 const mostEarlier = 20;
+const mostEarlierTrials = 1000;
 
 /** What was read of a run, with the stamp that its files had before. */
 interface Stamped<T> {
@@ -239,15 +242,19 @@ class Runs implements AsyncDisposable {
     const record = isCurrent ? known.value : new RunRecord(runs, id, { cwd, validator: this.#validator });
     this.#records.set(id, { stamp, value: record });
     const [oldest] = this.#records.keys();
-    if (this.#records.size > mostRecords && oldest !== undefined) this.#records.delete(oldest);
+    if (this.#records.size > mostRecords && oldest !== undefined) {
+      await this.#records.get(oldest)?.value[Symbol.asyncDispose]();
+      this.#records.delete(oldest);
+    }
     return record;
   }
 
   async servers(record: RunRecord): Promise<ServersDocument> {
-    const [run, totals] = [await record.run(), await record.servers()];
+    const run = await record.run();
+    const { totals, reading } = await record.servers({ mostMs: mostServersMs });
     const { id, name, startedAt } = run;
-    const before = await this.#earlier(run);
-    return { run: { id, name, startedAt }, servers: totals.rows(run, before) };
+    const servers = totals.rows(run, await this.#earlier(run));
+    return { run: { id, name, startedAt }, servers, ...(reading === undefined ? {} : { reading }) };
   }
 
   /** What the newest earlier run of each server says of it. */
@@ -261,7 +268,8 @@ class Runs implements AsyncDisposable {
       if (wanted.length === 0) continue;
       // Its record is not kept: the one that is looked at has to stay in memory.
       const { runs, cwd } = this.#options;
-      const totals = await new RunRecord(runs, row.id, { cwd, validator: this.#validator }).servers();
+      await using record = new RunRecord(runs, row.id, { cwd, validator: this.#validator });
+      const { totals } = await record.servers({ mostTrials: mostEarlierTrials });
       for (const name of wanted) {
         const tools = totals.definitions().get(name);
         if (tools !== undefined && tools.size > 0) found.set(name, { run: row.id, tools });
@@ -271,6 +279,7 @@ class Runs implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    for (const { value } of this.#records.values()) await value[Symbol.asyncDispose]();
     await this.#validator[Symbol.asyncDispose]();
   }
 }

@@ -31,7 +31,7 @@ export async function* reportPage(folder: string): AsyncGenerator<string> {
   const { id, name, startedAt } = run;
   const servers: ServersDocument = {
     run: { id, name, startedAt },
-    servers: (await record.servers()).rows(run, new Map()),
+    servers: (await record.servers()).totals.rows(run, new Map()),
   };
   yield* pageStart();
   yield* dataPieces(record, run, servers);

@@ -16,6 +16,7 @@ import type {
   RunDocument,
   RunRow,
   RunUpdate,
+  ServersDocument,
   TrialDocument,
   TrialRow,
 } from "../core/view/documents.ts";
@@ -31,7 +32,7 @@ import { packRows } from "../core/view/packed-rows.ts";
 import { ServerTotals } from "../core/view/servers-document.ts";
 import { trialDocument } from "../core/view/trial-document.ts";
 import { type SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
-import { readTrials } from "../store/journal.ts";
+import { readTrials, type StoredTrial } from "../store/journal.ts";
 import { JournalIndex } from "../store/journal-index.ts";
 import {
   readHead,
@@ -126,7 +127,7 @@ class Planned {
 }
 
 /** A run as its folder has it, which may still grow. */
-export class RunRecord {
+export class RunRecord implements AsyncDisposable {
   readonly id: string;
   readonly #folder: string;
   readonly #options: RecordOptions;
@@ -146,7 +147,9 @@ export class RunRecord {
   readonly #changed: number[] = [];
   #version = 0;
   readonly #counts: Record<Verdict, number> = { pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
-  #servers: ServerTotals | undefined;
+  #servers:
+    | { readonly totals: ServerTotals; readonly trials: AsyncGenerator<StoredTrial>; isRead: boolean }
+    | undefined;
   #content: { readonly key: string; readonly text: string } | undefined;
 
   /** Throws `store/corrupt`. */
@@ -362,19 +365,55 @@ export class RunRecord {
     return text;
   }
 
-  /** What all trials say of servers, as far as they have come. Throws `store/corrupt`. */
-  async servers(): Promise<ServerTotals> {
-    await this.refresh();
-    if (this.#servers !== undefined) return this.#servers;
-    const totals = new ServerTotals();
-    for await (const { id, events: stored } of readTrials(this.#folder)) {
-      const trial = this.#plan.trial(id);
-      const events = stored.map(({ event }) => event);
-      if (trial !== undefined) totals.add(buildTrajectory(trial, this.#plan.replay.taskOf(trial), events));
+  /**
+   * What trials say of servers. Reads on where the last call ended, until one of the limits; a run that goes on is read again when
+   * all of it was read. Throws `store/corrupt`.
+   */
+  async servers({ mostMs = Infinity, mostTrials = Infinity }: ServersLimits = {}): Promise<ServersRead> {
+    const { plan, replay } = this.#plan;
+    if (this.#servers === undefined || (this.#servers.isRead && !this.isOver))
+      this.#servers = { totals: new ServerTotals(), trials: readTrials(this.#folder), isRead: false };
+    const reading = this.#servers;
+    const { totals, trials } = reading;
+    const until = performance.now() + mostMs;
+    try {
+      while (!reading.isRead && performance.now() < until && totals.trials < mostTrials) {
+        const { value, done } = await trials.next();
+        if (done === true) {
+          // It may also have been ended.
+          reading.isRead = this.#servers === reading;
+          break;
+        }
+        const trial = this.#plan.trial(value.id);
+        const events = value.events.map(({ event }) => event);
+        if (trial !== undefined) totals.add(buildTrajectory(trial, replay.taskOf(trial), events));
+      }
+    } catch (error) {
+      this.#servers = undefined;
+      throw error;
     }
-    if (this.isOver) this.#servers = totals;
-    return totals;
+    if (reading.isRead) return { totals };
+    return { totals, reading: { trials: totals.trials, of: plan.trials.length } };
   }
+
+  /** Ends what is being read. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const reading = this.#servers;
+    this.#servers = undefined;
+    await reading?.trials.return(undefined);
+  }
+}
+
+interface ServersLimits {
+  readonly mostMs?: number;
+  readonly mostTrials?: number;
+}
+
+/** What was read so far. */
+interface ServersRead {
+  readonly totals: ServerTotals;
+  /** Absent: all of it. */
+  readonly reading?: NonNullable<ServersDocument["reading"]>;
 }
 
 /** By the number of the request. */

@@ -10,6 +10,8 @@ import type {
   TraceItem,
   TrialDocument,
 } from "../../src/core/view/documents.ts";
+import { RunRecord } from "../../src/dashboard/run-record.ts";
+import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { ask, askedDocument, calcConfig, openDashboard, runAndOpen } from "./support.ts";
 
@@ -341,10 +343,54 @@ it("compares a server with the run before: tools, tokens, calls", async () => {
     {
       comparedWith: opened.id,
       tools: [
-        { name: "seek", change: "changed", before: expect.stringContaining("Seeks.") as string },
+        {
+          name: "seek",
+          change: "changed",
+          before: { run: opened.id, trial: "t1", text: expect.stringContaining("Seeks.") as string },
+        },
         { name: "rest", change: "added" },
-        { name: "idle", change: "removed", before: expect.stringContaining("Does nothing.") as string },
+        {
+          name: "idle",
+          change: "removed",
+          before: { text: expect.stringContaining("Does nothing.") as string },
+        },
       ],
     },
   ]);
+});
+
+it("cuts large definitions, of which all can be had", async () => {
+  const description = "Long. ".repeat(10_000);
+  const tools = { long: { description, responses: [{ return: "ok" }] } };
+  await using opened = await runAndOpen(
+    agentConfig({ servers: { library: { transport: "mock", mock: { tools } } } }),
+  );
+  const { servers } = await opened.json<ServersDocument>(`runs/${opened.id}/servers`);
+  const [tool] = servers[0]?.tools ?? [];
+  expect(tool?.description?.length).toBeLessThan(500);
+  const { run, trial, seq, pointer, text, length } = tool?.definition ?? { pointer: "" };
+  expect(text).toHaveLength(4000);
+  const path = `runs/${run}/trials/${trial}/events/${seq}?pointer=${encodeURIComponent(pointer)}&length=100000`;
+  const part = await opened.json<ContentPart>(path);
+  expect(part.length).toBe(length);
+  expect(JSON.parse(part.text)).toMatchObject({ name: "long", description });
+});
+
+it("reads what trials say of servers in parts, and comes to the same", async () => {
+  await using opened = await runAndOpen(agentConfig({ trials: 3 }));
+  const runs = join(opened.path, ".mcpvals", "runs");
+  await using validator = new SchemaValidator();
+  const options = { cwd: opened.path, validator };
+  await using parts = new RunRecord(runs, opened.id, options);
+  await using whole = new RunRecord(runs, opened.id, options);
+  const run = await whole.run();
+  const all = await whole.servers();
+  expect(all).not.toHaveProperty("reading");
+  const first = await parts.servers({ mostTrials: 2 });
+  expect(first.reading).toEqual({ trials: 2, of: 3 });
+  expect(first.totals.rows(run, new Map())).toMatchObject([{ name: "library", starts: 2 }]);
+  // Two browsers ask at once.
+  const [rest] = await Promise.all([parts.servers(), parts.servers()]);
+  expect(rest).not.toHaveProperty("reading");
+  expect(rest.totals.rows(run, new Map())).toEqual(all.totals.rows(run, new Map()));
 });

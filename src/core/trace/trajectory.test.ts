@@ -42,10 +42,12 @@ describe("a trajectory", () => {
     trial.turn("Again.", undefined, "max-steps");
     const step = trial.events[trial.step("call", { checks: [check("result", true)] }) - 1];
     trial.end();
-    const declared = tools.map((tool) => ({
+    const declared = tools.map((tool, index) => ({
       server: "calc",
       name: tool.name,
       definition: { inputSchema: { type: "object" }, ...tool },
+      seq: 7,
+      index,
     }));
     const add = {
       server: "calc",
@@ -93,11 +95,25 @@ describe("a trajectory", () => {
     const trial = new TrialEvents().server("a", [{ name: "add" }]).server("b", [{ name: "add" }]);
     trial.list([{ name: "more", outputSchema: false }], { server: "b" });
     expect(trial.trajectory(task).tools).toEqual([
-      { server: "a", name: "add", definition: { name: "add", inputSchema: { type: "object" } } },
-      { server: "b", name: "add", definition: { name: "add", inputSchema: { type: "object" } } },
+      {
+        server: "a",
+        name: "add",
+        definition: { name: "add", inputSchema: { type: "object" } },
+        seq: 6,
+        index: 0,
+      },
+      {
+        server: "b",
+        name: "add",
+        definition: { name: "add", inputSchema: { type: "object" } },
+        seq: 13,
+        index: 0,
+      },
       {
         server: "b",
         name: "more",
+        seq: 16,
+        index: 0,
         definition: { name: "more", inputSchema: { type: "object" }, outputSchema: false },
       },
     ]);

@@ -32,6 +32,9 @@ export interface ToolDeclaration {
   readonly name: string;
   /** All that it says of the tool: `inputSchema`, `outputSchema`, `description` and the rest, as received. */
   readonly definition: JsonObject;
+  /** Number of the event with the list, and the position in its `tools`. */
+  readonly seq: number;
+  readonly index: number;
 }
 
 /** Why a tool call gave no result. */
@@ -327,14 +330,15 @@ class ToolLists {
   }
 
   /** Reads a page; one that was asked for with a cursor continues the list. */
-  read({ params }: Exchange, { server, client = "", message: { result } }: Message): void {
+  read({ params }: Exchange, { seq, server, client = "", message: { result } }: Message): void {
     const connection = `${server}\n${client}`;
     const names = (params["cursor"] === undefined ? undefined : this.#names.get(connection)) ?? new Set();
     this.#names.set(connection, names);
     const page = isJsonObject(result) && Array.isArray(result["tools"]) ? (result["tools"] as Json[]) : [];
-    for (const tool of page.filter(isJsonObject)) {
+    for (const [index, tool] of page.entries()) {
+      if (!isJsonObject(tool)) continue;
       const name = nameIn(tool);
-      const declaration = { server, name, definition: tool };
+      const declaration = { server, name, definition: tool, seq, index };
       this.tools.push(declaration);
       const key = `${server}\n${name}`;
       if (names.has(name)) this.#declared.get(key)?.push(declaration);

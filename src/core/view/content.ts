@@ -11,10 +11,10 @@ function textOf(value: Json): string {
 }
 
 /** The beginning of a value in an event. */
-export function excerptOf(value: Json, seq: number, pointer: string): Excerpt {
+export function excerptOf(value: Json, seq: number, pointer: string, most = excerptLength): Excerpt {
   const text = textOf(value);
   const type = typeof value === "string" ? "text" : "json";
-  return { text: text.slice(0, excerptLength), length: text.length, type, seq, pointer };
+  return { text: text.slice(0, most), length: text.length, type, seq, pointer };
 }
 
 /** The text of the value at a JSON Pointer (RFC 6901) in an event; undefined where the pointer leads nowhere. */

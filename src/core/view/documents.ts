@@ -100,7 +100,7 @@ export interface PackedRun extends Omit<RunDocument, "trials"> {
 
 /** A text that may be large: its beginning, and where the rest is. */
 export interface Excerpt {
-  /** At most {@link excerptLength} characters. */
+  /** At most {@link excerptLength} characters, of a definition {@link definitionLength}. */
   readonly text: string;
   /** Length of the whole text in characters. */
   readonly length: number;
@@ -113,6 +113,7 @@ export interface Excerpt {
 
 /** In characters. */
 export const excerptLength = 400;
+export const definitionLength = 4000;
 
 /** An image or a sound in the result of a tool: base64 text in an event. */
 export interface Media {
@@ -268,9 +269,10 @@ export interface ContentPart {
 /** A tool of a server over all trials of a run. */
 export interface ToolRow {
   readonly name: string;
+  /** Shortened; the definition has all of it. */
   readonly description?: string;
-  /** The definition as it was listed last, indented JSON; absent: it was called but never listed. */
-  readonly definition?: string;
+  /** As it was listed last; absent: it was called but never listed. */
+  readonly definition?: Definition;
   /** Tokens of the definition: an estimate. */
   readonly tokens?: number;
   /** Uses by agents and steps. */
@@ -282,7 +284,13 @@ export interface ToolRow {
   /** Against the run before that has this server. */
   readonly change?: "added" | "removed" | "changed";
   /** The definition then; present when it changed or was removed. */
-  readonly before?: string;
+  readonly before?: Definition;
+}
+
+/** The definition of a tool, and the run and the trial that have all of it. */
+export interface Definition extends Excerpt {
+  readonly run: string;
+  readonly trial: string;
 }
 
 /** A server over all trials of a run. */
@@ -311,6 +319,8 @@ export interface ServerRow {
 export interface ServersDocument {
   readonly run: Pick<RunRow, "id" | "name" | "startedAt">;
   readonly servers: readonly ServerRow[];
+  /** How many of the run's trials have been read so far; absent: all. */
+  readonly reading?: { readonly trials: number; readonly of: number };
 }
 
 /** Of the live view of a run: the trials that changed, and the run without its trials. The first has all trials. */

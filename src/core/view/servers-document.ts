@@ -2,21 +2,25 @@ import { canonicalJson, estimateTokens, isJsonObject, type Json, withoutUndefine
 import type { RunFinding } from "../lint/finding.ts";
 import { shortened } from "../text/visible-text.ts";
 import { quantile } from "../trace/tool-events.ts";
-import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
-import type { RunDocument, ServerRow, ToolRow } from "./documents.ts";
+import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
+import { excerptOf } from "./content.ts";
+import {
+  type Definition,
+  definitionLength,
+  excerptLength,
+  type RunDocument,
+  type ServerRow,
+  type ToolRow,
+} from "./documents.ts";
 
 /** Latencies that are kept of a tool: enough for its percentiles. */
 const mostLatencies = 10_000;
 /** Tools that are listed: what a server lists may change without end. */
 const mostTools = 10_000;
 
-/** In characters: a server may list anything. */
-const longestDefinition = 200_000;
-const longestDescription = 10_000;
-
 interface ToolSums {
   /** As it was listed last. */
-  definition?: Json;
+  listed?: ListedTool;
   calls: number;
   errors: number;
   readonly latencies: number[];
@@ -29,14 +33,27 @@ interface ServerSums {
   readonly tools: Map<string, ToolSums>;
 }
 
+/** A definition, and the trial that has it. */
+export interface ListedTool extends ToolDeclaration {
+  readonly trial: string;
+}
+
 /** Definitions of tools, by server and tool. */
-export type Definitions = ReadonlyMap<string, ReadonlyMap<string, Json>>;
+export type Definitions = ReadonlyMap<string, ReadonlyMap<string, ListedTool>>;
 
 /** Adds up what the trials of a run say of servers, one trial at a time. */
 export class ServerTotals {
   readonly #servers = new Map<string, ServerSums>();
 
-  add({ events, calls, tools }: Trajectory): void {
+  #trials = 0;
+
+  /** Trials that were added. */
+  get trials(): number {
+    return this.#trials;
+  }
+
+  add({ trial, events, calls, tools }: Trajectory): void {
+    this.#trials += 1;
     for (const event of events) {
       if (event.type === "server.started" && event.reused === undefined) this.#of(event.server).starts += 1;
       if (event.type === "server.lost") this.#of(event.server).losses += 1;
@@ -45,9 +62,9 @@ export class ServerTotals {
         this.#of(event.server).reported = { name, version, protocolVersion };
       }
     }
-    for (const { server, name, definition } of tools) {
-      const tool = this.#tool(server, name);
-      if (tool !== undefined) tool.definition = definition;
+    for (const declaration of tools) {
+      const tool = this.#tool(declaration.server, declaration.name);
+      if (tool !== undefined) tool.listed = { ...declaration, trial: trial.id };
     }
     for (const call of calls) if (call.server !== null) this.#addCall(call.server, call);
   }
@@ -79,25 +96,30 @@ export class ServerTotals {
   definitions(): Definitions {
     return new Map(
       [...this.#servers].map(([server, { tools }]) => {
-        const listed = [...tools].flatMap(([name, { definition }]) =>
-          definition === undefined ? [] : [[name, definition] as const],
+        const declared = [...tools].flatMap(([name, { listed }]) =>
+          listed === undefined ? [] : [[name, listed] as const],
         );
-        return [server, new Map(listed)] as const;
+        return [server, new Map(declared)] as const;
       }),
     );
   }
 
   /** The rows of all servers, those of the environment first; `before`: definitions of earlier runs, by server. */
   rows(
-    { environment, findings }: Pick<RunDocument, "environment" | "findings">,
+    run: Pick<RunDocument, "id" | "environment" | "findings">,
     before: ReadonlyMap<string, EarlierDefinitions>,
   ): readonly ServerRow[] {
+    const { environment, findings } = run;
     const own = Object.values(environment.taskServers ?? {}).filter(isJsonObject);
     const targets = Object.assign({}, ...own, environment.servers) as Readonly<Record<string, Json>>;
     const names = new Set([...Object.keys(targets), ...this.#servers.keys()]);
     return [...names].map((name) => {
-      const found = findings.filter(({ server }) => server === name);
-      return serverRow(name, this.#of(name), targets[name], found, before.get(name));
+      return serverRow(name, this.#of(name), {
+        run: run.id,
+        target: targets[name],
+        findings: findings.filter(({ server }) => server === name),
+        before: before.get(name),
+      });
     });
   }
 }
@@ -105,36 +127,37 @@ export class ServerTotals {
 /** What an earlier run says of a server. */
 export interface EarlierDefinitions {
   readonly run: string;
-  readonly tools: ReadonlyMap<string, Json>;
+  readonly tools: ReadonlyMap<string, ListedTool>;
+}
+
+interface AboutServer {
+  readonly run: string;
+  readonly target: Json | undefined;
+  readonly findings: readonly RunFinding[];
+  readonly before: EarlierDefinitions | undefined;
 }
 
 function serverRow(
   name: string,
   { reported, starts, losses, tools }: ServerSums,
-  target: Json | undefined,
-  findings: readonly RunFinding[],
-  before: EarlierDefinitions | undefined,
+  { run, target, findings, before }: AboutServer,
 ): ServerRow {
   const rows = [...tools].map(([tool, sums]) =>
     toolRow(tool, sums, {
+      run,
       findings: findings.filter(({ place }) => place.tool === tool).length,
       // Of a server that listed nothing, it is not known what has changed.
-      before: before === undefined || tools.size === 0 ? undefined : { definition: before.tools.get(tool) },
+      before: tools.size === 0 ? undefined : before,
     }),
   );
-  const removed = [...(before?.tools ?? [])].flatMap(([tool, definition]): ToolRow[] => {
-    if (tools.size === 0 || tools.has(tool)) return [];
-    return [
-      {
-        name: tool,
-        calls: 0,
-        errors: 0,
-        findings: 0,
-        change: "removed",
-        before: shownDefinition(definition),
-      },
-    ];
-  });
+  const removed =
+    before === undefined || tools.size === 0
+      ? []
+      : [...before.tools].flatMap(([tool, listed]): ToolRow[] => {
+          if (tools.has(tool)) return [];
+          const shown = shownDefinition(before.run, listed);
+          return [{ name: tool, calls: 0, errors: 0, findings: 0, change: "removed", before: shown }];
+        });
   const sum = (of: (row: ToolRow) => number): number => rows.reduce((total, row) => total + of(row), 0);
   return withoutUndefined({
     name,
@@ -155,28 +178,28 @@ function serverRow(
 
 function toolRow(
   name: string,
-  { definition, calls, errors, latencies }: ToolSums,
-  {
-    findings,
-    before,
-  }: { readonly findings: number; readonly before: { readonly definition: Json | undefined } | undefined },
+  { listed, calls, errors, latencies }: ToolSums,
+  { run, findings, before }: Pick<AboutServer, "run" | "before"> & { readonly findings: number },
 ): ToolRow {
-  const description = isJsonObject(definition) ? definition["description"] : undefined;
-  const then = before?.definition;
+  const { definition } = listed ?? {};
+  const description = definition?.["description"];
+  const then = before?.tools.get(name);
   const isChanged =
-    definition !== undefined && then !== undefined && canonicalJson(then) !== canonicalJson(definition);
+    definition !== undefined &&
+    then !== undefined &&
+    canonicalJson(then.definition) !== canonicalJson(definition);
   const isAdded = before !== undefined && then === undefined && definition !== undefined;
   return withoutUndefined({
     name,
-    description: typeof description === "string" ? shortened(description, longestDescription) : undefined,
-    definition: definition === undefined ? undefined : shownDefinition(definition),
+    description: typeof description === "string" ? shortened(description, excerptLength) : undefined,
+    definition: listed === undefined ? undefined : shownDefinition(run, listed),
     tokens: definition === undefined ? undefined : estimateTokens(definition),
     calls,
     errors,
     ...percentiles(latencies),
     findings,
     change: isAdded ? ("added" as const) : isChanged ? ("changed" as const) : undefined,
-    before: isChanged ? shownDefinition(then) : undefined,
+    before: isChanged && before !== undefined ? shownDefinition(before.run, then) : undefined,
   });
 }
 
@@ -186,6 +209,10 @@ function percentiles(latencies: readonly number[]): Pick<ToolRow, "p50Ms" | "p95
 }
 
 /** The definition of a tool as readers see it. */
-function shownDefinition(value: Json): string {
-  return shortened(JSON.stringify(value, null, 2), longestDefinition);
+function shownDefinition(run: string, { definition, trial, seq, index }: ListedTool): Definition {
+  return {
+    ...excerptOf(definition, seq, `/message/result/tools/${index}`, definitionLength),
+    run,
+    trial,
+  };
 }

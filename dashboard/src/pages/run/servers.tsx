@@ -1,15 +1,17 @@
+import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
 import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
-import type { ServerRow, ToolRow } from "../../../../src/core/view/documents.ts";
+import type { Definition, ServerRow, ToolRow } from "../../../../src/core/view/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { JsonText } from "../../components/json-text.tsx";
+import { ExcerptView } from "../../components/excerpt-view.tsx";
 import { LineDiff } from "../../components/line-diff.tsx";
 import { Count, Duration, Nothing, Percent, Tokens } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState, Loaded } from "../../components/states.tsx";
-import { counted, formatCompact, formatDuration, formatPercent } from "../../format.ts";
+import { counted, formatCompact, formatDuration, formatNumber, formatPercent } from "../../format.ts";
 import { useDataSource, useServers } from "../../queries.ts";
 import { type RawSearch, textOf } from "../../search.ts";
 import { FindingText } from "./findings.tsx";
@@ -33,13 +35,20 @@ export function ServersView(): ReactElement {
   const { id } = useShownRun();
   return (
     <Loaded query={useServers(id)} what="the servers">
-      {({ servers }) =>
-        servers.length === 0 ? (
-          <EmptyState title="The run has no servers" />
-        ) : (
-          servers.map((server) => <ServerSection key={server.name} run={id} server={server} />)
-        )
-      }
+      {({ servers, reading }) => (
+        <>
+          {reading !== undefined && (
+            <p className="text-muted mb-2">
+              Read so far: {formatNumber(reading.trials)} of {counted(reading.of, "trial")}
+            </p>
+          )}
+          {servers.length === 0 ? (
+            <EmptyState title="The run has no servers" />
+          ) : (
+            servers.map((server) => <ServerSection key={server.name} run={id} server={server} />)
+          )}
+        </>
+      )}
     </Loaded>
   );
 }
@@ -264,15 +273,43 @@ function ToolDetails({
       ))}
       <div className="border-line mt-2 overflow-x-auto border-t pt-2">
         {before !== undefined ? (
-          <LineDiff before={before} after={definition ?? ""} />
+          <DefinitionDiff before={before} after={definition} />
         ) : definition === undefined ? (
           <p className="text-muted">It was called, but the server did not list it.</p>
         ) : (
-          <pre>
-            <JsonText text={definition} />
-          </pre>
+          <ExcerptView key={definition.pointer} {...definition} excerpt={definition} />
         )}
       </div>
     </section>
+  );
+}
+
+/** In characters: of longer definitions the rest is left out. */
+const mostCompared = 200_000;
+
+function DefinitionDiff({
+  before,
+  after,
+}: {
+  readonly before: Definition;
+  readonly after: Definition | undefined;
+}): ReactElement {
+  const { content } = useDataSource();
+  const query = useQuery({
+    queryKey: ["definitions", before, after],
+    queryFn: () =>
+      Promise.all(
+        [before, after].map(async (definition) => {
+          if (definition === undefined) return "";
+          if (definition.text.length === definition.length) return definition.text;
+          return (await content({ ...definition, from: 0, length: mostCompared })).text;
+        }),
+      ),
+    staleTime: Infinity,
+  });
+  return (
+    <Loaded query={query} what="the definitions">
+      {([old = "", young = ""]) => <LineDiff before={old} after={young} />}
+    </Loaded>
   );
 }
