@@ -96,6 +96,7 @@ export default defineConfig([
       vitest: "src/vitest/index.ts",
       next: "src/next/index.ts",
       "schema-worker": "src/graders/schema-worker.ts",
+      "grade-worker": "src/run/grade-worker.ts",
       "grader-host": "src/graders/grader-host.ts",
     },
     dts: false,

@@ -1,22 +1,22 @@
-import { basename, join, resolve } from "node:path";
+import { stat } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { basename, extname, join, resolve } from "node:path";
+import { Worker } from "node:worker_threads";
 import { equalJson } from "../core/checks/json-difference.ts";
-import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
-import { exact, type Json, withoutUndefined } from "../core/formats/json.ts";
-import type { Eval, GraderSpec, Task } from "../core/formats/model.ts";
-import { judgeName } from "../core/grade/graders.ts";
+import { exact, withoutUndefined } from "../core/formats/json.ts";
+import type { Task } from "../core/formats/model.ts";
 import { calibrationFile } from "../core/grade/judge/calibration.ts";
-import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
+import type { Plan } from "../core/plan/plan.ts";
 import { createMultiplexer } from "../core/report/reporter.ts";
 import type { RunEnvironment, TrialResult } from "../core/report/result.ts";
-import { KeptEvidence, notRun, RunTally, trialResult, ungradedTrial } from "../core/report/trial-result.ts";
-import type { Grade } from "../core/trace/events.ts";
-import { createRecorder } from "../core/trace/recorder.ts";
+import { KeptEvidence, notRun, RunTally, ungradedTrial } from "../core/report/trial-result.ts";
 import { createRedactor, type Redact } from "../core/trace/redact.ts";
-import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
-import { type Journal, readTrials, type StoredEvent, type StoredTrial } from "../store/journal.ts";
+import { untilAborted } from "../process/deadline.ts";
+import { readTrials } from "../store/journal.ts";
 import {
   createRunFolder,
   defaultRunsFolder,
@@ -24,7 +24,9 @@ import {
   refusePlanted,
   runId,
 } from "../store/run-folder.ts";
-import { createGrading, type GradeTrial, judgeOfGrader, judgesOfGraders } from "./grade-trial.ts";
+import { judgesOfGraders } from "./grade-trial.ts";
+import { type GradedShare, type GradingJob, gradeTrials, taskOf } from "./grade-trials.ts";
+import type { GradeProblem, GradeProgress, GradeWork } from "./grade-worker.ts";
 import { prepareGraders } from "./prepare-graders.ts";
 import { prepare, type Selection } from "./prepare.ts";
 import { type RunOptions, type RunOutcome, sourceOf } from "./run.ts";
@@ -43,9 +45,6 @@ export interface GradedRun extends Pick<RunOutcome, "result" | "plan" | "folder"
   /** Notes on what the new grades do not rest on. */
   readonly notes: readonly string[];
 }
-
-/** Trials that are graded at once: some graders wait for a model or a program. */
-const width = 4;
 
 /**
  * Grades the record of a run with the graders that an eval declares now, into the folder of a new run that says so. Nothing of it
@@ -66,6 +65,7 @@ export async function gradeRun(
   await prepareGraders(loaded, { validateSchema, signal });
   const trials = readTrials(stored.folder);
   const first = await trials.next();
+  await trials.return(undefined);
   if (first.done === true)
     throw new McpvalsError("store/nothing-recorded", `the run ${stored.id} has no trial that was recorded`, {
       hint: `Run it again. Its folder is ${stored.folder}.`,
@@ -84,49 +84,48 @@ export async function gradeRun(
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   const tally = new RunTally();
-  const planned = new Map(plan.trials.map((trial) => [trial.id, trial]));
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
-  const grading: Grading = {
-    spec: loaded.eval,
-    plan,
-    tasks,
-    ranTasks: new Map(stored.plan.tasks.map((task) => [task.name, task])),
-    askJudges: options.askJudges ?? false,
-    signal,
-    redact,
-    grade: createGrading(loaded, { validateSchema, signal }),
-    journal: folder,
-  };
   const results = new Map<string, TrialResult>();
   const dropped = new Set<string>();
-  const gradeNext = async ({ id, events }: StoredTrial): Promise<void> => {
-    signal.throwIfAborted();
-    const trial = planned.get(id);
-    if (trial === undefined) return;
-    const { result, trajectory, earlier } = await gradeTrial(trial, events, grading);
-    if (trajectory !== undefined) {
-      tally.add(trajectory, result);
-      if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
-      for (const { grader } of earlier)
-        if (!result.grades.some((each) => each.grader === grader)) dropped.add(grader);
-    }
+  let reported = Promise.resolve();
+  let next = 0;
+  /** Reports results in the order of the plan. */
+  const add = (result: TrialResult): Promise<void> => {
     results.set(result.id, result);
-    await reporters.onTrialEnd(result);
+    for (;;) {
+      const known = results.get(plan.trials[next]?.id ?? "");
+      if (known === undefined) return reported;
+      next += 1;
+      reported = reported.then(() => reporters.onTrialEnd(known));
+    }
+  };
+  const job: GradingJob = {
+    folder: stored.folder,
+    spec: loaded.eval,
+    env: { ...loaded.env },
+    secrets: given.secrets,
+    plan,
+    ranTasks: stored.plan.tasks,
+    askJudges: options.askJudges ?? false,
   };
   try {
     await reporters.onRunStart({ plan, ...head, folder: folder.path });
-    await gradeNext(first.value);
-    const work = async (): Promise<void> => {
-      for await (const trial of trials) await gradeNext(trial);
-    };
-    await Promise.all(Array.from({ length: width }, work));
+    const shares = await gradeShares(job, await countShares(job), {
+      signal,
+      journal: folder,
+      onTrial(graded) {
+        for (const grader of graded.dropped) dropped.add(grader);
+        return add(graded.result);
+      },
+    });
+    for (const share of shares) tally.join(share.tally);
+    const kept = shares.map((share) => share.evidence);
+    evidence.join(kept, plan.trials);
     for (const trial of plan.trials) {
       if (results.has(trial.id)) continue;
       const error = notRun({ interrupted: stored.interrupted === true || stored.durationMs === undefined });
       const outcome = { verdict: "skip", error, durationMs: 0 } as const;
-      const result = ungradedTrial(trial, taskOf(trial, tasks), outcome);
-      results.set(trial.id, result);
-      await reporters.onTrialEnd(result);
+      await add(ungradedTrial(trial, taskOf(trial, tasks), outcome));
     }
     const ordered = plan.trials.flatMap(({ id }) => results.get(id) ?? []);
     const interrupted = ordered.some(({ error }) => error?.code === "run/interrupted");
@@ -156,6 +155,77 @@ export async function gradeRun(
 function otherId({ folder, id }: OpenedRun): readonly string[] {
   const name = basename(folder);
   return name === id ? [] : [`the folder ${JSON.stringify(name)} has the record of the run ${id}`];
+}
+
+/** A thread takes as long to start as it takes to grade so many bytes of a journal. */
+const bytesForThreads = 8 * 1024 * 1024;
+/** Each reads the whole journal. */
+const mostThreads = 4;
+
+/** How many threads grade a run: only one, this one, where there is little to read or graders wait for models and programs. */
+async function countShares({ folder, spec, plan }: GradingJob): Promise<number> {
+  const { size } = await stat(join(folder, "journal.jsonl"));
+  if (size < bytesForThreads || spec.judge !== undefined) return 1;
+  const { graderKinds } = await import("../core/grade/kinds.ts");
+  const waits = plan.tasks.some(({ graders = [] }) =>
+    graders.some(({ type, config }) => {
+      const kind = graderKinds[type];
+      return kind?.runsPrograms === true || kind?.judge?.(config) !== undefined;
+    }),
+  );
+  return waits ? 1 : Math.min(availableParallelism(), mostThreads);
+}
+
+type GradingOutput = Parameters<typeof gradeTrials>[2];
+
+/** Grades trials in so many threads; one: this one. Throws as {@link gradeTrials} does. */
+async function gradeShares(
+  job: GradingJob,
+  of: number,
+  output: GradingOutput,
+): Promise<readonly GradedShare[]> {
+  if (of === 1) return [await gradeTrials(job, { number: 0, of }, output)];
+  const url = new URL(`./grade-worker${extname(import.meta.url)}`, import.meta.url);
+  const workers = Array.from({ length: of }, (_, number) => {
+    const workerData: GradeWork = { job, share: { number, of } };
+    // Without the Node options of this process, some of which (--eval, --inspect-brk) would block the thread.
+    return new Worker(url, { workerData, execArgv: [] });
+  });
+  try {
+    const ends = workers.map((worker) => endOf(worker, output));
+    return await untilAborted(Promise.all(ends), output.signal);
+  } finally {
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  }
+}
+
+/** Takes what a thread has graded, until it has graded all. */
+function endOf(worker: Worker, { journal, onTrial }: GradingOutput): Promise<GradedShare> {
+  const tellAfter = async (before: Promise<void>, trials: GradeProgress["trials"]): Promise<void> => {
+    await before;
+    for (const trial of trials) await onTrial(trial);
+  };
+  return new Promise((resolve, reject) => {
+    worker.on("error", reject);
+    let told = Promise.resolve();
+    let isEnded = false;
+    worker.on("exit", () => {
+      if (!isEnded) reject(new Error("a thread that grades has ended by itself"));
+    });
+    worker.on("message", (message: GradeProgress | GradeProblem) => {
+      if ("problem" in message) {
+        const { code, message: text, details } = message.problem;
+        reject(new McpvalsError(code, text, details));
+        return;
+      }
+      const { lines, attachments, trials, ended } = message;
+      if (lines.length > 0) journal.copy(lines, attachments);
+      told = tellAfter(told, trials);
+      if (ended === undefined) return;
+      isEnded = true;
+      told.then(() => resolve(ended), reject);
+    });
+  });
 }
 
 interface PlannedGrading {
@@ -202,77 +272,6 @@ async function environmentOf(
   return { ...environment, ...withoutUndefined({ judge }), calibrations };
 }
 
-/** What grading a trial needs. */
-interface Grading {
-  readonly spec: Eval;
-  readonly plan: Plan;
-  /** What is graded, by name. */
-  readonly tasks: ReadonlyMap<string, Task>;
-  /** The same as the run had them. */
-  readonly ranTasks: ReadonlyMap<string, Task>;
-  readonly askJudges: boolean;
-  readonly signal: AbortSignal;
-  readonly grade: GradeTrial;
-  readonly redact: Redact;
-  /** Gets the recorded events, and those of the grading. */
-  readonly journal: Pick<Journal, "append" | "copy">;
-}
-
-interface GradedTrial {
-  readonly result: TrialResult;
-  /** Absent when it could not be graded. */
-  readonly trajectory?: Trajectory;
-  /** The grades that the run had. */
-  readonly earlier: readonly Grade[];
-}
-
-/** Grades a trial from its record. Throws only the signal's reason. */
-async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Grading): Promise<GradedTrial> {
-  const { plan, tasks, ranTasks, spec, redact, journal, signal } = grading;
-  const task = taskInVariant(plan, taskOf(trial, tasks), trial);
-  const earlier = gradesIn(all);
-  const recorded = recordedEvents(all);
-  for (const stored of recorded) journal.copy(stored);
-  const events = recorded.map(({ event }) => event);
-  const emit = createRecorder(trial.id, {
-    redact,
-    now: () => performance.timeOrigin + performance.now(),
-    sink: (event, json) => {
-      events.push(event);
-      journal.append(event, json);
-    },
-    onBroken: (error) => {
-      throw error;
-    },
-    after: events.at(-1)?.seq ?? 0,
-  });
-  try {
-    const trajectory = buildTrajectory(trial, task, events);
-    const finished = events.findLast((event) => event.type === "trial.finished");
-    if (finished === undefined) return { result: trialResult(trajectory, undefined), trajectory, earlier };
-    const kept = grading.askJudges
-      ? undefined
-      : await judgedBefore(earlier, { before: taskOf(trial, ranTasks), task, spec });
-    const isCompleted = finished.outcome === "completed";
-    const grades = isCompleted ? redact(await grading.grade(trajectory, emit, kept)) : [];
-    const result = trialResult(trajectory, grades);
-    emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
-    return { result, trajectory, earlier };
-  } catch (cause) {
-    signal.throwIfAborted();
-    const error = redact(serializeError(cause));
-    emit({ type: "trial.finished", outcome: "error", durationMs: 0, error });
-    const result = ungradedTrial(trial, task, { verdict: "error", error, durationMs: 0 });
-    return { result, earlier };
-  }
-}
-
-function taskOf({ task: name }: Trial, tasks: ReadonlyMap<string, Task>): Task {
-  const task = tasks.get(name);
-  if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${name}`);
-  return task;
-}
-
 /** The tasks of a run as they are declared now, by name. Throws `usage/no-match` for one that is not. */
 function declaredTasks({ tasks }: Plan, loaded: LoadedConfig): ReadonlyMap<string, Task> {
   const declared = new Map(loaded.eval.tasks.map((task) => [task.name, task]));
@@ -317,49 +316,4 @@ function taskToGrade(recorded: Task, { turns, expectTools, graders, portable }: 
   const name = JSON.stringify(recorded.name);
   const note = `the prompts of ${name} have changed since the run: its turns are graded as they were then`;
   return isSame ? { task } : { task, note };
-}
-
-/** The events of a trial without those of its grading. */
-function recordedEvents(events: readonly StoredEvent[]): readonly StoredEvent[] {
-  const end = events.findLastIndex(({ event }) => event.type === "trial.finished");
-  return end === -1 ? events : events.slice(0, end + 1);
-}
-
-function gradesIn(events: readonly StoredEvent[]): readonly Grade[] {
-  const last = events.at(-1)?.event;
-  return last?.type === "trial.graded" ? last.grades : [];
-}
-
-/** The grades of judges that would be asked in the same way again, with the thresholds of now. */
-async function judgedBefore(
-  grades: readonly Grade[],
-  { before, task, spec }: { readonly before: Task; readonly task: Task; readonly spec: Eval },
-): Promise<ReadonlyMap<string, Grade>> {
-  const kept = new Map<string, Grade>();
-  for (const grade of grades) {
-    const { grader: name, judge, secondJudge, verdict } = grade;
-    if (judge === undefined || verdict === "error") continue;
-    const { graderKinds } = await import("../core/grade/kinds.ts");
-    const { withThreshold } = await import("../core/grade/judge/votes.ts");
-    const [earlier, now] = [before, task].map(({ graders = [] }) =>
-      graders.find((each) => each.name === name),
-    );
-    const ofEval = name === judgeName && now === undefined ? spec.judge : undefined;
-    const wanted = now === undefined ? ofEval : await judgeOfGrader(now, spec);
-    const declared = now && graderKinds[now.type]?.judge?.(now.config)?.threshold;
-    const threshold = declared ?? ofEval?.passThreshold ?? judge.threshold;
-    const isSame = equalJson(settingsOf(earlier, declared), settingsOf(now, declared));
-    if (!isSame || wanted?.model !== judge.model) continue;
-    if (threshold === judge.threshold) kept.set(name, grade);
-    // The reason says of a second judge whether it agrees.
-    else if (secondJudge === undefined) kept.set(name, withThreshold(grade, judge, threshold));
-  }
-  return kept;
-}
-
-/** What a judge is asked by; its `threshold` is compared with the score. */
-function settingsOf(grader: GraderSpec | undefined, threshold: number | undefined): Json {
-  if (grader === undefined) return null;
-  const { type, config } = grader;
-  return { type, config: threshold === undefined ? config : { ...config, threshold } };
 }

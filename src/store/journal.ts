@@ -2,6 +2,8 @@ import { McpvalsError, messageOf, type SourceLocation } from "../core/errors/err
 import { createHash } from "node:crypto";
 import {
   closeSync,
+  constants,
+  copyFileSync,
   createReadStream,
   fdatasync,
   openSync,
@@ -10,13 +12,13 @@ import {
   writeSync,
 } from "node:fs";
 import { open, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { getHeapStatistics } from "node:v8";
 import { crc32 } from "node:zlib";
 import { isJsonObject, type Json } from "../core/formats/json.ts";
 import { JsonMeter } from "../core/formats/read-json.ts";
-import type { TraceEvent } from "../core/trace/events.ts";
+import type { EventOf, TraceEvent } from "../core/trace/events.ts";
 import { makeFolder, readRegularFile } from "../files/files.ts";
 
 const dataSync = promisify(fdatasync);
@@ -39,7 +41,7 @@ export class Journal implements AsyncDisposable {
   readonly #written = new Set<string>();
   /** Attachments not yet synced to disk. */
   #unsynced: string[] = [];
-  #pending: (string | Buffer)[] = [];
+  #pending: (string | Uint8Array)[] = [];
   #pendingBytes = 0;
   #timer: NodeJS.Timeout | undefined;
   /** The next sync, which covers all commits until it starts. */
@@ -63,7 +65,7 @@ export class Journal implements AsyncDisposable {
   append(event: TraceEvent, json: string): void {
     if (this.#closed || this.#failure !== undefined) return;
     try {
-      this.#add(this.#detach(event, json));
+      this.#write(lineOf(this.#detach(event, json)), "\n");
     } catch (error) {
       this.flush();
       this.#failure ??= { error };
@@ -125,18 +127,23 @@ export class Journal implements AsyncDisposable {
     }
   }
 
-  /** Adds an event of another journal as it is. Never throws, as {@link append}. */
-  copy({ event, line }: StoredEvent): void {
-    if (line === undefined) this.append(event, JSON.stringify(event));
-    else if (!this.#closed && this.#failure === undefined) this.#write(line, "\n");
+  /**
+   * Adds lines of another journal as they are, without the last line break, with copies of the attachments that they refer to. Never
+   * throws, as {@link append}.
+   */
+  copy(lines: Uint8Array, attachments: readonly string[]): void {
+    if (this.#closed || this.#failure !== undefined) return;
+    try {
+      for (const path of attachments)
+        this.#attach(basename(path), (part) => copyFileSync(path, part, constants.COPYFILE_FICLONE));
+      this.#write(lines, "\n");
+    } catch (error) {
+      this.flush();
+      this.#failure ??= { error };
+    }
   }
 
-  #add(text: string): void {
-    const crc = crc32(text).toString(16).padStart(8, "0");
-    this.#write(`{"crc":"${crc}","event":${text}}\n`);
-  }
-
-  #write(...parts: readonly (string | Buffer)[]): void {
+  #write(...parts: readonly (string | Uint8Array)[]): void {
     for (const part of parts) {
       this.#pending.push(part);
       this.#pendingBytes += part.length;
@@ -163,22 +170,42 @@ export class Journal implements AsyncDisposable {
     const { message, raw, ...rest } = event;
     const content = JSON.stringify(raw === undefined ? { message } : { message, raw });
     const sha256 = hash(content);
-    if (!this.#written.has(sha256)) {
-      makeFolder(this.#attachments);
-      const path = join(this.#attachments, `${sha256}.json`);
-      // Under another name first: a killed process must not leave a partial file under the final name.
-      writeFileSync(`${path}.part`, content);
-      renameSync(`${path}.part`, path);
-      this.#written.add(sha256);
-      this.#unsynced.push(path);
-    }
+    this.#attach(`${sha256}.json`, (part) => writeFileSync(part, content));
     return JSON.stringify({ ...rest, message: { $attachment: sha256 } });
+  }
+
+  /** Writes an attachment that is not there yet. */
+  #attach(name: string, write: (path: string) => void): void {
+    if (this.#written.has(name)) return;
+    makeFolder(this.#attachments);
+    const path = join(this.#attachments, name);
+    // Under another name first: a killed process must not leave a partial file under the final name.
+    write(`${path}.part`);
+    renameSync(`${path}.part`, path);
+    this.#written.add(name);
+    this.#unsynced.push(path);
   }
 }
 
-function bytesOf(parts: readonly (string | Buffer)[]): Buffer {
-  if (parts.every((part) => typeof part === "string")) return Buffer.from(parts.join(""));
-  return Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part) : part)));
+/** The line of an event, without its line break, given the event's JSON. */
+export function lineOf(json: string): string {
+  const crc = crc32(json).toString(16).padStart(8, "0");
+  return `{"crc":"${crc}","event":${json}}`;
+}
+
+/** All parts in one memory of their own. */
+export function bytesOf(parts: readonly (string | Uint8Array)[]): Buffer<ArrayBuffer> {
+  const length = parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0);
+  const bytes = Buffer.allocUnsafeSlow(length);
+  let end = 0;
+  for (const part of parts) {
+    if (typeof part === "string") end += bytes.write(part, end);
+    else {
+      bytes.set(part, end);
+      end += part.length;
+    }
+  }
+  return bytes;
 }
 
 function referenceOf(message: Json): string | undefined {
@@ -214,8 +241,10 @@ export async function readJournal(folder: string, budget = new ReadBudget()): Pr
 /** An event as a journal has it. */
 export interface StoredEvent {
   readonly event: TraceEvent;
-  /** Its line, without the line break; absent where a part of the event is in a file of its own. */
-  readonly line?: Buffer;
+  /** Its line, without the line break. */
+  readonly line: Buffer;
+  /** Path of the file that has its message, where that is not in the line. */
+  readonly attachment?: string;
 }
 
 /** The events of one trial, up to its grades. */
@@ -226,13 +255,14 @@ export interface StoredTrial {
 
 /**
  * Reads a run folder's journal trial by trial, each as soon as its grades are read; at the end those that have none. Throws as
- * {@link readJournal} does. What a trial recorded after its grades is left out.
+ * {@link readJournal} does. What a trial recorded after its grades is left out, and so are trials that are not wanted, whose lines
+ * are not checked.
  */
-export async function* readTrials(folder: string): AsyncGenerator<StoredTrial> {
+export async function* readTrials(folder: string, isWanted?: IsWanted): AsyncGenerator<StoredTrial> {
   const budget = new ReadBudget();
   const open = new Map<string, { readonly events: StoredEvent[]; weight: number }>();
   const graded = new Set<string>();
-  for await (const { events } of readParts(folder, budget)) {
+  for await (const { events } of readParts(folder, budget, isWanted)) {
     for (const stored of events) {
       const { trial: id, type } = stored.event;
       if (graded.has(id)) {
@@ -265,7 +295,13 @@ interface JournalPart {
   readonly torn: boolean;
 }
 
-async function* readParts(folder: string, budget: ReadBudget): AsyncGenerator<JournalPart> {
+type IsWanted = (trial: string) => boolean;
+
+async function* readParts(
+  folder: string,
+  budget: ReadBudget,
+  isWanted?: IsWanted,
+): AsyncGenerator<JournalPart> {
   const file = join(folder, "journal.jsonl");
   let rest: Buffer[] = [];
   let restBytes = 0;
@@ -279,16 +315,30 @@ async function* readParts(folder: string, budget: ReadBudget): AsyncGenerator<Jo
     const whole = [Buffer.concat(rest), ...lines];
     rest = [whole.pop() ?? first];
     restBytes = rest[0]?.length ?? 0;
-    const events = whole.map((bytes) => {
+    const events = whole.flatMap((bytes): WeighedEvent | readonly [] => {
       line += 1;
+      const trial = isWanted && trialIn(bytes);
+      if (trial !== undefined && isWanted?.(trial) === false) return [];
       const before = budget.left;
-      const stored = readStored(folder, bytes, { file, line }, budget);
-      return { ...stored, weight: before - budget.left };
+      const { event, ...stored } = readStored(folder, bytes, { file, line }, budget);
+      if (trial !== undefined && trial !== event.trial) throw corrupt({ file, line });
+      const weight = before - budget.left;
+      if (isWanted?.(event.trial) !== false) return { event, ...stored, weight };
+      budget.release(weight);
+      return [];
     });
     yield { events, torn: restBytes > 0 };
   }
   if (restBytes > 0) yield { events: [], torn: true };
 }
+
+/** The trial of a line, where its beginning tells it: most events begin with their stamp. */
+function trialIn(line: Buffer): string | undefined {
+  return stampPattern.exec(line.toString("latin1", 0, longestStamp))?.[1];
+}
+
+const longestStamp = 120;
+const stampPattern = /^\{"crc":"[^"]*","event":\{"seq":\d+,"at":[\d.]+,"trial":"([!#-[\]-~]*)",/;
 
 /** Not readline, which also splits at characters that JSON strings may contain; not one string, whose length is limited. */
 async function* chunksOf(file: string): AsyncGenerator<Buffer> {
@@ -321,8 +371,10 @@ export function readStored(
   budget: ReadBudget,
 ): StoredEvent {
   const written = readLine(bytes, place, budget);
-  const event = attach(folder, written, budget);
-  return event === written ? { event, line: bytes } : { event };
+  const attachment = attachmentOf(folder, written);
+  if (attachment === undefined) return { event: written, line: bytes };
+  const event = { ...written, ...readAttachment(attachment, budget) } as TraceEvent;
+  return { event, line: bytes, attachment: attachment.path };
 }
 
 const linePrefix = /^\{"crc":"([0-9a-f]{8})","event":$/;
@@ -341,11 +393,24 @@ function readLine(bytes: Buffer, place: SourceLocation, budget: ReadBudget): Tra
   return parsed as TraceEvent;
 }
 
-/** Restores an event's large message. Throws `store/corrupt` when its file is missing or was changed. */
-function attach(folder: string, event: TraceEvent, budget: ReadBudget): TraceEvent {
+interface Attachment {
+  readonly path: string;
+  readonly sha256: string;
+}
+
+/** The file with the message of an event; undefined where the event has it itself. */
+function attachmentOf(folder: string, event: TraceEvent): Attachment | undefined {
   const sha256 = event.type === "mcp.message" ? referenceOf(event.message) : undefined;
-  if (event.type !== "mcp.message" || sha256 === undefined) return event;
-  const path = join(folder, attachmentsFolder, `${sha256}.json`);
+  return sha256 === undefined
+    ? undefined
+    : { sha256, path: join(folder, attachmentsFolder, `${sha256}.json`) };
+}
+
+/** The large message of an event. Throws `store/corrupt` when its file is missing or was changed. */
+function readAttachment(
+  { path, sha256 }: Attachment,
+  budget: ReadBudget,
+): Pick<EventOf<"mcp.message">, "message" | "raw"> {
   let content: Buffer;
   try {
     content = readRegularFile(path, largestPart);
@@ -354,7 +419,7 @@ function attach(folder: string, event: TraceEvent, budget: ReadBudget): TraceEve
   }
   if (hash(content) !== sha256)
     throw new McpvalsError("store/corrupt", `the journal's attachment ${path} does not match its name`);
-  return { ...event, ...(budget.parse(content) as Pick<typeof event, "message" | "raw">) };
+  return budget.parse(content) as Pick<EventOf<"mcp.message">, "message" | "raw">;
 }
 
 /** The error for a line that is not as it was written. */

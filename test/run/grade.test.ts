@@ -5,6 +5,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -316,6 +317,39 @@ it("asks again for a new threshold where a second judge is compared", async () =
   const { code, result } = await folder.json(["grade"], provider.env);
   expect([code, provider.requests.length]).toEqual([0, 4]);
   expect(result.trials[0]?.grades.at(-1)).toMatchObject({ verdict: "pass", secondJudge: { threshold: 0.6 } });
+});
+
+it("grades a long record in threads, with the same result", async () => {
+  const calls = Array.from({ length: 10 }, (_, n) => ({ call: n % 5 === 0 ? "drop" : "read", args: { n } }));
+  const tools = {
+    read: { responses: [{ return: "hi ".repeat(40_000) }] },
+    drop: { responses: [{ error: "no" }] },
+  };
+  const agents = Object.fromEntries(["a", "b"].map((name) => [name, [...calls, { say: name }]]));
+  using folder = new Folder(
+    config([says("a")], {
+      server: { transport: "mock", mock: { tools } },
+      agent: { type: "scripted", plan: agents },
+      workflows: Object.keys(agents).map((name) => ({ name, steps: [{ user: "greet" }] })),
+    }),
+  );
+  const {
+    id: _id,
+    startedAt: _startedAt,
+    durationMs: _durationMs,
+    ...first
+  } = (await folder.json(["run", "--trials", "5"])).result;
+  const [run = ""] = folder.runs;
+  expect(statSync(folder.file(run, "journal.jsonl")).size).toBeGreaterThan(8 * 1024 * 1024);
+  const { code, result } = await folder.json(["grade"]);
+  expect(code).toBe(1);
+  expect(result).toMatchObject(first);
+  expect((await folder.json(["show"])).result).toEqual(result);
+
+  appendFileSync(folder.file(run, "journal.jsonl"), '{"crc":"00000000","event":{}}\n');
+  const damaged = await folder.cli(["grade", run]);
+  expect([damaged.code, damaged.stderr]).toEqual([3, expect.stringContaining("does not match its checksum")]);
+  expect(folder.runs).toHaveLength(2);
 });
 
 it("grades what a run was interrupted before it could grade, and does not pass without the rest", async () => {

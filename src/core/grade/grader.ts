@@ -79,6 +79,8 @@ export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSetti
   /** Settings that show its use, for reference pages; they are valid. */
   readonly example: JsonObject;
   files?(config: z.output<S>): readonly NamedFile[];
+  /** It runs programs. */
+  readonly runsPrograms?: true;
   /** Paths and globs in the workspace of which the record has to say what is there. */
   workspaceFiles?(config: z.output<S>): readonly string[];
   servers?(config: z.output<S>): readonly string[];

@@ -31,8 +31,21 @@ const coverageKinds = [
 /** Items of one kind that are counted for one server: what a server lists may change without end. */
 const mostItems = 10_000;
 
-/** A server's items by kind, each with whether a trial used it. */
-type Items = Readonly<Record<CoverageKind | "errors", Map<string, boolean>>>;
+/** What one server has of a kind, by name. */
+interface Names {
+  readonly listed: Set<string>;
+  /** Also what was not listed, or not yet. */
+  readonly used: Set<string>;
+}
+
+function noNames(): Names {
+  return { listed: new Set(), used: new Set() };
+}
+
+type Items = Readonly<Record<CoverageKind | "errors", Names>>;
+
+/** What was counted, as plain data. */
+type CoverageState = ReadonlyMap<string, Items>;
 
 /**
  * Counts what servers list and what of it trials use, from the messages on record. A tool is used when it is called, a parameter when a
@@ -41,6 +54,21 @@ type Items = Readonly<Record<CoverageKind | "errors", Map<string, boolean>>>;
  */
 export class CoverageCounter {
   readonly #servers = new Map<string, Items>();
+
+  get state(): CoverageState {
+    return this.#servers;
+  }
+
+  /** Adds what another has counted. */
+  join(other: CoverageState): void {
+    for (const [server, items] of other) {
+      const own = this.#itemsOf(server);
+      for (const kind of [...coverageKinds, "errors"] as const) {
+        for (const name of items[kind].listed) addItem(own[kind], name);
+        for (const name of items[kind].used) markUsed(own[kind], name);
+      }
+    }
+  }
 
   add({ task, events, exchanges }: Pick<Trajectory, "task" | "events" | "exchanges">): void {
     if (task.form === "check") return;
@@ -65,11 +93,11 @@ export class CoverageCounter {
   result(): Coverage | undefined {
     const servers = [...this.#servers].map(([server, items]) => {
       const covered = (kind: keyof Items): Covered => ({
-        total: items[kind].size,
-        unused: [...items[kind]].flatMap(([name, isUsed]) => (isUsed ? [] : [name])),
+        total: items[kind].listed.size,
+        unused: unusedOf(items[kind]),
       });
       const whereListed = (kind: CoverageKind): Covered | undefined =>
-        items[kind].size === 0 ? undefined : covered(kind);
+        items[kind].listed.size === 0 ? undefined : covered(kind);
       const coverage = withoutUndefined({
         tools: covered("tools"),
         parameters: covered("parameters"),
@@ -85,11 +113,24 @@ export class CoverageCounter {
   #itemsOf(server: string): Items {
     const known = this.#servers.get(server);
     if (known !== undefined) return known;
-    const [tools, parameters, errors] = [new Map(), new Map(), new Map()];
-    const items = { tools, parameters, errors, resources: new Map(), prompts: new Map() };
+    const items = {
+      tools: noNames(),
+      parameters: noNames(),
+      errors: noNames(),
+      resources: noNames(),
+      prompts: noNames(),
+    };
     this.#servers.set(server, items);
     return items;
   }
+}
+
+/** What was listed and not used; a resource that is not listed itself may be one of a template. */
+function unusedOf({ listed, used }: Names): readonly string[] {
+  const others = [...used].filter((name) => !listed.has(name));
+  return [...listed].filter(
+    (name) => !used.has(name) && !(name.includes("{") && others.some((other) => fitsTemplate(other, name))),
+  );
 }
 
 function requestKey(of: {
@@ -132,8 +173,8 @@ function addListed(items: Items, { request, answer }: Exchange): void {
   }
 }
 
-function addItem(items: Map<string, boolean>, name: Json | undefined): void {
-  if (typeof name === "string" && !items.has(name) && items.size < mostItems) items.set(name, false);
+function addItem({ listed }: Names, name: Json | undefined): void {
+  if (typeof name === "string" && listed.size < mostItems) listed.add(name);
 }
 
 function parameterName(tool: string, parameter: string): string {
@@ -152,11 +193,7 @@ function addUsed(items: Items, { request, params, answer, fault }: Exchange): vo
       break;
     case "resources/read":
     case "resources/subscribe":
-      if (typeof uri !== "string") break;
-      if (items.resources.has(uri)) markUsed(items.resources, uri);
-      else
-        for (const [template] of items.resources)
-          if (fitsTemplate(uri, template)) items.resources.set(template, true);
+      markUsed(items.resources, uri);
       break;
     case "prompts/get":
       markUsed(items.prompts, name);
@@ -171,8 +208,8 @@ function hasFailed(answer: Exchange["answer"]): boolean {
   return error !== undefined || (isJsonObject(result) && result["isError"] === true);
 }
 
-function markUsed(items: Map<string, boolean>, name: Json | undefined): void {
-  if (typeof name === "string" && items.has(name)) items.set(name, true);
+function markUsed({ listed, used }: Names, name: Json | undefined): void {
+  if (typeof name === "string" && (listed.has(name) || used.size < mostItems)) used.add(name);
 }
 
 /** Whether a URI has the literal parts of a URI template (RFC 6570), in their order, with anything in place of its expressions. */
@@ -260,62 +297,88 @@ const sums = [
   "identicalRetries",
 ] as const;
 
+const counts = [...sums, "trials", "passed", "unsupportedClaims", "ignoredErrors", "read"] as const;
+
+interface MeasuredTool {
+  readonly tokens: number;
+  readonly isCalled: boolean;
+}
+
+/** What was counted, as plain data. */
+interface MeasurementState {
+  /** `read`: tokens of definitions that models read with all of their requests. */
+  readonly counts: Readonly<Record<(typeof counts)[number], number>>;
+  readonly causes: ReadonlyMap<string, number>;
+  /** By server and tool. */
+  readonly tools: ReadonlyMap<string, ReadonlyMap<string, MeasuredTool>>;
+}
+
 /** Adds up the measurements of the trials of a run. */
 export class MeasurementCounter {
-  readonly #sums = Object.fromEntries(sums.map((name) => [name, 0])) as Record<(typeof sums)[number], number>;
+  readonly #counts = Object.fromEntries(counts.map((name) => [name, 0])) as Record<
+    (typeof counts)[number],
+    number
+  >;
   readonly #causes = new Map<string, number>();
-  #trials = 0;
-  #passed = 0;
-  #unsupportedClaims = 0;
-  #ignoredErrors = 0;
-  /** Tokens of definitions that models read with all of their requests. */
-  #read = 0;
-  /** By server and tool. */
-  readonly #tools = new Map<string, Map<string, { tokens: number; isCalled: boolean }>>();
+  readonly #tools = new Map<string, Map<string, MeasuredTool>>();
   #size = 0;
+
+  get state(): MeasurementState {
+    return { counts: this.#counts, causes: this.#causes, tools: this.#tools };
+  }
+
+  /** Adds what another has counted. */
+  join(other: MeasurementState): void {
+    for (const name of counts) this.#counts[name] += other.counts[name];
+    for (const [cause, number] of other.causes) this.#addCause(cause, number);
+    for (const [server, tools] of other.tools)
+      for (const [tool, measured] of tools) this.#addTool(server, tool, measured);
+  }
 
   add(trajectory: Trajectory, { verdict }: Pick<TrialResult, "verdict">): void {
     const found = measure(trajectory);
     if (found === undefined) return;
     const { row, definitions } = found;
-    for (const name of sums) this.#sums[name] += row[name];
-    for (const [cause, number] of Object.entries(row.invalidCauses))
-      this.#causes.set(cause, (this.#causes.get(cause) ?? 0) + number);
-    this.#trials += 1;
-    if (verdict === "pass") this.#passed += 1;
-    if (row.unsupportedClaims.length > 0) this.#unsupportedClaims += 1;
-    if (row.ignoredErrors.length > 0) this.#ignoredErrors += 1;
-    this.#read += row.definitionTokens * (trajectory.usage?.requests ?? 1);
-    for (const { server, tool, tokens, isCalled } of definitions) {
-      const tools = this.#tools.get(server) ?? new Map<string, { tokens: number; isCalled: boolean }>();
-      this.#tools.set(server, tools);
-      const known = tools.get(tool);
-      if (known !== undefined) Object.assign(known, { tokens, isCalled: known.isCalled || isCalled });
-      else if (this.#size < mostTools) {
-        tools.set(tool, { tokens, isCalled });
-        this.#size += 1;
-      }
-    }
+    for (const name of sums) this.#counts[name] += row[name];
+    for (const [cause, number] of Object.entries(row.invalidCauses)) this.#addCause(cause, number);
+    this.#counts.trials += 1;
+    if (verdict === "pass") this.#counts.passed += 1;
+    if (row.unsupportedClaims.length > 0) this.#counts.unsupportedClaims += 1;
+    if (row.ignoredErrors.length > 0) this.#counts.ignoredErrors += 1;
+    this.#counts.read += row.definitionTokens * (trajectory.usage?.requests ?? 1);
+    for (const { server, tool, tokens, isCalled } of definitions)
+      this.#addTool(server, tool, { tokens, isCalled });
+  }
+
+  #addCause(cause: string, number: number): void {
+    this.#causes.set(cause, (this.#causes.get(cause) ?? 0) + number);
+  }
+
+  #addTool(server: string, tool: string, { tokens, isCalled }: MeasuredTool): void {
+    const tools = this.#tools.get(server) ?? new Map<string, MeasuredTool>();
+    this.#tools.set(server, tools);
+    const known = tools.get(tool);
+    if (known === undefined && this.#size >= mostTools) return;
+    if (known === undefined) this.#size += 1;
+    tools.set(tool, { tokens, isCalled: isCalled || known?.isCalled === true });
   }
 
   /** Undefined when no trial was measured. */
   result(): RunMeasurements | undefined {
-    if (this.#trials === 0) return undefined;
+    const { passed, read, ...told } = this.#counts;
+    if (told.trials === 0) return undefined;
     const all = [...this.#tools.values()].flatMap((tools) => [...tools.values()]);
     const tokensOf = (tools: typeof all): number => tools.reduce((sum, { tokens }) => sum + tokens, 0);
     const byServer = [...this.#tools].map(([server, tools]) => {
       return [server, Object.fromEntries([...tools].map(([tool, { tokens }]) => [tool, tokens]))] as const;
     });
     return {
-      ...this.#sums,
+      ...told,
       invalidCauses: Object.fromEntries(this.#causes),
-      trials: this.#trials,
-      unsupportedClaims: this.#unsupportedClaims,
-      ignoredErrors: this.#ignoredErrors,
       definitions: {
         tokens: tokensOf(all),
         unused: tokensOf(all.filter(({ isCalled }) => !isCalled)),
-        perPassedTrial: this.#passed === 0 ? null : Math.round(this.#read / this.#passed),
+        perPassedTrial: passed === 0 ? null : Math.round(read / passed),
         tools: Object.fromEntries(byServer),
       },
     };
@@ -330,12 +393,31 @@ type Matrix = NonNullable<Routing["tools"]>;
 /** Where a prompt led, by what the matrix counts. */
 type Led = Partial<Record<"tools" | "servers" | "skills", Routed>> & { readonly later?: unknown };
 
+/** What was counted, as plain data. */
+interface RoutingState {
+  readonly nearMisses: number;
+  readonly cells: Readonly<Record<"tools" | "servers" | "skills", Matrix["matrix"]>>;
+}
+
 /** Counts where the prompts of a run led, and where they should have. */
 export class RoutingCounter {
   readonly #tools = new Cells();
   readonly #servers = new Cells();
   readonly #skills = new Cells();
   #nearMisses = 0;
+
+  get state(): RoutingState {
+    const [tools, servers, skills] = [this.#tools.list, this.#servers.list, this.#skills.list];
+    return { nearMisses: this.#nearMisses, cells: { tools, servers, skills } };
+  }
+
+  /** Adds what another has counted. */
+  join({ nearMisses, cells }: RoutingState): void {
+    this.#nearMisses += nearMisses;
+    for (const { trials, ...led } of cells.tools) this.#tools.add(led, trials);
+    for (const { trials, ...led } of cells.servers) this.#servers.add(led, trials);
+    for (const { trials, ...led } of cells.skills) this.#skills.add(led, trials);
+  }
 
   add(trajectory: Trajectory, { grades }: Pick<TrialResult, "grades">): void {
     for (const { type, name, config } of trajectory.task.graders ?? []) {
@@ -368,15 +450,19 @@ export class RoutingCounter {
 class Cells {
   readonly #cells = new Map<string, Routed & { trials: number }>();
 
-  add({ expected, called }: Routed): void {
+  get list(): Matrix["matrix"] {
+    return [...this.#cells.values()];
+  }
+
+  add({ expected, called }: Routed, trials = 1): void {
     const key = JSON.stringify([expected, called]);
     const cell = this.#cells.get(key);
-    if (cell !== undefined) cell.trials += 1;
-    else if (this.#cells.size < mostCells) this.#cells.set(key, { expected, called, trials: 1 });
+    if (cell !== undefined) cell.trials += trials;
+    else if (this.#cells.size < mostCells) this.#cells.set(key, { expected, called, trials });
   }
 
   result(): Matrix | undefined {
-    const matrix = [...this.#cells.values()];
+    const matrix = this.list;
     const all = countOf(matrix);
     const correct = matrix.filter(({ expected, called }) => expected === called);
     if (all === 0) return undefined;

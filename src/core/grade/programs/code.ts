@@ -28,6 +28,7 @@ export const code = graderKind({
   description:
     "Expressions in Python or JavaScript about the trial that must all be true, each for itself. One that fails, as when it looks at a call that was not made, does not hold. One that is wrong (its syntax, a name that nothing has) is an error of this grader.",
   config,
+  runsPrograms: true,
   example: { assertions: ['len(tool_calls) == 1 and all(c["success"] for c in tool_calls)'] },
   // What is wrong of itself is so of an empty trial, too.
   prepare: (wanted, context) => ({ assertions: evaluate(wanted, emptyTrial, context) }),

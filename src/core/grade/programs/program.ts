@@ -48,6 +48,7 @@ export const program = graderKind({
   description:
     "Runs a program on the trial. It passes when the program exits with 0 and does not say otherwise on stdout: what it writes there is the reason, or one JSON object {score, passed, reason, evidence}, after which nothing may follow. A score of null means that there was nothing to judge. The program is killed when its time is up; that is an error of this grader alone.",
   config: programConfig,
+  runsPrograms: true,
   example: { command: "python3", args: ["grade.py"], timeout: "10s" },
   files: ({ command }) => (/^\.{1,2}[/\\]/.test(command) ? [{ path: ["command"], file: command }] : []),
   workspaceFiles: ({ workspace }) => workspace,
@@ -137,6 +138,7 @@ export const script = graderKind({
   description:
     "Calls a function of a TypeScript or JavaScript file with the trial. It answers with {score, passed, reason, evidence}; a score of null means that there was nothing to judge. It runs in a process of its own: an exception, an endless loop or a crash is an error of this grader alone.",
   config: scriptConfig,
+  runsPrograms: true,
   example: { file: "./one-call.ts", settings: { tool: "add" }, timeout: "10s" },
   files: ({ file }) => [{ path: ["file"], file }],
   prepare: ({ file, settings, timeout: timeoutMs = usualTimeoutMs, inheritEnv }, { dir, runProgram }) => ({

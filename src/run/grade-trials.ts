@@ -1,0 +1,228 @@
+import { equalJson } from "../core/checks/json-difference.ts";
+import { serializeError } from "../core/errors/error.ts";
+import type { Json } from "../core/formats/json.ts";
+import type { Eval, GraderSpec, Task } from "../core/formats/model.ts";
+import { judgeName } from "../core/grade/graders.ts";
+import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
+import type { TrialResult } from "../core/report/result.ts";
+import {
+  KeptEvidence,
+  RunTally,
+  type TallyState,
+  trialResult,
+  ungradedTrial,
+} from "../core/report/trial-result.ts";
+import type { Grade } from "../core/trace/events.ts";
+import { createRecorder } from "../core/trace/recorder.ts";
+import { createRedactor, type Redact, type Secret } from "../core/trace/redact.ts";
+import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
+import { SchemaValidator } from "../graders/schema-validator.ts";
+import type { EnvironmentVariables } from "../load/environment.ts";
+import { type Journal, readTrials, type StoredEvent, type StoredTrial } from "../store/journal.ts";
+import { createGrading, type GradeTrial, judgeOfGrader } from "./grade-trial.ts";
+
+/** How to grade the trials of a recorded run, as plain data. */
+export interface GradingJob {
+  /** Folder of the recorded run. */
+  readonly folder: string;
+  readonly spec: Eval;
+  readonly env: EnvironmentVariables;
+  /** Values that must never be written. */
+  readonly secrets: readonly Secret[];
+  /** With what is expected now. */
+  readonly plan: Plan;
+  /** The tasks as the run had them. */
+  readonly ranTasks: readonly Task[];
+  /** Ask judges also where their grades are on record and nothing has changed. */
+  readonly askJudges: boolean;
+}
+
+/** Which trials are graded: one of so many equal parts, counting from 0. */
+export interface Share {
+  readonly number: number;
+  readonly of: number;
+}
+
+/** Gets the recorded events, and those of the grading. */
+export type GradingJournal = Pick<Journal, "append" | "copy">;
+
+/** A trial that was graded. */
+export interface Graded {
+  readonly result: TrialResult;
+  /** Graders that graded the trial before, and not this time. */
+  readonly dropped: readonly string[];
+}
+
+/** What the trials of a share say together, as plain data. */
+export interface GradedShare {
+  readonly tally: TallyState;
+  readonly evidence: KeptEvidence["byTrial"];
+}
+
+interface GradingOutput {
+  readonly signal: AbortSignal;
+  readonly journal: GradingJournal;
+  /** Called for each trial, in no order. */
+  readonly onTrial: (graded: Graded) => Promise<void> | void;
+}
+
+/** Trials that are graded at once: some graders wait for a model or a program. */
+const width = 4;
+
+/** Grades a share of the trials from their record. Throws `store/corrupt`, and the signal's reason. */
+export async function gradeTrials(
+  job: GradingJob,
+  share: Share,
+  { signal, journal, onTrial }: GradingOutput,
+): Promise<GradedShare> {
+  const { folder, spec, env, plan } = job;
+  await using validator = new SchemaValidator();
+  const validateSchema = validator.validate.bind(validator);
+  const places = new Map(plan.trials.map(({ id }, index) => [id, index]));
+  const grading: Grading = {
+    ...job,
+    tasks: new Map(plan.tasks.map((task) => [task.name, task])),
+    ranTasks: new Map(job.ranTasks.map((task) => [task.name, task])),
+    signal,
+    redact: createRedactor(job.secrets),
+    grade: createGrading({ eval: spec, env }, { validateSchema, signal }),
+    journal,
+  };
+  const tally = new RunTally();
+  const evidence = new KeptEvidence();
+  const gradeNext = async ({ id, events }: StoredTrial): Promise<void> => {
+    signal.throwIfAborted();
+    const trial = plan.trials[places.get(id) ?? -1];
+    if (trial === undefined) return;
+    const { result, trajectory, earlier } = await gradeTrial(trial, events, grading);
+    const dropped = new Set<string>();
+    if (trajectory !== undefined) {
+      tally.add(trajectory, result);
+      if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
+      for (const { grader } of earlier)
+        if (!result.grades.some((each) => each.grader === grader)) dropped.add(grader);
+    }
+    await onTrial({ result, dropped: [...dropped] });
+  };
+  const isOfShare = (id: string): boolean => (places.get(id) ?? 0) % share.of === share.number;
+  const trials = readTrials(folder, share.of === 1 ? undefined : isOfShare);
+  const work = async (): Promise<void> => {
+    for await (const trial of trials) await gradeNext(trial);
+  };
+  await Promise.all(Array.from({ length: width }, work));
+  return { tally: tally.state, evidence: evidence.byTrial };
+}
+
+/** What grading a trial needs. */
+interface Grading extends Pick<GradingJob, "spec" | "plan" | "askJudges"> {
+  /** What is graded, by name. */
+  readonly tasks: ReadonlyMap<string, Task>;
+  /** The same as the run had them. */
+  readonly ranTasks: ReadonlyMap<string, Task>;
+  readonly signal: AbortSignal;
+  readonly grade: GradeTrial;
+  readonly redact: Redact;
+  readonly journal: GradingJournal;
+}
+
+interface GradedTrial {
+  readonly result: TrialResult;
+  /** Absent when it could not be graded. */
+  readonly trajectory?: Trajectory;
+  /** The grades that the run had. */
+  readonly earlier: readonly Grade[];
+}
+
+/** Grades a trial from its record. Throws only the signal's reason. */
+async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Grading): Promise<GradedTrial> {
+  const { plan, tasks, ranTasks, spec, redact, journal, signal } = grading;
+  const task = taskInVariant(plan, taskOf(trial, tasks), trial);
+  const earlier = gradesIn(all);
+  const recorded = recordedEvents(all);
+  for (const { line, attachment } of recorded)
+    journal.copy(line, attachment === undefined ? [] : [attachment]);
+  const events = recorded.map(({ event }) => event);
+  const emit = createRecorder(trial.id, {
+    redact,
+    now: () => performance.timeOrigin + performance.now(),
+    sink: (event, json) => {
+      events.push(event);
+      journal.append(event, json);
+    },
+    onBroken: (error) => {
+      throw error;
+    },
+    after: events.at(-1)?.seq ?? 0,
+  });
+  try {
+    const trajectory = buildTrajectory(trial, task, events);
+    const finished = events.findLast((event) => event.type === "trial.finished");
+    if (finished === undefined) return { result: trialResult(trajectory, undefined), trajectory, earlier };
+    const kept = grading.askJudges
+      ? undefined
+      : await judgedBefore(earlier, { before: taskOf(trial, ranTasks), task, spec });
+    const isCompleted = finished.outcome === "completed";
+    const grades = isCompleted ? redact(await grading.grade(trajectory, emit, kept)) : [];
+    const result = trialResult(trajectory, grades);
+    emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
+    return { result, trajectory, earlier };
+  } catch (cause) {
+    signal.throwIfAborted();
+    const error = redact(serializeError(cause));
+    emit({ type: "trial.finished", outcome: "error", durationMs: 0, error });
+    const result = ungradedTrial(trial, task, { verdict: "error", error, durationMs: 0 });
+    return { result, earlier };
+  }
+}
+
+/** The task of a trial. Throws for a plan that lacks it. */
+export function taskOf({ task: name }: Trial, tasks: ReadonlyMap<string, Task>): Task {
+  const task = tasks.get(name);
+  if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${name}`);
+  return task;
+}
+
+/** The events of a trial without those of its grading. */
+function recordedEvents(events: readonly StoredEvent[]): readonly StoredEvent[] {
+  const end = events.findLastIndex(({ event }) => event.type === "trial.finished");
+  return end === -1 ? events : events.slice(0, end + 1);
+}
+
+function gradesIn(events: readonly StoredEvent[]): readonly Grade[] {
+  const last = events.at(-1)?.event;
+  return last?.type === "trial.graded" ? last.grades : [];
+}
+
+/** The grades of judges that would be asked in the same way again, with the thresholds of now. */
+async function judgedBefore(
+  grades: readonly Grade[],
+  { before, task, spec }: { readonly before: Task; readonly task: Task; readonly spec: Eval },
+): Promise<ReadonlyMap<string, Grade>> {
+  const kept = new Map<string, Grade>();
+  for (const grade of grades) {
+    const { grader: name, judge, secondJudge, verdict } = grade;
+    if (judge === undefined || verdict === "error") continue;
+    const { graderKinds } = await import("../core/grade/kinds.ts");
+    const { withThreshold } = await import("../core/grade/judge/votes.ts");
+    const [earlier, now] = [before, task].map(({ graders = [] }) =>
+      graders.find((each) => each.name === name),
+    );
+    const ofEval = name === judgeName && now === undefined ? spec.judge : undefined;
+    const wanted = now === undefined ? ofEval : await judgeOfGrader(now, spec);
+    const declared = now && graderKinds[now.type]?.judge?.(now.config)?.threshold;
+    const threshold = declared ?? ofEval?.passThreshold ?? judge.threshold;
+    const isSame = equalJson(settingsOf(earlier, declared), settingsOf(now, declared));
+    if (!isSame || wanted?.model !== judge.model) continue;
+    if (threshold === judge.threshold) kept.set(name, grade);
+    // The reason says of a second judge whether it agrees.
+    else if (secondJudge === undefined) kept.set(name, withThreshold(grade, judge, threshold));
+  }
+  return kept;
+}
+
+/** What a judge is asked by; its `threshold` is compared with the score. */
+function settingsOf(grader: GraderSpec | undefined, threshold: number | undefined): Json {
+  if (grader === undefined) return null;
+  const { type, config } = grader;
+  return { type, config: threshold === undefined ? config : { ...config, threshold } };
+}
