@@ -2,7 +2,10 @@ import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Json } from "../core/formats/model.ts";
 import type { SchemaCheck, ValidateSchema } from "../core/checks/tool-result.ts";
+import { asObject } from "../core/formats/json.ts";
+import { listed } from "../core/grade/grader.ts";
 import { OutOfTime } from "../core/lint/check-view.ts";
+import { shortened } from "../core/text/visible-text.ts";
 import { untilAborted } from "../process/deadline.ts";
 import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 
@@ -61,13 +64,15 @@ const mostTogether = 50;
  * Validates values against JSON Schemas that come from servers. Compiling such a schema generates code and its patterns
  * can run forever, so both happen in a worker thread that is started on first use and terminated after a timeout.
  * Values for the same schema are sent together. When one of them fails to get a verdict, each is tried alone, so that it affects no
- * other verdict.
+ * other verdict. A schema that takes too long is tried once more with patterns that take linear time.
  */
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
   readonly #startTimer: StartTimer;
   #waiting: Job[] = [];
-  /** Schemas, as JSON, that have timed out once; trying them again for every call would delay the run. */
+  /** Schemas, as JSON, that have timed out once: their patterns take linear time from then on. */
+  readonly #slow = new Set<string>();
+  /** Those that have timed out then, too; trying them again for every call would delay the run. */
   readonly #hanging = new Set<string>();
   #worker: Worker | undefined;
   #isReady = false;
@@ -87,7 +92,7 @@ export class SchemaValidator implements AsyncDisposable {
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
     if (hasMoreParts(schema, mostParts))
       return Promise.resolve(ended(`it has more than ${mostParts.toLocaleString("en")} parts`));
-    if (this.#isHanging(schema)) return Promise.resolve(this.#tooLong());
+    if (this.#isHanging(schema)) return Promise.resolve(this.#tooLong(schema));
     return new Promise((resolve) => {
       this.#waiting.push({ schema, value, resolve });
       this.#next();
@@ -110,7 +115,7 @@ export class SchemaValidator implements AsyncDisposable {
     for (; first !== undefined && this.#isHanging(first.schema); [first] = this.#waiting) {
       this.#waiting.shift();
       this.#alone = Math.max(0, this.#alone - 1);
-      first.resolve(this.#tooLong());
+      first.resolve(this.#tooLong(first.schema));
     }
     if (first === undefined) {
       this.#worker?.unref();
@@ -124,7 +129,8 @@ export class SchemaValidator implements AsyncDisposable {
     const values = this.#current.map(({ value }) => value);
     this.#worker ??= this.#start();
     this.#worker.ref();
-    this.#worker.postMessage({ schema, values } satisfies SchemaRequest);
+    const linear = this.#slow.size > 0 && this.#slow.has(JSON.stringify(schema));
+    this.#worker.postMessage({ schema, values, linear } satisfies SchemaRequest);
     this.#limit(this.#isReady ? this.#timeoutMs : startupMs);
   }
 
@@ -152,8 +158,10 @@ export class SchemaValidator implements AsyncDisposable {
     const worker = this.#worker;
     if (first === undefined || worker === undefined) return;
     this.#stopTimer = this.#startTimer(() => {
-      if (this.#current.length === 1) this.#hanging.add(JSON.stringify(first.schema));
-      this.#giveUp(worker, this.#tooLong());
+      const key = JSON.stringify(first.schema);
+      const isLast = this.#slow.has(key) || patternsOf(first.schema).length === 0;
+      if (this.#current.length === 1) (isLast ? this.#hanging : this.#slow).add(key);
+      this.#giveUp(worker, this.#tooLong(first.schema), !isLast);
     }, milliseconds);
   }
 
@@ -161,15 +169,18 @@ export class SchemaValidator implements AsyncDisposable {
     return this.#hanging.size > 0 && this.#hanging.has(JSON.stringify(schema));
   }
 
-  #tooLong(): SchemaCheck {
-    return ended(`checking a value against it takes over ${this.#timeoutMs} ms`);
+  #tooLong(schema: Json): SchemaCheck {
+    const patterns = patternsOf(schema).map((pattern) => shortened(JSON.stringify(pattern), 80));
+    const named = patterns.length === 0 ? "" : `; its patterns: ${listed(patterns, 3)}`;
+    return ended(`checking a value against it takes over ${this.#timeoutMs} ms${named}`);
   }
 
-  #giveUp(worker: Worker, check: SchemaCheck): void {
+  /** The values get no verdict but `check`, unless each is tried alone or `again`. */
+  #giveUp(worker: Worker, check: SchemaCheck, again = false): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
     void worker.terminate();
-    if (this.#current.length > 1) {
+    if (again || this.#current.length > 1) {
       this.#waiting = [...this.#current, ...this.#waiting];
       this.#alone += this.#current.length;
       this.#current = [];
@@ -189,13 +200,27 @@ export class SchemaValidator implements AsyncDisposable {
 
 function hasMoreParts(schema: Json, most: number): boolean {
   let parts = 0;
-  const open: Json[] = [schema];
-  for (let next = open.pop(); next !== undefined && parts <= most; next = open.pop()) {
-    parts += 1;
+  for (const _ of partsOf(schema)) if (++parts > most) return true;
+  return false;
+}
+
+/** The patterns of a schema, each once. */
+function patternsOf(schema: Json): readonly string[] {
+  const patterns = [...partsOf(schema)].flatMap((part) => {
+    const { pattern, patternProperties } = asObject(part);
+    return [...(typeof pattern === "string" ? [pattern] : []), ...Object.keys(asObject(patternProperties))];
+  });
+  return [...new Set(patterns)];
+}
+
+/** A value and all values in it. */
+function* partsOf(value: Json): Generator<Json> {
+  const open = [value];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    yield next;
     if (typeof next !== "object" || next === null) continue;
     for (const item of Object.values(next)) open.push(item);
   }
-  return parts > most;
 }
 
 /** The outcome where no verdict was reached. */

@@ -7,10 +7,15 @@ import { previewJson } from "../core/formats/read-json.ts";
 import type { SchemaCheck, SchemaError } from "../core/checks/tool-result.ts";
 import type { JsonObject } from "../core/formats/json.ts";
 
+type RegExpEngine = NonNullable<NonNullable<Options["code"]>["regExp"]>;
+type RegExpLike = ReturnType<RegExpEngine>;
+
 /** Values to validate; answered with their checks. */
 export interface SchemaRequest {
   readonly schema: unknown;
   readonly values: readonly unknown[];
+  /** Whether patterns take time linear in the text, as far as they can: slower for most. */
+  readonly linear: boolean;
 }
 
 /** `ready` comes once, before the first answer. */
@@ -33,17 +38,34 @@ const longestDetail = 200;
 /** Validators, and the errors of schemas that cannot be compiled, by schema. */
 const compiled = new Map<string, ValidateFunction | Error>();
 
-parentPort?.on("message", ({ schema, values }: SchemaRequest) => {
-  const key = JSON.stringify(schema);
-  const checks = values.map((value) => validate(schema, key, value));
-  parentPort?.postMessage(checks satisfies WorkerMessage);
-});
+parentPort?.on("message", (request: SchemaRequest) => void answer(request));
 parentPort?.postMessage("ready" satisfies WorkerMessage);
 
+async function answer({ schema, values, linear }: SchemaRequest): Promise<void> {
+  const key = JSON.stringify(schema);
+  const code = linear ? { regExp: await linearPatterns() } : undefined;
+  const checks = values.map((value) => validate(schema, key, value, code));
+  parentPort?.postMessage(checks satisfies WorkerMessage);
+}
+
+type Code = Options["code"];
+
+/** Compiles patterns so that they take time linear in the text, where that is possible. */
+async function linearPatterns(): Promise<RegExpEngine> {
+  const { compileEcmaPattern } = await import("../core/templates/pattern.ts");
+  const engine = (source: string, flags: string): RegExpLike => {
+    const usual = new RegExp(source, flags);
+    const linear = compileEcmaPattern(source);
+    // Ajv tells patterns apart by their texts, which are those of `usual`.
+    return linear === undefined ? usual : Object.assign(usual, { test: linear.test.bind(linear) });
+  };
+  return Object.assign(engine, { code: "linear" });
+}
+
 /** `key` is the schema's JSON. */
-function validate(schema: unknown, key: string, value: unknown): SchemaCheck {
+function validate(schema: unknown, key: string, value: unknown, code: Code): SchemaCheck {
   try {
-    const run = validatorOf(schema, key);
+    const run = validatorOf(schema, key, code);
     if (run(value)) return { status: "valid" };
     return { status: "invalid", errors: (run.errors ?? []).slice(0, shownErrors).map(describe) };
   } catch (error) {
@@ -52,22 +74,22 @@ function validate(schema: unknown, key: string, value: unknown): SchemaCheck {
 }
 
 /** The same few schemas come with every call, and compiling one takes longer than using it a thousand times. */
-function validatorOf(schema: unknown, key: string): ValidateFunction {
-  const known = compiled.get(key) ?? compileOrFail(schema);
+function validatorOf(schema: unknown, key: string, code: Code): ValidateFunction {
+  const known = compiled.get(key) ?? compileOrFail(schema, code);
   if (key.length <= longestKept && compiled.size < keptSchemas) compiled.set(key, known);
   if (known instanceof Error) throw known;
   return known;
 }
 
-function compileOrFail(schema: unknown): ValidateFunction | Error {
+function compileOrFail(schema: unknown, code: Code): ValidateFunction | Error {
   try {
-    return compile(schema);
+    return compile(schema, code);
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));
   }
 }
 
-function compile(schema: unknown): ValidateFunction {
+function compile(schema: unknown, code: Code): ValidateFunction {
   if (
     typeof schema !== "boolean" &&
     (typeof schema !== "object" || schema === null || Array.isArray(schema))
@@ -79,7 +101,7 @@ function compile(schema: unknown): ValidateFunction {
   // Throws; a promise comes only of a schema of schemas that says `$async`.
   void dialectChecker(dialect).validateSchema(plain, true);
   // An instance of its own, since the names in one schema must not reach another.
-  return createAjv(dialect, { validateSchema: false }).compile(plain);
+  return createAjv(dialect, { validateSchema: false, ...(code && { code }) }).compile(plain);
 }
 
 /** MCP schemas are JSON Schema 2020-12 unless `$schema` says otherwise (MCP 2025-11-25, "JSON Schema usage"). */

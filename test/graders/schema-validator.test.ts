@@ -17,8 +17,9 @@ const sum: Json = {
   required: ["sum"],
   additionalProperties: false,
 };
-/** A pattern with catastrophic backtracking: each letter doubles the time. */
-const endless: Json = { type: "string", pattern: "^(a+)+$" };
+/** Patterns with catastrophic backtracking: each letter doubles the time. The second has none that takes linear time. */
+const slow: Json = { type: "string", pattern: "^(a+)+$" };
+const endless: Json = { type: "string", pattern: "^(a+)+(?!b)$" };
 const letters = `${"a".repeat(64)}!`;
 
 function check(schema: Json, value: Json, validator = shared): Promise<SchemaCheck> {
@@ -173,10 +174,21 @@ describe("an unusable schema", () => {
       return () => undefined;
     });
   }
-  const tooLong = { status: "unusable", reason: `checking a value against it takes over ${limitMs} ms` };
+  const reason = `checking a value against it takes over ${limitMs} ms; its patterns: "^(a+)+(?!b)$"`;
+  const tooLong = { status: "unusable", reason, isLimit: true };
+
+  it("that takes too long is tried again with patterns that take linear time", async () => {
+    await using validator = validatorWithTimeouts(1);
+    const wrong = 'the value must match pattern "^(a+)+$"';
+    expect(await errorsOf(slow, letters, validator)).toEqual([expect.stringContaining(wrong)]);
+    const properties: Json = { patternProperties: { "^(a+)+$": false, "^\\S\\s$": false } };
+    await using other = validatorWithTimeouts(1);
+    expect(await check(properties, { [letters]: 1, "\u00a0\u00a0": 1 }, other)).toEqual(valid);
+    expect((await check(properties, { "a\u00a0": 1 }, other)).status).toBe("invalid");
+  });
 
   it("that takes too long is reported, and other schemas still get their verdict", async () => {
-    await using validator = validatorWithTimeouts(2);
+    await using validator = validatorWithTimeouts(2, 3);
     const all = [
       [sum, { sum: 1 }] as const,
       [endless, letters] as const,
@@ -192,7 +204,7 @@ describe("an unusable schema", () => {
   });
 
   it("that takes too long for one of several values leaves those before it their verdict", async () => {
-    await using validator = validatorWithTimeouts(2, 4);
+    await using validator = validatorWithTimeouts(2, 4, 5);
     const values = ["a", "aa", letters, "aaa"];
     expect(await Promise.all(values.map((value) => check(endless, value, validator)))).toEqual([
       valid,
@@ -204,7 +216,7 @@ describe("an unusable schema", () => {
   });
 
   it("that took too long once is not tried again", async () => {
-    await using validator = validatorWithTimeouts(1);
+    await using validator = validatorWithTimeouts(1, 2);
     for (let call = 0; call < 100; call += 1)
       expect(await check(structuredClone(endless), letters, validator)).toEqual(tooLong);
   });
@@ -238,8 +250,8 @@ describe("disposing", () => {
     const waiting = [check(endless, letters, validator), check(sum, { sum: 5 }, validator)];
     await validator[Symbol.asyncDispose]();
     expect(await Promise.all(waiting)).toEqual([
-      { status: "unusable", reason: "the validation was stopped" },
-      { status: "unusable", reason: "the validation was stopped" },
+      { status: "unusable", reason: "the validation was stopped", isLimit: true },
+      { status: "unusable", reason: "the validation was stopped", isLimit: true },
     ]);
   });
 

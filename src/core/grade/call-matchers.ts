@@ -12,7 +12,7 @@ import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { GradeContext } from "./grader.ts";
-import { requireUsable } from "./json-schema.ts";
+import { requireUsable, unusableSchema } from "./json-schema.ts";
 import { isMcp, nameOfUse, type ToolUse } from "./tool-uses.ts";
 
 const bound = z.number().optional();
@@ -134,8 +134,7 @@ export async function usesThatFit(
     found.map(async ({ args }) => {
       for (const { path, schema } of schemas) {
         const check = await validateSchema(schema, valueAt(args, path) ?? null);
-        if (check.status === "unusable")
-          throw new Error(`the json_schema of a matcher cannot be used: ${check.reason}`);
+        if (check.status === "unusable") throw unusableSchema("the json_schema of a matcher", check.reason);
         if (check.status === "invalid") return false;
       }
       return true;

@@ -88,10 +88,13 @@ export async function requireUsable(
   { validateSchema }: Pick<KindContext, "validateSchema">,
 ): Promise<void> {
   const check = await validateSchema(schema, null);
-  if (check.status !== "unusable") return;
-  throw new McpvalsError("grader/broken", `${what} cannot be used: ${check.reason}`, {
-    hint: "Correct the JSON Schema.",
-  });
+  if (check.status === "unusable") throw unusableSchema(what, check.reason);
+}
+
+/** The error of a schema that no value can be validated against; `what` it is. */
+export function unusableSchema(what: string, reason: string): McpvalsError {
+  const hint = "Correct the JSON Schema.";
+  return new McpvalsError("grader/broken", `${what} cannot be used: ${reason}`, { hint });
 }
 
 async function schemaOf(
@@ -163,7 +166,7 @@ async function violation(
   { validateSchema }: KindContext,
 ): Promise<string | undefined> {
   const check = await validateSchema(schema, value);
-  if (check.status === "unusable") throw new Error(`the schema cannot be used: ${check.reason}`);
+  if (check.status === "unusable") throw unusableSchema("the schema", check.reason);
   if (check.status === "valid") return undefined;
   return `not valid: ${check.errors.map((error) => formatSchemaError(error, "it")).join(", ")}`;
 }
