@@ -139,6 +139,13 @@ describe.each<{
   });
 });
 
+it("calls with an answer that has its id as a text get one finding", async () => {
+  const findings = await findingsIn("calls", faultyServer("id-as-text"), { calls, callMs: 1000 });
+  expect(findings.map(({ code, message }) => `${code}: ${message}`)).toEqual([
+    "protocol/malformed-message: an answer has its request's id as a text, and not as the number that was sent",
+  ]);
+});
+
 it("shutdown finds a server that ends only by SIGKILL", async () => {
   expect(await foundIn("shutdown", faultyServer("ignores-stdin", "ignores-sigterm"))).toEqual([
     "protocol/shutdown: it had to be ended with SIGKILL",

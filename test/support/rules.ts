@@ -4,7 +4,7 @@ import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { findDefects } from "../../src/core/lint/catalogue.ts";
 import { type CheckView, readCheck } from "../../src/core/lint/check-view.ts";
 import type { Finding } from "../../src/core/lint/finding.ts";
-import { TrialEvents, workflowTask } from "./trial-events.ts";
+import { type SentRequest, TrialEvents, workflowTask } from "./trial-events.ts";
 
 /** A server as a check finds it: what it says in the handshake, what it lists, and how it answers calls. */
 export interface CheckedServer {
@@ -28,6 +28,8 @@ export interface CheckedCall extends Partial<PlannedCall> {
   readonly exits?: number;
   /** Instead of an answer in time: whether it answers a ping meanwhile. */
   readonly answersPing?: boolean;
+  /** What it answers when the call was given up. */
+  readonly late?: Json;
   /** Whether its answer breaks the connection. */
   readonly breaks?: boolean;
 }
@@ -108,12 +110,14 @@ export function viewOf({
       exchange(method, {}, { [list]: items });
     }
   });
-  for (const [index, call] of calls.entries())
+  for (const [index, call] of calls.entries()) {
+    let sent: SentRequest | undefined;
     probe(
       "call",
       () => {
         const { tool: name, args } = planned[index] ?? { tool: "", args: {} };
         const request = trial.request(name, args, { server });
+        sent = request;
         const { result, error, exits, answersPing } = call;
         if (error !== undefined) trial.refuse(request, error.code, error.message);
         else if (result !== undefined) trial.answer(request, result);
@@ -132,6 +136,8 @@ export function viewOf({
       },
       index,
     );
+    if (call.late !== undefined && sent !== undefined) trial.answer(sent, call.late);
+  }
   const task = { ...workflowTask({ turns: [], servers: [server] }), form: "check", check } as const;
   return readCheck(trial.trajectory(task), check);
 }

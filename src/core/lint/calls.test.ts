@@ -47,7 +47,10 @@ testRules({
     },
   },
   "call/slow": {
-    bad: { "no answer in time": called({ answersPing: true }) },
+    bad: {
+      "no answer in time": called({ answersPing: true }),
+      "an answer when the call was given up": called({ answersPing: true, late: textResult("ok") }),
+    },
     good: {
       "no answer, not even to a ping": called({ answersPing: false }),
       "an answer that mcpvals does not read": called({ answersPing: true, breaks: true }),

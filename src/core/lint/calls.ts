@@ -417,13 +417,26 @@ function inputSchemaOf({ surface }: CheckView, { tool }: PlannedCall): Json {
   return surface.tools.find(({ name }) => name === tool)?.definition["inputSchema"] ?? {};
 }
 
-/** Calls that were given up, since the server did not answer in time. */
+/** Calls that were given up, since the server did not answer in time, also those that it answered later. */
 function unansweredCalls(view: CheckView): readonly CallView[] {
   return callsOf(view).filter(
     ({ exchange, probe }) =>
-      exchange.answer === undefined &&
+      (exchange.answer === undefined || exchange.answer.seq > probe.finished) &&
       exchangesOf(probe.exchanges, "ping").length > 0 &&
-      breakIn(probe) === undefined,
+      breakIn(probe) === undefined &&
+      !isAnsweredAsText(exchange, probe),
+  );
+}
+
+/** Whether an answer in time has the call's id as a text, which is a finding of its own. */
+function isAnsweredAsText({ request }: Exchange, { events }: ProbeView): boolean {
+  const { id } = request.message;
+  return eventsOf(events, "mcp.message").some(
+    ({ direction, message }) =>
+      direction === "server-to-client" &&
+      typeof id === "number" &&
+      asObject(message)["id"] === String(id) &&
+      asObject(message)["method"] === undefined,
   );
 }
 

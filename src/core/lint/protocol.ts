@@ -140,6 +140,7 @@ export const protocolRules = {
     source: "JSON-RPC 2.0, 5",
     *find({ events, exchanges }) {
       const answers = new Set(exchanges.flatMap(({ answer }) => answer?.seq ?? []));
+      const numbers = new Set(exchanges.map(({ request }) => request.message["id"]).filter(Number.isFinite));
       const found: { readonly problem: string; readonly seq: number }[] = [];
       for (const event of eventsOf(events, "mcp.message")) {
         if (event.direction !== "server-to-client" || !isJsonObject(event.message)) continue;
@@ -153,7 +154,9 @@ export const protocolRules = {
               : // An answer to text that was no message has the id null (JSON-RPC 2.0, 5.1).
                 answers.has(event.seq) || id === null || id === undefined
                 ? undefined
-                : "an answer has an id that no request waits for");
+                : typeof id === "string" && numbers.has(Number(id))
+                  ? "an answer has its request's id as a text, and not as the number that was sent"
+                  : "an answer has an id that no request waits for");
         if (problem !== undefined) found.push({ problem, seq: event.seq });
       }
       // One faulty line of a program shows in many messages. Ids and counts, which no two sessions share, are in the evidence.
