@@ -30,6 +30,11 @@ export function formatTimes(ratio: number): string {
   return times.format(ratio);
 }
 
+/** What was run. A check without a file has the folder itself. */
+export function formatSource(source: string): string {
+  return source === "." ? "this folder" : source;
+}
+
 /** Local date and time. */
 export function formatDate(iso: string): string {
   const time = Date.parse(iso);

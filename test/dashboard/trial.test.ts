@@ -213,8 +213,11 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     const x = ((call.at + (call.durationMs ?? 0) / 2) / end) * box.width;
     const y = 18 + 22 * lanes.indexOf("shop") + 11;
     await canvas.hover({ position: { x, y } });
+    const waterfall = page.getByTestId("waterfall");
+    const before = await waterfall.boundingBox();
     await canvas.click({ position: { x, y } });
     await details(page).waitFor();
+    expect((await waterfall.boundingBox())?.height).toBe(before?.height);
     const from = box.x + box.width / 2;
     await page.mouse.move(from, box.y + y);
     await page.mouse.down();

@@ -101,7 +101,7 @@ function ComparisonView({ a, b }: { readonly a: TrialDocument; readonly b: Trial
               <caption className="sr-only">Calls of the two trials, aligned</caption>
               <thead className="text-muted text-left text-xs">
                 <tr>
-                  <th scope="col" className="w-24 px-2 py-1.5 font-medium">
+                  <th scope="col" className="w-20 px-2 py-1.5 font-medium sm:w-24">
                     Relation
                   </th>
                   <th scope="col" className="px-2 py-1.5 font-medium">
@@ -213,8 +213,13 @@ function CallCell({
   const mark = (part: AlignedCalls["differs"][number]): string =>
     `mt-1 border-l-2 pl-2 ${differs.includes(part) ? "border-error" : "border-transparent"}`;
   return (
-    <td className="px-2 py-1.5">
-      <Link to="/runs/$run/trials/$trial" params={place} search={{ event: call.seq }} className="font-mono">
+    <td className="px-1 py-1.5 sm:px-2">
+      <Link
+        to="/runs/$run/trials/$trial"
+        params={place}
+        search={{ event: call.seq }}
+        className="font-mono break-all"
+      >
         <PlainText text={call.server === undefined ? call.tool : `${call.server}.${call.tool}`} />
       </Link>{" "}
       {call.status !== "ok" && <span className="text-fail text-xs">{call.status}</span>}{" "}

@@ -18,6 +18,7 @@ import {
   formatDuration,
   formatNumber,
   formatPercent,
+  formatSource,
   formatTimes,
 } from "../format.ts";
 import { useRun, useRuns } from "../queries.ts";
@@ -103,7 +104,7 @@ function RunSelect({
         {runs.map((run) => (
           <option key={run.id} value={run.id}>
             {visibleOnPage(
-              [run.id, run.name, run.source, wordOf(statusOf(run)).toLowerCase()]
+              [run.id, run.name, run.source && formatSource(run.source), wordOf(statusOf(run)).toLowerCase()]
                 .filter((each) => each !== undefined)
                 .join("  "),
             )}

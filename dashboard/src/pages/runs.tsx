@@ -10,7 +10,7 @@ import { EmptyState, Loaded } from "../components/states.tsx";
 import { statusOf, statusOrder, VerdictBadge, wordOf } from "../components/verdict-badge.tsx";
 import { VerdictCounts } from "../components/verdict-counts.tsx";
 import { Trend } from "./trend.tsx";
-import { counted } from "../format.ts";
+import { counted, formatSource } from "../format.ts";
 import { useDataSource, useRun, useRuns } from "../queries.ts";
 import { oneOf, type RawSearch, textOf } from "../search.ts";
 
@@ -104,7 +104,7 @@ function RunList({ document: { folder, runs } }: { readonly document: RunsDocume
             <ChoiceFilter
               label="Source"
               all="All sources"
-              choices={sources.map((value) => ({ value }))}
+              choices={sources.map((value) => ({ value, title: formatSource(value) }))}
               value={search.source}
               onChange={(source) => set({ source })}
             />
@@ -161,8 +161,7 @@ const columns: readonly Column<RunRow>[] = [
     cell: ({ id, name, kind, source, problem, gradedFrom }) => {
       const more = [
         ...(kind === "check" ? ["check"] : []),
-        // The folder itself says nothing.
-        ...(source === undefined || source === "." ? [] : [source]),
+        ...(source === undefined ? [] : [formatSource(source)]),
         ...(gradedFrom === undefined ? [] : ["graded again"]),
         ...(problem === undefined ? [] : [problem]),
       ].join(", ");

@@ -6,7 +6,7 @@ import { DateTime } from "../components/numbers.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
 import { TrendChart, type TrendPoint } from "../components/trend-chart.tsx";
-import { formatDate, formatPercent } from "../format.ts";
+import { formatDate, formatPercent, formatSource } from "../format.ts";
 import { useIsDark } from "../theme.ts";
 
 interface RunPoint extends TrendPoint {
@@ -29,7 +29,7 @@ export function Trend({
       title="Pass rate"
       aside={
         <span className="text-muted min-w-0 break-words">
-          of <PlainText text={source} /> over {points.length} runs, with 95% intervals
+          of <PlainText text={formatSource(source)} /> over {points.length} runs, with 95% intervals
         </span>
       }
     >

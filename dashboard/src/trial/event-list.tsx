@@ -136,9 +136,9 @@ function EventButton({
         isSelected ? "bg-accent-soft" : "hover:bg-raised"
       }`}
     >
-      <span className="text-muted w-10 shrink-0 text-right tabular-nums">{seq}</span>
-      <span className="text-muted w-16 shrink-0 text-right tabular-nums">{formatDuration(at)}</span>
-      <span className="w-40 shrink-0 truncate font-mono">{type}</span>
+      <span className="text-muted w-8 shrink-0 sm:w-10 text-right tabular-nums">{seq}</span>
+      <span className="text-muted w-14 shrink-0 sm:w-16 text-right tabular-nums">{formatDuration(at)}</span>
+      <span className="w-28 shrink-0 truncate font-mono sm:w-40">{type}</span>
       <PlainText
         text={text.startsWith(`${type} `) ? text.slice(type.length + 1) : text}
         className="min-w-0 truncate"

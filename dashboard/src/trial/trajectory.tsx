@@ -84,7 +84,7 @@ export function TrajectoryView({
         time={time}
         onSelect={select}
       />
-      <div className="flex flex-wrap items-center gap-2">
+      <div className="flex shrink-0 flex-wrap items-center gap-2">
         <ReplayControls replay={replay} />
         <span className="flex-1" />
         <input

@@ -87,7 +87,7 @@ export function Waterfall({
   };
 
   return (
-    <div className="panel relative flex overflow-hidden" data-testid="waterfall">
+    <div className="panel relative flex shrink-0 overflow-hidden" data-testid="waterfall">
       <ul
         aria-label="Lanes of the waterfall"
         className="border-line w-24 shrink-0 border-r pt-[18px] text-xs sm:w-36"

@@ -64,7 +64,7 @@ function Kind({
   return (
     <details className="px-3 py-2" open={unused.length > 0 && unused.length <= mostOpen}>
       <summary>
-        <span className="inline-flex w-[calc(100%-1.5rem)] flex-wrap items-center gap-x-3 gap-y-1 align-middle">
+        <span className="inline-flex w-[calc(100%-1.5rem)] flex-wrap items-center gap-x-3 gap-y-1 align-top">
           <span className="w-56">{title}</span>
           <span className="w-24 tabular-nums">
             {formatNumber(used)} of {formatNumber(total)}

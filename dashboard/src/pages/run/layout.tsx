@@ -10,7 +10,7 @@ import { Loaded } from "../../components/states.tsx";
 import { tabStyle } from "../../components/tabs.tsx";
 import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { VerdictCounts } from "../../components/verdict-counts.tsx";
-import { counted, formatNumber, formatPrecise } from "../../format.ts";
+import { counted, formatNumber, formatPrecise, formatSource } from "../../format.ts";
 import { useRun, useRuns } from "../../queries.ts";
 
 const route = getRouteApi("/runs/$run");
@@ -78,7 +78,7 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
         )}
         {run.source !== undefined && (
           <Fact name="Source">
-            <PlainText text={run.source} />
+            <PlainText text={formatSource(run.source)} />
           </Fact>
         )}
         {run.agents.length > 0 && (

@@ -35,7 +35,12 @@ export function UsageView(): ReactElement {
       )}
       {agents.length > 0 && (
         <Section title="By agent" aside={<span className="text-muted">means of the trials that ended</span>}>
-          <DataTable label="By agent" rows={agents} columns={agentColumns} rowKey={({ agent }) => agent} />
+          <DataTable
+            label="By agent"
+            rows={agents}
+            columns={hasModel ? agentColumns : agentColumns.filter(({ id }) => !tokenColumns.has(id))}
+            rowKey={({ agent }) => agent}
+          />
         </Section>
       )}
       {measurements !== undefined && <Measurements measurements={measurements} hasModel={hasModel} />}
@@ -97,6 +102,9 @@ function agentRows(trials: readonly TrialRow[]): readonly AgentRow[] {
   });
 }
 
+/** Of models, which not every agent has. */
+const tokenColumns: ReadonlySet<string> = new Set(["input", "output"]);
+
 const agentColumns: readonly Column<AgentRow>[] = [
   {
     id: "agent",
@@ -104,8 +112,20 @@ const agentColumns: readonly Column<AgentRow>[] = [
     cell: ({ agent }) => <PlainText text={agent} hasTitle className="font-medium" />,
   },
   numberColumn({ id: "trials", title: "Trials", value: ({ trials }) => trials, as: Count }),
-  numberColumn({ id: "input", title: "Input", value: ({ inputTokens }) => inputTokens, as: Tokens }),
-  numberColumn({ id: "output", title: "Output", value: ({ outputTokens }) => outputTokens, as: Tokens }),
+  numberColumn({
+    id: "input",
+    title: "Input tokens",
+    value: ({ inputTokens }) => inputTokens,
+    as: Tokens,
+    width: 7,
+  }),
+  numberColumn({
+    id: "output",
+    title: "Output tokens",
+    value: ({ outputTokens }) => outputTokens,
+    as: Tokens,
+    width: 7,
+  }),
   numberColumn({
     id: "calls",
     title: "Tool calls",
