@@ -29,8 +29,7 @@ import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import { builtInNames, thresholdProblem } from "../core/grade/graders.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
-import { FileProblems } from "./problems.ts";
-import type { ConfigDocument } from "./read/document.ts";
+import { type ConfigDocument, FileProblems } from "./read/document.ts";
 import { collectSecrets, extensionVariables, graderVariables, maskSecrets } from "./secrets.ts";
 import type { TasksOfEval } from "./tasks.ts";
 

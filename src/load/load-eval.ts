@@ -1,3 +1,4 @@
+import { basename, dirname, extname, resolve } from "node:path";
 import { interpolateParts } from "../core/formats/read-json.ts";
 import {
   graderKindsFor,
@@ -8,7 +9,6 @@ import {
   type TaskFile,
   withoutRepeats,
 } from "./read/read-files.ts";
-import { basename, dirname, extname, resolve } from "node:path";
 import type { Diagnostic } from "../core/errors/error.ts";
 import { buildAgent, modelAgent, modelId } from "../core/formats/config/agent.ts";
 import { type ProvidedServers, readConfigServers } from "../core/formats/config/server-tables.ts";
@@ -41,12 +41,12 @@ import {
   usualThreshold,
 } from "./assemble-eval.ts";
 import { isRelativePath, type LoadContext, lookupIn, programCompleter, shownFrom } from "./environment.ts";
-import { FileProblems, plainDocument } from "./problems.ts";
+import { FileProblems, plainDocument } from "./read/document.ts";
 import {
-  readFixtures,
   loadMcpConfig,
   type McpServers,
   noServers,
+  readFixtures,
   serverBuilder,
   serversOfVariables,
 } from "./servers.ts";

@@ -39,8 +39,7 @@ import {
 } from "./assemble-eval.ts";
 import { withSkills } from "./load-eval.ts";
 import { type LoadContext, lookupIn, programCompleter, shownFrom } from "./environment.ts";
-import { FileProblems, plainDocument } from "./problems.ts";
-import type { ConfigDocument } from "./read/document.ts";
+import { type ConfigDocument, FileProblems, plainDocument } from "./read/document.ts";
 import {
   graderTypesAt,
   type OpenedFile,

@@ -1,3 +1,4 @@
+import { basename, dirname, resolve } from "node:path";
 import {
   graderKindsFor,
   graderTypesAt,
@@ -8,7 +9,6 @@ import {
   tasksOfPatterns,
   withoutRepeats,
 } from "./read/read-files.ts";
-import { basename, dirname, resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Config } from "../core/formats/config/config-schema.ts";
 import { isSettingOfConfig, parseConfig } from "../core/formats/config/parse-config.ts";
@@ -36,9 +36,8 @@ import {
   shownFrom,
   unsetInherited,
 } from "./environment.ts";
-import { FileProblems } from "./problems.ts";
-import { type ConfigDocument, valueDocument } from "./read/document.ts";
-import { readFixtures, loadMcpConfig, noServers, serverBuilder } from "./servers.ts";
+import { type ConfigDocument, FileProblems, valueDocument } from "./read/document.ts";
+import { loadMcpConfig, noServers, readFixtures, serverBuilder } from "./servers.ts";
 import { findSources, type Source } from "./sources.ts";
 import type { TaskContext, TasksOfEval } from "./tasks.ts";
 

@@ -27,8 +27,7 @@ import {
   shownFrom,
   variableNamed,
 } from "./environment.ts";
-import type { FileProblems } from "./problems.ts";
-import type { ConfigDocument } from "./read/document.ts";
+import type { ConfigDocument, FileProblems } from "./read/document.ts";
 import { readData } from "./read/read-files.ts";
 
 const startupTimeoutMs = 30_000;

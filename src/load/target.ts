@@ -12,7 +12,7 @@ import {
   shownFrom,
 } from "./environment.ts";
 import { load } from "./load.ts";
-import { FileProblems } from "./problems.ts";
+import { FileProblems } from "./read/document.ts";
 import { endingOf, readData } from "./read/read-files.ts";
 import {
   loadMcpConfig,

@@ -1,3 +1,5 @@
+import { realpathSync } from "node:fs";
+import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import {
   endingOf,
   exportedTask,
@@ -7,10 +9,8 @@ import {
   parseData,
   type TaskFile,
 } from "./read/read-files.ts";
-import { realpathSync } from "node:fs";
-import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import { type GraderSpec, type ServerSpec, type Task, type Variant } from "../core/formats/model.ts";
+import type { GraderSpec, ServerSpec, Task, Variant } from "../core/formats/model.ts";
 import type { ProvidedServers } from "../core/formats/config/server-tables.ts";
 import type { EvalExtensions } from "../core/formats/extension/extension-table-schema.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
@@ -28,8 +28,7 @@ import {
   type EnvironmentVariables,
   type LoadContext,
 } from "./environment.ts";
-import { FileProblems } from "./problems.ts";
-import { documentKind, isOlderForm, rootMembers, type SourceText } from "./read/document.ts";
+import { documentKind, FileProblems, isOlderForm, rootMembers, type SourceText } from "./read/document.ts";
 import { taskVariables, withVariables } from "./secrets.ts";
 import { pathKind, repositoryOf } from "./sources.ts";
 

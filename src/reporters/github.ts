@@ -1,5 +1,5 @@
 import type { Task } from "../core/formats/model.ts";
-import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "../core/report/reporter.ts";
 import { findingsOf } from "../core/lint/finding.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import type { TrialResult } from "../core/report/result.ts";
@@ -26,18 +26,10 @@ const messageCharacters = 600;
  * failed or could not be judged; then the verdict. The report in Markdown becomes the summary of the job.
  */
 export function githubReporter(output: ReporterOutput): Reporter {
-  let tasks: ReadonlyMap<string, Task> = new Map();
-  let coverage = false;
-  return {
-    onRunStart(start) {
-      tasks = new Map(start.plan.tasks.map((task) => [task.name, task]));
-      coverage = start.coverage ?? false;
-    },
-    onRunEnd(end) {
-      output.write(annotations(end, tasks).join(""));
-      output.summary?.(markdownText(end, tasks, { coverage }));
-    },
-  };
+  return reporterAtEnd((end, { tasks, coverage }) => {
+    output.write(annotations(end, tasks).join(""));
+    output.summary?.(markdownText(end, tasks, { coverage }));
+  });
 }
 
 function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Task>): string[] {

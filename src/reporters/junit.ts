@@ -1,5 +1,5 @@
 import type { Task } from "../core/formats/model.ts";
-import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "../core/report/reporter.ts";
 import { type Gate, summarize } from "../core/report/trial-result.ts";
 import { blocksOf, type RunResult, type TrialResult } from "../core/report/result.ts";
 import { visibleText, visibleXml } from "../core/text/visible-text.ts";
@@ -32,15 +32,9 @@ const page: Page = { style: createStyle(false), width: Infinity };
  * one for the tasks; one for each checked server. A failed trial is a `failure`, in a check one for each error found, one that could not be judged an `error`, with reasons and evidence as text.
  */
 export function junitReporter(output: ReporterOutput): Reporter {
-  let tasks: ReadonlyMap<string, Task> = new Map();
-  return {
-    onRunStart({ plan }) {
-      tasks = new Map(plan.tasks.map((task) => [task.name, task]));
-    },
-    onRunEnd(end) {
-      for (const block of blocksOf(documentPieces(end, tasks))) output.write(block);
-    },
-  };
+  return reporterAtEnd((end, { tasks }) => {
+    for (const block of blocksOf(documentPieces(end, tasks))) output.write(block);
+  });
 }
 
 function* documentPieces(end: RunEnd, tasks: ReadonlyMap<string, Task>): Generator<string> {

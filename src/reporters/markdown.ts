@@ -1,7 +1,7 @@
 import type { Task } from "../core/formats/model.ts";
 import { countFindings, findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
 import { coverageGaps } from "../core/report/counters.ts";
-import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "../core/report/reporter.ts";
 import type { Gate } from "../core/report/trial-result.ts";
 import type { RunResult, TrialResult } from "../core/report/result.ts";
 import { explainTrial } from "./explain.ts";
@@ -40,17 +40,7 @@ const page: Page = { style: createStyle(false), width: Infinity };
 
 /** Writes Markdown at the end, for pull requests and pages: the verdict, findings, and what failed, with its evidence. */
 export function markdownReporter(output: ReporterOutput): Reporter {
-  let tasks: ReadonlyMap<string, Task> = new Map();
-  let coverage = false;
-  return {
-    onRunStart(start) {
-      tasks = new Map(start.plan.tasks.map((task) => [task.name, task]));
-      coverage = start.coverage ?? false;
-    },
-    onRunEnd(end) {
-      output.write(markdownText(end, tasks, { coverage }));
-    },
-  };
+  return reporterAtEnd((end, { tasks, coverage }) => output.write(markdownText(end, tasks, { coverage })));
 }
 
 /** The report of a run in Markdown; with `coverage` it lists what no trial used. */

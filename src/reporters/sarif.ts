@@ -2,7 +2,7 @@ import type { JsonObject } from "../core/formats/json.ts";
 import type { Task } from "../core/formats/model.ts";
 import { findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
 import type { RuleTable } from "../core/lint/check-view.ts";
-import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
+import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "../core/report/reporter.ts";
 import type { Gate } from "../core/report/trial-result.ts";
 import { blocksOf, type TrialResult } from "../core/report/result.ts";
 import { visibleJson } from "../core/text/visible-text.ts";
@@ -17,17 +17,11 @@ const levels: Readonly<Record<Severity, string>> = { error: "error", warning: "w
  * judged, and each threshold that was not reached. Its place is the file that declares the server or the task.
  */
 export function sarifReporter(output: ReporterOutput): Reporter {
-  let tasks: ReadonlyMap<string, Task> = new Map();
-  return {
-    onRunStart({ plan }) {
-      tasks = new Map(plan.tasks.map((task) => [task.name, task]));
-    },
-    async onRunEnd(end) {
-      // Most runs have no findings, and no other reporter needs the rules.
-      const { findingRules } = await import("../core/lint/catalogue.ts");
-      for (const block of blocksOf(documentPieces(end, tasks, findingRules))) output.write(block);
-    },
-  };
+  return reporterAtEnd(async (end, { tasks }) => {
+    // Most runs have no findings, and no other reporter needs the rules.
+    const { findingRules } = await import("../core/lint/catalogue.ts");
+    for (const block of blocksOf(documentPieces(end, tasks, findingRules))) output.write(block);
+  });
 }
 
 /** The results one by one, since a large run's document would not fit one string. */

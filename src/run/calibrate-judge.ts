@@ -24,8 +24,7 @@ import { readRun, type StoredRun } from "../store/run-folder.ts";
 import type { JsonObject } from "../core/formats/json.ts";
 import { validate } from "../core/formats/problem.ts";
 import { problemsOfIssues } from "../core/formats/zod-problems.ts";
-import { FileProblems } from "../load/problems.ts";
-import { parseJson, valueDocument } from "../load/read/document.ts";
+import { FileProblems, parseJson, valueDocument } from "../load/read/document.ts";
 import { endingOf, readData, readDataText } from "../load/read/read-files.ts";
 
 /** What asks the judge: a grader `prompt`, the grader of workflows, or a criterion of a step `llm`. */

@@ -7,7 +7,7 @@ import { environmentOf, runProgram } from "../graders/run-program.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
-import { FileProblems } from "../load/problems.ts";
+import { FileProblems } from "../load/read/document.ts";
 import { findProgram } from "../process/environment.ts";
 
 type Loaded = Pick<LoadedConfig, "eval" | "env" | "secrets">;

@@ -7,7 +7,7 @@ import { withoutUndefined } from "../core/formats/json.ts";
 import type { Eval, Requirement, Task, Thresholds } from "../core/formats/model.ts";
 import { thresholdProblem } from "../core/grade/graders.ts";
 import { applyOverrides, type Overrides } from "../core/plan/plan.ts";
-import { FileProblems } from "../load/problems.ts";
+import { FileProblems } from "../load/read/document.ts";
 import { findProgram, runningPlatform } from "../process/environment.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";

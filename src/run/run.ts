@@ -34,7 +34,7 @@ import {
 } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
-import { FileProblems } from "../load/problems.ts";
+import { FileProblems } from "../load/read/document.ts";
 import { createGrading, judgesOfGraders } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
 import type { StateMemory } from "./state-comparison.ts";

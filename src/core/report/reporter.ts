@@ -1,3 +1,4 @@
+import type { Task } from "../formats/model.ts";
 import type { Plan, Trial } from "../plan/plan.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import type { RunEnvironment, RunResult, TrialResult } from "./result.ts";
@@ -34,6 +35,24 @@ export interface Reporter {
   onRunEnd?(end: RunEnd): Awaitable<void>;
   /** Called on every way out, after onRunEnd or instead of it. */
   close?(): Awaitable<void>;
+}
+
+/** What a report that is written at the end takes from the beginning of its run. */
+interface ReportedRun {
+  /** By name. */
+  readonly tasks: ReadonlyMap<string, Task>;
+  readonly coverage: boolean;
+}
+
+/** A reporter that writes everything when the run has ended. */
+export function reporterAtEnd(write: (end: RunEnd, run: ReportedRun) => Awaitable<void>): Reporter {
+  let run: ReportedRun = { tasks: new Map(), coverage: false };
+  return {
+    onRunStart({ plan, coverage = false }) {
+      run = { tasks: new Map(plan.tasks.map((task) => [task.name, task])), coverage };
+    },
+    onRunEnd: (end) => write(end, run),
+  };
 }
 
 /** Where a reporter writes, and what the place can show. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { AgentTrial, gradeBy, settingIssues } from "../../../test/support/grading.ts";
+import { AgentTrial, gradeBy, settingIssues } from "../../../../test/support/grading.ts";
 
 const trial = new AgentTrial((each) => {
   each.fail("get", { name: "a" });

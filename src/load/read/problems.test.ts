@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
-import type { Diagnostic } from "../core/errors/error.ts";
-import { FileProblems } from "./problems.ts";
-import { SourceText } from "./read/document.ts";
+import type { Diagnostic } from "../../core/errors/error.ts";
+import { FileProblems, SourceText } from "./document.ts";
 
 it("what is wrong with one place is reported once, what has no place as often as it is found", () => {
   const problems = new FileProblems();
