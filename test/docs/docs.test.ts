@@ -240,7 +240,7 @@ describe.concurrent("every block of", () => {
 
 it("every program has the right types", { timeout: 120_000 }, async () => {
   using project = startProject();
-  // test/e2e/package.test.ts checks the declarations themselves.
+  // test/library/vitest.test.ts checks the declarations themselves.
   const checks = { strict: true, noEmit: true, skipLibCheck: true };
   const options = { module: "nodenext", target: "es2024", types: ["node"], ...checks };
   writeFileSync(join(project.path, "tsconfig.json"), JSON.stringify({ compilerOptions: options }));

@@ -11,6 +11,10 @@ interface Told {
   readonly message: string;
 }
 
+interface ToldFile extends Told {
+  readonly tests: ReadonlyMap<string, Told>;
+}
+
 interface VitestReport {
   readonly testResults: readonly {
     readonly name: string;
@@ -33,6 +37,9 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
       compilerOptions: { module: "nodenext", target: "es2024", strict: true, noEmit: true, types: ["node"] },
       include: ["*.ts"],
     },
+    "every-entry.ts": ["mcpvals", "mcpvals/extension", "mcpvals/next"]
+      .map((name, index) => `export * as entry${index} from "${name}";\n`)
+      .join(""),
   });
   const cwd = project.path;
   const tag = `--tag=${randomUUID()}`;
@@ -46,8 +53,7 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
 
   async function runVitest(args: string): Promise<{
     readonly code: number | null;
-    readonly files: ReadonlyMap<string, Told>;
-    readonly tests: ReadonlyMap<string, Told>;
+    readonly files: ReadonlyMap<string, ToldFile>;
   }> {
     const env = {
       FIXTURE_SERVER: join(root, "test/fixtures/servers/fixture-server.mjs"),
@@ -64,27 +70,31 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
         throw new Error(stderr, { cause });
       }
     })();
-    const files = report.testResults.map(
-      ({ name, status, message }) => [name.split("/").at(-1) ?? "", { status, message }] as const,
-    );
-    const tests = report.testResults.flatMap(({ assertionResults }) =>
-      assertionResults.map(
-        ({ title, status, failureMessages }) =>
-          [title, { status, message: failureMessages.join("\n") }] as const,
-      ),
-    );
-    return { code, files: new Map(files), tests: new Map(tests) };
+    const files = report.testResults.map(({ name, status, message, assertionResults }) => {
+      const tests = assertionResults.map(
+        (test) => [test.title, { status: test.status, message: test.failureMessages.join("\n") }] as const,
+      );
+      return [name.split("/").at(-1) ?? "", { status, message, tests: new Map(tests) }] as const;
+    });
+    return { code, files: new Map(files) };
   }
 
   it("passes for a good server, in the example", async () => {
-    const { code, tests } = await runVitest("server.test.ts eval.test.ts");
-    expect([...tests].filter(([, { status }]) => status !== "passed")).toEqual([]);
-    expect(tests.size).toBe(6);
+    const { code, files } = await runVitest("server.test.ts eval.test.ts");
+    const tests = [...files.values()].flatMap((file) => [...file.tests]);
+    expect(tests.filter(([, { status }]) => status !== "passed")).toEqual([]);
+    expect(tests.length).toBe(6);
     expect(code).toBe(0);
   });
 
-  it("fails with what was sent and what came back, for all that goes wrong", async () => {
-    const { code, tests } = await runVitest("failing.spec.ts");
+  let failing: Awaited<ReturnType<typeof runVitest>>;
+  beforeAll(async () => {
+    failing = await runVitest("failing.spec.ts eval.spec.ts skipped.spec.ts wrong.spec.ts");
+  }, 120_000);
+
+  it("fails with what was sent and what came back, for all that goes wrong", () => {
+    const { code, files } = failing;
+    const tests = files.get("failing.spec.ts")?.tests ?? new Map<string, Told>();
     const said = {
       "toSucceed: isError": ["the request failed", "sent      fail {}", "isError   it went wrong"],
       "toSucceed: JSON-RPC error": ["error     -32042 not today"],
@@ -124,8 +134,9 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
     expect(code).toBe(1);
   });
 
-  it("shows the trials of an eval as tests, with their evidence, and is never green without", async () => {
-    const { code, tests, files } = await runVitest("eval.spec.ts skipped.spec.ts wrong.spec.ts");
+  it("shows the trials of an eval as tests, with their evidence, and is never green without", () => {
+    const { code, files } = failing;
+    const tests = new Map([...files.values()].flatMap((file) => [...file.tests]));
     expect([...tests].map(([title, { status }]) => [title, status])).toEqual(
       expect.arrayContaining([
         ["suite › right", "passed"],
@@ -177,7 +188,8 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
     expect(commands.filter((command) => command.includes(tag))).toEqual([]);
   });
 
-  it("has types, also for its matchers", async () => {
+  // All declarations are checked, those of packages included.
+  it("has types, also for its matchers, beside those of every other entry point", async () => {
     const { code, stdout } = await runShell("tsc -p .", { cwd });
     expect([code, stdout]).toEqual([0, ""]);
   });
