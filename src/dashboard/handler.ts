@@ -1,10 +1,11 @@
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { McpvalsError } from "../core/errors/error.ts";
 import { contentPart } from "../core/view/content.ts";
 import type { RunRow, RunsDocument, ServersDocument } from "../core/view/documents.ts";
 import type { EarlierDefinitions } from "../core/view/servers-document.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
-import { runFolders, runStamp } from "../store/run-files.ts";
+import { hasRunFolder, runFolders, runStamp } from "../store/run-files.ts";
 import { type Access, refusal, refuseForeign } from "./access.ts";
 import { appFile } from "./app-files.ts";
 import { followRun, followTrial, toldError } from "./live.ts";
@@ -180,6 +181,8 @@ function notFound(): Response {
   return refusal(404, "There is no such page.");
 }
 
+/** Rows of runs between two looks at other work. */
+const rowsAtOnce = 50;
 /** Records that are kept in memory: that of a large run takes up to a hundred megabytes. */
 const mostRecords = 3;
 /** Milliseconds in which the servers of a run are answered with what was read until then. */
@@ -216,25 +219,24 @@ class Runs implements AsyncDisposable {
     const { runs, cwd } = this.#options;
     const rows: RunRow[] = [];
     for (const id of await runFolders(runs)) {
-      const stamp = await runStamp(join(runs, id));
+      const stamp = runStamp(join(runs, id));
       const known = this.#ended.get(id);
-      const row = known?.stamp === stamp ? known.value : await runRow(runs, id, cwd);
+      const row = known?.stamp === stamp ? known.value : runRow(runs, id, cwd);
       if (row.state === "ended") this.#ended.set(id, { stamp, value: row });
       rows.push(row);
+      if (rows.length % rowsAtOnce === 0) await nextTurn();
     }
     return rows.toSorted((a, b) => Date.parse(b.startedAt) - Date.parse(a.startedAt));
   }
 
   /** Throws `store/not-found`, and `store/corrupt`. */
   async open(id: string): Promise<RunRecord> {
-    // What comes from outside is looked up, and never becomes a part of a path.
-    const folders = await runFolders(this.#options.runs);
-    if (!folders.includes(id))
+    if (!(await hasRunFolder(this.#options.runs, id)))
       throw new McpvalsError("store/not-found", `there is no run ${JSON.stringify(id.slice(0, 100))}`, {
         hint: "It may have been removed. Go back to the list of runs.",
       });
     const { runs, cwd } = this.#options;
-    const stamp = await runStamp(join(runs, id));
+    const stamp = runStamp(join(runs, id));
     const known = this.#records.get(id);
     this.#records.delete(id);
     // One that goes on reads what is added by itself.

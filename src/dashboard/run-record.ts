@@ -45,11 +45,11 @@ import {
 import type { RunHead } from "../store/run-folder.ts";
 
 /** The row of a run in the list of runs. Never throws: one that cannot be read says why. */
-export async function runRow(runs: string, id: string, cwd: string): Promise<RunRow> {
+export function runRow(runs: string, id: string, cwd: string): RunRow {
   const folder = join(runs, id);
   try {
     const head = readHead(folder);
-    const state = await runState(folder, head);
+    const state = runState(folder, head);
     const row = rowOf(id, { head, plan: readPlanHead(folder), state, cwd });
     if (state !== "ended") return row;
     const { verdict, durationMs, summary } = readResultHead(folder);
@@ -182,7 +182,7 @@ export class RunRecord implements AsyncDisposable {
   }
 
   async #load(): Promise<void> {
-    const state = await runState(this.#folder, this.#head);
+    const state = runState(this.#folder, this.#head);
     if (state === "running") await this.#follow();
     else {
       const trials = new EndedTrials();

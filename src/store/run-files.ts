@@ -1,5 +1,5 @@
-import { closeSync, openSync, readSync } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
+import { closeSync, openSync, readSync, type Stats, statSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Plan } from "../core/plan/plan.ts";
@@ -13,32 +13,51 @@ import { largestDocument, readDocument, type RunHead, unreadable } from "./run-f
 
 /** Most bytes of a document before its trials. */
 const longestHead = 16 * 1024 * 1024;
-const headChunk = 64 * 1024;
+const headChunk = 16 * 1024;
+
+/** Folders between two looks at other work. */
+const foldersAtOnce = 200;
 
 /** Names of the run folders below a folder: those with a plan. None when the folder does not exist. */
 export async function runFolders(runs: string): Promise<readonly string[]> {
-  const names = await readdir(runs).catch(() => []);
-  const begun = await Promise.all(names.map((name) => isFile(join(runs, name, "plan.json"))));
-  return names.filter((_, index) => begun[index]);
+  const begun: string[] = [];
+  for (const [index, name] of (await namesIn(runs)).entries()) {
+    if (isFile(join(runs, name, "plan.json"))) begun.push(name);
+    if (index % foldersAtOnce === 0) await nextTurn();
+  }
+  return begun;
 }
 
-async function isFile(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isFile(),
-    () => false,
-  );
+/** Whether a run folder of this name is below a folder. The name may come from anywhere: it is looked up before it is part of a path. */
+export async function hasRunFolder(runs: string, name: string): Promise<boolean> {
+  return (await namesIn(runs)).includes(name) && isFile(join(runs, name, "plan.json"));
+}
+
+function namesIn(runs: string): Promise<readonly string[]> {
+  return readdir(runs).catch(() => []);
+}
+
+// Without waiting, which takes ten times as long: there may be ten thousand runs.
+function isFile(path: string): boolean {
+  return statsOf(path)?.isFile() === true;
+}
+
+function statsOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }
 
 /** Changes whenever a file of a run is written: sizes and times of change. */
-export async function runStamp(folder: string): Promise<string> {
+export function runStamp(folder: string): string {
   const names = ["run.json", "plan.json", "result.json", "journal.jsonl"];
-  const stamps = names.map((name) =>
-    stat(join(folder, name)).then(
-      ({ size, mtimeMs }) => `${size} ${mtimeMs}`,
-      () => "absent",
-    ),
-  );
-  return (await Promise.all(stamps)).join(", ");
+  const stamps = names.map((name) => {
+    const stats = statsOf(join(folder, name));
+    return stats === undefined ? "absent" : `${stats.size} ${stats.mtimeMs}`;
+  });
+  return stamps.join(", ");
 }
 
 /** What is known of a run since it began. Throws `store/corrupt`. */
@@ -155,7 +174,7 @@ function readBeforeTrials<T extends { readonly trials: unknown }>(
     try {
       let head = Buffer.alloc(0);
       while (head.length < longestHead) {
-        const chunk = Buffer.alloc(headChunk);
+        const chunk = Buffer.allocUnsafe(headChunk);
         const count = readSync(file, chunk, 0, headChunk, head.length);
         if (count === 0) return undefined;
         head = Buffer.concat([head, chunk.subarray(0, count)]);
@@ -177,14 +196,14 @@ function readBeforeTrials<T extends { readonly trials: unknown }>(
 export type RunState = "running" | "ended" | "cut-off";
 
 /** Whether a run has ended, by its result; else whether the process that executes it is alive. */
-export async function runState(folder: string, head: Pick<RunHead, "process">): Promise<RunState> {
-  if (await hasResult(folder)) return "ended";
+export function runState(folder: string, head: Pick<RunHead, "process">): RunState {
+  if (hasResult(folder)) return "ended";
   if (isAlive(head.process)) return "running";
   // It may have ended since.
-  return (await hasResult(folder)) ? "ended" : "cut-off";
+  return hasResult(folder) ? "ended" : "cut-off";
 }
 
-function hasResult(folder: string): Promise<boolean> {
+function hasResult(folder: string): boolean {
   return isFile(join(folder, "result.json"));
 }
 
