@@ -48,6 +48,8 @@ export interface RunOptions extends ExtensionsOptions {
   /** Folder that gets the run's folder, relative to `cwd`; false writes nothing to disk. Default: `.mcpvals/runs`. */
   readonly output?: string | false;
   readonly reporters?: readonly NamedReporter[];
+  /** Shows that something goes on before the first trial, until it is disposed of. */
+  readonly showWaiting?: (text: string) => Disposable;
   /** Whether the outcome has the evidence of trials that passed too. */
   readonly keepPassed?: boolean;
   /** Stop after the first trial that does not pass. */
@@ -113,8 +115,10 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   let extensions: PreparedExtensions;
   try {
     requireWorkspaces(runnable);
-    if (runnable.eval.tasks.some(({ graders = [] }) => graders.length > 0))
+    if (runnable.eval.tasks.some(({ graders = [] }) => graders.length > 0)) {
+      using _ = options.showWaiting?.("trying the graders");
       await (await import("./prepare-graders.ts")).prepareGraders(runnable, { validateSchema, signal });
+    }
     await hooks?.start(signal);
     extensions = await extensionsOf(runnable, options, { validateSchema, signal });
     await servers.startRequired(signal);

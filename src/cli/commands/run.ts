@@ -25,6 +25,7 @@ import {
 } from "../flags.ts";
 import { abortOnInterrupt, workingFolder, writeNotes } from "../terminal.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
+import { showWaiting } from "../waiting.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
 /** The flags of `run` as commander gives them. */
@@ -133,6 +134,7 @@ async function runOnce(
   const outcome = await run(prepared, {
     cwd: workingFolder(),
     reporters: [...openReporters(names.length === 0 ? ["console"] : names), ...listeners],
+    showWaiting,
     signal,
     bail: flags.bail ?? false,
     strict: flags.strict ?? false,

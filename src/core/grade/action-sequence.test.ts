@@ -1,3 +1,4 @@
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { AgentTrial, gradeBy, settingIssues } from "../../../test/support/grading.ts";
 import type { JsonObject } from "../formats/json.ts";
@@ -70,6 +71,44 @@ it("a wrong order never has the score 1", async () => {
       expect([verdict, score === null || score < 1]).toEqual(["fail", true]);
     }
   }
+});
+
+it("passes with the score 1 only for uses that are as expected, in the order of the mode", async () => {
+  const name = fc.constantFrom("a", "b", "c");
+  const action = fc.record({
+    any_of: fc.uniqueArray(name, { minLength: 1, maxLength: 2 }),
+    optional: fc.boolean(),
+  });
+  const actions = fc
+    .array(action, { minLength: 1, maxLength: 4 })
+    .filter((all) => all.some((each) => !each.optional));
+  type Action = { readonly any_of: readonly string[]; readonly optional: boolean };
+  const fits = (
+    [first, ...others]: readonly Action[],
+    [use, ...later]: readonly string[],
+    mode: string,
+  ): boolean => {
+    if (first === undefined) return use === undefined || mode !== "exact_match";
+    if (first.optional && fits(others, use === undefined ? [] : [use, ...later], mode)) return true;
+    if (use === undefined) return false;
+    if (first.any_of.includes(use) && fits(others, later, mode)) return true;
+    return mode !== "exact_match" && fits([first, ...others], later, mode);
+  };
+  await fc.assert(
+    fc.asyncProperty(actions, fc.array(name, { maxLength: 5 }), async (expected, uses) => {
+      for (const matching_mode of ["exact_match", "in_order_match"]) {
+        const config = { matching_mode, expected_actions: expected };
+        const { verdict, score } = await gradeBy("action_sequence", config, played(uses.join(" ")));
+        const isRight = fits(expected, uses, matching_mode);
+        expect([matching_mode, verdict, score === 1]).toEqual([
+          matching_mode,
+          isRight ? "pass" : "fail",
+          isRight,
+        ]);
+      }
+    }),
+    { numRuns: 300 },
+  );
 });
 
 it("says what is missing and what was used instead, and cites the uses", async () => {
