@@ -228,7 +228,8 @@ const methods = {
         ...(has("undeclared-list") ? {} : { prompts: {} }),
         ...(has("unserved-capability") ? { logging: {} } : {}),
       },
-      serverInfo: { name: "bad-server", ...(has("no-server-version") ? {} : { version: "1.0.0" }) },
+      serverInfo: { name: "bad-server", version: has("no-server-version") ? "" : "1.0.0" },
+      ...(has("invalid-initialize") ? { instructions: 5 } : {}),
     };
   },
   ping: () => {

@@ -60,7 +60,7 @@ describe.each<{
         "protocol/unknown-tool: a call without a name got a result",
       ],
       "undeclared-prompts": [
-        "protocol/undeclared-list: prompts/list gives 1 of them, and capabilities lacks prompts",
+        "protocol/undeclared-list: prompts/list gives 1 item, and capabilities lacks prompts",
       ],
       "exit-on-junk": ["protocol/not-robust: text that is not JSON ended the server (exit code 4)"],
       "exit-on-list=tools": [],

@@ -155,10 +155,7 @@ export function readSurface(exchanges: readonly Exchange[]): Surface {
   // A server of the modern era refuses the first one.
   const handshake = handshakes.find((each) => resultOf(each) !== undefined);
   const hello = handshake === undefined ? {} : (resultOf(handshake) ?? {});
-  // Since 2026-07-28 it is in `_meta`.
-  const info = asObject(
-    hello["serverInfo"] ?? asObject(hello["_meta"])["io.modelcontextprotocol/serverInfo"],
-  ) as JsonObject;
+  const info = asObject(serverInfoIn(hello)) as JsonObject;
   // The modern era has no handshake: each request says its version.
   const meta = asObject(handshake?.params["_meta"]) as JsonObject;
   const evidence = handshake?.answer?.seq;
@@ -175,6 +172,11 @@ export function readSurface(exchanges: readonly Exchange[]): Surface {
     incomplete: listMethods.flatMap((method) => incompletePage(pagesOf(exchanges, method)) ?? []),
     ...(evidence === undefined ? {} : { evidence }),
   };
+}
+
+/** What the result of a handshake says of the program; since 2026-07-28 it is in `_meta`. */
+export function serverInfoIn(hello: JsonObject): unknown {
+  return hello["serverInfo"] ?? asObject(hello["_meta"])["io.modelcontextprotocol/serverInfo"];
 }
 
 /** What a server lists, without what changes from session to session, and without lists that were not given as a whole. */

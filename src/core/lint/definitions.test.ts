@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { findDefects } from "./catalogue.ts";
-import { schemaOf, testRules, tool, viewOf } from "../../../test/support/rules.ts";
+import type { JsonObject } from "../formats/json.ts";
+import { type CheckedServer, schemaOf, testRules, tool, viewOf } from "../../../test/support/rules.ts";
 
 const described = (description: string, name = "search") => ({ tools: [tool({ name, description })] });
 const named = (...names: readonly string[]) => ({
@@ -11,6 +12,8 @@ const annotated = (name: string, annotations: Record<string, boolean>) => ({
 });
 const template = (uriTemplate: string) => ({ resourceTemplates: [{ uriTemplate, name: "a" }] });
 const file = { uri: "file:///notes/a.txt", name: "a" };
+
+const greeting = (hello: JsonObject): CheckedServer => ({ kind: "handshake", hello });
 
 testRules({
   "definition/duplicate-name": {
@@ -206,10 +209,26 @@ testRules({
   },
   "definition/no-server-version": {
     bad: {
-      "no serverInfo": { hello: { serverInfo: {} } },
-      "no version": { hello: { serverInfo: { name: "notes" } } },
+      "empty texts": { hello: { serverInfo: { name: "", version: "" } } },
+      "no version": { hello: { serverInfo: { name: "notes", version: "" } } },
     },
-    good: { both: {} },
+    good: { both: {}, "members of the wrong type, which no client accepts": { hello: { serverInfo: "x" } } },
+  },
+  "protocol/invalid-initialize": {
+    bad: {
+      "capabilities as a list": greeting({ capabilities: [] }),
+      "a capability as a flag": greeting({ capabilities: { tools: true } }),
+      "serverInfo as a text": greeting({ serverInfo: "x" }),
+      "no version": greeting({ serverInfo: { name: "notes" } }),
+      "instructions as a number": greeting({ instructions: 5 }),
+    },
+    good: {
+      "members that MCP does not know": greeting({
+        capabilities: { custom: 1, tools: { listChanged: true, more: 1 } },
+        extra: 1,
+      }),
+      "instructions as a text": greeting({ instructions: "Search first." }),
+    },
   },
 });
 

@@ -1,6 +1,14 @@
 import { asList, asObject, estimateTokens, isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
-import type { Found, Listed, RuleTable, Surface } from "./check-view.ts";
+import {
+  exchangesOf,
+  type Found,
+  type Listed,
+  resultOf,
+  type RuleTable,
+  serverInfoIn,
+  type Surface,
+} from "./check-view.ts";
 import type { FindingPlace } from "./finding.ts";
 import { listText, parametersIn, placeIn, pointerKey, problemsIn, toolSchemas } from "./json-schema.ts";
 
@@ -348,15 +356,21 @@ export const definitionRules = {
     title: "The server does not give its name and version",
     why: "Nobody can tell from a log which server answered.",
     fix: "Give serverInfo a name and a version.",
-    bad: `serverInfo: {}`,
+    bad: `serverInfo: { name: "notes", version: "" }`,
     good: `serverInfo: { name: "notes", version: "1.2.0" }`,
     source: "MCP 2025-11-25, lifecycle: Implementation has name and version",
-    *find({ surface: { name, version, evidence } }) {
-      if (evidence === undefined || (name !== "" && version !== "")) return;
-      const missing = [name === "" ? "name" : "", version === "" ? "version" : ""].filter(
-        (key) => key !== "",
+    *find({ surface: { evidence }, exchanges }) {
+      const hello = exchangesOf(exchanges, "initialize", "server/discover").find(
+        ({ answer }) => answer?.seq === evidence,
       );
-      yield { message: `serverInfo has no ${missing.join(" and no ")}`, evidence: [evidence] };
+      const result = hello && resultOf(hello);
+      if (evidence === undefined || result === undefined) return;
+      const isModern = result["protocolVersion"] === undefined;
+      const info = asObject(serverInfoIn(result));
+      // Of what is missing in an answer to initialize, or is no text, protocol/invalid-initialize speaks.
+      const empty = ["name", "version"].filter((key) => info[key] === "" || (isModern && !info[key]));
+      if (empty.length > 0)
+        yield { message: `serverInfo has no ${empty.join(" and no ")}`, evidence: [evidence] };
     },
   },
 } as const satisfies RuleTable;

@@ -1,5 +1,5 @@
 import { listNames } from "../formats/did-you-mean.ts";
-import { asObject, isJsonObject } from "../formats/json.ts";
+import { isJsonObject, type JsonObject } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf } from "../trace/events.ts";
 import type { Exchange } from "../trace/trajectory.ts";
@@ -20,6 +20,7 @@ import {
   type RuleTable,
   statusOf,
 } from "./check-view.ts";
+import { problemsIn } from "./json-schema.ts";
 
 /** Rules about the protocol: handshake, requests, lists, shutdown. */
 export const protocolRules = {
@@ -70,6 +71,31 @@ export const protocolRules = {
           if (typeof given === "string" && knownVersions.includes(given)) continue;
           const message = `asked for ${JSON.stringify(asked)}, it chose ${shortened(JSON.stringify(given ?? null), 60)}, which does not exist`;
           yield { message, evidence: evidenceOf(exchange, probe) };
+        }
+    },
+  },
+  "protocol/invalid-initialize": {
+    severity: "error",
+    title: "The answer to initialize is not valid",
+    why: "Clients that check it, as those of the official SDKs do, end the connection: to their users the server does not work.",
+    fix: "Give the member that the message names, of the type that it says.",
+    bad: `← { "protocolVersion": "2025-11-25", "capabilities": [], "serverInfo": "notes" }`,
+    good: `← { "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": { "name": "notes", "version": "1.2.0" } }`,
+    source: "MCP 2025-11-25, schema: InitializeResult",
+    async *find({ probes, spec }, { validateSchema }) {
+      if (spec.kind !== "handshake") return;
+      const seen = new Set<string>();
+      for (const probe of probes)
+        for (const exchange of exchangesOf(probe.exchanges, "initialize")) {
+          const result = resultOf(exchange);
+          const check = result && (await validateSchema(initializeResult, result));
+          for (const problem of check?.status === "invalid" ? problemsIn(check.errors) : []) {
+            const { pointer, message } = problem;
+            // It is asked for several versions.
+            if (seen.has(`${pointer} ${message}`)) continue;
+            seen.add(`${pointer} ${message}`);
+            yield { place: { pointer }, message, evidence: evidenceOf(exchange, probe) };
+          }
         }
     },
   },
@@ -254,7 +280,7 @@ export const protocolRules = {
           const items = resultOf(exchange)?.[listKeys[method] ?? ""];
           if (isDeclaredList(exchange, probes)) continue;
           if (!Array.isArray(items) || items.length === 0) continue;
-          const message = `${method} gives ${items.length} of them, and capabilities lacks ${method.split("/")[0]}`;
+          const message = `${method} gives ${items.length} ${items.length === 1 ? "item" : "items"}, and capabilities lacks ${method.split("/")[0]}`;
           yield { message, evidence: evidenceOf(exchange, probe) };
         }
     },
@@ -492,6 +518,38 @@ export function failedSecondStart(probes: CheckView["probes"]): ProbeView | unde
   return handshakes.some((exchange) => resultOf(exchange) !== undefined) ? undefined : probe;
 }
 
+const text = { type: "string" };
+const flag = { type: "boolean" };
+/** A capability with flags. */
+const withFlags = (...flags: readonly string[]): JsonObject => ({
+  type: "object",
+  properties: Object.fromEntries(flags.map((name) => [name, flag])),
+});
+/** What MCP 2025-11-25 says of the members of an InitializeResult, but for the version, which has a rule of its own. */
+const initializeResult: JsonObject = {
+  type: "object",
+  properties: {
+    capabilities: {
+      type: "object",
+      properties: {
+        tools: withFlags("listChanged"),
+        prompts: withFlags("listChanged"),
+        resources: withFlags("listChanged", "subscribe"),
+        logging: { type: "object" },
+        completions: { type: "object" },
+        experimental: { type: "object" },
+      },
+    },
+    serverInfo: {
+      type: "object",
+      properties: { name: text, version: text, title: text },
+      required: ["name", "version"],
+    },
+    instructions: text,
+  },
+  required: ["capabilities", "serverInfo"],
+};
+
 /** Events that one finding names at most. */
 const mostEvidence = 10;
 
@@ -554,12 +612,13 @@ function stopsOf(probes: CheckView["probes"]): readonly EventOf<"server.stopped"
   );
 }
 
-function declaredCapabilities(probes: CheckView["probes"]): Readonly<Record<string, unknown>> | undefined {
+function declaredCapabilities(probes: CheckView["probes"]): JsonObject | undefined {
   const hello = probes
     .flatMap(handshakesOf)
     .map(resultOf)
     .find((result) => result !== undefined);
-  return hello === undefined ? undefined : asObject(hello["capabilities"]);
+  const capabilities = hello?.["capabilities"];
+  return isJsonObject(capabilities) ? capabilities : undefined;
 }
 
 /** Whether a list is declared, or nothing is known of what is. */
