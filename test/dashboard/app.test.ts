@@ -199,7 +199,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await using opened = await open();
     const { page, go } = opened;
     await go(`/runs/${one}`);
-    await page.getByRole("link", { name: "Compare with the run before" }).click();
+    await page.getByRole("link", { name: "Compare with the previous run" }).click();
     await page.getByText("No task changed: both runs measured 3 tasks.").waitFor();
     const selected = page.locator("main select").nth(1).locator("option:checked");
     expect(await selected.textContent()).toMatch(new RegExp(`^${one} .* mcp-eval\\.config\\.json +fail$`));
@@ -241,7 +241,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     expect(await page.locator(":focus").getAttribute("aria-label")).toBe("Keys");
     await page.keyboard.press("/");
     await page.keyboard.type("sums?");
-    await page.getByText("No run is like this").waitFor();
+    await page.getByText("No run matches the filters").waitFor();
   });
 
   it("shows a run as it goes on", async () => {

@@ -1,17 +1,45 @@
 import type { ReactElement, ReactNode } from "react";
 import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { counted, formatNumber } from "../format.ts";
+import { EmptyState } from "./states.tsx";
 
+/** Filters of a list, and how many entries they leave. */
 export function FilterBar({
-  label,
+  noun,
+  shown,
+  all,
   children,
 }: {
-  readonly label: string;
+  /** What an entry is. */
+  readonly noun: string;
+  readonly shown: number;
+  readonly all: number;
   readonly children: ReactNode;
 }): ReactElement {
   return (
-    <search aria-label={label} className="mb-3 flex flex-wrap items-center gap-2">
+    <search aria-label={`Filter ${noun}s`} className="mb-3 flex flex-wrap items-center gap-2">
       {children}
+      <output className="text-muted">
+        {shown === all ? counted(all, noun) : `${formatNumber(shown)} of ${counted(all, noun)}`}
+      </output>
     </search>
+  );
+}
+
+/** Says that the filters leave nothing, and takes them away. */
+export function NoMatch({
+  noun,
+  onReset,
+}: {
+  readonly noun: string;
+  readonly onReset: () => void;
+}): ReactElement {
+  return (
+    <EmptyState title={`No ${noun} matches the filters`}>
+      <button type="button" className="control" onClick={onReset}>
+        Show all {noun}s
+      </button>
+    </EmptyState>
   );
 }
 

@@ -133,7 +133,7 @@ function Comparison({ a, b }: { readonly a: RunDocument; readonly b: RunDocument
   const comparison = useMemo(() => compareRuns(a, b), [a, b]);
   return (
     <>
-      <Section title="In short">
+      <Section title="Summary">
         <div className="panel space-y-1 px-3 py-2">
           <p>{inWords(comparison)}</p>
           {ratiosInWords(comparison).map((sentence) => (

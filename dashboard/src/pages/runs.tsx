@@ -2,7 +2,7 @@ import { getRouteApi, Link, Navigate } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import type { RunRow, RunsDocument } from "../../../src/core/view/documents.ts";
 import { type Column, DataTable, numberColumn } from "../components/data-table.tsx";
-import { ChoiceFilter, FilterBar, TextFilter } from "../components/filters.tsx";
+import { ChoiceFilter, FilterBar, NoMatch, TextFilter } from "../components/filters.tsx";
 import { DateTime, Duration, Nothing } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
 import { PlainText } from "../components/plain-text.tsx";
@@ -10,7 +10,7 @@ import { EmptyState, Loaded } from "../components/states.tsx";
 import { statusOf, statusOrder, VerdictBadge, wordOf } from "../components/verdict-badge.tsx";
 import { VerdictCounts } from "../components/verdict-counts.tsx";
 import { Trend } from "./trend.tsx";
-import { counted, formatSource } from "../format.ts";
+import { formatSource } from "../format.ts";
 import { useDataSource, useRun, useRuns } from "../queries.ts";
 import { oneOf, type RawSearch, textOf } from "../search.ts";
 
@@ -80,7 +80,7 @@ function RunList({ document: { folder, runs } }: { readonly document: RunsDocume
         </EmptyState>
       ) : (
         <>
-          <FilterBar label="Filter runs">
+          <FilterBar noun="run" shown={shown.length} all={runs.length}>
             <TextFilter label="Filter by text" value={search.text} onChange={(text) => set({ text })} />
             <ChoiceFilter
               label="Verdict"
@@ -108,19 +108,10 @@ function RunList({ document: { folder, runs } }: { readonly document: RunsDocume
               value={search.source}
               onChange={(source) => set({ source })}
             />
-            <output className="text-muted">
-              {shown.length === runs.length
-                ? counted(runs.length, "run")
-                : `${shown.length} of ${counted(runs.length, "run")}`}
-            </output>
           </FilterBar>
           <Trend runs={runs} source={search.source} />
           {shown.length === 0 ? (
-            <EmptyState title="No run is like this">
-              <button type="button" className="control" onClick={() => void navigate({ search: {} })}>
-                Show all runs
-              </button>
-            </EmptyState>
+            <NoMatch noun="run" onReset={() => void navigate({ search: {} })} />
           ) : (
             <DataTable
               label="Runs"

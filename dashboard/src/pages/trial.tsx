@@ -57,7 +57,7 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
       void navigate({ to: "/runs/$run/trials/$trial", params: { run: run.id, trial: id } });
   };
   useShortcuts([
-    { key: "[", does: "Go to the trial before", run: () => goTo(previous) },
+    { key: "[", does: "Go to the previous trial", run: () => goTo(previous) },
     { key: "]", does: "Go to the next trial", run: () => goTo(next) },
   ]);
   const change = (changes: Readonly<Record<string, string | number | undefined>>): void =>
@@ -71,7 +71,7 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
           <PlainText text={run.name} />
         </Link>
         <span className="flex-1" />
-        <TrialLink run={run.id} trial={previous} text="Trial before" />
+        <TrialLink run={run.id} trial={previous} text="Previous trial" />
         <TrialLink run={run.id} trial={next} text="Next trial" />
       </nav>
       <PageTitle title={row.task}>

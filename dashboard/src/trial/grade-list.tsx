@@ -148,7 +148,7 @@ const measured = {
   unknownTools: "Calls of tools that do not exist",
   redundantCalls: "Redundant calls",
   errors: "Calls that failed",
-  recoveredErrors: "Failed calls that a later one made good",
+  recoveredErrors: "Failed calls that the agent recovered from",
   identicalRetries: "Failed calls repeated as they were",
   definitionTokens: "Tokens of tool definitions (estimate)",
   unusedDefinitionTokens: "Those of tools that were not called (estimate)",

@@ -62,7 +62,7 @@ export function TrajectoryView({
   };
   useShortcuts([
     { key: "j", does: "Select the next item", run: () => move(1) },
-    { key: "k", does: "Select the item before", run: () => move(-1) },
+    { key: "k", does: "Select the previous item", run: () => move(-1) },
     { key: "Escape", does: "Close the details", run: () => select(undefined) },
     ...replayKeys(replay),
   ]);
@@ -165,7 +165,7 @@ function replayKeys(replay: Replay): readonly Shortcut[] {
   return [
     { key: "p", does: "Replay the trial, or pause", run: replay.toggle },
     { key: ".", does: "Replay: to the next item", run: () => replay.step(1) },
-    { key: ",", does: "Replay: to the item before", run: () => replay.step(-1) },
+    { key: ",", does: "Replay: to the previous item", run: () => replay.step(-1) },
     { key: "0", does: "Replay: show everything again", run: replay.stop },
   ];
 }
@@ -181,8 +181,8 @@ function ReplayControls({ replay }: { readonly replay: Replay }): ReactElement {
         type="button"
         className="control"
         onClick={() => step(-1)}
-        aria-label="Item before"
-        title="Item before (,)"
+        aria-label="Previous item"
+        title="Previous item (,)"
       >
         ◂
       </button>

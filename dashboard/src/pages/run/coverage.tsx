@@ -20,7 +20,7 @@ export function CoverageView(): ReactNode {
   const servers = Object.entries(coverage);
   if (servers.length === 0)
     return (
-      <EmptyState title="Nothing is known of coverage">
+      <EmptyState title="No coverage was measured">
         <p>No server listed its tools in this run.</p>
       </EmptyState>
     );

@@ -1,12 +1,11 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import type { RunFinding, Severity } from "../../../../src/core/lint/finding.ts";
-import { ChoiceFilter, FilterBar, TextFilter } from "../../components/filters.tsx";
+import { ChoiceFilter, FilterBar, NoMatch, TextFilter } from "../../components/filters.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { tones } from "../../components/verdict-badge.tsx";
-import { counted } from "../../format.ts";
 import { oneOf, type RawSearch, textOf } from "../../search.ts";
 import { useShownRun } from "./layout.tsx";
 
@@ -47,7 +46,7 @@ export function FindingsView(): ReactElement {
     );
   return (
     <>
-      <FilterBar label="Filter findings">
+      <FilterBar noun="finding" shown={shown.length} all={findings.length}>
         <TextFilter label="Filter by text" value={search.text} onChange={(text) => set({ text })} />
         <ChoiceFilter
           label="Severity"
@@ -65,19 +64,8 @@ export function FindingsView(): ReactElement {
             onChange={(server) => set({ server })}
           />
         )}
-        <output className="text-muted">
-          {shown.length === findings.length
-            ? counted(findings.length, "finding")
-            : `${shown.length} of ${counted(findings.length, "finding")}`}
-        </output>
       </FilterBar>
-      {shown.length === 0 && (
-        <EmptyState title="No finding is like this">
-          <button type="button" className="control" onClick={() => void navigate({ search: {} })}>
-            Show all findings
-          </button>
-        </EmptyState>
-      )}
+      {shown.length === 0 && <NoMatch noun="finding" onReset={() => void navigate({ search: {} })} />}
       {severities.map((severity) => (
         <FindingList
           key={severity}

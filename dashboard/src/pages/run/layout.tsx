@@ -52,7 +52,7 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
         {run.summary !== undefined && <VerdictCounts summary={run.summary} />}
         {earlier !== undefined && (
           <Link to="/compare" search={{ a: earlier.id, b: run.id }} className="ml-auto">
-            Compare with the run before
+            Compare with the previous run
           </Link>
         )}
       </PageTitle>
@@ -72,7 +72,7 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
           </Fact>
         )}
         {run.gradedFrom !== undefined && (
-          <Fact name="Graded again from the record of">
+          <Fact name="Graded again from">
             <PlainText text={run.gradedFrom} />
           </Fact>
         )}

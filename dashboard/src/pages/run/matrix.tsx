@@ -1,6 +1,7 @@
 import { type ReactElement, useMemo } from "react";
 import type { TrialRow } from "../../../../src/core/view/documents.ts";
 import { Attempts } from "../../components/attempts.tsx";
+import { rowHeader } from "../../components/data-table.tsx";
 import { LongTable } from "../../components/long-table.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { formatPercent } from "../../format.ts";
@@ -36,7 +37,7 @@ export function TrialMatrix({
         <tr key={row.key} {...attributes} className="hover:bg-raised group">
           <th
             scope="row"
-            className="bg-surface group-hover:bg-raised border-line sticky left-0 w-1/3 max-w-44 truncate border-b px-2 text-left font-normal group-last:border-b-0 sm:max-w-96"
+            className={`border-line w-1/3 max-w-44 truncate border-b px-2 text-left font-normal group-last:border-b-0 sm:max-w-96 ${rowHeader}`}
           >
             <PlainText text={row.task} hasTitle className="font-medium" />
             {row.more !== "" && <PlainText text={` ${row.more}`} className="text-muted" />}

@@ -113,7 +113,7 @@ function ServerSection({ run, server }: { readonly run: string; readonly server:
       )}
       {target !== undefined && (
         <details className="panel mt-2 px-3 py-2">
-          <summary>How it is reached</summary>
+          <summary>Connection</summary>
           <pre className="mt-2 overflow-x-auto">
             <JsonText text={JSON.stringify(target, undefined, 2)} />
           </pre>
@@ -137,7 +137,7 @@ function factsOf({
   const used = tools.filter((tool) => tool.calls > 0).length;
   const facts: readonly (readonly [text: string, problem?: boolean])[] = [
     [counted(starts, "start")],
-    ...(losses === 0 ? [] : [[`lost ${counted(losses, "time")}`, true] as const]),
+    ...(losses === 0 ? [] : [[`connection lost ${counted(losses, "time")}`, true] as const]),
     [`${used} of ${counted(tools.length, "tool")} used`],
     [counted(calls, "call")],
     ...(calls === 0 ? [] : [[`${formatPercent(errors / calls)} errors`, errors > 0] as const]),

@@ -2,12 +2,11 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import type { TrialRow } from "../../../../src/core/view/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
-import { ChoiceFilter, FilterBar, TextFilter } from "../../components/filters.tsx";
+import { ChoiceFilter, FilterBar, NoMatch, TextFilter } from "../../components/filters.tsx";
 import { Count, Duration, Nothing, Percent, Tokens } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { type Status, statusOf, statusOrder, VerdictBadge, wordOf } from "../../components/verdict-badge.tsx";
-import { counted, formatNumber } from "../../format.ts";
 import { oneOf, type RawSearch, textOf } from "../../search.ts";
 import { useShownRun } from "./layout.tsx";
 
@@ -49,7 +48,7 @@ export function TrialsView(): ReactElement {
 
   return (
     <>
-      <FilterBar label="Filter trials">
+      <FilterBar noun="trial" shown={shown.length} all={trials.length}>
         <TextFilter label="Filter by task or reason" value={search.text} onChange={(text) => set({ text })} />
         <ChoiceFilter
           label="Verdict"
@@ -66,20 +65,11 @@ export function TrialsView(): ReactElement {
           value={search.variant}
           onChange={(variant) => set({ variant })}
         />
-        <output className="text-muted">
-          {shown.length === trials.length
-            ? counted(trials.length, "trial")
-            : `${formatNumber(shown.length)} of ${counted(trials.length, "trial")}`}
-        </output>
       </FilterBar>
-      {shown.length === 0 ? (
-        <EmptyState title={trials.length === 0 ? "The run has no trials" : "No trial is like this"}>
-          {trials.length > 0 && (
-            <button type="button" className="control" onClick={() => void navigate({ search: {} })}>
-              Show all trials
-            </button>
-          )}
-        </EmptyState>
+      {trials.length === 0 ? (
+        <EmptyState title="The run has no trials" />
+      ) : shown.length === 0 ? (
+        <NoMatch noun="trial" onReset={() => void navigate({ search: {} })} />
       ) : (
         <DataTable
           label="Trials"

@@ -152,7 +152,7 @@ function Measurements({
   const causes = Object.entries(m.invalidCauses).map(([cause, count]) => `${cause} ${formatNumber(count)}`);
   const { tokens, unused, perPassedTrial } = m.definitions;
   const facts: readonly (readonly [name: string, value: number | null, note?: string])[] = [
-    ["Calls of tools", m.calls],
+    ["Tool calls", m.calls],
     ["of tools that do not exist", m.unknownTools],
     ["with arguments that do not fit", m.invalidCalls, causes.join(", ")],
     ["that repeated an earlier one with its result", m.redundantCalls],
@@ -214,7 +214,7 @@ function RoutingTable({ routing }: { readonly routing: Routing }): ReactElement 
           routed !== undefined && (
             <Section
               key={kind}
-              title={`Where prompts led: ${kind}`}
+              title={`Routing of prompts: ${kind}`}
               aside={
                 <span className="text-muted">
                   {formatPercent(routed.correct.value)} of {counted(routed.correct.trials, "trial")} as
@@ -223,7 +223,7 @@ function RoutingTable({ routing }: { readonly routing: Routing }): ReactElement 
               }
             >
               <DataTable
-                label={`Where prompts led: ${kind}`}
+                label={`Routing of prompts: ${kind}`}
                 rows={routed.matrix}
                 columns={routingColumns(used)}
                 rowKey={({ expected, called }) => JSON.stringify([expected, called])}
