@@ -35,6 +35,7 @@ export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | 
 export interface PlanRecord {
   readonly events: readonly EventBody[];
   readonly error: McpvalsError | undefined;
+  readonly durationMs: number;
 }
 
 export interface CheckPlan {
@@ -92,6 +93,7 @@ async function discover(
     return events.push({ ...body, seq: bodies.length, at: performance.now(), trial: "" });
   };
   let error: McpvalsError | undefined;
+  const started = performance.now();
   try {
     await probeServer({ server, spec, check, signal, callMs, emit });
   } catch (cause) {
@@ -99,13 +101,14 @@ async function discover(
     if (!(cause instanceof McpvalsError)) throw cause;
     error = cause;
   }
+  const durationMs = performance.now() - started;
   const task = checkTask(server, check);
   const trial = { id: "", task: task.name, agent: null, attempt: 1 };
   const { surface, probes } = readCheck(buildTrajectory(trial, task, events), check);
   const runsOnce = failedSecondStart(probes) !== undefined;
   if (surface.evidence === undefined) error ??= exitAtStart(events);
   const hasSession = error === undefined && surface.evidence !== undefined;
-  return { surface, runsOnce, hasSession, record: { events: bodies, error } };
+  return { surface, runsOnce, hasSession, record: { events: bodies, error, durationMs } };
 }
 
 /** The error for a program that ended before it had answered anything, since it may lack an argument, a variable or a service. */

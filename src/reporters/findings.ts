@@ -113,10 +113,10 @@ function ruleLines(
 }
 
 /** Different names in one line: all of few, or the first and how many more. */
-function namesText(all: readonly string[]): string {
+function namesText(all: readonly string[], separator = ", "): string {
   const names = [...new Set(all)].filter((name) => name !== "");
   const rest = names.length - shownNames;
-  return `${names.slice(0, shownNames).join(", ")}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
+  return `${names.slice(0, shownNames).join(separator)}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
 }
 
 /** What has other messages of the same rule: by name, or only counted. */
@@ -168,7 +168,11 @@ export interface AlikeFindings {
 export function alikeFindings(findings: readonly RunFinding[], naming: boolean): readonly AlikeFindings[] {
   const groups = Map.groupBy(findings, ({ code, message, fix }) => JSON.stringify([code, message, fix]));
   return [...groups.values()].flatMap((group) => {
-    const where = namesText(group.map((finding) => placeText(finding, naming)));
+    // A place has a comma of its own: `tool search, parameter query`.
+    const where = namesText(
+      group.map((finding) => placeText(finding, naming)),
+      "; ",
+    );
     return group.slice(0, 1).map((finding) => ({ finding, where }));
   });
 }

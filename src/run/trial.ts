@@ -32,9 +32,10 @@ export async function executeTrial(run: TrialRun, services: TrialServices): Prom
   } catch (error) {
     failure ??= { error };
   }
+  const recordedMs = services.records?.get(trial.task)?.durationMs ?? 0;
   emit({
     type: "trial.finished",
-    durationMs: performance.now() - started,
+    durationMs: recordedMs + performance.now() - started,
     ...(failure === undefined
       ? { outcome: "completed" }
       : { outcome: outcomeOf(failure.error), error: serializeError(failure.error) }),

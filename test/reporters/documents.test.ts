@@ -168,7 +168,7 @@ describe("markdown", () => {
       | where | what is wrong | what to do |
       | --- | --- | --- |
       | tool delete\\_note | A tool was not called (call/not-called): it is not annotated readOnlyHint: true | Annotate tools that change nothing with readOnlyHint: true, or check with --calls all. |
-      | tool search, tool read, tool list, tool delete\\_note | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
+      | tool search; tool read; tool list; tool delete\\_note | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
 
       ## Clients
 
