@@ -161,6 +161,8 @@ function otherId({ folder, id }: OpenedRun): readonly string[] {
 const bytesForThreads = 8 * 1024 * 1024;
 /** Each reads the whole journal. */
 const mostThreads = 4;
+/** What is read of a trial is dropped when it is graded; with less memory for what is new it would be moved first. */
+const maxYoungGenerationSizeMb = 96;
 
 /** How many threads grade a run: only one, this one, where there is little to read or graders wait for models and programs. */
 async function countShares({ folder, spec, plan }: GradingJob): Promise<number> {
@@ -189,7 +191,7 @@ async function gradeShares(
   const workers = Array.from({ length: of }, (_, number) => {
     const workerData: GradeWork = { job, share: { number, of } };
     // Without the Node options of this process, some of which (--eval, --inspect-brk) would block the thread.
-    return new Worker(url, { workerData, execArgv: [] });
+    return new Worker(url, { workerData, execArgv: [], resourceLimits: { maxYoungGenerationSizeMb } });
   });
   try {
     const ends = workers.map((worker) => endOf(worker, output));

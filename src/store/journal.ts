@@ -463,7 +463,7 @@ export class ReadBudget {
    * Reads JSON that is held in memory as often as `copies` says. Throws `store/corrupt` for text over the remaining budget or
    * nested too deeply, and an Error for invalid JSON.
    */
-  parse(json: Uint8Array, copies = 1): unknown {
+  parse(json: Buffer, copies = 1): unknown {
     const { deepest, weight } = new JsonMeter().push(json);
     this.take(weight * copies);
     if (deepest > mostLevels) {
@@ -472,6 +472,6 @@ export class ReadBudget {
         `a record of the run is nested more than ${mostLevels} levels deep`,
       );
     }
-    return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString("utf8"));
+    return JSON.parse(json.toString("utf8"));
   }
 }
