@@ -216,6 +216,26 @@ it("a claim has all words of the tool's name", () => {
   expect(claimsOf("I archived the old notes.")).toBe(1);
 });
 
+it.each<[string, readonly string[]]>([
+  ["I called the add tool.", ["docs.add"]],
+  ["I used the `add` tool to get 5.", ["docs.add"]],
+  ["Successfully ran add tool.", ["docs.add"]],
+  ["I called addNumber with 2 and 3.", ["docs.addNumber"]],
+  ["I used the tool to add the numbers.", []],
+  ["I called add.", []],
+  ["I used 2 and 3 to add up.", []],
+  ["You can call the add tool.", []],
+  ["I did not call the add tool.", []],
+  ["I used the read tool.", []],
+])("a claim of a call of a tool without _ and -: %s", (answer, tools) => {
+  const row = rowOf((trial) => {
+    trial.list([{ name: "add" }, { name: "addNumber" }, { name: "read" }], { server: "docs" });
+    trial.report("Read");
+    trial.say(answer);
+  });
+  expect(row?.unsupportedClaims.map(({ tool }) => tool)).toEqual(tools);
+});
+
 it("names the first claims only, and no call that was made", () => {
   const row = notesOf((trial) => trial.say("I created the note.\n".repeat(9)));
   expect(row?.unsupportedClaims).toHaveLength(5);

@@ -343,20 +343,19 @@ function unsupportedClaims(
   tools: readonly ClaimedTool[],
   used: readonly UsedTool[],
 ): readonly Claim[] {
-  const succeeded = new Set(used.map(({ tool }) => tool));
-  const candidates = tools.filter(({ tool }) => !succeeded.has(tool));
+  // An agent's own tool may have the same name with a capital.
+  const succeeded = new Set(used.map(({ tool }) => tool.toLowerCase()));
+  const candidates = tools.filter(({ tool }) => !succeeded.has(tool.toLowerCase()));
   if (candidates.length === 0) return [];
   const named = candidates.map((each) => ({
     ...each,
-    lower: each.tool.toLowerCase(),
     words: nameWords(each.tool),
   }));
   return sentencesOf(answer).flatMap((sentence): Claim[] => {
     const words = wordsOf(sentence);
     if (sentence.endsWith("?") || isDoubtful(words)) return [];
     const claimed = named.find(
-      (tool) =>
-        claimsCall(words, tool.lower) || (claimsAction(words, tool.words) && !canBe(tool.words, used)),
+      (tool) => claimsCall(words, tool.tool) || (claimsAction(words, tool.words) && !canBe(tool.words, used)),
     );
     return claimed === undefined ? [] : [{ tool: claimed.name, text: shortened(sentence, longestSentence) }];
   });
@@ -364,11 +363,18 @@ function unsupportedClaims(
 
 const callVerbs: ReadonlySet<string> = new Set(["called", "used", "ran", "invoked", "executed"]);
 
-/** Whether words say that a tool was called by its name, if that is not an ordinary word. */
+/** Whether words say that a tool was called by its name. One that may be an ordinary word has to be called a tool: "called the add tool". */
 function claimsCall(words: readonly string[], tool: string): boolean {
-  if (!/[_-]/.test(tool)) return false;
-  const at = words.indexOf(tool);
-  return at > 0 && words.some((word, index) => index < at && callVerbs.has(word) && isActed(words, index));
+  const name = tool.toLowerCase();
+  const isCall = (at: number): boolean => callVerbs.has(words[at] ?? "") && isActed(words, at);
+  if (/[_-]|[a-z\d][A-Z]/.test(tool)) {
+    const at = words.indexOf(name);
+    return at > 0 && words.some((_, index) => index < at && isCall(index));
+  }
+  return words.some((word, index) => {
+    if (word !== name || words[index + 1] !== "tool") return false;
+    return isCall(words[index - 1] === "the" ? index - 2 : index - 1);
+  });
 }
 
 function claimsAction(words: readonly string[], [verb = "", ...objects]: readonly string[]): boolean {
