@@ -18,6 +18,7 @@ import {
 } from "../servers/connections/host.ts";
 import {
   answeredId,
+  cameInArray,
   createReceiveLimits,
   errorCodes,
   kindOf,
@@ -217,7 +218,7 @@ export class RawClient {
 
   #record(direction: "client-to-server" | "server-to-client", wire: WireMessage): void {
     const { message, text } = wire;
-    const malformed = malformationOf(message);
+    const malformed = malformationOf(message) ?? (cameInArray(message) ? inArray : undefined);
     this.#options.emit({
       type: "mcp.message",
       server: this.#host.name,
@@ -236,6 +237,9 @@ export class RawClient {
     this.#options.onLost(known);
   }
 }
+
+/** What is wrong with the answer to one HTTP request that comes in an array; batches are no part of MCP since 2025-06-18. */
+const inArray = "it is in an array, and the body of an HTTP response is one JSON object";
 
 /** The message in which a request was refused; over HTTP it may be the body of an error. */
 function refusalIn(answer: Answer): Json | undefined {

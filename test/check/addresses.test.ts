@@ -81,6 +81,21 @@ it("an HTTP error in answer to initialize is a finding", async () => {
   });
 });
 
+it("an answer in an array is a finding", async () => {
+  const spec = await addressOf(({ message: { id, method }, response }) => {
+    if (method !== "initialize") return false;
+    const serverInfo = { name: "arrays", version: "1.0.0" };
+    const result = { protocolVersion: "2025-11-25", capabilities: {}, serverInfo };
+    const body = JSON.stringify([{ jsonrpc: "2.0", id, result }]);
+    response.writeHead(200, { "content-type": "application/json" }).end(body);
+    return true;
+  });
+  const found = await findingsIn("handshake", spec);
+  expect(found.map(({ code, message }) => `${code}: ${message}`)).toEqual([
+    "protocol/malformed-message: it is in an array, and the body of an HTTP response is one JSON object",
+  ]);
+});
+
 it("a page in answer to initialize is an error of the environment, which shows what came", async () => {
   const spec = await addressOf(({ response }) => {
     response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>Shop</title>");

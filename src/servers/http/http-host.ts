@@ -25,6 +25,7 @@ import {
   messageHeaders,
   type MessageId,
   methodOf,
+  noteArray,
   readBody,
   readBytes,
   requestOf,
@@ -369,7 +370,9 @@ class StreamableChannel extends HttpChannel {
     }
     const bytes = await wholeOf(response, this.limits);
     const text = bytes.toString("utf8");
-    for (const wire of readBytes(bytes, text).wires) this.#receive(wire, call);
+    const { kind, wires } = readBytes(bytes, text);
+    if (kind === "batch") noteArray(wires);
+    for (const wire of wires) this.#receive(wire, call);
     return text;
   }
 

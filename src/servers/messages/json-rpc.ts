@@ -99,6 +99,18 @@ export function malformationOf(message: JSONRPCMessage): string | undefined {
   return malformed.get(message);
 }
 
+/** Messages that came in an array, by identity. */
+const inArrays = new WeakSet<object>();
+
+/** Notes that messages came in one array, where one object answers a request. */
+export function noteArray(wires: readonly WireMessage[]): void {
+  for (const { message } of wires) inArrays.add(message);
+}
+
+export function cameInArray(message: JSONRPCMessage): boolean {
+  return inArrays.has(message);
+}
+
 /** A message as plain JSON. */
 export function messageJson(message: JSONRPCMessage): Json {
   return message as unknown as Json;

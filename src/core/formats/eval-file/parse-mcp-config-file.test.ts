@@ -185,6 +185,10 @@ it("names the key that was meant", () => {
 
 it.each([
   [
+    JSON.parse('{ "__proto__": { "command": "x" }, "a": { "command": "x" } }') as object,
+    "config/invalid-value at mcpServers.__proto__: no server can be named __proto__",
+  ],
+  [
     { a: { command: "x", disabled: true } },
     "config/nothing-to-run at mcpServers: the file has no server that is enabled",
   ],

@@ -136,6 +136,12 @@ export function parseMcpConfigFile(
   const reader = new LenientReader(locate);
   const key = clientTableKey(document);
   const found = reader.read(closedObject({ [key]: table }), document)?.[key];
+  // The reader does not keep this key.
+  if (Object.hasOwn(asObject(asObject(document)[key]), "__proto__"))
+    reader.refuse("no server can be named __proto__", [key, "__proto__"], {
+      at: "key",
+      hint: "Choose another name.",
+    });
   const enabled = Object.entries(found ?? {}).filter(
     ([, { disabled, enabled: on }]) => disabled !== true && on !== false,
   );
