@@ -1,18 +1,18 @@
-import type {
-  ContentPart,
-  PackedRun,
-  ReportDocument,
-  ReportTrial,
-  RunDocument,
-  RunsDocument,
-  RunUpdate,
-  ServersDocument,
-  TrialDocument,
-  TrialUpdate,
+import {
+  type ContentPart,
+  contentPart,
+  contentText,
+  type PackedRun,
+  type ReportDocument,
+  type ReportTrial,
+  type RunDocument,
+  type RunsDocument,
+  type RunUpdate,
+  type ServersDocument,
+  type TrialDocument,
+  type TrialUpdate,
 } from "../../src/core/view/documents.ts";
-
 import { setWaiting } from "./connection.ts";
-import { contentPart, contentText } from "../../src/core/view/content.ts";
 import { unpackRows } from "../../src/core/view/packed-rows.ts";
 
 /** Where the app gets what it shows: the API of the dashboard, or the data of an HTML report. */

@@ -1,13 +1,12 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { McpvalsError } from "../core/errors/error.ts";
-import { contentPart } from "../core/view/content.ts";
-import type { RunRow, RunsDocument, ServersDocument } from "../core/view/documents.ts";
+import { contentPart, type RunRow, type RunsDocument, type ServersDocument } from "../core/view/documents.ts";
 import type { EarlierDefinitions } from "../core/view/servers-document.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { hasRunFolder, runFolders, runStamp } from "../store/run-files.ts";
 import { type Access, refusal, refuseForeign } from "./access.ts";
-import { appFile } from "./app-files.ts";
+import { appFile } from "./report.ts";
 import { followRun, followTrial, toldError } from "./live.ts";
 import { RunRecord, runRow, validationTimeoutMs } from "./run-record.ts";
 

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { basename, dirname, resolve } from "node:path";
+import { basename, dirname, extname, resolve } from "node:path";
+import { readFile } from "node:fs/promises";
 import type { Json } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import type {
@@ -11,8 +12,22 @@ import type {
 } from "../core/view/documents.ts";
 import { unpackRows } from "../core/view/packed-rows.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
-import { appFile } from "./app-files.ts";
 import { RunRecord, validationTimeoutMs } from "./run-record.ts";
+
+/** The built app: beside this file in the package, and in the output of the build where this is the source. */
+const folder = new URL(
+  extname(import.meta.url) === ".ts" ? "../../dist/dashboard/" : "./dashboard/",
+  import.meta.url,
+);
+
+/** The text of a file of the app. Rejects where there is none, as in a clone that was not built. */
+export async function appFile(name: "index.html" | "app.js" | "app.css"): Promise<string> {
+  try {
+    return await readFile(new URL(name, folder), "utf8");
+  } catch (cause) {
+    throw new Error("the app of the dashboard is not built; run: npm run build", { cause });
+  }
+}
 
 /** In characters of JSON: what all trials of a report may have together, besides the run itself. */
 const mostTrials = 20_000_000;

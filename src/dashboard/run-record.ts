@@ -9,16 +9,16 @@ import { RunReplay } from "../core/report/trial-result.ts";
 import type { RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
 import type { TraceEvent, Verdict } from "../core/trace/events.ts";
-import { contentText } from "../core/view/content.ts";
-import type {
-  CallItem,
-  PackedRun,
-  RunDocument,
-  RunRow,
-  RunUpdate,
-  ServersDocument,
-  TrialDocument,
-  TrialRow,
+import {
+  type CallItem,
+  contentText,
+  type PackedRun,
+  type RunDocument,
+  type RunRow,
+  type RunUpdate,
+  type ServersDocument,
+  type TrialDocument,
+  type TrialRow,
 } from "../core/view/documents.ts";
 import {
   EndedTrials,

@@ -25,10 +25,9 @@ import {
   runId,
 } from "../store/run-folder.ts";
 import { judgesOfGraders } from "./grade-trial.ts";
-import { type GradedShare, type GradingJob, gradeTrials, taskOf } from "./grade-trials.ts";
+import { type GradedShare, gradeTrials, type GradingJob, taskOf } from "./grade-trials.ts";
 import type { GradeProblem, GradeProgress, GradeWork } from "./grade-worker.ts";
-import { prepareGraders } from "./prepare-graders.ts";
-import { prepare, type Selection } from "./prepare.ts";
+import { prepare, prepareGraders, type Selection } from "./prepare.ts";
 import { type RunOptions, type RunOutcome, sourceOf } from "./run.ts";
 
 /** How to grade a run again. */

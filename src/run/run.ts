@@ -30,6 +30,7 @@ import {
   type ExtensionsOptions,
   type MissingRequirements,
   missingRequirements,
+  prepareGraders,
   requireWorkspaces,
 } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
@@ -117,7 +118,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     requireWorkspaces(runnable);
     if (runnable.eval.tasks.some(({ graders = [] }) => graders.length > 0)) {
       using _ = options.showWaiting?.("trying the graders");
-      await (await import("./prepare-graders.ts")).prepareGraders(runnable, { validateSchema, signal });
+      await prepareGraders(runnable, { validateSchema, signal });
     }
     await hooks?.start(signal);
     extensions = await extensionsOf(runnable, options, { validateSchema, signal });

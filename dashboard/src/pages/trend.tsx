@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import { wilson } from "../../../src/core/statistics/agreement.ts";
+import { wilson } from "../../../src/core/statistics/intervals.ts";
 import type { RunRow } from "../../../src/core/view/documents.ts";
 import { DateTime } from "../components/numbers.tsx";
 import { PlainText } from "../components/plain-text.tsx";

@@ -9,7 +9,7 @@ import { judgeName } from "../../core/grade/graders.ts";
 import { type Calibration, calibrationFile } from "../../core/grade/judge/calibration.ts";
 import { graderKinds } from "../../core/grade/kinds.ts";
 import { prompt, type PromptSettings } from "../../core/grade/prompt.ts";
-import type { Proportion } from "../../core/statistics/agreement.ts";
+import type { Proportion } from "../../core/statistics/intervals.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import { type LoadedConfig, usualThreshold } from "../../load/assemble-eval.ts";

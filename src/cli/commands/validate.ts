@@ -8,8 +8,7 @@ import { visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
-import { checkExtensions, prepare, requireWorkspaces } from "../../run/prepare.ts";
-import { checkGraders } from "../../run/prepare-graders.ts";
+import { checkExtensions, checkGraders, prepare, requireWorkspaces } from "../../run/prepare.ts";
 import {
   addQueryFlags,
   type ConfigQuery,

@@ -7,7 +7,7 @@ import {
   triggered,
   type TriggerTest,
 } from "../grade/tool-routing.ts";
-import { wilson } from "../statistics/agreement.ts";
+import { wilson } from "../statistics/intervals.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
 import type {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { comparePairs, compareRatios } from "./paired.ts";
+import { comparePairs, compareRatios } from "./intervals.ts";
 
 // Fisher (1935), The Design of Experiments, 17 and 21: Darwin's maize, in eighths of an inch.
 const darwin = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48];

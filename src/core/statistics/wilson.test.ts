@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { wilson } from "./agreement.ts";
+import { wilson } from "./intervals.ts";
 
 // Newcombe (1998), Statistics in Medicine 17, Table I, method 3.
 it.each([

@@ -4,7 +4,7 @@ import {
   compareRatios,
   type PairedComparison,
   type PairedRatio,
-} from "../statistics/paired.ts";
+} from "../statistics/intervals.ts";
 import type { CallItem, RunDocument, TraceItem, TrialRow } from "./documents.ts";
 
 /** The trials of one task (with agent and variant) in one run. */

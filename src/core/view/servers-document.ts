@@ -3,11 +3,11 @@ import type { RunFinding } from "../lint/finding.ts";
 import { shortened } from "../text/visible-text.ts";
 import { quantile } from "../trace/tool-events.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
-import { excerptOf } from "./content.ts";
 import {
   type Definition,
   definitionLength,
   excerptLength,
+  excerptOf,
   type RunDocument,
   type ServerRow,
   type ToolRow,

@@ -7,15 +7,21 @@ import {
   type EventOf,
   type Phase,
   type StepAttempt,
-  type StepRun,
   stepPaths,
+  type StepRun,
   stepRuns,
   type TraceEvent,
 } from "../trace/events.ts";
 import { type AgentTool, matchAgentTools } from "../trace/tool-events.ts";
 import { type Exchange, type ToolCall, type Trajectory, turnEnds } from "../trace/trajectory.ts";
-import { excerptOf } from "./content.ts";
-import type { CallItem, Excerpt, Media, TraceItem, TrialDocument } from "./documents.ts";
+import {
+  type CallItem,
+  type Excerpt,
+  excerptOf,
+  type Media,
+  type TraceItem,
+  type TrialDocument,
+} from "./documents.ts";
 import { plannedRow, trialRow } from "./run-document.ts";
 
 /** What a document of a trial is made of. */

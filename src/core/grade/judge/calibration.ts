@@ -8,7 +8,7 @@ import {
 } from "../../formats/config/config-fields.ts";
 import { isJsonObject, type JsonObject, withoutUndefined } from "../../formats/json.ts";
 import type { Task } from "../../formats/model.ts";
-import { agreementOf, correctedRate } from "../../statistics/agreement.ts";
+import { agreementOf, correctedRate } from "../../statistics/intervals.ts";
 import type { EventBody, Grade, JudgeRecord } from "../../trace/events.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
 
