@@ -41,7 +41,7 @@ it("writes a config with tests of what the servers of a client's file answer, wh
             args: { id: expect.any(Number) },
             expectedResult: { title: "Shopping $${LIST}", size: 12 },
           },
-          { name: "count", args: {}, expectedResult: 2 },
+          { name: "count", args: {}, expectedResult: "There are 2 notes." },
           { name: "token", args: {} },
         ],
       },
@@ -149,6 +149,7 @@ it("names the schema that an editor finds, and expects nothing of the machine or
     { name: "environment", args: {} },
     { name: "folder", args: {}, expectedResult: "The notes are in:" },
     { name: "home", args: {} },
+    { name: "limit", args: {}, expectedResult: 9 },
     { name: "today", args: {} },
   ]);
 });
