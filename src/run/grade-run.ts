@@ -82,7 +82,7 @@ export async function gradeRun(
   await using folder = await createRunFolder(runs, { ...head, source: redact(sourceOf(loaded)) });
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
-  const tally = new RunTally();
+  const tally = new RunTally(plan);
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const results = new Map<string, TrialResult>();
   const dropped = new Set<string>();

@@ -88,7 +88,7 @@ export async function gradeTrials(
     grade: createGrading({ eval: spec, env }, { validateSchema, signal }),
     journal,
   };
-  const tally = new RunTally();
+  const tally = new RunTally(plan);
   const evidence = new KeptEvidence();
   const gradeNext = async ({ id, events }: StoredTrial): Promise<void> => {
     signal.throwIfAborted();

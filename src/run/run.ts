@@ -103,7 +103,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   const evidenceOfPassed = new KeptEvidence();
-  const tally = new RunTally();
+  const tally = new RunTally(plan);
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   using interruption = followSignal(options.signal);

@@ -123,7 +123,12 @@ export function citations(
 /** When the last item has ended, in milliseconds since the first event. */
 export function endOf(items: readonly TraceItem[]): number {
   let end = 0;
-  for (const { at, durationMs = 0 } of items) end = Math.max(end, at + durationMs);
+  for (const item of items) {
+    const { at, durationMs = 0, phase } = item;
+    // What graders ask a judge is no part of the trial.
+    const isGrading = item.kind === "model" && item.purpose === "judge" && phase === undefined;
+    end = Math.max(end, isGrading ? at : at + durationMs);
+  }
   return end;
 }
 

@@ -7,6 +7,7 @@ import {
   triggered,
   type TriggerTest,
 } from "../grade/tool-routing.ts";
+import { type AgentSummary, withoutModel } from "../plan/plan.ts";
 import { wilson } from "../statistics/intervals.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
@@ -297,7 +298,15 @@ const sums = [
   "identicalRetries",
 ] as const;
 
-const counts = [...sums, "trials", "passed", "unsupportedClaims", "ignoredErrors", "read"] as const;
+const counts = [
+  ...sums,
+  "trials",
+  "passed",
+  "unsupportedClaims",
+  "ignoredErrors",
+  "read",
+  "reading",
+] as const;
 
 interface MeasuredTool {
   readonly tokens: number;
@@ -306,7 +315,10 @@ interface MeasuredTool {
 
 /** What was counted, as plain data. */
 interface MeasurementState {
-  /** `read`: tokens of definitions that models read with all of their requests. */
+  /**
+   * `read`: tokens of definitions that models read with all of their requests. `reading`, `passed`: trials in which a model may have
+   * read them, and those of them that passed.
+   */
   readonly counts: Readonly<Record<(typeof counts)[number], number>>;
   readonly causes: ReadonlyMap<string, number>;
   /** By server and tool. */
@@ -321,7 +333,13 @@ export class MeasurementCounter {
   >;
   readonly #causes = new Map<string, number>();
   readonly #tools = new Map<string, Map<string, MeasuredTool>>();
+  readonly #withoutModel: ReadonlySet<string>;
   #size = 0;
+
+  /** Takes the agents of the plan. */
+  constructor(agents: readonly AgentSummary[]) {
+    this.#withoutModel = new Set(agents.flatMap(({ name, type }) => (type in withoutModel ? [name] : [])));
+  }
 
   get state(): MeasurementState {
     return { counts: this.#counts, causes: this.#causes, tools: this.#tools };
@@ -342,10 +360,13 @@ export class MeasurementCounter {
     for (const name of sums) this.#counts[name] += row[name];
     for (const [cause, number] of Object.entries(row.invalidCauses)) this.#addCause(cause, number);
     this.#counts.trials += 1;
-    if (verdict === "pass") this.#counts.passed += 1;
     if (row.unsupportedClaims.length > 0) this.#counts.unsupportedClaims += 1;
     if (row.ignoredErrors.length > 0) this.#counts.ignoredErrors += 1;
-    this.#counts.read += row.definitionTokens * (trajectory.usage?.requests ?? 1);
+    if (!this.#withoutModel.has(trajectory.trial.agent ?? "")) {
+      this.#counts.reading += 1;
+      if (verdict === "pass") this.#counts.passed += 1;
+      this.#counts.read += row.definitionTokens * (trajectory.usage?.requests ?? 1);
+    }
     for (const { server, tool, tokens, isCalled } of definitions)
       this.#addTool(server, tool, { tokens, isCalled });
   }
@@ -365,7 +386,8 @@ export class MeasurementCounter {
 
   /** Undefined when no trial was measured. */
   result(): RunMeasurements | undefined {
-    const { passed, read, ...told } = this.#counts;
+    const { passed, read, reading, ...told } = this.#counts;
+    const perPassedTrial = passed === 0 ? null : Math.round(read / passed);
     if (told.trials === 0) return undefined;
     const all = [...this.#tools.values()].flatMap((tools) => [...tools.values()]);
     const tokensOf = (tools: typeof all): number => tools.reduce((sum, { tokens }) => sum + tokens, 0);
@@ -378,7 +400,7 @@ export class MeasurementCounter {
       definitions: {
         tokens: tokensOf(all),
         unused: tokensOf(all.filter(({ isCalled }) => !isCalled)),
-        perPassedTrial: passed === 0 ? null : Math.round(read / passed),
+        ...(reading === 0 ? {} : { perPassedTrial }),
         tools: Object.fromEntries(byServer),
       },
     };

@@ -132,7 +132,7 @@ it("counts what prompts triggered, with those that should trigger nothing", () =
 });
 
 it("adds up what trials measured", () => {
-  const counter = new MeasurementCounter();
+  const counter = new MeasurementCounter([]);
   expect(counter.result()).toBeUndefined();
   const count = (verdict: "pass" | "fail", requests: number, play: (trial: AgentTrial) => void): number => {
     const trajectory = new AgentTrial(play).trajectory(workflowTask());
@@ -171,6 +171,17 @@ it("adds up what trials measured", () => {
       perPassedTrial: 2 * first + 5 * second,
     },
   });
+});
+
+it("has no tokens that models read where no agent has a model", () => {
+  const trajectory = new AgentTrial((trial) => trial.use("get")).trajectory(workflowTask());
+  const ofAgent = (type: string): object => {
+    const counter = new MeasurementCounter([{ name: trajectory.trial.agent ?? "", type }]);
+    counter.add(trajectory, { verdict: "pass" });
+    return counter.result()?.definitions ?? {};
+  };
+  expect(ofAgent("scripted")).not.toHaveProperty("perPassedTrial");
+  expect(ofAgent("model")).toHaveProperty("perPassedTrial", measure(trajectory)?.row.definitionTokens);
 });
 
 it("has nothing of trials without a verdict", () => {

@@ -283,8 +283,9 @@ const runMeasurementsSchema = z
         perPassedTrial: count
           .nullable()
           .describe(
-            "Tokens of definitions that models read in all trials, with each of their requests, for each trial that passed. Null if none passed. A trial whose number of requests is unknown counts as one request.",
-          ),
+            "Tokens of definitions that models read in all trials, with each of their requests, for each trial that passed. Null if none passed; absent if no agent has a model. A trial whose number of requests is unknown counts as one request.",
+          )
+          .exactOptional(),
         tools: z
           .record(z.string(), z.record(z.string(), count))
           .describe("By server and tool, the tokens of its definition as it was listed last."),

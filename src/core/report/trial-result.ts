@@ -259,8 +259,12 @@ export interface TallyState {
 /** Collects from the trials of a run what its result says of all of them. */
 export class RunTally {
   readonly #coverage = new CoverageCounter();
-  readonly #measurements = new MeasurementCounter();
+  readonly #measurements: MeasurementCounter;
   readonly #routing = new RoutingCounter();
+
+  constructor({ agents }: Pick<Plan, "agents">) {
+    this.#measurements = new MeasurementCounter(agents);
+  }
 
   /** What was collected, as plain data. */
   get state(): TallyState {
@@ -401,10 +405,11 @@ export interface ReplayedRun {
 export class RunReplay {
   readonly #run: Omit<RecordedRun, "events">;
   readonly #tasks: ReadonlyMap<string, Task>;
-  readonly #tally = new RunTally();
+  readonly #tally: RunTally;
 
   constructor(run: Omit<RecordedRun, "events">) {
     this.#run = run;
+    this.#tally = new RunTally(run.plan);
     this.#tasks = new Map(run.plan.tasks.map((task) => [task.name, task]));
   }
 

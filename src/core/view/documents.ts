@@ -130,7 +130,7 @@ interface ItemStamp {
   readonly seq: number;
   /** Number of the event that it ends with; absent: it is this one event, or it has not ended. */
   readonly endSeq?: number;
-  /** Milliseconds since the trial's first event. */
+  /** Milliseconds since the trial's first event; what happened when it was graded stands at its end. */
   readonly at: number;
   /** Absent for what has no duration, or has not ended. */
   readonly durationMs?: number;

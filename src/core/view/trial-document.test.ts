@@ -193,6 +193,23 @@ describe("the items of a trial", () => {
     expect(model?.at).toBe((events.at(-1)?.at ?? 0) - 90);
   });
 
+  it("end with the trial, though a judge is asked later", () => {
+    const trial = new TrialEvents().begin("sums", "ada");
+    trial.end();
+    const finished = documentOf(trial).events.at(-1)?.at;
+    trial.wait(1_000_000);
+    const usage = { inputTokens: 1, outputTokens: 1 };
+    trial.emit({
+      type: "model.called",
+      purpose: "judge",
+      model: "m",
+      durationMs: 90,
+      finishReason: "stop",
+      usage,
+    });
+    expect(documentOf(trial).items.at(-1)).toMatchObject({ kind: "model", at: finished });
+  });
+
   it("stay small, whatever a server sends", () => {
     const trial = new TrialEvents().begin("sums", "ada").server("calc", [{ name: "add" }]);
     const text = "<".repeat(50 * 1024 * 1024);

@@ -102,6 +102,8 @@ type Body = {
 function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[] {
   const { events } = trajectory;
   const start = events[0]?.at ?? 0;
+  // Graders may ask a judge much later.
+  const end = events.find(({ type }) => type === "trial.finished")?.at ?? Infinity;
   const pathOf = stepPaths(events);
   const bodies = joinedItems(trajectory, making, pathOf);
   const place: Place = { steps: [] };
@@ -117,7 +119,8 @@ function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[
       const began = isLate ? event.at - (body.durationMs ?? 0) : event.at;
       // What comes over a connection of the agent's belongs to no step.
       const step = "client" in event ? undefined : place.steps.at(-1);
-      const stamp = { at: Math.max(0, began - start), phase: place.phase, turn: place.turn };
+      const at = Math.max(0, Math.min(began, end) - start);
+      const stamp = { at, phase: place.phase, turn: place.turn };
       const calls = body.kind === "call" ? making.invalid.get(event.seq) : undefined;
       items.push(
         withoutUndefined({

@@ -43,7 +43,7 @@ export function UsageView(): ReactElement {
           />
         </Section>
       )}
-      {measurements !== undefined && <Measurements measurements={measurements} hasModel={hasModel} />}
+      {measurements !== undefined && <Measurements measurements={measurements} />}
       {routing !== undefined && <RoutingTable routing={routing} />}
     </>
   );
@@ -142,13 +142,7 @@ const agentColumns: readonly Column<AgentRow>[] = [
   }),
 ];
 
-function Measurements({
-  measurements: m,
-  hasModel,
-}: {
-  readonly measurements: RunMeasurements;
-  readonly hasModel: boolean;
-}): ReactElement {
+function Measurements({ measurements: m }: { readonly measurements: RunMeasurements }): ReactElement {
   const causes = Object.entries(m.invalidCauses).map(([cause, count]) => `${cause} ${formatNumber(count)}`);
   const { tokens, unused, perPassedTrial } = m.definitions;
   const facts: readonly (readonly [name: string, value: number | null, note?: string])[] = [
@@ -161,8 +155,9 @@ function Measurements({
     ["Trials with claims without a call", m.unsupportedClaims],
     ["Trials that ignore an error", m.ignoredErrors],
     ["Tokens of definitions (estimate)", tokens, `${formatNumber(unused)} of tools without a call`],
-    // Without a model, nobody read them.
-    ...(hasModel ? [["Tokens of definitions for each passed trial", perPassedTrial] as const] : []),
+    ...(perPassedTrial === undefined
+      ? []
+      : [["Tokens of definitions for each passed trial", perPassedTrial] as const]),
   ];
   return (
     <Section
