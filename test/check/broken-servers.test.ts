@@ -71,6 +71,7 @@ it("a server that does not answer initialize is asked once, and its record is th
   expect(found).toMatchObject({
     code: "protocol/no-session",
     message: expect.stringMatching(/^initialize got no answer within [\d.]+ s$/) as unknown,
+    fix: expect.stringContaining("such as --stdio") as unknown,
   });
   // The time of the run includes the wait.
   expect(durationMs).toBeGreaterThan(600);

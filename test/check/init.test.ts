@@ -48,7 +48,9 @@ it("writes a config with tests of what the servers of a client's file answer, wh
     ],
   });
   expect(text).toContain("# Gives the title of a note.\n");
-  expect(text).toMatch(/# Without a test: its call did not succeed\n +# - name: broken\n/);
+  expect(text).toMatch(
+    /# Without a test: its call did not succeed\. Remove the # before a test to call the tool\.\n +# - name: broken\n/,
+  );
   expect(text).toMatch(/readOnlyHint: true.*\n +# - name: delete\n +# {3}args: \{ id: 1 \}\n/);
   expect(text).toMatch(/^# workflows:$/m);
 

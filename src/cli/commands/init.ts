@@ -108,7 +108,9 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
       `Wrote ${fileName}: ${parts.length === 0 ? "no tool test, since no tool could be tried" : parts.join(", and ")}.`,
       ...(untested.length === 0
         ? []
-        : [`Tools that were not tried, or failed, in the file as comments: ${untested.length}.`]),
+        : [
+            `Tools that were not tried, or failed, in the file as comments: ${untested.length}. Remove the # of those that may be called.`,
+          ]),
       ...(findings.length === 0 ? [] : [`The check found ${countFindings(findings)}: ${check} shows them.`]),
       ...(variables.size === 0 ? [] : [`Set these variables first: ${[...variables].join(", ")}`]),
       "",

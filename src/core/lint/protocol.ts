@@ -48,7 +48,11 @@ export const protocolRules = {
         yield {
           message: `${method} got ${answerText(exchange, probe)}`,
           evidence: evidenceOf(exchange, probe),
-          ...fixOfLoss(probe),
+          ...(isSilent(exchange, probe)
+            ? {
+                fix: "Answer initialize. A program that serves several transports may need an argument for stdio, such as --stdio; one that serves over HTTP is checked by its URL.",
+              }
+            : fixOfLoss(probe)),
         };
       }
     },
@@ -595,6 +599,16 @@ function fixOfLoss(probe: ProbeView): { readonly fix?: string } {
         fix: "Find out why the server ended: the trace has what it wrote to stderr. It may lack an argument, an environment variable or a service.",
       }
     : {};
+}
+
+/** Whether a program runs and gives no answer, as one does that listens elsewhere. */
+function isSilent({ answer }: Exchange, { events }: ProbeView): boolean {
+  const [started] = eventsOf(events, "server.started");
+  return (
+    answer === undefined &&
+    started?.transport === "stdio" &&
+    eventsOf(events, "server.exited").every(({ expected }) => expected)
+  );
 }
 
 /** Whether a request got a JSON-RPC error or an HTTP error. */

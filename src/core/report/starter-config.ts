@@ -212,7 +212,7 @@ function suiteLines(
         : []),
     ]),
     ...shown.flatMap(([reason, tools]) => [
-      `      # Without a test: ${reason}`,
+      `      # Without a test: ${reason}. Remove the # before a test to call the tool.`,
       ...tools.flatMap((tool) => testLines(tool).map((line) => `      ${mark}${line.slice(6)}`)),
     ]),
     ...(rest > 0 ? [`      # and ${rest} more`] : []),
