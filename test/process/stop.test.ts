@@ -74,7 +74,10 @@ describe.runIf(linux)("stop", () => {
     const child = await shell("sh -c 'echo ready; read line; sleep 0.05; echo bye' & exec 1>&-; read line");
     const output = createInterface(child.stdout);
     const bye = once(output, "line");
-    expect(await child.stop()).toMatchObject({ by: "stdin", survivors: 0 });
+    expect(await child.stop({ stdinMs: 10_000, settleMs: 10_000 })).toMatchObject({
+      by: "stdin",
+      survivors: 0,
+    });
     expect(await bye).toEqual(["bye"]);
   });
 
