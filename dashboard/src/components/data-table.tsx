@@ -84,7 +84,7 @@ export function DataTable<Row>({
 }
 
 /** Of what stays at the side while a table is scrolled. */
-export const rowHeader = "bg-surface group-hover:bg-raised sticky left-0 z-[1]";
+export const rowHeader = "row-header group-hover:bg-raised";
 
 function cellStyle(column: { readonly align?: "right" }): string {
   return `border-line truncate border-b px-2 group-last:border-b-0 ${alignment(column)}`;

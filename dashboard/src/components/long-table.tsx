@@ -49,7 +49,7 @@ export function LongTable<Row>({
   const to = isLong ? (inView.at(-1)?.index ?? -1) + 1 : rows.length;
   const heads = head === undefined ? 0 : 1;
   useShortcuts(rowKeys);
-  const isMoreAtSide = useMoreAtSide(scroller);
+  const side = useSide(scroller);
   return (
     <div className="panel overflow-hidden">
       <div
@@ -60,6 +60,7 @@ export function LongTable<Row>({
         aria-label={label}
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
         tabIndex={0}
+        data-side={side}
         className={`overflow-x-auto -outline-offset-2 ${isLong ? "max-h-[calc(100dvh-8rem)] overflow-y-auto" : ""}`}
       >
         <table
@@ -84,7 +85,7 @@ export function LongTable<Row>({
           </tbody>
         </table>
       </div>
-      {isMoreAtSide && (
+      {side === "more" && (
         <div
           aria-hidden="true"
           className="from-ink/20 pointer-events-none absolute inset-y-0 right-0 z-30 w-4 bg-linear-to-l to-transparent"
@@ -94,22 +95,29 @@ export function LongTable<Row>({
   );
 }
 
-/** Whether a scroller has more to the right of what it shows. */
-function useMoreAtSide(scroller: RefObject<HTMLElement | null>): boolean {
-  const [isMore, setMore] = useState(false);
+/** Whether a table fits into its scroller, has more to the right of what is shown, or is shown to its right end. */
+type Side = "fits" | "more" | "end";
+
+function useSide(scroller: RefObject<HTMLElement | null>): Side {
+  const [side, setSide] = useState<Side>("fits");
+  const fits = side === "fits";
   useEffect(() => {
     const element = scroller.current;
     if (element === null) return;
-    const update = (): void => setMore(element.scrollWidth - element.clientWidth - element.scrollLeft > 1);
+    const update = (): void => {
+      const excess = element.scrollWidth - element.clientWidth;
+      setSide(excess <= 1 ? "fits" : excess - element.scrollLeft > 1 ? "more" : "end");
+    };
     const observer = new ResizeObserver(update);
     observer.observe(element);
-    element.addEventListener("scroll", update, { passive: true });
+    // Most tables fit, and are scrolled down only.
+    if (!fits) element.addEventListener("scroll", update, { passive: true });
     return () => {
       observer.disconnect();
       element.removeEventListener("scroll", update);
     };
-  }, [scroller]);
-  return isMore;
+  }, [scroller, fits]);
+  return side;
 }
 
 /** Takes the place of rows that are not drawn. */

@@ -171,7 +171,7 @@ const columns: readonly Column<RunRow>[] = [
     title: "Verdict",
     value: (run) => statusOrder.indexOf(statusOf(run)),
     cell: (run) => <VerdictBadge status={statusOf(run)} />,
-    width: 7,
+    width: 6.5,
   },
   {
     id: "trials",
@@ -194,14 +194,14 @@ const columns: readonly Column<RunRow>[] = [
     value: ({ agents }) => agents.map(({ name }) => name).join(", "),
     cell: ({ agents }) =>
       namesCell(agents.map(({ name, model }) => (model === undefined ? name : `${name} (${model})`))),
-    width: 11,
+    width: 8,
   },
   {
     id: "servers",
     title: "Servers",
     value: ({ servers }) => servers.join(", "),
     cell: ({ servers }) => namesCell(servers),
-    width: 9,
+    width: 8,
   },
   {
     id: "id",
