@@ -34,7 +34,7 @@ export async function dashboardPages(): Promise<readonly Row[]> {
   }
 }
 
-export function pagesOf(run: string, long: string): readonly Page[] {
+function pagesOf(run: string, long: string): readonly Page[] {
   const large = `dashboard, ${trials} trials`;
   const trial = `dashboard, trial of ${longTrialEvents} events`;
   const [row, item] = ["tbody tr a", "main section li button"];
@@ -47,10 +47,7 @@ export function pagesOf(run: string, long: string): readonly Page[] {
   ];
 }
 
-export async function measurePages(
-  dashboard: ServedDashboard,
-  pages: readonly Page[],
-): Promise<readonly Row[]> {
+async function measurePages(dashboard: ServedDashboard, pages: readonly Page[]): Promise<readonly Row[]> {
   const browser = await startBrowser();
   try {
     const page = await browser.newPage();

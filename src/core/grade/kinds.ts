@@ -5,7 +5,7 @@ import type { Grader, GraderKind } from "./grader.ts";
 import { program, script } from "./programs/program.ts";
 import { code } from "./programs/code.ts";
 import { mcpCompliance } from "./mcp-compliance.ts";
-import { metric } from "./measurements/metrics.ts";
+import { metric } from "./metric.ts";
 import { jsonSchema } from "./json-schema.ts";
 import { prompt } from "./prompt.ts";
 import { text } from "./text.ts";
