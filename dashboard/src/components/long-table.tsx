@@ -51,7 +51,7 @@ export function LongTable<Row>({
   useShortcuts(rowKeys);
   const side = useSide(scroller);
   return (
-    <div className="panel overflow-hidden">
+    <div className="relative">
       <div
         ref={scroller}
         // What scrolls must be reachable with the keyboard.
@@ -61,7 +61,7 @@ export function LongTable<Row>({
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
         tabIndex={0}
         data-side={side}
-        className={`overflow-x-auto -outline-offset-2 ${isLong ? "max-h-[calc(100dvh-8rem)] overflow-y-auto" : ""}`}
+        className={`panel overflow-x-auto ${isLong ? "max-h-[calc(100dvh-8rem)] overflow-y-auto" : ""}`}
       >
         <table
           aria-rowcount={rows.length + heads}
@@ -88,7 +88,7 @@ export function LongTable<Row>({
       {side === "more" && (
         <div
           aria-hidden="true"
-          className="from-ink/20 pointer-events-none absolute inset-y-0 right-0 z-30 w-4 bg-linear-to-l to-transparent"
+          className="from-ink/20 pointer-events-none absolute inset-y-px right-px z-30 w-4 rounded-r-lg bg-linear-to-l to-transparent"
         />
       )}
     </div>
