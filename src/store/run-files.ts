@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Plan } from "../core/plan/plan.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { RunResult, TrialResult } from "../core/report/result.ts";
+import { McpvalsError } from "../core/errors/error.ts";
 import { readRegularFile } from "../files/files.ts";
 import { ReadBudget } from "./journal.ts";
 import { largestDocument, readDocument, type RunHead, unreadable } from "./run-folder.ts";
@@ -195,9 +196,13 @@ function readBeforeTrials<T extends { readonly trials: unknown }>(
 /** What can be told apart without reading: whether a run has ended, goes on, or was cut off. */
 export type RunState = "running" | "ended" | "cut-off";
 
-/** Whether a run has ended, by its result; else whether the process that executes it is alive. */
+/** Whether a run has ended, by its result; else whether the process that executes it is alive. Throws `store/not-found` when it was removed. */
 export function runState(folder: string, head: Pick<RunHead, "process">): RunState {
   if (hasResult(folder)) return "ended";
+  if (!isFile(join(folder, "plan.json")))
+    throw new McpvalsError("store/not-found", "the run was removed", {
+      hint: "Go back to the list of runs.",
+    });
   if (isAlive(head.process)) return "running";
   // It may have ended since.
   return hasResult(folder) ? "ended" : "cut-off";

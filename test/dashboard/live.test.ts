@@ -1,3 +1,5 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import type {
   RunsDocument,
@@ -83,6 +85,15 @@ it("loses nothing of a run that was killed", async () => {
   const trial = await dashboard.json<TrialDocument>(`runs/${id}/trials/t2`);
   expect(trial.items.some(({ kind }) => kind === "step")).toBe(true);
   expect(trial.result?.error?.code).toBe("run/interrupted");
+});
+
+it("ends the live view of a run that is removed", async () => {
+  await using run = await startWaiting();
+  const { dashboard, id } = run;
+  const following = dashboard.live<RunUpdate>(`runs/${id}/live`);
+  rmSync(join(run.path, ".mcpvals", "runs", id), { recursive: true });
+  expect((await following).every(({ state }) => state === "running")).toBe(true);
+  await expect(dashboard.json(`runs/${id}`)).rejects.toThrow("404");
 });
 
 it("ends a live view whose run or trial does not exist", async () => {
