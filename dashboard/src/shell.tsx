@@ -59,7 +59,8 @@ export function Shell(): ReactElement {
       <main id="content" tabIndex={-1} className="mx-auto max-w-screen-2xl px-4 py-4 outline-none">
         {isOffline && (
           <output className="bg-error-soft text-error mb-3 block rounded-md px-3 py-2">
-            The dashboard does not answer. The page goes on as soon as it does.
+            The dashboard does not answer. The page shows what it said last, and goes on as soon as it
+            answers.
           </output>
         )}
         <Outlet />

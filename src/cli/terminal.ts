@@ -254,6 +254,12 @@ export async function untilInterrupted(): Promise<void> {
   });
 }
 
+export interface Interrupt extends Disposable {
+  readonly signal: AbortSignal;
+  /** The signal of the process that aborted; undefined: none has. */
+  received(): NodeJS.Signals | undefined;
+}
+
 /** Signals that come closer together are one, sent both to this process and to its group, as `timeout` does. */
 const sameMs = 100;
 
@@ -262,10 +268,9 @@ const sameMs = 100;
  * results written. The second ends everything at once. `kept`: the command keeps finished trials, in the folder `output` where
  * it is not the usual one.
  */
-export function abortOnInterrupt(kept?: {
-  readonly output?: string;
-}): Disposable & { readonly signal: AbortSignal } {
+export function abortOnInterrupt(kept?: { readonly output?: string }): Interrupt {
   const controller = new AbortController();
+  let received: NodeJS.Signals | undefined;
   let isSame = true;
   const onSignal = (name: NodeJS.Signals): void => {
     if (controller.signal.aborted) {
@@ -281,6 +286,7 @@ export function abortOnInterrupt(kept?: {
         ? "cleaning up and stopping what was started"
         : "cleaning up, stopping servers and writing results";
     writeError(`\nInterrupted: ${doing}. Interrupt again to end immediately.`);
+    received = name;
     controller.abort(new McpvalsError("run/interrupted", `received ${name}`));
     // A signal that waits while this process is busy is read between a timer and the next immediate.
     setTimeout(() => setImmediate(() => (isSame = false)), sameMs).unref();
@@ -288,6 +294,7 @@ export function abortOnInterrupt(kept?: {
   for (const name of interruptions) process.on(name, onSignal);
   return {
     signal: controller.signal,
+    received: () => received,
     [Symbol.dispose]() {
       for (const name of interruptions) process.off(name, onSignal);
     },

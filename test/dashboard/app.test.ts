@@ -265,14 +265,23 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     expect(opened.problems).toEqual([]);
   });
 
-  it("says while a run goes on that the dashboard does not answer, and what to do when it was started again", async () => {
+  it("says while a run goes on that the dashboard does not answer, stops its clock, and says what to do when it was started again", async () => {
     await using run = await startWaiting();
     const first = await openDashboard(run.path);
     await using opened = await openPage(browser, first.served.address(`/runs/${run.id}/trials/t1`), wide);
     const { page } = opened;
     await page.getByRole("listitem").filter({ hasText: "running" }).first().waitFor();
+    await using whole = await openPage(browser, first.served.address(`/runs/${run.id}`), wide);
+    await whole.page.clock.install();
+    await whole.page.reload();
+    const clock = whole.page.getByText("Running for").locator("xpath=..");
+    await clock.waitFor();
     await first[Symbol.asyncDispose]();
     await page.getByText("The dashboard does not answer.").waitFor();
+    await whole.page.getByText("The dashboard does not answer.").waitFor();
+    const shown = await clock.textContent();
+    await whole.page.clock.fastForward("01:00");
+    expect(await clock.textContent()).toBe(shown);
     const runs = join(run.path, ".mcpvals", "runs");
     await using _ = await serveDashboard({ runs, cwd: run.path, port: first.served.port });
     await page.getByRole("alert").getByText("Open the address that it printed").waitFor();

@@ -1,22 +1,31 @@
+import { chmodSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { delimiter, join } from "node:path";
 import { expect, it } from "vitest";
-import { folderOf, runHere, type RunningCli, startCli } from "../support/cli.ts";
-import { ask, calcConfig, runAndOpen } from "./support.ts";
+import { folderOf, runHere, runIn, type RunningCli, startCli } from "../support/cli.ts";
+import type { RunsDocument } from "../../src/core/view/documents.ts";
+import { ask, calcConfig, runAndOpen, startWaiting } from "./support.ts";
 
 const address = /http:\/\/127\.0\.0\.1:(\d+)\/\?token=([\w-]+)(?:#(\S+))?/;
 
-/** Opens the address that a program has printed and gives its first page. */
-async function opened(
-  cli: RunningCli,
-): Promise<{ readonly status: number; readonly page: string; readonly port: number }> {
+interface Opened {
+  readonly status: number;
+  readonly page: string;
+  readonly port: number;
+  readonly runs: RunsDocument["runs"];
+}
+
+/** Opens the address that a program has printed and gives its first page, and the runs that it lists. */
+async function opened(cli: RunningCli): Promise<Opened> {
   await cli.until(address);
   const { stdout, stderr } = cli.output();
   const [, port = "", token = "", page = ""] = address.exec(stdout + stderr) ?? [];
   const entered = await ask(Number(port), `/?token=${token}`);
   const cookie = entered.headers["set-cookie"]?.[0]?.split(";")[0] ?? "";
-  const { status } = await ask(Number(port), "/api/runs", { headers: { cookie } });
-  return { status, page, port: Number(port) };
+  const { status, text } = await ask(Number(port), "/api/runs", { headers: { cookie } });
+  const { runs } = JSON.parse(text) as RunsDocument;
+  return { status, page, port: Number(port), runs };
 }
 
 it("mcpvals dashboard serves until Ctrl-C, and shows the run that was named", async () => {
@@ -62,6 +71,43 @@ it("run --ui shows the run, stays after it, and exits with its code", async () =
   const { code, stdout } = await cli.finished;
   expect(code).toBe(1);
   expect(JSON.parse(stdout)).toMatchObject({ verdict: "fail" });
+});
+
+it("Ctrl-C at a terminal ends the run of run --ui, and once more its dashboard", async () => {
+  // No browser is opened.
+  using programs = folderOf({ "xdg-open": "#!/bin/sh\n", open: "#!/bin/sh\n" });
+  for (const name of ["xdg-open", "open"]) chmodSync(join(programs.path, name), 0o755);
+  const env = { PATH: [programs.path, process.env["PATH"]].join(delimiter) };
+  await using run = await startWaiting(["--ui"], { typed: [], env });
+  const { cli, path, id } = run;
+  expect((await opened(cli)).runs).toMatchObject([{ id, state: "running" }]);
+  const file = readFileSync(join(path, ".mcpvals", "runs", id, "run.json"), "utf8");
+  const { pid } = (JSON.parse(file) as { readonly process: { readonly pid: number } }).process;
+  process.kill(pid, "SIGINT");
+  await cli.until(/stays until Ctrl-C/);
+  expect((await opened(cli)).runs).toMatchObject([{ id, state: "ended", verdict: "interrupted" }]);
+  process.kill(pid, "SIGINT");
+  expect((await cli.finished).code).toBe(130);
+});
+
+it.each(["SIGINT", "SIGTERM"] as const)(
+  "without a terminal, %s ends the run of run --ui and its dashboard together",
+  async (name) => {
+    await using run = await startWaiting(["--ui"]);
+    await opened(run.cli);
+    run.cli.child.kill(name);
+    const { code, stderr } = await run.cli.finished;
+    expect(code).toBe(130);
+    expect(stderr).not.toContain("stays until Ctrl-C");
+  },
+);
+
+it("run --ui ends with the run where CI is set", async () => {
+  const { code, stderr } = await runIn({ "mcp-eval.config.json": calcConfig }, ["run", "--ui"], {
+    CI: "true",
+  });
+  expect(code).toBe(1);
+  expect(stderr).not.toContain("stays until Ctrl-C");
 });
 
 it("run --ui does not stay when the run could not start", async () => {

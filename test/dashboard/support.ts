@@ -5,7 +5,7 @@ import type { PackedRun, RunDocument, RunsDocument } from "../../src/core/view/d
 import { unpackRows } from "../../src/core/view/packed-rows.ts";
 import { type ServedDashboard, serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
-import { folderOf, runHere, type RunningCli, startCli } from "../support/cli.ts";
+import { folderOf, runHere, type RunningCli, startCli, type StartOptions } from "../support/cli.ts";
 
 /** A config whose tests call the example server: one test passes, one fails, and one has arguments that do not fit. */
 export const calcConfig = {
@@ -163,11 +163,14 @@ export interface Waiting extends AsyncDisposable {
 }
 
 /** Starts a run whose tasks wait, and the dashboard of its folder. */
-export async function startWaiting(): Promise<Waiting> {
+export async function startWaiting(
+  flags: readonly string[] = [],
+  options: Omit<StartOptions, "cwd"> = {},
+): Promise<Waiting> {
   const folder = folderOf({});
   for (const [name, task] of Object.entries(waitingTasks(folder.path)))
     writeFileSync(join(folder.path, name), JSON.stringify(task));
-  const cli = startCli(["run", "a.yaml", "b.yaml", "c.yaml"], { cwd: folder.path });
+  const cli = startCli(["run", "a.yaml", "b.yaml", "c.yaml", ...flags], { cwd: folder.path, ...options });
   const dashboard = await openDashboard(folder.path);
   let runs: RunsDocument["runs"] = [];
   while (runs.length === 0) ({ runs } = await dashboard.json<RunsDocument>("runs"));

@@ -1,4 +1,5 @@
 import { type ReactElement, useEffect, useState } from "react";
+import { useIsOffline } from "../connection.ts";
 import { formatCompact, formatDate, formatDuration, formatNumber, formatPercent } from "../format.ts";
 
 /** A dash where there is nothing to say, which a screen reader says in words. */
@@ -32,13 +33,15 @@ export function Duration({ value }: NumberProps): ReactElement {
   return <span className="whitespace-nowrap tabular-nums">{formatDuration(value)}</span>;
 }
 
-/** The time since a moment, which goes on. */
+/** The time since a moment, which goes on as long as the dashboard answers. */
 export function Elapsed({ since }: { readonly since: string }): ReactElement {
   const [now, setNow] = useState(() => Date.now());
+  const isOffline = useIsOffline();
   useEffect(() => {
+    if (isOffline) return undefined;
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
-  }, []);
+  }, [isOffline]);
   // In whole seconds, and not negative where the clocks of two machines differ.
   const seconds = Math.max(0, Math.round((now - Date.parse(since)) / 1000));
   return <span className="whitespace-nowrap tabular-nums">{formatDuration(seconds * 1000)}</span>;

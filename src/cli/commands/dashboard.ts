@@ -7,7 +7,7 @@ import { serveDashboard } from "../../dashboard/server.ts";
 import { environment } from "../../load/environment.ts";
 import { defaultRunsFolder, findRun } from "../../store/run-folder.ts";
 import { type SetExitCode, wholeNumber } from "../flags.ts";
-import { untilInterrupted, workingFolder, writeError, writeOut } from "../terminal.ts";
+import { abortOnInterrupt, untilInterrupted, workingFolder, writeError, writeOut } from "../terminal.ts";
 
 const interruptedCode = exitCode("interrupted");
 
@@ -43,15 +43,22 @@ async function execute(run: string | undefined, { output, port, open }: Dashboar
   return interruptedCode;
 }
 
+/** What a run needs to be shown and interrupted. */
+interface ShownRunOptions {
+  readonly signal: AbortSignal;
+  readonly listeners: readonly NamedReporter[];
+}
+
 /**
- * Has the dashboard show the first run that `execute` starts, given a reporter that every run needs. It stays after the run until
- * Ctrl-C, unless that ended the run. Returns the exit code of the run. Throws what `execute` throws.
+ * Has the dashboard show the first run that `execute` starts. It stays after the run until Ctrl-C, as it does after a run that
+ * Ctrl-C at a terminal has ended. With `CI` set, and after another interruption, it ends with the run. Returns the exit code of
+ * the run. Throws what `execute` throws.
  */
 export async function withDashboard(
-  output: string | undefined,
-  execute: (reporter: NamedReporter) => Promise<number>,
+  flags: { readonly output?: string },
+  execute: (options: ShownRunOptions) => Promise<number>,
 ): Promise<number> {
-  const runs = resolve(output ?? defaultRunsFolder);
+  const runs = resolve(flags.output ?? defaultRunsFolder);
   await using dashboard = await serveDashboard({ runs, cwd: workingFolder() });
   let isOpen = false;
   const onRunStart = ({ id }: RunStart): void => {
@@ -61,8 +68,16 @@ export async function withDashboard(
     writeError(`Dashboard: ${dashboard.address(page)}`);
     if (isAtBrowser()) openBrowser(dashboard.addressForOnce(page));
   };
-  const code = await execute({ name: "dashboard", reporter: { onRunStart } });
-  if (code === interruptedCode) return code;
+  const shown = { name: "dashboard", reporter: { onRunStart } };
+  let code: number;
+  let received: NodeJS.Signals | undefined;
+  {
+    using interrupt = abortOnInterrupt(flags);
+    code = await execute({ signal: interrupt.signal, listeners: [shown] });
+    received = interrupt.received();
+  }
+  const isLookedAt = received === undefined ? !isInCi() : received === "SIGINT" && isAtBrowser();
+  if (!isLookedAt) return code;
   const interrupted = untilInterrupted();
   writeError(`The dashboard stays until Ctrl-C: ${dashboard.address()}`);
   await interrupted;
@@ -75,6 +90,10 @@ function pageOfRun(id: string): string {
 
 /** Whether someone is there who may see a browser. */
 function isAtBrowser(): boolean {
+  return process.stdout.isTTY && !isInCi();
+}
+
+function isInCi(): boolean {
   const { CI = "" } = environment();
-  return process.stdout.isTTY && CI === "";
+  return CI !== "";
 }

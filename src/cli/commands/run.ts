@@ -70,19 +70,20 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 
 /** Returns the exit code. Throws McpvalsError of kind `usage` before anything starts. */
 async function execute(sources: readonly string[], flags: RunFlags): Promise<number> {
-  if (flags.ui !== true) return await executeRuns(sources, flags, []);
-  const { withDashboard } = await import("./dashboard.ts");
-  return await withDashboard(flags.output, (reporter) => executeRuns(sources, flags, [reporter]));
+  if (flags.ui === true) {
+    const { withDashboard } = await import("./dashboard.ts");
+    return await withDashboard(flags, (options) => executeRuns(sources, flags, options));
+  }
+  using interrupt = abortOnInterrupt(flags);
+  return await executeRuns(sources, flags, { signal: interrupt.signal, listeners: [] });
 }
 
-/** Runs once, or again and again; returns the exit code. `listeners` are reporters besides those of the flags. */
+/** Runs once, or again and again; returns the exit code. */
 async function executeRuns(
   sources: readonly string[],
   flags: RunFlags,
-  listeners: readonly NamedReporter[],
+  { signal, listeners }: Pick<OnceOptions, "signal" | "listeners">,
 ): Promise<number> {
-  using interrupt = abortOnInterrupt(flags);
-  const { signal } = interrupt;
   if (flags.watch !== true) return (await runOnce(sources, flags, { signal, listeners })).code;
   const { terminalKeys, watch } = await import("../watch.ts");
   let { lastFailed: isFirst = false } = flags;
@@ -100,6 +101,7 @@ async function executeRuns(
 
 interface OnceOptions {
   readonly signal: AbortSignal;
+  /** Reporters besides those of the flags. */
   readonly listeners: readonly NamedReporter[];
   /** Which of the tasks that the flags mean. */
   readonly selection?: WatchedSelection;
