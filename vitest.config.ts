@@ -31,8 +31,9 @@ export default defineConfig({
     ],
     // Tests of programs mostly wait, so two processors can take four files at a time.
     maxWorkers: 4,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Only what hangs reaches them, even on a busy machine.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     reporters: report === undefined ? ["default"] : ["default", "json"],
     ...(report === undefined ? {} : { outputFile: { json: report } }),
   },

@@ -99,7 +99,7 @@ describe("generated calls", () => {
       ),
       { numRuns: 40 },
     );
-  }, 60_000);
+  });
 
   it("are few and small, whatever stands in the place of a schema", async () => {
     await fc.assert(
@@ -109,7 +109,7 @@ describe("generated calls", () => {
       }),
       { numRuns: 100 },
     );
-  }, 60_000);
+  });
 
   it("come from what the schema says: examples, defaults, enums, formats", async () => {
     expect(

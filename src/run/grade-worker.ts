@@ -54,7 +54,7 @@ try {
       append: (_event, json) => addLine(lineOf(json)),
       copy(line, files) {
         addLine(line);
-        attachments.push(...files);
+        for (const file of files) attachments.push(file);
       },
     },
     onTrial(trial) {

@@ -49,7 +49,7 @@ it("a trial records 128 MiB: whoever sends more ends it, is named, and ends no o
   expect(outcomesOf(result)).toEqual([`${full} "texts"`, "pass", error, "pass"]);
   expect(code).toBe(3);
   expect(peak).toBeLessThan(1000);
-}, 120_000);
+});
 
 const nested = "sent a message nested more than 400 levels deep";
 const heavy = "sent a message of so many values that it would take more than 128 MiB of memory";
@@ -74,7 +74,7 @@ it("a message is measured before it is parsed", async () => {
     expect(reasons).toContain(`server "${name}" ${heavy}`);
   expect(reasons).toContain(`server "deep" ${nested}`);
   expect(reasons).toContain('server "gzip" sent a message of more than 10485760 bytes');
-}, 120_000);
+});
 
 it("a list of tools that never ends makes the server one that did not start", async () => {
   const servers = { pages: hostileServer("attack=pages", "count=100000000") };
@@ -87,7 +87,11 @@ it("a schema of 200,000 properties is unusable at once, and the next one is not"
   const entries = Array.from({ length: 200_000 }, (_none, index) => [`p${index}`, { type: "string" }]);
   const schema = { type: "object", properties: Object.fromEntries(entries) };
   const reason = "it has more than 20,000 parts";
-  expect(await validator.validate(schema, { p0: "x" })).toEqual({ status: "unusable", reason });
+  expect(await validator.validate(schema, { p0: "x" })).toEqual({
+    status: "unusable",
+    reason,
+    isLimit: true,
+  });
   expect(await validator.validate({ type: "object" }, {})).toEqual({ status: "valid" });
 });
 
@@ -164,7 +168,7 @@ describe("an agent program", () => {
       `error agent/failed: agent wideLine could not act: it ${wide}`,
       "pass",
     ]);
-  }, 120_000);
+  });
 
   it("may write 256 MiB in a trial", async () => {
     const config = agentsOf({ bad: ["acp", "asked", "count=1000", "bytes=9000000"] });
@@ -173,5 +177,5 @@ describe("an agent program", () => {
     const tooMuch = "error agent/protocol: agent bad wrote more than 256 MiB in one trial";
     expect(outcomesOf(outcome)).toEqual([tooMuch, "pass"]);
     expect(peak).toBeLessThan(1000);
-  }, 120_000);
+  });
 });

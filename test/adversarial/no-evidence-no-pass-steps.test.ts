@@ -411,7 +411,7 @@ describe("a tree of steps", () => {
       numRuns: 1,
       endOnFailure: true,
     });
-  }, 120_000);
+  });
 
   it("of which one alternative holds whose result does not count is no evidence", async () => {
     const ignored = command("test -d .", { continueOnError: true });

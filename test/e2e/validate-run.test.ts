@@ -119,7 +119,7 @@ describe("mcpvals validate --run", () => {
       .replaceAll(/(no response to GET \S+).*\n.*/g, "$1 …")
       .replaceAll(/event \d+/g, "event N");
     expect(steady).toBe(expected);
-  }, 60_000);
+  });
 
   it("gives 0 when all that could be tried is proven", async () => {
     const { "good.json": good, "tidy.json": tidy, "foreign.json": foreign } = tasks;
@@ -127,7 +127,7 @@ describe("mcpvals validate --run", () => {
     expect(outcome.code).toBe(0);
     expect(outcome.stdout).toContain("2 proven · 1 skipped · 3 tasks");
     expect(outcome.stdout).toContain("- foreign: requirements not met");
-  }, 60_000);
+  });
 
   it.each([
     ["nothing but errors", { "broken.json": tasks["broken.json"] }, [], 3],
@@ -175,14 +175,14 @@ describe("mcpvals validate --run", () => {
         },
       ],
     });
-  }, 60_000);
+  });
 
   it("explains in the line of the verdict why it is open", async () => {
     const { stdout } = await validate({ "broken.json": tasks["broken.json"] });
     expect(stdout).toMatch(/^ +OPEN +exit 3: errors left it unproven$/m);
     const skipped = await validate({ "foreign.json": tasks["foreign.json"] });
     expect(skipped.stdout).toMatch(/^ +OPEN +exit 3: nothing could be tried$/m);
-  }, 60_000);
+  });
 
   it("tells of a solution's call that failed, and of checks that were skipped", async () => {
     const spec = { solution: [{ mcp: { tool: "writ_file" } }, { say: "ready" }] };
@@ -198,7 +198,7 @@ describe("mcpvals validate --run", () => {
     expect(stdout).toContain(
       `Warnings\n\n  - good: ${failed}\n  - good: verify step "verify[1]" was skipped: its if does not hold\n`,
     );
-  }, 60_000);
+  });
 
   it("says that it was interrupted, and judges no state that cleanup did not get to", async () => {
     const stopped = { command: { id: "stop", run: "kill -INT $PPID; sleep 100" } };
@@ -215,7 +215,7 @@ describe("mcpvals validate --run", () => {
       interrupted: true,
       tasks: [{ status: "open", null: { restored: null }, oracle: null }],
     });
-  }, 60_000);
+  });
 
   it("looks at what a verify step gives, and still grades the step", async () => {
     const count = {
@@ -230,7 +230,7 @@ describe("mcpvals validate --run", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("count.files was 0 and is 1");
     expect(stdout).toContain("fails        passes       changed");
-  }, 60_000);
+  });
 
   it("keeps the runs where it is told to", async () => {
     using folder = folderOf({ "good.json": proven });
@@ -240,7 +240,7 @@ describe("mcpvals validate --run", () => {
     expect(code).toBe(0);
     expect(readdirSync(join(folder.path, "runs")).filter((name) => name !== "latest").length).toBe(3);
     expect(existsSync(join(folder.path, ".mcpvals", "runs"))).toBe(false);
-  }, 60_000);
+  });
 });
 
 describe("run", () => {

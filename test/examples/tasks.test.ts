@@ -44,7 +44,7 @@ let proven: Proven;
 
 beforeAll(async () => {
   proven = await prove(copy.path);
-}, 120_000);
+});
 afterAll(() => {
   temp[Symbol.dispose]();
   copy[Symbol.dispose]();

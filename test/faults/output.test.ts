@@ -42,7 +42,7 @@ describe.concurrent("before anything starts, exit 2 and the reason, when", () =>
     expect(stderr).toContain(message);
     expect(stderr).toContain(reason);
     expect(stderr).toContain("(store/unwritable)");
-    expect(stderr).toMatch(/hint: Choose a (folder|file) that can be written/);
+    expect(stderr).toMatch(/hint: (Make the folder writable|Choose a file that can be written)/);
     expect(existsSync(join(folder.path, "started"))).toBe(false);
   });
 });

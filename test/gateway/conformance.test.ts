@@ -54,4 +54,4 @@ it("the official conformance suite sees no difference through the gateway, to an
   expect(comparable(ours ?? {}, polling)).toEqual(comparable(direct ?? {}, polling));
   for (const report of [proxied, ours])
     expect(report?.["dns-rebinding-protection"]?.join()).not.toContain("FAILURE");
-}, 90_000);
+});

@@ -45,7 +45,7 @@ it("writes the report of the command line from a result, also one that was store
   expect(report).toMatch(/\n {2}FAIL {3}exit 1\n/);
 });
 
-it("checks a server and gives its findings, errors first", { timeout: 60_000 }, async () => {
+it("checks a server and gives its findings, errors first", async () => {
   const { findings, verdict, folder, ...rest } = await check(badServer, {
     output: false,
     calls: "none",

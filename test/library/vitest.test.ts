@@ -90,7 +90,7 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
   let failing: Awaited<ReturnType<typeof runVitest>>;
   beforeAll(async () => {
     failing = await runVitest("failing.spec.ts eval.spec.ts skipped.spec.ts wrong.spec.ts");
-  }, 120_000);
+  });
 
   it("fails with what was sent and what came back, for all that goes wrong", () => {
     const { code, files } = failing;

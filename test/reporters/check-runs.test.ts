@@ -33,7 +33,7 @@ it("fails with more warnings than are allowed, and says so again when the run is
   );
   const shown = await runHere(["show"], { cwd });
   expect([shown.code, shown.stdout.includes(reason)]).toEqual([1, true]);
-}, 60_000);
+});
 
 it("skips calls where no tool is called, and says how to call them", async () => {
   using folder = folderOf({});
@@ -45,7 +45,7 @@ it("skips calls where no tool is called, and says how to call them", async () =>
     /^ {2}1 tool, none called: not annotated readOnlyHint: true, so called only with --calls all$/m,
   );
   expect(stdout).not.toMatch(/^Skipped/m);
-}, 60_000);
+});
 
 it("counts the calls that were made, not those that were planned", async () => {
   using folder = folderOf({});
@@ -56,7 +56,7 @@ it("counts the calls that were made, not those that were planned", async () => {
   const counts = /^ {2}3 tools, 1 called \(2 not: the calls ended before\)$/m;
   expect(stdout).toMatch(counts);
   expect((await runHere(["show"], { cwd })).stdout).toMatch(counts);
-}, 60_000);
+});
 
 it("skips parts that have nothing to call or to compare, and decides by the others", async () => {
   using folder = folderOf({});
@@ -66,7 +66,7 @@ it("skips parts that have nothing to call or to compare, and decides by the othe
   expect(stdout).toMatch(/^ {2}- calls +\S+ ms {2}skipped: the server lists no tools$/m);
   expect(stdout).toMatch(/^ {2}- stability +\S+ ms {2}skipped: the server lists nothing$/m);
   expect(stdout).toMatch(/^ {2}✓ handshake /m);
-}, 60_000);
+});
 
 it("begins with the server also where no session could be opened", async () => {
   const silent = {
@@ -81,7 +81,7 @@ it("begins with the server also where no session could be opened", async () => {
     1,
     [expect.stringMatching(/^mcpvals \S+ {2}check$/), "silent: no session could be opened"],
   ]);
-}, 60_000);
+});
 
 it("does not pass a server that answers no call", async () => {
   using folder = folderOf({});
@@ -95,7 +95,7 @@ it("does not pass a server that answers no call", async () => {
     "faulty-server › calls: the server answered no call in time; --call-timeout gives calls more time",
   );
   expect(stdout).toContain("A call is not answered in time");
-}, 60_000);
+});
 
 it("takes the check section of a config; options win over it", async () => {
   using folder = folderOf({
@@ -112,7 +112,7 @@ check: { calls: none, disable: [definition/no-description], maxWarnings: 0 }
   const wrong = await runHere(["check", "--disable", "definition/no-descripton"], { cwd });
   expect(wrong.code).toBe(2);
   expect(wrong.stderr).toContain('Did you mean "definition/no-description"?');
-}, 60_000);
+});
 
 it("names keys and values that the check section does not know", async () => {
   using folder = folderOf({
@@ -125,7 +125,7 @@ check: { cals: none, disable: [nothing] }
   expect(code).toBe(2);
   expect(stderr).toContain('unknown key "cals" in check');
   expect(stderr).toContain("check.disable[0] must be the code of a finding, GROUP/NAME");
-}, 60_000);
+});
 
 it.runIf(existsSync("/dev/full"))(
   "does not pass when a report could not be written",
@@ -154,4 +154,4 @@ it("says that a run cannot be written, as a run does", async () => {
     2,
     expect.stringContaining("the run cannot be written to"),
   ]);
-}, 60_000);
+});

@@ -146,7 +146,7 @@ it("cleanup runs each step exactly once, in reverse, wherever failures, timeouts
     ),
     { numRuns: 150 },
   );
-}, 60_000);
+});
 
 describe("what a task needs", () => {
   const missing = (): readonly string[] => ["the command kubectl", "the variable KUBECONFIG"];
