@@ -11,9 +11,9 @@ import {
   type ServersDocument,
   type TrialDocument,
   type TrialUpdate,
+  unpackRows,
 } from "../../src/core/view/documents.ts";
 import { setWaiting } from "./connection.ts";
-import { unpackRows } from "../../src/core/view/packed-rows.ts";
 
 /** Where the app gets what it shows: the API of the dashboard, or the data of an HTML report. */
 export interface DataSource {

@@ -1,14 +1,14 @@
 import { useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
 import { createContext, useContext, useEffect, useMemo } from "react";
-import type {
-  RunDocument,
-  RunsDocument,
-  RunUpdate,
-  ServersDocument,
-  TrialDocument,
-  TrialRow,
+import {
+  type RunDocument,
+  type RunsDocument,
+  type RunUpdate,
+  type ServersDocument,
+  type TrialDocument,
+  type TrialRow,
+  unpackRows,
 } from "../../src/core/view/documents.ts";
-import { unpackRows } from "../../src/core/view/packed-rows.ts";
 import type { DataSource } from "./data.ts";
 
 export const DataSourceContext = createContext<DataSource | undefined>(undefined);

@@ -3,14 +3,14 @@ import { basename, dirname, extname, resolve } from "node:path";
 import { readFile } from "node:fs/promises";
 import type { Json } from "../core/formats/json.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
-import type {
-  PackedRun,
-  ReportDocument,
-  ReportTrial,
-  ServersDocument,
-  TrialRow,
+import {
+  type PackedRun,
+  type ReportDocument,
+  type ReportTrial,
+  type ServersDocument,
+  type TrialRow,
+  unpackRows,
 } from "../core/view/documents.ts";
-import { unpackRows } from "../core/view/packed-rows.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { RunRecord, validationTimeoutMs } from "./run-record.ts";
 

@@ -19,6 +19,7 @@ import {
   type ServersDocument,
   type TrialDocument,
   type TrialRow,
+  packRows,
 } from "../core/view/documents.ts";
 import {
   EndedTrials,
@@ -28,7 +29,6 @@ import {
   serverNames,
   trialRow,
 } from "../core/view/run-document.ts";
-import { packRows } from "../core/view/packed-rows.ts";
 import { ServerTotals } from "../core/view/servers-document.ts";
 import { trialDocument } from "../core/view/trial-document.ts";
 import { type SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";

@@ -1,15 +1,16 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type {
-  RunsDocument,
-  RunUpdate,
-  TraceItem,
-  TrialDocument,
-  TrialRow,
-  TrialUpdate,
+import {
+  type RunsDocument,
+  type RunUpdate,
+  type TraceItem,
+  type TrialDocument,
+  type TrialRow,
+  type TrialUpdate,
+  packRows,
+  unpackRows,
 } from "../../src/core/view/documents.ts";
-import { packRows, unpackRows } from "../../src/core/view/packed-rows.ts";
 import { startWaiting } from "./support.ts";
 
 /** The rows of all trials, as someone knows them who has had these messages. */

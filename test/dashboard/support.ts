@@ -1,8 +1,12 @@
 import { writeFileSync } from "node:fs";
 import { get, type IncomingHttpHeaders, request } from "node:http";
 import { join } from "node:path";
-import type { PackedRun, RunDocument, RunsDocument } from "../../src/core/view/documents.ts";
-import { unpackRows } from "../../src/core/view/packed-rows.ts";
+import {
+  type PackedRun,
+  type RunDocument,
+  type RunsDocument,
+  unpackRows,
+} from "../../src/core/view/documents.ts";
 import { type ServedDashboard, serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, runHere, type RunningCli, startCli, type StartOptions } from "../support/cli.ts";

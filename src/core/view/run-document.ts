@@ -6,8 +6,14 @@ import type { RunResult, TrialResult } from "../report/result.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { Usage } from "../trace/events.ts";
 import { addUsage } from "../trace/trajectory.ts";
-import type { GraderRow, PackedRun, RunDocument, RunRow, TrialRow } from "./documents.ts";
-import { packRows } from "./packed-rows.ts";
+import {
+  type GraderRow,
+  type PackedRun,
+  type RunDocument,
+  type RunRow,
+  type TrialRow,
+  packRows,
+} from "./documents.ts";
 
 const longestReason = 300;
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { packRows, unpackRows } from "./packed-rows.ts";
+import { packRows, unpackRows } from "./documents.ts";
 
 interface Row {
   readonly id: string;
