@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { delimiter, join } from "node:path";
@@ -74,11 +74,11 @@ it("run --ui shows the run, stays after it, and exits with its code", async () =
 });
 
 it("Ctrl-C at a terminal ends the run of run --ui, and once more its dashboard", async () => {
-  // No browser is opened.
-  using programs = folderOf({ "xdg-open": "#!/bin/sh\n", open: "#!/bin/sh\n" });
+  const opener = '#!/bin/sh\n: > "$0.used"\n';
+  using programs = folderOf({ "xdg-open": opener, open: opener });
   for (const name of ["xdg-open", "open"]) chmodSync(join(programs.path, name), 0o755);
   const env = { PATH: [programs.path, process.env["PATH"]].join(delimiter) };
-  await using run = await startWaiting(["--ui"], { typed: [], env });
+  await using run = await startWaiting(["--ui", "--no-open"], { typed: [], env });
   const { cli, path, id } = run;
   expect((await opened(cli)).runs).toMatchObject([{ id, state: "running" }]);
   const file = readFileSync(join(path, ".mcpvals", "runs", id, "run.json"), "utf8");
@@ -88,6 +88,7 @@ it("Ctrl-C at a terminal ends the run of run --ui, and once more its dashboard",
   expect((await opened(cli)).runs).toMatchObject([{ id, state: "ended", verdict: "interrupted" }]);
   process.kill(pid, "SIGINT");
   expect((await cli.finished).code).toBe(130);
+  expect(readdirSync(programs.path).toSorted()).toEqual(["open", "xdg-open"]);
 });
 
 it.each(["SIGINT", "SIGTERM"] as const)(

@@ -55,7 +55,7 @@ interface ShownRunOptions {
  * the run. Throws what `execute` throws.
  */
 export async function withDashboard(
-  flags: { readonly output?: string },
+  flags: Pick<DashboardFlags, "output" | "open">,
   execute: (options: ShownRunOptions) => Promise<number>,
 ): Promise<number> {
   const runs = resolve(flags.output ?? defaultRunsFolder);
@@ -66,7 +66,7 @@ export async function withDashboard(
     isOpen = true;
     const page = pageOfRun(id);
     writeError(`Dashboard: ${dashboard.address(page)}`);
-    if (isAtBrowser()) openBrowser(dashboard.addressForOnce(page));
+    if (flags.open && isAtBrowser()) openBrowser(dashboard.addressForOnce(page));
   };
   const shown = { name: "dashboard", reporter: { onRunStart } };
   let code: number;

@@ -44,6 +44,7 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly lastFailed?: boolean;
   readonly watch?: boolean;
   readonly ui?: boolean;
+  readonly open: boolean;
 }
 
 /** `mcpvals run`: evaluates and exits with the code of the verdict. */
@@ -62,6 +63,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--last-failed", "only the tasks that did not pass in the last run of the same file")
     .option("-w, --watch", "run again what a change of a file concerns, until it is ended")
     .option("--ui", "show the run in the dashboard, which stays afterwards until Ctrl-C")
+    .option("--no-open", "with --ui: do not open a browser")
     .option("--bail", "stop after the first trial that does not pass")
     .action(async (sources: readonly string[], flags: RunFlags) =>
       setExitCode(await execute(sources, flags)),

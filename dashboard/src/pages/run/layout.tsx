@@ -118,7 +118,7 @@ function verdictInWords(run: RunDocument): ReactNode {
     return `${formatNumber(ended)} of ${counted(trials.length, "trial")} have ended.`;
   }
   if (state === "cut-off" || verdict === undefined)
-    return <>Its process ended before it wrote a result. This is what it recorded until then.</>;
+    return "Its process ended before it wrote a result. This is what it recorded until then; trials that had not ended count as skipped.";
   if (run.kind === "check") return `${counted(run.findings.length, "finding")}: ${countsOf(run.findings)}.`;
   const unreached = gates.filter((gate) => gate.verdict === "fail");
   const all = counted(summary?.total ?? trials.length, "trial");
