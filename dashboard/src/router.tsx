@@ -80,7 +80,8 @@ const compare = createRoute({
 export const router = createRouter({
   routeTree: root.addChildren([runs, run.addChildren(runViews), trial, compare, compareTrials]),
   history: createHashHistory(),
-  scrollRestoration: true,
+  // A selected event is brought into view by the list that it is in.
+  scrollRestoration: ({ location }) => !("event" in location.search),
 });
 
 declare module "@tanstack/react-router" {

@@ -15,7 +15,7 @@ export function Shell(): ReactElement {
     useMemo(
       () => [
         { key: "?", does: "Show these keys", run: () => setHelpShown(true) },
-        { key: "/", does: "Go to the filter", run: focusFilter },
+        { key: "/", does: "Go to the filter; Escape leaves it", run: focusFilter },
         { key: "t", does: "Light or dark", run: () => setTheme(isDark ? "light" : "dark") },
       ],
       [isDark],

@@ -21,6 +21,12 @@ export function ShortcutScope({ children }: { readonly children: ReactNode }): R
     const onKey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       const target = event.target as HTMLElement;
+      if (event.key === "Escape" && target.matches("input[type=search]")) {
+        // Else the browser empties the field.
+        event.preventDefault();
+        target.blur();
+        return;
+      }
       if (target.closest("input, select, textarea, dialog, [contenteditable]") !== null) return;
       const shortcut = shortcutsOf(registry).find(({ key }) => key === event.key);
       if (shortcut === undefined) return;

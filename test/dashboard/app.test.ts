@@ -209,6 +209,15 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.getByRole("heading", { level: 1 }).waitFor();
   });
 
+  it("shows no differences between runs that have no task in common", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/compare?a=${one}&b=${check}`);
+    await page.getByText("The runs have no task in common that both measured.").waitFor();
+    const differences = page.getByRole("table", { name: "Totals of both runs" }).locator("td:last-child");
+    expect(new Set(await differences.allInnerTexts())).toEqual(new Set(["–\nnone"]));
+  });
+
   it("shows what a server's definitions were before, and what became of them", async () => {
     await using opened = await open();
     const { page, go } = opened;
@@ -242,6 +251,11 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.keyboard.press("/");
     await page.keyboard.type("sums?");
     await page.getByText("No run matches the filters").waitFor();
+    const filter = page.getByLabel("Filter by text");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("j");
+    expect(await filter.inputValue()).toBe("sums?");
+    expect(await page.locator("input:focus").count()).toBe(0);
   });
 
   it("shows a run as it goes on", async () => {

@@ -14,7 +14,14 @@ const hostile =
 const shownHostile = String.raw`<img src=x onerror="pwned=1"> </script><script>pwned=1</script> javascript:pwned=1 \u202egnp\x1b[31m`;
 const large = `begin ${"all work and no play ".repeat(20_000)}end`;
 
-/** A trial with two servers, a step, calls that succeed, fail, do not fit, and return an image; and one that fails. */
+/** More than fits on a screen, as a reason and as calls. */
+const longReason = Array.from({ length: 40 }, (_, n) => `words that are missing ${n}`);
+const manyCalls = Array.from({ length: 60 }, (_, a) => ({ call: "add", args: { a, b: 1 } }));
+
+/**
+ * A trial with two servers, a step, calls that succeed, fail, do not fit, and return an image; one that fails; one that fails for
+ * a long reason after many calls.
+ */
 const config = {
   name: "shop",
   servers: {
@@ -44,6 +51,12 @@ const config = {
       steps: [{ user: "What is 2 + 3?", expectedState: "5" }],
       expectTools: ["add"],
     },
+    {
+      name: "long",
+      servers: ["calc"],
+      steps: [{ user: "Add.", expectedState: "added" }],
+      graders: [{ type: "text", name: "says it", config: { contains: longReason } }],
+    },
   ],
   agents: {
     careful: {
@@ -58,6 +71,7 @@ const config = {
           { say: `It is 5. ${hostile}` },
         ],
         "wrong sum": [{ call: "add", args: { a: 2, b: 2 } }, { say: "It is 4." }],
+        long: [...manyCalls, { say: "It is added." }],
       },
     },
   },
@@ -172,6 +186,61 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     await page.getByRole("heading", { level: 1, name: "wrong sum" }).waitFor();
   });
 
+  it.each([
+    ["a wide screen", 1280],
+    ["a phone", 390],
+  ])("brings the selected item and its details into view on %s", async (_, width) => {
+    await using opened = await open({ theme: "light", width });
+    const { page, go } = opened;
+    const long = await dashboard.json<TrialDocument>(`runs/${dashboard.id}/trials/t3`);
+    const calls = long.items.filter(({ kind }) => kind === "call");
+    const selected = page.locator("main [aria-pressed=true]");
+    const inView = async (): Promise<boolean> => {
+      const { height = 0 } = page.viewportSize() ?? {};
+      const [row, pane] = [await selected.boundingBox(), await details(page).boundingBox()];
+      const list = await page.getByRole("region", { name: "What happened" }).boundingBox();
+      if (row === null || pane === null || list === null) return false;
+      const isIn = (box: { y: number; height: number }, { y, height: most }: { y: number; height: number }) =>
+        box.y >= y - 1 && box.y + box.height <= y + most + 1;
+      const screen = { y: 0, height };
+      return isIn(row, list) && isIn(list, screen) && isIn(pane, screen) && pane.height > 150;
+    };
+    const seq = calls[40]?.seq ?? 0;
+    await go(`${trialPath("t3")}?event=${seq}`);
+    await expect.poll(inView).toBe(true);
+    await page.reload();
+    await expect.poll(inView).toBe(true);
+    await page.keyboard.press("k");
+    await expect.poll(() => page.url()).toContain(`event=${calls[39]?.seq}`);
+    await expect.poll(inView).toBe(true);
+    await page.keyboard.press("Escape");
+    await expect.poll(() => details(page).count()).toBe(0);
+    const reasons = page.getByRole("list", { name: "Why it did not pass" });
+    await reasons.getByRole("button", { name: "Show all" }).click();
+    await reasons.getByRole("button", { name: "Show less" }).waitFor();
+    await reasons.getByRole("link").last().click();
+    await expect.poll(inView).toBe(true);
+  });
+
+  it("says of an event that the trial does not have it, and links one that is no item of its own", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    for (const view of ["", "view=events&"]) {
+      await go(`${trialPath()}?${view}event=99999`);
+      await page.getByRole("alert").getByText("This trial has no event 99999.").waitFor();
+      expect(await details(page).count()).toBe(0);
+    }
+    const graded = trial.events.find(({ type }) => type === "trial.graded")?.seq ?? 0;
+    await go(`${trialPath()}?event=${graded}`);
+    await details(page).getByRole("heading", { name: "trial.finished" }).waitFor();
+    await details(page)
+      .getByRole("link", { name: `Event ${graded} as it was recorded` })
+      .waitFor();
+    const end = trial.items.find((item) => item.kind === "event" && item.type === "trial.finished");
+    expect(end?.durationMs).toBeUndefined();
+    expect(end?.at).toBe(trial.events.find(({ type }) => type === "trial.finished")?.at);
+  });
+
   it("replays a trial item by item, and at a chosen speed", async () => {
     await using opened = await open();
     const { page, go } = opened;
@@ -218,10 +287,12 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     await canvas.click({ position: { x, y } });
     await details(page).waitFor();
     expect((await waterfall.boundingBox())?.height).toBe(before?.height);
+    // The page may have scrolled to the details.
+    const at = (await canvas.boundingBox())?.y ?? 0;
     const from = box.x + box.width / 2;
-    await page.mouse.move(from, box.y + y);
+    await page.mouse.move(from, at + y);
     await page.mouse.down();
-    await page.mouse.move(from + 100, box.y + y);
+    await page.mouse.move(from + 100, at + y);
     await page.mouse.up();
     await page.getByRole("button", { name: "Show all" }).click();
     await page.getByLabel("Lane", { exact: true }).selectOption("everything");

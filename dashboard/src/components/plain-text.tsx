@@ -1,4 +1,4 @@
-import type { ReactElement } from "react";
+import { type ReactElement, useState } from "react";
 import { shortened, visibleOnPage } from "../../../src/core/text/visible-text.ts";
 
 /** In characters: what a page shows of a name, a message or a description, and of a title. */
@@ -24,5 +24,42 @@ export function PlainText({
     <bdi className={className} title={hasTitle ? shortened(visible, longestTitle) : undefined}>
       {visible}
     </bdi>
+  );
+}
+
+/** In characters: about two lines of a wide screen. */
+const shortText = 300;
+
+/** A text of which only the beginning is shown where it is long, and all of it on demand. */
+export function ShortenedText({
+  text,
+  className,
+}: {
+  readonly text: string;
+  readonly className?: string;
+}): ReactElement {
+  const [isWhole, setWhole] = useState(false);
+  const isLong = text.length > shortText;
+  return (
+    <>
+      <PlainText
+        text={text}
+        {...(className === undefined ? {} : { className })}
+        most={isWhole ? longestText : shortText}
+      />
+      {isLong && (
+        <>
+          {" "}
+          <button
+            type="button"
+            className="text-accent text-xs hover:underline"
+            aria-expanded={isWhole}
+            onClick={() => setWhole(!isWhole)}
+          >
+            {isWhole ? "Show less" : "Show all"}
+          </button>
+        </>
+      )}
+    </>
   );
 }

@@ -142,7 +142,7 @@ function Comparison({ a, b }: { readonly a: RunDocument; readonly b: RunDocument
         </div>
       </Section>
       <Section title="Totals">
-        <Totals a={a} b={b} />
+        <Totals a={a} b={b} comparison={comparison} />
       </Section>
       <Section
         title="Tasks"
@@ -208,6 +208,8 @@ interface Total {
   readonly formatDifference?: (value: number) => string;
   /** Whether more is better; absent: neither. */
   readonly better?: "more" | "less";
+  /** Only tasks that both runs measured make it comparable; absent: tasks that both have. */
+  readonly ofVerdicts?: true;
 }
 
 const totals: readonly Total[] = [
@@ -220,6 +222,7 @@ const totals: readonly Total[] = [
     format: formatPercent,
     formatDifference: formatPoints,
     better: "more",
+    ofVerdicts: true,
   },
   { name: "Trials", of: ({ trials }) => trials.length, format: formatNumber },
   {
@@ -249,7 +252,16 @@ const totals: readonly Total[] = [
 
 const cell = "border-line border-b px-2 py-1.5 group-last:border-b-0 sm:px-3";
 
-function Totals({ a, b }: { readonly a: RunDocument; readonly b: RunDocument }): ReactElement {
+function Totals({
+  a,
+  b,
+  comparison: { tasks, test },
+}: {
+  readonly a: RunDocument;
+  readonly b: RunDocument;
+  readonly comparison: RunComparison;
+}): ReactElement {
+  const hasCommonTasks = tasks.some(({ before, after }) => before !== undefined && after !== undefined);
   return (
     <div className="panel w-fit max-w-full overflow-x-auto">
       <table className="border-separate border-spacing-0">
@@ -282,7 +294,13 @@ function Totals({ a, b }: { readonly a: RunDocument; readonly b: RunDocument }):
             </td>
           </tr>
           {totals.map((total) => (
-            <TotalRow key={total.name} total={total} a={total.of(a)} b={total.of(b)} />
+            <TotalRow
+              key={total.name}
+              total={total}
+              a={total.of(a)}
+              b={total.of(b)}
+              isComparable={total.ofVerdicts === true ? test !== undefined : hasCommonTasks}
+            />
           ))}
         </tbody>
       </table>
@@ -305,13 +323,15 @@ function TotalRow({
   total: { name, format, formatDifference = format, better },
   a,
   b,
+  isComparable,
 }: {
   readonly total: Total;
   readonly a: number | undefined;
   readonly b: number | undefined;
+  readonly isComparable: boolean;
 }): ReactElement | null {
   if (a === undefined && b === undefined) return null;
-  const difference = a === undefined || b === undefined ? undefined : b - a;
+  const difference = a === undefined || b === undefined || !isComparable ? undefined : b - a;
   return (
     <tr className="group tabular-nums">
       <th scope="row" className={`${cell} text-left font-normal`}>

@@ -4,7 +4,7 @@ import type { TrialDocument } from "../../../src/core/view/documents.ts";
 import { JsonText } from "../components/json-text.tsx";
 import { Duration, Tokens } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
-import { PlainText } from "../components/plain-text.tsx";
+import { PlainText, ShortenedText } from "../components/plain-text.tsx";
 import { Loaded } from "../components/states.tsx";
 import { Tabs } from "../components/tabs.tsx";
 import { statusOf, VerdictBadge } from "../components/verdict-badge.tsx";
@@ -27,12 +27,12 @@ interface TrialSearch extends TrajectorySearch {
 }
 
 export function trialSearch(raw: RawSearch): TrialSearch {
-  const event = Number(raw["event"]);
+  const event = raw["event"];
   const view = oneOf(raw["view"], views);
   const [lane, text] = [textOf(raw["lane"]), textOf(raw["text"])];
   return {
     ...(view === undefined ? {} : { view }),
-    ...(Number.isSafeInteger(event) && event > 0 ? { event } : {}),
+    ...(typeof event === "number" ? { event } : {}),
     ...(raw["show"] === "all" ? { show: "all" } : {}),
     ...(lane === undefined ? {} : { lane }),
     ...(text === undefined ? {} : { text }),
@@ -61,7 +61,14 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
     { key: "]", does: "Go to the next trial", run: () => goTo(next) },
   ]);
   const change = (changes: Readonly<Record<string, string | number | undefined>>): void =>
-    void navigate({ search: (before) => trialSearch({ ...before, ...changes }), replace: true });
+    void navigate({
+      search: (before) => trialSearch({ ...before, ...changes }),
+      replace: true,
+      resetScroll: false,
+    });
+  const hasEvent = trial.events.some(({ seq }) => seq === search.event);
+  const { event: _, ...withoutEvent } = search;
+  const shown: TrialSearch = hasEvent ? search : withoutEvent;
   const problems = result?.grades.filter(isReason) ?? [];
 
   return (
@@ -102,7 +109,7 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
         >
           {result?.error !== undefined && (
             <li className="break-words">
-              <PlainText text={result.error.message} className="text-fail" />{" "}
+              <ShortenedText text={result.error.message} className="text-fail" />{" "}
               {result.error.hint !== undefined && (
                 <PlainText text={result.error.hint} className="text-muted" />
               )}
@@ -111,8 +118,7 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
           {problems.slice(0, mostReasons).map(({ grader, reason, evidence }, index) => (
             // oxlint-disable-next-line react/no-array-index-key
             <li key={index} className="break-words">
-              <PlainText text={`${grader}:`} className="font-semibold" />{" "}
-              <PlainText text={reason} className="line-clamp-3 sm:inline" />{" "}
+              <PlainText text={`${grader}:`} className="font-semibold" /> <ShortenedText text={reason} />{" "}
               <Evidence place={{ run: run.id, trial: row.id }} events={evidence} />
             </li>
           ))}
@@ -131,9 +137,14 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
       )}
       {(result?.warnings ?? []).map((warning) => (
         <p key={warning} className="text-error mb-2 break-words">
-          Warning: <PlainText text={warning} />
+          Warning: <ShortenedText text={warning} />
         </p>
       ))}
+      {search.event !== undefined && !hasEvent && (
+        <p role="alert" className="text-error mb-2">
+          This trial has no event {search.event}.
+        </p>
+      )}
       <Tabs
         label="Views of the trial"
         selected={search.view ?? "trace"}
@@ -142,7 +153,7 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
           {
             id: "trace",
             title: "Trajectory",
-            content: <TrajectoryView trial={trial} search={search} onSearch={change} />,
+            content: <TrajectoryView trial={trial} search={shown} onSearch={change} />,
           },
           {
             id: "grades",
@@ -155,7 +166,7 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
             content: (
               <EventList
                 trial={trial}
-                selected={search.event}
+                selected={shown.event}
                 text={search.text}
                 onSelect={(event) => change({ event })}
                 onText={(text) => change({ text })}

@@ -5,6 +5,7 @@ import { ExcerptView } from "../components/excerpt-view.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState } from "../components/states.tsx";
 import { formatDuration } from "../format.ts";
+import { useInView } from "./in-view.ts";
 
 /** In characters; more than the JSON of any event has. */
 const unknownLength = Number.MAX_SAFE_INTEGER;
@@ -25,6 +26,7 @@ export function EventList({
 }): ReactElement {
   const { events, run, row } = trial;
   const scroller = useRef<HTMLDivElement>(null);
+  const listAndDetails = useInView(selected);
   const wanted = useDeferredValue(text?.toLowerCase());
   const shown = useMemo(
     () =>
@@ -61,10 +63,13 @@ export function EventList({
           {shown.length} of {events.length} events
         </output>
       </div>
-      <div className={`grid min-h-0 flex-1 gap-3 ${selected === undefined ? "" : "lg:grid-cols-2"}`}>
+      <div
+        ref={listAndDetails}
+        className={`grid min-h-0 flex-1 gap-3 ${selected === undefined ? "" : "lg:grid-cols-2"}`}
+      >
         <section
           ref={scroller}
-          className="panel h-[70vh] overflow-y-auto lg:h-auto"
+          className={`panel ${selected === undefined ? "h-[70dvh]" : "h-[45dvh]"} overflow-y-auto lg:h-auto`}
           // A list that scrolls must be reachable with the keyboard.
           // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
           tabIndex={0}
@@ -90,7 +95,7 @@ export function EventList({
         {selected !== undefined && (
           <aside
             aria-label="The selected event"
-            className="panel order-first min-h-0 overflow-y-auto p-3 lg:order-none"
+            className="panel order-first h-[45dvh] min-h-0 overflow-y-auto p-3 lg:order-none lg:h-auto"
           >
             <div className="mb-2 flex items-center justify-between">
               <h2 className="text-base font-semibold">Event {selected}</h2>

@@ -17,15 +17,18 @@ interface Place {
 export function ItemDetails({
   place,
   item,
+  event,
   grades,
   onClose,
 }: {
   readonly place: Place;
   readonly item: TraceItem;
+  /** The number of the event that was asked for; it may be in the middle of the item. */
+  readonly event: number | undefined;
   readonly grades: readonly Grade[];
   readonly onClose: () => void;
 }): ReactElement {
-  const events = item.endSeq === undefined ? [item.seq] : [item.seq, item.endSeq];
+  const events = [...new Set([item.seq, event, item.endSeq])].filter((seq) => seq !== undefined);
   return (
     <div className="min-w-0" data-testid="details">
       <div className="mb-2 flex items-start justify-between gap-2">

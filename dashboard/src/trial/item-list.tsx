@@ -39,9 +39,11 @@ export function ItemList({
     getItemKey: (index) => items[index]?.seq ?? index,
   });
   const selectedIndex = items.findIndex(({ seq }) => seq === selected);
+  // With its details beside it, the list is smaller.
+  const { width, height } = virtualizer.scrollRect ?? {};
   useEffect(() => {
     if (selectedIndex !== -1) virtualizer.scrollToIndex(selectedIndex, { align: "auto" });
-  }, [selectedIndex, virtualizer]);
+  }, [selectedIndex, virtualizer, width, height]);
   useEffect(() => {
     if (follow && items.length > 0) virtualizer.scrollToIndex(items.length - 1);
   }, [follow, items.length, virtualizer]);
@@ -49,7 +51,7 @@ export function ItemList({
   return (
     <section
       ref={scroller}
-      className="h-[70vh] min-h-80 overflow-y-auto lg:h-auto lg:min-h-0 lg:flex-1"
+      className={`${selected === undefined ? "h-[70dvh]" : "h-[45dvh]"} overflow-y-auto lg:h-auto lg:min-h-0 lg:flex-1`}
       // A list that scrolls must be reachable with the keyboard.
       // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
       tabIndex={0}

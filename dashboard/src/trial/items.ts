@@ -95,14 +95,17 @@ export function lanesOf({ items, servers }: Pick<TrialDocument, "items" | "serve
   return [agentLane, ...servers, stepLane].filter((lane) => servers.includes(lane) || used.has(lane));
 }
 
-/** Finds the item that an event belongs to, by the event's number. */
+/** Finds the item that begins or ends with an event, or else the innermost that it is in, by the event's number. */
 export function itemFinder(items: readonly TraceItem[]): (seq: number) => TraceItem | undefined {
   const exact = new Map<number, TraceItem>();
   for (const item of items) {
     if (item.endSeq !== undefined && !exact.has(item.endSeq)) exact.set(item.endSeq, item);
     exact.set(item.seq, item);
   }
-  return (seq) => exact.get(seq) ?? items.findLast((item) => item.seq <= seq);
+  return (seq) =>
+    exact.get(seq) ??
+    items.findLast((item) => item.kind !== "phase" && item.seq < seq && seq < (item.endSeq ?? 0)) ??
+    items.findLast((item) => item.seq <= seq);
 }
 
 /** The grades that cite each item, by the item's number. */

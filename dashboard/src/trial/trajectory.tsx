@@ -3,6 +3,7 @@ import type { TrialDocument } from "../../../src/core/view/documents.ts";
 import { EmptyState } from "../components/states.tsx";
 import { formatDuration } from "../format.ts";
 import { type Shortcut, useShortcuts } from "../shortcuts.tsx";
+import { useInView } from "./in-view.ts";
 import { ItemDetails } from "./item-details.tsx";
 import { ItemList } from "./item-list.tsx";
 import { citations, isEssential, itemFinder, itemText, lanesOf, laneOf } from "./items.ts";
@@ -35,6 +36,7 @@ export function TrajectoryView({
   const find = useMemo(() => itemFinder(items), [items]);
   const cited = useMemo(() => citations(items, result?.grades ?? []), [items, result]);
   const selected = search.event === undefined ? undefined : find(search.event);
+  const listAndDetails = useInView(search.event);
   const text = useDeferredValue(search.text?.toLowerCase());
   const matching = useMemo(
     () =>
@@ -119,6 +121,7 @@ export function TrajectoryView({
         </output>
       </div>
       <div
+        ref={listAndDetails}
         className={`grid min-h-0 flex-1 gap-3 lg:grid-rows-[minmax(0,1fr)] ${selected === undefined ? "" : "lg:grid-cols-[minmax(0,1fr)_minmax(20rem,26rem)]"}`}
       >
         <div className="panel flex min-h-0 flex-col overflow-hidden">
@@ -145,12 +148,13 @@ export function TrajectoryView({
         {selected !== undefined && (
           <aside
             aria-label="Details of the selected item"
-            className="panel order-first min-h-0 overflow-y-auto p-3 lg:order-none"
+            className="panel order-first max-h-[45dvh] min-h-0 overflow-y-auto p-3 lg:order-none lg:max-h-none"
           >
             <ItemDetails
               key={selected.seq}
               place={{ run: run.id, trial: row.id }}
               item={selected}
+              event={search.event}
               grades={cited.get(selected.seq) ?? []}
               onClose={() => select(undefined)}
             />

@@ -483,7 +483,8 @@ function otherBody(event: TraceEvent, lineOf: (event: TraceEvent) => string): Bo
     seq,
     type,
     server: "server" in event ? event.server : undefined,
-    durationMs: "durationMs" in event ? event.durationMs : undefined,
+    // The end of the trial is a moment, not all of the trial.
+    durationMs: "durationMs" in event && type !== "trial.finished" ? event.durationMs : undefined,
     text: lineOf(event),
     problem: isProblem(event) ? (true as const) : undefined,
   });
