@@ -202,10 +202,10 @@ function Contents({ place, item }: { readonly place: Place; readonly item: Trace
         <>
           {view("Arguments", item.args)}
           <Validity invalid={item.invalid} />
-          {view("Result", item.result)}
           {item.media?.map((media) => (
             <MediaView key={media.pointer} place={place} media={media} />
           ))}
+          {view("Result", item.result)}
           <Problem text={item.error} />
           {item.unrecorded === true && (
             <Problem text="The agent reports this call, but no server received it." />
