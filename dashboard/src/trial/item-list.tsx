@@ -129,7 +129,7 @@ function ItemRow({
         marks[status] === "" ? "border-l-transparent" : marks[status]
       } ${isSelected ? "bg-accent-soft" : "hover:bg-raised"}`}
     >
-      <span className="text-muted w-16 shrink-0 text-right text-xs tabular-nums">
+      <span className="text-muted w-16 shrink-0 text-right text-xs tabular-nums max-sm:w-12">
         {formatDuration(item.at)}
       </span>
       <span className="min-w-0 flex-1">
@@ -154,7 +154,7 @@ function CitedBy({ grades }: { readonly grades: readonly Grade[] }): ReactElemen
   const names = grades.map(({ grader, verdict }) => `${grader}: ${verdict}`).join(", ");
   return (
     <span
-      className={`shrink-0 text-xs ${grades.some(isReason) ? "text-fail" : "text-muted"}`}
+      className={`shrink-0 text-xs max-sm:w-14 max-sm:text-right ${grades.some(isReason) ? "text-fail" : "text-muted"}`}
       title={`Evidence of ${names}`}
     >
       {grades.some(isReason) ? "evidence of a fail" : "evidence"}
@@ -195,11 +195,11 @@ function ItemLine({
     case "call":
       return (
         <>
-          <span className="flex min-w-0 items-baseline gap-2">
+          <span className="flex min-w-0 items-baseline gap-x-2 max-sm:flex-wrap">
             <SourceBadge item={item} lanes={lanes} />
             <PlainText
               text={item.tool === "" ? "(no name)" : item.tool}
-              className="shrink-0 font-mono font-medium"
+              className="max-w-full shrink-0 font-mono font-medium break-all"
             />
             <PlainText
               text={compactJson(item.args.text)}
@@ -212,9 +212,9 @@ function ItemLine({
     case "step":
       return (
         <>
-          <span className="flex min-w-0 items-baseline gap-2">
+          <span className="flex min-w-0 items-baseline gap-x-2 max-sm:flex-wrap">
             <Tag>{item.stepType}</Tag>
-            <PlainText text={item.name} className="shrink-0 font-medium" />
+            <PlainText text={item.name} className="max-w-full shrink-0 font-medium break-all" />
             {item.attempt > 1 && <span className="text-muted text-xs">attempt {item.attempt}</span>}
             <PlainText text={item.summary} className={`text-muted min-w-0 text-xs ${oneLine}`} />
           </span>
