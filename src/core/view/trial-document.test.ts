@@ -30,6 +30,15 @@ const told = (trial: TrialEvents, callId: string, rest: Told = {}): number =>
     ...rest,
   });
 
+const judgeCalled = {
+  type: "model.called",
+  purpose: "judge",
+  model: "m",
+  durationMs: 90,
+  finishReason: "stop",
+  usage: { inputTokens: 1, outputTokens: 1 },
+} as const;
+
 describe("the items of a trial", () => {
   it("join what an agent reports with what was recorded", () => {
     const trial = new TrialEvents().begin("sums", "ada").server("calc", [{ name: "add" }]);
@@ -171,15 +180,7 @@ describe("the items of a trial", () => {
     trial.emit({ type: "phase.started", phase: "verify" });
     trial.step("sum", {}, () => trial.call("add", { a: 1 }, { content: [] }));
     trial.wait(100);
-    const usage = { inputTokens: 1, outputTokens: 1 };
-    trial.emit({
-      type: "model.called",
-      purpose: "judge",
-      model: "m",
-      durationMs: 90,
-      finishReason: "stop",
-      usage,
-    });
+    trial.emit(judgeCalled);
     const { items, events } = documentOf(trial);
     const [step] = items.filter(({ kind }) => kind === "step");
     const [call] = items.filter(({ kind }) => kind === "call");
@@ -198,15 +199,7 @@ describe("the items of a trial", () => {
     trial.end();
     const finished = documentOf(trial).events.at(-1)?.at;
     trial.wait(1_000_000);
-    const usage = { inputTokens: 1, outputTokens: 1 };
-    trial.emit({
-      type: "model.called",
-      purpose: "judge",
-      model: "m",
-      durationMs: 90,
-      finishReason: "stop",
-      usage,
-    });
+    trial.emit(judgeCalled);
     expect(documentOf(trial).items.at(-1)).toMatchObject({ kind: "model", at: finished });
   });
 
