@@ -71,6 +71,8 @@ const common = {
  * longer than all else before a server is started.
  */
 const inlined = [
+  "ajv",
+  "ajv-formats",
   "zod",
   "@modelcontextprotocol/client",
   "commander",

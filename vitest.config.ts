@@ -1,7 +1,13 @@
-import { defineConfig } from "vitest/config";
+import { delimiter, join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { defineConfig, type Plugin } from "vitest/config";
 
 // Programs that tests start write plain text.
 delete process.env["FORCE_COLOR"];
+
+/** What `test/support/bundle-programs.ts` makes; to import the path from cli.ts would make Vite bundle all of src for this file. */
+const programs = join(import.meta.dirname, "node_modules/.cache/programs");
+process.env["PATH"] = [join(programs, "python"), process.env["PATH"]].join(delimiter);
 
 const report = process.env["MCPVALS_TEST_REPORT"];
 
@@ -12,7 +18,20 @@ const large = [
   "test/adversarial/{bounded,files,gateway,output,secrets}*.test.ts",
 ];
 
+/** Modules of src that start a thread or a program which stands beside them. */
+const starters = /\/src\/(?:graders\/(?:schema-validator|run-program)|run\/grade-run)\.ts$/;
+
+const besidePrograms = pathToFileURL(join(programs, "bin/any.js"));
+
+/** These start what `bundle-programs.ts` has made of it: to load the sources takes four times as long. */
+const bundledParts: Plugin = {
+  name: "bundled-parts",
+  transform: (code, id) =>
+    starters.test(id) ? code.replaceAll("import.meta.url", JSON.stringify(besidePrograms.href)) : undefined,
+};
+
 export default defineConfig({
+  plugins: [bundledParts],
   test: {
     isolate: false,
     globalSetup: ["test/support/bundle-programs.ts"],

@@ -10,7 +10,6 @@ import { longestMessage } from "./program-lines.ts";
 export interface AcpUpdatesOptions {
   readonly emit: Emit;
   readonly preset?: AgentPreset | undefined;
-  /** Names of the servers that the agent reaches. */
   readonly servers: readonly string[];
   /** The agent's tool that loads a skill; absent: the preset's. */
   readonly skillTool?: string | undefined;

@@ -92,7 +92,6 @@ interface SessionOptions extends Required<AcpAgentOptions> {
   readonly cwd: string;
 }
 
-/** The version of the protocol that mcpvals speaks. */
 const protocolVersion = 1;
 /** Lines that are not messages which a program may write before its first answer; a banner has fewer. */
 const mostOtherLines = 20;
@@ -340,7 +339,6 @@ class AcpSession {
     return loginDetails(this.#options.spec.preset, this.#authMethods);
   }
 
-  /** The error for a violation of the protocol. */
   #protocolError(what: string): McpvalsError {
     const { spec, program } = this.#options;
     const [first] = this.#banner;

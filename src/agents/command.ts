@@ -1,6 +1,6 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import { mentions } from "../core/formats/config/agent.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
+import { mapValues, withoutUndefined } from "../core/formats/json.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
 import type { OutputEvent, OutputReader, ToolUse } from "../core/formats/presets/preset.ts";
 import { presets } from "../core/formats/presets/presets.ts";
@@ -111,12 +111,11 @@ async function playTurn(
   const { name } = spec;
   const { servers: _, ...publicValues } = values;
   const args = turn === 0 ? spec.args : (spec.nextArgs ?? spec.args);
-  const env = Object.entries(spec.env).map(([variable, value]) => [variable, fillTemplate(value, values)]);
   const program = await startAgentProgram({
     name,
     command: fillTemplate(spec.command, publicValues),
     args: args.map((text) => fillTemplate(text, publicValues)),
-    env: Object.fromEntries(env),
+    env: mapValues(spec.env, (text) => fillTemplate(text, values)),
     cwd: values.cwd,
     emit,
     endsItself: true,

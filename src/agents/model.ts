@@ -127,7 +127,6 @@ async function createConversation(
 interface ConversationOptions {
   readonly ai: Awaited<ReturnType<typeof loadAiSdk>>;
   readonly access: ModelAccess;
-  /** The settings of every request. */
   readonly shared: Request;
   /** The settings of the agent's own requests only. */
   readonly own: Partial<Request>;

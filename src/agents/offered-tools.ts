@@ -197,7 +197,6 @@ function objectsIn(value: Json | undefined): readonly JsonObject[] {
   return Array.isArray(value) ? (value as readonly Json[]).filter(isJsonObject) : [];
 }
 
-/** A tool of a server. */
 export interface ToolRef {
   readonly server: string;
   readonly tool: string;

@@ -43,7 +43,6 @@ export interface JsonLinesOptions {
 
 const newline = 0x0a;
 
-/** Reads lines of JSON from what a program prints. */
 export class JsonLines {
   readonly #options: JsonLinesOptions;
   readonly #unfinished = new ByteStore();

@@ -14,6 +14,7 @@ import { expanderOf, loopItems } from "../core/templates/expand.ts";
 import { type Scope, withLocals } from "../core/templates/template.ts";
 import { type CallOutcome, type ClientSide, sendRequest } from "../servers/client/session.ts";
 import type { AgentContext, AgentDriver, ClientSideContext } from "./driver.ts";
+import { mapValues } from "../core/formats/json.ts";
 
 /** What is played next; the outcome of a request is passed back. */
 type Actions = Generator<
@@ -118,8 +119,7 @@ function* playSolution(
       if (outcome?.kind !== "result" || outcome.result["isError"] === true || id === undefined) continue;
       const { result } = outcome;
       const inner = expanderOf(withLocals(scope, { result, text: answerText(kind, result) }));
-      const values = Object.entries(outputs).map(([name, template]) => [name, inner.text(template)]);
-      allOutputs.set(id, Object.fromEntries(values));
+      allOutputs.set(id, mapValues(outputs, inner.text));
     }
   }
 }

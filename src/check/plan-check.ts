@@ -24,7 +24,6 @@ import { probeServer } from "./probe.ts";
 export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | "callMs"> {
   /** The committed listing that a server's must equal; `reported` is the name that it gives itself. Absent: none is compared. */
   readonly snapshotOf?: (server: string, reported: string) => JsonObject;
-  /** The conformance suite to run, too. */
   readonly suite?: ConformanceSuite;
   readonly signal: AbortSignal;
   /** Makes what validates the schemas of one server; that throws OutOfTime, and the signal's reason. */
@@ -118,7 +117,7 @@ function exitAtStart(events: readonly TraceEvent[]): McpvalsError | undefined {
   return lostAtStart(new McpvalsError(code, message, exact({ hint, detail })), "initialize");
 }
 
-/** Calls of a server that are planned at most; those of a tool are not divided. */
+/** Maximum number of calls planned for a server; the calls of one tool stay together. */
 const mostCalls = 500;
 
 /** Why a tool is not called, and what to do. */

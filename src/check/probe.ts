@@ -66,7 +66,6 @@ async function probeDefinitions(prober: Prober): Promise<void> {
     await prober.probe("second-start", () => prober.connect());
 }
 
-/** Lists everything twice in one session. */
 async function probeStability(prober: Prober): Promise<void> {
   const session = await prober.probe("first-listing", async () => {
     const opened = await prober.connect();

@@ -200,7 +200,6 @@ export class Prober implements AsyncDisposable {
     } while (cursor !== undefined && seen.size < mostPages && performance.now() < end);
   }
 
-  /** Lists everything that the server's capabilities promise. */
   async listAll(client: RawClient, capabilities: JsonObject): Promise<void> {
     for (const [capability, methods] of Object.entries(listMethods))
       if (capabilities[capability] !== undefined)

@@ -29,7 +29,7 @@ import {
   type WireMessage,
 } from "../servers/messages/json-rpc.ts";
 
-/** What came of a request. */
+/** The outcome of a request. */
 export type Answer =
   | { readonly kind: "result"; readonly result: JsonObject }
   | { readonly kind: "error"; readonly error: JsonObject }
@@ -45,7 +45,7 @@ export function isAnswer({ kind }: Answer): boolean {
   return kind !== "none" && kind !== "lost";
 }
 
-/** Memory for what servers send, in bytes; clients that share it are one trial's. */
+/** Memory for what servers send, in bytes; all clients of one trial share it. */
 export interface Allowance {
   left: number;
 }

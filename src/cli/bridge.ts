@@ -1,6 +1,7 @@
 import { request, type IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { environment } from "../load/environment.ts";
+import { codeOf, messageOf } from "../core/errors/error.ts";
 
 /**
  * `mcpvals bridge`: connects stdin and stdout with the gateway, for agents that only start programs. Bytes are passed on
@@ -72,8 +73,8 @@ function join(socket: Duplex, head: Buffer): Promise<number> {
 }
 
 function reasonOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const code = codeOf(error);
   if (code === "ECONNREFUSED" || code === "ECONNRESET" || code === "EPIPE")
     return `the gateway is gone (${code}); the run that it belongs to has ended`;
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }

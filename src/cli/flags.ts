@@ -23,7 +23,6 @@ export function collect(value: string, previous: readonly string[] | undefined):
   return [...(previous ?? []), value];
 }
 
-/** Reads a whole number up to a limit. */
 export function wholeNumber(most: number, least = 1): (value: string) => number {
   return (value) => {
     const number = value.trim() === "" ? NaN : Number(value);
@@ -59,7 +58,6 @@ export function sha256(value: string): string {
   throw new InvalidArgumentError("Give 64 hexadecimal digits.");
 }
 
-/** Reads a JSON object. */
 export function jsonObject(value: string): JsonObject {
   try {
     const read = JSON.parse(value) as Json;
@@ -120,7 +118,6 @@ export function addTarget(command: Command): Command {
   return addTargetFlags(command.argument("[target...]", targetHelp));
 }
 
-/** Adds the flags that say which servers a command looks at. */
 export function addTargetFlags(command: Command): Command {
   return command
     .option("-s, --server <name>", "only this server of the file")
@@ -130,14 +127,12 @@ export function addTargetFlags(command: Command): Command {
     .option("--cwd <dir>", "folder in which the command starts (default: this one)");
 }
 
-/** The command after `--`. */
 function programOf({ parent }: Command): readonly string[] | undefined {
   const { rawArgs = [] } = (parent ?? {}) as { readonly rawArgs?: readonly string[] };
   const end = rawArgs.indexOf("--");
   return end === -1 ? undefined : rawArgs.slice(end + 1);
 }
 
-/** The words before `--`. */
 export function wordsOf(command: Command): readonly string[] {
   const { args } = command;
   return args.slice(0, args.length - (programOf(command)?.length ?? 0));
@@ -163,7 +158,6 @@ function threshold(value: string, previous: Thresholds | undefined): Thresholds 
   throw new InvalidArgumentError("Write it as NAME=VALUE, with a number, such as passRate=0.9.");
 }
 
-/** Adds `--threshold`. */
 export function addThresholdFlag(command: Command): Command {
   return command.option(
     "--threshold <name=value>",
@@ -172,7 +166,6 @@ export function addThresholdFlag(command: Command): Command {
   );
 }
 
-/** Adds `--max-warnings`. */
 export function addMaxWarningsFlag(command: Command): Command {
   const read = wholeNumber(1_000_000, 0);
   return command.option("--max-warnings <n>", "fail when there are more warnings than this", read);
@@ -220,7 +213,6 @@ export function addSourceFlags(command: Command): Command {
   );
 }
 
-/** Adds the flags that change how files are loaded. */
 export function addLoadingFlags(command: Command): Command {
   return command
     .option("--judge <model>", "model of the judge, instead of the one in the files")
@@ -253,7 +245,6 @@ export function loadOptions(sources: readonly string[], flags: SourceFlags): Omi
   };
 }
 
-/** Which of the tasks and variants are meant. */
 export function taskFilters({ task, tag, label: labels, difficulty, variant }: SourceFlags): Filters {
   return { tasks: task, tags: tag, labels, difficulties: difficulty, variants: variant };
 }
@@ -277,7 +268,6 @@ export function queryOf(
   return { load: loadOptions(sources, flags), filters: taskFilters(flags), json };
 }
 
-/** The flags about extensions of commands that run tasks. */
 export interface ExtensionRunFlags {
   readonly frozen?: boolean;
   readonly releasesUrl?: string;

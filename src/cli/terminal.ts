@@ -180,7 +180,6 @@ function openForAppending(path: string): number {
   }
 }
 
-/** Writes the notes of a config to stderr. */
 export function writeNotes({ notes, secrets }: Pick<LoadedConfig, "notes" | "secrets">): void {
   const redact = createRedactor(secrets);
   for (const note of notes) writeError(visibleText(`note: ${redact(note)}`));

@@ -25,7 +25,6 @@ export interface WatchedOutcome {
   readonly result: RunResult;
 }
 
-/** Where keys come from. */
 export interface Keys {
   /** The next key; never settles after `signal` aborts. */
   next(signal: AbortSignal): Promise<string>;
@@ -168,7 +167,6 @@ class FileWatcher implements Disposable {
   readonly #changed = new Set<string>();
   #wake: () => void = () => undefined;
 
-  /** Replaces what is watched. */
   follow(paths: readonly WatchedPath[]): void {
     this.#files.clear();
     this.#folders.clear();
@@ -363,7 +361,6 @@ function programFiles(server: ServerSpec, dir: string): WatchedPath[] {
   });
 }
 
-/** Whether a path is a folder, or below it. */
 function isBelow(path: string, folder: string): boolean {
   const way = relative(folder, path);
   return way === "" || (way.split(sep)[0] !== ".." && !isAbsolute(way));

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import type { TrialUpdate } from "../core/view/documents.ts";
-import type { InvalidArguments, RunRecord } from "./run-record.ts";
+import type { RunRecord } from "./run-record.ts";
 
 /** Least time between two messages, in milliseconds. */
 const betweenMs = 250;
@@ -24,7 +24,6 @@ export async function followRun(record: RunRecord, signal: AbortSignal): Promise
 
 /** Follows a trial: all of it first, then the items and events that are new or changed, until the run has ended. */
 export async function followTrial(record: RunRecord, trial: string, signal: AbortSignal): Promise<Response> {
-  const invalid: InvalidArguments = new Map();
   const items = new Map<number, string>();
   let stamp: string | undefined;
   let lastEvent = 0;
@@ -34,7 +33,7 @@ export async function followTrial(record: RunRecord, trial: string, signal: Abor
     const now = await record.stampOf(trial);
     if (now === stamp) return undefined;
     stamp = now;
-    const document = await record.trial(trial, invalid);
+    const document = await record.trial(trial);
     const changed = document.items.filter((item) => {
       const json = JSON.stringify(item);
       const isNew = items.get(item.seq) !== json;

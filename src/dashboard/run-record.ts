@@ -1,4 +1,5 @@
-import { join, relative } from "node:path";
+import { hash } from "node:crypto";
+import { isAbsolute, join, relative } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
@@ -33,7 +34,8 @@ import { ServerTotals } from "../core/view/servers-document.ts";
 import { trialDocument } from "../core/view/trial-document.ts";
 import { type SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import { readTrials, type StoredTrial } from "../store/journal.ts";
-import { JournalIndex } from "../store/journal-index.ts";
+import { journalSize } from "../store/journal-file.ts";
+import { JournalIndex, type TrialProgress } from "../store/journal-index.ts";
 import {
   readHead,
   readPlan,
@@ -53,7 +55,8 @@ export function runRow(runs: string, id: string, cwd: string): RunRow {
     const row = rowOf(id, { head, plan: readPlanHead(folder), state, cwd });
     if (state !== "ended") return row;
     const { verdict, durationMs, summary } = readResultHead(folder);
-    return { ...row, verdict, durationMs, summary };
+    const missing = journalSize(folder) === 0 ? summary.total - summary.skip : 0;
+    return { ...row, verdict, durationMs, summary, ...damageOf(missing) };
   } catch (error) {
     const unknown = {
       name: id,
@@ -64,6 +67,13 @@ export function runRow(runs: string, id: string, cwd: string): RunRow {
     } as const;
     return { id, ...unknown, state: "damaged", problem: messageOf(error) };
   }
+}
+
+/** What is said of a run whose journal lacks trials that its result has: they are without evidence. */
+function damageOf(missing: number): { readonly state?: "damaged"; readonly problem?: string } {
+  if (missing === 0) return {};
+  const problem = `Its journal lacks ${missing} of the trials that its result has, so nothing shows that they ended so. mcpvals show says what the journal has.`;
+  return { state: "damaged", problem };
 }
 
 interface RowInput {
@@ -78,7 +88,7 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
   return withoutUndefined({
     id,
     name: plan.name,
-    source: source === undefined ? undefined : shownPath(source, cwd),
+    source: source === undefined ? undefined : shownSource(source, cwd),
     kind: kindOf(plan),
     state,
     startedAt,
@@ -88,8 +98,9 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
   });
 }
 
-/** Relative to the working folder where it is inside. */
-function shownPath(path: string, cwd: string): string {
+/** The source of a run: a path inside the working folder becomes relative to it; a command or URL stays as it is. */
+function shownSource(path: string, cwd: string): string {
+  if (!isAbsolute(path)) return path;
   const inside = relative(cwd, path);
   if (inside === "") return ".";
   return inside.startsWith("..") ? path : inside;
@@ -97,6 +108,8 @@ function shownPath(path: string, cwd: string): string {
 
 /** Trials between two looks at other work. */
 const trialsAtOnce = 200;
+/** Bytes of a journal in which all trials of a result are looked for, which takes two milliseconds for a million. */
+const mostSought = 64 * 1024 * 1024;
 /** Calls of a trial whose arguments are validated, and the time for all of them, in milliseconds. */
 const mostValidated = 1000;
 const validationMs = 10_000;
@@ -151,6 +164,8 @@ export class RunRecord implements AsyncDisposable {
     | { readonly totals: ServerTotals; readonly trials: AsyncGenerator<StoredTrial>; isRead: boolean }
     | undefined;
   #content: { readonly key: string; readonly text: string } | undefined;
+  /** The trial that was asked for last. */
+  #shown: ShownTrial | undefined;
 
   /** Throws `store/corrupt`. */
   constructor(runs: string, id: string, options: RecordOptions) {
@@ -186,15 +201,26 @@ export class RunRecord implements AsyncDisposable {
     if (state === "running") await this.#follow();
     else {
       const trials = new EndedTrials();
+      const recorded = state === "ended" ? this.#recorded() : undefined;
+      let missing = 0;
       const add = (some: readonly TrialResult[]): void => {
-        for (const trial of some) trials.add(trial);
+        for (const trial of some) {
+          trials.add(trial);
+          if (trial.verdict !== "skip" && recorded !== undefined && recorded.get(trial.id)?.ended !== true)
+            missing += 1;
+        }
       };
       const result =
         state === "ended" ? await readResultByTrial(this.#folder, add) : await this.#replayAll(add);
-      this.#document = trials.document(this.#row(state), result);
+      this.#document = { ...trials.document(this.#row(state), result), ...damageOf(missing) };
       this.#version += 1;
     }
     this.#state = state;
+  }
+
+  /** The trials in the journal; undefined where looking for them takes too long. Throws `store/corrupt`. */
+  #recorded(): ReadonlyMap<string, TrialProgress> | undefined {
+    return journalSize(this.#folder) > mostSought ? undefined : new JournalIndex(this.#folder).extend();
   }
 
   #row(state: RunRow["state"]): RunRow {
@@ -292,10 +318,23 @@ export class RunRecord implements AsyncDisposable {
     return `${this.#index.endOf(id)} ${this.#state}`;
   }
 
-  /** Throws `store/corrupt`, and `store/not-found` for an unknown trial. */
-  async trial(id: string, known: InvalidArguments = new Map()): Promise<TrialDocument> {
+  /** Made again only when the trial has changed. Throws `store/corrupt`, and `store/not-found` for an unknown trial. */
+  async trial(id: string): Promise<TrialDocument> {
+    const stamp = await this.stampOf(id);
+    if (this.#shown?.id === id && this.#shown.stamp === stamp) return await this.#shown.document;
+    const invalid: InvalidArguments = this.#shown?.id === id ? this.#shown.invalid : new Map();
+    const document = this.#trialDocument(id, invalid);
+    this.#shown = { id, stamp, document, invalid };
+    try {
+      return await document;
+    } catch (error) {
+      if (this.#shown.document === document) this.#shown = undefined;
+      throw error;
+    }
+  }
+
+  async #trialDocument(id: string, known: InvalidArguments): Promise<TrialDocument> {
     const trial = this.#trial(id);
-    await this.refresh();
     const events = this.#index.events(id);
     const { plan, positions, replay } = this.#plan;
     const position = positions.get(id) ?? 0;
@@ -307,6 +346,7 @@ export class RunRecord implements AsyncDisposable {
       trajectory,
       ...(isEnded ? { result: replay.resultOf(trial, events) } : {}),
       invalid: await this.#validate(trajectory, known),
+      hashOf: (text) => hash("sha256", text, "base64url"),
       previous: plan.trials[position - 1],
       next: plan.trials[position + 1],
     });
@@ -339,7 +379,11 @@ export class RunRecord implements AsyncDisposable {
         if (checked?.faults === undefined) continue;
         known.set(
           seq,
-          checked.faults.map(({ pointer, message: problem }) => ({ pointer, problem })),
+          // The message begins with the place, which is shown before it.
+          checked.faults.map(({ pointer, message }) => ({
+            pointer,
+            problem: message.startsWith(`${pointer} `) ? message.slice(pointer.length + 1) : message,
+          })),
         );
       } catch (error) {
         if (error instanceof OutOfTime) break;
@@ -416,8 +460,16 @@ interface ServersRead {
   readonly reading?: NonNullable<ServersDocument["reading"]>;
 }
 
+interface ShownTrial {
+  readonly id: string;
+  readonly stamp: string;
+  readonly document: Promise<TrialDocument>;
+  /** What was found of the arguments of its calls. */
+  readonly invalid: InvalidArguments;
+}
+
 /** By the number of the request. */
-export type InvalidArguments = Map<number, NonNullable<CallItem["invalid"]>>;
+type InvalidArguments = Map<number, NonNullable<CallItem["invalid"]>>;
 
 /** Whether a trial has come to its end: a completed one when it was graded. */
 function isFinished(events: readonly TraceEvent[]): boolean {

@@ -39,7 +39,6 @@ const newline = 0x0a;
 
 /** An extension, not yet running. */
 export interface Extension {
-  /** Its manifest. */
   readonly manifest: ExtensionManifest;
   /**
    * Runs the program, and ends the process. Without arguments it speaks JSON-RPC on stdin and stdout; `action NAME --input
@@ -91,7 +90,6 @@ interface Call {
 class Program<C, R> {
   readonly #manifest: ExtensionManifest;
   readonly #definition: ExtensionDefinition<C, R>;
-  /** Aborts when the program has to end. */
   readonly #end = new AbortController();
   /** Exit code when the program has to end early. */
   #code: number | undefined;

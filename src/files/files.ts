@@ -10,7 +10,10 @@ import {
   type Stats,
   statSync,
 } from "node:fs";
-import { dirname } from "node:path";
+import * as nodeModule from "node:module";
+import { dirname, isAbsolute, relative, sep } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { codeOf } from "../core/errors/error.ts";
 
 /**
  * Creates a folder with its parents, unless it exists. Throws what the file system throws. Node's `recursive` option never returns
@@ -21,8 +24,7 @@ export function makeFolder(path: string, mode = 0o777): void {
     mkdirSync(path, { mode });
   } catch (error) {
     if (isFolder(path)) return;
-    if (!(error instanceof Error && "code" in error && error.code === "ENOENT") || dirname(path) === path)
-      throw error;
+    if (codeOf(error) !== "ENOENT" || dirname(path) === path) throw error;
     makeFolder(dirname(path), mode);
     makeLast(path, mode);
   }
@@ -45,7 +47,6 @@ function isFolder(path: string): boolean {
   }
 }
 
-/** Thrown for a file that is larger than the limit. */
 export class FileTooLargeError extends Error {
   constructor(limit: number) {
     super(`it is larger than ${limit / 1024} KiB, the most that such a file may have`);
@@ -113,7 +114,6 @@ export function ownerOf(path: string): number | undefined {
   return statsOf(path, statSync)?.uid;
 }
 
-/** Whether a path is a symbolic link. */
 export function isLink(path: string): boolean {
   return statsOf(path, lstatSync)?.isSymbolicLink() === true;
 }
@@ -166,4 +166,97 @@ function statsOf(path: string, read: (path: string) => Stats): Stats | undefined
   } catch {
     return undefined; // it does not exist or is not accessible
   }
+}
+
+/** Whether a path is the folder or below it; both absolute, without links. */
+export function isInside(folder: string, path: string): boolean {
+  const way = relative(folder, path);
+  return !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`);
+}
+
+/** Codes of what Node refuses before a module runs, and jiti may accept. */
+const refusals: readonly unknown[] = [
+  "ERR_UNKNOWN_FILE_EXTENSION",
+  "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX",
+  "ERR_INVALID_TYPESCRIPT_SYNTAX",
+  "ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING",
+  "ERR_MODULE_NOT_FOUND",
+  "ERR_UNSUPPORTED_DIR_IMPORT",
+  "ERR_IMPORT_ATTRIBUTE_MISSING",
+];
+
+/** By path of a config: how often it was imported, and the files that were, itself among them. */
+const imported = new Map<string, { readonly version: number; readonly files: ReadonlySet<string> }>();
+
+/**
+ * Imports a module with Node, or else with jiti, which knows all of TypeScript and resolves imports as bundlers do. Adds the paths of the
+ * files that it imports to `files`; those that have changed since an earlier import are read again.
+ */
+export async function importModule(file: string, text: string, files: Set<string>): Promise<unknown> {
+  const earlier = imported.get(file) ?? { version: 0, files };
+  const version = earlier.version + 1;
+  imported.set(file, { version, files });
+  const { cache } = nodeModule.createRequire(import.meta.url);
+  for (const path of earlier.files) delete cache[path];
+  try {
+    return await importFile(file, { text, version, files });
+  } catch (error) {
+    // Node says best which export is missing; to jiti it would only be undefined.
+    if (!(error instanceof Error) || error.message.includes("does not provide an export")) throw error;
+    if (error.name !== "SyntaxError" && !refusals.includes(codeOf(error))) throw error;
+  }
+  const { createJiti } = await import("jiti");
+  for (const path of files) delete cache[path];
+  const others = new Set(Object.keys(cache));
+  try {
+    return await createJiti(import.meta.url, { fsCache: false }).import(file);
+  } finally {
+    for (const path of Object.keys(cache)) if (!others.has(path) && isOwn(path)) files.add(path);
+  }
+}
+
+function isOwn(path: string): boolean {
+  return !path.split(sep).includes("node_modules");
+}
+
+interface ImportOptions {
+  readonly text: string;
+  /** How often the file was imported, with this import. */
+  readonly version: number;
+  readonly files: Set<string>;
+}
+
+/**
+ * Imports a module with Node's own loader. A file that is written as an ES module is taken for one whatever the
+ * `package.json` above it says, so that a config works in any project and no warning about its type is printed.
+ */
+async function importFile(file: string, { text, version, files }: ImportOptions): Promise<unknown> {
+  // Node imports a URL once; a file that may have changed since then needs another one.
+  const versioned = (url: string): string => (version === 1 ? url : `${url}?version=${version}`);
+  const root = versioned(pathToFileURL(file).href);
+  // Node 22.13 and 22.14 do not have it; there the package.json decides, and imports are not known.
+  if (!("registerHooks" in nodeModule)) return import(root);
+  const isModule = /^\s*(?:import|export)\b/m.test(text);
+  const format = /\.m?ts$/.test(file) ? "module-typescript" : "module";
+  const hooks = nodeModule.registerHooks({
+    resolve(specifier, context, next) {
+      const found = next(specifier, context);
+      const path = pathOf(found.url);
+      const importer = pathOf(context.parentURL);
+      if (path === undefined || importer === undefined || !files.has(importer) || !isOwn(path)) return found;
+      files.add(path);
+      return { ...found, url: versioned(pathToFileURL(path).href) };
+    },
+    load: (target, context, next) =>
+      next(target, isModule && target === root ? { ...context, format } : context),
+  });
+  try {
+    return (await import(root)) as unknown;
+  } finally {
+    hooks.deregister();
+  }
+}
+
+function pathOf(url: string | undefined): string | undefined {
+  return url?.startsWith("file:") === true ? fileURLToPath(url) : undefined;
 }

@@ -5,7 +5,7 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { text } from "node:stream/consumers";
-import { inspect } from "node:util";
+import { inspect, types } from "node:util";
 import { createContext, Script } from "node:vm";
 import type {
   CodeAnswer,
@@ -13,7 +13,7 @@ import type {
   GraderDefinition,
   JavaScriptWork,
 } from "../core/grade/programs/answer.ts";
-import { importModule } from "../files/import-module.ts";
+import { importModule } from "../files/files.ts";
 
 const write = process.stdout.write.bind(process.stdout);
 // What a grader prints is for people; stdout has the answer only.
@@ -22,11 +22,41 @@ process.stdout.write = process.stderr.write.bind(process.stderr);
 const work = JSON.parse(await text(process.stdin)) as JavaScriptWork;
 const answer = work.kind === "script" ? await runScript(work) : runAssertions(work);
 // A timer or a connection that a grader leaves open does not keep it waiting.
-write(`\n${JSON.stringify(answer, nameNonFinite)}\n`, () => process.exit());
+write(`\n${jsonOf(answer)}\n`, () => process.exit());
 
-/** NaN and infinity as texts, which are no score: JSON has null for them, and that means that there was nothing to judge. */
-function nameNonFinite(_key: string, value: unknown): unknown {
-  return typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
+/** The answer as JSON; for one that JSON cannot have, the problem. */
+function jsonOf(given: CodeAnswer): string {
+  try {
+    return JSON.stringify(given, refuseNonFinite);
+  } catch (error) {
+    return JSON.stringify({ problem: `gave an answer that is no JSON: ${told(error)}` } satisfies CodeAnswer);
+  }
+}
+
+/** JSON has null for NaN and infinity, and a score of null means that there was nothing to judge. */
+function refuseNonFinite(key: string, value: unknown): unknown {
+  if (typeof value === "number" && !Number.isFinite(value)) throw new TypeError(`${key} is ${value}`);
+  return value;
+}
+
+/** What was thrown, which may be anything. */
+function told(error: unknown, show: (error: unknown) => string = briefly): string {
+  try {
+    return show(error);
+  } catch {
+    return "what cannot be shown";
+  }
+}
+
+function briefly(error: unknown): string {
+  return types.isNativeError(error) || typeof error === "string" ? String(error) : inspect(error);
+}
+
+/** The line of a file that an error comes from, as a part of a message; "" where that is unknown. */
+function lineOf(error: unknown, path: string): string {
+  const stack = told(error, inspect);
+  const [, line] = /^:(\d+)/.exec(stack.split(path).at(1) ?? "") ?? [];
+  return line === undefined ? "" : ` (line ${line})`;
 }
 
 async function runScript({
@@ -41,17 +71,18 @@ async function runScript({
       return { problem: "has no grader as its default export: export default defineGrader({ … })" };
     const checked = (await grader.settings?.["~standard"].validate(settings)) ?? { value: settings };
     if (checked.issues !== undefined) {
-      const told = checked.issues.map(({ path: at = [], message }) =>
+      const issues = checked.issues.map(({ path: at = [], message }) =>
         [at.map(nameOf).join("."), message].join(": "),
       );
-      return { problem: `refuses its settings: ${told.join("; ")}` };
+      return { problem: `refuses its settings: ${issues.join("; ")}` };
     }
     return {
       answer: trajectory === undefined ? null : await grader.grade(trajectory, { settings: checked.value }),
     };
   } catch (error) {
-    process.stderr.write(`${inspect(error)}\n`);
-    return { problem: `threw ${String(error)}` };
+    const message = `threw ${told(error)}`;
+    process.stderr.write(`${told(error, inspect)}\n`);
+    return { problem: `${message}${lineOf(error, path)}` };
   }
 }
 
@@ -86,9 +117,10 @@ function runAssertions({ assertions, variables }: Extract<JavaScriptWork, { kind
         return { problem: `gives a promise: ${assertion}` };
       results.push({ holds: Boolean(value) });
     } catch (error) {
-      const told = String(error);
-      if (/^(?:Syntax|Reference)Error\b/.test(told)) return { problem: `is wrong: ${assertion}: ${told}` };
-      results.push({ holds: false, error: told });
+      const message = told(error);
+      if (/^(?:Syntax|Reference)Error\b/.test(message))
+        return { problem: `is wrong: ${assertion}: ${message}` };
+      results.push({ holds: false, error: message });
     }
   }
   return { answer: results };

@@ -1,11 +1,13 @@
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Json } from "../core/formats/model.ts";
+import { fitsPlainly, isPlain } from "../core/checks/plain-schema.ts";
 import type { SchemaCheck, ValidateSchema } from "../core/checks/tool-result.ts";
 import { asObject } from "../core/formats/json.ts";
 import { listed } from "../core/grade/grader.ts";
 import { OutOfTime } from "../core/lint/check-view.ts";
 import { shortened } from "../core/text/visible-text.ts";
+import { perObject } from "../core/trace/trajectory.ts";
 import { untilAborted } from "../process/deadline.ts";
 import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 
@@ -62,9 +64,11 @@ const mostTogether = 50;
 
 /**
  * Validates values against JSON Schemas that come from servers. Compiling such a schema generates code and its patterns
- * can run forever, so both happen in a worker thread that is started on first use and terminated after a timeout.
+ * can run forever, so both happen in a worker thread that is started on first use and terminated after a timeout. A value that
+ * certainly fits a plain schema needs no thread.
  * Values for the same schema are sent together. When one of them fails to get a verdict, each is tried alone, so that it affects no
- * other verdict. A schema that takes too long is tried once more with patterns that take linear time.
+ * other verdict. Patterns that repeat groups take linear time where RE2 has them; a schema that takes too long is tried once more with
+ * all of its patterns so.
  */
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
@@ -92,6 +96,7 @@ export class SchemaValidator implements AsyncDisposable {
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
     if (hasMoreParts(schema, mostParts))
       return Promise.resolve(ended(`it has more than ${mostParts.toLocaleString("en")} parts`));
+    if (isPlain(schema) && fitsPlainly(schema, value)) return Promise.resolve({ status: "valid" });
     if (this.#isHanging(schema)) return Promise.resolve(this.#tooLong(schema));
     return new Promise((resolve) => {
       this.#waiting.push({ schema, value, resolve });
@@ -129,8 +134,7 @@ export class SchemaValidator implements AsyncDisposable {
     const values = this.#current.map(({ value }) => value);
     this.#worker ??= this.#start();
     this.#worker.ref();
-    const linear = this.#slow.size > 0 && this.#slow.has(JSON.stringify(schema));
-    this.#worker.postMessage({ schema, values, linear } satisfies SchemaRequest);
+    this.#worker.postMessage({ schema, values, linear: this.#isLinear(schema) } satisfies SchemaRequest);
     this.#limit(this.#isReady ? this.#timeoutMs : startupMs);
   }
 
@@ -159,10 +163,17 @@ export class SchemaValidator implements AsyncDisposable {
     if (first === undefined || worker === undefined) return;
     this.#stopTimer = this.#startTimer(() => {
       const key = JSON.stringify(first.schema);
-      const isLast = this.#slow.has(key) || patternsOf(first.schema).length === 0;
+      const isLast = this.#isLinear(first.schema) || patternsOf(first.schema).length === 0;
       if (this.#current.length === 1) (isLast ? this.#hanging : this.#slow).add(key);
       this.#giveUp(worker, this.#tooLong(first.schema), !isLast);
     }, milliseconds);
+  }
+
+  #isLinear(schema: Json): boolean {
+    const isObject = typeof schema === "object" && schema !== null;
+    return (
+      (isObject && repeatsGroups(schema)) || (this.#slow.size > 0 && this.#slow.has(JSON.stringify(schema)))
+    );
   }
 
   #isHanging(schema: Json): boolean {
@@ -204,6 +215,11 @@ function hasMoreParts(schema: Json, most: number): boolean {
   return false;
 }
 
+/** Whether patterns of a schema repeat a group, such as `(a+)+`: only those can take exponential time, where V8 tries all ways. */
+const repeatsGroups = perObject((schema: Json & object) =>
+  patternsOf(schema).some((pattern) => /\)[*+{]/.test(pattern)),
+);
+
 /** The patterns of a schema, each once. */
 function patternsOf(schema: Json): readonly string[] {
   const patterns = [...partsOf(schema)].flatMap((part) => {
@@ -213,7 +229,6 @@ function patternsOf(schema: Json): readonly string[] {
   return [...new Set(patterns)];
 }
 
-/** A value and all values in it. */
 function* partsOf(value: Json): Generator<Json> {
   const open = [value];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {

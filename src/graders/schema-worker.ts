@@ -1,6 +1,5 @@
 import { parentPort } from "node:worker_threads";
-import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
-import { Ajv2019 } from "ajv/dist/2019.js";
+import type { Ajv, ErrorObject, Options, ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import { previewJson } from "../core/formats/read-json.ts";
@@ -44,7 +43,8 @@ parentPort?.postMessage("ready" satisfies WorkerMessage);
 async function answer({ schema, values, linear }: SchemaRequest): Promise<void> {
   const key = JSON.stringify(schema);
   const code = linear ? { regExp: await linearPatterns() } : undefined;
-  const checks = values.map((value) => validate(schema, key, value, code));
+  const compiled = await compiledOf(schema, key, code);
+  const checks = values.map((value) => validate(compiled, value));
   parentPort?.postMessage(checks satisfies WorkerMessage);
 }
 
@@ -62,10 +62,9 @@ async function linearPatterns(): Promise<RegExpEngine> {
   return Object.assign(engine, { code: "linear" });
 }
 
-/** `key` is the schema's JSON. */
-function validate(schema: unknown, key: string, value: unknown, code: Code): SchemaCheck {
+function validate(run: ValidateFunction | Error, value: unknown): SchemaCheck {
   try {
-    const run = validatorOf(schema, key, code);
+    if (run instanceof Error) throw run;
     if (run(value)) return { status: "valid" };
     return { status: "invalid", errors: (run.errors ?? []).slice(0, shownErrors).map(describe) };
   } catch (error) {
@@ -73,23 +72,21 @@ function validate(schema: unknown, key: string, value: unknown, code: Code): Sch
   }
 }
 
-/** The same few schemas come with every call, and compiling one takes longer than using it a thousand times. */
-function validatorOf(schema: unknown, key: string, code: Code): ValidateFunction {
-  const known = compiled.get(key) ?? compileOrFail(schema, code);
+/**
+ * The validator of a schema, or the error of one that cannot be compiled. `key` is the schema's JSON. The same few schemas come with every
+ * call, and compiling one takes longer than using it a thousand times.
+ */
+async function compiledOf(schema: unknown, key: string, code: Code): Promise<ValidateFunction | Error> {
+  const known = compiled.get(key) ?? (await compile(schema, code).catch(toError));
   if (key.length <= longestKept && compiled.size < keptSchemas) compiled.set(key, known);
-  if (known instanceof Error) throw known;
   return known;
 }
 
-function compileOrFail(schema: unknown, code: Code): ValidateFunction | Error {
-  try {
-    return compile(schema, code);
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
-  }
+function toError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
 }
 
-function compile(schema: unknown, code: Code): ValidateFunction {
+async function compile(schema: unknown, code: Code): Promise<ValidateFunction> {
   if (
     typeof schema !== "boolean" &&
     (typeof schema !== "object" || schema === null || Array.isArray(schema))
@@ -99,9 +96,9 @@ function compile(schema: unknown, code: Code): ValidateFunction {
   const dialect = dialectOf(schema);
   const plain = withoutDialect(schema);
   // Throws; a promise comes only of a schema of schemas that says `$async`.
-  void dialectChecker(dialect).validateSchema(plain, true);
+  void (await dialectChecker(dialect)).validateSchema(plain, true);
   // An instance of its own, since the names in one schema must not reach another.
-  return createAjv(dialect, { validateSchema: false, ...(code && { code }) }).compile(plain);
+  return (await createAjv(dialect, { validateSchema: false, ...(code && { code }) })).compile(plain);
 }
 
 /** MCP schemas are JSON Schema 2020-12 unless `$schema` says otherwise (MCP 2025-11-25, "JSON Schema usage"). */
@@ -117,18 +114,23 @@ function dialectOf(schema: object | boolean): string {
 /** What checks schemas themselves, by dialect: compiling the schema of schemas takes longer than most of them. */
 const checkers = new Map<string, Ajv>();
 
-function dialectChecker(dialect: string): Ajv {
-  const known = checkers.get(dialect) ?? createAjv(dialect);
+async function dialectChecker(dialect: string): Promise<Ajv> {
+  const known = checkers.get(dialect) ?? (await createAjv(dialect));
   checkers.set(dialect, known);
   return known;
 }
 
-function createAjv(dialect: string, more: Options = {}): Ajv {
-  const all = { ...options, ...more };
-  const ajv =
-    dialect === "2020-12" ? new Ajv2020(all) : dialect === "2019-09" ? new Ajv2019(all) : new Ajv(all);
+async function createAjv(dialect: string, more: Options = {}): Promise<Ajv> {
+  const ajv = await newAjv(dialect, { ...options, ...more });
   formats.default(ajv);
   return ajv;
+}
+
+/** Few servers use an older dialect, whose code is loaded only then. */
+async function newAjv(dialect: string, all: Options): Promise<Ajv> {
+  if (dialect === "2020-12") return new Ajv2020(all);
+  if (dialect === "2019-09") return new (await import("ajv/dist/2019.js")).Ajv2019(all);
+  return new (await import("ajv")).Ajv(all);
 }
 
 /** The name is written in many ways and has done its work. */

@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { lstat, open, readdir, realpath } from "node:fs/promises";
-import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import { join, resolve } from "node:path";
 import picomatch from "picomatch";
-import { messageOf } from "../core/errors/error.ts";
+import { codeOf, messageOf } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { EventOf, FileContent, WorkspaceFile } from "../core/trace/events.ts";
+import { isInside } from "../files/files.ts";
 
 /** Longest text that is recorded of a file, and of all files of a trial together, in bytes. */
 const longestText = 256 * 1024;
@@ -117,14 +118,9 @@ async function lookAt(path: string, root: string, room: number): Promise<Workspa
 }
 
 function isAbsence(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const code = codeOf(error);
   // ENOTDIR: a part of the path is a file, so that nothing can be there.
   return code === "ENOENT" || code === "ENOTDIR" || code === "ENAMETOOLONG";
-}
-
-function isInside(folder: string, path: string): boolean {
-  const way = relative(folder, path);
-  return !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`);
 }
 
 /** What is at a path that is no link, with its text if it is no longer than `room` bytes. */

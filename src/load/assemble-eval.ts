@@ -1,6 +1,6 @@
 import { homedir } from "node:os";
 import { resolve } from "node:path";
-import { type Diagnostic, formatLocation, McpvalsError } from "../core/errors/error.ts";
+import { type Diagnostic, formatLocation, McpvalsError, type SourceLocation } from "../core/errors/error.ts";
 import {
   buildAgents,
   checkAgentTemplates,
@@ -21,7 +21,7 @@ import {
   settingsOf,
 } from "../core/formats/extension/extension-table-schema.ts";
 import { settingLocation } from "../core/formats/graders.ts";
-import { asObject, type KeyPath, withoutUndefined } from "../core/formats/json.ts";
+import { asObject, type KeyPath, valueAt, withoutUndefined } from "../core/formats/json.ts";
 import type { AgentSpec, Eval, GraderSpec, JudgeSpec, Task } from "../core/formats/model.ts";
 import { type Problem, problem } from "../core/formats/problem.ts";
 import { walkSteps } from "../core/formats/step.ts";
@@ -52,8 +52,17 @@ export interface LoadedConfig {
   readonly notes: readonly string[];
   /** Why the judge that the files name cannot be asked, of kind `usage`: of interest only where a task asks it. */
   readonly judgeError?: McpvalsError;
+  /** Where the file names the models of its agents and its judge. */
+  readonly modelPlaces?: ModelPlaces;
   /** Steps that need extensions, by the names of their tasks. */
   readonly extensionUses: ReadonlyMap<string, readonly ExtensionUse[]>;
+}
+
+/** Places of models. What a variable or the command line names has none. */
+export interface ModelPlaces {
+  /** By the names of the agents. */
+  readonly agents: ReadonlyMap<string, SourceLocation>;
+  readonly judge?: SourceLocation;
 }
 
 /** What an eval is assembled from. */
@@ -80,7 +89,7 @@ interface EvalParts {
   readonly problems: FileProblems;
 }
 
-/** What an eval without tasks from files has of them. */
+/** The tasks from files of an eval that has none. */
 export const noTasks: TasksOfEval = {
   tasks: [],
   taskServers: {},
@@ -140,11 +149,38 @@ export function assembleEval(parts: EvalParts, loadContext: LoadContext): Loaded
       ...(extensions === undefined ? [] : unusedExtensionNotes(extensions, tasks.tasks)),
     ],
     judgeError: ofJudge.asError(secrets),
+    modelPlaces: modelPlaces(spec, parts),
     extensionUses: new Map([...tasks.extensionUses].map(([task, uses]) => [task, uses.map(masked)])),
   });
 }
 
-/** The eval with its tasks, and what an eval has that says nothing else. */
+/** Undefined without a file. */
+function modelPlaces(
+  { agents, judge }: Pick<Eval, "agents" | "judge">,
+  { document, agents: { path = [] } = {} }: Pick<EvalParts, "document" | "agents">,
+): ModelPlaces | undefined {
+  if (document === undefined) return undefined;
+  const placeOf = (model: string, paths: readonly KeyPath[]): SourceLocation | undefined => {
+    const found = paths.find((each) => valueAt(document.value, each) === model);
+    return found && document.locate({ path: found, at: "value" });
+  };
+  const ofAgents = agents.flatMap((agent) => {
+    if (agent.type !== "model") return [];
+    const keys = [["agents", agent.name, "model"], ["agents", agent.name], ["agent", "model"], ["agent"]];
+    const place = placeOf(
+      agent.model,
+      keys.map((each) => [...path, ...each]),
+    );
+    return place === undefined ? [] : [[agent.name, place] as const];
+  });
+  const keysOfJudge = [["judge", "model"], ["judgeModel"], ["config", "judge_model"]];
+  return withoutUndefined({
+    agents: new Map(ofAgents),
+    judge: judge && placeOf(judge.model, keysOfJudge),
+  });
+}
+
+/** The eval with its tasks and its defaults. */
 function withTasks(spec: NonNullable<EvalParts["spec"]>, { tasks, extensions }: EvalParts): Eval {
   return withoutUndefined({
     trials: 1,

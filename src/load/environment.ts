@@ -3,7 +3,7 @@ import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../core/formats/config/agent.ts";
 import type { ParsedProgram } from "../core/formats/config/server.ts";
 import type { ClientInput } from "../core/formats/eval-file/parse-mcp-config-file.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
+import { mapValues, withoutUndefined } from "../core/formats/json.ts";
 import type { ServerProgramSpec } from "../core/formats/model.ts";
 import type { LookupVariable } from "../core/formats/read-json.ts";
 import { baseEnvironment, localBinPath, mergeEnvironments, runningPlatform } from "../process/environment.ts";
@@ -96,9 +96,7 @@ export function programCompleter({
 
 /** Values as a template that gives them again. */
 function escapeBraces(values: EnvironmentVariables): EnvironmentVariables {
-  return Object.fromEntries(
-    Object.entries(values).map(([name, value]) => [name, value.replaceAll("{", "{{")]),
-  );
+  return mapValues(values, (value) => value.replaceAll("{", "{{"));
 }
 
 /** Whether a command is a path that starts from some folder; names are looked for on PATH, and templates say later what they are. */

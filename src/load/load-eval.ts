@@ -30,7 +30,7 @@ import type { EvalExtensions } from "../core/formats/extension/extension-table-s
 import { asObject, memberOf, withoutUndefined } from "../core/formats/json.ts";
 import type { AgentSpec, JudgeSpec, ModelAgentSpec, PortableTask } from "../core/formats/model.ts";
 import { presets } from "../core/formats/presets/presets.ts";
-import type { Problem } from "../core/formats/problem.ts";
+import { type Problem, problem } from "../core/formats/problem.ts";
 import {
   assembleEval,
   defaultLimits,
@@ -223,14 +223,10 @@ function referredAgent(
       }
       const message = `the agent's commands.${made.key} cannot be kept: ${made.reason}`;
       const hint = "Use another agent: type: builtin.claude-code, one in config.agents, or --agent.";
-      problems.addPlaced([invalid(message, hint, ["config", "agent"])], document);
+      problems.addPlaced([problem(["config", "agent"], message, { hint })], document);
       return undefined;
     }
   }
-}
-
-function invalid(message: string, hint: string, path: Problem["path"]): Problem {
-  return { code: "config/invalid-value", message, hint, path, at: "value" };
 }
 
 interface ReadAgent {
@@ -307,7 +303,7 @@ export function withSkills(agent: AgentSpec, own: AgentFile["skills"], skills: S
   const { dir, problems, document } = skills;
   if (skills.folders === undefined || ["scripted", "oracle", "null"].includes(agent.type)) return agent;
   const refuse = (message: string, hint: string, path: Problem["path"] = skills.path): AgentSpec => {
-    problems.addPlaced([invalid(message, hint, path)], document);
+    problems.addPlaced([problem(path, message, { hint })], document);
     return agent;
   };
   const named = `the agent ${JSON.stringify(agent.name)}`;
@@ -367,13 +363,12 @@ async function evalJudge(context: EvalContext): Promise<EvalJudge> {
     return { judge: { model: modelId(model, "openai") ?? model, baseURL, apiKey, passThreshold } };
   const unset = variables.filter((name) => !lookupIn(loadContext)(name));
   return {
-    problems: unset.map((name) => ({
-      code: "config/unset-variable",
-      message: `llmJudge: the variable ${name} is not set`,
-      path: ["config", "llmJudge"],
-      at: "value",
-      hint: `Set ${name}, pass --env ${name}=VALUE, or choose another judge with --judge MODEL.`,
-    })),
+    problems: unset.map((name) =>
+      problem(["config", "llmJudge"], `llmJudge: the variable ${name} is not set`, {
+        code: "config/unset-variable",
+        hint: `Set ${name}, pass --env ${name}=VALUE, or choose another judge with --judge MODEL.`,
+      }),
+    ),
   };
 }
 

@@ -68,7 +68,6 @@ interface Context extends OpenedFile {
   readonly graderKinds: Readonly<Record<string, GraderSettings>>;
   /** Variables that were put into files. */
   readonly variables: Map<string, string>;
-  /** Notes on tasks. */
   readonly taskNotes: string[];
   /** What the workspaces of tasks have of the folder of fixtures besides what each names; absent: nothing. */
   readonly fixtures?: readonly string[];
@@ -259,8 +258,8 @@ async function readTasks(context: Context): Promise<readonly ReadTask[]> {
     if (paths.length === 0) {
       const message = `tasks: there is no task file at ${JSON.stringify(pattern)}`;
       const hint = "Paths and globs start from the eval's folder; a task is a .yaml, .yml or .json file.";
-      const path = ["tasks", index];
-      problems.addPlaced([{ code: "config/not-found", message, path, at: "value", hint }], document);
+      const details = { code: "config/not-found", hint } as const;
+      problems.addPlaced([problem(["tasks", index], message, details)], document);
     }
     for (const path of paths) {
       try {
@@ -277,7 +276,8 @@ async function readTasks(context: Context): Promise<readonly ReadTask[]> {
     taskNotes.push(`the task ${JSON.stringify(task.name)} is left out: enabled is false`);
   if (read?.length === 0 && !problems.found) {
     const message = "there is nothing to run: no task is enabled";
-    problems.addPlaced([{ code: "config/nothing-to-run", message, path: ["tasks"], at: "key" }], document);
+    const details = { code: "config/nothing-to-run", at: "key" } as const;
+    problems.addPlaced([problem(["tasks"], message, details)], document);
   }
   return read ?? [];
 }

@@ -111,7 +111,6 @@ function notAlone({ kind, shown }: OpenedFile): McpvalsError {
   );
 }
 
-/** A config that was read. */
 interface OpenedConfig {
   readonly document: ConfigDocument;
   /** Absolute path; absent when the config was given as a value. */

@@ -1,15 +1,9 @@
 import { asList, asObject, asText } from "../core/formats/json.ts";
-import type {
-  AgentSpec,
-  ExtensionSpec,
-  JudgeSpec,
-  ServerProgramSpec,
-  ServerSpec,
-  Task,
-} from "../core/formats/model.ts";
+import type { AgentSpec, ExtensionSpec, JudgeSpec, ServerSpec, Task } from "../core/formats/model.ts";
 import { walkSteps } from "../core/formats/step.ts";
 import { isTraceWord, type Secret } from "../core/trace/redact.ts";
 import { type EnvironmentVariables, pickVariables, variableNamed } from "./environment.ts";
+import { mapServerTexts } from "../core/formats/config/server.ts";
 
 /** Everything that a run is given and that may hold secrets. */
 export interface SecretSources {
@@ -226,20 +220,7 @@ export function graderVariables(
 
 /** A server as a trial will have it, as far as that can be known: with the variables that its texts name. */
 export function withVariables(server: ServerSpec, variables: EnvironmentVariables): ServerSpec {
-  const known = (values: Readonly<Record<string, string>>): Record<string, string> =>
-    Object.fromEntries(Object.entries(values).map(([name, value]) => [name, withKnown(value, variables)]));
-  if (server.transport === "mock") return server;
-  const started = <P extends Pick<ServerProgramSpec, "args" | "env">>(program: P): P => ({
-    ...program,
-    args: program.args.map((arg) => withKnown(arg, variables)),
-    env: known(program.env),
-  });
-  if (server.transport === "stdio") return started(server);
-  const { kind: _, ...texts } = server.auth ?? {};
-  const auth = server.auth === undefined ? {} : { auth: { ...server.auth, ...known(texts) } };
-  const program = server.program === undefined ? {} : { program: started(server.program) };
-  const url = withKnown(server.url, variables);
-  return { ...server, url, ...program, headers: known(server.headers), ...auth };
+  return mapServerTexts(server, (text) => withKnown(text, variables));
 }
 
 /** A text with the variables that it names; empty when other templates are in it: nothing secret can be seen in it yet. */

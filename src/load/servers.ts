@@ -2,10 +2,14 @@ import { readdirSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { parseEnv } from "node:util";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
 import { nameKey } from "../core/formats/config/config-fields.ts";
-import { buildServer, type BuildServer, type Fixtures } from "../core/formats/config/server.ts";
-import { noServers as noTable, type ServerTable } from "../core/formats/config/server-tables.ts";
+import { buildServer, type BuildServer } from "../core/formats/config/server.ts";
+import {
+  type Fixtures,
+  noServers as noTable,
+  type ServerTable,
+} from "../core/formats/config/server-tables.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import {
   type ClientInput,
@@ -294,8 +298,10 @@ export function readFixtures(dir: string, path: string): Fixtures {
     return { ok: true, tools: Object.fromEntries(tools) };
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    const isAbsent = "code" in error && error.code === "ENOENT";
-    return { ok: false, reason: isAbsent ? `there is no folder ${path}` : `${path}: ${error.message}` };
+    return {
+      ok: false,
+      reason: codeOf(error) === "ENOENT" ? `there is no folder ${path}` : `${path}: ${error.message}`,
+    };
   }
 }
 

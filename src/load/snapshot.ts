@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
+import { isJsonObject, type Json, type JsonObject, mapValues } from "../core/formats/json.ts";
 import { readData } from "./read/read-files.ts";
 
 /**
@@ -69,11 +69,8 @@ export function writeSnapshot(file: string, snapshot: Snapshot): void {
 }
 
 function inOrder(snapshot: Snapshot): Snapshot {
-  const ordered = Object.entries(snapshot).map(([server, listing]): [string, JsonObject] => [
-    server,
-    Object.fromEntries(Object.entries(listing).map(([list, items]) => [list, itemsInOrder(items)])),
-  ]);
-  return Object.fromEntries(ordered.toSorted(byKey));
+  const ordered = mapValues(snapshot, (listing) => mapValues(listing, itemsInOrder));
+  return Object.fromEntries(Object.entries(ordered).toSorted(byKey));
 }
 
 function itemsInOrder(items: Json): Json {

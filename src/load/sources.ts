@@ -2,7 +2,7 @@ import { type Dirent, existsSync, readdirSync, realpathSync, statSync } from "no
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { parse, type ParseError } from "jsonc-parser";
 import picomatch from "picomatch";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
 import { isJsonObject, type Json } from "../core/formats/json.ts";
 import { isForeign, ownUser, readRegularFile } from "../files/files.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
@@ -178,7 +178,6 @@ function hasServers(file: string): boolean {
 /** In bytes. */
 const largestClientFile = 4 * 1024 * 1024;
 
-/** The error for folders without a config. */
 function notFound(folders: readonly string[]): McpvalsError {
   const where = folders.length === 1 ? `in ${folders[0]}` : `in ${folders[0]} or a folder above it`;
   const pattern = `mcp-eval.config.{${configExtensions.join(",")}}`;
@@ -218,7 +217,7 @@ export function pathKind(path: string): "file" | "folder" | undefined {
     if (stats === undefined) return undefined;
     return stats.isDirectory() ? "folder" : "file";
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && absent.includes(cause.code)) return undefined;
+    if (absent.includes(codeOf(cause))) return undefined;
     throw unreadable(JSON.stringify(path), cause);
   }
 }
@@ -350,7 +349,7 @@ function isFolder(entry: Dirent, path: string): boolean {
     return statSync(path).isDirectory();
   } catch (cause) {
     // A broken link is reported when the file is read.
-    if (cause instanceof Error && "code" in cause) return false;
-    throw cause;
+    if (codeOf(cause) === undefined) throw cause;
+    return false;
   }
 }

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import { hasCredentials } from "../core/formats/config/config-fields.ts";
 import { buildServers, type ParsedServer, serverSchema } from "../core/formats/config/server.ts";
-import { asObject } from "../core/formats/json.ts";
+import { asObject, mapValues } from "../core/formats/json.ts";
 import { assembleEval, type LoadedConfig, noTasks } from "./assemble-eval.ts";
 import {
   environment as readEnvironment,
@@ -101,7 +101,7 @@ export async function describeTarget(
   const file = source === undefined ? findServersUpwards({ cwd, environment }) : requireTarget(source, cwd);
   const shown = shownFrom(cwd, file);
   if (!(await isClientFile(file, shown)))
-    throw invalid(`${shown} is a config already`, "Run it: mcpvals run");
+    throw invalidOption(`${shown} is a config already`, "Run it: mcpvals run");
   const problems = new FileProblems();
   const { table } = await loadMcpConfig(file, { loadContext, problems, only, start: projectOf(file) });
   problems.throwIfAny([]);
@@ -110,7 +110,7 @@ export async function describeTarget(
 
 /** Each variable with a reference to itself as its value. */
 function asNames(variables: EnvironmentVariables): EnvironmentVariables {
-  return Object.fromEntries(Object.keys(variables).map((name) => [name, `\${${name}}`]));
+  return mapValues(variables, (_, name) => `\${${name}}`);
 }
 
 /** A scheme of one letter is a drive. */
@@ -125,21 +125,21 @@ function refuseMisplaced(
   names: OptionNames,
 ): void {
   if (command !== undefined && source !== undefined)
-    throw invalid(`two targets were given: ${source} and a command`, "Leave one of them out.");
+    throw invalidOption(`two targets were given: ${source} and a command`, "Leave one of them out.");
   if (command?.[0] === undefined && command !== undefined)
-    throw invalid("no command was given", "Write it after --: mcpvals check -- node server.js");
+    throw invalidOption("no command was given", "Write it after --: mcpvals check -- node server.js");
   if (commandCwd !== undefined && command === undefined)
-    throw invalid("--cwd is for a command after --", "In a file, write cwd at the server.");
+    throw invalidOption("--cwd is for a command after --", "In a file, write cwd at the server.");
   if ((headers ?? bearerEnv) !== undefined && !isUrl)
-    throw invalid(
+    throw invalidOption(
       `${names.headers} and ${names.bearerEnv} are for a URL`,
       "In a file, write headers at the server.",
     );
   if (server !== undefined && (isUrl || command !== undefined))
-    throw invalid(`${names.server} is for a file with servers`, "Leave it out.");
+    throw invalidOption(`${names.server} is for a file with servers`, "Leave it out.");
 }
 
-function invalid(message: string, hint: string): McpvalsError {
+export function invalidOption(message: string, hint: string): McpvalsError {
   return new McpvalsError("usage/invalid-option", message, { hint });
 }
 
@@ -150,7 +150,7 @@ function commandTarget(
 ): LoadedConfig {
   const cwd = resolve(loadContext.cwd, commandCwd);
   if (pathKind(cwd) !== "folder")
-    throw invalid(`--cwd: there is no folder ${cwd}`, "Give an existing folder.");
+    throw invalidOption(`--cwd: there is no folder ${cwd}`, "Give an existing folder.");
   return assemble(commandServer([command, ...args], cwd), loadContext);
 }
 
@@ -166,9 +166,9 @@ function urlServer(
   names: OptionNames = flags,
 ): NamedServers {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
-    throw invalid(`${url} is not a URL of a server`, "Write it as https://HOST/PATH.");
+    throw invalidOption(`${url} is not a URL of a server`, "Write it as https://HOST/PATH.");
   if (hasCredentials(url))
-    throw invalid(
+    throw invalidOption(
       "the URL has a user name or a password, with which no request can be sent",
       `Take them out of the URL, and give ${names.headers} "Authorization: …" or ${names.bearerEnv} NAME.`,
     );
@@ -201,7 +201,10 @@ async function fileTarget(
     const found = await loadMcpConfig(file, { loadContext, problems, only, start: projectOf(file) });
     const notes = source === undefined ? [`the servers are those of ${shown}`] : [];
     const { servers } = found.table;
-    return assembleServers({ ...found, servers, notes: [...notes, ...found.notes], problems }, loadContext);
+    return assembleServers(
+      { ...found, file, servers, notes: [...notes, ...found.notes], problems },
+      loadContext,
+    );
   }
   if (pathKind(file) === "file" && !(configExtensions as readonly string[]).includes(endingOf(file)))
     throw new McpvalsError("config/unreadable", `${shown} is no file with servers`, {
@@ -243,6 +246,8 @@ function assemble(servers: NamedServers, loadContext: LoadContext): LoadedConfig
 }
 
 interface FoundServers extends Pick<McpServers, "variables" | "notes"> {
+  /** Absolute path of the file that has them. */
+  readonly file?: string;
   readonly servers: NamedServers;
   readonly problems: FileProblems;
 }

@@ -1,5 +1,5 @@
 import { realpathSync } from "node:fs";
-import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import {
   endingOf,
   exportedTask,
@@ -13,7 +13,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { GraderSpec, ServerSpec, Task, Variant } from "../core/formats/model.ts";
 import type { ProvidedServers } from "../core/formats/config/server-tables.ts";
 import type { EvalExtensions } from "../core/formats/extension/extension-table-schema.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
+import { asObject, withoutUndefined } from "../core/formats/json.ts";
 import {
   parseTask,
   type ParseTaskOptions,
@@ -21,14 +21,14 @@ import {
   type TaskFiles,
 } from "../core/formats/task/parse-task.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
-import { readRegularFile } from "../files/files.ts";
+import { isInside, readRegularFile } from "../files/files.ts";
 import {
   completeStdio,
   environment as readEnvironment,
   type EnvironmentVariables,
   type LoadContext,
 } from "./environment.ts";
-import { documentKind, FileProblems, isOlderForm, rootMembers, type SourceText } from "./read/document.ts";
+import { documentKind, FileProblems, isOlderForm, type SourceText } from "./read/document.ts";
 import { taskVariables, withVariables } from "./secrets.ts";
 import { pathKind, repositoryOf } from "./sources.ts";
 
@@ -193,7 +193,6 @@ export interface TaskAlone {
   /** Its own servers, as the file says them: folders relative to the task's, and no environment but their own. */
   readonly servers: Readonly<Record<string, ServerSpec>>;
   readonly notes: readonly string[];
-  /** The document of the file. */
   readonly document: unknown;
   /** The files that it may see. */
   readonly files: TaskFiles;
@@ -210,7 +209,7 @@ export async function parseTaskText(
 ): Promise<TaskAlone> {
   const dir = dirname(path);
   const document = await parseData(source, endingOf(path));
-  const root = rootMembers(document.value);
+  const root = asObject(document.value);
   if (isTaskExport(root)) throw exportedTask(source.file);
   if (documentKind(root) !== "Task") {
     throw new McpvalsError("config/invalid-value", `${source.file} is not a task: its kind is not Task`, {
@@ -242,7 +241,7 @@ function filesOfTask(
   allowOutside: boolean,
 ): Pick<ParseTaskOptions, "files" | "repository"> {
   const dir = dirname(path);
-  if (!isOlderForm(rootMembers(document.value))) return { files: taskFiles(dir, { allowOutside }) };
+  if (!isOlderForm(asObject(document.value))) return { files: taskFiles(dir, { allowOutside }) };
   return { files: taskFiles(dir, { allowOutside, repository }), repository };
 }
 
@@ -250,7 +249,6 @@ function filesOfTask(
 const largestFile = 4 * 1024 * 1024;
 
 export interface TaskFilesOptions {
-  /** Whether paths may lead anywhere. */
   readonly allowOutside: boolean;
   /** Absolute path of a folder that paths may lead into besides the task's own. */
   readonly repository?: string | undefined;
@@ -263,7 +261,7 @@ export interface TaskFilesOptions {
 export function taskFiles(dir: string, { allowOutside, repository = dir }: TaskFilesOptions): TaskFiles {
   const look: TaskFiles["look"] = (path) => {
     const target = resolve(dir, path);
-    if (!allowOutside && !isInside(dir, target) && !isInside(repository, target)) return "outside";
+    if (!allowOutside && leadsOut(dir, target) && leadsOut(repository, target)) return "outside";
     return (target.includes("\0") ? undefined : pathKind(target)) ?? "nothing";
   };
   return {
@@ -277,18 +275,13 @@ export function taskFiles(dir: string, { allowOutside, repository = dir }: TaskF
         return undefined; // the parser reports that the file cannot be read, and where it is named
       }
     },
-    leaves: (path) => !isInside(dir, resolve(dir, path)),
+    leaves: (path) => leadsOut(dir, resolve(dir, path)),
   };
 }
 
-/** Whether a path leads into a folder, both before and after links are followed. */
-function isInside(folder: string, target: string): boolean {
-  return contains(folder, target) && contains(realPath(folder), realPath(target));
-}
-
-function contains(folder: string, target: string): boolean {
-  const path = relative(folder, target);
-  return path !== ".." && !path.startsWith(`..${sep}`) && !isAbsolute(path);
+/** Whether a path leads out of a folder, before or after links are followed. */
+function leadsOut(folder: string, target: string): boolean {
+  return !isInside(folder, target) || !isInside(realPath(folder), realPath(target));
 }
 
 /** Where a path leads; of what does not exist, where it would be. */

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { APICallError, generateText } from "ai";
-import { McpvalsError } from "../core/errors/error.ts";
+import { codeOf, McpvalsError } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { ModelSpec } from "../core/formats/model.ts";
 import { JsonMeter } from "../core/formats/read-json.ts";
@@ -269,13 +269,15 @@ function classifyCall(error: APICallError): ModelFailure {
   if (unusable !== undefined) return invalid(unusable.message);
   const connection = causes
     .slice(1)
-    .map((cause) => ("code" in cause ? String(cause.code) : ""))
+    .map((cause) => codeOf(cause) ?? "")
     .find((code) => Object.hasOwn(connectionFailures, code));
   if (connection !== undefined) {
     const reason = `${connectionFailures[connection]} (${connection})`;
     return { code: "model/unreachable", reason, retryable: true };
   }
   const { statusCode: status, responseBody: body = "", responseHeaders: headers = {} } = error;
+  // Of a successful answer that it cannot use the AI SDK gives the parsed JSON, with a status of its own.
+  if (typeof body !== "string") return invalid(`an answer of another form: ${excerpt(JSON.stringify(body))}`);
   if (status === undefined)
     return { code: "model/unreachable", reason: oneLine(error.message), retryable: false };
   if (status >= 200 && status < 300) {

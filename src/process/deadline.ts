@@ -82,11 +82,14 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 
 const timeIsOver = Symbol("the time is over");
 
-/** Whether a promise settles within `ms` milliseconds; its outcome is ignored. */
+/**
+ * Whether a promise settles within `ms` milliseconds; its outcome is ignored. What had arrived by then is read first, also where
+ * this process was too busy to read it in time.
+ */
 export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), ms);
+    timer = setTimeout(() => setImmediate(resolve, false), ms);
   });
   const settled = work.then(
     () => true,

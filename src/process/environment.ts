@@ -16,7 +16,6 @@ export interface ReleasePlatform {
   readonly arch: string;
 }
 
-/** The platform of this process. */
 export function releasePlatform(
   platform: string = process.platform,
   arch: string = process.arch,

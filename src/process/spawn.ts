@@ -10,7 +10,7 @@ import { Socket } from "node:net";
 import { devNull } from "node:os";
 import { resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
 import { settlesWithin } from "./deadline.ts";
 import {
   closed,
@@ -285,7 +285,7 @@ async function explainFolder(cwd: string): Promise<Explanation | undefined> {
 }
 
 async function explainCommand(error: unknown, { command, cwd }: Attempt): Promise<Explanation> {
-  const code = codeOf(error);
+  const code = codeOf(error) ?? "unknown";
   const start = `cannot start ${command}`;
   switch (code) {
     case "ENOENT":
@@ -332,10 +332,6 @@ async function explainMissing(command: string, cwd: string): Promise<Explanation
     `the interpreter of ${command} was not found`,
     "Check the first line of that file, or pass it to its interpreter as an argument.",
   ];
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "unknown";
 }
 
 /** `O_CLOEXEC` in what /proc says of a file that is open; Linux writes it in octal. */

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { renameSync, rmdirSync, rmSync } from "node:fs";
 import { Socket } from "node:net";
+import { codeOf } from "../core/errors/error.ts";
 
 /**
  * Kills what is left when this process ends without running any of its code (SIGKILL), and then restores files. It gets the
@@ -148,8 +149,7 @@ export function undo(steps: readonly UndoStep[]): void {
       else if (step.kind === "remove-file") rmSync(step.path);
       else rmdirSync(step.path);
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? String(error.code) : "";
-      if (!undone[step.kind].includes(code)) throw error;
+      if (!undone[step.kind].includes(codeOf(error) ?? "")) throw error;
     }
   }
 }

@@ -44,6 +44,7 @@ import {
   type Piece,
   taskTitle,
   type Tone,
+  skippedGraders,
   unmetOptional,
   variantName,
   type Variety,
@@ -235,18 +236,17 @@ interface Ending {
 function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> = {}): string[] {
   const { result } = ending.end;
   const skipped = result.trials.filter((trial) => trial.verdict === "skip" && !hadNothingToDo(trial));
-  const warned = result.trials.flatMap((trial) =>
-    [...new Set(trial.warnings)].map((text) => ({ trial, text })),
-  );
-  const byWarning = [...Map.groupBy(warned, ({ text }) => text)].map(
-    ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
-  );
+  /** The trials that have a text, by texts. */
+  const trialsBy = (textsOf: (trial: TrialResult) => Iterable<string>) => {
+    const told = result.trials.flatMap((trial) => [...textsOf(trial)].map((text) => ({ trial, text })));
+    const groups = [...Map.groupBy(told, ({ text }) => text)];
+    return groups.map(([text, group]) => [text, group.map(({ trial }) => trial)] as const);
+  };
+  const byWarning = trialsBy(({ warnings }) => new Set(warnings));
   // A trial that did not pass is explained with all of its grades.
-  const optional = result.trials.flatMap((trial) =>
-    trial.verdict === "pass" ? unmetOptional(trial).map((text) => ({ trial, text })) : [],
-  );
-  const byOptional = [...Map.groupBy(optional, ({ text }) => text)].map(
-    ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
+  const byOptional = trialsBy((trial) => (trial.verdict === "pass" ? unmetOptional(trial) : []));
+  const bySkip = trialsBy((trial) =>
+    trial.verdict === "pass" ? skippedGraders(trial, ending.tasks.get(trial.task)) : [],
   );
   const parts = [
     ...findingSections(ending),
@@ -255,6 +255,7 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
     remarkLines("Warnings", byWarning, ending),
     remarkLines("Not required", byOptional, ending),
+    remarkLines("Nothing to judge", bySkip, ending),
     byTaskLines(ending),
     gateLines(result.gates ?? [], ending.page),
     start.coverage === true ? coverageLines(result, ending.page) : [],

@@ -21,7 +21,6 @@ import {
   firstAndLast,
   isServerError,
   lastMessage,
-  requestOf,
 } from "../core/report/trial-result.ts";
 import { describeInput } from "../core/report/render-trace.ts";
 import type { TrialResult } from "../core/report/result.ts";
@@ -56,9 +55,7 @@ export function explainTrial(
 ): string[] {
   const { error, grades } = trial;
   const evidence = readEvidence(events, trial, task);
-  const told = grades.filter(
-    ({ verdict, required }) => (verdict === "fail" || verdict === "error") && required !== false,
-  );
+  const told = grades.filter(isUnmet);
   const passed = grades
     .filter(({ verdict }) => verdict === "pass")
     .map(({ grader, weight }) => weighted(grader, weight));
@@ -89,9 +86,38 @@ export function explainTrial(
   ];
 }
 
+/** Whether a grade is why a trial did not pass. */
+function isUnmet({ verdict, required }: Grade): boolean {
+  return (verdict === "fail" || verdict === "error") && required !== false;
+}
+
 const shownCall = 240;
 
-/** The agent's uses of tools in order, the first and the last of many, and its last message; nothing where grades showed it all. */
+/** What an agent did, as reports list it: the first and the last of many acts, and between them those that grades cite. */
+interface ListedActs {
+  readonly first: readonly AgentAct[];
+  readonly cited: readonly AgentAct[];
+  readonly last: readonly AgentAct[];
+  /** Numbers of their events, so that grades do not show them, too. */
+  readonly seqs: ReadonlySet<number>;
+}
+
+function listActs(acts: readonly AgentAct[], total: number, grades: readonly Grade[]): ListedActs {
+  const [first, last] = firstAndLast(acts, total);
+  const numbers = new Set(grades.flatMap((grade) => grade.evidence));
+  const between = last.length === 0 ? [] : acts.slice(first.length, -last.length);
+  const cited = between.filter((act) => seqsOf(act).some((seq) => numbers.has(seq))).slice(0, shownEvents);
+  return { first, cited, last, seqs: new Set([...first, ...cited, ...last].flatMap(seqsOf)) };
+}
+
+/** The numbers of the events of an act. */
+function seqsOf(act: AgentAct): readonly number[] {
+  if ("reported" in act) return [act.reported.seq];
+  if ("request" in act) return [act.request.seq, act.request.answer?.seq ?? act.request.seq];
+  return [act.call.seq, act.call.responseSeq ?? act.call.seq];
+}
+
+/** The agent's uses of tools in order, with answers, and its last message unless a grade showed it. */
 function explainAgent(
   { agent, tools, verdict }: TrialResult,
   evidence: Evidence,
@@ -99,23 +125,20 @@ function explainAgent(
   page: Page,
 ): string[] {
   const events = [...evidence.events.values()];
-  const { shown } = evidence;
-  const acts = agentActs(events);
+  const { shown, acts, listed } = evidence;
   const message = lastMessage(events);
-  const isNew = acts.some((act) => !shown.has(`event ${requestOf(act)?.seq ?? "reported"}`));
   const isSaid = message === undefined || shown.has(`event ${message.seq}`);
   const isIdle =
     acts.length === 0 && verdict === "fail" && events.some(({ type }) => type === "turn.started");
-  if (agent === null || (!isNew && isSaid && !isIdle) || (acts.length === 0 && verdict === "error"))
-    return [];
+  const isEmpty = acts.length === 0 && (verdict === "error" || (isSaid && !isIdle));
+  if (agent === null || isEmpty) return [];
   const counts = countsOf(tools, acts);
-  const total = totalOf(counts);
-  const [first, last] = firstAndLast(acts, total);
+  const { first, cited, last } = listed;
   const rowsOf = (act: AgentAct): readonly Row[] => {
     if ("call" in act) return shortCall(act.call, evidence);
     return "request" in act ? shortRequest(act.request) : shortReport(act.reported);
   };
-  const rest = total - first.length - last.length;
+  const rest = totalOf(counts) - first.length - cited.length - last.length;
   const said = message && row("said", clipLines(message.text, shownText), `event ${message.seq}`);
   return [
     ...paintText({ text: `the agent made ${describeCounts(counts)}` }, indent, page),
@@ -123,6 +146,7 @@ function explainAgent(
       [
         ...first.flatMap(rowsOf),
         ...(rest > 0 ? [moreRow(`… ${countOf(rest, "more call")}`)] : []),
+        ...cited.flatMap(rowsOf),
         ...last.flatMap(rowsOf),
         ...(isSaid || said === undefined ? [] : [said]),
       ],
@@ -193,15 +217,11 @@ function shortRow(label: string, text: string, note?: string, tone: Tone = "plai
   return { label, pieces, cut: true, ...(note === undefined ? {} : { note }) };
 }
 
-/** A call with its answer, each on one line; without the answer where a grade showed it. */
-function shortCall({ seq, tool, args, result, error }: ToolCall, { shown }: Evidence): readonly Row[] {
-  const note = `event ${seq}`;
-  const request = shortRow(
-    "call",
-    `${tool} ${JSON.stringify(args)}`,
-    shown.has(note) ? `${note}, above` : note,
-  );
-  if (shown.has(`answer ${seq}`)) return [request];
+/** A call with its answer, each on one line; more of both where a grade cites them. */
+function shortCall(call: ToolCall, evidence: Evidence): readonly Row[] {
+  const { seq, responseSeq = seq, tool, args, result, error } = call;
+  if (evidence.cited.has(seq) || evidence.cited.has(responseSeq)) return callRows(call, true, evidence);
+  const request = shortRow("call", `${tool} ${JSON.stringify(args)}`, `event ${seq}`);
   if (result === undefined) return [request, shortRow("error", error?.message ?? "", undefined, "bad")];
   const isError = result["isError"] === true;
   const text = resultText(result).trim() || JSON.stringify(structuredContent(result) ?? result);
@@ -302,20 +322,30 @@ export interface Evidence {
   readonly pathOf: (step: string) => string;
   /** What was shown already, so that no two grades of a trial show the same. */
   readonly shown: Set<string>;
+  /** What the agent did. */
+  readonly acts: readonly AgentAct[];
+  readonly listed: ListedActs;
+  /** Numbers of the events that grades cite. */
+  readonly cited: ReadonlySet<number>;
 }
 
 /** Reads a trial's evidence; `task` is needed to join requests with their responses. */
 export function readEvidence(
   events: readonly TraceEvent[],
-  { id, agent, attempt, task: name, form }: TrialResult,
+  { id, agent, attempt, task: name, form, tools, grades }: TrialResult,
   task: Task | undefined,
 ): Evidence {
+  const acts = agent === null ? [] : agentActs(events);
+  const unmet = grades.filter(isUnmet);
   return {
     events: new Map(events.map((event) => [event.seq, event])),
     calls: task === undefined ? [] : buildTrajectory({ id, task: name, agent, attempt }, task, events).calls,
     steps: form === "task" ? stepRuns(events) : [],
     pathOf: stepPaths(events),
     shown: new Set(),
+    acts,
+    listed: listActs(acts, totalOf(countsOf(tools, acts)), unmet),
+    cited: new Set(unmet.flatMap(({ evidence }) => evidence)),
   };
 }
 
@@ -330,9 +360,13 @@ function headlineOf(grade: Grade, { steps }: Evidence): string {
 
 /** The events that a grade cites, as rows: checks that did not hold, calls with their answers, messages. */
 export function evidenceRows(grade: Grade, evidence: Evidence): Row[] {
-  const cited = [...new Set(grade.evidence)].flatMap((seq) => evidence.events.get(seq) ?? []);
+  const all = [...new Set(grade.evidence)].flatMap((seq) => evidence.events.get(seq) ?? []);
+  const below = all.filter(({ seq }) => evidence.listed.seqs.has(seq)).map(({ seq }) => String(seq));
+  const cited = all.filter(({ seq }) => !evidence.listed.seqs.has(seq));
   const rest = cited.length - shownEvents;
+  const numbers = `event${below.length === 1 ? "" : "s"} ${clipText(below.join(", "), 80)} below`;
   return [
+    ...(below.length === 0 ? [] : [{ label: "cited", pieces: [{ text: numbers, tone: "dim" as const }] }]),
     ...cited.slice(0, shownEvents).flatMap((event) => eventRows(event, grade, evidence)),
     ...(rest > 0 ? [moreRow(`… and ${countOf(rest, "more event")}`)] : []),
   ];

@@ -26,7 +26,6 @@ function htmlReporter(output: ReporterOutput): Reporter {
   };
 }
 
-/** Every reporter. */
 export const reporters: Readonly<Record<ReporterName, (output: ReporterOutput) => Reporter>> = {
   console: consoleReporter,
   /** Writes the result document at the end, pretty-printed, and nothing else. */

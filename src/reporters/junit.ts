@@ -16,6 +16,7 @@ import {
   gateText,
   groupName,
   type Page,
+  skippedGraders,
   taskTitle,
   trialReason,
   variantName,
@@ -149,6 +150,7 @@ function testCase(trial: TrialResult, end: RunEnd, task: Task | undefined, varie
   const notes = [
     ...mocks.map((server) => `mock: ${visibleText(server)}`),
     ...warnings.map((warning) => `warning: ${visibleText(warning)}`),
+    ...(verdict === "pass" ? skippedGraders(trial, task).map((text) => `skipped: ${visibleText(text)}`) : []),
   ];
   const outcome =
     verdict === "pass"
@@ -181,7 +183,10 @@ function problem(trial: TrialResult, { evidence }: RunEnd, task: Task | undefine
   const { id, verdict, error, grades } = trial;
   const element = verdict === "fail" ? "failure" : "error";
   const lines = explainTrial(trial, evidence.get(id) ?? [], { task, indent: 0, page });
-  const type = error?.code ?? grades.find((grade) => grade.verdict === verdict)?.grader ?? verdict;
+  const type =
+    error?.code ??
+    grades.find((grade) => grade.verdict === verdict && grade.required !== false)?.grader ??
+    verdict;
   const attributes = xmlAttributes({ type, message: trialReason(trial) });
   return `      <${element}${attributes}>${xmlText(lines.join("\n"))}</${element}>\n`;
 }

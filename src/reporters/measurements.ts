@@ -5,7 +5,7 @@ import { clipText, countOf, formatInteger } from "./text.ts";
 
 const shownTrials = 3;
 const shownCells = 5;
-/** Tokens of definitions that nobody used, from which on a report speaks of them. */
+/** Tokens of unused definitions from which on a report mentions them. */
 const manyTokens = 1000;
 
 /** What is odd in the use of tools, and where prompts led: printable lines; none where nothing is odd. */

@@ -36,7 +36,6 @@ const statuses: Readonly<
   skipped: { mark: "-", tone: "dim", text: "skipped" },
 };
 
-/** The proofs of all tasks. */
 export interface ProofEnd {
   readonly proofs: readonly TaskProof[];
   readonly durationMs: number;

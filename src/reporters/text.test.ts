@@ -249,5 +249,9 @@ it("tells the tokens of the judge apart from those of agents", () => {
     "14 tokens in, 2 out",
     "judged by openai/m (2,000 tokens in, 40 out, 2 model requests)",
   ]);
-  expect(describeModels([trial], environment)).toEqual(["judged by openai/m"]);
+  const judge = { model: "openai/m", prompt: "sha256:1", threshold: 0.8, votes: [1] };
+  const judged = { grader: "llm-judge", verdict: "pass", score: 1, reason: "", evidence: [], judge } as const;
+  expect(describeModels([{ ...trial, grades: [judged] }], environment)).toEqual(["judged by openai/m"]);
+  // There is a judge, but no grader has asked it.
+  expect(describeModels([trial], environment)).toEqual([]);
 });

@@ -2,11 +2,18 @@ import picocolors from "picocolors";
 import { roundMeasured } from "../core/grade/measurements/metrics.ts";
 import { type AgentSummary, type Trial, withoutModel } from "../core/plan/plan.ts";
 import { coverageTotals } from "../core/report/counters.ts";
-import { checkedNothing, countWarnings, type Gate, wasNotRun } from "../core/report/trial-result.ts";
+import {
+  checkedNothing,
+  countWarnings,
+  type Gate,
+  unfinishedState,
+  wasNotRun,
+} from "../core/report/trial-result.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
 import type { Grade, Usage } from "../core/trace/events.ts";
 import { addUsage } from "../core/trace/trajectory.ts";
+import type { Task } from "../core/formats/model.ts";
 
 /** A line of text that is safe to print, and what it means. */
 export interface Piece {
@@ -358,6 +365,15 @@ export function agentsIn(
   return agents.filter((agent) => names.has(agent.name));
 }
 
+/** Whether a judge was asked for a grade, with or without a verdict. */
+function hasAskedJudge({ judge, judged, error }: Grade): boolean {
+  return (
+    (judge ?? judged) !== undefined ||
+    error?.code.startsWith("judge/") ||
+    error?.code.startsWith("model/") === true
+  );
+}
+
 /**
  * What models took part, as short sentences: tokens by agent, `no model took part`, or that a model was configured
  * and none answered; and who judged. Empty when it is not known, as with agents that run their own.
@@ -368,12 +384,15 @@ export function describeModels(
 ): string[] {
   const used = new Map<string | null, Usage>();
   let asked: Usage | undefined;
+  const isAsked = trials.some(
+    ({ judgeUsage, grades }) => judgeUsage !== undefined || grades.some(hasAskedJudge),
+  );
   for (const { agent, usage, judgeUsage } of trials) {
     if (usage !== undefined) used.set(agent, addUsage(used.get(agent), usage));
     if (judgeUsage !== undefined) asked = addUsage(asked, judgeUsage);
   }
   const tokens = asked === undefined ? "" : ` (${describeUsage(asked)})`;
-  const judged = judge === undefined ? [] : [`judged by ${visibleText(judge.model)}${tokens}`];
+  const judged = judge === undefined || !isAsked ? [] : [`judged by ${visibleText(judge.model)}${tokens}`];
   if (used.size > 0) {
     const acted = [...used].map(([agent, usage]) => {
       const who = used.size > 1 && agent !== null ? `${visibleText(agent)}: ` : "";
@@ -384,7 +403,7 @@ export function describeModels(
   const acting = agentsIn(trials, agents);
   if (acting.some((agent) => agent.model !== undefined)) return ["no model answered", ...judged];
   const isKnown = acting.every((agent) => agent.type in withoutModel);
-  return [...(isKnown ? [judge === undefined ? "no model took part" : "no model acted"] : []), ...judged];
+  return [...(isKnown ? [judged.length === 0 ? "no model took part" : "no model acted"] : []), ...judged];
 }
 
 function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }: Usage): string {
@@ -488,7 +507,10 @@ export function verdictReason(result: RunResult): string {
     return fail === 0 ? "" : `Passed, though ${countOf(fail, "trial")} failed: ${gatesText("pass")}.`;
   if (verdict === "interrupted") {
     const before = notRun === 0 ? "" : ` before ${countOf(notRun, "trial")} of ${total} could finish`;
-    return `The run was interrupted${before}.`;
+    const cutOff = trials.filter((trial) => unfinishedState(trial) === "cut-off").length;
+    const begun =
+      cutOff === 0 ? "" : `: ${formatInteger(cutOff)} cut off, ${formatInteger(notRun - cutOff)} not run`;
+    return `The run was interrupted${before}${begun}.`;
   }
   const reasons = [
     ...(error > 0 ? [countOf(error, "error")] : []),
@@ -523,7 +545,23 @@ export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
 export function unmetOptional({ grades }: Pick<TrialResult, "grades">): readonly string[] {
   return grades
     .filter(({ verdict, required }) => required === false && (verdict === "fail" || verdict === "error"))
-    .map((grade) => `${gradeTitle(grade)}  ${clipText(grade.reason, 300)}`);
+    .map(({ error, ...grade }) => {
+      const hint = error?.hint === undefined ? "" : `. ${error.hint}`;
+      return `${gradeTitle(grade)}  ${clipText(`${grade.reason}${hint}`, 300)}`;
+    });
+}
+
+/** What required graders that a task declares say of why they had nothing to judge. */
+export function skippedGraders(
+  { grades }: Pick<TrialResult, "grades">,
+  task: Pick<Task, "graders"> | undefined,
+): readonly string[] {
+  const declared = new Set(task?.graders?.map(({ name }) => name));
+  return grades
+    .filter(
+      ({ grader, verdict, required }) => verdict === "skip" && required !== false && declared.has(grader),
+    )
+    .map(({ grader, reason }) => `${clipText(grader, 80)}  ${clipText(reason, 300)}`);
 }
 
 /** The name of a grade, with its score and with its weight unless that is 1. */

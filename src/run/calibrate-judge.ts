@@ -1,4 +1,5 @@
 import { existsSync, writeFileSync } from "node:fs";
+import { resolve } from "node:path";
 import type { JudgeSpec } from "../core/formats/model.ts";
 import {
   calibrate,
@@ -21,10 +22,18 @@ import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
 import { checkModel } from "../models/resolve-model.ts";
 import { readRun, type StoredRun } from "../store/run-folder.ts";
-import type { JsonObject } from "../core/formats/json.ts";
-import { validate } from "../core/formats/problem.ts";
+import { suggestion } from "../core/formats/did-you-mean.ts";
+import {
+  canonicalJson,
+  formatKeyPath,
+  type Json,
+  type JsonObject,
+  type KeyPath,
+  withoutUndefined,
+} from "../core/formats/json.ts";
+import { type Locate, problem, type Problem, validate } from "../core/formats/problem.ts";
 import { problemsOfIssues } from "../core/formats/zod-problems.ts";
-import { FileProblems, parseJson, valueDocument } from "../load/read/document.ts";
+import { type ConfigDocument, FileProblems, parseJson, type SourceText } from "../load/read/document.ts";
 import { endingOf, readData, readDataText } from "../load/read/read-files.ts";
 
 /** What asks the judge: a grader `prompt`, the grader of workflows, or a criterion of a step `llm`. */
@@ -41,7 +50,7 @@ export type JudgeUse =
 
 export interface CalibrationInput {
   readonly use: JudgeUse;
-  readonly cases: readonly LabelledCase[];
+  readonly labels: Labels;
   readonly judge: JudgeSpec;
   readonly env: Readonly<Record<string, string>>;
   /** Folder of the runs that cases name. */
@@ -79,9 +88,9 @@ const width = 4;
 
 /** Asks a judge about every case. Throws McpvalsError of kind `usage` before the first one, and `run/interrupted`. */
 export async function calibrateJudge(input: CalibrationInput): Promise<CalibrationOutcome> {
-  const { cases, judge, env, signal } = input;
+  const { judge, env, signal } = input;
   checkModel(judge, env);
-  const trials = await trajectoriesOf(cases, input.runs);
+  const trials = await trialsOf(input);
   const ask = judgeFor(input);
   const problems = new Set<string>();
   const judged: JudgedCase[] = [];
@@ -144,36 +153,82 @@ function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
   }
 }
 
-async function trajectoriesOf(
-  cases: readonly LabelledCase[],
-  folder: string,
-): Promise<readonly LabelledTrial[]> {
-  const runs = new Map<string, StoredRun>();
+/** The trials that the cases tell or name. Throws one McpvalsError for all cases that cannot be used. */
+async function trialsOf({ labels, use, runs }: CalibrationInput): Promise<readonly LabelledTrial[]> {
+  const named = new Map<string, StoredRun | McpvalsError>();
+  const known = new Map<string, { readonly label: string; readonly index: number }>();
+  const problems: Problem[] = [];
   const trials: LabelledTrial[] = [];
-  for (const one of cases) {
+  // Only these show the judge the reference.
+  const isCompared = use.kind === "contains" || use.kind === "exact";
+  for (const [index, one] of labels.cases.entries()) {
     const { verdict: label, reference } = one;
+    const path = ["cases", index];
+    let told: ToldTrial;
     if ("task" in one) {
-      trials.push({ label, reference, trajectory: trialOfCase(one) });
-      continue;
+      const calls = one.calls.map(withoutUndefined);
+      told = { identity: [one.task, one.answer, calls], trajectory: trialOfCase(one) };
+    } else {
+      const run = named.get(one.run) ?? (await readNamedRun(runs, one.run));
+      named.set(one.run, run);
+      const found = run instanceof McpvalsError ? noRun(run, one.run, path) : recordedTrial(run, one, path);
+      if ("message" in found) {
+        problems.push(found);
+        continue;
+      }
+      told = found;
     }
-    const run = runs.get(one.run) ?? (await readRun(folder, one.run));
-    runs.set(one.run, run);
-    const trial = run.plan.trials.find(({ id }) => id === one.trial);
-    const task = run.plan.tasks.find(({ name }) => name === trial?.task);
-    if (trial === undefined || task === undefined)
-      throw new McpvalsError(
-        "store/not-found",
-        `the run ${one.run} has no trial ${JSON.stringify(one.trial)}`,
-      );
-    const events = run.events.filter((event) => event.trial === trial.id);
-    const { plan } = run;
-    trials.push({
-      label,
-      reference,
-      trajectory: buildTrajectory(trial, taskInVariant(plan, task, trial), events),
-    });
+    const key = canonicalJson([told.identity, isCompared ? (reference ?? null) : null]);
+    const first = known.get(key);
+    if (first === undefined) known.set(key, { label, index });
+    else if (first.label !== label) {
+      const message = `cases[${index}] is the same as cases[${first.index}], with the opposite verdict`;
+      const alsoAt = ["cases", first.index, "verdict"];
+      const hint = "Decide on one verdict, and remove the other case.";
+      problems.push(problem([...path, "verdict"], message, { alsoAt, hint }));
+    }
+    trials.push({ label, reference, trajectory: told.trajectory });
   }
+  refuseLabels(problems, labels);
   return trials;
+}
+
+interface ToldTrial {
+  /** Equal for equal cases. */
+  readonly identity: Json;
+  readonly trajectory: Trajectory;
+}
+
+/** The trial of a run that a case names, or why there is none. */
+function recordedTrial(
+  { plan, events: all, folder }: StoredRun,
+  { run, trial: id }: { readonly run: string; readonly trial: string },
+  path: KeyPath,
+): ToldTrial | Problem {
+  const trial = plan.trials.find((each) => each.id === id);
+  const task = plan.tasks.find(({ name }) => name === trial?.task);
+  if (trial === undefined || task === undefined) {
+    const ids = plan.trials.map((each) => each.id);
+    const details = { code: "store/not-found", hint: suggestion(id, ids, "trials") } as const;
+    return problem([...path, "trial"], `the run ${run} has no trial ${JSON.stringify(id)}`, details);
+  }
+  const events = all.filter((event) => event.trial === id);
+  const trajectory = buildTrajectory(trial, taskInVariant(plan, task, trial), events);
+  return { identity: [resolve(folder), id], trajectory };
+}
+
+function noRun({ code, message, details }: McpvalsError, run: string, path: KeyPath): Problem {
+  return problem([...path, "run"], message, { code, hint: details.hint, sameAs: run });
+}
+
+/** A run that a case names, or why there is none. */
+async function readNamedRun(folder: string, name: string): Promise<StoredRun | McpvalsError> {
+  try {
+    return await readRun(folder, name);
+  } catch (error) {
+    if (error instanceof McpvalsError && error.kind === "usage") return error;
+    throw error;
+  }
 }
 
 /** These graders only ask. */
@@ -184,6 +239,8 @@ async function unused(): Promise<never> {
 export interface Labels {
   readonly config: JsonObject;
   readonly cases: readonly LabelledCase[];
+  /** The file as an object with `config` and `cases`, for the places of problems. */
+  readonly document: ConfigDocument;
 }
 
 /**
@@ -193,26 +250,48 @@ export interface Labels {
 export async function readLabels(file: string, shown: string): Promise<Labels> {
   if (!existsSync(file)) throw new McpvalsError("config/not-found", `there is no file ${shown}`);
   const read =
-    endingOf(file) === "jsonl" ? valueDocument(linesOf(file, shown), shown) : await readData(file, shown);
-  const document = Array.isArray(read.value) ? { ...read, value: { cases: read.value as unknown } } : read;
+    endingOf(file) === "jsonl" ? linesDocument(readDataText(file, shown)) : await readData(file, shown);
+  const document = Array.isArray(read.value) ? casesDocument(read) : read;
   const { data, issues } = validate(labelsSchema, document.value);
-  const problems = new FileProblems();
-  problems.addPlaced(problemsOfIssues(issues, document.value), document);
-  problems.throwIfAny([]);
+  refuseLabels(problemsOfIssues(issues, document.value), { document });
   if (data === undefined) throw new Error("labels were refused without a problem");
-  return { config: data.config ?? {}, cases: data.cases };
+  return { config: data.config ?? {}, cases: data.cases, document };
 }
 
-function linesOf(file: string, shown: string): readonly unknown[] {
-  const lines = readDataText(file, shown).text.split("\n");
-  return lines.flatMap((line, index) => {
-    if (line.trim() === "") return [];
-    try {
-      return [parseJson(line)];
-    } catch (error) {
-      throw new McpvalsError("config/syntax", `${shown}:${index + 1} is not JSON: ${messageOf(error)}`);
+/** Throws one McpvalsError for all problems of labels, with their places; returns when there are none. */
+export function refuseLabels(problems: readonly Problem[], { document }: Pick<Labels, "document">): void {
+  const found = new FileProblems();
+  found.addPlaced(problems, document);
+  found.throwIfAny();
+}
+
+/** A list of cases as the object that has it in `cases`. */
+function casesDocument(list: ConfigDocument): ConfigDocument {
+  const locate: Locate = (place) => {
+    const location = list.locate({ ...place, path: place.path.slice(1) });
+    return location && { ...location, path: formatKeyPath(place.path) };
+  };
+  return { ...list, value: { cases: list.value }, locate };
+}
+
+/** JSON Lines as a list; the place of a part is its line. */
+function linesDocument(source: SourceText): ConfigDocument {
+  const offsets: number[] = [];
+  const value: unknown[] = [];
+  let offset = 0;
+  for (const line of source.text.split("\n")) {
+    if (line.trim() !== "") {
+      try {
+        value.push(parseJson(line));
+      } catch (error) {
+        const { line: number } = source.location(offset);
+        throw new McpvalsError("config/syntax", `${source.file}:${number} is not JSON: ${messageOf(error)}`);
+      }
+      offsets.push(offset);
     }
-  });
+    offset += line.length + 1;
+  }
+  return { value, source, locate: ({ path: [index] }) => source.location(offsets[Number(index)] ?? 0) };
 }
 
 /** Reads the calibrations of judges in a file; none when there is no such file. Throws McpvalsError of kind `usage`. */

@@ -5,7 +5,7 @@ import { generateCalls } from "../check/generate-calls.ts";
 import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { exact, type Json, type JsonObject } from "../core/formats/json.ts";
+import { exact, type Json, type JsonObject, mapValues } from "../core/formats/json.ts";
 import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
 import { unknownCode } from "../core/lint/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
@@ -132,14 +132,11 @@ function fileOf({ file }: RunInput, server: ServerSpec | undefined): string | un
   return paths.find((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
 }
 
-/** Listings with the lists of the snapshot that a server did not give. */
 function mergedOver(snapshot: Snapshot, current: Snapshot): Snapshot {
-  return Object.fromEntries(
-    Object.entries(current).map(([server, listing]) => [
-      server,
-      { ...(Object.hasOwn(snapshot, server) ? snapshot[server] : {}), ...listing },
-    ]),
-  );
+  return mapValues(current, (listing, server) => ({
+    ...(Object.hasOwn(snapshot, server) ? snapshot[server] : {}),
+    ...listing,
+  }));
 }
 
 /** What each server listed when its check was planned; not those that gave no list. */

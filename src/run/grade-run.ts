@@ -1,4 +1,3 @@
-import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { basename, extname, join, resolve } from "node:path";
 import { Worker } from "node:worker_threads";
@@ -17,6 +16,7 @@ import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { readTrials } from "../store/journal.ts";
+import { journalSize } from "../store/journal-file.ts";
 import {
   createRunFolder,
   defaultRunsFolder,
@@ -165,8 +165,7 @@ const maxYoungGenerationSizeMb = 96;
 
 /** How many threads grade a run: only one, this one, where there is little to read or graders wait for models and programs. */
 async function countShares({ folder, spec, plan }: GradingJob): Promise<number> {
-  const { size } = await stat(join(folder, "journal.jsonl"));
-  if (size < bytesForThreads || spec.judge !== undefined) return 1;
+  if (journalSize(folder) < bytesForThreads || spec.judge !== undefined) return 1;
   const { graderKinds } = await import("../core/grade/kinds.ts");
   const waits = plan.tasks.some(({ graders = [] }) =>
     graders.some(({ type, config }) => {
@@ -220,7 +219,7 @@ function endOf(worker: Worker, { journal, onTrial }: GradingOutput): Promise<Gra
         return;
       }
       const { lines, attachments, trials, ended } = message;
-      if (lines.length > 0) journal.copy(lines, attachments);
+      if (lines.length > 0) journal.copy([lines], attachments);
       told = tellAfter(told, trials);
       if (ended === undefined) return;
       isEnded = true;

@@ -41,6 +41,7 @@ export function createGrading(
       (await import("../graders/run-program.ts")).runProgram(program, { env, signal }),
   };
   const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
+  let kinds: Promise<typeof import("../core/grade/kinds.ts")> | undefined;
   return async (trajectory, emit, kept) => {
     const { graders: declared = [] } = trajectory.task;
     const judgingOf = (name: string): JudgeOptions => ({
@@ -59,7 +60,8 @@ export function createGrading(
       const calls = await invalidCalls(trajectory, given.validateSchema);
       if (calls.length > 0) emit({ type: "calls.invalid", calls });
     }
-    const kinds = declared.length === 0 ? undefined : await import("../core/grade/kinds.ts");
+    // To import a module takes longer than most graders, also one that is loaded.
+    if (declared.length > 0) kinds ??= import("../core/grade/kinds.ts");
     const graders = gradersOf(trajectory.task, judge).filter(
       (grader) => grader.applies?.(trajectory) !== false,
     );
@@ -71,7 +73,7 @@ export function createGrading(
         : { validateSchema: validateOfServer(given.validateSchema, signal) }),
     };
     return Promise.all(
-      [...graders, ...(kinds?.createGraders(declared) ?? [])].map(async (grader): Promise<Grade> => {
+      [...graders, ...((await kinds)?.createGraders(declared) ?? [])].map(async (grader): Promise<Grade> => {
         const { name, weight = 1, required = true } = grader;
         const share = { ...(weight === 1 ? {} : { weight }), ...(required ? {} : { required }) };
         try {
@@ -101,14 +103,21 @@ interface AskedJudge {
   readonly location?: SourceLocation | undefined;
 }
 
-/** The judges that declared graders ask. Throws `config/no-judge` where there is none, or what is wrong with that of the files. */
-export async function judgesOfGraders(spec: Eval, judgeError?: McpvalsError): Promise<readonly AskedJudge[]> {
+/**
+ * The judges that declared graders ask. Throws `config/no-judge` where there is none, or what is wrong with that of the files, unless
+ * there may be none.
+ */
+export async function judgesOfGraders(
+  spec: Eval,
+  judgeError?: McpvalsError,
+  { mayBeNone = false }: { readonly mayBeNone?: boolean } = {},
+): Promise<readonly AskedJudge[]> {
   const asked: AskedJudge[] = [];
   for (const { name: task, graders = [] } of spec.tasks) {
     for (const grader of graders) {
       const judge = await judgeOfGrader(grader, spec);
-      if (judge === null) throw judgeError ?? noJudge(task, grader);
-      if (judge === undefined) continue;
+      if (judge === null && !mayBeNone) throw judgeError ?? noJudge(task, grader);
+      if (judge === null || judge === undefined) continue;
       const { graderKinds } = await import("../core/grade/kinds.ts");
       const { judgeOf } = await import("../graders/judge.ts");
       const { model, second } = graderKinds[grader.type]?.judge?.(grader.config) ?? {};

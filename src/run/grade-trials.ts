@@ -6,19 +6,22 @@ import { judgeName } from "../core/grade/graders.ts";
 import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import {
+  averageScore,
   KeptEvidence,
   RunTally,
   type TallyState,
   trialResult,
+  trialVerdict,
   ungradedTrial,
 } from "../core/report/trial-result.ts";
-import type { Grade } from "../core/trace/events.ts";
+import type { Grade, TraceEvent } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
 import { createRedactor, type Redact, type Secret } from "../core/trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { EnvironmentVariables } from "../load/environment.ts";
 import { type Journal, readTrials, type StoredEvent, type StoredTrial } from "../store/journal.ts";
+import { joinLines } from "../store/journal-file.ts";
 import { createGrading, type GradeTrial, judgeOfGrader } from "./grade-trial.ts";
 
 /** How to grade the trials of a recorded run, as plain data. */
@@ -66,7 +69,7 @@ interface GradingOutput {
   readonly onTrial: (graded: Graded) => Promise<void> | void;
 }
 
-/** Trials that are graded at once: some graders wait for a model or a program. */
+/** Trials that are graded at once, where graders may wait for a model or a program: not in a share of several. */
 const width = 4;
 
 /** Grades a share of the trials from their record. Throws `store/corrupt`, and the signal's reason. */
@@ -109,7 +112,7 @@ export async function gradeTrials(
   const work = async (): Promise<void> => {
     for await (const trial of trials) await gradeNext(trial);
   };
-  await Promise.all(Array.from({ length: width }, work));
+  await Promise.all(Array.from({ length: share.of === 1 ? width : 1 }, work));
   return { tally: tally.state, evidence: evidence.byTrial };
 }
 
@@ -137,10 +140,12 @@ interface GradedTrial {
 async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Grading): Promise<GradedTrial> {
   const { plan, tasks, ranTasks, spec, redact, journal, signal } = grading;
   const task = taskInVariant(plan, taskOf(trial, tasks), trial);
-  const earlier = gradesIn(all);
+  const earlier = gradesIn(all.at(-1)?.event);
   const recorded = recordedEvents(all);
-  for (const { line, attachment } of recorded)
-    journal.copy(line, attachment === undefined ? [] : [attachment]);
+  journal.copy(
+    joinLines(recorded.map(({ line }) => line)),
+    recorded.flatMap(({ attachment = [] }) => attachment),
+  );
   const events = recorded.map(({ event }) => event);
   const emit = createRecorder(trial.id, {
     redact,
@@ -161,11 +166,12 @@ async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Gr
     const kept = grading.askJudges
       ? undefined
       : await judgedBefore(earlier, { before: taskOf(trial, ranTasks), task, spec });
-    const isCompleted = finished.outcome === "completed";
-    const grades = isCompleted ? redact(await grading.grade(trajectory, emit, kept)) : [];
-    const result = trialResult(trajectory, grades);
-    emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
-    return { result, trajectory, earlier };
+    const { outcome } = finished;
+    const grades = outcome === "completed" ? await grading.grade(trajectory, emit, kept) : [];
+    const verdict = trialVerdict(outcome, grades);
+    emit({ type: "trial.graded", verdict, score: averageScore(grades), grades });
+    // On record they are without secrets.
+    return { result: trialResult(trajectory, gradesIn(events.at(-1))), trajectory, earlier };
   } catch (cause) {
     signal.throwIfAborted();
     const error = redact(serializeError(cause));
@@ -188,9 +194,8 @@ function recordedEvents(events: readonly StoredEvent[]): readonly StoredEvent[] 
   return end === -1 ? events : events.slice(0, end + 1);
 }
 
-function gradesIn(events: readonly StoredEvent[]): readonly Grade[] {
-  const last = events.at(-1)?.event;
-  return last?.type === "trial.graded" ? last.grades : [];
+function gradesIn(event: TraceEvent | undefined): readonly Grade[] {
+  return event?.type === "trial.graded" ? event.grades : [];
 }
 
 /** The grades of judges that would be asked in the same way again, with the thresholds of now. */

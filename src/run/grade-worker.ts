@@ -52,8 +52,8 @@ try {
     signal: new AbortController().signal,
     journal: {
       append: (_event, json) => addLine(lineOf(json)),
-      copy(line, files) {
-        addLine(line);
+      copy(parts, files) {
+        for (const part of parts) addLine(part);
         for (const file of files) attachments.push(file);
       },
     },

@@ -1,18 +1,21 @@
 import picomatch from "picomatch";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
-import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
+import { type Diagnostic, McpvalsError, type SourceLocation } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { settingLocation, workspaceTypes } from "../core/formats/graders.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
-import type { Eval, GraderSpec, Requirement, Task, Thresholds } from "../core/formats/model.ts";
+import type { Eval, GraderSpec, ModelSpec, Requirement, Task, Thresholds } from "../core/formats/model.ts";
+import { usesJudge } from "../core/formats/step.ts";
 import { thresholdProblem } from "../core/grade/graders.ts";
 import { applyOverrides, type Overrides } from "../core/plan/plan.ts";
 import { FileProblems } from "../load/read/document.ts";
+import { checkModel } from "../models/resolve-model.ts";
 import { findProgram, runningPlatform } from "../process/environment.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import type { PrepareContext } from "../core/grade/grader.ts";
+import { judgesOfGraders } from "./grade-trial.ts";
 
 /** Which tasks and variants are meant. Of each list one entry has to fit; of labels, one for each key. Empty or absent: any. */
 export interface Filters {
@@ -108,9 +111,11 @@ function variantFilter(
   const known = variants.map(({ name }) => name);
   const unknown = wanted.find((name) => !known.includes(name));
   if (unknown === undefined) return wanted.length === 0 ? undefined : wanted;
-  throw new McpvalsError("usage/no-match", `no variant is named "${unknown}"`, {
-    hint: suggestion(unknown, known, "variants"),
-  });
+  throw noMatch(`no variant is named "${unknown}"`, [unknown, known, "variants"]);
+}
+
+function noMatch(message: string, meant: Parameters<typeof suggestion>): McpvalsError {
+  return new McpvalsError("usage/no-match", message, { hint: suggestion(...meant) });
 }
 
 type Matches = (task: Task) => boolean;
@@ -153,8 +158,7 @@ export function taskSelector(patterns: readonly string[], tasks: readonly Task[]
     const matches: Matches = (task) => namesOf(task).some((name) => name === pattern || isMatch(name));
     if (tasks.some(matches)) return matches;
     const names = tasks.map((task) => task.name);
-    const hint = suggestion(pattern, names, "tasks");
-    throw new McpvalsError("usage/no-match", `no task matches "${pattern}"`, { hint });
+    throw noMatch(`no task matches "${pattern}"`, [pattern, names, "tasks"]);
   });
   return (task) => matchers.some((matches) => matches(task));
 }
@@ -191,8 +195,7 @@ function valueSelector(
   const known = new Set(tasks.flatMap(valuesOf));
   const unknown = wanted.find((value) => !known.has(value));
   if (unknown === undefined) return (task) => valuesOf(task).some((value) => wanted.includes(value));
-  const hint = suggestion(unknown, [...known], plural);
-  throw new McpvalsError("usage/no-match", `no task has the ${what} "${unknown}"`, { hint });
+  throw noMatch(`no task has the ${what} "${unknown}"`, [unknown, [...known], plural]);
 }
 
 /** What the requirements of tasks are checked against. */
@@ -372,7 +375,40 @@ async function loadExtensions(
   });
 }
 
-type Loaded = Pick<LoadedConfig, "eval" | "env" | "secrets">;
+type Loaded = Pick<LoadedConfig, "eval" | "env" | "secrets" | "modelPlaces" | "judgeError">;
+
+/** Whether a verify step of a task asks the judge. */
+export function asksInSteps({ tasks }: Pick<Eval, "tasks">): boolean {
+  return tasks.some((task) => usesJudge(task.verify));
+}
+
+/**
+ * Refuses the models that cannot be asked, of agents that play, of the judge and of graders, each at its place. Says whether a judge
+ * may be asked. Throws what is wrong with the judge that graders ask, unless there may be none.
+ */
+export async function checkModels(
+  { eval: spec, env, judgeError, secrets, modelPlaces }: Loaded,
+  options?: { readonly mayBeNone?: boolean },
+): Promise<boolean> {
+  const hasAgents = spec.tasks.some((task) => task.turns.length > 0);
+  const problems = new FileProblems();
+  const check = (model: ModelSpec, place?: SourceLocation): void => {
+    try {
+      checkModel(model, env);
+    } catch (error) {
+      problems.addError(error, place);
+    }
+  };
+  for (const agent of spec.agents)
+    if (hasAgents && agent.type === "model") check(agent, modelPlaces?.agents.get(agent.name));
+  const hasJudgeSteps = asksInSteps(spec);
+  if ((hasAgents || hasJudgeSteps) && spec.judge !== undefined) check(spec.judge, modelPlaces?.judge);
+  const asked = await judgesOfGraders(spec, judgeError, options);
+  for (const { judge, location } of asked) check(judge, location ?? modelPlaces?.judge);
+  problems.throwIfAny(secrets);
+  const isJudged = hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true);
+  return asked.length > 0 || (spec.judge !== undefined && isJudged);
+}
 
 /** Graders that are tried at once. */
 const width = 4;
@@ -434,8 +470,9 @@ function diagnosticOf(grader: GraderSpec, key: string, { code, message, details 
   });
 }
 
-/** {@link prepareGraders} for files that are only checked. */
+/** {@link checkModels} and {@link prepareGraders} for files that are only checked. */
 export async function checkGraders(loaded: Loaded): Promise<void> {
+  await checkModels(loaded, { mayBeNone: true });
   const { SchemaValidator } = await import("../graders/schema-validator.ts");
   await using validator = new SchemaValidator();
   const { signal } = new AbortController();

@@ -18,11 +18,11 @@ it("replaces templates in how a server with an address is reached, and in how a 
     clientSecret: "{secret}",
     scope: "{scope}",
   } as const;
-  expect(expandServer({ ...server, auth }, { text }, {})).toEqual({
+  expect(expandServer({ ...server, auth }, text, {})).toEqual({
     ...server,
     url: "http://<host>/mcp",
     headers: { A: "<a>" },
     auth: { kind: "client-credentials", clientId: "<id>", clientSecret: "<secret>", scope: "<scope>" },
   });
-  expect(expandServer(server, { text }, {})).not.toHaveProperty("auth");
+  expect(expandServer(server, text, {})).not.toHaveProperty("auth");
 });

@@ -1,15 +1,16 @@
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
-import type { Eval, OAuthSpec, ServerProgramSpec, ServerSpec, Task } from "../core/formats/model.ts";
+import type { Eval, ServerSpec, Task } from "../core/formats/model.ts";
 import { effectiveServers, type Plan, type Trial } from "../core/plan/plan.ts";
 import type { Expander } from "../core/templates/expand.ts";
-import { parseTemplate, taskRoots } from "../core/templates/template.ts";
+import { plainText } from "../core/templates/template.ts";
 import type { Emit } from "../core/trace/events.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
 import { ServerPool, type TrialServer } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
+import { mapServerTexts } from "../core/formats/config/server.ts";
 
 /** A trial and its task, with the servers of the trial's variant. */
 export interface TaskOfTrial {
@@ -83,7 +84,7 @@ export function createProvisioning(
   return {
     async startServer(of, name, { expander, releasePorts, ...start }) {
       const server = serverOf(of, name);
-      const expanded = expander === undefined ? server : expandServer(server, expander, env);
+      const expanded = expander === undefined ? server : expandServer(server, expander.text, env);
       await releasePorts(textsOf(expanded));
       return pool.serve({ name, spec: expanded, trial: of.trial }, start);
     },
@@ -125,53 +126,17 @@ export function createProvisioning(
 function withoutTemplates(server: ServerSpec, env: Variables): ServerSpec | undefined {
   let isKnown = true;
   const text = (template: string): string => {
-    const parts = parseTemplate(template, (root) => taskRoots.some((known) => known === root));
-    isKnown &&= parts.every((part) => typeof part === "string");
-    return parts.filter((part) => typeof part === "string").join("");
+    const plain = plainText(template);
+    isKnown &&= plain !== undefined;
+    return plain ?? "";
   };
-  const expanded = expandServer(server, { text }, env);
+  const expanded = expandServer(server, text, env);
   return isKnown ? expanded : undefined;
 }
 
-/**
- * Replaces the templates in a server's spec, except in variables inherited from the shell. Throws `task/template`.
- */
-export function expandServer(
-  server: ServerSpec,
-  { text }: Pick<Expander, "text">,
-  shell: Variables,
-): ServerSpec {
-  if (server.transport === "mock") return server;
-  const expandProgram = ({ command, args, env, cwd }: ServerProgramSpec): ServerProgramSpec => ({
-    command: text(command),
-    args: args.map(text),
-    cwd: text(cwd),
-    env: mapValues(env, (value, name) => (shell[name] === value ? value : text(value))),
-  });
-  if (server.transport !== "stdio") {
-    const auth = server.auth === undefined ? {} : { auth: expandAuth(server.auth, text) };
-    const program = server.program === undefined ? {} : { program: expandProgram(server.program) };
-    return {
-      ...server,
-      url: text(server.url),
-      ...program,
-      headers: mapValues(server.headers, text),
-      ...auth,
-    };
-  }
-  const { sandbox } = server;
-  return {
-    ...server,
-    ...(sandbox === undefined
-      ? {}
-      : { sandbox: { ...sandbox, read: sandbox.read.map(text), write: sandbox.write.map(text) } }),
-    ...expandProgram(server),
-  };
-}
-
-function expandAuth(auth: OAuthSpec, text: (template: string) => string): OAuthSpec {
-  const { kind: _, ...texts } = auth;
-  return { ...auth, ...mapValues(texts, text) };
+/** Replaces the templates in a server's spec, except in variables inherited from the shell. Throws `task/template`. */
+export function expandServer(server: ServerSpec, text: Expander["text"], shell: Variables): ServerSpec {
+  return mapServerTexts(server, text, (value, name) => (shell[name] === value ? value : text(value)));
 }
 
 /** The command line and variables of a server's process. */
@@ -179,8 +144,4 @@ function textsOf(server: ServerSpec): readonly string[] {
   if (server.transport === "mock") return [];
   const program = server.transport === "stdio" ? server : server.program;
   return program === undefined ? [] : [program.command, ...program.args, ...Object.values(program.env)];
-}
-
-function mapValues(record: Variables, change: (value: string, name: string) => string): Variables {
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value, name)]));
 }

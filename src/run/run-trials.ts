@@ -156,7 +156,6 @@ function shareEqual<T>(): (value: T) => T {
 }
 
 export interface ScheduleOptions {
-  /** Trials at once. */
   readonly concurrency: number;
   readonly run: (trial: Trial, index: number) => Promise<void>;
   /** Called before each trial; once true, no further trial starts. */

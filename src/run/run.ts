@@ -2,8 +2,7 @@ import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
 import type { PlanRecord } from "../check/plan-check.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { exact } from "../core/formats/json.ts";
-import { usesJudge } from "../core/formats/step.ts";
+import { asObject, asText, exact } from "../core/formats/json.ts";
 import { calibrationFile } from "../core/grade/judge/calibration.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
@@ -16,7 +15,6 @@ import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
-import { checkModel } from "../models/resolve-model.ts";
 import {
   createRunFolder,
   defaultRunsFolder,
@@ -25,6 +23,8 @@ import {
   runId,
 } from "../store/run-folder.ts";
 import {
+  asksInSteps,
+  checkModels,
   type ExtensionsInput,
   extensionsOf,
   type ExtensionsOptions,
@@ -35,8 +35,7 @@ import {
 } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
-import { FileProblems } from "../load/read/document.ts";
-import { createGrading, judgesOfGraders } from "./grade-trial.ts";
+import { createGrading } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
 import type { StateMemory } from "./state-comparison.ts";
 import type { TrialServices } from "./trial-state.ts";
@@ -91,6 +90,7 @@ export interface RunOutcome {
  * extension that cannot be fetched, `run/hook-failed` and `run/interrupted`; afterwards every error is in the result.
  */
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
+  if (loaded.judgeError !== undefined && asksInSteps(loaded.eval)) throw loaded.judgeError;
   const asksJudge = await checkModels(loaded);
   const calibrations = asksJudge
     ? await (await import("./calibrate-judge.ts")).readCalibrations(join(loaded.dir, calibrationFile))
@@ -146,7 +146,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       ? undefined
       : await createRunFolder(
           resolve(cwd, output ?? defaultRunsFolder),
-          { ...head, source: redact(sourceOf(loaded)) },
+          { ...head, source: targetsOf(loaded, environment) ?? redact(sourceOf(loaded)) },
           {
             ...redact({ ...plan, trials: [] }),
             // One by one, since the JSON of all can be many megabytes.
@@ -244,25 +244,14 @@ export function sourceOf({ file, dir }: Pick<LoadedConfig, "file" | "dir">): str
   return file ?? dir;
 }
 
-/** Refuses a wrong model or judge before anything starts, if a task uses it. Says whether a judge may be asked. */
-async function checkModels({ eval: spec, env, judgeError, secrets }: RunInput): Promise<boolean> {
-  const hasAgents = spec.tasks.some((task) => task.turns.length > 0);
-  const hasJudgeSteps = spec.tasks.some((task) => usesJudge(task.verify));
-  if (hasJudgeSteps && judgeError !== undefined) throw judgeError;
-  for (const agent of spec.agents) if (hasAgents && agent.type === "model") checkModel(agent, env);
-  if ((hasAgents || hasJudgeSteps) && spec.judge !== undefined) checkModel(spec.judge, env);
-  const asked = await judgesOfGraders(spec, judgeError);
-  const problems = new FileProblems();
-  for (const { judge, location } of asked) {
-    try {
-      checkModel(judge, env);
-    } catch (error) {
-      problems.addError(error, location);
-    }
-  }
-  problems.throwIfAny(secrets);
-  const isJudged = hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true);
-  return asked.length > 0 || (spec.judge !== undefined && isJudged);
+/** The commands and URLs of a check that has no file as its target; undefined for every other run. */
+function targetsOf(
+  { file, eval: { tasks } }: RunInput,
+  { servers }: RunResult["environment"],
+): string | undefined {
+  if (file !== undefined || !tasks.some(({ form }) => form === "check")) return undefined;
+  const targets = Object.values(servers).map(asObject);
+  return targets.flatMap(({ url, command }) => asText(url) ?? asText(command) ?? []).join(", ");
 }
 
 /** Without the tasks that are skipped in every trial: the extensions that they use are not needed. */

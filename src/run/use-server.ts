@@ -7,7 +7,6 @@ import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { CallOptions, ServerSession } from "../servers/client/session.ts";
 import { startServer } from "../servers/server-pool.ts";
 
-/** What a server lists. */
 export interface ServerListing {
   /** Its name in the file, or one made from its command or URL. */
   readonly server: string;

@@ -168,7 +168,6 @@ export function orderMounts(mounts: readonly Mount[]): readonly Mount[] {
   return placed;
 }
 
-/** The innermost mount around a path. */
 function mountAround(mounts: readonly Mount[], path: string): Mount | undefined {
   return mounts
     .filter(({ at }) => isInside(path, at))

@@ -312,7 +312,6 @@ function noValidator(): Promise<never> {
   return Promise.reject(new Error("no schema validator was given for the mock server"));
 }
 
-/** One server as one trial has it. */
 export type TrialServer = Pick<ServedServer, keyof ServedServer>;
 
 /** A host as one trial gets it. */

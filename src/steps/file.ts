@@ -1,4 +1,4 @@
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { lstat, open, rename, rm, rmdir, stat } from "node:fs/promises";
@@ -59,7 +59,7 @@ async function remove(path: string, { trial }: StepContext): Promise<StepAttempt
   // In a folder of the task's author files are removed one by one; the workspace is the trial's own.
   if (isFolder && !(await isInWorkspace(target, trial))) {
     await rmdir(target).catch((cause: unknown) => {
-      const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+      const code = codeOf(cause);
       if (code !== "ENOTEMPTY" && code !== "EEXIST") throw cause;
       const message = `cannot remove ${path}: it is a folder with something in it, outside the workspace`;
       const hint = "Remove its files one by one, or work in {workspace}, where whole folders may be removed.";

@@ -1,6 +1,6 @@
 import { checkText, excerpt } from "../core/checks/expectations.ts";
 import { isNoAnswer } from "../core/checks/tool-result.ts";
-import { McpvalsError } from "../core/errors/error.ts";
+import { codeOf, McpvalsError } from "../core/errors/error.ts";
 import type { HttpExpectation, HttpStep } from "../core/formats/step.ts";
 import { shortened } from "../core/text/visible-text.ts";
 import type { Check } from "../core/trace/events.ts";
@@ -155,6 +155,6 @@ function reasonOf(error: unknown): string {
   const cause: unknown = error instanceof AggregateError ? error.errors[0] : error.cause;
   if (cause instanceof Error) return reasonOf(cause);
   if (error.message === blockedPort) return "fetch refuses this port; let the server listen on another one";
-  const code = "code" in error && typeof error.code === "string" ? error.code : "";
-  return code === "" || error.message.includes(code) ? error.message : `${error.message} (${code})`;
+  const code = codeOf(error);
+  return code === undefined || error.message.includes(code) ? error.message : `${error.message} (${code})`;
 }

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { checkText, withoutLineEnds } from "../core/checks/expectations.ts";
-import { McpvalsError } from "../core/errors/error.ts";
+import { codeOf, McpvalsError } from "../core/errors/error.ts";
 import { idlenessOf, type ProgramText } from "../core/formats/weak-expectations.ts";
 import { asList, asObject, isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { JsonObject } from "../core/formats/model.ts";
@@ -89,9 +89,7 @@ async function start(program: Program): Promise<ManagedProcess> {
     return await spawnProcess(program);
   } catch (error) {
     if (!(error instanceof McpvalsError) || error.code !== "server/spawn-failed") throw error;
-    const { cause } = error;
-    const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
-    const hint = startHints[code] ?? program.hint;
+    const hint = startHints[codeOf(error.cause) ?? ""] ?? program.hint;
     throw new McpvalsError("step/cannot-run", `${role} cannot be started: ${error.message}`, {
       hint,
       cause: error,

@@ -1,5 +1,5 @@
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
+import { mapValues, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import {
   type JsonExpectation,
@@ -212,8 +212,7 @@ function outputsOf(
 ): JsonObject | undefined {
   if (scope === undefined) return undefined;
   const { text } = expanderOf(withLocals(scope, { ...values, outputs }));
-  const named = Object.entries(step.outputs ?? {}).map(([name, template]) => [name, text(template)]);
-  const all = { ...outputs, ...Object.fromEntries(named) };
+  const all = { ...outputs, ...mapValues(step.outputs ?? {}, text) };
   return Object.keys(all).length === 0 ? undefined : all;
 }
 
@@ -279,9 +278,10 @@ function expandStep<S extends Step>(step: S, expander: Expander): S {
     const role = texts[path] ?? texts[pattern];
     if (role !== undefined) return expandAs(role, value, key);
     if (typeof value !== "object" || value === null) return value;
-    return mapMembers(value, (member, name) => expand(member, `${path}.${name}`, `${path}.*`, name));
+    return mapValues({ ...value }, (member, name) => expand(member, `${path}.${name}`, `${path}.*`, name));
   };
-  const expanded = mapMembers(step, (value, key) => (key in model ? expand(value, key, "", key) : value));
+  const fields: Readonly<Record<string, unknown>> = { ...step };
+  const expanded = mapValues(fields, (value, key) => (key in model ? expand(value, key, "", key) : value));
   if (step.type === "command") refuseEmpty(step.run, Object.values(step.env), expander);
   if (step.type === "script" && "inline" in step.source)
     refuseEmpty(step.source.inline, [...step.args, ...Object.values(step.env)], expander);
@@ -312,10 +312,6 @@ function expandValue(role: Exclude<TextRole["role"], "text">, value: unknown, ex
       return typeof value === "string" ? loopItems(items, value) : items;
     }
   }
-}
-
-function mapMembers(object: object, map: (value: unknown, key: string) => unknown): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, map(value, key)]));
 }
 
 function refuseEmpty(program: string, given: readonly string[], expander: Expander): void {

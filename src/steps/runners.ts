@@ -305,7 +305,6 @@ const runners: { readonly [T in Step["type"]]: RunnerOf<T> | (() => Promise<Runn
   group: groupStep,
 };
 
-/** The runner of a step's type. */
 export async function runnerOf<S extends Step>(step: S): Promise<StepRunner<S>> {
   const runner = runners[step.type];
   // The table gives each type its own runner, which the compiler cannot follow through an index.

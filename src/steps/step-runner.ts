@@ -197,7 +197,6 @@ export function joinedChecks(ran: readonly Ran[], prefix = ""): readonly Check[]
     });
 }
 
-/** The context of the steps inside a step. */
 export function innerContext(step: Step, context: StepContext): StepContext {
   return { ...context, parent: traceName(step, context) };
 }

@@ -1,7 +1,8 @@
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
 import { readlink, realpath } from "node:fs/promises";
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import type { TrialContext } from "./step-runner.ts";
+import { isInside } from "../files/files.ts";
 
 /**
  * Makes a path of a task absolute: a relative one starts from the task's folder. Its real place, all links
@@ -71,17 +72,12 @@ async function realPath(path: string): Promise<string> {
   return target === undefined ? join(folder, basename(path)) : realPath(resolve(folder, target));
 }
 
-function isInside(folder: string, path: string): boolean {
-  const way = relative(folder, path);
-  return !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`);
-}
-
 /** The result of a file operation, or undefined where nothing exists. Rejects with any other error. */
 export async function orAbsent<T>(look: Promise<T>): Promise<T | undefined> {
   try {
     return await look;
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = codeOf(error);
     // ENOTDIR: a parent is not a folder, so the path does not exist either.
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     throw error;

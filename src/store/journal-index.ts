@@ -1,11 +1,7 @@
-import { closeSync, openSync, readSync, statSync } from "node:fs";
-import { join } from "node:path";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
-import { corrupt, largestPart, linesOf, ReadBudget, readStored } from "./journal.ts";
+import { ReadBudget, readStored } from "./journal.ts";
+import { corrupt, JournalFile, journalSize, linesOf } from "./journal-file.ts";
 
-const chunkBytes = 4 * 1024 * 1024;
-const lineBreak = 0x0a;
 /** Bytes of a line that are looked at to find its stamp: ids and names of types are short. */
 const headBytes = 300;
 
@@ -22,7 +18,6 @@ export interface TrialProgress {
  */
 export class JournalIndex {
   readonly #folder: string;
-  readonly #file: string;
   /** Begin and end of each range of bytes, by trial; adjacent lines of a trial are one range. */
   readonly #ranges = new Map<string, number[]>();
   /** Behind the last complete line. */
@@ -35,7 +30,6 @@ export class JournalIndex {
 
   constructor(folder: string) {
     this.#folder = folder;
-    this.#file = join(folder, "journal.jsonl");
   }
 
   /** Number of bytes at which the events of a trial end; 0 when it has none. It grows with each of them. */
@@ -48,10 +42,9 @@ export class JournalIndex {
    */
   extend(): ReadonlyMap<string, TrialProgress> {
     const added = new Map<string, TrialProgress>();
-    if (this.#size() <= this.#end) return added;
-    this.#open((read) => {
-      for (const bytes of this.#wholeLines(read, this.#end)) this.#addLines(bytes, added);
-    });
+    if (journalSize(this.#folder) <= this.#end) return added;
+    using file = new JournalFile(this.#folder);
+    for (const bytes of file.wholeLines(this.#end)) this.#addLines(bytes, added);
     return added;
   }
 
@@ -59,7 +52,7 @@ export class JournalIndex {
   events(trial: string): TraceEvent[] {
     const budget = new ReadBudget();
     return this.#lines(trial)
-      .map((line) => readStored(this.#folder, line, { file: this.#file }, budget).event)
+      .map((line) => readStored(this.#folder, line, budget).event)
       .filter((event) => event.trial === trial);
   }
 
@@ -69,7 +62,7 @@ export class JournalIndex {
     for (const line of this.#lines(trial)) {
       const [, number] = numberFirst.exec(line.toString("latin1", 0, headBytes)) ?? [];
       if (number !== undefined && Number(number) !== seq) continue;
-      const { event } = readStored(this.#folder, line, { file: this.#file }, budget);
+      const { event } = readStored(this.#folder, line, budget);
       if (event.seq === seq && event.trial === trial) return event;
     }
     return undefined;
@@ -79,58 +72,36 @@ export class JournalIndex {
   #lines(trial: string): Buffer[] {
     const ranges = this.#ranges.get(trial) ?? [];
     const lines: Buffer[] = [];
-    if (this.#size() === 0) return lines;
-    this.#open((read) => {
-      for (let index = 0; index < ranges.length; index += 2) {
-        const [start = 0, end = 0] = ranges.slice(index, index + 2);
-        for (const line of linesOf(read(start, end - start)).slice(0, -1)) lines.push(line);
+    // It is written after the other files of a run.
+    if (journalSize(this.#folder) === 0) return lines;
+    using file = new JournalFile(this.#folder);
+    for (let index = 0; index < ranges.length; index += 2) {
+      const [from = 0, to = 0] = ranges.slice(index, index + 2);
+      for (const bytes of file.wholeLines(from, to))
+        for (const { start, end } of linesOf(bytes)) lines.push(bytes.subarray(start, end));
+    }
+    const name = Buffer.from(`"trial":${JSON.stringify(trial)}`);
+    for (const bytes of file.wholeLines(this.#end)) {
+      for (let at = bytes.indexOf(name); at !== -1;) {
+        const end = bytes.indexOf("\n", at);
+        // A copy, since a part keeps all of the bytes in memory.
+        lines.push(Buffer.from(bytes.subarray(bytes.lastIndexOf("\n", at) + 1, end)));
+        at = bytes.indexOf(name, end);
       }
-      const name = Buffer.from(`"trial":${JSON.stringify(trial)}`);
-      for (const bytes of this.#wholeLines(read, this.#end)) {
-        for (let at = bytes.indexOf(name); at !== -1;) {
-          const end = bytes.indexOf(lineBreak, at);
-          // A copy, since a part keeps all of the bytes in memory.
-          lines.push(Buffer.from(bytes.subarray(bytes.lastIndexOf(lineBreak, at) + 1, end)));
-          at = bytes.indexOf(name, end);
-        }
-      }
-    });
+    }
     return lines;
   }
 
-  /** What the file has from a position on, in pieces of whole lines. */
-  *#wholeLines(read: (position: number, length: number) => Buffer, from: number): Generator<Buffer> {
-    let position = from;
-    let length = chunkBytes;
-    for (;;) {
-      const bytes = read(position, length);
-      const whole = bytes.subarray(0, bytes.lastIndexOf(lineBreak) + 1);
-      if (whole.length > 0) yield whole;
-      // The end of the file, where a line may be incomplete.
-      else if (bytes.length < length) return;
-      else if (length > largestPart) throw corrupt({ file: this.#file });
-      // A line longer than the piece.
-      else length *= 2;
-      position += whole.length;
-    }
-  }
-
-  /** One text of all lines, in which a character is a byte: a hundred megabytes have a million lines. */
   #addLines(bytes: Buffer, added: Map<string, TrialProgress>): void {
-    const text = bytes.toString("latin1");
-    let start = 0;
-    for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", start)) {
+    for (const { start, end, stamp } of linesOf(bytes)) {
       this.#line += 1;
-      stampFirst.lastIndex = start;
-      const found = stampFirst.exec(text);
-      if (found !== null) this.#add(found[1] ?? "", found[2] !== undefined, end + 1 - start, added);
+      if (stamp !== undefined) this.#add(stamp.trial, stamp.ends, end + 1 - start, added);
       else {
         const event = eventIn(bytes.subarray(start, end));
-        if (event === undefined) throw corrupt({ file: this.#file, line: this.#line });
+        if (event === undefined) throw corrupt(this.#folder, this.#line);
         const ended = event.type === "trial.finished" || event.type === "trial.graded";
         this.#add(event.trial, ended, end + 1 - start, added);
       }
-      start = end + 1;
     }
   }
 
@@ -151,54 +122,8 @@ export class JournalIndex {
       this.#last.added = added;
     }
   }
-
-  #size(): number {
-    try {
-      const stats = statSync(this.#file, { throwIfNoEntry: false });
-      // It is written after the other files of a run.
-      if (stats === undefined) return 0;
-      // Reading a pipe could block forever.
-      if (stats.isFile()) return stats.size;
-      throw new Error("it is not a regular file");
-    } catch (cause) {
-      throw this.#unreadable(cause);
-    }
-  }
-
-  /** Calls back with a function that reads bytes at a position: fewer at the end of the file. */
-  #open(use: (read: (position: number, length: number) => Buffer) => void): void {
-    let file: number;
-    try {
-      file = openSync(this.#file, "r");
-    } catch (cause) {
-      throw this.#unreadable(cause);
-    }
-    try {
-      use((position, length) => {
-        const bytes = Buffer.allocUnsafe(length);
-        let filled = 0;
-        while (filled < length) {
-          const count = readSync(file, bytes, filled, length - filled, position + filled);
-          if (count === 0) break;
-          filled += count;
-        }
-        return bytes.subarray(0, filled);
-      });
-    } finally {
-      closeSync(file);
-    }
-  }
-
-  #unreadable(cause: unknown): McpvalsError {
-    return new McpvalsError("store/corrupt", `the journal of the run cannot be read: ${messageOf(cause)}`, {
-      cause,
-    });
-  }
 }
 
-/** Events are written with their stamp first, but for those of which a secret was removed. Ids of trials are plain words. */
-const stampFirst =
-  /\{"crc":"[0-9a-f]{8}","event":\{"seq":\d+,"at":[\d.e+-]+,"trial":"([\w-]+)","type":(?:"(trial\.(?:finished|graded))")?/y;
 const numberFirst = /^\{"crc":"[0-9a-f]{8}","event":\{"seq":(\d+),"at"/;
 
 /** The event of a line, unchecked; undefined for a line that is none. */

@@ -1,25 +1,26 @@
-import { McpvalsError, messageOf, type SourceLocation } from "../core/errors/error.ts";
+import { McpvalsError } from "../core/errors/error.ts";
 import { createHash } from "node:crypto";
 import {
   closeSync,
   constants,
   copyFileSync,
-  createReadStream,
   fdatasync,
   openSync,
   renameSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { open, stat } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
 import { getHeapStatistics } from "node:v8";
 import { crc32 } from "node:zlib";
 import { isJsonObject, type Json } from "../core/formats/json.ts";
-import { JsonMeter } from "../core/formats/read-json.ts";
+import { containerWeight, JsonMeter } from "../core/formats/read-json.ts";
 import type { EventOf, TraceEvent } from "../core/trace/events.ts";
 import { makeFolder, readRegularFile } from "../files/files.ts";
+import { corrupt, JournalFile, largestPart, linesOf } from "./journal-file.ts";
 
 const dataSync = promisify(fdatasync);
 const flushBytes = 64 * 1024;
@@ -27,8 +28,6 @@ const flushMs = 100;
 /** In characters of JSON; the message of a longer event is stored in a separate file. */
 const longestEvent = 256 * 1024;
 const attachmentsFolder = "attachments";
-/** Maximum size of a line and of an attachment, in bytes; more than one trial may record. */
-export const largestPart = 256 * 1024 * 1024;
 
 /**
  * The append-only record of a run: JSON Lines, each `{"crc":"<CRC-32 of the event's text>","event":{…}}`. Each
@@ -128,15 +127,15 @@ export class Journal implements AsyncDisposable {
   }
 
   /**
-   * Adds lines of another journal as they are, without the last line break, with copies of the attachments that they refer to. Never
-   * throws, as {@link append}.
+   * Adds lines of another journal as they are, each part without its last line break, with copies of the attachments that they refer
+   * to. Never throws, as {@link append}.
    */
-  copy(lines: Uint8Array, attachments: readonly string[]): void {
+  copy(parts: Iterable<Uint8Array>, attachments: readonly string[]): void {
     if (this.#closed || this.#failure !== undefined) return;
     try {
       for (const path of attachments)
         this.#attach(basename(path), (part) => copyFileSync(path, part, constants.COPYFILE_FICLONE));
-      this.#write(lines, "\n");
+      for (const lines of parts) this.#write(lines, "\n");
     } catch (error) {
       this.flush();
       this.#failure ??= { error };
@@ -193,6 +192,10 @@ export function lineOf(json: string): string {
   return `{"crc":"${crc}","event":${json}}`;
 }
 
+const head = /^\{"crc":"([0-9a-f]{8})","event":$/;
+const headBytes = '{"crc":"00000000","event":'.length;
+const closeBrace = 0x7d;
+
 /** All parts in one memory of their own. */
 export function bytesOf(parts: readonly (string | Uint8Array)[]): Buffer<ArrayBuffer> {
   const length = parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0);
@@ -230,12 +233,19 @@ export interface JournalContent {
  */
 export async function readJournal(folder: string, budget = new ReadBudget()): Promise<JournalContent> {
   const events: TraceEvent[] = [];
-  let torn = false;
-  for await (const part of readParts(folder, budget)) {
-    for (const { event } of part.events) events.push(event);
-    torn = part.torn;
+  using file = new JournalFile(folder);
+  for await (const bytes of inTurns(file.wholeLines()))
+    for (const { start, end } of linesOf(bytes))
+      events.push(readStored(folder, bytes.subarray(start, end), budget, events.length + 1).event);
+  return { events, torn: file.isTorn };
+}
+
+/** Lets other work go on before each item. */
+async function* inTurns<T>(items: Iterable<T>): AsyncGenerator<T> {
+  for (const item of items) {
+    await nextTurn();
+    yield item;
   }
-  return { events, torn };
 }
 
 /** An event as a journal has it. */
@@ -258,21 +268,32 @@ export interface StoredTrial {
  * {@link readJournal} does. What a trial recorded after its grades is left out, and so are trials that are not wanted, whose lines
  * are not checked.
  */
-export async function* readTrials(folder: string, isWanted?: IsWanted): AsyncGenerator<StoredTrial> {
+export async function* readTrials(
+  folder: string,
+  isWanted: (trial: string) => boolean = () => true,
+): AsyncGenerator<StoredTrial> {
   const budget = new ReadBudget();
   const open = new Map<string, { readonly events: StoredEvent[]; weight: number }>();
   const graded = new Set<string>();
-  for await (const { events } of readParts(folder, budget, isWanted)) {
-    for (const stored of events) {
+  let line = 0;
+  using file = new JournalFile(folder);
+  for await (const bytes of inTurns(file.wholeLines())) {
+    for (const { start, end, stamp } of linesOf(bytes)) {
+      line += 1;
+      if (stamp !== undefined && !isWanted(stamp.trial)) continue;
+      const before = budget.left;
+      const stored = readStored(folder, bytes.subarray(start, end), budget, line);
       const { trial: id, type } = stored.event;
-      if (graded.has(id)) {
-        budget.release(stored.weight);
+      if (stamp !== undefined && stamp.trial !== id) throw corrupt(folder, line);
+      const weight = before - budget.left;
+      if (graded.has(id) || !isWanted(id)) {
+        budget.release(weight);
         continue;
       }
       const trial = open.get(id) ?? { events: [], weight: 0 };
       open.set(id, trial);
       trial.events.push(stored);
-      trial.weight += stored.weight;
+      trial.weight += weight;
       if (type !== "trial.graded") continue;
       open.delete(id);
       graded.add(id);
@@ -283,114 +304,20 @@ export async function* readTrials(folder: string, isWanted?: IsWanted): AsyncGen
   for (const [id, { events }] of open) yield { id, events };
 }
 
-/** With what it takes of the budget. */
-interface WeighedEvent extends StoredEvent {
-  readonly weight: number;
-}
-
-/** Some events of a journal, in order. */
-interface JournalPart {
-  readonly events: readonly WeighedEvent[];
-  /** Whether the journal ends here within a line. */
-  readonly torn: boolean;
-}
-
-type IsWanted = (trial: string) => boolean;
-
-async function* readParts(
-  folder: string,
-  budget: ReadBudget,
-  isWanted?: IsWanted,
-): AsyncGenerator<JournalPart> {
-  const file = join(folder, "journal.jsonl");
-  let rest: Buffer[] = [];
-  let restBytes = 0;
-  let line = 0;
-  for await (const chunk of chunksOf(file)) {
-    const [first = chunk, ...lines] = linesOf(chunk);
-    rest.push(first);
-    restBytes += first.length;
-    if (restBytes > largestPart) throw corrupt({ file, line: line + 1 });
-    if (lines.length === 0) continue;
-    const whole = [Buffer.concat(rest), ...lines];
-    rest = [whole.pop() ?? first];
-    restBytes = rest[0]?.length ?? 0;
-    const events = whole.flatMap((bytes): WeighedEvent | readonly [] => {
-      line += 1;
-      const trial = isWanted && trialIn(bytes);
-      if (trial !== undefined && isWanted?.(trial) === false) return [];
-      const before = budget.left;
-      const { event, ...stored } = readStored(folder, bytes, { file, line }, budget);
-      if (trial !== undefined && trial !== event.trial) throw corrupt({ file, line });
-      const weight = before - budget.left;
-      if (isWanted?.(event.trial) !== false) return { event, ...stored, weight };
-      budget.release(weight);
-      return [];
-    });
-    yield { events, torn: restBytes > 0 };
-  }
-  if (restBytes > 0) yield { events: [], torn: true };
-}
-
-/** The trial of a line, where its beginning tells it: most events begin with their stamp. */
-function trialIn(line: Buffer): string | undefined {
-  return stampPattern.exec(line.toString("latin1", 0, longestStamp))?.[1];
-}
-
-const longestStamp = 120;
-const stampPattern = /^\{"crc":"[^"]*","event":\{"seq":\d+,"at":[\d.]+,"trial":"([!#-[\]-~]*)",/;
-
-/** Not readline, which also splits at characters that JSON strings may contain; not one string, whose length is limited. */
-async function* chunksOf(file: string): AsyncGenerator<Buffer> {
-  try {
-    // Reading a pipe could block forever.
-    if (!(await stat(file)).isFile()) throw new Error("it is not a regular file");
-    yield* createReadStream(file, { highWaterMark: 1024 * 1024 }) as AsyncIterable<Buffer>;
-  } catch (cause) {
-    const reason = messageOf(cause);
-    throw new McpvalsError("store/corrupt", `the journal of the run cannot be read: ${reason}`, { cause });
-  }
-}
-
-/** The lines of a text; the last one is the text after the last line break. */
-export function linesOf(bytes: Buffer): Buffer[] {
-  const lines: Buffer[] = [];
-  let start = 0;
-  for (let end = bytes.indexOf("\n"); end !== -1; end = bytes.indexOf("\n", start)) {
-    lines.push(bytes.subarray(start, end));
-    start = end + 1;
-  }
-  return [...lines, bytes.subarray(start)];
-}
-
 /** Reads a line of a run folder's journal, without its line break. Throws `store/corrupt`. */
-export function readStored(
-  folder: string,
-  bytes: Buffer,
-  place: SourceLocation,
-  budget: ReadBudget,
-): StoredEvent {
-  const written = readLine(bytes, place, budget);
-  const attachment = attachmentOf(folder, written);
-  if (attachment === undefined) return { event: written, line: bytes };
-  const event = { ...written, ...readAttachment(attachment, budget) } as TraceEvent;
-  return { event, line: bytes, attachment: attachment.path };
-}
-
-const linePrefix = /^\{"crc":"([0-9a-f]{8})","event":$/;
-const prefixBytes = '{"crc":"00000000","event":'.length;
-
-function readLine(bytes: Buffer, place: SourceLocation, budget: ReadBudget): TraceEvent {
-  const crc = linePrefix.exec(bytes.toString("latin1", 0, prefixBytes))?.[1];
-  const event = bytes.subarray(prefixBytes, -1);
-  if (crc === undefined || bytes.at(-1) !== 0x7d || crc32(event) !== Number.parseInt(crc, 16)) {
-    throw corrupt(place);
-  }
-  const parsed = budget.parse(event);
+export function readStored(folder: string, line: Buffer, budget: ReadBudget, number?: number): StoredEvent {
+  const json = line.subarray(headBytes, -1);
+  const [, crc = ""] = head.exec(line.toString("latin1", 0, headBytes)) ?? [];
+  if (Number.parseInt(crc, 16) !== crc32(json) || line.at(-1) !== closeBrace) throw corrupt(folder, number);
+  const parsed = budget.parse(json);
   const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
-  if (!isEvent) throw corrupt(place);
+  if (!isEvent) throw corrupt(folder, number);
   // With a matching checksum, the rest of the event is trusted.
-  return parsed as TraceEvent;
+  const written = parsed as TraceEvent;
+  const attachment = attachmentOf(folder, written);
+  if (attachment === undefined) return { event: written, line };
+  const event = { ...written, ...readAttachment(attachment, budget) } as TraceEvent;
+  return { event, line, attachment: attachment.path };
 }
 
 interface Attachment {
@@ -422,24 +349,18 @@ function readAttachment(
   return budget.parse(content) as Pick<EventOf<"mcp.message">, "message" | "raw">;
 }
 
-/** The error for a line that is not as it was written. */
-export function corrupt(place: SourceLocation): McpvalsError {
-  const where = place.line === undefined ? "a line" : `line ${place.line}`;
-  return new McpvalsError("store/corrupt", `${where} of the journal does not match its checksum`, {
-    location: place,
-    hint: "The file was changed or damaged after it was written; its totals would be wrong.",
-  });
-}
-
 /** Maximum nesting of one record: the deepest message plus the event around it. */
 const mostLevels = 500;
+/** What a byte of JSON can weigh at most: two are the shortest list or object. */
+const mostWeight = 1 + containerWeight / 2;
 
 /**
  * The remaining memory for reading a run. A run folder can come from anywhere, and a file of a few megabytes can have values
  * that need a hundred times as much memory.
  */
 export class ReadBudget {
-  #left = getHeapStatistics().heap_size_limit / 2;
+  readonly #whole = getHeapStatistics().heap_size_limit / 2;
+  #left = this.#whole;
 
   get left(): number {
     return this.#left;
@@ -464,7 +385,10 @@ export class ReadBudget {
    * nested too deeply, and an Error for invalid JSON.
    */
   parse(json: Buffer, copies = 1): unknown {
-    const { deepest, weight } = new JsonMeter().push(json);
+    const most = json.length * mostWeight;
+    // Most events are short, and most runs are small beside the budget: they need not be measured.
+    const isSmall = json.length <= 2 * mostLevels && this.#left - most * copies > this.#whole * (3 / 4);
+    const { deepest, weight } = isSmall ? { deepest: 0, weight: most } : new JsonMeter().push(json);
     this.take(weight * copies);
     if (deepest > mostLevels) {
       throw new McpvalsError(

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Plan } from "../core/plan/plan.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { RunResult, TrialResult } from "../core/report/result.ts";
-import { McpvalsError } from "../core/errors/error.ts";
+import { codeOf, McpvalsError } from "../core/errors/error.ts";
 import { readRegularFile } from "../files/files.ts";
 import { ReadBudget } from "./journal.ts";
 import { largestDocument, readDocument, type RunHead, unreadable } from "./run-folder.ts";
@@ -220,6 +220,6 @@ function isAlive(process_: RunHead["process"]): boolean {
     return true;
   } catch (error) {
     // It belongs to another user.
-    return error instanceof Error && "code" in error && error.code === "EPERM";
+    return codeOf(error) === "EPERM";
   }
 }

@@ -1,4 +1,4 @@
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
 import { createHash, randomBytes } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -23,7 +23,7 @@ const documentCopies = 4;
 
 /** What is known of a run before its first trial. */
 export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
-  /** Absolute path of the file that was run, or of the folder of its tasks. */
+  /** Absolute path of the file that was run, or of the folder of its tasks; of a check without a file, the commands or URLs. */
   readonly source?: string;
   /** The process that executes it. */
   readonly process?: { readonly pid: number; readonly host: string };
@@ -109,7 +109,7 @@ function keepOutOfGit(folder: string): void {
     writeFileSync(join(folder, ".gitignore"), "*\n", { flag: "wx" });
   } catch (error) {
     // The user's own file is kept.
-    if (!hasCode(error, "EEXIST")) throw error;
+    if (codeOf(error) !== "EEXIST") throw error;
   }
 }
 
@@ -211,7 +211,7 @@ export function unreadable(folder: string, name: string, cause: unknown): Mcpval
 async function hasFile(folder: string, name: string): Promise<boolean> {
   return stat(join(folder, name)).then(
     () => true,
-    (error: unknown) => !hasCode(error, "ENOENT"),
+    (error: unknown) => codeOf(error) !== "ENOENT",
   );
 }
 
@@ -238,7 +238,7 @@ function notFound(runs: string, name: string, ids: readonly string[]): McpvalsEr
 /** Ids of the runs below a folder, oldest first, without the folders of runs that ended before their plan was written. */
 async function listRuns(runs: string): Promise<string[]> {
   const names = await readdir(runs).catch((cause: unknown) => {
-    if (hasCode(cause, "ENOENT")) return [];
+    if (codeOf(cause) === "ENOENT") return [];
     throw new McpvalsError("store/not-found", `the runs in ${runs} cannot be listed: ${messageOf(cause)}`, {
       cause,
     });
@@ -253,10 +253,6 @@ async function isRunFolder(path: string): Promise<boolean> {
     (found) => found.isFile(),
     () => false,
   );
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && "code" in error && error.code === code;
 }
 
 const file = join(dirname(defaultRunsFolder), "proofs.json");

@@ -225,9 +225,9 @@ describe("a text is read in time linear to its size, whatever it contains", () =
     expect((await failure(folder.path)).kind).toBe("usage");
   });
 
-  it("a manifest with many anchors and aliases", async () => {
+  it("a manifest with many anchors and aliases", () => {
     const lines = Array.from({ length: 10_000 }, (_, n) => `k${n}: &a${n} x\nz${n}: *a${n}`);
-    await expect(parseStrictYaml(lines.join("\n"))).rejects.toThrow("more than 100 aliases");
+    expect(() => parseStrictYaml(lines.join("\n"))).toThrow("more than 100 aliases");
   });
 
   it("a client's config file in one line", () => {

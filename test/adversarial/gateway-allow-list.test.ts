@@ -141,7 +141,7 @@ describe.each([
     const body = call(`{ "arguments":{"Name":1,"name":2,"a":1.0}, "name":"a\\u0064d" }`, `,"x":1`);
     if (way === "bridge") await send(opened, body);
     else void send(opened, body).catch(() => undefined);
-    await expect.poll(() => opened.got, { timeout: 20_000 }).toEqual([body]);
+    await expect.poll(() => opened.got, { timeout: 100_000 }).toEqual([body]);
   });
 });
 

@@ -50,14 +50,14 @@ describe("the gateway's memory is bounded: an agent", () => {
     const asked = Array.from({ length: 7 }, (_none, id) =>
       post(endpoint, request(id, large), leaving.signal).catch(() => undefined),
     );
-    await expect.poll(() => got.length, { timeout: 20_000 }).toBe(7);
+    await expect.poll(() => got.length, { timeout: 100_000 }).toBe(7);
     const refused = await post(endpoint, note(large));
     const why = expect.stringContaining("more than 67108864 bytes in all open requests");
     expect([refused.status, await refused.text()]).toEqual([413, why]);
     leaving.abort();
     await Promise.all(asked);
     const again = async (): Promise<number> => (await post(endpoint, note(large))).status;
-    await expect.poll(again, { timeout: 20_000 }).toBe(202);
+    await expect.poll(again, { timeout: 100_000 }).toBe(202);
   });
 
   it.each([

@@ -43,7 +43,7 @@ async function overHttp(transport: "shttp" | "sse", flags: string[]): Promise<Re
   onTestFinished(() => bridge.close());
   return {
     spec: httpSpec(bridge[transport], { transport }),
-    untilLeft: () => vi.waitFor(() => expect(bridge.open()).toBe(0), { timeout: 5000, interval: 5 }),
+    untilLeft: () => vi.waitFor(() => expect(bridge.open()).toBe(0), { timeout: 100_000, interval: 5 }),
     close: () => bridge.close(),
   };
 }

@@ -37,6 +37,19 @@ const busy = (trial: AgentTrial): void => {
   trial.say('{"total": "4 notes"}');
 };
 
+it.each([
+  ["tool_calls", { expect: [{ tool: "add", min: 0 }] }],
+  ["tool_constraint", { expect_tools: [{ tool: "add", min: 0 }] }],
+  ["mcp_compliance", { threshold: 0 }],
+  ["program", { command: "grade", threshold: 0 }],
+  ["script", { file: "grade.ts", threshold: 0 }],
+  ["prompt", { rubric: "task_completion", threshold: 0 }],
+])("settings of %s with which it could not fail are refused: %j", (type, settings) => {
+  expect(settingIssues(type, settings)).toEqual([
+    expect.stringMatching(/could not fail|expected number to be >0/),
+  ]);
+});
+
 describe.each(Object.values(graderKinds))("graders of type $type", (kind) => {
   const { type, config, example } = kind;
 

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   copyFileSync,
@@ -184,9 +185,7 @@ class PageRunner {
     const isProgram = [line, ...readdirSync(cwd)].some((text) =>
       /(?:^|\/)[\w.-]*\.(?:config\.[cm]?[jt]s|ts)\b/.test(text),
     );
-    const args = isProgram
-      ? undefined
-      : /^npx --no-install mcpvals ([\w@./=:, -]+)$/.exec(line)?.[1]?.trim().split(/ +/);
+    const args = isProgram ? undefined : argumentsOf(line);
     const outcome =
       args === undefined
         ? await runShell(line.replaceAll(viaNpx, viaPath), { cwd, env })
@@ -205,6 +204,14 @@ class PageRunner {
   #problem({ line }: DocBlock, message: string): Error {
     return new Error(`${this.#page}:${line}: ${message}`);
   }
+}
+
+/** The arguments of a line that is only a command of mcpvals, without anything but quotes that is for the shell. */
+function argumentsOf(line: string): string[] | undefined {
+  const [, words] = /^npx --no-install mcpvals ((?:[\w@./=:, -]|"[\w/* -]+"|'[^']+')+)$/.exec(line) ?? [];
+  return words
+    ?.match(/(?:"[^"]*"|'[^']*'|[^ "'])+/g)
+    ?.map((word) => word.replaceAll(/"([^"]*)"|'([^']*)'/g, "$1$2"));
 }
 
 function taskHead(name: string, servers: readonly string[]): string {
@@ -253,6 +260,37 @@ it("every program has the right types", { timeout: 120_000 }, async () => {
   const { code, stdout } = await runShell("tsc -p .", { cwd: project.path });
   expect([code, stdout]).toEqual([0, ""]);
   expect(programs).not.toEqual([]);
+});
+
+it("the server of the pages answers as examples/server.js does", () => {
+  const call = (name: string, args: object): object => ({
+    method: "tools/call",
+    params: { name, arguments: args },
+  });
+  const about = { capabilities: {}, clientInfo: { name: "test", version: "1" } };
+  const requests = [
+    { method: "initialize", params: { protocolVersion: "2025-11-25", ...about } },
+    { method: "tools/list" },
+    { method: "prompts/list" },
+    call("add", { a: 1, b: 2 }),
+    call("add", { a: "1" }),
+    call("divide", { a: 3, b: 2 }),
+    call("divide", { a: 1, b: 0 }),
+    call("forecast", { city: "Oslo" }),
+    call("none", {}),
+  ];
+  const input = requests
+    .map((request, id) => JSON.stringify({ jsonrpc: "2.0", id, ...request }) + "\n")
+    .join("");
+  const answers = (program: string): unknown[] =>
+    execFileSync(process.execPath, [program], { input, encoding: "utf8" })
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { id: number })
+      .toSorted((a, b) => a.id - b.id);
+  const real = answers(join(root, "examples/server.js"));
+  expect(real).toHaveLength(requests.length);
+  expect(answers(exampleServer)).toEqual(real);
 });
 
 describe("what the pages refer to", () => {

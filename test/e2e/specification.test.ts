@@ -197,7 +197,7 @@ async function startEverythingOverHttp(): Promise<AsyncDisposable & { readonly u
     stdio: "ignore",
   });
   const ended = new Promise((resolve) => child.once("exit", resolve));
-  await vi.waitFor(async () => fetch(`${origin}/mcp`), { timeout: 20_000, interval: 50 });
+  await vi.waitFor(async () => fetch(`${origin}/mcp`), { timeout: 100_000, interval: 50 });
   return {
     url: `${origin}/mcp`,
     async [Symbol.asyncDispose]() {

@@ -98,7 +98,9 @@ describe("an interruption", () => {
       "s/victim": notFinished,
       "s/last": notFinished,
     });
-    expect(ended.console).toContain("The run was interrupted before 2 trials of 3 could finish.");
+    expect(ended.console).toContain(
+      "The run was interrupted before 2 trials of 3 could finish: 1 cut off, 1 not run.",
+    );
   });
 
   it.concurrent("while a server stops keeps the trial", async () => {

@@ -55,11 +55,27 @@ it("reports how far a judge agrees with labels, and keeps it in a file that name
   expect(provider.requests.map(({ users }) => users[0]).join("\n")).toContain('"result":"b is missing"');
 });
 
-it("prints no interval of kappa for a judge that passes everything", async () => {
-  await using provider = await startFakeProvider(() => ({ text: '{"score": 1, "reason": "because"}' }));
-  using folder = folderOf({ "labels.json": { config, cases } });
+const [goodPass, , badPass, badFail, goodFail] = cases;
+
+it.each<[string, readonly (object | undefined)[], string]>([
+  ["passes every case", [goodPass, goodFail], "0.000  interval unknown: the judge passes every case"],
+  ["fails every case", [badPass, badFail], "0.000  interval unknown: the judge fails every case"],
+  [
+    "agrees with every label",
+    [goodPass, badFail],
+    "1.000  interval unknown: the judge agrees with every label",
+  ],
+  [
+    "disagrees with every label",
+    [badPass, goodFail],
+    "-1.000  interval unknown: the judge disagrees with every",
+  ],
+  ["has only pass to compare with", [goodPass, badPass], "0.000  interval unknown: all labels have the same"],
+])("says why kappa has no interval when the judge %s", async (_, some, line) => {
+  await using provider = await judge();
+  using folder = folderOf({ "labels.json": { config, cases: some } });
   const { stdout } = await runHere([...flags, "labels.json"], { cwd: folder.path, env: provider.env });
-  expect(stdout).toContain("kappa       0.000  interval unknown: the labels show no variance");
+  expect(stdout).toContain(`kappa       ${line}`);
 });
 
 it("reads JSON Lines, takes settings from flags, and tells how often votes disagree", async () => {
@@ -224,17 +240,106 @@ it("calibrates the criteria of llm steps", async () => {
   );
 });
 
+const sameCase = (verdict: string): string => `{ task: q, answer: a, verdict: ${verdict} }`;
+const graderConfig = ["-c", "evals/mcp-eval.config.json", "--grader"];
+
+it.each<[string, string, string, readonly string[], readonly string[]]>([
+  [
+    "settings that a grader of the config replaces",
+    "labels.yaml",
+    `config: { rubric: x, votes: 3 }\ncases:\n  - ${sameCase("pass")}`,
+    [...graderConfig, "prompt"],
+    [
+      "labels.yaml:1:11: error config.rubric has no effect with --grader prompt",
+      "labels.yaml:1:22: error config.votes has no effect with --grader prompt",
+    ],
+  ],
+  [
+    "settings that the criterion rubric does not have",
+    "labels.yaml",
+    `config: { rubric: x, votes: 3 }\ncases:\n  - ${sameCase("pass")}`,
+    ["--grader", "rubric"],
+    ["labels.yaml:1:22: error config.votes has no effect with --grader rubric"],
+  ],
+  [
+    "one case with opposite verdicts",
+    "labels.yaml",
+    `- ${sameCase("pass")}\n- ${sameCase("pass")}\n- { answer: a, task: q, calls: [], reference: r, verdict: fail }`,
+    ["--rubric", "task_completion"],
+    [
+      "labels.yaml:3:59: error cases[2] is the same as cases[0], with the opposite verdict",
+      "The other is at labels.yaml:1:34",
+    ],
+  ],
+  [
+    "one case with opposite verdicts in JSON Lines",
+    "labels.jsonl",
+    ["pass", "fail"].map((verdict) => JSON.stringify(labelled(verdict, "5"))).join("\n\n"),
+    ["--rubric", "task_completion"],
+    ["labels.jsonl:3:1: error cases[1] is the same as cases[0]", "The other is at labels.jsonl:1:1"],
+  ],
+  [
+    "unknown runs",
+    "labels.yaml",
+    `- ${sameCase("pass")}\n- { run: gone, trial: t1, verdict: pass }\n- { run: gone, trial: t2, verdict: pass }`,
+    ["--rubric", "task_completion"],
+    ['labels.yaml:2:10: error no single run matches "gone"', "It is the same in 1 other place, on line 3."],
+  ],
+  [
+    "a case without a reference",
+    "labels.yaml",
+    `cases:\n  - ${sameCase("pass")}`,
+    ["--grader", "exact"],
+    ["labels.yaml:2:5: error cases[0] has no reference, which the criterion exact needs"],
+  ],
+])("%s: refused with the place", async (_, file, text, args, messages) => {
+  await using provider = await judge();
+  using folder = folderOf({
+    [file]: text,
+    "evals/mcp-eval.config.json": judgedConfig(`${provider.url}/v1`),
+  });
+  const options = { cwd: folder.path, env: provider.env };
+  const { code, stderr } = await runHere([...flags, file, ...args], options);
+  expect([code, provider.requests.length]).toEqual([2, 0]);
+  for (const message of messages) expect(stderr).toContain(message);
+});
+
+it("opposite verdicts on one text are labels where the references differ, and one trial is known by any name of its run", async () => {
+  await using provider = await startFakeProvider(() => ({ text: '{"passed": true, "reason": "because"}' }));
+  using folder = folderOf({
+    "evals/mcp-eval.config.json": judgedConfig(`${provider.url}/v1`),
+    "references.json": ["pass", "fail"].map((verdict) => ({
+      ...labelled(verdict, "5"),
+      reference: `is ${verdict}`,
+    })),
+  });
+  const options = { cwd: folder.path, env: provider.env };
+  expect((await runHere([...flags, "references.json", "--grader", "contains"], options)).code).toBe(0);
+  const { stdout } = await runHere(["run", "evals/mcp-eval.config.json", "--reporter", "json"], options);
+  const { id, trials } = JSON.parse(stdout) as RunResult;
+  const trial = trials[0]?.id;
+  const recorded = [
+    { run: id, trial, verdict: "pass" },
+    { run: "latest", trial, verdict: "fail" },
+    { run: id, trial: "t99", verdict: "fail" },
+  ];
+  writeFileSync(join(folder.path, "recorded.jsonl"), recorded.map((one) => JSON.stringify(one)).join("\n"));
+  const { code, stderr } = await runHere(
+    [...flags, "recorded.jsonl", "--rubric", "task_completion"],
+    options,
+  );
+  expect(code).toBe(2);
+  expect(stderr).toContain(
+    "recorded.jsonl:2:1: error cases[1] is the same as cases[0], with the opposite verdict",
+  );
+  expect(stderr).toContain(`recorded.jsonl:3:1: error the run ${id} has no trial "t99"`);
+});
+
 it.each<[string, unknown, readonly string[], string]>([
   ["a wrong verdict", { config, cases: [labelled("good", "5")] }, flags, "cases[0]"],
   ["no rubric", cases, flags, "the grader prompt: config must have a rubric"],
   ["no model", { config, cases }, ["judge", "calibrate"], "no model is named that is to be calibrated"],
-  [
-    "a grader that asks no judge",
-    { config, cases },
-    [...flags, "--grader", "text"],
-    'no grader named "text"',
-  ],
-  ["a case without a reference", cases, [...flags, "--grader", "exact"], "cases[0] has no reference"],
+  ["a grader that asks no judge", cases, [...flags, "--grader", "text"], 'no grader named "text"'],
   [
     "votes where one is asked",
     cases,

@@ -150,9 +150,9 @@ describe("no verdict is an error without a score", () => {
     ["half a verdict", { text: '{"score": 1, "rea', finish: "length" }, /was cut off/],
     ["a verdict that is a refusal", { text: verdict(1), finish: "refusal" }, /refused to judge/],
     ["a list", { text: `[${verdict(1)}]` }, /not a verdict/],
-    ["a score over 1", { text: verdict(8) }, /no score from 0 to 1, but 8/],
-    ["a negative score", { text: verdict(-0.1) }, /no score from 0 to 1, but -0.1/],
-    ["no score", { text: '{"reason": "fine"}' }, /no score from 0 to 1, but none/],
+    ["a score over 1", { text: verdict(8) }, /gave the score 8; it has to be from 0 to 1/],
+    ["a negative score", { text: verdict(-0.1) }, /gave the score -0.1; it has to be from 0 to 1/],
+    ["no score", { text: '{"reason": "fine"}' }, /gave no score; it has to be from 0 to 1/],
     ["no reason", { text: '{"score": 1}' }, /without a reason/],
     ["two scores", { text: '{"score": 0, "reason": "bad", "score": 1}' }, /gave "score" twice in one answer/],
     [

@@ -181,6 +181,8 @@ it("a script that throws, blocks, crashes or answers nonsense is that grader's e
     empty: "export default { grade() {} };",
     nan: "export default { grade: () => ({ score: 0 / 0, reason: 'a share of nothing' }) };",
     infinite: "export default { grade: () => ({ score: 1 / 0 }) };",
+    big: "export default { grade: () => ({ score: 1n }) };",
+    odd: "export default { grade() { throw Object.create(null); } };",
     late: "export default { grade: () => new Promise(() => { setTimeout(() => { throw new Error('later'); }); }) };",
     skips: "export default { grade: () => ({ score: null, reason: 'nothing here' }) };",
   };
@@ -196,13 +198,19 @@ it("a script that throws, blocks, crashes or answers nonsense is that grader's e
   expect(code).toBe(3);
   expect(grades).toMatchObject({
     "end-to-end-success": { verdict: "pass" },
-    throws: { verdict: "error", reason: "throws.mjs threw Error: no pods" },
+    throws: {
+      verdict: "error",
+      reason: "throws.mjs threw Error: no pods (line 1)",
+      error: { hint: expect.stringContaining("Correct the code") },
+    },
+    big: { verdict: "error", reason: expect.stringContaining("gave an answer that is no JSON: ") },
+    odd: { verdict: "error", reason: "odd.mjs threw [Object: null prototype] {}" },
     blocks: { verdict: "error", error: { code: "grader/timeout" } },
     leaves: { verdict: "error", reason: "leaves.mjs ended without an answer" },
     empty: { verdict: "error", reason: "the answer of the grader is unusable: it is no object" },
     nan: {
       verdict: "error",
-      reason: expect.stringContaining("score must be"),
+      reason: "nan.mjs gave an answer that is no JSON: TypeError: score is NaN",
       error: { code: "grader/broken" },
     },
     infinite: { verdict: "error", error: { code: "grader/broken" } },

@@ -113,7 +113,7 @@ describe("no verdict is an error", () => {
     ["contains", "true", /not a verdict/],
     ["contains", yes("true"), /said neither yes nor no, but "true"/],
     ["exact", score(1), /said neither yes nor no, but nothing/],
-    ["rubric", yes(true), /no score from 0 to 1, but none/],
+    ["rubric", yes(true), /gave no score; it has to be from 0 to 1/],
   ])("%s: %s", async (kind, text, message) => {
     await using provider = await startFakeProvider([{ text }]);
     const error = { code: "judge/no-verdict", message: expect.stringMatching(message) as string };

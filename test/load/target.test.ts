@@ -182,8 +182,10 @@ describe("without a target", () => {
   });
 
   it("starts a client's program in the folder of its project", async () => {
-    const { eval: spec, root } = await loadIn({ "sub/x": "", ".mcp.json": ofClient }, {}, { cwd: "sub" });
+    const files = { "sub/x": "", ".mcp.json": ofClient };
+    const { eval: spec, root, file } = await loadIn(files, {}, { cwd: "sub" });
     expect(spec.servers).toMatchObject({ weather: { cwd: root } });
+    expect(file).toBe(join(root, ".mcp.json"));
   });
 
   it("leaves the user's own settings in the home folder alone", async () => {

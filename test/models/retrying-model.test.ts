@@ -185,6 +185,15 @@ describe("final errors", () => {
     expect(provider.requests).toHaveLength(1);
   });
 
+  test("JSON without an answer, from a server that speaks another API, is model/invalid-response", async () => {
+    await using provider = await startFakeProvider([{ raw: '{"choices":[]}' }]);
+    expect(await failure(ask(provider.url, { spec: { model: "openai/gpt-5" } }))).toMatchObject({
+      code: "model/invalid-response",
+      message: expect.stringContaining('an answer of another form: {"choices":[]}') as string,
+    });
+    expect(provider.requests).toHaveLength(1);
+  });
+
   test.each<[string, string, FakeReply]>([
     [
       "model/rejected",

@@ -71,10 +71,12 @@ describe.runIf(linux)("stop", () => {
 
   it("lets descendants end by themselves when the first process has ended", async () => {
     // The inner shell reads the same stdin, as a server behind a wrapper does, and takes a moment for its goodbye.
-    const child = await shell("sh -c 'echo ready; read line; sleep 0.05; echo bye' & exec 1>&-; read line");
+    // A shell gives what it starts with & no stdin of its own accord.
+    const inner = "sh -c 'echo ready; read line; sleep 0.05; echo bye' <&3 &";
+    const child = await shell(`exec 3<&0; ${inner} exec 1>&- 3<&-; read line`);
     const output = createInterface(child.stdout);
     const bye = once(output, "line");
-    expect(await child.stop({ stdinMs: 10_000, settleMs: 10_000 })).toMatchObject({
+    expect(await child.stop({ stdinMs: 10_000, termMs: 10_000, settleMs: 10_000 })).toMatchObject({
       by: "stdin",
       survivors: 0,
     });
@@ -143,6 +145,16 @@ describe.runIf(linux)("the two ways to list processes", () => {
     expect(seen).toHaveLength(2);
     expect(await pick(psLister)).toEqual(seen);
     expect(psLister.listNow().filter(({ group }) => group === child.pid)).toHaveLength(2);
+  });
+
+  it("processes that are older than what is looked for are left out once they are known", async () => {
+    const [first, second] = [await start("sleep", "1000"), await start("sleep", "1000")];
+    const since = procLister.startOf(first.pid);
+    procLister.listNow();
+    const later = await start("sleep", "1000");
+    const pids = procLister.listNow(since).map(({ pid }) => pid);
+    expect(pids).toEqual(expect.arrayContaining([first.pid, second.pid, later.pid]));
+    expect(pids).not.toContain(process.pid);
   });
 
   it("both find the tree, and keep a later process with the same number out", async () => {

@@ -48,7 +48,7 @@ export async function untilLiving(count: number, run = runMarker): Promise<numbe
       if (living.length !== count) throw new Error(`${living.length} processes, ${count} expected`);
       return living;
     },
-    { timeout: 5000, interval: 10 },
+    { timeout: 60_000, interval: 10 },
   );
 }
 
@@ -62,7 +62,7 @@ export async function untilDaemon(run = runMarker): Promise<number> {
       if (daemon === undefined || parentLives) throw new Error("no daemon yet");
       return daemon;
     },
-    { timeout: 5000, interval: 10 },
+    { timeout: 60_000, interval: 10 },
   );
 }
 

@@ -10,6 +10,7 @@ import {
   response,
   sampleRun,
   scripted,
+  skipGrade,
   textResult,
   trialOf,
   workflow,
@@ -49,11 +50,11 @@ function trialEvents(calls: number, said: string): EventBody[] {
 async function printed(
   name: ReporterName,
   calls: number,
-  options: { said?: string; columns?: number } = {},
+  options: { said?: string; columns?: number; cited?: readonly number[] } = {},
 ): Promise<string> {
-  const { said = "It is done.", columns } = options;
+  const { said = "It is done.", columns, cited } = options;
   const task = workflow("does it");
-  const grades = [grade("end-to-end-success", 0, "not reached")];
+  const grades = [grade("end-to-end-success", 0, "not reached", cited)];
   const trial = trialOf(task, { agent: "scripted", events: trialEvents(calls, said), grades });
   const tools = {
     toolCalls: calls + 1,
@@ -85,6 +86,33 @@ it("shows what the agent of a failed trial did, in order, with answers, and what
   said      It is done.  (event 8)
 `.trimEnd(),
   );
+});
+
+it("shows all of them in order, with results, also where a grade cites some, and of many those that it cites", async () => {
+  const few = await printed("junit", 3, { cited: [5, 8] });
+  expect(few).toContain(
+    "not reached\n  cited     events 5, 8 below\nthe agent made 4 tool calls\n  call      tool1 {",
+  );
+  const labels = (text: string): readonly string[] =>
+    text
+      .slice(text.indexOf("the agent made"))
+      .match(/^ {2}(?:call|result|isError|tool)\s+\S+|^ +…[^\n]+/gm) ?? [];
+  expect(labels(few).map((line) => line.replaceAll(/ +/g, " ").trim())).toEqual([
+    "call tool1",
+    "result done",
+    "call tool2",
+    "isError │",
+    "call tool3",
+    "result done",
+    "tool Bash",
+  ]);
+  // Its call is event 29.
+  const many = await printed("junit", 30, { cited: [29] });
+  expect(
+    labels(many)
+      .filter((line) => /call|…/.test(line))
+      .map((line) => line.trim().split(/ {2,}/).at(-1)),
+  ).toEqual(["tool1", "tool2", "tool3", "tool4", "… 22 more calls", "tool14", "tool28", "tool29", "tool30"]);
 });
 
 it("shows resources that the agent read and prompts that it asked for, in their order", async () => {
@@ -188,7 +216,8 @@ it("keeps of a trial that passed only what its grades cite", () => {
 });
 
 it("shows weights, and graders that a trial passes without as notes", async () => {
-  const [bad, good] = [workflow("bad"), workflow("good")];
+  const declared = { type: "program", name: "own", weight: 1, required: true, config: {}, dir: "/" };
+  const [bad, good] = [workflow("bad"), { ...workflow("good"), graders: [declared] }];
   const optional = { ...grade("behavior", 0, "2 repeated calls"), required: false as const };
   const weighted = (score: number) => ({ ...grade("text", score, "it says nothing"), weight: 3 });
   const run = sampleRun({
@@ -197,9 +226,17 @@ it("shows weights, and graders that a trial passes without as notes", async () =
     trials: [
       trialOf(bad, {
         agent: "scripted",
-        grades: [weighted(0), optional, { ...grade("health", 1), weight: 2 }],
+        grades: [optional, weighted(0), { ...grade("health", 1), weight: 2 }],
       }),
-      trialOf(good, { agent: "scripted", grades: [weighted(1), optional] }),
+      trialOf(good, {
+        agent: "scripted",
+        grades: [
+          weighted(1),
+          optional,
+          skipGrade("own", "nothing was said"),
+          skipGrade("tool-order", "none"),
+        ],
+      }),
     ],
   });
   const output = captureOutput();
@@ -212,5 +249,18 @@ it("shows weights, and graders that a trial passes without as notes", async () =
     not required: behavior 0.00  2 repeated calls
     passed: health (weight 2)
 `);
-  expect(output.text()).toContain("Not required\n\n  - good: behavior 0.00  2 repeated calls\n");
+  expect(output.text()).toContain(`Not required
+
+  - good: behavior 0.00  2 repeated calls
+
+Nothing to judge
+
+  - good: own  nothing was said
+`);
+  expect(output.text()).not.toContain("tool-order");
+  const file = captureOutput();
+  await play(run, reporters.junit(file));
+  // The grader that decided, and not the first that failed.
+  expect(file.text()).toContain('<failure type="text"');
+  expect(file.text()).toContain("<system-out>skipped: own  nothing was said</system-out>");
 });

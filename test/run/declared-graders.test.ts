@@ -92,24 +92,51 @@ it("what is wrong with a setting is reported once, at the setting", async () => 
   ]);
 });
 
-it.each(["model: foo", "model: ollama/m, second_model: foo"])(
-  "a wrong model of a judge is refused at its setting: %s",
-  async (models) => {
+it.each([
+  ["run", "model: foo"],
+  ["run", "model: ollama/m, second_model: foo"],
+  ["validate", "model: foo"],
+])("a wrong model of a judge is refused at its setting: %s, %s", async (command, models) => {
+  const { code, stderr } = await runIn(
+    {
+      "mcp-eval.config.yaml": [
+        `server: ${JSON.stringify(fixtureServer())}`,
+        `agent: ${JSON.stringify(agent)}`,
+        "workflows: [{name: greet, steps: [{user: hi, expectedState: hi}]}]",
+        "graders:",
+        `  - {type: prompt, config: {rubric: Is it polite?, ${models}}}`,
+      ].join("\n"),
+    },
+    [command],
+  );
+  const column = "  - {type: prompt, config: {rubric: Is it polite?, ".length + models.indexOf("foo") + 1;
+  const place = `mcp-eval.config.yaml:5:${column}: error "foo" names no provider`;
+  expect([code, stderr]).toEqual([2, expect.stringContaining(place)]);
+});
+
+it.each(["run", "validate"])(
+  "%s refuses the models of an agent and of the judge where the file names them",
+  async (command) => {
     const { code, stderr } = await runIn(
       {
         "mcp-eval.config.yaml": [
           `server: ${JSON.stringify(fixtureServer())}`,
-          `agent: ${JSON.stringify(agent)}`,
+          "agent: b",
+          "agents:",
+          "  a: {model: foo}",
+          "  b:",
+          "    model: bar",
+          "judge: {model: baz}",
+          "llmJudge: true",
           "workflows: [{name: greet, steps: [{user: hi, expectedState: hi}]}]",
-          "graders:",
-          `  - {type: prompt, config: {rubric: Is it polite?, ${models}}}`,
         ].join("\n"),
       },
-      ["run"],
+      [command],
     );
-    const column = "  - {type: prompt, config: {rubric: Is it polite?, ".length + models.indexOf("foo") + 1;
-    const place = `mcp-eval.config.yaml:5:${column}: error "foo" names no provider`;
-    expect([code, stderr]).toEqual([2, expect.stringContaining(place)]);
+    expect(code).toBe(2);
+    expect(stderr).toContain('mcp-eval.config.yaml:6:12: error "bar" names no provider');
+    expect(stderr).toContain('mcp-eval.config.yaml:7:16: error "baz" names no provider');
+    expect(stderr).not.toContain("foo");
   },
 );
 
@@ -148,6 +175,7 @@ it("a server that a grader names and nobody has is reported once, at the grader"
 it("a workflow that only graders look at may not be one that none can fail", async () => {
   const { code, stderr } = await runIn(config([text("hi", { required: false })]), ["run"]);
   expect([code, stderr]).toEqual([2, expect.stringContaining("expects nothing, so it could not fail")]);
+  expect(stderr).toContain("Its graders are not required, so that they decide nothing.");
 });
 
 it("graders of calls look at what the agent called, and at the schemas on record", async () => {

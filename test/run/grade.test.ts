@@ -11,7 +11,12 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { McpvalsError } from "../../src/core/errors/error.ts";
+import type { Reporter } from "../../src/core/report/reporter.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
+import { load } from "../../src/load/load.ts";
+import { gradeRun } from "../../src/run/grade-run.ts";
+import { openRun } from "../../src/store/run-folder.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf, type HereOutcome, runHere } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
@@ -319,7 +324,7 @@ it("asks again for a new threshold where a second judge is compared", async () =
   expect(result.trials[0]?.grades.at(-1)).toMatchObject({ verdict: "pass", secondJudge: { threshold: 0.6 } });
 });
 
-it("grades a long record in threads, with the same result", async () => {
+it("grades a long record in threads, with the same result, and keeps nothing of what does not end", async () => {
   const calls = Array.from({ length: 10 }, (_, n) => ({ call: n % 5 === 0 ? "drop" : "read", args: { n } }));
   const tools = {
     read: { responses: [{ return: "hi ".repeat(40_000) }] },
@@ -345,6 +350,18 @@ it("grades a long record in threads, with the same result", async () => {
   expect(code).toBe(1);
   expect(result).toMatchObject(first);
   expect((await folder.json(["show"])).result).toEqual(result);
+
+  const interrupt = new AbortController();
+  const reason = new McpvalsError("run/interrupted", "interrupted");
+  const { path: cwd } = folder;
+  const reporter: Reporter = { onTrialEnd: () => interrupt.abort(reason) };
+  const interrupted = gradeRun(
+    await openRun(join(cwd, ".mcpvals/runs"), run),
+    await load({ sources: [join(cwd, "mcp-eval.config.json")], cwd }),
+    { cwd, signal: interrupt.signal, reporters: [{ name: "interrupts", reporter }] },
+  );
+  await expect(interrupted).rejects.toBe(reason);
+  expect(folder.runs).toHaveLength(2);
 
   appendFileSync(folder.file(run, "journal.jsonl"), '{"crc":"00000000","event":{}}\n');
   const damaged = await folder.cli(["grade", run]);

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import type { AgentContext } from "../../src/agents/driver.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ServerSpec, Task } from "../../src/core/formats/model.ts";
-import { expandText } from "../../src/core/templates/expand.ts";
+import { expanderOf } from "../../src/core/templates/expand.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
 import { leaf, type LeafEnd } from "../support/sessions.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
@@ -214,7 +214,7 @@ describe("what templates refer to", () => {
   it("random.port is free, one value a trial, and held until a process is started with it", async () => {
     let taken: unknown;
     const agent = async ({ solution }: AgentContext): Promise<void> => {
-      const port = expandText("{random.port}", solution?.scope ?? new Map());
+      const port = expanderOf(solution?.scope ?? new Map()).text("{random.port}");
       const server = createServer().listen(Number(port), "127.0.0.1");
       taken = await once(server, "error").then(([error]) => (error as NodeJS.ErrnoException).code);
     };

@@ -1,4 +1,4 @@
-import { expandText } from "../../src/core/templates/expand.ts";
+import { expanderOf } from "../../src/core/templates/expand.ts";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -128,7 +128,7 @@ describe.concurrent("a random port", () => {
     let found: unknown;
     const agent = async ({ solution }: AgentContext): Promise<void> => {
       const [action] = solution?.actions ?? [];
-      const ports = action?.kind === "say" ? expandText(action.text, solution?.scope ?? new Map()) : "";
+      const ports = action?.kind === "say" ? expanderOf(solution?.scope ?? new Map()).text(action.text) : "";
       found = await Promise.all(ports.split(" ").map(taken));
     };
     return { ...(await playTrial(task, { agent, ...options })), found };

@@ -8,7 +8,7 @@ import { evaluate } from "../../src/evaluate.ts";
 import { fixtureServer, processTag, type ServerConfig } from "../e2e/support.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { livingProcesses } from "../process/support.ts";
-import { folderOf, root, runHere } from "../support/cli.ts";
+import { builtMain, folderOf, runHere } from "../support/cli.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 
 type Stdio = ReturnType<typeof fixtureServer>;
@@ -92,7 +92,7 @@ describe.runIf(linux)("nothing is left of servers that many trials share", () =>
   ] as const)("after %s to mcpvals", async (signal, expected) => {
     const tag = processTag();
     using folder = folderOf({ "mcp-eval.config.json": hanging(tag.env) });
-    const child = spawn(process.execPath, [join(root, "src/cli/main.ts"), "run"], {
+    const child = spawn(process.execPath, [builtMain, "run"], {
       cwd: folder.path,
       env: { PATH: process.env["PATH"] ?? "", HOME: folder.path },
       stdio: "ignore",
@@ -104,13 +104,16 @@ describe.runIf(linux)("nothing is left of servers that many trials share", () =>
         .map((name) => readFileSync(join(folder.path, name), "utf8"))
         .join("");
     await vi.waitFor(() => expect(journal()).toContain('"name":"slow","arguments"'), {
-      timeout: 20_000,
+      timeout: 100_000,
       interval: 50,
     });
-    await vi.waitFor(async () => expect(await tag.living()).toHaveLength(3), { timeout: 5000, interval: 20 });
+    await vi.waitFor(async () => expect(await tag.living()).toHaveLength(3), {
+      timeout: 100_000,
+      interval: 20,
+    });
     child.kill(signal);
     expect(await ended).toBe(expected);
-    await vi.waitFor(async () => expect(await tag.living()).toEqual([]), { timeout: 10_000, interval: 20 });
+    await vi.waitFor(async () => expect(await tag.living()).toEqual([]), { timeout: 100_000, interval: 20 });
   });
 });
 

@@ -57,7 +57,7 @@ function join(host: ServerHost): Outsider {
           if (answer === undefined) throw new Error(`no answer to ${id}: ${heard.join("\n")}`);
           return answer;
         },
-        { timeout: 10_000, interval: 5 },
+        { timeout: 100_000, interval: 5 },
       );
     },
     close: () => channel.close(),
@@ -141,7 +141,7 @@ describe("a host of a program", () => {
     const params = { name: "crash", arguments: { code: 7 } };
     const crash = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
     await two.send(crash);
-    await vi.waitFor(() => expect([one.closed(), two.closed()]).toEqual([true, true]), { timeout: 10_000 });
+    await vi.waitFor(() => expect([one.closed(), two.closed()]).toEqual([true, true]), { timeout: 100_000 });
     expect(host.lost.reason).toMatchObject({ code: "server/exited" });
     await expect(one.send(crash)).rejects.toBe(host.lost.reason);
     const late = join(host);
@@ -263,7 +263,7 @@ describe("a program that speaks one era only", () => {
     await client.ask(0, "initialize", hello);
     await client.send(discover);
     const stderr = (): unknown[] => record.of("server.stderr");
-    await vi.waitFor(() => expect(stderr()).toHaveLength(1), { timeout: 10_000, interval: 5 });
+    await vi.waitFor(() => expect(stderr()).toHaveLength(1), { timeout: 100_000, interval: 5 });
     await host.stop();
     await expectLiving(0);
   });

@@ -51,7 +51,7 @@ describe.runIf(linux).each(types)("what a %s starts in the background", (_, step
     const named = { ...step(text), outputs: { out: "{stdout}" } };
     const { outputs } = await playStep(named, { trial });
     await playStep(commandStepOf("touch go"), { trial });
-    await vi.waitFor(() => readFileSync(join(trial.dir, "done")), { timeout: 5000, interval: 10 });
+    await vi.waitFor(() => readFileSync(join(trial.dir, "done")), { timeout: 100_000, interval: 10 });
     expect(outputs).toEqual({ out: "now" });
   });
 
@@ -84,7 +84,7 @@ describe.runIf(linux).each(types)("what a %s starts in the background", (_, step
       trial,
       signal: controller.signal,
     });
-    await vi.waitFor(() => expect(pidIn(trial.dir)).toBeGreaterThan(0), { timeout: 5000, interval: 10 });
+    await vi.waitFor(() => expect(pidIn(trial.dir)).toBeGreaterThan(0), { timeout: 100_000, interval: 10 });
     controller.abort(reason);
     await expect(played).rejects.toBe(reason);
     expect([await isAlive(pidIn(trial.dir)), trial.adopted]).toEqual([false, []]);

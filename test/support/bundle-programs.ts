@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { hash } from "node:crypto";
 import {
   chmodSync,
@@ -45,16 +46,34 @@ export default async function bundlePrograms(): Promise<void> {
     join(root, "node_modules/@modelcontextprotocol/server-everything/dist/docs"),
     join(partial, "docs"),
   );
+  linkPython(join(partial, "python"));
   rmSync(folder, { recursive: true, force: true });
   renameSync(partial, folder);
 }
 
+/** Links the interpreter itself: `python3` of a version manager is a script that starts thirty programs. */
+function linkPython(folder: string): void {
+  mkdirSync(folder);
+  try {
+    const script = "import os, sys; print(os.path.realpath(sys.executable))";
+    const path = execFileSync("python3", ["-c", script], { encoding: "utf8" }).trim();
+    symlinkSync(path, join(folder, "python3"));
+  } catch {
+    // There is none, as the tests that need it will say.
+  }
+}
+
 async function bundle(name: string, source: string, folder: string): Promise<void> {
-  const build = await Rolldown.rolldown({ input: join(root, source), platform: "node", logLevel: "silent" });
+  const build = await Rolldown.rolldown({
+    input: join(root, source),
+    platform: "node",
+    resolve: { mainFields: ["module", "main"] },
+    logLevel: "silent",
+  });
   await build.write({
     dir: folder,
     entryFileNames: name,
-    chunkFileNames: `${name}-[hash].js`,
+    chunkFileNames: `${name.replace(/\.js$/, "")}-[hash].js`,
     format: "esm",
     minify: true,
   });

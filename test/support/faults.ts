@@ -102,9 +102,9 @@ export async function expectSameWhenRead(folder: string, result: RunResult): Pro
   expect(replayRun(stored).result).toEqual(result);
 }
 
-/** Polls until something holds, for at most twenty seconds. */
+/** Polls until something holds, for at most a minute. */
 export async function until(holds: () => boolean, what: string): Promise<void> {
-  const ms = 20_000;
+  const ms = 60_000;
   const end = performance.now() + ms;
   while (!holds()) {
     if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`);

@@ -8,7 +8,7 @@ export function watchLeftovers(): () => Promise<void> {
   const before = resources();
   return async () => {
     expect(timersIn(resources())).toBeLessThanOrEqual(timersIn(before));
-    await vi.waitFor(() => expect(added(before, resources())).toEqual([]), { timeout: 5000, interval: 5 });
+    await vi.waitFor(() => expect(added(before, resources())).toEqual([]), { timeout: 60_000, interval: 5 });
   };
 }
 

@@ -6,7 +6,7 @@ import { readJsonText } from "../../core/formats/read-json.ts";
 import { objectIn, typesOf } from "../../core/lint/json-schema.ts";
 import { visibleLines } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
-import { loadTarget, type Target } from "../../load/target.ts";
+import { invalidOption, loadTarget, type Target } from "../../load/target.ts";
 import { useServer } from "../../run/use-server.ts";
 import {
   addTargetFlags,
@@ -33,7 +33,6 @@ interface CallFlags extends TargetFlags {
   readonly timeout?: number;
 }
 
-/** What is called. */
 interface Call {
   readonly tool: string;
   readonly args: JsonObject;
@@ -68,7 +67,7 @@ function readCall([tool, ...words]: readonly string[]): {
   readonly others: readonly string[];
 } {
   if (tool === undefined)
-    throw invalid("no tool is named", "Write it before --: mcpvals call TOOL -- node server.js");
+    throw invalidOption("no tool is named", "Write it before --: mcpvals call TOOL -- node server.js");
   const texts: Record<string, string> = {};
   const others: string[] = [];
   let args: JsonObject = {};
@@ -77,7 +76,7 @@ function readCall([tool, ...words]: readonly string[]): {
     if (/^\s*[{["]/.test(word)) args = { ...args, ...jsonArguments(word) };
     else if (name === undefined) others.push(word);
     else if (Object.hasOwn(texts, name))
-      throw invalid(
+      throw invalidOption(
         `${JSON.stringify(name)} is given twice`,
         "Write several values as a list: 'name=[1, 2]'",
       );
@@ -89,16 +88,15 @@ function readCall([tool, ...words]: readonly string[]): {
 function jsonArguments(text: string): JsonObject {
   const { value, reason } = readJsonText(text);
   if (reason !== undefined)
-    throw invalid(`the arguments are not JSON: ${reason}`, `Quote them for the shell: '{"name": "value"}'`);
+    throw invalidOption(
+      `the arguments are not JSON: ${reason}`,
+      `Quote them for the shell: '{"name": "value"}'`,
+    );
   if (isJsonObject(value)) return value;
-  throw invalid(
+  throw invalidOption(
     "the arguments are not a JSON object",
     `Write them as '{"name": "value"}', or as name=value.`,
   );
-}
-
-function invalid(message: string, hint: string): McpvalsError {
-  return new McpvalsError("usage/invalid-option", message, { hint });
 }
 
 async function execute(call: Call, target: Target, { json = false, timeout }: CallFlags): Promise<number> {
@@ -111,7 +109,7 @@ async function execute(call: Call, target: Target, { json = false, timeout }: Ca
   const [[name, spec] = [], second] = Object.entries(servers);
   if (name === undefined || spec === undefined) throw new Error("a target without a server was loaded");
   if (second !== undefined)
-    throw invalid(
+    throw invalidOption(
       `there are several servers: ${listNames(Object.keys(servers))}`,
       "Choose one with --server NAME.",
     );
@@ -157,7 +155,10 @@ function unknownTool(
   known: readonly { readonly name: string }[],
 ): McpvalsError {
   const names = known.map(({ name }) => name);
-  return invalid(`server "${server}" has no tool ${JSON.stringify(tool)}`, suggestion(tool, names, "tools"));
+  return invalidOption(
+    `server "${server}" has no tool ${JSON.stringify(tool)}`,
+    suggestion(tool, names, "tools"),
+  );
 }
 
 /** Texts as the values that the schema wants; where it allows a text, or does not say, the text stays unless it is JSON. */

@@ -29,7 +29,6 @@ import {
 } from "../terminal.ts";
 import { showWaiting } from "../waiting.ts";
 
-/** The flags of `check` as commander gives them. */
 interface CheckFlags extends TargetFlags {
   readonly calls?: CallPolicy;
   readonly disable?: readonly string[];

@@ -11,7 +11,6 @@ import { abortOnInterrupt, untilInterrupted, workingFolder, writeError, writeOut
 
 const interruptedCode = exitCode("interrupted");
 
-/** The flags of `dashboard` as commander gives them. */
 interface DashboardFlags {
   readonly output?: string;
   readonly port?: number;

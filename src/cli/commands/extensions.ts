@@ -77,7 +77,6 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     );
 }
 
-/** The flags that all commands for extensions have. */
 interface ExtensionFlags {
   readonly json?: boolean;
   readonly cacheDir?: string;
@@ -96,9 +95,7 @@ interface OpenExtensions {
   readonly lock: LockFile;
   /** The entries of the lock, in its order. */
   readonly entries: readonly LockedEntry[];
-  /** Path of the lock as it is shown. */
   readonly shownLock: string;
-  /** The sentence for a lock without entries. */
   readonly nothingLocked: string;
   /** Puts entries into the lock, by package as it is written. */
   readonly save: (entries: Readonly<Record<string, LockedExtension>>) => Promise<void>;
@@ -190,7 +187,6 @@ function bytesOf(versions: readonly CachedVersion[]): number {
   return versions.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** `mcpvals extensions list` */
 async function list(flags: ExtensionFlags): Promise<Answer> {
   const { resolver, entries, shownLock, nothingLocked } = await openExtensions(flags);
   const cached = await resolver.cached();

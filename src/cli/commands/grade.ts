@@ -17,7 +17,6 @@ import {
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { abortOnInterrupt, workingFolder, writeNotes } from "../terminal.ts";
 
-/** The flags of `grade` as commander gives them. */
 interface GradeFlags extends Pick<SourceFlags, "config" | "judge" | "mcpConfig" | "allowOutside" | "env"> {
   readonly output?: string;
   readonly reporter?: readonly string[];

@@ -3,7 +3,7 @@ import { hostname, tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { asList, asObject, type JsonObject } from "../../core/formats/json.ts";
+import { asList, asObject, type JsonObject, mapValues } from "../../core/formats/json.ts";
 import { countFindings, findingsOf } from "../../core/lint/finding.ts";
 import {
   starterDocument,
@@ -36,7 +36,6 @@ import {
 } from "../terminal.ts";
 import { showWaiting } from "../waiting.ts";
 
-/** The flags of `init` as commander gives them. */
 interface InitFlags extends TargetFlags {
   readonly yes?: boolean;
 }
@@ -80,11 +79,8 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   checking[Symbol.dispose]();
   signal.throwIfAborted();
   const { tests, tools } = await readCheckRun(resolve(cwd, defaultRunsFolder), folder, localTexts(cwd));
-  const servers = Object.fromEntries(
-    Object.entries(described).map(([name, server]) => [
-      name,
-      withRelativeFolder(writtenServer(server, { secrets: loaded.secrets, variables }), cwd),
-    ]),
+  const servers = mapValues(described, (server) =>
+    withRelativeFolder(writtenServer(server, { secrets: loaded.secrets, variables }), cwd),
   );
   using trying = showWaiting(`trying ${countOf(tests.length, "test")}`);
   const kept = await repeatable(tests, loaded, { cwd, signal });
@@ -297,14 +293,10 @@ async function passed(
   { cwd, signal }: { readonly cwd: string; readonly signal: AbortSignal },
 ): Promise<ReadonlySet<StarterTest>> {
   if (tests.length === 0) return new Set();
-  const placeholders = Object.fromEntries(
-    Object.keys(servers).map((name) => [name, { transport: "shttp", url: "http://127.0.0.1/" }]),
-  );
+  const placeholders = mapValues(servers, () => ({ transport: "shttp", url: "http://127.0.0.1/" }));
   const config = starterDocument({ servers: placeholders, tests });
   const { eval: spec } = await load({ sources: config, cwd, signal });
-  const shared = Object.fromEntries(
-    Object.entries(servers).map(([name, server]) => [name, { ...server, lifetime: "per_run" as const }]),
-  );
+  const shared = mapValues(servers, (server) => ({ ...server, lifetime: "per_run" as const }));
   const { result } = await run(
     { ...loaded, eval: { ...spec, servers: shared } },
     { cwd, signal, output: false },

@@ -4,12 +4,12 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { suggestion } from "../../core/formats/did-you-mean.ts";
 import { readSettings } from "../../core/formats/graders.ts";
 import { type JsonObject, withoutUndefined } from "../../core/formats/json.ts";
-import type { Problem } from "../../core/formats/problem.ts";
+import { problemAt, type Problem } from "../../core/formats/problem.ts";
 import { judgeName } from "../../core/grade/graders.ts";
 import { type Calibration, calibrationFile } from "../../core/grade/judge/calibration.ts";
 import { graderKinds } from "../../core/grade/kinds.ts";
 import { prompt, type PromptSettings } from "../../core/grade/prompt.ts";
-import type { Proportion } from "../../core/statistics/intervals.ts";
+import type { Confusion, Proportion } from "../../core/statistics/intervals.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import { type LoadedConfig, usualThreshold } from "../../load/assemble-eval.ts";
@@ -20,6 +20,7 @@ import {
   type JudgeUse,
   type Labels,
   readLabels,
+  refuseLabels,
   writeCalibration,
 } from "../../run/calibrate-judge.ts";
 import { load } from "../../load/load.ts";
@@ -58,7 +59,6 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .action(async (labels: string, flags: CalibrateFlags) => setExitCode(await execute(labels, flags)));
 }
 
-/** The flags of `judge calibrate` as commander gives them. */
 interface CalibrateFlags {
   readonly config?: string;
   readonly grader?: string;
@@ -96,10 +96,11 @@ async function execute(file: string, flags: CalibrateFlags): Promise<number> {
           ...withoutUndefined({ judgeModel, judge: grader === judgeName ? true : undefined }),
         });
   const use = judgeUse({ ...labels, dir: dirname(path) }, loaded, flags);
+  refuseUnusedSettings(labels, grader);
   const judge = judgeOfUse(use, loaded, judgeModel);
   const { calibration, problems } = await calibrateJudge({
     use,
-    cases: labels.cases,
+    labels,
     judge: {
       ...judge,
       passThreshold: flags.threshold ?? loaded?.eval.judge?.passThreshold ?? usualThreshold,
@@ -119,14 +120,30 @@ async function execute(file: string, flags: CalibrateFlags): Promise<number> {
   return calibration.unscored === 0 ? 0 : 3;
 }
 
+/** Refuses settings in the file of labels that the judge would be asked without. */
+function refuseUnusedSettings(labels: Labels, grader: string | undefined): void {
+  if (grader === undefined) return;
+  const unused = Object.keys(labels.config).filter((key) => grader !== "rubric" || key !== "rubric");
+  refuseLabels(
+    unused.map((key) =>
+      problemAt(["config", key], `has no effect with --grader ${grader}`, {
+        at: "key",
+        hint: "Remove it, or leave out --grader: the file's config is for the grader prompt.",
+      }),
+    ),
+    labels,
+  );
+}
+
 const stepCriteria = ["contains", "exact", "rubric"] as const;
 
 /** What asks the judge. Throws `usage/invalid-option` for settings that do not fit it. */
 function judgeUse(
-  { config, cases, dir }: Labels & { readonly dir: string },
+  labels: Labels & { readonly dir: string },
   loaded: LoadedConfig | undefined,
   { grader, rubric, threshold, votes }: CalibrateFlags,
 ): JudgeUse {
+  const { config, cases, dir } = labels;
   const criterion = stepCriteria.find((one) => one === grader);
   if (grader !== judgeName && criterion === undefined) {
     const declared = grader === undefined ? { config, dir } : declaredGrader(grader, loaded);
@@ -144,13 +161,17 @@ function judgeUse(
   if (rubric !== undefined) throw unusable("--rubric", `${grader} has none`);
   if (criterion === undefined) return { kind: judgeName };
   if (threshold !== undefined) throw unusable("--threshold", `the answer to ${grader} is yes or no`);
-  const without = cases.findIndex(({ reference }) => reference === undefined);
-  if (without === -1) return { kind: criterion };
-  throw new McpvalsError(
-    "usage/invalid-option",
-    `cases[${without}] has no reference, which the criterion ${criterion} needs`,
-    { hint: "Set reference in every case: the text that the step compares the answer with." },
+  const without = cases.flatMap(({ reference }, index) =>
+    reference === undefined
+      ? [
+          problemAt(["cases", index], `has no reference, which the criterion ${criterion} needs`, {
+            hint: "Set reference: the text that the step compares the answer with.",
+          }),
+        ]
+      : [],
   );
+  refuseLabels(without, labels);
+  return { kind: criterion };
 }
 
 function unusable(flag: string, why: string): McpvalsError {
@@ -224,16 +245,24 @@ function describeCalibration(calibration: Calibration): readonly string[] {
     cells("label pass", confusion.passPass, confusion.passFail),
     cells("label fail", confusion.failPass, confusion.failFail),
     "",
-    ...rows.map(([name, share]) => `${name.padEnd(12)}${describeShare(share)}`),
+    ...rows.map(([name, share]) => `${name.padEnd(12)}${describeShare(share, confusion)}`),
     `${"flip rate".padEnd(12)}${flipRate === undefined ? "unknown: one vote a case" : flipRate.toFixed(3)}`,
   ];
 }
 
-function describeShare(share: Proportion | undefined): string {
+function describeShare(share: Proportion | undefined, confusion: Confusion): string {
   if (share === undefined) return "unknown: too few kinds of labels";
   const [value, low, high] = [share.value, share.low, share.high].map((number) => number.toFixed(3));
-  if (share.low === share.high) return `${value}  interval unknown: the labels show no variance`;
+  if (share.low === share.high) return `${value}  interval unknown: ${whyNoInterval(confusion)}`;
   return `${value}  [${low}, ${high}]`;
+}
+
+/** Why kappa has no variance, and so no interval. */
+function whyNoInterval({ passPass, passFail, failPass, failFail }: Confusion): string {
+  if (passFail + failFail === 0) return "the judge passes every case";
+  if (passPass + failPass === 0) return "the judge fails every case";
+  if (passPass + passFail === 0 || failPass + failFail === 0) return "all labels have the same verdict";
+  return `the judge ${passFail + failPass === 0 ? "agrees" : "disagrees"} with every label`;
 }
 
 function cells(name: string, ...numbers: readonly (number | string)[]): string {

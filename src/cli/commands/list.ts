@@ -16,6 +16,7 @@ import { load } from "../../load/load.ts";
 import { prepare } from "../../run/prepare.ts";
 import { addQueryFlags, type ConfigQuery, queryOf, type SetExitCode, type SourceFlags } from "../flags.ts";
 import { workingFolder, writeJson, writeOut } from "../terminal.ts";
+import { mapValues } from "../../core/formats/json.ts";
 
 /** `mcpvals list`: shows what would be evaluated without starting anything. */
 export function define(command: Command, setExitCode: SetExitCode): void {
@@ -40,9 +41,7 @@ function listing({ eval: spec, file }: LoadedConfig): unknown {
     agents: agents.map((agent) => agent.name),
     agentTypes: Object.fromEntries(agents.map((agent) => [agent.name, agent.type])),
     servers: Object.keys(spec.servers),
-    lifetimes: Object.fromEntries(
-      Object.entries(spec.servers).map(([name, server]) => [name, lifetimeOf(server)]),
-    ),
+    lifetimes: mapValues(spec.servers, lifetimeOf),
     variants: spec.variants?.map((variant) => variant.name),
     tasks: spec.tasks.map((task) => ({
       name: task.name,
@@ -180,7 +179,6 @@ function difference(before: ServerSpec, after: ServerSpec): string[] {
 const inTarget = ["transport", "command", "args", "url"];
 const ofOneKind = ["program", "env", "cwd", "headers", "auth", "mock"];
 
-/** The server's URL or command. */
 function targetOf(server: ServerSpec): string {
   if (server.transport === "mock") return "written answers";
   if (server.transport === "stdio") return commandOf(server);

@@ -24,7 +24,6 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     );
 }
 
-/** The flags of `migrate` as commander gives them. */
 interface MigrateFlags {
   readonly write?: boolean;
   readonly out?: string;

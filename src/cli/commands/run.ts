@@ -28,7 +28,6 @@ import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { showWaiting } from "../waiting.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
-/** The flags of `run` as commander gives them. */
 interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly trials?: number;
   readonly concurrency?: number;

@@ -4,7 +4,7 @@ import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { taskInVariant, type Trial } from "../../core/plan/plan.ts";
 import { createMultiplexer, type RunStart } from "../../core/report/reporter.ts";
 import { renderTrace } from "../../core/report/render-trace.ts";
-import { replayRun } from "../../core/report/trial-result.ts";
+import { replayRun, unfinishedState } from "../../core/report/trial-result.ts";
 import type { TrialResult } from "../../core/report/result.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { buildTrajectory } from "../../core/trace/trajectory.ts";
@@ -14,7 +14,6 @@ import { addReporterFlag, type SetExitCode } from "../flags.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { writeError, writeJson, writeOut } from "../terminal.ts";
 
-/** The flags of `show` as commander gives them. */
 interface ShowFlags {
   readonly output?: string;
   readonly trial?: string;
@@ -96,14 +95,15 @@ function showTrial(stored: StoredRun, id: string, json: boolean): void {
   writeOut([...head, ...(lines.length === 0 ? ["(the trial left no events)"] : lines)].join("\n"));
 }
 
-/** What came of the trial, before the events that led to it. */
+/** The outcome of the trial, before the events that led to it. */
 function renderVerdict(trial: TrialResult): string[] {
   const { id, task, agent, variant, attempt, verdict, grades, error } = trial;
+  const state = unfinishedState(trial)?.replace("-", " ") ?? verdict;
   const servers = variant === undefined ? "" : `, ${variant}`;
   const who = `${agent === null ? "" : `, agent ${agent}`}${servers}`;
   const reasons = grades.map((grade) => `  ${grade.verdict} ${grade.grader}: ${grade.reason}`);
   const broken = error === undefined ? [] : [`  ${error.code}: ${error.message}`];
-  return [`${id} ${task}${who}, attempt ${attempt}: ${verdict}`, ...reasons, ...broken].map(visibleText);
+  return [`${id} ${task}${who}, attempt ${attempt}: ${state}`, ...reasons, ...broken].map(visibleText);
 }
 
 async function showRun(

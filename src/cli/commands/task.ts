@@ -12,12 +12,12 @@ import type { Task } from "../../core/formats/model.ts";
 import { walkSteps } from "../../core/formats/step.ts";
 import { type Artifact, exportTask, type TaskExport } from "../../core/formats/task/task-export.ts";
 import type { TaskFiles } from "../../core/formats/task/parse-task.ts";
-import { parseTemplate, taskRoots } from "../../core/templates/template.ts";
+import { plainText } from "../../core/templates/template.ts";
 import { readRegularFile } from "../../files/files.ts";
 import { shownFrom } from "../../load/environment.ts";
-import { rootMembers } from "../../load/read/document.ts";
 import { readDataText } from "../../load/read/read-files.ts";
 import { parseTaskText, type TaskAlone, type TaskOptions } from "../../load/tasks.ts";
+import { asObject } from "../../core/formats/json.ts";
 
 /** `mcpvals task`: commands for a single task. */
 export function define(command: Command, setExitCode: SetExitCode): void {
@@ -31,7 +31,6 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .action(async (file: string, flags: TaskExportFlags) => setExitCode(await printExport(file, flags)));
 }
 
-/** The flags of `task export` as commander gives them. */
 interface TaskExportFlags {
   readonly format: "json";
   readonly out?: string;
@@ -108,15 +107,14 @@ function collectArtifacts(sources: ArtifactSources, scripts: readonly string[]):
 }
 
 function promptFiles(document: unknown): string[] {
-  const root = rootMembers(document);
-  return [root.get("spec"), root.get("steps")]
-    .map((part) => rootMembers(part).get("prompt"))
+  const { spec, steps } = asObject(document);
+  return [spec, steps]
+    .map((part) => asObject(part)["prompt"])
     .flatMap((prompt): unknown[] => (Array.isArray(prompt) ? prompt : [prompt]))
     .flatMap((prompt) => {
-      const parts = rootMembers(prompt);
-      const file = parts.get("file");
+      const { file, inline } = asObject(prompt);
       // Where both are given, the older forms read the text.
-      return typeof file === "string" && !parts.get("inline") ? [normal(file)] : [];
+      return typeof file === "string" && !inline ? [normal(file)] : [];
     });
 }
 
@@ -129,10 +127,9 @@ function scriptFiles({ verify, portable }: Task): { readonly literal: string[]; 
   const literal: string[] = [];
   const unknown: string[] = [];
   for (const file of named) {
-    const parts = parseTemplate(file, (root) => taskRoots.some((each) => each === root));
-    const texts = parts.filter((part) => typeof part === "string");
-    if (texts.length === parts.length) literal.push(normal(texts.join("")));
-    else unknown.push(file);
+    const text = plainText(file);
+    if (text === undefined) unknown.push(file);
+    else literal.push(normal(text));
   }
   return { literal, unknown };
 }

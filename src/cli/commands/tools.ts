@@ -73,7 +73,6 @@ function listingJson({ server, surface, failures }: ServerListing): Json {
   return { server, name, version, protocolVersion, ...emptyListing, ...listingOf(surface), failures };
 }
 
-/** A listing for people. */
 function listingLines(listing: ServerListing, page: Page): string[] {
   const { style } = page;
   const { server, surface } = listing;

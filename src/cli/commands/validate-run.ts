@@ -34,7 +34,6 @@ import {
   writeOut,
 } from "../terminal.ts";
 
-/** The flags of `validate --run`. */
 export interface ValidateRunFlags extends ExtensionRunFlags {
   readonly concurrency?: number;
   readonly output?: string;

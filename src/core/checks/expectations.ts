@@ -1,7 +1,7 @@
 import { McpvalsError } from "../errors/error.ts";
 import { leavesNothing, withoutPaths } from "../formats/weak-expectations.ts";
 import { didYouMean } from "../formats/did-you-mean.ts";
-import { formatKeyPath, isJsonObject, type Json } from "../formats/json.ts";
+import { formatKeyPath, isJsonObject, type Json, mapTexts } from "../formats/json.ts";
 import { previewJson, readJsonText } from "../formats/read-json.ts";
 import type { JsonExpectation, TextExpectation } from "../formats/step.ts";
 import type { Expander } from "../templates/expand.ts";
@@ -11,6 +11,7 @@ import {
   completePath,
   type Lookup,
   lookupsIn,
+  membersOf,
   selectJson,
   wayEnd,
   type WayEnd,
@@ -62,15 +63,10 @@ function expandPattern(template: string, expander: Expander): string {
 
 /** Every text that has to be contained, at any depth. */
 function expandWanted(contains: Json, expander: Expander): Json {
-  if (typeof contains === "string") {
-    const value = expander.json(contains);
-    return typeof value === "string" ? expander.wanted(contains) : value;
-  }
-  if (typeof contains !== "object" || contains === null) return contains;
-  if (Array.isArray(contains)) return contains.map((item: Json) => expandWanted(item, expander));
-  return Object.fromEntries(
-    Object.entries(contains).map(([key, member]) => [key, expandWanted(member, expander)]),
-  );
+  return mapTexts(contains, (text) => {
+    const value = expander.json(text);
+    return typeof value === "string" ? expander.wanted(text) : value;
+  });
 }
 
 /**
@@ -449,10 +445,6 @@ function similarKey({ name, holders }: Lookup): string | undefined {
 
 function withoutDigits(name: string): string {
   return name.replaceAll(/\d+/g, "#");
-}
-
-function membersOf(value: Json): readonly Json[] {
-  return typeof value === "object" && value !== null ? Object.values(value).slice(0, mostLooked) : [];
 }
 
 /** Longest text that is shown whole, in characters. */

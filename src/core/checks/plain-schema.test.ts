@@ -2,7 +2,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import type { Json, JsonObject } from "../formats/json.ts";
-import { fitsPlainly } from "./plain-schema.ts";
+import { fitsPlainly, isPlain } from "./plain-schema.ts";
 
 const schema: JsonObject = {
   $schema: "http://json-schema.org/draft-07/schema#",
@@ -43,6 +43,26 @@ it("leaves to the validator what has another keyword, dialect or type", () => {
     expect(fitsPlainly(part as JsonObject, ["x"])).toBe(false);
 });
 
+it.each<JsonObject>([
+  { title: 1 },
+  { deprecated: "yes" },
+  { examples: "x" },
+  { type: "text" },
+  { enum: [] },
+  { minimum: "1" },
+  { required: ["a", "a"] },
+  { required: [1] },
+  { additionalProperties: {} },
+  { items: [true] },
+  { properties: { absent: { type: "text" } } },
+  { properties: { a: { $schema: "https://json-schema.org/draft/2020-12/schema" } } },
+  { items: { pattern: "a" } },
+  { $schema: "urn:x" },
+])("leaves to the validator a schema that it refuses, or has to read: %j", (part) => {
+  expect(isPlain(schema)).toBe(true);
+  expect(isPlain(part)).toBe(false);
+});
+
 it("is never true for what the validator refuses", () => {
   const scalar = fc.constantFrom<Json>(null, true, 0, 1.5, 3, "", "a", "b");
   const value = fc.letrec<{ value: Json }>((tie) => ({
@@ -57,10 +77,11 @@ it("is never true for what the validator refuses", () => {
   const schemas = fc.letrec<{ schema: Json }>((tie) => ({
     schema: fc.record(
       {
-        type: types,
-        enum: fc.array(scalar, { minLength: 1, maxLength: 2 }),
+        title: fc.oneof({ arbitrary: fc.constant("t"), weight: 9 }, scalar),
+        type: fc.oneof({ arbitrary: types, weight: 9 }, scalar),
+        enum: fc.array(scalar, { maxLength: 2 }),
         properties: fc.dictionary(fc.constantFrom("a", "b"), tie("schema"), { maxKeys: 2 }),
-        required: fc.subarray(["a", "b"]),
+        required: fc.oneof({ arbitrary: fc.subarray(["a", "b"]), weight: 9 }, fc.constant(["a", "a"])),
         additionalProperties: fc.boolean(),
         items: fc.oneof({ maxDepth: 2 }, fc.boolean(), tie("schema")),
         minimum: fc.integer({ min: 0, max: 2 }),
@@ -69,14 +90,20 @@ it("is never true for what the validator refuses", () => {
       { requiredKeys: [] },
     ),
   })).schema;
-  const isValid = (each: Json, of: Json): boolean =>
-    new Ajv2020({ strict: false, ownProperties: true, logger: false, validateSchema: false }).compile(
-      each as object,
-    )(of);
+  const ajv = { strict: false, ownProperties: true, logger: false } as const;
+  const validity = (each: Json, of: Json, validateSchema: boolean): unknown => {
+    try {
+      return new Ajv2020({ ...ajv, validateSchema }).compile(each as object)(of);
+    } catch {
+      return "refused";
+    }
+  };
   fc.assert(
     fc.property(schemas, value, (each, of) => {
-      if (fitsPlainly(each, of)) expect(isValid(each, of)).toBe(true);
+      if (!fitsPlainly(each, of)) return;
+      if (isPlain(each)) expect(validity(each, of, true)).toBe(true);
+      else expect(["refused", true]).toContain(validity(each, of, false));
     }),
-    { numRuns: 200 },
+    { numRuns: 300 },
   );
 });

@@ -35,7 +35,7 @@ function fitsKeyword(
 ): boolean {
   switch (keyword) {
     case "$schema":
-      return typeof wanted === "string" && /2020-12|2019-09|draft-0[67]/.test(wanted);
+      return isDialect(wanted);
     case "type":
       return typeof wanted === "string" && isOfType(value, wanted);
     case "enum":
@@ -71,6 +71,66 @@ function fitsKeyword(
     default:
       return false;
   }
+}
+
+/**
+ * Whether a JSON Schema has only common keywords, all of them well-formed, so that {@link fitsPlainly} is all that there is to say of a
+ * value that fits.
+ */
+export function isPlain(schema: Json, depth = 0): boolean {
+  if (!isJsonObject(schema) || depth > deepest) return typeof schema === "boolean";
+  return Object.entries(schema).every(([keyword, wanted]) => isPlainKeyword(keyword, wanted ?? null, depth));
+}
+
+function isPlainKeyword(keyword: string, wanted: Json, depth: number): boolean {
+  switch (keyword) {
+    case "title":
+    case "description":
+    case "$comment":
+      return typeof wanted === "string";
+    case "deprecated":
+    case "additionalProperties":
+      return typeof wanted === "boolean";
+    case "minimum":
+    case "maximum":
+      return typeof wanted === "number";
+    case "default":
+      return true;
+    case "examples":
+      return Array.isArray(wanted);
+    case "$schema":
+      return depth === 0 && isDialect(wanted);
+    case "type":
+      return typeof wanted === "string" && types.has(wanted);
+    case "enum":
+      return Array.isArray(wanted) && wanted.length > 0;
+    case "properties":
+      return isJsonObject(wanted) && Object.values(wanted).every((each) => isPlain(each ?? null, depth + 1));
+    case "required":
+      return (
+        Array.isArray(wanted) &&
+        wanted.every((key) => typeof key === "string") &&
+        new Set(wanted).size === wanted.length
+      );
+    case "items":
+      return isPlain(wanted, depth + 1);
+    default:
+      return false;
+  }
+}
+
+const types: ReadonlySet<string> = new Set([
+  "object",
+  "array",
+  "integer",
+  "null",
+  "string",
+  "number",
+  "boolean",
+]);
+
+function isDialect(schema: Json): boolean {
+  return typeof schema === "string" && /2020-12|2019-09|draft-0[67]/.test(schema);
 }
 
 function isOfType(value: Json, type: string): boolean {

@@ -85,6 +85,11 @@ export function serializeError(error: unknown): SerializedError {
   };
 }
 
+/** The code of an error of Node, such as `ENOENT`. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error ? String(error.code) : undefined;
+}
+
 const mostCauses = 5;
 
 /** An error and what caused it, outermost first; causes can go in a circle. */

@@ -37,23 +37,23 @@ function containsWord(text: string, wanted: string): boolean {
   return false;
 }
 
-/** What makes a number longer that begins after it: a digit, a decimal point, or the sign of a number. */
+/** Characters before a number that belong to it: a digit, a decimal point, or a sign. */
 const goesBefore = new RegExp(String.raw`\p{N}\.?$|(?:^|[^\w.])\.$|(?:^|[^\w)\]])[${dashes}]$`, "u");
-/** What makes a number longer that ends before it; zeros behind a decimal point change nothing. */
+/** Characters after a number that belong to it; zeros after a decimal point change nothing. */
 const goesOn = /^(?:\p{N}|\.(?!0+(?!\d))\p{N})/u;
-/** Characters that decimals may have. */
+/** Maximum number of decimals that are looked at. */
 const mostDecimals = 400;
 
 function isWhole(text: string, start: number, end: number): boolean {
   const found = text.slice(start, end);
   if (/^\d/.test(found) && goesBefore.test(text.slice(Math.max(0, start - 2), start))) return false;
   if (!/\d$/.test(found)) return true;
-  // What follows the decimals of a number, as in 1.2.3, makes it no number at all.
+  // 1.2.3 is no number, so a point after decimals does not continue one.
   const hasDecimals = /\d\.\d+$/.test(found.slice(-mostDecimals));
   return !(hasDecimals ? /^\p{N}/u : goesOn).test(text.slice(end, end + mostDecimals));
 }
 
-/** A text that shows nothing is looked for as it is: of what anybody sees, it would be contained in every text. */
+/** A text of invisible characters only is looked for as it is: without them it would be contained in every text. */
 function comparables(text: string, wanted: string): readonly [where: string, what: string] {
   const what = plainText(wanted);
   if (what.trim() === "") return [comparable(text), comparable(wanted)];

@@ -8,9 +8,19 @@ export const maxDurationMs = 2_147_483_647;
  * undefined for what is no duration: nonsense, zero, negative, longer than a timer can wait.
  */
 export function parseDuration(value: unknown): number | undefined {
-  const milliseconds = typeof value === "string" ? parseText(value) : value;
-  if (typeof milliseconds !== "number") return undefined;
+  const milliseconds = millisecondsOf(value);
   return milliseconds > 0 && milliseconds <= maxDurationMs ? milliseconds : undefined;
+}
+
+/** Whether a value is a duration, but a longer one than there may be. */
+export function isTooLong(value: unknown): boolean {
+  return millisecondsOf(value) > maxDurationMs;
+}
+
+/** NaN if the value is not a duration. */
+function millisecondsOf(value: unknown): number {
+  const milliseconds = typeof value === "string" ? parseText(value) : value;
+  return typeof milliseconds === "number" ? milliseconds : Number.NaN;
 }
 
 function parseText(text: string): number | undefined {

@@ -6,7 +6,6 @@ export function isJsonObject(value: Json | undefined): value is JsonObject {
 /** Any JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
-/** A JSON object. */
 export type JsonObject = { readonly [key: string]: Json };
 
 /** An object type whose optional members are absent rather than undefined. */
@@ -50,6 +49,23 @@ function leaveOut(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
   return Object.fromEntries(members.map(([key, member]) => [key, leaveOut(member)]));
+}
+
+/** The object with each of its values changed. */
+export function mapValues<T, U>(
+  object: Readonly<Record<string, T>>,
+  change: (value: T, key: string) => U,
+): Record<string, U> {
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
+}
+
+/** The value with each of its texts changed, at any depth; keys stay. */
+export function mapTexts(value: JsonObject, change: (text: string) => Json): JsonObject;
+export function mapTexts(value: Json, change: (text: string) => Json): Json;
+export function mapTexts(value: Json, change: (text: string) => Json): Json {
+  if (typeof value === "string") return change(value);
+  if (Array.isArray(value)) return value.map((item: Json) => mapTexts(item, change));
+  return isJsonObject(value) ? mapValues(value, (member) => mapTexts(member, change)) : value;
 }
 
 /** JSON that is the same for equal values: the members of objects are in the order of their keys. */

@@ -35,10 +35,45 @@ export function problemAt(path: KeyPath, after: string, details?: ProblemDetails
   return problem(path, afterPath(path, after), details);
 }
 
+export interface NamePlace {
+  readonly name: string;
+  readonly path: KeyPath;
+}
+
+/** The names that stand at an earlier place too, with that of the first. */
+export function repeatedNames(
+  places: readonly NamePlace[],
+): readonly (NamePlace & { readonly first: KeyPath })[] {
+  const known = new Map<string, KeyPath>();
+  return places.flatMap(({ name, path }) => {
+    const first = known.get(name);
+    if (first === undefined) known.set(name, path);
+    return first === undefined ? [] : [{ name, path, first }];
+  });
+}
+
 /** A sentence that begins with a path. */
 export function afterPath(path: KeyPath, after: string): string {
   return `${formatKeyPath(path)}${after.startsWith(":") ? "" : " "}${after}`;
 }
+
+/** A syntax error in a text. */
+export interface SyntaxProblem {
+  readonly offset: number;
+  readonly message: string;
+  readonly hint?: string;
+}
+
+/** Offsets of a value in a text, and of the key in front of it. */
+export interface Offsets {
+  readonly key?: number | undefined;
+  readonly value: number;
+  /** Where the value ends, when that is known. */
+  readonly end?: number | undefined;
+}
+
+/** Offsets of what a path leads to, or of the innermost thing around it that exists. */
+export type FindOffsets = (path: KeyPath) => Offsets & { readonly found: boolean };
 
 /** Finds a place in the text that a document was read from. */
 export type Locate = (place: Pick<Problem, "path" | "at" | "text">) => SourceLocation | undefined;

@@ -229,11 +229,11 @@ export function repeatedKey(text: string): string | undefined {
   const open: (Set<string> | undefined)[] = [];
   let string = "";
   const next = (): number => scanner.scan();
-  for (let token = next(); token !== endOfText; token = next()) {
-    if (token === openBrace) open.push(undefined);
-    else if (token === closeBrace) open.pop();
-    else if (token === stringLiteral) string = scanner.getTokenValue();
-    else if (token === colon) {
+  for (let token = next(); token !== jsonToken.endOfText; token = next()) {
+    if (token === jsonToken.openBrace) open.push(undefined);
+    else if (token === jsonToken.closeBrace) open.pop();
+    else if (token === jsonToken.string) string = scanner.getTokenValue();
+    else if (token === jsonToken.colon) {
       const keys = (open[open.length - 1] ??= new Set());
       if (keys.has(string)) return string;
       keys.add(string);
@@ -242,12 +242,21 @@ export function repeatedKey(text: string): string | undefined {
   return undefined;
 }
 
-// The values of the library's SyntaxKind, an enum that exists for the compiler only.
-const openBrace = 1;
-const closeBrace = 2;
-const colon = 6;
-const stringLiteral = 10;
-const endOfText = 17;
+/** Values of the library's `SyntaxKind`, a const enum that exists only for the compiler. */
+export const jsonToken = {
+  openBrace: 1,
+  closeBrace: 2,
+  openBracket: 3,
+  closeBracket: 4,
+  comma: 5,
+  colon: 6,
+  string: 10,
+  lineComment: 12,
+  blockComment: 13,
+  lineBreak: 14,
+  blank: 15,
+  endOfText: 17,
+} as const;
 
 /** The first `limit` characters of a value's JSON; costs no more than that, however large or deep the value is. */
 export function previewJson(value: unknown, limit = 80): string {
@@ -306,49 +315,33 @@ export class JsonMeter {
 
   /** Takes the next piece of the text, in UTF-8. */
   push(bytes: Uint8Array): this {
-    this.#bytes += bytes.length;
-    for (let index = 0; index < bytes.length; index += 1) {
-      if (this.#isInText) {
-        index = this.#textEnd(bytes, index);
-        continue;
-      }
-      switch (bytes[index]) {
-        case quote:
-          this.#isInText = true;
-          break;
-        case comma:
-          this.#separators += 1;
-          break;
-        case 0x5b: // [
-        case 0x7b: // {
-          this.#containers += 1;
-          this.#depth += 1;
-          if (this.#depth > this.#deepest) this.#deepest = this.#depth;
-          break;
-        case 0x5d: // ]
-        case 0x7d: // }
-          this.#depth -= 1;
-          break;
-        default:
-          break;
-      }
+    const end = bytes.length;
+    let [depth, deepest, containers, separators] = [this.#depth, this.#deepest, 0, 0];
+    for (let index = this.#isInText ? this.#textEnd(bytes, 0) : 0; index < end; index += 1) {
+      const byte = bytes[index];
+      if (byte === quote) index = this.#textEnd(bytes, index + 1) - 1;
+      else if (byte === comma) separators += 1;
+      else if (byte === 0x7b || byte === 0x5b) {
+        containers += 1;
+        depth += 1;
+        if (depth > deepest) deepest = depth;
+      } else if (byte === 0x7d || byte === 0x5d) depth -= 1;
     }
+    this.#bytes += end;
+    [this.#depth, this.#deepest] = [depth, deepest];
+    this.#containers += containers;
+    this.#separators += separators;
     return this;
   }
 
-  /** Where the text in quotes ends that began before `from`, or the last byte. */
+  /** The place behind the text in quotes that goes on at `from`; the end of the piece where the text does not end in it. */
   #textEnd(bytes: Uint8Array, from: number): number {
-    let index = from;
-    for (; index < bytes.length; index += 1) {
-      const byte = bytes[index];
-      if (this.#isEscaped) this.#isEscaped = false;
-      else if (byte === backslash) this.#isEscaped = true;
-      else if (byte === quote) {
-        this.#isInText = false;
-        return index;
-      }
-    }
-    return index;
+    const end = bytes.length;
+    let index = this.#isEscaped ? from + 1 : from;
+    while (index < end && bytes[index] !== quote) index += bytes[index] === backslash ? 2 : 1;
+    this.#isInText = index >= end;
+    this.#isEscaped = index > end;
+    return index + 1;
   }
 }
 

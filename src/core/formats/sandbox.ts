@@ -11,19 +11,18 @@ export interface SandboxSpec {
   readonly network: "none" | "host";
   /** Further paths that it may read, absolute, relative to the folder of who starts it, or beginning with `~/`. */
   readonly read: readonly string[];
-  /** Further paths that it may write, likewise. */
+  /** Further paths that it may write, as those of `read`. */
   readonly write: readonly string[];
-  /** Longest sum of what its processes hold in memory, in bytes. */
+  /** Maximum memory of all its processes together, in bytes. */
   readonly memoryBytes: number;
-  /** Most processes at once, itself included. */
+  /** Maximum number of processes at once, itself included. */
   readonly processes: number;
-  /** Image of the container. */
   readonly image?: string;
   /** The container program with arguments that go before `run`; absent: `docker` or `podman`, whichever works. */
   readonly runtime?: readonly string[];
 }
 
-/** Limits of a sandbox that says nothing else. */
+/** Limits where none are given. */
 export const defaultSandbox: SandboxSpec = {
   kind: "none",
   network: "none",
@@ -62,7 +61,7 @@ const host = z
 /** `false` is no network, as an empty list is. */
 export const networkSchema = z.union([z.literal(false), z.array(host)]);
 
-/** What is said of a sandbox besides its kind; `usual`: where each comes from that is not given. */
+/** The fields of a sandbox besides its kind. `usual` says in the reference where a field that is not given comes from. */
 export const sandboxLimits = (usual?: string) => ({
   network: optional(
     networkSchema,
@@ -100,7 +99,6 @@ export const sandboxLimits = (usual?: string) => ({
   ),
 });
 
-/** A sandbox as an object. */
 export const sandboxParts = closedObject({
   kind: optional(sandboxKind, "`none`, `process` (bubblewrap or Seatbelt) or `docker`.", "`none`"),
   runtime: z
@@ -121,7 +119,7 @@ export const sandboxParts = closedObject({
 /** Which sandbox: its kind, or an object with more. */
 export const sandboxSchema = z.union([sandboxKind, sandboxParts]);
 
-/** What is said of a sandbox. */
+/** A sandbox as an object. */
 export type ParsedSandbox = z.output<typeof sandboxSchema>;
 
 type ResolvePath = (path: string) => string;
@@ -165,15 +163,15 @@ export function isHome(path: string): boolean {
   return /^~(?:[/\\]|$)/.test(path);
 }
 
-/** Whether it is said which sandbox confines a program, `none` included. */
+/** Whether a sandbox is given, be it `none`. */
 export function saysSandbox(sandbox: unknown): boolean {
   return typeof sandbox === "string" || asObject(sandbox)["kind"] !== undefined;
 }
 
-/** What only a sandbox heeds. */
+/** Keys that have an effect only in a sandbox. */
 const sandboxKeys = ["network", "read", "write", "memory", "processes", "image", "runtime"];
 
-/** Keys of an entry that say how a program is confined, where nothing says by which sandbox. */
+/** Keys of an entry that have an effect only in a sandbox, when the entry names none. */
 export function unconfined(entry: object): readonly string[] {
   const { sandbox, ...rest } = asObject(entry);
   if (saysSandbox(sandbox)) return [];

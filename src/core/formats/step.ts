@@ -12,7 +12,15 @@ import {
   nowhere,
 } from "../templates/places.ts";
 import { isShell, scriptProgram } from "../templates/shell.ts";
-import { anyJson, anyObject, closedObject, duration, filledText, optional } from "./config/config-fields.ts";
+import {
+  anyJson,
+  anyObject,
+  closedObject,
+  duration,
+  filledText,
+  optional,
+  argumentText,
+} from "./config/config-fields.ts";
 import { maxDurationMs } from "./duration.ts";
 import type { ProgramText } from "./weak-expectations.ts";
 import { asObject, type Json, type JsonObject, withoutUndefined } from "./json.ts";
@@ -772,7 +780,7 @@ const script = stepKind({
       filledText,
       "Its text. A first line such as `#!/usr/bin/env python3` selects the interpreter.",
     ),
-    args: z.array(z.string()).default([]).describe("Its arguments."),
+    args: z.array(argumentText).default([]).describe("Its arguments."),
     env,
     protocol: protocols
       .default("exit-code")
@@ -1190,9 +1198,9 @@ export type GroupStep = StepOf<"group">;
 
 /** A step that has steps of its own. */
 export type ControlStep = Extract<Step, { readonly steps: readonly Step[] }>;
+
 /** A step that acts itself. */
 export type ActionStep = Exclude<Step, ControlStep>;
-
 export type HttpExpectation = HttpStep["expect"];
 export type McpExpectation = McpStep["expect"];
 

@@ -22,6 +22,14 @@ export function isContainedEverywhere(expected: unknown): boolean {
   return isJsonObject(expected as Json) && Object.keys(expected as JsonObject).length === 0;
 }
 
+/** Whether limits hold for every number that there can be, which is from 0 to `most`. */
+export function holdsForAll(
+  { min = 0, max = Infinity }: { readonly min?: number | undefined; readonly max?: number | undefined },
+  most = Infinity,
+): boolean {
+  return min <= 0 && max >= most;
+}
+
 /** The problem of an expected value that every object contains; `path` is its place. */
 export function emptyObjectProblem(path: KeyPath, hint: string): Problem {
   return problemAt(path, ": every object contains {}, so it could not fail", {

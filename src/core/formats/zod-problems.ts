@@ -243,7 +243,10 @@ function kindOf(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "empty (null)";
   if (Array.isArray(value)) return "a list";
-  if (typeof value === "number") return Number.isInteger(value) ? "a number" : "a number with a fraction";
+  if (typeof value === "number") {
+    if (!Number.isFinite(value)) return String(value);
+    return Number.isInteger(value) ? "a number" : "a number with a fraction";
+  }
   if (typeof value === "boolean") return String(value);
   return `a${typeof value === "object" ? "n" : ""} ${typeof value}`;
 }

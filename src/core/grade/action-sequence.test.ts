@@ -199,5 +199,8 @@ describe("skill_invocation", () => {
     expect(settingIssues("skill_invocation", {})).toEqual([
       "must have a skill in required_skills or forbidden_skills",
     ]);
+    expect(
+      settingIssues("skill_invocation", { required_skills: ["a"], forbidden_skills: ["b", "a"] }),
+    ).toEqual(["must not have a skill in both required_skills and forbidden_skills"]);
   });
 });

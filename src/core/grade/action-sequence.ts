@@ -11,7 +11,7 @@ import {
   type WantedCall,
 } from "./call-matchers.ts";
 import { type Finding, graderKind, listed, nothingDone, skip } from "./grader.ts";
-import { isMcp, nameOfUse, skillLoads, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { isMcp, skillLoads, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const modes = {
   exact_match: "these, in this order, and no others",
@@ -112,7 +112,7 @@ export const actionSequence = graderKind({
 });
 
 function told(use: ToolUse): string {
-  return `${nameOfUse(use)}${use.failure === undefined ? "" : " (failed)"}`;
+  return `${use.name}${use.failure === undefined ? "" : " (failed)"}`;
 }
 
 function alternativesOf(each: Action): readonly WantedCall[] {
@@ -272,9 +272,17 @@ const skillConfig = closedObject({
     .boolean()
     .default(true)
     .describe("Whether the agent may load more than the required skills."),
-}).refine(({ required_skills, forbidden_skills }) => required_skills.length + forbidden_skills.length > 0, {
-  error: "must have a skill in required_skills or forbidden_skills",
-});
+})
+  .refine(({ required_skills, forbidden_skills }) => required_skills.length + forbidden_skills.length > 0, {
+    error: "must have a skill in required_skills or forbidden_skills",
+  })
+  .refine(
+    ({ required_skills, forbidden_skills }) =>
+      !required_skills.some((skill) => forbidden_skills.includes(skill)),
+    {
+      error: "must not have a skill in both required_skills and forbidden_skills",
+    },
+  );
 
 function isOf(skill: string, text: string): boolean {
   return text.includes(JSON.stringify(skill));

@@ -111,3 +111,20 @@ it("limits of failed and repeated calls are no evidence without a call", async (
     reason: "0 tool calls, at most 0 allowed",
   });
 });
+
+it.each([
+  [{ q: "ab", page: 1 }, { page: 1, q: "ab" }, 1],
+  [{ q: "ab" }, { q: "cb" }, 0],
+  [{ n: 0.25 }, { n: 0.75 }, 0],
+  [{ list: [1, 2] }, { list: [2, 1] }, 0],
+])("calls with %j and %j: %i of them is a repeated one", async (first, second, repeated) => {
+  const trial = new AgentTrial((each) => {
+    each.use("list", first);
+    each.use("list", second);
+  });
+  const told = `${repeated} repeated call${repeated === 1 ? " (k8s.list)" : "s"}`;
+  expect(await gradeBy("behavior", { max_duplicate_calls: 1 }, trial)).toMatchObject({
+    verdict: "pass",
+    reason: `${told}, at most 1 allowed`,
+  });
+});

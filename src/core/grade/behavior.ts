@@ -4,8 +4,8 @@ import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, graderKind, listed, misspelling } from "./grader.ts";
-import { fitsName, toolName } from "./call-matchers.ts";
-import { identitiesOf, isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { nameTest, toolName } from "./call-matchers.ts";
+import { isMcp, namesOf, repeatsOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const limit = z.int().min(0);
 const names = z.array(filledText).default([]);
@@ -15,11 +15,13 @@ export const namedTools = {
   required_tools: z
     .array(toolName)
     .default([])
-    .describe("Tools that must have been used with success, by their exact names, or as SERVER.NAME."),
+    .describe(
+      "Tools that must have been used with success, by their exact names, also as SERVER.NAME; or `/PATTERN/`, a regular expression (RE2) that must match the whole name.",
+    ),
   forbidden_tools: z
     .array(toolName)
     .default([])
-    .describe("Tools that must not have been used, not even without success."),
+    .describe("Tools that must not have been used, not even without success; named in the same way."),
 };
 
 export const requiredAndForbidden = "must not have a tool in both required_tools and forbidden_tools";
@@ -104,7 +106,7 @@ function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderC
     // Without a call there was none that could have failed or been repeated.
     if (most === undefined || (isOfCalls && uses.length === 0)) return [];
     const found = find();
-    const names = found.length === 0 ? "" : ` (${listed([...new Set(found.map(nameOfUse))], 5)})`;
+    const names = found.length === 0 ? "" : ` (${listed(namesOf(found), 5)})`;
     const check = limitCheck(
       `${found.length} ${what}${found.length === 1 ? "" : "s"}${names}`,
       found.length,
@@ -115,23 +117,15 @@ function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderC
   return [...counts, ...usageChecks(wanted, trajectory)];
 }
 
-/** Calls that repeat an earlier one: the same tool of the same server with arguments that are equal as JSON. */
+/** Calls that repeat an earlier one. */
 function repeated(uses: readonly ToolUse[]): readonly ToolUse[] {
-  const known = new Set<string>();
-  const identities = identitiesOf(uses);
-  return uses.filter((_, index) => {
-    const before = known.size;
-    known.add(identities[index] ?? "");
-    return known.size === before;
-  });
+  const repeats = repeatsOf(uses);
+  return uses.filter((use) => repeats.has(use));
 }
 
 function usageChecks(wanted: Behavior, { usage, events }: Trajectory): readonly GraderCheck[] {
   const { max_tokens, max_iterations, max_duration_ms } = wanted;
-  const phases = events.filter(
-    (event) => (event.type === "phase.started" || event.type === "phase.finished") && event.phase === "agent",
-  );
-  const ended = eventsOf(phases, "phase.finished");
+  const ended = eventsOf(events, "phase.finished").filter(({ phase }) => phase === "agent");
   const answers = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "agent");
   const tokens = usage === undefined ? undefined : usage.inputTokens + usage.outputTokens;
   const requests = usage?.requests ?? (answers.length > 0 ? answers.length : undefined);
@@ -160,7 +154,7 @@ function limitCheck(told: string, found: number, most: number): Omit<GraderCheck
 
 type FindUses = (uses: readonly ToolUse[], name: string) => readonly ToolUse[];
 
-const ofTool: FindUses = (uses, name) => uses.filter((use) => fitsName(name, use));
+const ofTool: FindUses = (uses, name) => uses.filter(nameTest(name));
 const ofServer: FindUses = (uses, name) => uses.filter(({ source }) => source === `mcp:${name}`);
 
 /** Checks of tools that must, or must not, have been used. */

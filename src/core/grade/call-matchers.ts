@@ -11,9 +11,9 @@ import {
 import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
-import type { GradeContext } from "./grader.ts";
+import { type GradeContext, patternIn } from "./grader.ts";
 import { requireUsable, unusableSchema } from "./json-schema.ts";
-import { isMcp, nameOfUse, type ToolUse } from "./tool-uses.ts";
+import type { ToolUse } from "./tool-uses.ts";
 
 const bound = z.number().optional();
 type Range = { readonly [K in "gte" | "lte" | "gt" | "lt"]?: number | undefined };
@@ -69,6 +69,7 @@ export const toolName = filledText.superRefine((name, context) => {
   const refused =
     pattern === undefined ? undefined : patternText.safeParse(pattern).error?.issues[0]?.message;
   if (refused !== undefined) context.addIssue(refused);
+  else if (name === "//") context.addIssue("is an empty pattern");
   else if (pattern === undefined && /[*+?()[\]{}|^$\\]/.test(name))
     context.addIssue(`is no name of a tool; write a pattern as "/${name}/"`);
 });
@@ -124,7 +125,7 @@ export async function usesThatFit(
   uses: readonly ToolUse[],
   { validateSchema }: Pick<GradeContext, "validateSchema">,
 ): Promise<readonly ToolUse[]> {
-  const found = uses.filter((use) => fitsPlainly(wanted, use));
+  const found = uses.filter(callTest(wanted));
   const schemas = Object.entries(wanted.args ?? {}).flatMap(([path, value]) => {
     const { json_schema: schema } = matcherOf(value);
     return schema === undefined ? [] : [{ path, schema }];
@@ -143,44 +144,55 @@ export async function usesThatFit(
   return found.filter((_, index) => fits[index]);
 }
 
-/** Whether a use is of the kind that is described, as far as that can be told without a validator. */
-function fitsPlainly(wanted: WantedCall, use: ToolUse): boolean {
+type UseTest = (use: ToolUse) => boolean;
+
+/** Tells whether a use is of the kind that is described, as far as that can be told without a validator. */
+function callTest(wanted: WantedCall): UseTest {
   const { tool, tool_pattern, source, args = {}, success } = wanted;
-  if (tool !== undefined && !fitsName(tool, use)) return false;
-  if (tool_pattern !== undefined && !wholeMatch(tool_pattern, use.tool)) return false;
-  if (source !== undefined && use.source !== source) return false;
-  if (success !== undefined && success !== (use.failure === undefined)) return false;
-  const { command_pattern, skill_pattern, path_pattern } = wanted;
-  if (!fitsPattern(command_pattern, "command", use)) return false;
-  if (!fitsPattern(skill_pattern, "skill", use)) return false;
-  if (!fitsPattern(path_pattern, "path", use)) return false;
-  for (const [path, wantedValue] of Object.entries(args)) {
-    const value = valueAt(use.args, path);
-    if (value === undefined || !fitsValue(matcherOf(wantedValue), value)) return false;
+  const patterns = {
+    command: wanted.command_pattern,
+    skill: wanted.skill_pattern,
+    path: wanted.path_pattern,
+  };
+  const tests: UseTest[] = [];
+  if (tool !== undefined) tests.push(nameTest(tool));
+  if (tool_pattern !== undefined) tests.push(patternTest(tool_pattern));
+  if (source !== undefined) tests.push((use) => use.source === source);
+  if (success !== undefined) tests.push(({ failure }) => success === (failure === undefined));
+  for (const [key, pattern] of Object.entries(patterns)) {
+    if (pattern === undefined) continue;
+    const compiled = compilePattern(`(?i)${pattern}`);
+    tests.push((use) => {
+      const value = valueAt(use.args, key);
+      return value !== undefined && compiled.test(textOf(value));
+    });
   }
-  return true;
+  for (const [path, given] of Object.entries(args)) {
+    const matcher = matcherOf(given);
+    tests.push((use) => {
+      const value = valueAt(use.args, path);
+      return value !== undefined && fitsValue(matcher, value);
+    });
+  }
+  return (use) => tests.every((fits) => fits(use));
 }
 
-/** Whether a pattern is found in an argument, whatever the case; without a pattern it is. */
-function fitsPattern(pattern: string | undefined, key: string, { args }: ToolUse): boolean {
-  if (pattern === undefined) return true;
-  const value = valueAt(args, key);
-  return value !== undefined && compilePattern(`(?i)${pattern}`).test(textOf(value));
-}
-
-/** Whether a name, exact or a pattern, is that of a used tool; SERVER.NAME is one too. */
-export function fitsName(name: string, use: Pick<ToolUse, "tool" | "source">): boolean {
+/** Tells whether a name, exact or a pattern, is that of a used tool; SERVER.NAME is one too. */
+export function nameTest(name: string): UseTest {
   const pattern = patternIn(name);
-  if (pattern !== undefined) return wholeMatch(pattern, use.tool);
-  return use.tool === name || (isMcp(use) && nameOfUse(use) === name);
+  return pattern === undefined ? (use) => use.tool === name || use.name === name : patternTest(pattern);
 }
 
-function patternIn(name: string): string | undefined {
-  return /^\/(.+)\/$/s.exec(name)?.[1];
-}
-
-function wholeMatch(pattern: string, name: string): boolean {
-  return compilePattern(`^(?:${pattern})$`).test(name);
+/** Tells whether a pattern matches the whole name of a used tool. */
+function patternTest(pattern: string): UseTest {
+  const compiled = compilePattern(`^(?:${pattern})$`);
+  // Agents use the same few tools again and again.
+  const known = new Map<string, boolean>();
+  return ({ tool }) => {
+    const fits = known.get(tool) ?? compiled.test(tool);
+    known.set(tool, fits);
+    return fits;
+  };
 }
 
 /** The value of an argument by its name, or by a path of names and positions with dots between them. */

@@ -3,6 +3,7 @@ import type { ValidateSchema } from "../checks/tool-result.ts";
 import { didYouMean } from "../formats/did-you-mean.ts";
 import type { GraderSettings, NamedFile } from "../formats/graders.ts";
 import type { JsonObject } from "../formats/json.ts";
+import { compilePattern } from "../templates/pattern.ts";
 import { eventsOf, type FileContent, type Grade } from "../trace/events.ts";
 import type { AskJudge } from "./judge/verdict-forms.ts";
 import { perObject, type ToolCall, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
@@ -183,7 +184,10 @@ export function passOrFail(
 
 /** The question for the tool that `name`, or SERVER.NAME, is most likely a misspelling of; undefined when none is near. */
 export function nearestTool(name: string, tools: readonly ToolDeclaration[]): string | undefined {
-  const near = didYouMean(name, [...tools.map((tool) => tool.name), ...tools.map(qualified)]);
+  const [ofAnother, ...more] = tools.filter((tool) => name.endsWith(`.${tool.name}`));
+  const near =
+    didYouMean(name, [...tools.map((tool) => tool.name), ...tools.map(qualified)]) ??
+    (ofAnother !== undefined && more.length === 0 ? qualified(ofAnother) : undefined);
   return near === undefined ? undefined : `did you mean "${near}"?`;
 }
 
@@ -200,8 +204,26 @@ export function misspelling(
     event.tools.map((tool) => ({ server: event.server, name: tool })),
   );
   const offered = tools.filter((tool) => server === undefined || tool.server === server);
+  const pattern = patternIn(name);
+  if (pattern !== undefined) return patternOfQualified(pattern, [...offered, ...hidden]);
   const isThere = [...offered, ...hidden].some((tool) => tool.name === name || qualified(tool) === name);
   return isThere ? undefined : nearestTool(name, offered);
+}
+
+/** What stands between the slashes of a name that is a pattern; undefined for an exact name. */
+export function patternIn(name: string): string | undefined {
+  return /^\/(.+)\/$/s.exec(name)?.[1];
+}
+
+/** The hint for a pattern that matches SERVER.NAME of a tool, but not its name alone. */
+function patternOfQualified(
+  pattern: string,
+  tools: readonly Pick<ToolDeclaration, "server" | "name">[],
+): string | undefined {
+  const whole = compilePattern(`^(?:${pattern})$`);
+  if (tools.some(({ name }) => whole.test(name)) || !tools.some((tool) => whole.test(qualified(tool))))
+    return undefined;
+  return "since a pattern is compared with the name without its server";
 }
 
 /** The names of the tools, with their servers when there are several. */

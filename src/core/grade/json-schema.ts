@@ -7,9 +7,9 @@ import { readJsonText } from "../formats/read-json.ts";
 import { schemaProblems } from "../formats/weak-expectations.ts";
 import { shortened } from "../text/visible-text.ts";
 import { eventsOf } from "../trace/events.ts";
-import { agentCalls, type Trajectory } from "../trace/trajectory.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, graderKind, type KindContext, misspelling } from "./grader.ts";
-import { nameOfUse, toolUses } from "./tool-uses.ts";
+import { toolUses } from "./tool-uses.ts";
 
 const expectedSchema = anyObject.superRefine((schema, context) => {
   for (const { message, path } of schemaProblems(schema, []))
@@ -134,19 +134,17 @@ function parsed(text: string): { readonly value: Json } | { readonly why: string
 }
 
 function ofCalls({ of, tool = "" }: JsonSchema, trajectory: Trajectory): readonly Judged[] {
-  const uses = toolUses(trajectory).filter((use) => use.tool === tool || nameOfUse(use) === tool);
+  const uses = toolUses(trajectory).filter((use) => use.tool === tool || use.name === tool);
   if (uses.length === 0) {
     const slip = misspelling(tool, trajectory);
     return [{ what: tool, why: slip === undefined ? "not called" : `not called; ${slip}` }];
   }
   if (of === "arguments")
     return uses.map(({ args, seq }) => ({ what: `the arguments of ${tool}`, seq, value: args }));
-  const answers = new Map(agentCalls(trajectory).map(({ seq, answer: given }) => [seq, given]));
   return uses
     .filter(({ faulted }) => faulted !== true)
-    .map(({ seq, failure }): Judged => {
+    .map(({ seq, failure, result }): Judged => {
       const what = `the result of ${tool}`;
-      const result = answers.get(seq)?.message["result"];
       if (failure !== undefined)
         return { what, seq, why: `missing, since the call failed: ${shortened(failure, 200)}` };
       if (result === undefined || !isJsonObject(result)) return { what, seq, why: "not on record" };

@@ -1,12 +1,12 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { type Finding, type GradeContext, graderKind, listed, nothingDone, skip } from "./grader.ts";
-import { fitsName } from "./call-matchers.ts";
+import { nameTest, toolName } from "./call-matchers.ts";
 import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByRubric } from "./judge/votes.ts";
-import { type CallFault, callFaults, followErrors, unknownToolTest } from "./measurements/measure.ts";
+import { type CallFault, callFaults, followErrors } from "./measurements/measure.ts";
 import { rubricText } from "./prompt.ts";
-import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { isMcp, namesOf, type ToolUse, toolUses } from "./tool-uses.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { shortened } from "../text/visible-text.ts";
 
@@ -20,10 +20,10 @@ function weight(part: PartName): z.ZodDefault<z.ZodNumber> {
 const config = closedObject({
   server: optional(filledText, "Only calls of this server.", "those of all servers"),
   expect_tools_used: z
-    .array(filledText)
+    .array(toolName)
     .default([])
     .describe(
-      "Tools that must have been used with success, by exact name, or as SERVER.NAME; they are what *selection* compares with.",
+      "Tools that must have been used with success, by exact name, also as SERVER.NAME, or as `/PATTERN/`; they are what *selection* compares with.",
     ),
   max_tool_errors: optional(z.int().min(0), "Most calls that may fail."),
   threshold: z.number().min(0).max(1).default(0.8).describe("Lowest score that passes."),
@@ -39,11 +39,17 @@ const config = closedObject({
   })
     .prefault({})
     .describe("Weights of the parts in the score; a part with nothing to judge does not count."),
-}).refine(
-  ({ weights, rubric }) =>
-    parts.some((part) => weights[part] > 0 && (part !== "rubric" || rubric !== undefined)),
-  { error: "must have a weight above 0 of a part that it scores" },
-);
+})
+  .refine(
+    ({ weights, rubric }) =>
+      parts.some((part) => weights[part] > 0 && (part !== "rubric" || rubric !== undefined)),
+    { error: "must have a weight above 0 of a part that it scores" },
+  )
+  .refine(
+    ({ threshold, expect_tools_used, max_tool_errors }) =>
+      threshold > 0 || expect_tools_used.length > 0 || max_tool_errors !== undefined,
+    { error: "could not fail: a threshold of 0 needs expect_tools_used or max_tool_errors" },
+  );
 
 type Compliance = z.output<typeof config>;
 
@@ -72,17 +78,16 @@ export const mcpCompliance = graderKind({
   servers: ({ server }) => (server === undefined ? [] : [server]),
   async grade(wanted, trajectory, context) {
     if (trajectory.agentStarted === undefined) return skip("no agent took part");
-    const isUnknown = unknownToolTest(trajectory);
     const calls = toolUses(trajectory).filter((use) =>
-      wanted.server === undefined ? isMcp(use) || isUnknown(use) : use.source === `mcp:${wanted.server}`,
+      wanted.server === undefined ? isMcp(use) || use.isUnknown : use.source === `mcp:${wanted.server}`,
     );
     const judged = await judge(wanted, trajectory, context);
     if (calls.length === 0 && wanted.expect_tools_used.length === 0 && judged === undefined)
       return skip(nothingDone(trajectory) ?? "the agent called no tool of a server");
     const found = [
-      selection(wanted, calls, trajectory),
-      await parameters(calls, isUnknown, context),
-      recovery(calls.filter((use) => !isUnknown(use))),
+      selection(wanted, calls),
+      await parameters(calls, context),
+      recovery(calls.filter(({ isUnknown }) => !isUnknown)),
       judged === undefined ? undefined : ({ ...judged, name: "rubric", score: judged.score ?? 0 } as const),
     ].filter((part) => part !== undefined);
     const finding = complianceFinding(wanted, found, calls, trajectory);
@@ -110,7 +115,7 @@ function complianceFinding(
 ): Finding {
   const { weights, threshold, max_tool_errors: most = Infinity } = wanted;
   const total = found.reduce((sum, { name }) => sum + weights[name], 0);
-  const unused = unusedTools(wanted, calls, trajectory);
+  const unused = unusedTools(wanted, calls);
   const errors = calls.filter(({ failure }) => failure !== undefined);
   const none = total === 0 ? "nothing to judge of what has a weight" : undefined;
   const isBroken = unused.length > 0 || errors.length > most;
@@ -150,21 +155,21 @@ function seqsOf(uses: readonly ToolUse[]): readonly number[] {
 function unusedTools(
   { expect_tools_used: expected }: Compliance,
   calls: readonly ToolUse[],
-  trajectory: Trajectory,
 ): readonly string[] {
-  const worked = new Set(seqsOf(successfulUses(trajectory)));
-  return expected.filter((name) => !calls.some((use) => worked.has(use.seq) && fitsName(name, use)));
+  const worked = calls.filter((use) => use.worked);
+  return expected.filter((name) => !worked.some(nameTest(name)));
 }
 
-function selection(wanted: Compliance, calls: readonly ToolUse[], trajectory: Trajectory): Part | undefined {
+function selection(wanted: Compliance, calls: readonly ToolUse[]): Part | undefined {
   const { expect_tools_used: expected } = wanted;
   if (expected.length === 0) return undefined;
-  const used = [...new Map(calls.map((use) => [nameOfUse(use), use])).values()];
-  const others = used.filter((use) => !expected.some((name) => fitsName(name, use)));
+  const used = [...new Map(calls.map((use) => [use.name, use])).values()];
+  const expectations = expected.map(nameTest);
+  const others = used.filter((use) => !expectations.some((fits) => fits(use)));
   const precision = used.length === 0 ? 0 : (used.length - others.length) / used.length;
-  const recall = (expected.length - unusedTools(wanted, calls, trajectory).length) / expected.length;
+  const recall = (expected.length - unusedTools(wanted, calls).length) / expected.length;
   const score = precision + recall === 0 ? 0 : (2 * precision * recall) / (precision + recall);
-  const more = others.length === 0 ? "" : `, besides: ${listed(others.map(nameOfUse), 5)}`;
+  const more = others.length === 0 ? "" : `, besides: ${listed(namesOf(others), 5)}`;
   const reason = `precision ${rounded(precision)}, recall ${rounded(recall)}${more}`;
   return { name: "selection", score, reason, evidence: seqsOf(others.length === 0 ? calls : others) };
 }
@@ -175,39 +180,39 @@ const unknownTool: readonly CallFault[] = [
 
 async function parameters(
   calls: readonly ToolUse[],
-  isUnknown: (use: ToolUse) => boolean,
   { validateSchema }: GradeContext,
 ): Promise<Part | undefined> {
-  const checked = await callFaults(calls, validateSchema);
-  const known = checked.flatMap(({ use, faults }) => {
-    const found = isUnknown(use) ? unknownTool : faults;
-    return found === undefined ? [] : [{ use, faults: found }];
-  });
+  const known: ToolUse[] = [];
+  const wrong: ToolUse[] = [];
+  const told: string[] = [];
+  for (const { use, faults } of await callFaults(calls, validateSchema)) {
+    const found = use.isUnknown ? unknownTool : faults;
+    if (found === undefined) continue;
+    known.push(use);
+    const [first] = found;
+    if (first === undefined) continue;
+    wrong.push(use);
+    told.push(`${use.name} (${first.cause}: ${shortened(first.message, 200)})`);
+  }
   if (known.length === 0) return undefined;
-  const wrong = known.filter(({ faults }) => faults.length > 0);
-  const told = wrong.map(({ use, faults: [first] }) => {
-    return `${nameOfUse(use)} (${first?.cause ?? ""}: ${shortened(first?.message ?? "", 200)})`;
-  });
   const unknown = calls.length - known.length;
   const rest = unknown === 0 ? "" : `; ${unknown} more without a usable schema`;
   const reason =
     wrong.length === 0
       ? `all ${known.length} calls are valid${rest}`
       : `${wrong.length} of ${known.length} calls are invalid: ${listed(told, 5)}${rest}`;
-  const shown = wrong.length === 0 ? known : wrong;
   return {
     name: "parameters",
     score: (known.length - wrong.length) / known.length,
     reason,
-    evidence: shown.map(({ use }) => use.seq),
+    evidence: seqsOf(wrong.length === 0 ? known : wrong),
   };
 }
 
 function recovery(calls: readonly ToolUse[]): Part | undefined {
   const { errors, recovered, open } = followErrors(calls);
   if (errors.length === 0) return undefined;
-  const left =
-    open.length === 0 ? "" : `, not after those of ${listed([...new Set(open.map(nameOfUse))], 5)}`;
+  const left = open.length === 0 ? "" : `, not after those of ${listed(namesOf(open), 5)}`;
   const reason = `${recovered.length} of ${errors.length} errors were followed by a successful call${left}`;
   return { name: "recovery", score: recovered.length / errors.length, reason, evidence: seqsOf(errors) };
 }

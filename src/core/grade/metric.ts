@@ -1,8 +1,9 @@
 import * as z from "zod";
 import { closedObject, optional } from "../formats/config/config-fields.ts";
+import { holdsForAll } from "../formats/weak-expectations.ts";
 import { checksGrade, type GraderCheck, graderKind, nothingDone, skip } from "./grader.ts";
 import { measure } from "./measurements/measure.ts";
-import { type Metric, metrics } from "./measurements/metrics.ts";
+import { type Metric, metricOf, metrics } from "./measurements/metrics.ts";
 
 const names = Object.keys(metrics) as (keyof typeof metrics)[];
 
@@ -11,8 +12,10 @@ const config = closedObject({
   max: optional(z.number().min(0), "Highest value that passes."),
   min: optional(z.number().min(0), "Lowest value that passes."),
 })
-  .refine(({ max, min }) => max !== undefined || min !== undefined, { error: "must have max or min" })
-  .refine(({ max = Infinity, min = 0 }) => min <= max, { error: "has a min above its max" });
+  .refine(({ max = Infinity, min = 0 }) => min <= max, { error: "has a min above its max" })
+  .refine(({ name, ...limits }) => !holdsForAll(limits, metricOf(name)?.isShare === true ? 1 : Infinity), {
+    error: "must have a max or min that a value could miss: none is below 0, and no share above 1",
+  });
 
 /** Is a measurement of the trial inside its limits? Score = limits that hold / limits. */
 export const metric = graderKind({

@@ -52,19 +52,16 @@ it.each<[JsonObject, readonly JsonObject[], string, number, string]>([
   [pairwise, winners("A!", "B"), "pass", 0.75, "slightly better than the reference: because"],
   [pairwise, winners("B", "A"), "fail", 0.25, "slightly worse than the reference: because"],
   [pairwise, winners("B!", "A!"), "fail", 0, "much worse than the reference: because"],
+  // Of three votes two decide, whatever the one says that contradicts itself.
+  [{ ...pairwise, votes: 3 }, winners("A!", "B!", "A", "A", "A", "B"), "pass", 0.75, "slightly better"],
+  [{ ...pairwise, votes: 3 }, winners("B", "A", "B", "A", "B!", "B!"), "fail", 0.25, "slightly worse"],
+  // Both of its opinions pass.
   [
-    pairwise,
+    { ...pairwise, threshold: 0.25 },
     winners("A", "A"),
     "pass",
-    0.5,
-    "tie, since the judge preferred answer A in both orders: because",
-  ],
-  [
-    pairwise,
-    winners("B", "B"),
-    "pass",
-    0.5,
-    "tie, since the judge preferred answer B in both orders: because",
+    0.25,
+    "the judge preferred answer A in both orders: because",
   ],
   [pairwise, winners("tie", "B"), "pass", 0.5, "as good as the reference: because"],
   [pairwise, winners("A!", "tie"), "pass", 0.5, "as good as the reference: because"],
@@ -82,6 +79,10 @@ it.each<[JsonObject, readonly JsonObject[]]>([
   [{ rubric: "Is it red?", votes: 3 }, [...scores(1, 1), {}]],
   [{ rubric: "tool_call_accuracy" }, scores(0.6)],
   [pairwise, winners("A", "C")],
+  // It prefers the same position in both orders.
+  [pairwise, winners("A!", "A!")],
+  [pairwise, winners("B", "B")],
+  [{ ...pairwise, votes: 3 }, winners("A", "B", "A", "A", "B", "A")],
   [pairwise, winners("A", "better")],
 ])("%j: no verdict from %j", async (config, answers) => {
   const { askJudge } = judge(answers);

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
+import { closedObject, filledText, optional, passingScore } from "../formats/config/config-fields.ts";
 import { suggestion } from "../formats/did-you-mean.ts";
 import { McpvalsError } from "../errors/error.ts";
 import type { NamedFile } from "../formats/graders.ts";
@@ -27,12 +27,12 @@ const config = closedObject({
     .enum(["pointwise", "pairwise"])
     .default("pointwise")
     .describe(
-      "`pointwise`: a score for the trial. `pairwise`: whether the agent's last message is better than the reference; the judge is asked in both orders, of which the weaker verdict counts; where it disagrees with itself it is a tie.",
+      "`pointwise`: a score for the trial. `pairwise`: whether the agent's last message is better than the reference; the judge is asked in both orders, of which the weaker verdict counts; one that prefers the same position in both contradicts itself, which is no verdict (an error) unless other votes decide.",
     ),
   reference: optional(filledText, "The answer to compare with, for `pairwise`."),
   reference_file: optional(filledText, "A text file with that answer."),
   threshold: optional(
-    z.number().positive().max(1),
+    passingScore,
     "Lowest score that passes. `pairwise` gives 1 for much better, 0.75 for slightly better, 0.5 for as good, 0.25 for slightly and 0 for much worse.",
     "0.8, or that of the named rubric; for `pairwise` 0.5",
   ),

@@ -1,9 +1,10 @@
 import { anError, contentProblem, outputProblem, resultText } from "../checks/tool-result.ts";
 import { containsText } from "../formats/contains-text.ts";
+import type { Json } from "../formats/json.ts";
 import { commonSequence } from "../checks/json-difference.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf } from "../trace/events.ts";
-import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
+import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
 import {
   createGrader,
   type GradeContext,
@@ -34,12 +35,13 @@ export const toolCallHealth = createGrader("tool-call-health", async (trajectory
     return skip(
       trajectory.calls.some(lostToFault) ? "every tool call had a fault injected" : "no tool was called",
     );
-  const diagnoses = await Promise.all(calls.map((call) => diagnose(call, trajectory, context)));
+  const problems = await outputProblems(calls, context);
+  const diagnoses = calls.map((call) => diagnose(call, problems.get(call), trajectory));
   const sick = [...diagnoses.filter(({ status }) => status === "sick"), ...missing];
   const told = sick.length === 0 ? diagnoses : sick;
   return passOrFail(total - sick.length, total, {
     reason: sick.length === 0 ? healthyReason(diagnoses) : sickReason(sick, total),
-    evidence: [...new Set(told.map(({ evidence }) => evidence).flat())],
+    evidence: [...new Set(told.flatMap(({ evidence }) => evidence))],
   });
 });
 
@@ -49,10 +51,30 @@ interface Diagnosis {
   readonly evidence: readonly number[];
 }
 
-async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeContext): Promise<Diagnosis> {
-  const { tool, declared = [], result = {} } = call;
+/** What is wrong with the structured content of calls that succeeded, by the `outputSchema` of their tools. */
+async function outputProblems(
+  calls: readonly ToolCall[],
+  { validateSchema }: GradeContext,
+): Promise<ReadonlyMap<ToolCall, string>> {
+  const problems = new Map<ToolCall, string>();
+  const check = async (call: ToolCall, schema: Json): Promise<void> => {
+    const problem = await outputProblem(schema, call.result ?? {}, validateSchema);
+    if (problem !== undefined) problems.set(call, problem);
+  };
+  const checks: Promise<void>[] = [];
+  for (const call of calls) {
+    const schema = call.declared?.[0]?.definition["outputSchema"];
+    if (schema !== undefined && failureOf(call) === undefined) checks.push(check(call, schema));
+  }
+  await Promise.all(checks);
+  return problems;
+}
+
+function diagnose(call: ToolCall, problem: string | undefined, trajectory: Trajectory): Diagnosis {
+  const { tool, declared = [] } = call;
   const loss = lossIn(call, trajectory);
-  const evidence = [call.responseSeq ?? call.seq, ...(loss === undefined ? [] : [loss.seq])];
+  const evidence = [call.responseSeq ?? call.seq];
+  if (loss !== undefined) evidence.push(loss.seq);
   const sick = (reason: string): Diagnosis => ({ status: "sick", reason: `${tool} ${reason}`, evidence });
   const failure = failureOf(call);
   const unoffered = unofferedNote(call, trajectory);
@@ -65,11 +87,6 @@ async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeCo
   }
   if (unoffered !== "") return sick(`was answered${unoffered}`);
   if (declared.length > 1) return sick(`is listed ${declared.length} times by its server`);
-  const schema = declared[0]?.definition["outputSchema"];
-  const problem =
-    schema === undefined
-      ? undefined
-      : await outputProblem(schema, result, (...check) => context.validateSchema(...check));
   return problem === undefined
     ? { status: "healthy", reason: `${tool} is healthy`, evidence }
     : sick(problem);
@@ -105,8 +122,10 @@ function describeLoss({ error: { message, detail = "" } }: Loss): string {
 
 /** Says so when the called tool is none of those that its server listed; nothing when the list is not known. */
 function unofferedNote({ server, tool }: ToolCall, trajectory: Trajectory): string {
-  const tools = trajectory.tools.filter((offer) => server === null || offer.server === server);
-  if (tools.length === 0 || tools.some((offer) => offer.name === tool)) return "";
+  const isAsked = (offer: ToolDeclaration): boolean => server === null || offer.server === server;
+  if (trajectory.tools.some((offer) => offer.name === tool && isAsked(offer))) return "";
+  const tools = trajectory.tools.filter(isAsked);
+  if (tools.length === 0) return "";
   const help = nearestTool(tool, tools) ?? offeredTools(tools);
   return server === null ? ` (${help})` : ` (the server offers no such tool; ${help})`;
 }

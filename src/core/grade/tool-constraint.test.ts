@@ -85,6 +85,11 @@ it.each<[JsonObject, string, string]>([
     "fail",
     'no call of delet; no server offers a tool of this name, did you mean "delete"?',
   ],
+  [
+    { tool: "/k8s\\.delet.*/" },
+    "fail",
+    "no call of /k8s\\.delet.*/; no server offers a tool of this name, since a pattern is compared with the name without its server",
+  ],
 ])("rejects %j: %s", async (config, verdict, reason) => {
   expect(await gradeBy("tool_constraint", { reject_tools: [config] }, busy)).toMatchObject({
     verdict,

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { closedObject, optional } from "../formats/config/config-fields.ts";
 import { assertionSet, assertionsSchema } from "../formats/eval-file/assertions.ts";
 import { assertedServers, assertionKinds } from "../formats/model.ts";
+import { holdsForAll } from "../formats/weak-expectations.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { gradeAssertions } from "./assertions.ts";
@@ -21,7 +22,7 @@ import {
   listed,
   misspelling,
 } from "./grader.ts";
-import { isMcp, nameOfUse, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { isMcp, namesOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const count = z.int().min(0);
 
@@ -46,6 +47,9 @@ const expectedCall = closedObject({
   .refine(hasOneName, { error: oneName })
   .refine(({ min = 1, max = Infinity }) => min <= max, {
     error: "has a max below min, which is 1 unless given",
+  })
+  .refine(({ min = 1, max }) => !holdsForAll({ min, max }), {
+    error: "could not fail: there are never fewer than 0 calls",
   });
 
 const rejectedCall = callSchema
@@ -163,15 +167,12 @@ function numberChecks(
 }
 
 function numberCheck(uses: readonly ToolUse[], passed: boolean, wanted: string): GraderCheck {
-  return { passed, reason: `${calls(uses.length)}${namesOf(uses)}, ${wanted}`, evidence: seqs(uses) };
+  const names = uses.length === 0 ? "" : ` (${listed(namesOf(uses), 5)})`;
+  return { passed, reason: `${calls(uses.length)}${names}, ${wanted}`, evidence: seqs(uses) };
 }
 
 function calls(number: number): string {
   return `${number} call${number === 1 ? "" : "s"}`;
-}
-
-function namesOf(uses: readonly ToolUse[]): string {
-  return uses.length === 0 ? "" : ` (${listed([...new Set(uses.map(nameOfUse))], 5)})`;
 }
 
 function expectedChecks(
@@ -180,10 +181,9 @@ function expectedChecks(
   context: GradeContext,
 ): readonly Promise<GraderCheck>[] {
   const uses = toolUses(trajectory);
-  const worked = new Set(successfulUses(trajectory).map(({ seq }) => seq));
   return entries.map(async ({ min = 1, max, ...wanted }) => {
     const found = await usesThatFit(wanted, uses, context);
-    const shown = wanted.success === false ? found : found.filter(({ seq }) => worked.has(seq));
+    const shown = wanted.success === false ? found : found.filter(({ worked }) => worked);
     const what = describeCall(wanted);
     if (max !== undefined && found.length > max)
       return {
@@ -204,10 +204,7 @@ function expectedChecks(
         : `${calls(shown.length)} with success`;
     const least = min === 1 ? "" : `, at least ${min} expected`;
     const slip = found.length > 0 ? "" : slipOf(wanted, trajectory);
-    const made =
-      found.length > 0 || uses.length === 0
-        ? ""
-        : `; called: ${listed([...new Set(uses.map(nameOfUse))], 10)}`;
+    const made = found.length > 0 || uses.length === 0 ? "" : `; called: ${listed(namesOf(uses), 10)}`;
     return {
       passed: false,
       reason: `${number} of ${what}${least}${why}${slip}${made}`,
@@ -224,9 +221,9 @@ async function rejectedCheck(
   const { source } = wanted;
   const isOwn = source === "builtin" || source === "skill";
   // What an agent reports without its origin may be a tool of its own or the load of a skill.
-  const uses = toolUses(trajectory).map((use) =>
-    isOwn && use.source === "unknown" ? { ...use, source } : use,
-  );
+  const uses = isOwn
+    ? toolUses(trajectory).map((use) => (use.source === "unknown" ? { ...use, source } : use))
+    : toolUses(trajectory);
   const found = await usesThatFit(wanted, uses, context);
   const what = describeCall(wanted);
   // That a tool was not called says nothing where its name is a slip.

@@ -14,6 +14,9 @@ const list = { server: "k8s", tool: "list" };
 it.each([
   [direct, { expect: get }, 1, "the first call was of k8s.get"],
   [direct, { expect: { tool: "get" } }, 1, "the first call was of k8s.get"],
+  [direct, { expect: { tool: "k8s.get" } }, 1, "the first call was of k8s.get"],
+  [direct, { expect: { tool: "k8s.list" } }, 0.5, "the expected k8s.list only later; expected: k8s.list"],
+  [direct, { expect: { tool: "none.get" } }, 0, 'expected: none.get; did you mean "k8s.get"?'],
   [direct, { expect: { server: "k8s" } }, 1, "the first call was of k8s.get"],
   [
     direct,

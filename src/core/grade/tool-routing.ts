@@ -3,11 +3,11 @@ import { closedObject, filledText, optional } from "../formats/config/config-fie
 import { agentGrade, type GraderCheck, graderKind, misspelling, qualified } from "./grader.ts";
 import type { Grade } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import { isMcp, nameOfUse, type ToolUse, toolUses } from "./tool-uses.ts";
+import { isMcp, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const target = closedObject({
   server: optional(filledText, "Name of the server."),
-  tool: optional(filledText, "Name of the tool."),
+  tool: optional(filledText, "Name of the tool, also as SERVER.NAME."),
 }).refine(({ server, tool }) => (server ?? tool) !== undefined, { error: "must have server or tool" });
 
 const config = closedObject({
@@ -39,9 +39,9 @@ export const toolRouting = graderKind({
       call === undefined
         ? "no tool of a server was called"
         : isCorrect && wanted.calls === "any"
-          ? `${nameOfUse(call)} was called`
-          : `the first call was of ${nameOfUse(call)}`;
-    const after = later === undefined ? "" : `, the expected ${nameOfUse(later)} only later`;
+          ? `${call.name} was called`
+          : `the first call was of ${call.name}`;
+    const after = later === undefined ? "" : `, the expected ${later.name} only later`;
     const { expect } = wanted;
     const check = (passed: boolean, what: string): GraderCheck => ({
       passed,
@@ -49,7 +49,7 @@ export const toolRouting = graderKind({
       evidence,
     });
     if (expect === "none") return agentGrade([check(isCorrect, "none")], trajectory);
-    const { server, tool } = expect;
+    const { server, tool } = resolved(expect, trajectory);
     const name = targetName(expect);
     const slip = tool === undefined ? undefined : misspelling(tool, trajectory, server);
     const checks = [check(isCorrect, slip === undefined ? name : `${name}; ${slip}`)];
@@ -88,28 +88,28 @@ const none = "none";
 
 /** Follows a prompt to the tool that the agent called: the first one, or if any call will do, the expected one if it was called. */
 export function routeOf({ expect, calls = "first" }: RoutingConfig, trajectory: Trajectory): Route {
-  const rejected = new Set(trajectory.calls.flatMap(({ server, seq }) => (server === null ? [seq] : [])));
-  const made = toolUses(trajectory).filter((use) => isMcp(use) || rejected.has(use.seq));
+  const made = toolUses(trajectory).filter((use) => isMcp(use) || use.isUnknown);
   const [first] = made;
-  const fits = (use: ToolUse): boolean => expect !== none && reaches(use, expect);
+  const target = expect === none ? none : resolved(expect, trajectory);
+  const fits = (use: ToolUse): boolean => target !== none && reaches(use, target);
   const reached = made.find(fits);
   const call = calls === "any" ? (reached ?? first) : first;
-  const isCorrect = expect === none ? call === undefined : call !== undefined && call === reached;
+  const isCorrect = target === none ? call === undefined : call !== undefined && call === reached;
   const route = {
     isCorrect,
     ...(call === undefined ? {} : { call }),
     ...(isCorrect || reached === undefined ? {} : { later: reached }),
   };
-  const calledTool = call === undefined ? none : nameOfUse(call);
+  const calledTool = call === undefined ? none : call.name;
   const calledServer = call === undefined ? none : serverOf(call);
-  if (expect === none)
+  if (target === none)
     return {
       ...route,
       tools: { expected: none, called: calledTool },
       servers: { expected: none, called: calledServer },
     };
-  const { tool } = expect;
-  const server = expect.server ?? onlyServerOf(tool, trajectory);
+  const { tool } = target;
+  const server = target.server ?? onlyServerOf(tool, trajectory);
   const name = server === undefined ? tool : `${server}.${tool}`;
   const expectedTool = tool === undefined ? undefined : isCorrect ? calledTool : name;
   const expectedServer = isCorrect ? calledServer : server;
@@ -126,16 +126,28 @@ export interface TriggerTest extends Target {
   readonly mode: "positive" | "negative";
 }
 
-/** What the prompt of a trigger test should have led to, and what it led to, as its grade says. */
+/** What the prompt of a trigger test should have led to, and what it led to; to a skill, as its grade says. */
 export function triggered(
   { skill, mode, ...target }: TriggerTest,
   { verdict }: Pick<Grade, "verdict">,
+  trajectory: Trajectory,
 ): Pick<Route, "tools" | "servers"> & { readonly skills?: Routed } {
   const name = skill ?? targetName(target);
   const kind = skill !== undefined ? "skills" : target.tool !== undefined ? "tools" : "servers";
   const isPositive = mode === "positive";
-  const isTriggered = isPositive === (verdict === "pass");
+  const isTriggered =
+    skill === undefined
+      ? routeOf({ expect: target, calls: "any" }, trajectory).isCorrect
+      : isPositive === (verdict === "pass");
   return { [kind]: { expected: isPositive ? name : none, called: isTriggered ? name : none } };
+}
+
+/** A target by its server and the tool's own name, where the tool is written as SERVER.NAME. */
+export function resolved(target: Target, { tools }: Pick<Trajectory, "tools">): Target {
+  const { server, tool } = target;
+  if (tool === undefined || tools.some(({ name }) => name === tool)) return target;
+  const found = tools.find((each) => qualified(each) === tool && (server ?? each.server) === each.server);
+  return found === undefined ? target : { server: found.server, tool: found.name };
 }
 
 function reaches(use: ToolUse, { server, tool }: Target): boolean {

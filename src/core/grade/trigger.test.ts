@@ -29,6 +29,16 @@ it.each([
   [failed, { server: "k8s", ...no }, 0, "k8s.get was called"],
   [both, get, 1, "k8s.get was called"],
   [both, { tool: "get", ...no }, 0, "k8s.get was called"],
+  [both, { tool: "k8s.get", ...no }, 0, "k8s.get was called"],
+  [talk, { tool: "k8s.get", ...no }, 1, "k8s.get was not called"],
+  // A slip in the name proves nothing.
+  [
+    both,
+    { tool: "gte", ...no },
+    0,
+    'gte was not called; no server offers a tool of this name, did you mean "get"?',
+  ],
+  [both, { tool: "gte" }, 0, 'gte was not called; no server offers a tool of this name, did you mean "get"?'],
   [talk, get, 0, "k8s.get was not called"],
   [talk, { ...get, ...no }, 1, "k8s.get was not called"],
   [failed, { tool: "list", ...no }, 1, "list was not called"],
@@ -48,7 +58,7 @@ it.each([
 
 it("says nothing of what an agent could not be led to", async () => {
   for (const [trial, config, reason] of [
-    [talk, { tool: "gte", ...no }, "no server offers gte"],
+    [talk, { tool: "search", ...no }, "no server offers search"],
     [talk, { server: "docs", ...no }, "docs offers no tool"],
     [withSkills(), { skill: "deploy", ...no }, "the agent was not given the skill deploy"],
     [talk, { skill: "deploy", ...no }, "the agent was given no skills"],

@@ -1,14 +1,14 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { skillInvocation } from "./action-sequence.ts";
-import { agentGrade, graderKind, skip } from "./grader.ts";
-import { routeOf, targetName } from "./tool-routing.ts";
-import { nameOfUse, skillLoads } from "./tool-uses.ts";
+import { agentGrade, graderKind, misspelling, skip } from "./grader.ts";
+import { resolved, routeOf, targetName } from "./tool-routing.ts";
+import { skillLoads } from "./tool-uses.ts";
 
 const config = closedObject({
   skill: optional(filledText, "Name of the skill."),
   server: optional(filledText, "Name of the server."),
-  tool: optional(filledText, "Name of the tool; with `server`, of that server."),
+  tool: optional(filledText, "Name of the tool, also as SERVER.NAME; with `server`, of that server."),
   mode: z
     .enum(["positive", "negative"])
     .default("positive")
@@ -35,16 +35,19 @@ export const trigger = graderKind({
       return skillInvocation.grade(skillInvocation.config.parse({ [key]: [skill] }), trajectory, context);
     }
     const { isCorrect, call } = routeOf({ expect: { server, tool }, calls: "any" }, trajectory);
+    const target = resolved({ server, tool }, trajectory);
     const name = targetName({ server, tool });
     const isOffered = trajectory.tools.some(
-      (each) => (server ?? each.server) === each.server && (tool ?? each.name) === each.name,
+      (each) => (target.server ?? each.server) === each.server && (target.tool ?? each.name) === each.name,
     );
-    if (!isPositive && !isCorrect && !isOffered)
+    const slip = isCorrect || tool === undefined ? undefined : misspelling(tool, trajectory, server);
+    if (!isPositive && !isCorrect && !isOffered && slip === undefined)
       return skip(tool === undefined ? `${name} offers no tool` : `no server offers ${name}`);
-    const reason = isCorrect
-      ? `${call === undefined ? name : nameOfUse(call)} was called`
-      : `${name} was not called`;
+    const hint = slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
+    const reason = isCorrect ? `${call?.name ?? name} was called` : `${name} was not called${hint}`;
     const evidence = isCorrect && call !== undefined ? [call.seq] : [];
-    return agentGrade([{ passed: isCorrect === isPositive, reason, evidence }], trajectory);
+    // That a tool was not called says nothing where its name is a slip.
+    const passed = isCorrect === isPositive && slip === undefined;
+    return agentGrade([{ passed, reason, evidence }], trajectory);
   },
 });

@@ -13,10 +13,11 @@ import {
   nothingDone,
   skip,
 } from "./grader.ts";
+import { hasLooked } from "./verify-steps.ts";
 
 /** A path in the workspace; by its shape it stays inside. */
 export const workspacePath = filledText.refine(
-  (path) => !/^[/\\]|^[A-Za-z]:|\0/.test(path) && !path.split(/[/\\]/).includes(".."),
+  (path) => !/^[/\\]|^[A-Za-z]:/.test(path) && !path.split(/[/\\]/).includes(".."),
   { error: "must be a path inside the workspace, relative to it" },
 );
 
@@ -112,10 +113,25 @@ export const file = graderKind({
  * without a word, and then only what it left shows that. Any other agent has only the tools of servers.
  */
 function nothingLeft(trajectory: Trajectory, checks: readonly FileCheck[]): string | undefined {
-  const { kind = "command" } = eventsOf(trajectory.events, "agent.started")[0] ?? {};
-  const isProgram = kind === "command" || kind === "acp";
-  const isEmpty = checks.every(({ passed, isShown }) => passed && !(isShown && isProgram));
+  const isEmpty = checks.every(({ passed, isShown }) => passed && !(isShown && isProgram(trajectory)));
   return isEmpty ? nothingDone(trajectory) : undefined;
+}
+
+function isProgram({ events }: Trajectory): boolean {
+  const { kind = "command" } = eventsOf(events, "agent.started")[0] ?? {};
+  return kind === "command" || kind === "acp";
+}
+
+/**
+ * Why a trial shows nothing that code of the user's own could judge; undefined: it does. Of a program that works without a word that
+ * is what is in the workspace, or what verify steps have found.
+ */
+export function nothingToJudge(trajectory: Trajectory): string | undefined {
+  const nothing = nothingDone(trajectory);
+  const { agentStarted, events } = trajectory;
+  if (nothing === undefined || agentStarted === undefined || !isProgram(trajectory)) return nothing;
+  const isLeft = eventsOf(events, "workspace.files").some(({ files }) => files.some(isThere));
+  return isLeft || hasLooked(trajectory) ? undefined : nothing;
 }
 
 function existence(recorded: Recorded): FileCheck {

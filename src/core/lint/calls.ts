@@ -8,6 +8,7 @@ import {
   isJsonObject,
   type Json,
   type JsonObject,
+  mapValues,
 } from "../formats/json.ts";
 import type { PlannedCall } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
@@ -29,7 +30,6 @@ import {
 } from "./check-view.ts";
 import { objectIn } from "./json-schema.ts";
 
-/** What the rules find in each call. */
 const rulesOfCalls = {
   "call/crash": {
     severity: "error",
@@ -41,7 +41,7 @@ const rulesOfCalls = {
     source: "MCP 2025-11-25, tools: error handling",
     *find(view) {
       for (const { call, exchange, probe } of callsOf(view)) {
-        // What breaks the connection has a finding of its own.
+        // What breaks the connection is reported by protocol/broken-connection.
         if (exchange.answer !== undefined || breakIn(probe) !== undefined) continue;
         const [exited] = eventsOf(probe.events, "server.exited");
         const { outcome } = eventsOf(probe.events, "probe.finished")[0] ?? {};
@@ -96,12 +96,8 @@ const rulesOfCalls = {
             ? `the error ${errorText(exchange)}`
             : // Over HTTP a failure may come without an answer.
               exchange.answer === undefined && status !== undefined && `HTTP ${status}`;
-        if (call.expects !== "result" || refusal === false) continue;
-        yield {
-          place: { tool: call.tool },
-          message: `${argumentsText(call)} got ${refusal}`,
-          evidence: evidenceOf(exchange),
-        };
+        if (call.expects === "result" && refusal !== false)
+          yield aboutCall(call, exchange, `${argumentsText(call)} got ${refusal}`);
       }
     },
   },
@@ -156,8 +152,7 @@ const rulesOfCalls = {
               (result["content"] === undefined && result["structuredContent"] === undefined
                 ? "it has no content"
                 : undefined)));
-        if (problem !== undefined)
-          yield { place: { tool: call.tool }, message: problem, evidence: evidenceOf(exchange) };
+        if (problem !== undefined) yield aboutCall(call, exchange, problem);
       }
     },
   },
@@ -176,13 +171,9 @@ const rulesOfCalls = {
         const schema = tool?.definition["outputSchema"];
         if (result === undefined || result["isError"] === true || !isJsonObject(schema)) continue;
         const problem = await outputProblem(schema, result, validateSchema);
-        // A schema that cannot be used has a finding of its own.
+        // A schema that cannot be used is reported by the rules about schemas.
         if (problem === undefined || problem.startsWith("has an outputSchema that cannot be used")) continue;
-        yield {
-          place: { tool: call.tool },
-          message: `the result ${problem}`,
-          evidence: evidenceOf(exchange),
-        };
+        yield aboutCall(call, exchange, `the result ${problem}`);
       }
     },
   },
@@ -206,7 +197,7 @@ const rulesOfCalls = {
         const [first] = differences;
         if (first === undefined || differences.includes(undefined)) continue;
         const message = `the JSON in the text is not the structured content: ${first.messageFor("it")}`;
-        yield { place: { tool: call.tool }, message, evidence: evidenceOf(exchange) };
+        yield aboutCall(call, exchange, message);
       }
     },
   },
@@ -227,8 +218,7 @@ const rulesOfCalls = {
         const message = readsLikeFailure(text)
           ? `the text begins with ${JSON.stringify(shortened(text, 60))}`
           : refusal && `${argumentsText(call)} got the text ${JSON.stringify(shortened(refusal, 60))}`;
-        if (message !== undefined)
-          yield { place: { tool: call.tool }, message, evidence: evidenceOf(exchange) };
+        if (message !== undefined) yield aboutCall(call, exchange, message);
       }
     },
   },
@@ -245,7 +235,7 @@ const rulesOfCalls = {
         const result = resultOf(exchange);
         if (result?.["isError"] !== true || resultText(result).trim().length > 3) continue;
         const message = `isError is true and the text is ${JSON.stringify(resultText(result).trim())}`;
-        yield { place: { tool: call.tool }, message, evidence: evidenceOf(exchange) };
+        yield aboutCall(call, exchange, message);
       }
     },
   },
@@ -282,7 +272,7 @@ const rulesOfCalls = {
         const tokens = result === undefined ? 0 : estimateTokens(resultText(result));
         if (tokens <= mostResultTokens) continue;
         const message = `about ${tokens.toLocaleString("en")} tokens (estimate) for ${argumentsText(call)}`;
-        yield { place: { tool: call.tool }, message, evidence: evidenceOf(exchange) };
+        yield aboutCall(call, exchange, message);
       }
     },
   },
@@ -302,12 +292,10 @@ const rulesOfCalls = {
 } as const satisfies RuleTable;
 
 /** Rules about calls of tools with generated arguments. What several calls of a tool show is one finding. */
-export const callRules: RuleTable = Object.fromEntries(
-  Object.entries<Rule>(rulesOfCalls).map(([code, rule]) => [
-    code,
-    { ...rule, find: (view, context) => oncePerTool(rule.find(view, context)) } satisfies Rule,
-  ]),
-);
+export const callRules: RuleTable = mapValues(rulesOfCalls, (rule: Rule): Rule => ({
+  ...rule,
+  find: (view, context) => oncePerTool(rule.find(view, context)),
+}));
 
 async function* oncePerTool(all: Iterable<Found> | AsyncIterable<Found>): AsyncIterable<Found> {
   const byTool = new Map<string, { readonly first: Found; count: number }>();
@@ -389,22 +377,19 @@ function callsOf({ probes }: CheckView): readonly CallView[] {
 /** Calls of one sort that should have been refused, and were not: one finding for each tool. */
 function* acceptedCalls(view: CheckView, isOfSort: (call: PlannedCall) => boolean): Iterable<Found> {
   const invalid = callsOf(view).filter(({ call }) => call.expects === "refusal" && isOfSort(call));
-  for (const [tool, calls] of Map.groupBy(invalid, ({ call }) => call.tool)) {
+  for (const calls of Map.groupBy(invalid, ({ call }) => call.tool).values()) {
     const accepted = calls.filter(({ call, exchange }) => {
       const result = resultOf(exchange);
       if (result === undefined || result["isError"] === true) return false;
       const text = resultText(result).trim();
-      // What reads like a failure lacks isError, of which a rule of its own speaks.
+      // A result that reads like a failure is reported by call/error-without-flag.
       return !readsLikeFailure(text) && refusalIn(view, call, text) === undefined;
     });
     const [first] = accepted;
     if (first === undefined) continue;
     const why = accepted.map(({ call }) => call.why).join(", ");
-    yield {
-      place: { tool },
-      message: `${accepted.length} of ${calls.length} invalid calls succeeded: ${why}`,
-      evidence: evidenceOf(first.exchange),
-    };
+    const message = `${accepted.length} of ${calls.length} invalid calls succeeded: ${why}`;
+    yield aboutCall(first.call, first.exchange, message);
   }
 }
 
@@ -428,7 +413,7 @@ function unansweredCalls(view: CheckView): readonly CallView[] {
   );
 }
 
-/** Whether an answer in time has the call's id as a text, which is a finding of its own. */
+/** Whether an answer in time has the call's id as a text, which protocol/malformed-message reports. */
 function isAnsweredAsText({ request }: Exchange, { events }: ProbeView): boolean {
   const { id } = request.message;
   return eventsOf(events, "mcp.message").some(
@@ -452,6 +437,10 @@ function noAnswer({ call, exchange, probe }: CallView, also: string): Found {
     message: `no answer to ${argumentsText(call)} within ${Math.round(waited)} s; ${also}`,
     evidence: [exchange.request.seq, ...(ping === undefined ? [] : [ping.request.seq])],
   };
+}
+
+function aboutCall({ tool }: PlannedCall, exchange: Exchange, message: string): Found {
+  return { place: { tool }, message, evidence: evidenceOf(exchange) };
 }
 
 function evidenceOf({ request, answer }: Exchange): readonly number[] {

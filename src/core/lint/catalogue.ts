@@ -12,7 +12,6 @@ import { protocolRules } from "./protocol.ts";
 import { schemaRules, uncheckedRules } from "./schemas.ts";
 import { stabilityRules } from "./stability.ts";
 
-/** Every rule, by code. */
 export const findingRules: RuleTable = {
   ...protocolRules,
   ...conformanceRules,

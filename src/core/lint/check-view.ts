@@ -1,4 +1,4 @@
-import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
+import { asObject, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../formats/json.ts";
 import type { CheckSpec, PlannedCall, ServerIdentity } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf, type TraceEvent } from "../trace/events.ts";
@@ -53,7 +53,6 @@ export interface CheckView {
   readonly surface: Surface;
 }
 
-/** Reads the trial of a check. */
 export function readCheck({ task, events, exchanges }: Trajectory, spec: CheckSpec): CheckView {
   const probes = readProbes(events, exchanges, spec);
   return {
@@ -103,7 +102,6 @@ export function errorOf({ answer }: Exchange): JsonObject | undefined {
   return isJsonObject(error) ? error : undefined;
 }
 
-/** The method that an exchange's request calls. */
 export function methodOf({ request }: Exchange): string {
   return text(request.message["method"]);
 }
@@ -144,7 +142,6 @@ export function breakIn({ events }: ProbeView): string | undefined {
   return code === "server/protocol-error" ? message : undefined;
 }
 
-/** The exchanges of one method, in order. */
 export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly string[]): Exchange[] {
   return exchanges.filter(({ request }) => methods.includes(text(request.message["method"])));
 }
@@ -256,6 +253,11 @@ export interface Found {
   readonly clients?: ClientEffects;
   /** What to do, where the rule's general advice can be made more exact. */
   readonly fix?: string;
+}
+
+/** What is found about a tool, and what clients do with it. */
+export function aboutTool({ name, evidence }: Listed, message: string, clients?: ClientEffects): Found {
+  return withoutUndefined({ place: { tool: name }, message, evidence: [evidence], clients });
 }
 
 /** The outside world as rules see it. */

@@ -1,8 +1,9 @@
 import { isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
-import type { CheckView, Found, RuleTable } from "./check-view.ts";
+import { aboutTool, type CheckView, type Found, type RuleTable } from "./check-view.ts";
 import type { ClientEffects } from "./finding.ts";
 import {
+  aboutSchema,
   listText,
   objectIn,
   objectKeywords,
@@ -26,20 +27,15 @@ export const clientRules = {
     good: `{ name: "files_read" }`,
     source: "loomle/loomle#168, microsoft/wassette#56, webstudio-is/webstudio#5960, openai/codex#8174",
     *find({ surface }) {
-      for (const { name, evidence } of surface.tools)
-        if (/^[\w.-]{1,128}$/.test(name) && name.includes("."))
-          yield {
-            place: { tool: name },
-            message: "the name has a dot",
-            evidence: [evidence],
-            clients: {
-              "Claude Code": "refused",
-              "Claude Desktop": "refused",
-              Cursor: "refused",
-              OpenAI: "refused",
-              Codex: "refused",
-            },
-          };
+      for (const tool of surface.tools)
+        if (/^[\w.-]{1,128}$/.test(tool.name) && tool.name.includes("."))
+          yield aboutTool(tool, "the name has a dot", {
+            "Claude Code": "refused",
+            "Claude Desktop": "refused",
+            Cursor: "refused",
+            OpenAI: "refused",
+            Codex: "refused",
+          });
     },
   },
   "client/long-name": {
@@ -52,26 +48,18 @@ export const clientRules = {
     source:
       "evoila/meho#2745, microsoft/vscode#243602, anomalyco/opencode#24871, google-gemini/gemini-cli#20987, ComposioHQ/composio#2788",
     *find({ surface, server }) {
-      for (const { name, evidence } of surface.tools) {
-        if (name.length > 64)
-          yield {
-            place: { tool: name },
-            message: `the name has ${name.length} characters; 64 are allowed`,
-            evidence: [evidence],
-            clients: {
-              "Claude Desktop": "refused",
-              "VS Code": "changed",
-              Gemini: "changed",
-              OpenAI: "refused",
-            },
-          };
-        if (server.length + name.length > 60)
-          yield {
-            place: { tool: name },
-            message: `the server's name "${server}" and the tool's have ${server.length + name.length} characters together; 60 are allowed`,
-            evidence: [evidence],
-            clients: { Cursor: "refused" },
-          };
+      for (const tool of surface.tools) {
+        const { length } = tool.name;
+        if (length > 64)
+          yield aboutTool(tool, `the name has ${length} characters; 64 are allowed`, {
+            "Claude Desktop": "refused",
+            "VS Code": "changed",
+            Gemini: "changed",
+            OpenAI: "refused",
+          });
+        const both = server.length + length;
+        const message = `the server's name "${server}" and the tool's have ${both} characters together; 60 are allowed`;
+        if (both > 60) yield aboutTool(tool, message, { Cursor: "refused" });
       }
     },
   },
@@ -85,17 +73,15 @@ export const clientRules = {
     source: "anthropics/claude-code#92648, freee/freee-mcp#15, microsoft/azure-devops-mcp#332",
     *find({ surface }) {
       for (const each of toolSchemas(surface, "inputSchema"))
-        for (const name of Object.keys(objectIn(each.schema, "properties")))
-          if (!/^[\w.-]{1,64}$/.test(name))
-            yield {
-              place: placeIn(each, `/properties/${pointerKey(name)}`),
-              message:
-                name.length > 64
-                  ? `the name has ${name.length} characters; 64 are allowed`
-                  : "the name has other characters than letters, digits, _, . and -",
-              evidence: [each.tool.evidence],
-              clients: { "Claude Code": "refused", "VS Code": "refused" },
-            };
+        for (const name of Object.keys(objectIn(each.schema, "properties"))) {
+          if (/^[\w.-]{1,64}$/.test(name)) continue;
+          const message =
+            name.length > 64
+              ? `the name has ${name.length} characters; 64 are allowed`
+              : "the name has other characters than letters, digits, _, . and -";
+          const clients = { "Claude Code": "refused", "VS Code": "refused" } as const;
+          yield aboutSchema(each, `/properties/${pointerKey(name)}`, message, clients);
+        }
     },
   },
   "client/boolean-subschema": {
@@ -128,15 +114,14 @@ export const clientRules = {
       "anthropics/claude-code#95504, makenotion/notion-mcp-server#341, langchain-ai/langchainjs#9804, openai/codex#42283",
     *find({ surface }) {
       for (const each of toolSchemas(surface, "inputSchema")) {
-        const { schema, tool } = each;
+        const { schema } = each;
         const found = isJsonObject(schema) ? Object.keys(rootCombinators).filter((key) => key in schema) : [];
         if (found.length === 0) continue;
         const clients = Object.assign(
           each.parts.some(isGeminiBranch) ? { Gemini: "refused" } : {},
           ...found.map((key) => rootCombinators[key]),
         ) as ClientEffects;
-        const message = `the root has ${found.join(", ")}`;
-        yield { place: placeIn(each, ""), message, evidence: [tool.evidence], clients };
+        yield aboutSchema(each, "", `the root has ${found.join(", ")}`, clients);
       }
     },
   },
@@ -184,11 +169,10 @@ export const clientRules = {
         for (const { schema, pointer } of each.parts) {
           if (!isJsonObject(schema)) continue;
           const { items, prefixItems } = schema;
-          const found = { place: placeIn(each, pointer), evidence: [each.tool.evidence] };
           if (each.key === "inputSchema" && Array.isArray(items))
-            yield { ...found, message: "items is a list" };
+            yield aboutSchema(each, pointer, "items is a list");
           if (each.key === "outputSchema" && Array.isArray(prefixItems) && items === false)
-            yield { ...found, message: "prefixItems with items: false", clients: { Cursor: "refused" } };
+            yield aboutSchema(each, pointer, "prefixItems with items: false", { Cursor: "refused" });
         }
     },
   },
@@ -224,13 +208,7 @@ export const clientRules = {
         const message = each.parts
           .map(({ schema }) => strictProblem(schema))
           .find((problem) => problem !== undefined);
-        if (message === undefined) continue;
-        yield {
-          place: { tool: each.tool.name },
-          message,
-          evidence: [each.tool.evidence],
-          clients: { "OpenAI strict mode": "refused" },
-        };
+        if (message !== undefined) yield aboutTool(each.tool, message, { "OpenAI strict mode": "refused" });
       }
     },
   },
@@ -244,7 +222,7 @@ export const clientRules = {
     source: "anomalyco/opencode#11889",
     find: (view) =>
       inSchemas(view, { Gemini: "refused" }, (part, { key }) => {
-        // At and directly below the root, schema/not-object and client/root-combinator say so.
+        // At the root and directly below it, schema/not-object and client/root-combinator report it.
         if (key !== "inputSchema" || part.pointer === "" || isGeminiBranch(part)) return undefined;
         const found = objectKeywords(part.schema);
         return found.length === 0 ? undefined : `${found.join(" and ")} without type: "object"`;
@@ -365,8 +343,7 @@ function* inSchemas(
   for (const each of toolSchemas(surface))
     for (const part of each.parts) {
       const message = say(part, each);
-      if (message !== undefined)
-        yield { place: placeIn(each, part.pointer), message, evidence: [each.tool.evidence], clients };
+      if (message !== undefined) yield aboutSchema(each, part.pointer, message, clients);
     }
 }
 

@@ -1,6 +1,7 @@
 import { asList, asObject, estimateTokens, isJsonObject, type Json } from "../formats/json.ts";
 import { shortened } from "../text/visible-text.ts";
 import {
+  aboutTool,
   exchangesOf,
   type Found,
   type Listed,
@@ -47,28 +48,25 @@ export const definitionRules = {
     source:
       "MCP 2025-11-25, tools: tool names have 1 to 128 characters A-Z, a-z, 0-9, _, -, .; NetApp/netapp-dataops-toolkit#38, anthropics/claude-code#2257, cboxdk/statamic-mcp#3, google-gemini/gemini-cli#2966",
     *find({ surface }) {
-      for (const { name, isNamed, definition, evidence } of surface.tools) {
+      for (const tool of surface.tools) {
+        const { name, isNamed, definition } = tool;
         if (/^[\w.-]{1,128}$/.test(name)) continue;
         const { name: given = "" } = definition;
-        yield {
-          place: { tool: name },
-          message: !isNamed
-            ? given === ""
-              ? "the name is missing or empty"
-              : `the name is ${shortened(JSON.stringify(given), 60)}, which is not a text`
-            : name.length > 128
-              ? `the name has ${name.length} characters`
-              : `the name is ${quoted(name)}`,
-          evidence: [evidence],
-          clients: {
-            "Claude Code": "refused",
-            "Claude Desktop": "refused",
-            Cursor: "changed",
-            Gemini: "refused",
-            OpenAI: "refused",
-            Codex: "refused",
-          },
-        };
+        const message = !isNamed
+          ? given === ""
+            ? "the name is missing or empty"
+            : `the name is ${shortened(JSON.stringify(given), 60)}, which is not a text`
+          : name.length > 128
+            ? `the name has ${name.length} characters`
+            : `the name is ${quoted(name)}`;
+        yield aboutTool(tool, message, {
+          "Claude Code": "refused",
+          "Claude Desktop": "refused",
+          Cursor: "changed",
+          Gemini: "refused",
+          OpenAI: "refused",
+          Codex: "refused",
+        });
       }
     },
   },
@@ -137,13 +135,9 @@ export const definitionRules = {
     source: "https://www.anthropic.com/engineering/writing-tools-for-agents",
     *find({ surface: { tools } }) {
       const described = tools.filter(({ definition }) => textOf(definition["description"]) !== "");
-      for (const { name, definition, evidence } of described)
-        if (bare(textOf(definition["description"])) === bare(name))
-          yield {
-            place: { tool: name },
-            message: "the description only repeats the name",
-            evidence: [evidence],
-          };
+      for (const tool of described)
+        if (bare(textOf(tool.definition["description"])) === bare(tool.name))
+          yield aboutTool(tool, "the description only repeats the name");
       for (const same of Map.groupBy(described, ({ definition }) =>
         textOf(definition["description"]),
       ).values()) {
@@ -193,9 +187,9 @@ export const definitionRules = {
     good: `{ name: "list_files", annotations: { readOnlyHint: true } }`,
     source: "MCP 2025-11-25, schema: ToolAnnotations",
     *find({ surface }) {
-      for (const { name, definition, evidence } of surface.tools)
-        if (asObject(definition["annotations"])["readOnlyHint"] === undefined)
-          yield { place: { tool: name }, message: "readOnlyHint is not set", evidence: [evidence] };
+      for (const tool of surface.tools)
+        if (asObject(tool.definition["annotations"])["readOnlyHint"] === undefined)
+          yield aboutTool(tool, "readOnlyHint is not set");
     },
   },
   "definition/contradictory-annotations": {
@@ -207,25 +201,16 @@ export const definitionRules = {
     good: `{ name: "delete_file", annotations: { readOnlyHint: false, destructiveHint: true } }`,
     source: "MCP 2025-11-25, schema: ToolAnnotations",
     *find({ surface }) {
-      for (const { name, definition, evidence } of surface.tools) {
-        const { readOnlyHint, destructiveHint } = asObject(definition["annotations"]);
+      for (const tool of surface.tools) {
+        const { readOnlyHint, destructiveHint } = asObject(tool.definition["annotations"]);
         if (readOnlyHint !== true) continue;
-        if (destructiveHint === true)
-          yield {
-            place: { tool: name },
-            message: "readOnlyHint and destructiveHint are both true",
-            evidence: [evidence],
-          };
+        if (destructiveHint === true) yield aboutTool(tool, "readOnlyHint and destructiveHint are both true");
         const [verb] =
           /^(?:delete|remove|drop|write|create|update|insert|send|purge|destroy|overwrite)(?=[_A-Z.-]|$)/.exec(
-            name,
+            tool.name,
           ) ?? [];
         if (verb !== undefined)
-          yield {
-            place: { tool: name },
-            message: `readOnlyHint is true, and the name begins with "${verb}"`,
-            evidence: [evidence],
-          };
+          yield aboutTool(tool, `readOnlyHint is true, and the name begins with "${verb}"`);
       }
     },
   },
@@ -367,7 +352,7 @@ export const definitionRules = {
       if (evidence === undefined || result === undefined) return;
       const isModern = result["protocolVersion"] === undefined;
       const info = asObject(serverInfoIn(result));
-      // Of what is missing in an answer to initialize, or is no text, protocol/invalid-initialize speaks.
+      // Members of an answer to initialize that are missing or no texts are reported by protocol/invalid-initialize.
       const empty = ["name", "version"].filter((key) => info[key] === "" || (isModern && !info[key]));
       if (empty.length > 0)
         yield { message: `serverInfo has no ${empty.join(" and no ")}`, evidence: [evidence] };

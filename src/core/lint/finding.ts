@@ -63,7 +63,6 @@ export interface RunFinding extends Finding {
   readonly trial: string;
 }
 
-/** What a trial says of findings. */
 interface FindingTrial {
   readonly id: string;
   readonly grades: readonly { readonly findings?: readonly Finding[] }[];

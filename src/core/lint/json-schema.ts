@@ -1,7 +1,7 @@
 import type { SchemaError } from "../checks/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
-import type { Listed, Surface } from "./check-view.ts";
-import type { FindingPlace } from "./finding.ts";
+import { aboutTool, type Found, type Listed, type Surface } from "./check-view.ts";
+import type { ClientEffects, FindingPlace } from "./finding.ts";
 
 /** A schema inside another one. */
 export interface Subschema {
@@ -70,7 +70,6 @@ export function atReference(document: Json, ref: string): Json | undefined {
   }
 }
 
-/** A `$ref` in a schema. */
 export interface Reference {
   readonly ref: string;
   /** Pointer of the schema that has it. */
@@ -79,7 +78,6 @@ export interface Reference {
   readonly isDangling: boolean;
 }
 
-/** Every `$ref` in a schema. */
 export function referencesIn({ schema: document, parts }: ToolSchema): readonly Reference[] {
   return parts.flatMap(({ schema, pointer }) => {
     const ref = isJsonObject(schema) ? schema["$ref"] : undefined;
@@ -100,7 +98,6 @@ function atPointer(document: Json, pointer: string): Json | undefined {
   return value;
 }
 
-/** The types that a schema names. */
 export function typesOf(schema: Json): readonly string[] {
   if (!isJsonObject(schema)) return [];
   const { type } = schema;
@@ -115,7 +112,6 @@ export function objectKeywords(schema: Json): readonly string[] {
   return ["properties", "required"].filter((keyword) => keyword in schema);
 }
 
-/** A schema of a tool. */
 export interface ToolSchema {
   readonly tool: Listed;
   readonly key: "inputSchema" | "outputSchema";
@@ -125,7 +121,6 @@ export interface ToolSchema {
   readonly hasAllParts: boolean;
 }
 
-/** The schemas of all tools. */
 export function toolSchemas(surface: Surface, ...keys: readonly ToolSchema["key"][]): readonly ToolSchema[] {
   const all = schemasOf.get(surface) ?? readSchemas(surface);
   schemasOf.set(surface, all);
@@ -170,6 +165,16 @@ export function placeIn({ tool, key }: ToolSchema, pointer: string): FindingPlac
   };
 }
 
+/** What is found at a pointer in a tool's schema, and what clients do with it. */
+export function aboutSchema(
+  of: ToolSchema,
+  pointer: string,
+  message: string,
+  clients?: ClientEffects,
+): Found {
+  return { ...aboutTool(of.tool, message, clients), place: placeIn(of, pointer) };
+}
+
 const listedNames = 8;
 
 /** Names in a message: the first of many. */
@@ -205,7 +210,6 @@ export function problemsIn(errors: readonly SchemaError[]): readonly SchemaProbl
   });
 }
 
-/** An object member that is a schema's object. */
 export function objectIn(schema: Json, key: string): JsonObject {
   const value = isJsonObject(schema) ? schema[key] : undefined;
   return isJsonObject(value) ? value : {};

@@ -10,6 +10,7 @@ import {
   errorText,
   exchangesOf,
   exitText,
+  type Found,
   givesList,
   itemsOf,
   listKeys,
@@ -36,18 +37,17 @@ export const protocolRules = {
       for (const probe of probes) {
         const exchange = handshakesOf(probe).at(-1);
         if (exchange === undefined || resultOf(exchange) !== undefined) continue;
-        // These have findings of their own.
+        // These are reported by other rules.
         if (["foreign-origin", "second-start"].includes(probe.probe) || breakIn(probe) !== undefined)
           continue;
         // A refusal may be right: it depends on the version that was asked for.
         if (probe.probe === "initialize" && (errorOf(exchange) !== undefined || hasSession(probes))) continue;
-        // What ended a server that is not started again is a finding of its own.
+        // What ended a server that is not started again is reported by another rule.
         const [finished] = eventsOf(probe.events, "probe.finished");
         if (probe !== probes[0] && finished?.error?.code === "server/unreachable") continue;
         const method = methodOf(exchange);
         yield {
-          message: `${method} got ${answerText(exchange, probe)}`,
-          evidence: evidenceOf(exchange, probe),
+          ...about(exchange, probe, `${method} got ${answerText(exchange, probe)}`),
           ...(isSilent(exchange, probe)
             ? {
                 fix: "Answer initialize. A program that serves several transports may need an argument for stdio, such as --stdio; one that serves over HTTP is checked by its URL.",
@@ -74,7 +74,7 @@ export const protocolRules = {
           const given = result["protocolVersion"];
           if (typeof given === "string" && knownVersions.includes(given)) continue;
           const message = `asked for ${JSON.stringify(asked)}, it chose ${shortened(JSON.stringify(given ?? null), 60)}, which does not exist`;
-          yield { message, evidence: evidenceOf(exchange, probe) };
+          yield about(exchange, probe, message);
         }
     },
   },
@@ -98,7 +98,7 @@ export const protocolRules = {
             // It is asked for several versions.
             if (seen.has(`${pointer} ${message}`)) continue;
             seen.add(`${pointer} ${message}`);
-            yield { place: { pointer }, message, evidence: evidenceOf(exchange, probe) };
+            yield { ...about(exchange, probe, message), place: { pointer } };
           }
         }
     },
@@ -119,10 +119,7 @@ export const protocolRules = {
           // Since 2026-07-28 a server may have no initialize at all.
           if (error["code"] === -32_022 || isModern(probes)) continue;
           const asked = JSON.stringify(exchange.params["protocolVersion"]);
-          yield {
-            message: `${asked} got the error ${errorText(exchange)}`,
-            evidence: evidenceOf(exchange, probe),
-          };
+          yield about(exchange, probe, `${asked} got the error ${errorText(exchange)}`);
         }
     },
   },
@@ -140,8 +137,7 @@ export const protocolRules = {
         const [started] = probe.events;
         if (exchange?.answer === undefined || started === undefined) continue;
         const seconds = (exchange.answer.at - started.at) / 1000;
-        if (seconds > mostSecondsToStart)
-          yield { message: `ready after ${seconds.toFixed(1)} s`, evidence: evidenceOf(exchange, probe) };
+        if (seconds > mostSecondsToStart) yield about(exchange, probe, `ready after ${seconds.toFixed(1)} s`);
         return;
       }
     },
@@ -209,8 +205,7 @@ export const protocolRules = {
           if (breakIn(probe) !== undefined) continue;
           if (givesList(exchange)) continue;
           yield {
-            message: refusedListText(exchange, probe),
-            evidence: evidenceOf(exchange, probe),
+            ...about(exchange, probe, refusedListText(exchange, probe)),
             ...(resultOf(exchange) === undefined
               ? fixOfLoss(probe)
               : itemsOf(exchange) === undefined
@@ -236,10 +231,7 @@ export const protocolRules = {
         const [exchange] = probe.exchanges;
         if (!["logging", "completions"].includes(probe.probe) || exchange === undefined) continue;
         if (errorOf(exchange)?.["code"] !== -32_601) continue;
-        yield {
-          message: `${methodOf(exchange)} got ${answerText(exchange, probe)}`,
-          evidence: evidenceOf(exchange, probe),
-        };
+        yield about(exchange, probe, `${methodOf(exchange)} got ${answerText(exchange, probe)}`);
       }
     },
   },
@@ -262,10 +254,7 @@ export const protocolRules = {
           const what = again
             ? `the cursor ${shortened(JSON.stringify(cursor), 60)} comes twice`
             : "there is always another";
-          yield {
-            message: `${method}: after ${pages.length} pages ${what}`,
-            evidence: evidenceOf(last, probe),
-          };
+          yield about(last, probe, `${method}: after ${pages.length} pages ${what}`);
         }
     },
   },
@@ -285,7 +274,7 @@ export const protocolRules = {
           if (isDeclaredList(exchange, probes)) continue;
           if (!Array.isArray(items) || items.length === 0) continue;
           const message = `${method} gives ${items.length} ${items.length === 1 ? "item" : "items"}, and capabilities lacks ${method.split("/")[0]}`;
-          yield { message, evidence: evidenceOf(exchange, probe) };
+          yield about(exchange, probe, message);
         }
     },
   },
@@ -303,11 +292,7 @@ export const protocolRules = {
         if (probe.probe !== "ping" || exchange === undefined || resultOf(exchange) !== undefined) continue;
         // Since 2026-07-28 there is no ping.
         if (isModern(probes) && errorOf(exchange) !== undefined) continue;
-        yield {
-          message: `ping got ${answerText(exchange, probe)}`,
-          evidence: evidenceOf(exchange, probe),
-          ...fixOfLoss(probe),
-        };
+        yield { ...about(exchange, probe, `ping got ${answerText(exchange, probe)}`), ...fixOfLoss(probe) };
       }
     },
   },
@@ -325,10 +310,8 @@ export const protocolRules = {
         if (probe.probe !== "unknown-method" || exchange === undefined || lostIn(probe)) continue;
         if (errorOf(exchange)?.["code"] === -32_601 || statusOf(exchange, probe.events) !== undefined)
           continue;
-        yield {
-          message: `${JSON.stringify(exchange.request.message["method"])} got ${answerText(exchange, probe)}`,
-          evidence: evidenceOf(exchange, probe),
-        };
+        const method = JSON.stringify(exchange.request.message["method"]);
+        yield about(exchange, probe, `${method} got ${answerText(exchange, probe)}`);
       }
     },
   },
@@ -351,10 +334,7 @@ export const protocolRules = {
           continue;
         if (isRefused(exchange, probe) || resultOf(exchange)?.["isError"] === true) continue;
         const what = probe.probe === "unknown-tool" ? "a call of an unknown tool" : "a call without a name";
-        yield {
-          message: `${what} got ${answerText(exchange, probe)}`,
-          evidence: evidenceOf(exchange, probe),
-        };
+        yield about(exchange, probe, `${what} got ${answerText(exchange, probe)}`);
       }
     },
   },
@@ -372,7 +352,7 @@ export const protocolRules = {
         if (tried === undefined || breakIn(probe) !== undefined) continue;
         const ping = exchangesOf(probe.exchanges, "ping").at(-1);
         const isLost = lostIn(probe);
-        // A declared list that is not given is a finding of its own.
+        // A declared list that is not given is reported by protocol/list-failed.
         if (probe.probe === "lists" && lacksDeclaredList(probe, probes)) continue;
         if (!isLost && (ping === undefined || ping.answer !== undefined || isRefused(ping, probe))) continue;
         const [exited] = eventsOf(probe.events, "server.exited");
@@ -452,10 +432,8 @@ export const protocolRules = {
       const probe = failedSecondStart(probes);
       const exchange = probe === undefined ? undefined : handshakesOf(probe).at(-1);
       if (probe === undefined || exchange === undefined) return;
-      yield {
-        message: `started while it ran, ${methodOf(exchange)} got ${answerText(exchange, probe)}`,
-        evidence: evidenceOf(exchange, probe),
-      };
+      const got = `${methodOf(exchange)} got ${answerText(exchange, probe)}`;
+      yield about(exchange, probe, `started while it ran, ${got}`);
     },
   },
   "protocol/broken-connection": {
@@ -491,7 +469,7 @@ export const protocolRules = {
         const status = statusOf(exchange, probe.events);
         // Servers without sessions ignore the header.
         if (status === undefined || status === 404) continue;
-        yield { message: `it got HTTP ${status}`, evidence: evidenceOf(exchange, probe) };
+        yield about(exchange, probe, `it got HTTP ${status}`);
       }
     },
   },
@@ -509,7 +487,7 @@ export const protocolRules = {
         const exchange = handshakesOf(probe).at(-1);
         if (probe.probe !== "foreign-origin" || exchange === undefined || resultOf(exchange) === undefined)
           continue;
-        yield { message: "a session was opened for another origin", evidence: evidenceOf(exchange, probe) };
+        yield about(exchange, probe, "a session was opened for another origin");
       }
     },
   },
@@ -686,6 +664,7 @@ function answerText(exchange: Exchange, probe: ProbeView): string {
     : "no answer in time";
 }
 
-function evidenceOf({ request, answer }: Exchange, { finished }: ProbeView): readonly number[] {
-  return [request.seq, answer?.seq ?? finished];
+/** What an exchange of a probe shows. */
+function about({ request, answer }: Exchange, { finished }: ProbeView, message: string): Found {
+  return { message, evidence: [request.seq, answer?.seq ?? finished] };
 }

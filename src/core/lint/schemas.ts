@@ -4,10 +4,10 @@ import { shortened } from "../text/visible-text.ts";
 import { textsOf } from "./definitions.ts";
 import type { ClientEffects } from "./finding.ts";
 import {
+  aboutSchema,
   objectIn,
   objectKeywords,
   parametersIn,
-  placeIn,
   problemsIn,
   referencesIn,
   type SchemaProblem,
@@ -15,7 +15,7 @@ import {
   toolSchemas,
   typesOf,
 } from "./json-schema.ts";
-import type { RuleTable } from "./check-view.ts";
+import { aboutTool, type RuleTable } from "./check-view.ts";
 
 /** Rules about input and output schemas. */
 export const schemaRules = {
@@ -29,16 +29,13 @@ export const schemaRules = {
     source:
       "MCP 2025-11-25, tools: inputSchema must be a valid JSON Schema object, not null; zereight/gitlab-mcp#286, twentyhq/twenty#15348",
     *find({ surface }) {
-      for (const { name, definition, evidence } of surface.tools)
-        if (!isJsonObject(definition["inputSchema"])) {
-          const { inputSchema: given } = definition;
-          yield {
-            place: { tool: name, pointer: "/inputSchema" },
-            message: given === undefined ? "it is missing" : `it is ${preview(given)}`,
-            evidence: [evidence],
-            clients: { "Claude Desktop": "refused", Cursor: "refused" },
-          };
-        }
+      for (const tool of surface.tools) {
+        const { inputSchema: given } = tool.definition;
+        if (isJsonObject(given)) continue;
+        const message = given === undefined ? "it is missing" : `it is ${preview(given)}`;
+        const clients = { "Claude Desktop": "refused", Cursor: "refused" } as const;
+        yield { ...aboutTool(tool, message, clients), place: { tool: tool.name, pointer: "/inputSchema" } };
+      }
     },
   },
   "schema/not-object": {
@@ -56,17 +53,14 @@ export const schemaRules = {
         if (each.key === "outputSchema" && surface.protocolVersion >= "2026") continue;
         if (!isJsonObject(each.schema) || each.schema["type"] === "object") continue;
         const { type } = each.schema;
-        yield {
-          place: placeIn(each, ""),
-          message: type === undefined ? "it has no type" : `its type is ${preview(type)}`,
-          evidence: [each.tool.evidence],
-          ...forInput(each, {
-            "Claude Code": "refused",
-            Cursor: "refused",
-            OpenAI: "refused",
-            ...(objectKeywords(each.schema).length > 0 ? { Gemini: "refused" } : {}),
-          }),
-        };
+        const message = type === undefined ? "it has no type" : `its type is ${preview(type)}`;
+        const clients = forInput(each, {
+          "Claude Code": "refused",
+          Cursor: "refused",
+          OpenAI: "refused",
+          ...(objectKeywords(each.schema).length > 0 ? { Gemini: "refused" } : {}),
+        });
+        yield aboutSchema(each, "", message, clients);
       }
     },
   },
@@ -81,26 +75,26 @@ export const schemaRules = {
     async *find({ surface }, { validateSchema }) {
       const checks = new Map<string, SchemaCheck>();
       for (const each of toolSchemas(surface)) {
-        const { schema, tool } = each;
+        const { schema } = each;
         if (!isJsonObject(schema) || referencesIn(each).some(({ isDangling }) => isDangling)) continue;
         // Many tools can have the same schema.
         const key = JSON.stringify(schema);
         const check = checks.get(key) ?? (await validateSchema(schema, {}));
         checks.set(key, check);
-        // Of a schema that was not validated schema/unchecked speaks.
+        // A schema that was not validated is reported by schema/unchecked.
         if (check.status !== "unusable" || check.isLimit === true) continue;
         const inDialect = await validateSchema(dialectSchema(schema), schema);
         const problems =
           inDialect.status === "invalid" ? problemsIn(inDialect.errors) : [unusableIn(each, check.reason)];
         const clients = forInput(each, { "Claude Code": "refused", OpenAI: "refused" });
-        // Of an empty enum schema/unsatisfiable speaks.
+        // An empty enum is reported by schema/unsatisfiable.
         const empty = new Set(
           contradictionsIn(each).flatMap(({ pointer, problem }) =>
             problem === emptyEnum ? `${pointer}/enum` : [],
           ),
         );
         for (const { pointer, message } of problems.filter((problem) => !empty.has(problem.pointer)))
-          yield { place: placeIn(each, pointer), message, evidence: [tool.evidence], ...clients };
+          yield aboutSchema(each, pointer, message, clients);
       }
     },
   },
@@ -116,12 +110,8 @@ export const schemaRules = {
       for (const each of toolSchemas(surface))
         for (const { ref, pointer, isDangling } of referencesIn(each)) {
           if (!isDangling) continue;
-          yield {
-            place: placeIn(each, `${pointer}/$ref`),
-            message: `nothing is at ${preview(ref)}`,
-            evidence: [each.tool.evidence],
-            ...forInput(each, { Gemini: "refused" }),
-          };
+          const clients = forInput(each, { Gemini: "refused" });
+          yield aboutSchema(each, `${pointer}/$ref`, `nothing is at ${preview(ref)}`, clients);
         }
     },
   },
@@ -135,8 +125,7 @@ export const schemaRules = {
     source: "JSON Schema 2020-12, validation 6",
     *find({ surface }) {
       for (const each of toolSchemas(surface))
-        for (const { pointer, problem } of contradictionsIn(each))
-          yield { place: placeIn(each, pointer), message: problem, evidence: [each.tool.evidence] };
+        for (const { pointer, problem } of contradictionsIn(each)) yield aboutSchema(each, pointer, problem);
     },
   },
   "schema/undeclared-required": {
@@ -152,11 +141,8 @@ export const schemaRules = {
         const properties = objectIn(each.schema, "properties");
         for (const name of requiredOf(each.schema)) {
           if (Object.hasOwn(properties, name)) continue;
-          yield {
-            place: { ...placeIn(each, "/required"), parameter: name },
-            message: "required names it, and properties does not",
-            evidence: [each.tool.evidence],
-          };
+          const found = aboutSchema(each, "/required", "required names it, and properties does not");
+          yield { ...found, place: { ...found.place, parameter: name } };
         }
       }
     },
@@ -190,7 +176,7 @@ export const schemaRules = {
             if (check.status !== "invalid") continue;
             const why = check.errors[0]?.message ?? "be another one";
             const message = `the ${what} is ${preview(value)}, and ${why}`;
-            yield { place: placeIn(each, pointer), message, evidence: [each.tool.evidence] };
+            yield aboutSchema(each, pointer, message);
             break;
           }
         }
@@ -213,8 +199,7 @@ export const schemaRules = {
           const texts = (values as readonly Json[]).map((value) => JSON.stringify(value));
           const twice = texts.find((text) => seen.size === seen.add(text).size);
           if (twice === undefined) continue;
-          const message = `enum has ${shortened(twice, 80)} twice`;
-          yield { place: placeIn(each, pointer), message, evidence: [each.tool.evidence] };
+          yield aboutSchema(each, pointer, `enum has ${shortened(twice, 80)} twice`);
         }
     },
   },
@@ -230,12 +215,7 @@ export const schemaRules = {
       for (const each of toolSchemas(surface, "inputSchema"))
         for (const { schema, pointer } of parametersIn(each)) {
           if (!isJsonObject(schema) || typeKeywords.some((key) => key in schema)) continue;
-          yield {
-            place: placeIn(each, pointer),
-            message: "it has no type, enum or const",
-            evidence: [each.tool.evidence],
-            clients: { "Claude Code": "changed" },
-          };
+          yield aboutSchema(each, pointer, "it has no type, enum or const", { "Claude Code": "changed" });
         }
     },
   },
@@ -258,7 +238,7 @@ export const uncheckedRules = {
       const [first, ...others] = all.filter((each) => reasonOf(each) !== undefined);
       if (first !== undefined) {
         const message = `${others.length + 1} of ${all.length} schemas were not checked as a whole; the first: ${reasonOf(first)}`;
-        yield { place: placeIn(first, ""), message, evidence: [first.tool.evidence] };
+        yield aboutSchema(first, "", message);
       }
       if (!textsOf(surface).hasAll)
         yield { message: "texts and keys after the first 200,000 were not looked at", evidence: [] };
@@ -272,8 +252,8 @@ export const uncheckedRules = {
 const mostExamples = 100;
 
 /** What clients do with a defect of an input schema; they look at output schemas less. */
-function forInput({ key }: ToolSchema, clients: ClientEffects): { readonly clients?: ClientEffects } {
-  return key === "inputSchema" ? { clients } : {};
+function forInput({ key }: ToolSchema, clients: ClientEffects): ClientEffects | undefined {
+  return key === "inputSchema" ? clients : undefined;
 }
 
 /** A schema for schemas: that of the dialect that one names. */

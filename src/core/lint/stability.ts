@@ -79,7 +79,7 @@ export const stabilityRules = {
     source: "MCP 2025-11-25, tools: listing tools",
     *find(view) {
       const { snapshot, listing = emptyListing } = view.spec;
-      // Of the first one the snapshot's rule speaks, and of a list that was never given protocol/list-failed.
+      // The first listing is reported by the snapshot's rule, a list that was never given by protocol/list-failed.
       for (const { incomplete, probe } of listings(view).slice(snapshot === undefined ? 0 : 1)) {
         const again = incomplete.filter((page) => listing[listKeys[methodOf(page)] ?? ""] !== undefined);
         yield* unread({ incomplete: again, probe });

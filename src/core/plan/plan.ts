@@ -1,4 +1,5 @@
 import type { AgentSpec, Eval, ServerSpec, Task, Thresholds, Variant } from "../formats/model.ts";
+import { mapValues } from "../formats/json.ts";
 
 /** One attempt of one task by one agent: the unit of scheduling. */
 export interface Trial {
@@ -83,8 +84,7 @@ export function taskInVariant(plan: Plan, task: Task, { variant }: Pick<Trial, "
 }
 
 function planVariant({ name, servers }: Variant): VariantPlan {
-  const names = Object.entries(servers).map(([task, table]) => [task, Object.keys(table)] as const);
-  return { name, servers: Object.fromEntries(names) };
+  return { name, servers: mapValues(servers, (table) => Object.keys(table)) };
 }
 
 /** What may be said of an agent in public. */
@@ -168,7 +168,6 @@ export interface Overrides {
   readonly thresholds?: Thresholds;
 }
 
-/** The eval with the overrides applied. */
 export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
   const { trials = spec.trials, concurrency = spec.concurrency, timeoutMs, selects, variants } = overrides;
   const { thresholds = spec.thresholds } = overrides;
@@ -202,10 +201,6 @@ function limitTimes(spec: Eval, most: number): Eval {
     ...(limited === undefined ? {} : { variants: limited }),
     limits: { trialMs: most, callMs: Math.min(callMs, most), modelMs: Math.min(modelMs, most) },
   };
-}
-
-function mapValues<T>(record: Readonly<Record<string, T>>, change: (value: T) => T): Record<string, T> {
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
 }
 
 /** A requested number of attempts wins over those of tasks. */

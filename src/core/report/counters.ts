@@ -236,7 +236,6 @@ export interface CoverageTotal {
   readonly total: number;
 }
 
-/** The totals of the kinds that servers list. */
 export function coverageTotals(coverage: Coverage): readonly CoverageTotal[] {
   const servers = Object.values(coverage);
   return coverageKinds.flatMap((kind) => {
@@ -247,7 +246,6 @@ export function coverageTotals(coverage: Coverage): readonly CoverageTotal[] {
   });
 }
 
-/** What no trial used of a server. */
 interface CoverageGaps {
   readonly server: string;
   /** Whether a trial used the server at all. */
@@ -449,7 +447,7 @@ export class RoutingCounter {
       // The settings in a plan fit the schema of their type.
       const { tools, servers, skills, later }: Led =
         type === "trigger"
-          ? triggered(config as unknown as TriggerTest, grade)
+          ? triggered(config as unknown as TriggerTest, grade, trajectory)
           : routeOf(config as unknown as RoutingConfig, trajectory);
       if (tools !== undefined) this.#tools.add(tools);
       if (servers !== undefined) this.#servers.add(servers);

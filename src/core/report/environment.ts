@@ -1,5 +1,5 @@
 import { equalJson } from "../checks/json-difference.ts";
-import { type JsonObject, withoutUndefined } from "../formats/json.ts";
+import { type JsonObject, mapValues, withoutUndefined } from "../formats/json.ts";
 import type { Eval, ExtensionSpec, ServerProgramSpec, ServerSpec, Variant } from "../formats/model.ts";
 import { actingAgents, lifetimeOf, type ServerTable, summarizeAgent } from "../plan/plan.ts";
 import type { ExtensionSummary, RunEnvironment } from "./result.ts";
@@ -28,12 +28,7 @@ export function runEnvironment(
 }
 
 function describeServers(servers: ServerTable): JsonObject {
-  return Object.fromEntries(
-    Object.entries(servers).map(([name, server]) => [
-      name,
-      { ...describeTarget(server), ...describeUse(server) },
-    ]),
-  );
+  return mapValues(servers, (server) => ({ ...describeTarget(server), ...describeUse(server) }));
 }
 
 /** Most tasks of a variant have the same servers, and a run can have many tasks. */

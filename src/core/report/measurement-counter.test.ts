@@ -104,18 +104,27 @@ it("counts what prompts triggered, with those that should trigger nothing", () =
     [{ skill: "triage", mode: "negative" }, "pass"],
     [{ skill: "triage", mode: "negative" }, "fail"],
     [{ server: "k8s", tool: "get" }, "pass"],
+    // It fails because of the name, which is no tool's.
+    [{ tool: "gte", mode: "negative" }, "fail"],
     [{ server: "k8s" }, "error"],
   ] as const;
   for (const [target, verdict] of tests) {
     const config = { mode: "positive", ...target };
     const graders = [{ type: "trigger", name: "t", weight: 1, required: true, config, dir: "/" }];
     const grade: Grade = { grader: "t", verdict, score: 1, reason: "", evidence: [] };
-    counter.add(new AgentTrial().trajectory(workflowTask({ graders })), { grades: [grade] });
+    counter.add(new AgentTrial((each) => each.use("get")).trajectory(workflowTask({ graders })), {
+      grades: [grade],
+    });
   }
   const found = counter.result();
   expect(found).toMatchObject({
     nearMisses: 0,
-    tools: { matrix: [{ expected: "k8s.get", called: "k8s.get", trials: 1 }] },
+    tools: {
+      matrix: [
+        { expected: "k8s.get", called: "k8s.get", trials: 1 },
+        { expected: "none", called: "none", trials: 1 },
+      ],
+    },
     skills: {
       correct: { value: 1 / 2, trials: 4 },
       matrix: [

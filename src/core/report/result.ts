@@ -495,7 +495,7 @@ export function* jsonPieces(document: object): Generator<string> {
     if (value === undefined) continue;
     yield `${before}  ${visibleJson(JSON.stringify(key))}: `;
     if (Array.isArray(value)) yield* listPieces(value);
-    else yield indented(value, "  ");
+    else yield indented(value, 1);
     before = ",\n";
   }
   yield before === "{\n" ? "{}\n" : "\n}\n";
@@ -504,15 +504,19 @@ export function* jsonPieces(document: object): Generator<string> {
 function* listPieces(items: readonly unknown[]): Generator<string> {
   let before = "[\n";
   for (const item of items) {
-    yield `${before}    ${indented(item, "    ")}`;
+    yield `${before}    ${indented(item, 2)}`;
     before = ",\n";
   }
   yield items.length === 0 ? "[]" : "\n  ]";
 }
 
-/** Pretty JSON for a deeper place; line breaks inside strings are escaped, so every one found is layout. */
-function indented(value: unknown, indent: string): string {
-  return visibleJson(JSON.stringify(value, null, 2)).replaceAll("\n", `\n${indent}`);
+/** Pretty JSON of a value as it stands in a list, or in a list of a list: faster than to indent its lines again. */
+function indented(value: unknown, lists: 1 | 2): string {
+  return visibleJson(
+    lists === 1
+      ? JSON.stringify([value], null, 2).slice("[\n  ".length, -"\n]".length)
+      : JSON.stringify([[value]], null, 2).slice("[\n  [\n    ".length, -"\n  ]\n]".length),
+  );
 }
 
 const blockCharacters = 65_536;

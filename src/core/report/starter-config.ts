@@ -1,7 +1,14 @@
 import { stringify } from "yaml";
 import { resultText } from "../checks/tool-result.ts";
 import type { ParsedServer } from "../formats/config/server.ts";
-import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../formats/json.ts";
+import {
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  mapTexts,
+  mapValues,
+  withoutUndefined,
+} from "../formats/json.ts";
 import { exchangesOf, readSurface } from "../lint/check-view.ts";
 import { visibleText } from "../text/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
@@ -130,10 +137,7 @@ export function starterDocument({ servers, tests }: Pick<StarterParts, "servers"
 
 /** Doubles the `$` of `${` in the texts of a value. */
 function escapeVariables(value: Json): Json {
-  if (typeof value === "string") return value.replaceAll("${", "$$${");
-  if (Array.isArray(value)) return value.map((item: Json) => escapeVariables(item));
-  if (!isJsonObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, escapeVariables(item)]));
+  return mapTexts(value, (text) => text.replaceAll("${", "$$${"));
 }
 
 const mostUntested = 40;
@@ -230,7 +234,6 @@ function testLines({ tool, args, expectedResult, isRefused }: StarterTest): read
   ];
 }
 
-/** A value on one line. */
 function flow(value: Json): string {
   return visibleText(stringify(value, { collectionStyle: "flow", lineWidth: 0 }).trim());
 }
@@ -257,8 +260,7 @@ export function writtenServer(
     return hidden;
   };
   const hideAll = (texts: Readonly<Record<string, string>>): JsonObject | undefined => {
-    const entries = Object.entries(texts).map(([name, text]) => [name, hide(text, name)] as const);
-    return entries.length === 0 ? undefined : Object.fromEntries(entries);
+    return Object.keys(texts).length === 0 ? undefined : mapValues(texts, hide);
   };
   if (server.transport === "stdio") {
     const { transport, command, args, env, cwd, inheritEnv } = server;

@@ -153,10 +153,12 @@ function interruption(message: string): SerializedError {
   return { code: "run/interrupted", kind: "interrupted", message };
 }
 
+const neverStarted = "the run was interrupted before this trial started";
+
 /** The error of a trial that never started: the run was interrupted, or it was told to stop early. */
 export function notRun({ interrupted }: { readonly interrupted: boolean }): SerializedError {
   return interrupted
-    ? interruption("the run was interrupted before this trial started")
+    ? interruption(neverStarted)
     : { code: "run/bailed", kind: "interrupted", message: "not run, because an earlier trial did not pass" };
 }
 
@@ -193,7 +195,6 @@ export function isServerError({ verdict, lostServers }: TrialResult): boolean {
   return verdict === "error" && lostServers !== undefined;
 }
 
-/** Counts trials by verdict. */
 export function summarize(trials: readonly TrialResult[]): RunSummary {
   const counts: Record<Verdict, number> = { pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
   for (const trial of trials) counts[trial.verdict] += 1;
@@ -341,6 +342,16 @@ export function conclude(
 export function wasNotRun(trial: TrialResult): boolean {
   if (trial.verdict !== "skip") return false;
   return trial.error === undefined ? trial.grades.length === 0 : trial.error.kind === "interrupted";
+}
+
+/**
+ * What a run that was killed, interrupted or stopped early left of a trial: `cut-off`, it had begun; `not-run`, it had not. Undefined
+ * for any other trial.
+ */
+export function unfinishedState(trial: TrialResult): "cut-off" | "not-run" | undefined {
+  if (!wasNotRun(trial)) return undefined;
+  const { error } = trial;
+  return error?.code === "run/interrupted" && error.message !== neverStarted ? "cut-off" : "not-run";
 }
 
 /** Whether a trial is one that a rerun of what failed is about: not one that passed or was skipped on purpose. */
@@ -672,7 +683,7 @@ function couldHaveMeasured({ verdict, grades, error }: TrialResult, name: string
 
 /** One act of an agent: a recorded call of a tool, a resource read or a prompt asked for, or a use of a tool that only the agent reports. */
 export type AgentAct =
-  | { readonly call: ToolCall; readonly told?: AgentTool }
+  | { readonly call: ToolCall; readonly told?: AgentTool | undefined }
   | { readonly request: AgentCall }
   | { readonly reported: AgentTool };
 
@@ -723,7 +734,7 @@ function eventsOfAgent(events: readonly TraceEvent[]): readonly number[] {
 }
 
 /** The request on record that an act is; undefined: only the agent reports it. */
-export function requestOf(act: AgentAct): ToolCall | AgentCall | undefined {
+function requestOf(act: AgentAct): ToolCall | AgentCall | undefined {
   if ("call" in act) return act.call;
   return "request" in act ? act.request : undefined;
 }

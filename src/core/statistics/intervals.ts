@@ -111,7 +111,6 @@ export interface PairedComparison {
   readonly pairs: number;
   readonly higher: number;
   readonly lower: number;
-  /** Mean of the differences. */
   readonly difference: number;
   /** Its 95 % interval (Student); absent where all differences are equal, which says nothing about their spread. */
   readonly low?: number;

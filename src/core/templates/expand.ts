@@ -30,11 +30,6 @@ export function expanderOf(scope: Scope | undefined): Expander {
   return scope === undefined ? plainExpander : new ScopeExpander(scope);
 }
 
-/** Replaces the expressions of one template, as `text` of an expander does. */
-export function expandText(template: string, scope: Scope): string {
-  return expanderOf(scope).text(template);
-}
-
 /** Replaces the expressions in texts and JSON of one step. A value that is no text is written as JSON. */
 export type Expander = Pick<ScopeExpander, "text" | "json" | "placed" | "wanted" | "shell" | "trusts">;
 

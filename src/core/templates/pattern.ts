@@ -97,6 +97,8 @@ function inRe2(source: string): string | undefined {
     const { 0: text = "", groups: { point, unit = point } = {} } = next.exec(source) ?? {};
     if (text === "") return undefined;
     const code = unit === undefined ? (text.codePointAt(0) ?? 0) : Number.parseInt(unit, 16);
+    // Both know properties of characters from their own version of Unicode.
+    if (/^\\p/i.test(text)) return undefined;
     // Half of a pair, which a text in UTF-8 does not have.
     if (code >= 0xd800 && code <= 0xdfff) return undefined;
     const now = unit === undefined ? (isInClass ? inClass(text) : outsideClass(text)) : `\\x{${unit}}`;

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../errors/error.ts";
-import { isCodeVariable } from "./shell.ts";
+import { isCodeVariable, refusedValue } from "./shell.ts";
 
 /** How an untrusted value is written in one place of a text. */
 export interface Place {
@@ -128,7 +128,6 @@ export const inRubric: FindPlace = nowhere(
   "Put it into contains or exact, which the judge only compares, or into input. To insert it as it is, write {… | raw}.",
 );
 
-/** The name of a program. */
 export const inProgramName: FindPlace = nowhere("where a program is named");
 
 /** The text of a program in an unknown language. */
@@ -138,7 +137,6 @@ export function inProgramText(program: string): FindPlace {
   return nowhere(`in a program for ${program}`, hint);
 }
 
-/** A variable of a process. */
 export function inVariable(name: string): FindPlace {
   return isCodeVariable(name) ? nowhere(`in the variable ${name}, which decides what is run`) : inText;
 }
@@ -178,14 +176,12 @@ function encoded(value: string): string {
   return encodeURIComponent(value.toWellFormed());
 }
 
-function refused(expression: string, where: string, hint?: string): McpvalsError {
-  return new McpvalsError(
-    "task/untrusted-value",
-    `${expression} is a value from outside, which cannot be used ${where}`,
-    {
-      hint: hint ?? "To insert it as it is, write {… | raw}.",
-    },
-  );
+function refused(
+  expression: string,
+  where: string,
+  hint = "To insert it as it is, write {… | raw}.",
+): McpvalsError {
+  return refusedValue(expression, where, hint);
 }
 
 function unfit(expression: string, value: string, wanted: string): McpvalsError {

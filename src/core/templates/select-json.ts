@@ -201,7 +201,8 @@ function* namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): Gener
   }
 }
 
-function membersOf(value: Json): readonly Json[] {
+/** The values that are looked at of an object or a list. */
+export function membersOf(value: Json): readonly Json[] {
   return typeof value === "object" && value !== null ? Object.values(value).slice(0, mostLooked) : [];
 }
 

@@ -162,13 +162,14 @@ function couldBeOption({ words, word, role }: ShellCommand): boolean {
 }
 
 function refused(expression: string, where: string): McpvalsError {
-  return new McpvalsError(
-    "task/untrusted-value",
-    `${expression} is a value from outside, which cannot be used ${where}`,
-    {
-      hint: `Pass it as a variable: env: {VALUE: "${expression}"} in the step, and "$VALUE" in its text. To insert it as it is, write {… | raw}.`,
-    },
-  );
+  const hint = `Pass it as a variable: env: {VALUE: "${expression}"} in the step, and "$VALUE" in its text. To insert it as it is, write {… | raw}.`;
+  return refusedValue(expression, where, hint);
+}
+
+/** The error for a value from outside where none can be; `where` goes on after "which cannot be used". */
+export function refusedValue(expression: string, where: string, hint: string): McpvalsError {
+  const message = `${expression} is a value from outside, which cannot be used ${where}`;
+  return new McpvalsError("task/untrusted-value", message, { hint });
 }
 
 function option(expression: string, { words }: ShellCommand): McpvalsError {

@@ -28,7 +28,7 @@ export type TemplatePart = string | Expression;
  * where it closes an earlier `{{`. All other braces are text, as is everything after `$`, so that the shell keeps its own
  * `${x}`.
  */
-export function parseTemplate(text: string, isRoot: (root: string) => boolean): readonly TemplatePart[] {
+export function parseTemplate(text: string, isRoot = isTaskRoot): readonly TemplatePart[] {
   if (!text.includes("{")) return text === "" ? [] : [text];
   const parts: TemplatePart[] = [];
   let literal = "";
@@ -55,6 +55,12 @@ export function parseTemplate(text: string, isRoot: (root: string) => boolean): 
     }
   }
   return literal === "" ? parts : [...parts, literal];
+}
+
+/** The text that a template of a task gives; undefined when it has expressions. */
+export function plainText(template: string): string | undefined {
+  const [text = "", ...others] = parseTemplate(template);
+  return typeof text === "string" && others.length === 0 ? text : undefined;
 }
 
 /** Writes a text so that as a template it gives that text again, whatever the roots are. */
@@ -114,6 +120,10 @@ export type Scope = ReadonlyMap<string, Resolve>;
 
 /** The roots of every task; the variables of enclosing `foreach` steps come on top. */
 export const taskRoots = ["env", "random", "task", "steps", "agent", "workspace", "servers"] as const;
+
+export function isTaskRoot(word: string): boolean {
+  return taskRoots.some((root) => root === word);
+}
 
 /** Roots whose values come from the author, the command line, the shell or mcpvals itself. */
 const trustedRoots: readonly string[] = ["env", "random", "task", "workspace", "servers"];

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/json.ts";
-import { envRoot, expanderOf, expandText } from "./expand.ts";
+import { envRoot, expanderOf } from "./expand.ts";
 import {
   escapeTemplate,
   parseTemplate,
@@ -42,7 +42,7 @@ describe("what expands", () => {
     ["{{x}}", "{x}"],
     ["{{{env.NAME}}}", "{value}"],
   ])("%s gives %s", (template, text) => {
-    expect(expandText(template, scope)).toBe(text);
+    expect(expanderOf(scope).text(template)).toBe(text);
   });
 
   it.each(
@@ -50,7 +50,7 @@ describe("what expands", () => {
       "|",
     ),
   )("%s stays as it is", (text) => {
-    expect(expandText(text, scope)).toBe(text);
+    expect(expanderOf(scope).text(text)).toBe(text);
   });
 
   it.each([
@@ -63,7 +63,7 @@ describe("what expands", () => {
     ["{steps.list.outputs.body | json $.other}", "leads to nothing"],
     ["{steps.list.outputs.body | json $..[}", "is not a valid JSON path"],
   ])("%s is an error: %s", (template, message) => {
-    expect(() => expandText(template, scope)).toThrow(message);
+    expect(() => expanderOf(scope).text(template)).toThrow(message);
   });
 
   it("makes a JSON value of a text that is one expression with the filter json, and of no other", () => {
@@ -98,7 +98,7 @@ describe("in any text", () => {
   it("an escaped text gives that text, whatever the roots are", () => {
     fc.assert(
       fc.property(noise, (text) => {
-        expect(expandText(escapeTemplate(text), scope)).toBe(text);
+        expect(expanderOf(scope).text(escapeTemplate(text))).toBe(text);
       }),
       { numRuns: 2000 },
     );
@@ -123,7 +123,7 @@ describe("in any text", () => {
     fc.assert(
       fc.property(noise, (value) => {
         const local = withLocals(scope, { item: value });
-        expect(expandText("<{item}>", local)).toBe(`<${value}>`);
+        expect(expanderOf(local).text("<{item}>")).toBe(`<${value}>`);
       }),
     );
   });
@@ -131,7 +131,7 @@ describe("in any text", () => {
   it("a value quoted for the shell is one word: closing quotes only come back escaped", () => {
     fc.assert(
       fc.property(fc.string(), (value) => {
-        const quoted = expandText("{item | sh}", withLocals(scope, { item: value }));
+        const quoted = expanderOf(withLocals(scope, { item: value })).text("{item | sh}");
         expect(quoted.slice(1, -1).replaceAll(String.raw`'\''`, "")).not.toContain("'");
         expect([quoted[0], quoted.at(-1)]).toEqual(["'", "'"]);
       }),

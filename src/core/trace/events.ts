@@ -62,7 +62,6 @@ export interface FileContent {
   readonly text?: string;
 }
 
-/** What is at a path of the workspace. */
 export interface WorkspaceFile extends Partial<FileContent> {
   /** Relative to the workspace, with `/`. */
   readonly path: string;
@@ -165,7 +164,6 @@ interface EventFields {
     /** The agent's connection, when it is not our own: a number in the trial. Its request ids are its own. */
     client?: string;
     direction: "client-to-server" | "server-to-client";
-    /** The JSON-RPC message as parsed. */
     message: Json;
     /** The text on the wire, when writing the parsed message again would give another text and it holds no secret. */
     raw?: string;
@@ -365,9 +363,11 @@ export type TraceEvent = EventStamp & EventBody;
 
 export type EventOf<T extends EventBody["type"]> = Extract<TraceEvent, { readonly type: T }>;
 
-/** The events of one type. */
 export function eventsOf<T extends EventBody["type"]>(events: readonly TraceEvent[], type: T): EventOf<T>[] {
-  return events.filter((event): event is EventOf<T> => event.type === type);
+  const found: EventOf<T>[] = [];
+  // Runs very often; a filter takes twice as long.
+  for (const event of events) if (event.type === type) found.push(event as EventOf<T>);
+  return found;
 }
 
 /** Records an event and gives its number; 0 for one that is not recorded, since the record has ended. Never throws. */

@@ -39,7 +39,7 @@ export function agentTools(events: readonly TraceEvent[]): readonly AgentTool[] 
 /** An agent's own log compared with the record of the gateway. */
 export interface MatchedTools {
   /** The record's calls, with the agent's report of each. */
-  readonly calls: readonly { readonly call: ToolCall; readonly told?: AgentTool }[];
+  readonly calls: readonly { readonly call: ToolCall; readonly told?: AgentTool | undefined }[];
   /** Uses of servers' tools that the agent reports and the record lacks. */
   readonly unrecorded: readonly AgentTool[];
   /** Uses of other tools, or of tools of unknown origin. */
@@ -70,7 +70,7 @@ export function matchAgentTools({ calls, events }: Pick<Trajectory, "calls" | "e
   match((tool, call) => tool.args !== undefined && equalJson(tool.args, call.args));
   match(() => true);
   return {
-    calls: recorded.map((call) => withoutUndefined({ call, told: matches.get(call) })),
+    calls: recorded.map((call) => ({ call, told: matches.get(call) })),
     unrecorded: [...left],
     others: reports.get(false) ?? [],
   };
@@ -79,7 +79,7 @@ export function matchAgentTools({ calls, events }: Pick<Trajectory, "calls" | "e
 /** One use of a tool by an agent, of a server's tool or any other. */
 export interface ToolEvent {
   /** Number of the turn, counting from 0. */
-  readonly turn?: number;
+  readonly turn?: number | undefined;
   /** Position among the uses of the trial, counting from 1, by when they began. */
   readonly sequence: number;
   /** The agent's id of the use, if it reports one; else the number of the event. */
@@ -88,21 +88,21 @@ export interface ToolEvent {
   readonly name: string;
   /** `mcp:SERVER`, `skill`, `builtin`, or `unknown`: a tool that no server offers or of unknown origin. */
   readonly source: string;
-  readonly server?: string;
+  readonly server?: string | undefined;
   /** The server's own name of the tool. */
-  readonly serverTool?: string;
-  readonly args?: Json;
-  readonly result?: Json;
+  readonly serverTool?: string | undefined;
+  readonly args?: Json | undefined;
+  readonly result?: Json | undefined;
   readonly isError: boolean;
   /** `tool` also where the agent reports a failed tool that is not on record. */
-  readonly errorKind?: ToolErrorKind;
+  readonly errorKind?: ToolErrorKind | undefined;
   /** ISO 8601, UTC. */
   readonly startedAt: string;
   /** Without waits for a rate limit. */
-  readonly durationMs?: number;
-  readonly parentCallId?: string;
+  readonly durationMs?: number | undefined;
+  readonly parentCallId?: string | undefined;
   /** Only the agent reports it: no server was called. */
-  readonly unrecorded?: true;
+  readonly unrecorded?: true | undefined;
 }
 
 /**
@@ -155,19 +155,20 @@ export type UnplacedToolEvent = Omit<ToolEvent, "sequence" | "startedAt">;
 function ofCall(call: ToolCall, told: AgentTool | undefined, { events }: Trajectory): UnplacedToolEvent {
   const { turn, server, tool, args, error } = call;
   const errorKind = errorKindOf(call, events);
-  return withoutUndefined({
+  return {
     turn,
     callId: told?.callId ?? `event-${call.seq}`,
     name: told?.name ?? tool,
     source: server === null ? "unknown" : `mcp:${server}`,
-    ...(server === null ? {} : { server, serverTool: tool }),
+    server: server ?? undefined,
+    serverTool: server === null ? undefined : tool,
     args,
     result: call.result ?? (error === undefined ? undefined : { error: error.message }),
     isError: errorKind !== undefined,
     errorKind,
     durationMs: call.latencyMs,
     parentCallId: told?.parentCallId,
-  });
+  };
 }
 
 function ofAgent({
@@ -180,7 +181,7 @@ function ofAgent({
   ...told
 }: AgentTool): UnplacedToolEvent {
   const isError = status === "failed";
-  return withoutUndefined({
+  return {
     ...told,
     source,
     server: source.startsWith("mcp:") ? source.slice("mcp:".length) : undefined,
@@ -188,7 +189,7 @@ function ofAgent({
     isError,
     errorKind: isError ? "tool" : undefined,
     durationMs: endedAt === undefined ? undefined : endedAt - startedAt,
-  });
+  };
 }
 
 /** What an agent did with tools in one trial, in numbers; `servers` are the names of all that the trial had. */

@@ -16,9 +16,9 @@ export interface Exchange {
   /** The step that sent it, with its attempt, or the turn in which it was sent. */
   readonly place: { readonly step?: string; readonly attempt?: number; readonly turn?: number };
   /** For `tools/call`, what the newest list of the server says of the tool; absent: it was never listed. */
-  readonly declared?: readonly ToolDeclaration[];
+  readonly declared?: readonly ToolDeclaration[] | undefined;
   /** The first answer, even if the client had given up. */
-  readonly answer?: Message;
+  readonly answer?: Message | undefined;
   /** When and why the client cancelled the request before it was answered. */
   readonly cancelled?: { readonly at: number; readonly reason: string };
   readonly heldMs: number;
@@ -54,26 +54,26 @@ export interface ToolCall {
   readonly server: string | null;
   readonly tool: string;
   readonly args: Json;
-  readonly declared?: readonly ToolDeclaration[];
+  readonly declared?: readonly ToolDeclaration[] | undefined;
   /** The agent's own connection that it came over; absent: ours. */
-  readonly client?: string;
+  readonly client?: string | undefined;
   /** Number of the turn, counting from 0, or the id of the step that made the call. */
-  readonly turn?: number;
-  readonly step?: string;
+  readonly turn?: number | undefined;
+  readonly step?: string | undefined;
   /** True for a call of a step's attempt that was tried again. */
   readonly superseded: boolean;
   /** Number and time of the request's event. */
   readonly seq: number;
   readonly at: number;
-  readonly fault?: Fault["kind"];
+  readonly fault?: Fault["kind"] | undefined;
   /** Number of the response's event. */
-  readonly responseSeq?: number;
+  readonly responseSeq?: number | undefined;
   /** Without waits for a rate limit. */
-  readonly latencyMs?: number;
+  readonly latencyMs?: number | undefined;
   /** The `CallToolResult`, as received. */
-  readonly result?: JsonObject;
-  readonly error?: CallError;
-  readonly httpStatus?: number;
+  readonly result?: JsonObject | undefined;
+  readonly error?: CallError | undefined;
+  readonly httpStatus?: number | undefined;
 }
 
 export interface TurnView {
@@ -138,8 +138,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 function readTrace(events: readonly TraceEvent[]): TraceView {
   const reader = new ToolLists();
   const exchanges: Mutable<Exchange>[] = [];
-  /** The newest request of each id. */
-  const byId = new Map<string, Mutable<Exchange>>();
+  const sent = new SentRequests();
   const unasked: Message[] = [];
   const rejected: { readonly event: EventOf<"tool.rejected">; readonly place: Exchange["place"] }[] = [];
   const turns: (Omit<Mutable<TurnView>, "calls"> & { messages: EventOf<"agent.message">[] })[] = [];
@@ -157,33 +156,34 @@ function readTrace(events: readonly TraceEvent[]): TraceView {
   const placeOf = (client?: string): Exchange["place"] => {
     const step = client === undefined ? openSteps.at(-1) : undefined;
     if (step !== undefined) return { step: step.step, attempt: step.attempt };
-    return withoutUndefined({ turn: turn ?? (client === undefined ? undefined : lastTurn) });
+    const at = turn ?? (client === undefined ? undefined : lastTurn);
+    return at === undefined ? {} : { turn: at };
   };
   const readRequest = (event: Message): void => {
     const { message, server, client } = event;
     const params = isJsonObject(message["params"]) ? message["params"] : {};
     if (message["method"] === "notifications/cancelled" && isId(params["requestId"])) {
-      const open = byId.get(callKey(event, params["requestId"]));
+      const open = sent.get(event, params["requestId"]);
       if (open === undefined || open.answer !== undefined) return;
       const { reason } = params;
       open.cancelled ??= { at: event.at, reason: typeof reason === "string" ? reason : "" };
     }
     if (message["method"] === undefined) return;
-    const declared = message["method"] === "tools/call" ? reader.declared(server, nameIn(params)) : undefined;
-    const exchange = {
+    const exchange: Mutable<Exchange> = {
       request: event,
       params,
       byAgent: inAgentPhase,
       place: placeOf(client),
+      declared: message["method"] === "tools/call" ? reader.declared(server, nameIn(params)) : undefined,
+      answer: undefined,
       heldMs: 0,
-      ...(declared === undefined ? {} : { declared }),
     };
     exchanges.push(exchange);
-    if (isId(message["id"])) byId.set(callKey(event, message["id"]), exchange);
+    if (isId(message["id"])) sent.set(event, message["id"], exchange);
   };
   const readResponse = (event: Message): void => {
     const { id } = event.message;
-    const exchange = isId(id) ? byId.get(callKey(event, id)) : undefined;
+    const exchange = isId(id) ? sent.get(event, id) : undefined;
     if (exchange === undefined || exchange.answer !== undefined) {
       if (id !== undefined) unasked.push(event);
       return;
@@ -207,13 +207,13 @@ function readTrace(events: readonly TraceEvent[]): TraceView {
         break;
       case "http.response":
         for (const id of event.requestIds) {
-          const exchange = byId.get(callKey(event, id));
+          const exchange = sent.get(event, id);
           if (exchange !== undefined) exchange.httpStatus = event.status;
         }
         break;
       case "request.held":
       case "fault.injected": {
-        const exchange = byId.get(callKey(event, event.id));
+        const exchange = sent.get(event, event.id);
         if (exchange === undefined) break;
         if (event.type === "request.held") exchange.heldMs += event.heldMs;
         else if (event.fault !== "delay") exchange.fault = event.fault;
@@ -254,27 +254,16 @@ function readTrace(events: readonly TraceEvent[]): TraceView {
         break;
     }
   }
-  const lastAttempt = ({ step = "" }: Exchange["place"]): number => attempts.get(step)?.at(-1)?.attempt ?? 0;
-  const calls = [
-    ...exchanges
-      .filter(({ request: { message } }) => message["method"] === "tools/call" && isId(message["id"]))
-      .map((exchange) => callOf(exchange, lastAttempt(exchange.place))),
-    ...rejected.map(
-      ({ event: { tool, args, seq, at, reason }, place: { attempt = 0, ...place } }): ToolCall => {
-        const error = { kind: "rejected", message: reason } as const;
-        return {
-          server: null,
-          tool,
-          args,
-          seq,
-          at,
-          ...place,
-          superseded: attempt < lastAttempt(place),
-          error,
-        };
-      },
-    ),
-  ].toSorted((a, b) => a.seq - b.seq);
+  const lastAttempt = ({ step }: Exchange["place"]): number =>
+    step === undefined ? 0 : (attempts.get(step)?.at(-1)?.attempt ?? 0);
+  const calls: ToolCall[] = [];
+  for (const exchange of exchanges) {
+    const { message } = exchange.request;
+    if (message["method"] !== "tools/call" || !isId(message["id"])) continue;
+    calls.push(callOf(exchange, lastAttempt(exchange.place)));
+  }
+  for (const { event, place } of rejected) calls.push(rejectedCall(event, place, lastAttempt(place)));
+  calls.sort((a, b) => a.seq - b.seq);
   const reported = usages.proxy ?? usages.agent;
   return withoutUndefined({
     turns: turns.map((view) => ({ ...view, calls: calls.filter((call) => call.turn === view.turn) })),
@@ -301,9 +290,28 @@ function nameIn(object: JsonObject): string {
   return typeof object["name"] === "string" ? object["name"] : "";
 }
 
-/** What a request and its answer have in common; each connection has ids of its own. */
-function callKey(on: { readonly server: string; readonly client?: string }, id: Id): string {
-  return `${on.server}\n${on.client ?? ""}\n${typeof id}\n${id}`;
+interface Connection {
+  readonly server: string;
+  readonly client?: string;
+}
+
+/** The newest request of each id; each connection has ids of its own. */
+class SentRequests {
+  readonly #byConnection = new Map<string, Map<Id, Mutable<Exchange>>>();
+
+  get(on: Connection, id: Id): Mutable<Exchange> | undefined {
+    return this.#byConnection.get(nameOf(on))?.get(id);
+  }
+
+  set(on: Connection, id: Id, exchange: Mutable<Exchange>): void {
+    const known = this.#byConnection.get(nameOf(on));
+    if (known === undefined) this.#byConnection.set(nameOf(on), new Map([[id, exchange]]));
+    else known.set(id, exchange);
+  }
+}
+
+function nameOf({ server, client }: Connection): string {
+  return client === undefined ? server : `${server}\n${client}`;
 }
 
 function stepView(attempts: readonly EventOf<"step.finished">[]): StepView[] {
@@ -330,8 +338,13 @@ class ToolLists {
   }
 
   /** Reads a page; one that was asked for with a cursor continues the list. */
-  read({ params }: Exchange, { seq, server, client = "", message: { result } }: Message): void {
-    const connection = `${server}\n${client}`;
+  read({ params }: Exchange, answer: Message): void {
+    const {
+      seq,
+      server,
+      message: { result },
+    } = answer;
+    const connection = nameOf(answer);
     const names = (params["cursor"] === undefined ? undefined : this.#names.get(connection)) ?? new Set();
     this.#names.set(connection, names);
     const page = isJsonObject(result) && Array.isArray(result["tools"]) ? (result["tools"] as Json[]) : [];
@@ -351,23 +364,24 @@ class ToolLists {
 /** `lastAttempt` is the number of the last attempt of its step that ended. */
 function callOf(exchange: Exchange, lastAttempt: number): ToolCall {
   const { request, params, declared, cancelled, heldMs, fault, httpStatus } = exchange;
-  const { attempt = lastAttempt, ...place } = exchange.place;
+  const { attempt = lastAttempt, turn, step } = exchange.place;
   const answer = cancelled === undefined ? exchange.answer : undefined;
   const waited = Math.round((cancelled?.at ?? 0) - request.at - heldMs);
   const unanswered = cancelled === undefined ? "never answered" : `not answered within ${waited} ms`;
-  const outcome: Outcome =
+  const { result, error }: Outcome =
     answer === undefined
       ? {
           error: withoutUndefined({ kind: "no-response", message: unanswered, cancelled: cancelled?.reason }),
         }
       : outcomeOf(answer);
-  return withoutUndefined({
+  return {
     server: request.server,
     tool: nameIn(params),
     args: params["arguments"] ?? {},
     declared,
     client: request.client,
-    ...place,
+    turn,
+    step,
     superseded: attempt < lastAttempt,
     seq: request.seq,
     at: request.at,
@@ -375,8 +389,19 @@ function callOf(exchange: Exchange, lastAttempt: number): ToolCall {
     responseSeq: answer?.seq,
     latencyMs: answer === undefined ? undefined : Math.max(0, answer.at - request.at - heldMs),
     httpStatus,
-    ...outcome,
-  });
+    result,
+    error,
+  };
+}
+
+/** A call of a tool that no server offers. */
+function rejectedCall(
+  { tool, args, seq, at, reason }: EventOf<"tool.rejected">,
+  { attempt = 0, turn, step }: Exchange["place"],
+  lastAttempt: number,
+): ToolCall {
+  const error = { kind: "rejected", message: reason } as const;
+  return { server: null, tool, args, turn, step, superseded: attempt < lastAttempt, seq, at, error };
 }
 
 interface Outcome {
@@ -426,16 +451,16 @@ export interface AgentCall {
   /** Arguments; an empty object when there are none. */
   readonly args: Json;
   /** Of a tool, what the newest list of the server says of it; absent: it was never listed. */
-  readonly declared?: ToolDeclaration;
+  readonly declared?: ToolDeclaration | undefined;
   /** Number and time of the request's event. */
   readonly seq: number;
   readonly at: number;
   /** What came back before the agent gave up; absent: nothing. */
-  readonly answer?: Message;
+  readonly answer?: Message | undefined;
   /** The text of the failure, or that there is no answer; absent: it succeeded. */
-  readonly failure?: string;
+  readonly failure?: string | undefined;
   /** A fault was injected that takes the answer away. */
-  readonly faulted?: true;
+  readonly faulted?: true | undefined;
 }
 
 const callTypes: ReadonlyMap<Json | undefined, AgentCall["type"]> = new Map([
@@ -462,15 +487,15 @@ export function agentCalls({ exchanges }: Pick<TraceView, "exchanges">): readonl
   return callsOf(exchanges);
 }
 
-const callsOf = perObject((exchanges: readonly Exchange[]): readonly AgentCall[] =>
-  exchanges.flatMap((exchange): AgentCall[] => {
-    const { request, params, byAgent, declared, answer, cancelled, fault } = exchange;
+const callsOf = perObject((exchanges: readonly Exchange[]): readonly AgentCall[] => {
+  const calls: AgentCall[] = [];
+  for (const { request, params, byAgent, declared, answer, cancelled, fault } of exchanges) {
     const type = callTypes.get(request.message["method"]);
-    if (!byAgent || type === undefined) return [];
+    if (!byAgent || type === undefined) continue;
     const { server, seq, at } = request;
     const name = params[type === "resource" ? "uri" : "name"];
     const given = cancelled === undefined ? answer : undefined;
-    const call = {
+    calls.push({
       type,
       server,
       name: typeof name === "string" ? name : "",
@@ -480,11 +505,11 @@ const callsOf = perObject((exchanges: readonly Exchange[]): readonly AgentCall[]
       at,
       answer: given,
       failure: given === undefined ? "there was no answer" : failureOf(type, given),
-      faulted: fault !== undefined && fault !== "delay" ? (true as const) : undefined,
-    };
-    return [withoutUndefined(call)];
-  }),
-);
+      faulted: fault !== undefined && fault !== "delay" ? true : undefined,
+    });
+  }
+  return calls;
+});
 
 function failureOf(type: AgentCall["type"], answer: Message): string | undefined {
   const { result, error } = outcomeOf(answer);

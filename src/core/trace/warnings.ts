@@ -128,7 +128,7 @@ function serverEndWarnings({ events, exchanges }: Trajectory): string[] {
     return isOdd ? [`server "${server}" ended with ${how} when its stdin was closed`] : [];
   });
   const gone = new Set(exits.flatMap(({ server, expected }) => (expected ? [] : [server])));
-  const pings = exchanges.filter(({ request }) => !request.client && request.message["method"] === "ping");
+  const pings = exchanges.filter(({ request }) => request.message["method"] === "ping" && !request.client);
   const failed = pings.flatMap(({ request: { server }, answer }) => {
     const error = answer?.message["error"];
     if (!isJsonObject(error) || error["code"] === methodNotFound) return [];
@@ -391,7 +391,6 @@ function echoedSteps({ task, turns, steps, events }: Trajectory): string[] {
   return unique(found).slice(0, most);
 }
 
-/** Whether a step looks at what the agent said. */
 function looksAtAgent(step: Step): boolean {
   if ("steps" in step) return false;
   if (step.type === "llm" && step.input === undefined) return true;

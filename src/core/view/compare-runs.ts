@@ -1,11 +1,12 @@
 import { commonSequence } from "../checks/json-difference.ts";
+import { canonicalJson, type Json } from "../formats/json.ts";
 import {
   comparePairs,
   compareRatios,
   type PairedComparison,
   type PairedRatio,
 } from "../statistics/intervals.ts";
-import type { CallItem, RunDocument, TraceItem, TrialRow } from "./documents.ts";
+import type { CallItem, Excerpt, RunDocument, TraceItem, TrialRow } from "./documents.ts";
 
 /** The trials of one task (with agent and variant) in one run. */
 export interface TaskSide {
@@ -145,7 +146,7 @@ const mostAligned = 2000;
 
 /**
  * Aligns the agent's calls of two trials, or all calls if no agent made one: a longest common subsequence of tools, after equal calls at both ends. Between
- * two aligned calls, those of the first trial stand before those of the second. Texts that are cut are compared by their beginning and length.
+ * two aligned calls, those of the first trial stand before those of the second. Values of which only the beginning is there are compared by their hashes.
  */
 export function alignCalls(
   first: readonly TraceItem[],
@@ -213,6 +214,12 @@ function paired(first: Call | undefined, second: Call | undefined): readonly Ali
 
 function partOf(call: Call, part: AlignedCalls["differs"][number]): string {
   if (part === "status") return call.status;
-  const excerpt = part === "arguments" ? call.args : call.result;
-  return `${excerpt?.length} ${excerpt?.text ?? ""} ${part === "result" ? (call.error ?? "") : ""}`;
+  const hash = call.hashes?.[part];
+  if (hash !== undefined) return hash;
+  return part === "arguments" ? valueOf(call.args) : `${valueOf(call.result)} ${call.error ?? ""}`;
+}
+
+/** A text to compare values by: the order of keys makes no difference. */
+function valueOf({ text, type }: Pick<Excerpt, "text" | "type"> = { text: "", type: "text" }): string {
+  return type === "text" ? text : canonicalJson(JSON.parse(text) as Json);
 }

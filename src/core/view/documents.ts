@@ -12,10 +12,10 @@ export interface RunRow {
   readonly id: string;
   /** Name of the eval; for a check, of what was checked. */
   readonly name: string;
-  /** The file that was run, relative to the working folder where it is inside. */
+  /** The file that was run, relative to the working folder where it is inside; of a check without a file, the command or URL. */
   readonly source?: string;
   readonly kind: "run" | "check";
-  /** `cut-off`: its process ended before it wrote a result. `damaged`: its files cannot be read; `problem` says why. */
+  /** `cut-off`: its process ended before it wrote a result. `damaged`: its files cannot be read, or lack what its result rests on; `problem` says why. */
   readonly state: "running" | "ended" | "cut-off" | "damaged";
   readonly problem?: string;
   /** Absent until it has ended. */
@@ -48,8 +48,9 @@ export interface TrialRow {
   readonly agent?: string;
   readonly variant?: string;
   readonly attempt: number;
-  readonly state: "waiting" | "running" | "ended";
-  /** Absent until it has ended. */
+  /** `cut-off`: it had begun when the run was killed or interrupted; `not-run`: it had not. */
+  readonly state: "waiting" | "running" | "ended" | "cut-off" | "not-run";
+  /** Absent until it has ended. What was cut off or not run counts as skipped. */
   readonly verdict?: Verdict;
   readonly score?: number;
   readonly durationMs?: number;
@@ -228,6 +229,8 @@ export interface CallItem {
   readonly media?: readonly Media[];
   readonly error?: string;
   readonly fault?: string;
+  /** Hashes of the whole arguments, and of the whole result and error, of which the document has only the beginning. */
+  readonly hashes?: { readonly arguments?: string; readonly result?: string };
 }
 
 /** One event in the list of all events. */
@@ -244,6 +247,8 @@ export interface EventRow {
 export interface TrialDocument {
   readonly run: Pick<RunRow, "id" | "name" | "kind" | "state" | "startedAt">;
   readonly row: TrialRow;
+  /** When it began: ISO 8601, UTC. Absent until then. */
+  readonly startedAt?: string;
   /** Grades with their evidence, measurements, errors; absent until it has ended. */
   readonly result?: TrialResult;
   /** The task as planned. */

@@ -3,6 +3,7 @@ import type { Task } from "../formats/model.ts";
 import type { Plan, Trial } from "../plan/plan.ts";
 import { withoutUndefined } from "../formats/json.ts";
 import type { RunResult, TrialResult } from "../report/result.ts";
+import { unfinishedState } from "../report/trial-result.ts";
 import { shortened } from "../text/visible-text.ts";
 import type { Usage } from "../trace/events.ts";
 import { addUsage } from "../trace/trajectory.ts";
@@ -17,9 +18,10 @@ import {
 
 const longestReason = 300;
 
-/** The row of a trial that has ended. */
+/** The row of a trial that has ended, or of which the end of its run left a part or nothing. */
 export function trialRow(trial: TrialResult): TrialRow {
   const { id, task, form, suite, agent, variant, attempt, verdict, score, usage, tools, warnings } = trial;
+  const state = unfinishedState(trial) ?? "ended";
   return withoutUndefined({
     id,
     task,
@@ -28,10 +30,11 @@ export function trialRow(trial: TrialResult): TrialRow {
     agent: agent ?? undefined,
     variant,
     attempt,
-    state: "ended" as const,
+    state,
     verdict,
     score: score ?? undefined,
-    durationMs: trial.durationMs,
+    // The duration of an item without an end is not known.
+    durationMs: state === "ended" || trial.durationMs > 0 ? trial.durationMs : undefined,
     inputTokens: usage?.inputTokens,
     outputTokens: usage?.outputTokens,
     toolCalls: tools?.toolCalls,

@@ -1,6 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
+import {
+  structuredResult,
+  textResult,
+  TrialEvents,
+  workflowTask,
+} from "../../../test/support/trial-events.ts";
+import type { JsonObject } from "../formats/json.ts";
 import type { EventBody } from "../trace/events.ts";
+import { alignCalls } from "./compare-runs.ts";
 import type { CallItem, TraceItem, TrialDocument } from "./documents.ts";
 import { trialDocument } from "./trial-document.ts";
 
@@ -9,6 +16,7 @@ function documentOf(trial: TrialEvents, state: "running" | "ended" = "running"):
     run: { id: "r", name: "a run", kind: "run", state, startedAt: "2026-11-21T22:45:59.000Z" },
     trajectory: trial.trajectory(workflowTask()),
     invalid: new Map(),
+    hashOf: (text) => `${text.length} ${text.slice(-100)}`,
     previous: undefined,
     next: undefined,
   });
@@ -216,4 +224,36 @@ describe("the items of a trial", () => {
     expect(JSON.stringify(document).length).toBeLessThan(700 * document.events.length);
     expect(callsOf(document)[0]?.result).toMatchObject({ length: text.length, text: "<".repeat(400) });
   });
+});
+
+it("tells calls apart whose arguments, results or errors differ behind what the document has of them", () => {
+  const long = (end: string, letters = 2000): string => "x".repeat(letters) + end;
+  const called = (place: "args" | "text" | "structured" | "error" | "report", end: string): TrialDocument => {
+    const trial = new TrialEvents().server("calc", [{ name: "add" }]);
+    trial.turn("Add.", () => {
+      if (place === "args") trial.call("add", { a: long(end) }, textResult("5"));
+      if (place === "text") trial.call("add", {}, textResult(long(end)));
+      if (place === "structured") trial.call("add", {}, structuredResult({ sum: long(end) }));
+      if (place === "error") trial.refuse(trial.request("add", {}), -32000, long(end));
+      if (place === "report") told(trial, "c1", { status: "completed", args: {}, result: long(end) });
+    });
+    return documentOf(trial, "ended");
+  };
+  for (const place of ["args", "text", "structured", "error", "report"] as const) {
+    const [one, same, other] = [called(place, "1"), called(place, "1"), called(place, "2")];
+    expect(alignCalls(one.items, same.items)).toMatchObject([{ relation: "equal" }]);
+    const differs = [place === "args" ? "arguments" : "result"];
+    expect(alignCalls(one.items, other.items)).toMatchObject([{ relation: "changed", differs }]);
+  }
+});
+
+it.each([10, 1000])("compares arguments of %i letters whatever the order of their keys", (letters) => {
+  const long = "x".repeat(letters);
+  const called = (args: JsonObject): readonly TraceItem[] => {
+    const trial = new TrialEvents().server("calc", [{ name: "add" }]);
+    trial.turn("Add.", () => trial.call("add", args, textResult("5")));
+    return documentOf(trial).items;
+  };
+  const aligned = alignCalls(called({ a: long, b: { c: 1, d: 2 } }), called({ b: { d: 2, c: 1 }, a: long }));
+  expect(aligned).toMatchObject([{ relation: "equal" }]);
 });

@@ -1,4 +1,10 @@
-import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../formats/json.ts";
+import {
+  canonicalJson,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  withoutUndefined,
+} from "../formats/json.ts";
 import type { Trial } from "../plan/plan.ts";
 import { describeInput, eventLines } from "../report/render-trace.ts";
 import type { TrialResult } from "../report/result.ts";
@@ -32,6 +38,8 @@ export interface TrialInput {
   readonly result?: TrialResult;
   /** What of the arguments of a call does not fit, by the number of its request. */
   readonly invalid: ReadonlyMap<number, NonNullable<CallItem["invalid"]>>;
+  /** A cryptographic hash of a text. */
+  readonly hashOf: (text: string) => string;
   /** Trials before and after it in the plan. */
   readonly previous: Trial | undefined;
   readonly next: Trial | undefined;
@@ -39,7 +47,7 @@ export interface TrialInput {
 
 /** Makes the document of a trial. */
 export function trialDocument(input: TrialInput): TrialDocument {
-  const { run, trajectory, result, invalid, previous, next } = input;
+  const { run, trajectory, result, invalid, hashOf, previous, next } = input;
   const { trial, task, events } = trajectory;
   const [first] = events;
   const lineOf = eventLines(events);
@@ -47,12 +55,14 @@ export function trialDocument(input: TrialInput): TrialDocument {
   return withoutUndefined({
     run,
     row: result === undefined ? plannedRow(trial, task, state) : trialRow(result),
+    startedAt: first === undefined ? undefined : new Date(first.at).toISOString(),
     result,
     // A plan is JSON.
     task: task as unknown as JsonObject,
     servers: serversOf(trajectory),
     items: traceItems(trajectory, {
       invalid,
+      hashOf,
       lineOf,
       isOngoing: result === undefined && run.state === "running",
     }),
@@ -79,6 +89,7 @@ function serversOf({ events, task }: Trajectory): readonly string[] {
 /** What items are made with besides the events. */
 interface Making {
   readonly invalid: TrialInput["invalid"];
+  readonly hashOf: TrialInput["hashOf"];
   readonly lineOf: (event: TraceEvent) => string;
   /** Whether calls may still be answered. */
   readonly isOngoing: boolean;
@@ -141,7 +152,7 @@ function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[
 /** Items of several events, by the number of the first; undefined for the other events of one. */
 function joinedItems(
   trajectory: Trajectory,
-  { lineOf, isOngoing }: Making,
+  { lineOf, isOngoing, hashOf }: Making,
   pathOf: (step: string) => string,
 ): ReadonlyMap<number, Body | undefined> {
   const { events } = trajectory;
@@ -168,10 +179,10 @@ function joinedItems(
   for (const call of trajectory.calls) {
     const exchange = exchanges.get(call.seq);
     const isRefused = refused.has(requestKey(exchange?.request, exchange?.request.message["id"]));
-    add(callBody(call, exchange, { isRefused, isOngoing }), ...seqsOf(told.get(call)));
+    add(callBody(call, exchange, { isRefused, isOngoing, hashOf }), ...seqsOf(told.get(call)));
   }
   for (const tool of [...unrecorded, ...others])
-    add(reportedBody(tool, reports.get(tool.callId) ?? []), ...seqsOf(tool));
+    add(reportedBody(tool, reports.get(tool.callId) ?? [], hashOf), ...seqsOf(tool));
   const called = new Set(trajectory.calls.map(({ seq }) => seq));
   for (const exchange of trajectory.exchanges)
     if (!called.has(exchange.request.seq)) add(requestBody(exchange));
@@ -270,12 +281,18 @@ const longestError = 1000;
 function callBody(
   call: ToolCall,
   exchange: Exchange | undefined,
-  { isRefused, isOngoing }: { readonly isRefused: boolean; readonly isOngoing: boolean },
+  { isRefused, isOngoing, hashOf }: Pick<Making, "isOngoing" | "hashOf"> & { readonly isRefused: boolean },
 ): Body {
   const { seq, server, tool, args, responseSeq, result, error, fault } = call;
   const hasArgs = exchange?.params["arguments"] !== undefined;
   const status = isRefused ? "rejected" : statusOf(call, isOngoing);
   const place = exchange === undefined ? "/args" : hasArgs ? "/message/params/arguments" : "/message/params";
+  const [value, pointer] = result === undefined ? [undefined, ""] : shownResult(result);
+  const shown = {
+    args: excerptOf(args, seq, place),
+    result: value === undefined ? undefined : excerptOf(value, responseSeq ?? seq, pointer),
+    error: error === undefined || status === "pending" ? undefined : shortened(error.message, longestError),
+  };
   return withoutUndefined({
     kind: "call" as const,
     seq,
@@ -286,12 +303,33 @@ function callBody(
     tool,
     byAgent: exchange?.byAgent ?? call.step === undefined,
     status,
-    args: excerptOf(args, seq, place),
-    result: result === undefined ? undefined : resultExcerpt(result, responseSeq ?? seq),
+    ...shown,
     media: result === undefined ? undefined : mediaOf(result, responseSeq ?? seq),
-    error: error === undefined || status === "pending" ? undefined : shortened(error.message, longestError),
     fault,
+    hashes: hashesOf(shown, { args, result: [value ?? null, error?.message ?? null] }, hashOf),
   });
+}
+
+function isCut(excerpt: Excerpt | undefined): boolean {
+  return excerpt !== undefined && excerpt.length > excerpt.text.length;
+}
+
+/** Hashes of what is shown only in part: values that differ may begin alike. */
+function hashesOf(
+  shown: Pick<CallItem, "args"> & {
+    readonly result?: Excerpt | undefined;
+    readonly error?: string | undefined;
+  },
+  { args, result }: { readonly args: Json; readonly result: Json },
+  hashOf: Making["hashOf"],
+): CallItem["hashes"] {
+  const hashes = {
+    ...(isCut(shown.args) ? { arguments: hashOf(canonicalJson(args)) } : {}),
+    ...(isCut(shown.result) || (shown.error?.length ?? 0) >= longestError
+      ? { result: hashOf(canonicalJson(result)) }
+      : {}),
+  };
+  return Object.keys(hashes).length === 0 ? undefined : hashes;
 }
 
 function statusOf({ error, result, responseSeq }: ToolCall, isOngoing: boolean): CallItem["status"] {
@@ -301,16 +339,15 @@ function statusOf({ error, result, responseSeq }: ToolCall, isOngoing: boolean):
   return isOpen && isOngoing ? "pending" : "error";
 }
 
-/** The text of a result that is one text, else its JSON. */
-function resultExcerpt(result: JsonObject, seq: number): Excerpt {
+/** The text of a result that is one text, else all of it; and the JSON Pointer to that in the event. */
+function shownResult(result: JsonObject): readonly [value: Json, pointer: string] {
   const { content, structuredContent } = result;
   const [only, ...others] = Array.isArray(content) ? (content as readonly Json[]) : [];
   if (structuredContent === undefined && others.length === 0 && isJsonObject(only)) {
     const { type, text } = only;
-    if (type === "text" && typeof text === "string")
-      return excerptOf(text, seq, "/message/result/content/0/text");
+    if (type === "text" && typeof text === "string") return [text, "/message/result/content/0/text"];
   }
-  return excerptOf(result, seq, "/message/result");
+  return [result, "/message/result"];
 }
 
 const mostMedia = 100;
@@ -334,12 +371,21 @@ function mediaOf({ content }: JsonObject, seq: number): readonly Media[] | undef
 }
 
 /** A use of a tool that only the agent reports; `reports` are the events that say it. */
-function reportedBody(tool: AgentTool, reports: readonly EventOf<"agent.tool">[]): Body {
+function reportedBody(
+  tool: AgentTool,
+  reports: readonly EventOf<"agent.tool">[],
+  hashOf: Making["hashOf"],
+): Body {
   const { seq, source, status, args = {}, result, startedAt, endedAt } = tool;
   const server = source.startsWith("mcp:") ? source.slice("mcp:".length) : undefined;
   const last = reports.at(-1)?.seq;
   const argsSeq = reports.findLast((report) => report.args === args)?.seq;
   const resultSeq = reports.findLast((report) => report.result !== undefined)?.seq;
+  const shown = {
+    args: excerptOf(args, argsSeq ?? seq, argsSeq === undefined ? "" : "/args"),
+    result:
+      result === undefined || resultSeq === undefined ? undefined : excerptOf(result, resultSeq, "/result"),
+  };
   return withoutUndefined({
     kind: "call" as const,
     seq,
@@ -351,9 +397,8 @@ function reportedBody(tool: AgentTool, reports: readonly EventOf<"agent.tool">[]
     tool: tool.tool ?? tool.name,
     byAgent: true,
     status: ({ started: "pending", completed: "ok", failed: "error" } as const)[status],
-    args: excerptOf(args, argsSeq ?? seq, argsSeq === undefined ? "" : "/args"),
-    result:
-      result === undefined || resultSeq === undefined ? undefined : excerptOf(result, resultSeq, "/result"),
+    ...shown,
+    hashes: hashesOf(shown, { args, result: result ?? null }, hashOf),
   });
 }
 

@@ -8,8 +8,8 @@ import {
   type OperationContext,
   type OperationResult,
 } from "../../core/formats/extension/protocol.ts";
-import { withoutUndefined } from "../../core/formats/json.ts";
-import type { ExtensionSpec, Json, JsonObject } from "../../core/formats/model.ts";
+import { mapValues, withoutUndefined } from "../../core/formats/json.ts";
+import type { ExtensionSpec, JsonObject } from "../../core/formats/model.ts";
 import type { Expander } from "../../core/templates/expand.ts";
 import { inVariable } from "../../core/templates/places.ts";
 import type { Emit, Phase } from "../../core/trace/events.ts";
@@ -217,7 +217,7 @@ class TrialExtension implements AsyncDisposable {
   async #prepareStart() {
     const { trial, expander, emit } = this.#options;
     const { spec } = this.#extension;
-    const config = expandConfig(spec.config, expander);
+    const config = mapValues(spec.config, expander.json);
     const env = extensionEnvironment(spec, this.#options, (template, name) =>
       expander.placed(template, inVariable(name)),
     );
@@ -331,18 +331,13 @@ export async function askManifest(
   try {
     const onTimeout = (): Error =>
       program.process.error("extension/timeout", `did not answer initialize in ${ms} ms`);
-    const config = expandConfig(spec.config, expander);
+    const config = mapValues(spec.config, expander.json);
     return await withDeadline((within) => program.initialize(config, within), { ms, signal, onTimeout });
   } catch (error) {
     throw signal.aborted ? error : unknownProtocol(error);
   } finally {
     await program[Symbol.asyncDispose]();
   }
-}
-
-/** Settings with their templates replaced. */
-function expandConfig(config: JsonObject, { json }: Expander): JsonObject {
-  return Object.fromEntries(Object.entries(config).map(([key, value]): [string, Json] => [key, json(value)]));
 }
 
 const answer = "It must answer initialize with one line of JSON-RPC on stdout.";
@@ -379,8 +374,7 @@ export function extensionEnvironment(
   { env, given = {} }: ExtensionVariables,
   text: (template: string, name: string) => string,
 ): Readonly<Record<string, string>> {
-  const own = Object.entries(named).map(([name, value]) => [name, text(value, name)] as const);
   const inherited =
     sandbox.kind === "none" ? [inheritedEnvironment(env, inheritEnv), given] : [baseEnvironment(env)];
-  return mergeEnvironments([...inherited, Object.fromEntries(own)]);
+  return mergeEnvironments([...inherited, mapValues(named, text)]);
 }

@@ -4,7 +4,13 @@ import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
 import { goDurationPattern } from "../../core/formats/duration.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
 import { fillDefaults } from "../../core/formats/extension/protocol.ts";
-import { formatKeyPath, isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
+import {
+  formatKeyPath,
+  isJsonObject,
+  mapTexts,
+  mapValues,
+  withoutUndefined,
+} from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, JsonObject, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import { parseTemplate } from "../../core/templates/template.ts";
@@ -62,7 +68,6 @@ export interface Problem {
   readonly hint: string;
 }
 
-/** A call of an operation as it is written in a task. */
 export interface WrittenCall {
   /** `ALIAS.OPERATION`. */
   readonly name: string;
@@ -115,13 +120,7 @@ const unknownValue = "\u0000template\u0000";
 
 /** Arguments as an operation will get them, as far as they are known before a trial. */
 function knownArguments(args: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, knownValue(value)]));
-}
-
-function knownValue(value: Json): Json {
-  if (typeof value === "string") return knownText(value);
-  if (typeof value !== "object" || value === null) return value;
-  return isJsonObject(value) ? knownArguments(value) : value.map((item: Json) => knownValue(item));
+  return mapTexts(args, knownText);
 }
 
 /** A `foreach` around the step can add roots of templates, so each name in braces counts as one. */
@@ -157,11 +156,9 @@ function relaxed(schema: Json | undefined, value: Json, root: JsonObject): JsonO
     if (patternProperties === undefined && additionalProperties === false)
       rules["additionalProperties"] = false;
     if (isJsonObject(properties)) {
-      const each = Object.entries(properties).map(([name, part]): [string, Json] => [
-        name,
+      rules["properties"] = mapValues(properties, (part, name) =>
         Object.hasOwn(value, name) ? relaxed(part, value[name] ?? null, root) : part,
-      ]);
-      rules["properties"] = Object.fromEntries(each);
+      );
     }
   } else if (Array.isArray(value) && isJsonObject(items) && schema["prefixItems"] === undefined) {
     const key = /2019-09|draft-0[4-7]/.test(JSON.stringify(root["$schema"] ?? "")) ? "items" : "prefixItems";

@@ -11,7 +11,7 @@ import { withoutUndefined } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import { type Expander, expanderOf } from "../../core/templates/expand.ts";
-import { parseTemplate, resolveNames, type Scope, taskRoots } from "../../core/templates/template.ts";
+import { parseTemplate, resolveNames, type Scope } from "../../core/templates/template.ts";
 import { createRedactor, type Secret } from "../../core/trace/redact.ts";
 import { findProgram } from "../../process/environment.ts";
 import { sandboxOf } from "../../sandbox/sandboxes.ts";
@@ -334,10 +334,9 @@ export function settingsExpander(
   { config, env }: Pick<ExtensionSpec, "config" | "env">,
   variables: Readonly<Record<string, string>>,
 ): Expander | undefined {
-  const roots: ReadonlySet<string> = new Set(taskRoots);
   const known: Scope = new Map([["env", resolveNames(variables)]]);
   const isKnown = (text: string): boolean =>
-    parseTemplate(text, (root) => roots.has(root)).every(
+    parseTemplate(text).every(
       (part) => typeof part === "string" || known.get(part.root)?.(part.names, part.variant) !== undefined,
     );
   return [config, env].flatMap(textsOf).every(isKnown) ? expanderOf(known) : undefined;

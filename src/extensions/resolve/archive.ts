@@ -29,7 +29,6 @@ interface ReadOptions {
   readonly mostBytes: number;
 }
 
-/** Limits of what is unpacked. */
 export const archiveLimits = { bytes: 1024 ** 3, files: 10_000 };
 /** Largest ratio of unpacked to packed size. Programs have about 10; only an archive that is meant to fill disks has more than 100. */
 const mostRatio = 100;
@@ -237,7 +236,6 @@ const tarKinds: Readonly<Record<string, Kind>> = {
   Directory: "folder",
 };
 
-/** File types of Unix in a zip. */
 const zipTypes = { mask: 0o170000, link: 0o120000, file: 0o100000, folder: 0o040000 };
 
 /** The entries of a zip. Throws McpvalsError `extension/unsafe-archive`, and an Error for an invalid file. */

@@ -105,10 +105,8 @@ const draftLifeMs = 24 * 60 * 60 * 1000;
 const deepest = 4;
 /** Not writable by others, whatever the umask is. */
 const folderMode = 0o755;
-/** Longest name of a folder. */
 const longestName = 150;
 
-/** The folder that has an entry's files. */
 export function filesOf({ folder }: CacheEntry): string {
   return join(folder, "files");
 }
@@ -358,7 +356,6 @@ function shortHash(hash: string): string {
   return digits.slice(0, 12);
 }
 
-/** Reads all files of an entry. */
 export function hashEntry(entry: CacheEntry, signal: AbortSignal): Promise<Tree> {
   const { files } = entry.record;
   const executables = new Set(Object.keys(files).filter((path) => files[path]?.executable === true));

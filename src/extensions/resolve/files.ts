@@ -1,4 +1,4 @@
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { rename, rm, writeFile } from "node:fs/promises";
@@ -23,7 +23,6 @@ export function integrityError(mismatch: {
   return new McpvalsError("extension/integrity", message, { hint });
 }
 
-/** The error for files that differ from the lock. */
 export function lockMismatch(file: string, locked: string, found: string): McpvalsError {
   return integrityError({
     file,
@@ -48,7 +47,7 @@ export function unwritable(path: string, error: unknown): unknown {
 
 /** Whether an error of the file system has one of these codes. */
 export function hasCode(error: unknown, ...codes: readonly string[]): error is Error {
-  return error instanceof Error && "code" in error && codes.includes(String(error.code));
+  return codes.includes(codeOf(error) ?? "");
 }
 
 /** Largest of the small text files about extensions, in bytes. */
@@ -68,9 +67,9 @@ export function readTextIfThere(path: string, code: ErrorCode): string | undefin
 }
 
 /** Parses YAML without duplicate keys. Throws McpvalsError with the code; `shown` names the file in messages. */
-export async function parseYaml(text: string, shown: string, code: ErrorCode): Promise<unknown> {
+export function parseYaml(text: string, shown: string, code: ErrorCode): unknown {
   try {
-    return await parseStrictYaml(text);
+    return parseStrictYaml(text);
   } catch (cause) {
     // The code frame follows on further lines.
     const [reason = ""] = messageOf(cause).split(/:?\n/);
@@ -115,7 +114,7 @@ export async function readLock(folder: string): Promise<{ readonly path: string;
   const found = findUpwards(lockName, start, { code });
   if (found === undefined) return { path: join(start, lockName), lock: { version: 1, extensions: {} } };
   const { path, text } = found;
-  const parsed = parseLock(await parseYaml(text, path, code));
+  const parsed = parseLock(parseYaml(text, path, code));
   if (parsed.ok) return { path, lock: parsed.lock };
   throw new McpvalsError(code, `${path}: ${parsed.problems.map(({ message }) => message).join("; ")}`);
 }

@@ -15,7 +15,6 @@ import { platformName, readPackage, type VersionedRef } from "./program.ts";
 
 type NpmRef = Extract<VersionedRef, { kind: "npm" }>;
 
-/** A run of npm. */
 export interface NpmRun {
   /** The command with its options. */
   readonly args: readonly string[];
@@ -301,7 +300,6 @@ export function projectNpmrc({ dir, home }: Pick<NpmContext, "dir" | "home">): s
   return lines.map((line) => `${line.trim()}\n`).join("");
 }
 
-/** Makes a folder a project of npm, with settings. */
 async function writeNpmProject(folder: string, npmrc: string): Promise<void> {
   await writeFile(join(folder, "package.json"), `{"private":true}\n`);
   if (npmrc !== "") await writeFile(join(folder, ".npmrc"), npmrc, { mode: 0o600 });

@@ -48,7 +48,6 @@ interface Candidate {
   readonly executable: boolean;
 }
 
-/** The fetched files of a package with versions. */
 export interface FetchedPackage {
   /** Name of the file that was fetched. */
   readonly name: string;
@@ -145,7 +144,7 @@ export async function readManifest(folder: string, shown: string): Promise<Exten
   const text = readTextIfThere(path, code);
   if (text === undefined) return undefined;
   const named = shown === folder ? path : `${manifestName} of ${shown}`;
-  const parsed = parseManifest(await parseYaml(text, named, code));
+  const parsed = parseManifest(parseYaml(text, named, code));
   if (parsed.ok) return parsed.manifest;
   const messages = parsed.problems.map(({ message }) => message);
   throw new McpvalsError(code, `${named}: ${messages.join("; ")}`, {
@@ -303,7 +302,6 @@ function withHome(path: string, home: string): string {
 
 /** Where the included extensions are. */
 interface BundledPlace {
-  /** One folder for each extension. */
   readonly extensions: string;
   /** Folder with all files that they need; absent: their own. */
   readonly files?: string;

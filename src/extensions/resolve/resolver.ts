@@ -30,7 +30,6 @@ import {
 } from "./program.ts";
 import { isPartialVersion, newestTag, releaseSource, tagsOf } from "./releases.ts";
 
-/** Resolves packages to verified files. */
 export interface ExtensionResolver {
   /**
    * Uses the version of `locked`, else the newest one that matches; fetches it when it is not cached; verifies every file. The
@@ -251,7 +250,6 @@ function versionedPackage(
     return problems;
   }
 
-  /** The file of the lock for this platform. */
   function fileOf({ files }: LockedExtension): LockedFile | undefined {
     return files[platform] ?? files["any"];
   }

@@ -7,7 +7,7 @@ import {
   asObject,
   asText,
   formatKeyPath,
-  isJsonObject,
+  mapTexts,
   memberOf,
   withoutUndefined,
 } from "../../core/formats/json.ts";
@@ -31,9 +31,9 @@ import type {
   TextExpectation,
 } from "../../core/formats/step.ts";
 import { shownFrom } from "../environment.ts";
-import { documentKind, rootMembers, SourceText } from "../read/document.ts";
+import { documentKind, SourceText } from "../read/document.ts";
 import { endingOf, readData, readDataText } from "../read/read-files.ts";
-import { parseOlderYaml } from "../read/yaml-document.ts";
+import { parseOlderYaml } from "../../core/formats/parse-yaml.ts";
 import { parseTaskText, type TaskOptions } from "../tasks.ts";
 import { literalText, shellVariables, withoutExpression, withoutNeedlessEscapes } from "./texts.ts";
 import {
@@ -95,7 +95,7 @@ export async function evalPackages(file: string, cwd: string): Promise<ReadonlyM
   const path = resolve(cwd, file);
   const shown = shownFrom(cwd, path);
   const { value } = await readData(path, shown);
-  if (documentKind(rootMembers(value)) !== "Eval") {
+  if (documentKind(asObject(value)) !== "Eval") {
     throw new McpvalsError("config/invalid-value", `${shown} is not an Eval: its kind is not Eval`, {
       location: { file: shown },
     });
@@ -385,14 +385,9 @@ class Migration {
     const { given } = raw;
     const id = given !== undefined && /^[A-Za-z_][\w-]*$/.test(given) ? given : isUsed ? raw.id : undefined;
     const outputs = isUsed && isCall ? { outputs: { content: "{result | json $.content}" } } : {};
-    const texts = (value: Json): Json => {
-      if (typeof value === "string")
-        return withoutExpression(withoutNeedlessEscapes(value), "{agent.prompt}", this.#prompt);
-      if (Array.isArray(value)) return value.map((item: Json) => texts(item));
-      if (!isJsonObject(value)) return value;
-      return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, texts(member)]));
-    };
-    const { continueOnError, ...rest } = asObject(texts(body)) as JsonObject;
+    const { continueOnError, ...rest } = mapTexts(body, (text) =>
+      withoutExpression(withoutNeedlessEscapes(text), "{agent.prompt}", this.#prompt),
+    );
     return {
       [key]: withoutUndefined({ id, ...rest, ...outputs, continueOnError }),
     };

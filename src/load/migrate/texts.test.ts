@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { expandText } from "../../core/templates/expand.ts";
+import { expanderOf } from "../../core/templates/expand.ts";
 import { type Scope, taskRoots } from "../../core/templates/template.ts";
 import { literalText, shellVariables, withoutExpression } from "./texts.ts";
 
@@ -15,7 +15,7 @@ it.each([
   ["}} }", "}} }"],
 ])("writes %s so that as a template it is itself", (text, written) => {
   expect(literalText(text)).toBe(written);
-  expect(expandText(written, scope)).toBe(text);
+  expect(expanderOf(scope).text(written)).toBe(text);
 });
 
 it("writes any text so that as a template it is itself", () => {
@@ -34,7 +34,7 @@ it("writes any text so that as a template it is itself", () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
       const text = pieces.join("");
-      expect(expandText(literalText(text), scope)).toBe(text);
+      expect(expanderOf(scope).text(literalText(text))).toBe(text);
     }),
   );
 });

@@ -1,9 +1,4 @@
-import {
-  escapeTemplate,
-  parseTemplate,
-  taskRoots,
-  type TemplatePart,
-} from "../../core/templates/template.ts";
+import { escapeTemplate, parseTemplate } from "../../core/templates/template.ts";
 
 /** Variables that every process of a step has, and those that a shell makes itself. */
 const usual = new Set(
@@ -66,15 +61,15 @@ export function literalText(text: string): string {
 
 /** The same template, with braces doubled only where they would be read as something else. */
 export function withoutNeedlessEscapes(template: string): string {
-  const parts = partsOf(template);
+  const parts = parseTemplate(template);
   const slim = parts.map((part) => (typeof part === "string" ? escapeSparingly(part) : part.text)).join("");
-  return JSON.stringify(partsOf(slim)) === JSON.stringify(parts) ? slim : template;
+  return JSON.stringify(parseTemplate(slim)) === JSON.stringify(parts) ? slim : template;
 }
 
 /** The template with another one in the place of an expression. */
 export function withoutExpression(template: string, expression: string, other: string): string {
   if (!template.includes(expression)) return template;
-  const parts = partsOf(template).map((part) => {
+  const parts = parseTemplate(template).map((part) => {
     if (typeof part === "string") return escapeTemplate(part);
     return part.text === expression ? other : part.text;
   });
@@ -100,13 +95,9 @@ function escapeSparingly(text: string): string {
 
 function expressionStarts(text: string): number[] {
   let at = 0;
-  return partsOf(text.replaceAll("{{", "  ")).flatMap((part) => {
+  return parseTemplate(text.replaceAll("{{", "  ")).flatMap((part) => {
     const start = at;
     at += typeof part === "string" ? part.length : part.text.length;
     return typeof part === "string" ? [] : [start];
   });
-}
-
-function partsOf(template: string): readonly TemplatePart[] {
-  return parseTemplate(template, (root) => taskRoots.some((each) => each === root));
 }

@@ -6,10 +6,16 @@ import {
   McpvalsError,
   type SourceLocation,
 } from "../../core/errors/error.ts";
-import { asObject, formatKeyPath, type KeyPath, withoutUndefined } from "../../core/formats/json.ts";
+import { asObject, formatKeyPath, memberOf, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json } from "../../core/formats/model.ts";
-import { type Locate, placeProblems, type Problem } from "../../core/formats/problem.ts";
-import { maxDepth, readJson } from "../../core/formats/read-json.ts";
+import {
+  type FindOffsets,
+  type Locate,
+  placeProblems,
+  type Problem,
+  type SyntaxProblem,
+} from "../../core/formats/problem.ts";
+import { jsonToken, maxDepth, readJson } from "../../core/formats/read-json.ts";
 import { maskSecrets } from "../secrets.ts";
 import { createRedactor, type Secret } from "../../core/trace/redact.ts";
 
@@ -55,13 +61,6 @@ export class SourceText {
     this.#lineStarts ??= [0, ...Array.from(this.text.matchAll(/\n/g), ({ index }) => index + 1)];
     return this.#lineStarts;
   }
-}
-
-/** Something in a text that breaks its format. */
-export interface SyntaxProblem {
-  readonly offset: number;
-  readonly message: string;
-  readonly hint?: string;
 }
 
 /** A text that is not well-formed; it carries everything that is wrong with it. */
@@ -118,19 +117,8 @@ export function valueDocument(value: unknown, file: string): ConfigDocument {
   };
 }
 
-/** Offsets of a value in a text, and of the key in front of it. */
-export interface Offsets {
-  readonly key?: number | undefined;
-  readonly value: number;
-  /** Where the value ends, when that is known. */
-  readonly end?: number | undefined;
-}
-
-/** Offsets of what a path leads to, or of the innermost thing around it that exists. */
-export type FindOffsets = (path: KeyPath) => Offsets & { readonly found: boolean };
-
 /** Makes the function that finds places in a text. */
-export function locateIn(source: SourceText, find: FindOffsets): Locate {
+function locateIn(source: SourceText, find: FindOffsets): Locate {
   return ({ path, at, text }) => {
     const { key, value, end = value, found } = find(path);
     const offset = at === "key" && found && key !== undefined ? key : value;
@@ -139,19 +127,8 @@ export function locateIn(source: SourceText, find: FindOffsets): Locate {
   };
 }
 
-type Root = ReadonlyMap<string, unknown>;
-
-/** The members of a document's root by name; none when the root is no object. */
-export function rootMembers(document: unknown): Root {
-  return new Map(Object.entries(asObject(document)));
-}
-
-/** A member with its key as written: keys of the older forms may be in upper or lower case. */
-export function memberNamed(root: Root, name: string): readonly [key: string, value: unknown] {
-  const isSame = (each: string): boolean => each.toLowerCase() === name.toLowerCase();
-  const key = root.has(name) ? name : ([...root.keys()].find(isSame) ?? name);
-  return [key, root.get(key)];
-}
+/** The root of a document; empty when it is no object. */
+export type Root = ReturnType<typeof asObject>;
 
 /** What a document says it is; `waza` is an eval of that tool. */
 export type DocumentKind = "Task" | "Eval" | "Agent" | "waza" | "config";
@@ -161,8 +138,8 @@ export type DocumentKind = "Task" | "Eval" | "Agent" | "waza" | "config";
  * that does not exist.
  */
 export function documentKind(root: Root): DocumentKind | undefined {
-  const [, kind] = memberNamed(root, "kind");
-  if (kind === undefined) return isWazaEval(root) ? "waza" : "config";
+  const [key, kind] = memberOf(root, "kind");
+  if (!Object.hasOwn(root, key)) return isWazaEval(root) ? "waza" : "config";
   return (["Task", "Eval", "Agent"] as const).find((each) => each === kind);
 }
 
@@ -187,18 +164,21 @@ const wazaRootKeys = ["config", "skill", "metrics", "tasks_from"];
 /** Keys that no waza eval has. */
 const configKeys = ["server", "servers", "workflows", "toolHealthSuites"];
 
+export function hasSome(object: Root, keys: readonly string[]): boolean {
+  return keys.some((key) => Object.hasOwn(object, key));
+}
+
 function isWazaEval(root: Root): boolean {
-  if (configKeys.some((key) => root.has(key))) return false;
-  const config = asObject(root.get("config"));
-  if (wazaConfigKeys.some((key) => Object.hasOwn(config, key))) return true;
-  return wazaRootKeys.some((key) => root.has(key)) && (root.has("tasks") || root.has("tasks_from"));
+  if (hasSome(root, configKeys)) return false;
+  if (hasSome(asObject(root["config"]), wazaConfigKeys)) return true;
+  return hasSome(root, wazaRootKeys) && hasSome(root, ["tasks", "tasks_from"]);
 }
 
 /** Whether a document is a Task, Eval or Agent of one of the older forms, which are read leniently. */
 export function isOlderForm(root: Root): boolean {
   const kind = documentKind(root);
   if (kind === undefined || kind === "config" || kind === "waza") return false;
-  const [, version] = memberNamed(root, "apiVersion");
+  const [, version] = memberOf(root, "apiVersion");
   return typeof version !== "string" || !version.startsWith("mcp-eval/");
 }
 
@@ -215,11 +195,12 @@ export function jsonDocument(source: SourceText, { lenient = false } = {}): Conf
 
 /** JSON with blanks in the place of comments and of commas that nothing follows, so that offsets stay. */
 function plainJson(text: string): string {
+  const { lineComment, blockComment, lineBreak, blank, closeBrace, closeBracket } = jsonToken;
   const scanner = createScanner(text);
   const characters = text.split("");
   let comma: number | undefined;
   const next = (): number => scanner.scan();
-  for (let token = next(); token !== endOfText; token = next()) {
+  for (let token = next(); token !== jsonToken.endOfText; token = next()) {
     const start = scanner.getTokenOffset();
     if (token === lineComment || token === blockComment)
       for (let index = start; index < start + scanner.getTokenLength(); index += 1) {
@@ -228,21 +209,11 @@ function plainJson(text: string): string {
     else if (token === lineBreak || token === blank) continue;
     else {
       if ((token === closeBrace || token === closeBracket) && comma !== undefined) characters[comma] = " ";
-      comma = token === commaToken ? start : undefined;
+      comma = token === jsonToken.comma ? start : undefined;
     }
   }
   return characters.join("");
 }
-
-// The values of the library's SyntaxKind, an enum that exists for the compiler only.
-const closeBrace = 2;
-const closeBracket = 4;
-const commaToken = 5;
-const lineComment = 12;
-const blockComment = 13;
-const lineBreak = 14;
-const blank = 15;
-const endOfText = 17;
 
 /** Offsets of what a path leads to, or of the innermost value around it that exists. */
 function offsetsIn(root: Node | undefined, path: Parameters<FindOffsets>[0]): ReturnType<FindOffsets> {
@@ -327,6 +298,21 @@ function describe(code: string, found: string): Omit<SyntaxProblem, "offset"> {
     return { message: /^[-+.\d]/.test(found) ? notANumber : "keys and strings need double quotes" };
   const usual = "expected a value, such as a string in double quotes, a number, true, false or null";
   return { message: messages[code] ?? usual };
+}
+
+/**
+ * Reads a YAML file's text. Tasks, Evals and Agents of the older forms are read leniently, with notes on what that changed; so is
+ * everything with `lenient`. Throws SyntaxProblems.
+ */
+export async function yamlDocument(source: SourceText, { lenient = false } = {}): Promise<ConfigDocument> {
+  const { readYaml } = await import("../../core/formats/parse-yaml.ts");
+  const { value, find, notes, problems } = readYaml(source.text, lenient || isOlderForm);
+  if (problems.length > 0) throw new SyntaxProblems(problems);
+  const placed = notes.map(({ offset, message }) => {
+    const line = offset === undefined ? "" : `:${source.location(offset).line}:`;
+    return `${source.file}${line} ${message}`;
+  });
+  return { value, source, locate: locateIn(source, find), notes: placed };
 }
 
 /** Reads a TOML file's text. Throws SyntaxProblems. */

@@ -2,9 +2,9 @@ import { realpathSync, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, dirname, extname, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { McpvalsError, messageOf, type SourceLocation } from "../../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf, type SourceLocation } from "../../core/errors/error.ts";
 import { didYouMean, suggestion } from "../../core/formats/did-you-mean.ts";
-import { asList, asObject, asText, withoutUndefined } from "../../core/formats/json.ts";
+import { asList, asObject, asText, memberOf, withoutUndefined } from "../../core/formats/json.ts";
 import { taskApiVersion } from "../../core/formats/model.ts";
 import { type LoadContext, shownFrom } from "../environment.ts";
 import {
@@ -15,19 +15,18 @@ import {
   fileError,
   FileProblems,
   jsonDocument,
-  memberNamed,
-  rootMembers,
+  hasSome,
+  type Root,
   SourceText,
   SyntaxProblems,
   tomlDocument,
   valueDocument,
+  yamlDocument,
 } from "./document.ts";
 import { configExtensions, pathsOfPattern, repositoryOf, type Source } from "../sources.ts";
-import { FileTooLargeError, readRegularFile } from "../../files/files.ts";
-import type { YamlOptions } from "./yaml-document.ts";
+import { FileTooLargeError, importModule, readRegularFile } from "../../files/files.ts";
 import type { GraderSettings, GraderTypes } from "../../core/formats/graders.ts";
-import type { Locate } from "../../core/formats/problem.ts";
-import { importModule } from "../../files/import-module.ts";
+import { type Locate, problem } from "../../core/formats/problem.ts";
 import { withDeadline } from "../../process/deadline.ts";
 import { maskSecrets } from "../secrets.ts";
 
@@ -41,7 +40,6 @@ export interface OpenedFile {
   readonly document: ConfigDocument;
 }
 
-/** A file of kind Task that was read. */
 export interface TaskFile {
   /** Absolute, as it was named: links in it are not resolved. */
   readonly path: string;
@@ -107,21 +105,15 @@ async function openFile(path: string, { cwd, timeoutMs, signal }: LoadContext): 
   const shown = shownFrom(cwd, path);
   const document = await readDocument(path, { shown, timeoutMs, signal });
   // What a program gives is always a config.
-  const root = rootMembers(document.source === undefined ? undefined : document.value);
+  const root = asObject(document.source === undefined ? undefined : document.value);
   const kind = documentKind(root);
   if (kind === undefined) throw unknownKind(document, shown, root);
   if (kind === "config" && isTaskExport(root)) throw exportedTask(shown);
-  if (root.has("mcpServers") && kind === "config" && !keysBesideServers.some((key) => root.has(key))) {
+  if (kind === "config" && Object.hasOwn(root, "mcpServers") && !hasSome(root, keysBesideServers)) {
     const message = `${shown} has the servers of an MCP client, and nothing to run`;
     const hint = `See what is wrong with them: mcpvals check ${shown}. Or pass it along with tasks or an Eval: mcpvals run TASKS --mcp-config ${shown}. In a config its table is mcp_servers.`;
-    const problem = {
-      code: "config/nothing-to-run",
-      message,
-      hint,
-      path: ["mcpServers"],
-      at: "key",
-    } as const;
-    throw fileError(problem, document, shown);
+    const details = { code: "config/nothing-to-run", at: "key", hint } as const;
+    throw fileError(problem(["mcpServers"], message, details), document, shown);
   }
   return { kind, path, shown, document };
 }
@@ -150,8 +142,8 @@ function noTasksIn(shown: string, { notes, others }: ReadTasks): McpvalsError {
 }
 
 /** Whether a document was made by `mcpvals task export`. */
-export function isTaskExport(root: ReadonlyMap<string, unknown>): boolean {
-  return asText(root.get("schema"))?.startsWith("mcpvals.task/") === true;
+export function isTaskExport(root: Root): boolean {
+  return asText(root["schema"])?.startsWith("mcpvals.task/") === true;
 }
 
 /** The error for an exported task in the place of a task; `shown` is the file in messages. */
@@ -163,18 +155,12 @@ export function exportedTask(shown: string): McpvalsError {
   });
 }
 
-const unknownKindCode = "config/invalid-value";
-
 /** The error for a document whose kind is none that there is. */
-function unknownKind(
-  document: ConfigDocument,
-  shown: string,
-  root: ReadonlyMap<string, unknown>,
-): McpvalsError {
-  const [key, kind] = memberNamed(root, "kind");
+function unknownKind(document: ConfigDocument, shown: string, root: Root): McpvalsError {
+  const [key, kind] = memberOf(root, "kind");
   const message = `${shown} is of a kind that is not known`;
   const hint = `${suggestion(String(kind), ["Task", "Eval", "Agent"], "kinds")} A config has no kind.`;
-  return fileError({ code: unknownKindCode, message, hint, path: [key], at: "value" }, document, shown);
+  return fileError(problem([key], message, { hint }), document, shown);
 }
 
 /** The tasks among some files. */
@@ -312,7 +298,7 @@ async function readTask(file: string, shown: string): Promise<FoundFile> {
     if (!mayBeOurs.test(source.text)) return { kind: "foreign" };
     return kindOf(await parseData(source, endingOf(file)), shown);
   } catch (error) {
-    if (!(error instanceof McpvalsError) || error.code === unknownKindCode) throw error;
+    if (!(error instanceof McpvalsError) || error.code === "config/invalid-value") throw error;
     if (await looksLikeTask(file)) throw error;
     return { kind: "foreign" };
   }
@@ -322,13 +308,13 @@ async function readTask(file: string, shown: string): Promise<FoundFile> {
 const foreignVersion = /^[^/]*\.[^/]*\//;
 
 function kindOf(document: ConfigDocument, shown: string): FoundFile {
-  const root = rootMembers(document.value);
-  const [, version] = memberNamed(root, "apiVersion");
+  const root = asObject(document.value);
+  const [, version] = memberOf(root, "apiVersion");
   // A group with one of these words may be a misspelt one of mcpvals.
   if (typeof version === "string" && foreignVersion.test(version) && !/mcp|eval/i.test(version))
     return { kind: "foreign" };
   const kind = documentKind(root);
-  if ((kind === undefined || kind === "config") && [document.value, ...root.values()].some(hasTasks))
+  if ((kind === undefined || kind === "config") && [document.value, ...Object.values(root)].some(hasTasks))
     return {
       kind: "almost",
       note: `${shown} has tasks in a list, which are not taken; a task is a file of its own`,
@@ -347,7 +333,7 @@ function kindOf(document: ConfigDocument, shown: string): FoundFile {
       if (!isOurs && !isLikeTask(root)) return { kind: "foreign" };
       return { kind: "almost", note: `${shown} has no kind, so it is not taken as a task; add kind: Task` };
     case undefined: {
-      const written = memberNamed(root, "kind")[1];
+      const written = memberOf(root, "kind")[1];
       const isNear = typeof written === "string" && didYouMean(written, ["Task"]) !== undefined;
       if (isOurs || isNear) throw unknownKind(document, shown, root);
       return { kind: "foreign" };
@@ -366,12 +352,18 @@ function hasTasks(list: unknown): boolean {
 }
 
 /** Whether a document without a kind has what a task has. */
-function isLikeTask(root: ReadonlyMap<string, unknown>): boolean {
-  const parts = ["spec", "steps"].map((key) => rootMembers(memberNamed(root, key)[1]));
-  const hasSteps = parts.some((part) =>
-    ["verify", "prompt"].some((key) => memberNamed(part, key)[1] !== undefined),
-  );
-  return hasSteps || (rootMembers(root.get("metadata")).has("name") && !root.has("apiVersion"));
+function isLikeTask(root: Root): boolean {
+  const parts = ["spec", "steps"].map((key) => asObject(memberOf(root, key)[1]));
+  if (
+    parts.some((part) =>
+      hasSome(
+        part,
+        ["verify", "prompt"].map((key) => memberOf(part, key)[0]),
+      ),
+    )
+  )
+    return true;
+  return hasSome(asObject(root["metadata"]), ["name"]) && !Object.hasOwn(root, "apiVersion");
 }
 
 const headBytes = 64 * 1024;
@@ -387,8 +379,8 @@ async function looksLikeTask(file: string): Promise<boolean> {
     const head = buffer.toString("latin1", 0, bytesRead).replaceAll("\0", "");
     return /\bkind["']?\s*:\s*["']?Task\b|\bapiVersion["']?\s*:\s*["']?mcp-eval\//i.test(head);
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause) return true;
-    throw cause;
+    if (codeOf(cause) === undefined) throw cause;
+    return true;
   }
 }
 
@@ -423,11 +415,16 @@ async function readDocument(file: string, options: ReadDocumentOptions): Promise
   return { ...valueDocument(value, shown), imports };
 }
 
+interface ReadOptions {
+  /** JSON with comments and trailing commas, and YAML as the older forms are read. */
+  readonly lenient?: boolean;
+}
+
 /** Reads a file of data: JSON or TOML when its name says so, else YAML. Throws as `readDocument` does. */
 export async function readData(
   file: string,
   shown: string,
-  options: YamlOptions = {},
+  options: ReadOptions = {},
 ): Promise<ConfigDocument> {
   return parseData(readDataText(file, shown), endingOf(file), options);
 }
@@ -441,13 +438,12 @@ export function readDataText(file: string, shown: string): SourceText {
 export async function parseData(
   source: SourceText,
   ending: string,
-  options: YamlOptions = {},
+  options: ReadOptions = {},
 ): Promise<ConfigDocument> {
   try {
     if (ending === "json") return jsonDocument(source, options);
     if (ending === "toml") return await tomlDocument(source);
-    const { yamlDocument } = await import("./yaml-document.ts");
-    return yamlDocument(source, options);
+    return await yamlDocument(source, options);
   } catch (error) {
     throw error instanceof SyntaxProblems ? error.in(source) : error;
   }
@@ -608,7 +604,7 @@ function moduleFailure(cause: unknown, file: string, { shown, source }: LoadModu
     const diagnostic = { code: "config/syntax" as const, message: message.trim(), location, frame: masked };
     return failureOf([withoutUndefined(diagnostic)], cause);
   }
-  const code = error !== undefined && "code" in error ? error.code : undefined;
+  const code = codeOf(error);
   const missing =
     code === "ERR_MODULE_NOT_FOUND" || code === "MODULE_NOT_FOUND"
       ? /Cannot find (?:package|module) '([^']+)'/.exec(error?.message ?? "")?.[1]

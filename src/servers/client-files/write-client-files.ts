@@ -1,6 +1,6 @@
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { existsSync, lstatSync, realpathSync, renameSync, type Stats, writeFileSync } from "node:fs";
-import { dirname, isAbsolute, join, relative, sep } from "node:path";
+import { dirname, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { applyEdits, type JSONPath, modify, parse, type ParseError, printParseErrorCode } from "jsonc-parser";
 import { parse as parseToml, stringify as writeToml, TomlError } from "smol-toml";
@@ -10,7 +10,7 @@ import { type ClientAdapter, program, typedHttp, typedProgram } from "../../core
 import { type AgentPreset, presets } from "../../core/formats/presets/presets.ts";
 import { readJsonText } from "../../core/formats/read-json.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import { makeFolder, readRegularFile } from "../../files/files.ts";
+import { isInside, makeFolder, readRegularFile } from "../../files/files.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import { makeTemporaryFolder } from "../../process/folders.ts";
 import { livesElsewhere, ownIdentity } from "../../process/process-tree.ts";
@@ -208,7 +208,7 @@ export function recoverFolder(folder: string): void {
   // Whoever made the folder may have put a link there, and files outside of it are not ours.
   const outside = files
     .map(({ file }) => dirname(join(folder, file)))
-    .find((place) => existsSync(place) && leadsOut(folder, realpathSync(place)));
+    .find((place) => existsSync(place) && !isInside(folder, realpathSync(place)));
   if (outside !== undefined)
     throw clientConfigError(
       `${outside} is a link that leads out of ${folder}, and ${path} names files in it`,
@@ -272,15 +272,10 @@ function exists(folder: string, path: string, kind: "file" | "folder"): boolean 
     throw clientConfigError(`${path} is not a ${kind}`);
   }
   if (!existsSync(path)) throw clientConfigError(`${path} is a link that leads nowhere`);
-  if (!leadsOut(folder, realpathSync(path))) return true;
+  if (isInside(folder, realpathSync(path))) return true;
   throw clientConfigError(`${path} is a link that leads out of ${folder}`, {
     hint: "Files outside the folder are not touched; put a copy in the place of the link, or choose another folder.",
   });
-}
-
-function leadsOut(folder: string, real: string): boolean {
-  const way = relative(folder, real);
-  return way === ".." || way.startsWith(`..${sep}`) || isAbsolute(way);
 }
 
 function look(path: string): Stats | undefined {
@@ -349,10 +344,6 @@ function clientConfigError(
   details: { readonly hint?: string; readonly cause?: unknown } = {},
 ): McpvalsError {
   return new McpvalsError("agent/client-config", message, details);
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }
 
 // The formats of config files of clients.

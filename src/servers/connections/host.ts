@@ -21,6 +21,7 @@ import {
   errorCodes,
   malformationOf,
   messageJson,
+  recordedMessage,
   modernVersion,
   type WireMessage,
   wireMessage,
@@ -328,18 +329,14 @@ export class ServerConnection implements Transport {
   }
 
   /** Records a message and gives it to the client. One beyond the limits ends this connection; the server may go on. */
-  #deliver({ message, text }: WireMessage): void {
+  #deliver(wire: WireMessage): void {
+    const { message } = wire;
     const problem = this.#problemOf(message);
     if (problem !== undefined) {
       this.#lose(problem);
       return void this.close();
     }
-    const malformed = malformationOf(message);
-    this.#record("server-to-client", {
-      message: messageJson(message),
-      ...(text === JSON.stringify(message) ? {} : { raw: text }),
-      ...(malformed === undefined ? {} : { malformed }),
-    });
+    this.#record("server-to-client", recordedMessage(wire));
     this.onmessage?.(this.#checked(message));
   }
 
@@ -585,4 +582,11 @@ class OutputRecorder {
 export function invalidLineText(line: Buffer): string {
   // A character has at most four bytes.
   return shortened(line.toString("utf8", 0, invalidLineLength * 4), invalidLineLength);
+}
+
+/** What is thrown for a server's program that cannot be started: an error of ours then names the server. */
+export function startFailure(name: string, error: unknown): unknown {
+  if (!(error instanceof McpvalsError)) return error;
+  const message = `server "${name}" could not be started: ${error.message}`;
+  return new McpvalsError(error.code, message, error.details);
 }

@@ -21,9 +21,9 @@ import {
   errorAnswer,
   errorCodes,
   isTooDeep,
-  malformationOf,
   type MessageId,
   messageJson,
+  recordedMessage,
   methodOf,
   mostUnasked,
   namedMember,
@@ -188,11 +188,9 @@ export class AgentConnection {
   }
 
   #record(direction: "client-to-server" | "server-to-client", wire: WireMessage): void {
-    const message = messageJson(wire.message);
-    const raw = wire.text === JSON.stringify(message) ? {} : { raw: wire.text };
-    const problem = direction === "server-to-client" ? malformationOf(wire.message) : undefined;
-    const malformed = problem === undefined ? {} : { malformed: problem };
-    this.#emit({ type: "mcp.message", ...this.#who, direction, message, ...raw, ...malformed });
+    const { malformed, ...content } = recordedMessage(wire);
+    const fault = direction === "server-to-client" && malformed !== undefined ? { malformed } : {};
+    this.#emit({ type: "mcp.message", ...this.#who, direction, ...content, ...fault });
   }
 }
 

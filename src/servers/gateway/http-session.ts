@@ -363,7 +363,6 @@ class Post {
 /** How often a comment is sent, in milliseconds, so that no client takes a quiet stream for a dead one. */
 const pulseMs = 60_000;
 
-/** A response that is a stream of events, each with one message. */
 class EventStream {
   readonly #response: ServerResponse;
   readonly #pulse: NodeJS.Timeout;

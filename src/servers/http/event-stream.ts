@@ -106,7 +106,6 @@ export function isEventStream({ headers }: Response): boolean {
   return /^text\/event-stream/i.test(headers.get("content-type") ?? "");
 }
 
-/** The chunks of a response's body. */
 export async function* chunksOf({ body }: Pick<Response, "body">): AsyncGenerator<Uint8Array> {
   for await (const chunk of body ?? []) yield chunk as Uint8Array;
 }

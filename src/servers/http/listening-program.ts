@@ -4,7 +4,13 @@ import type { HttpServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { pause, settlesWithin, untilAborted, withDeadline } from "../../process/deadline.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
-import { type ChannelListener, type Evidence, settleMs, Watchers } from "../connections/host.ts";
+import {
+  type ChannelListener,
+  type Evidence,
+  settleMs,
+  startFailure,
+  Watchers,
+} from "../connections/host.ts";
 import { shownUrl } from "./http-errors.ts";
 
 /** Pause between two requests that find out whether the program listens, in milliseconds. */
@@ -32,9 +38,7 @@ export async function startListeningProgram(
     const watchers = new Watchers(name, { transport, target, pid: process.pid });
     return new ListeningProgram({ name, url, process, watchers, recordsStderr: captureStderr !== false });
   } catch (error) {
-    if (!(error instanceof McpvalsError)) throw error;
-    const message = `server "${name}" could not be started: ${error.message}`;
-    throw new McpvalsError(error.code, message, error.details);
+    throw startFailure(name, error);
   }
 }
 
@@ -66,7 +70,6 @@ export class ListeningProgram {
   readonly ready: Promise<void>;
   readonly #started: Started;
   readonly #lost = new AbortController();
-  /** Aborts when the program ends or is to end. */
   readonly #over = new AbortController();
   readonly #ended: Promise<void>;
   #isReady = false;

@@ -307,12 +307,10 @@ interface StoredTokens {
   readonly issuer: string | undefined;
 }
 
-/** The error for a server that gives no access. */
 function unauthorized({ url }: ProtectedServer, what: string, hint: string): McpvalsError {
   return new McpvalsError("server/unauthorized", `no access to ${shownUrl(url)}: ${what}`, { hint });
 }
 
-/** The error for a server that refuses a new token. */
 export function refusedAgain(server: ProtectedServer, { clean }: TokenSource): McpvalsError {
   return unauthorized(
     server,

@@ -3,10 +3,11 @@ import { isDeepStrictEqual } from "node:util";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { createScanner, visit } from "jsonc-parser";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { isJsonObject, valueAt } from "../../core/formats/json.ts";
+import { isJsonObject, valueAt, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { type JsonExcess, mostMemory, repeatedKey } from "../../core/formats/read-json.ts";
+import { type JsonExcess, jsonToken, mostMemory, repeatedKey } from "../../core/formats/read-json.ts";
 import { shortened } from "../../core/text/visible-text.ts";
+import type { EventOf } from "../../core/trace/events.ts";
 
 /** JSON-RPC's and MCP's error codes. */
 export const errorCodes = {
@@ -114,6 +115,17 @@ export function cameInArray(message: JSONRPCMessage): boolean {
 /** A message as plain JSON. */
 export function messageJson(message: JSONRPCMessage): Json {
   return message as unknown as Json;
+}
+
+/** A message of a server as an event has it: with its text where that says more, and with what is malformed about it. */
+export function recordedMessage({
+  message,
+  text,
+}: WireMessage): Pick<EventOf<"mcp.message">, "message" | "raw" | "malformed"> {
+  const json = messageJson(message);
+  const malformed = malformationOf(message);
+  const raw = text === JSON.stringify(json) ? undefined : text;
+  return withoutUndefined({ message: json, raw, malformed });
 }
 
 // What a message says.
@@ -272,16 +284,6 @@ function itemsOf(array: string): string[] {
   }
   return items;
 }
-
-/** Values of the library's `SyntaxKind`, a const enum that exists only for the compiler. */
-const jsonToken = {
-  openBrace: 1,
-  closeBrace: 2,
-  openBracket: 3,
-  closeBracket: 4,
-  comma: 5,
-  endOfText: 17,
-} as const;
 
 /** The same message with another id or token at a path, and every other character of the text unchanged. */
 export function withIdAt(wire: WireMessage, path: readonly string[], id: MessageId): WireMessage {

@@ -22,7 +22,6 @@ export interface ClientOptions {
   readonly yields?: boolean;
 }
 
-/** One of the clients. */
 interface Client {
   readonly listener: ChannelListener;
   readonly yields: boolean;
@@ -181,7 +180,6 @@ export class Multiplexer {
     this.#deliver(client, first === undefined ? answer : withIdAt(first, ["id"], own));
   }
 
-  /** Gives a request of the server to one of the clients. */
   #serverRequest(wire: WireMessage): void {
     const id = idAt(wire.message, ["id"]);
     const client = this.#nearest();

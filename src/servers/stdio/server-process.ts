@@ -18,6 +18,7 @@ import {
   type ChannelListener,
   type Evidence,
   settleMs,
+  startFailure,
   Watchers,
 } from "../connections/host.ts";
 import {
@@ -40,9 +41,7 @@ export async function startServerProcess(name: string, spec: StdioServerSpec): P
   try {
     return new ServerProcess(name, spec, await startProgram(spec));
   } catch (error) {
-    if (!(error instanceof McpvalsError)) throw error;
-    const message = `server "${name}" could not be started: ${error.message}`;
-    throw new McpvalsError(error.code, message, error.details);
+    throw startFailure(name, error);
   }
 }
 

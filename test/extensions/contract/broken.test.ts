@@ -149,7 +149,7 @@ test.each([
     signal: controller.signal,
   });
   await expect
-    .poll(() => existsSync(notes) && readFileSync(notes, "utf8").endsWith("\n"), { timeout: 30_000 })
+    .poll(() => existsSync(notes) && readFileSync(notes, "utf8").endsWith("\n"), { timeout: 100_000 })
     .toBe(true);
   const reason = new Error("interrupted");
   controller.abort(reason);

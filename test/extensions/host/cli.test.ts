@@ -99,7 +99,7 @@ describe("a run with an extension", () => {
 
   it("cleans up with a fresh process after an interruption", async () => {
     using run = start({ verify: [{ "x.hang": {} }, { "x.ok": {} }] });
-    await expect.poll(() => notes(run).at(-1), { timeout: 15_000 }).toBe("execute hang in verify");
+    await expect.poll(() => notes(run).at(-1), { timeout: 100_000 }).toBe("execute hang in verify");
     process.kill(run.cli.child.pid ?? 0, "SIGINT");
     const ended = await run.ended();
     expect([ended.code, ended.result.verdict]).toEqual([130, "interrupted"]);

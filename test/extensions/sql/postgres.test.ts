@@ -25,7 +25,7 @@ function backends(): Promise<readonly { pid: number; state: string; query: strin
   });
 }
 
-const patience = { timeout: 15_000, interval: 50 };
+const patience = { timeout: 60_000, interval: 50 };
 
 /** Waits until the extension's connections are as they should be. */
 function until(expected: unknown): Promise<void> {

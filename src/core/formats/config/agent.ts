@@ -15,6 +15,7 @@ import {
   anyObject,
   closedObject,
   filledText,
+  argumentText,
   httpUrl,
   named,
   nameKey,
@@ -24,7 +25,7 @@ import {
   variables,
 } from "./config-fields.ts";
 import { argumentRefusal } from "../../templates/shell.ts";
-import type { Problem } from "../problem.ts";
+import { type Problem, problem } from "../problem.ts";
 
 const modelFields = {
   model: filledText.describe(
@@ -100,7 +101,7 @@ const programFields = {
     "The program to start: a name that is found on `PATH`, or a path from `cwd`, else from this file.",
     "the preset's; without one it is required",
   ),
-  args: optional(z.array(z.string()), "Its arguments.", "the preset's"),
+  args: optional(z.array(argumentText), "Its arguments.", "the preset's"),
   env: variables.default({}).describe("Environment variables for the program, on top of a small safe set."),
   inheritEnv: variableNames
     .default([])
@@ -209,12 +210,10 @@ export const namedAgentSchema = z.union([
 /** What `agent` may be; a text is the name of one in `agents`, a model id, or a preset. */
 export const agentSchema = z.union([filledText, ...agents]);
 
-/** An agent as parsed. */
 export type ParsedAgent = z.output<typeof namedAgentSchema>;
 type ParsedAcp = z.output<typeof acpAgentSchema>;
 type ParsedCommand = z.output<typeof commandAgentSchema>;
 
-/** The model that judges. */
 export const judgeSchema = closedObject({
   ...modelFields,
   passThreshold: optional(
@@ -358,7 +357,6 @@ export type CompleteProgram = (
   },
 ) => Pick<ProgramAgentSpec, "env" | "cwd"> & { readonly command?: string };
 
-/** A model agent with nothing but its model. */
 export function modelAgent(name: string, model: string): ModelAgentSpec {
   return { type: "model", name, model, maxSteps: 20 };
 }
@@ -594,7 +592,7 @@ function checkProgramText({ text, path, before }: PlacedText): Problem[] {
   if (said === null || refusal === undefined) return [];
   const message = `${formatKeyPath(path)}: ${said[0]} stands ${refusal}, so that a part of it could be run`;
   const hint = `Give it as an argument after the program's text, in env, or with stdin: true.`;
-  return [{ code: "config/invalid-value", message, path, at: "value", text: said[0], hint }];
+  return [problem(path, message, { text: said[0], hint })];
 }
 
 const braces = /\{\{(?:\s*(\w+)\s*\}\})?|\{([^{}\n]*)\}/g;
@@ -616,26 +614,26 @@ function isName(word: string): boolean {
 function checkInner(inner: string, text: string, place: Place, servers: readonly string[]): Finding[] {
   const { path, isPublic } = place;
   const where = `${text} in ${formatKeyPath(path)}`;
-  const problem = (code: Problem["code"], message: string, hint: string): Problem[] => [
-    { code, message, path, at: "value", text, hint },
+  const refusal = (code: Problem["code"], message: string, hint: string): Problem[] => [
+    problem(path, message, { code, text, hint }),
   ];
   const server = /^servers\.(.+)\.url$/.exec(inner)?.[1];
   if (server !== undefined && !servers.includes(server)) {
     const message = `${where}: no server is named ${JSON.stringify(server.slice(0, 80))}`;
-    return problem("config/unknown-reference", message, suggestion(server, servers, "servers"));
+    return refusal("config/unknown-reference", message, suggestion(server, servers, "servers"));
   }
   if (server !== undefined) {
     // The address of the gateway holds the secret that lets its holder call the server's tools.
     const message = `${where} would show a secret address to every user of this machine (ps)`;
     const hint = `Write it into a variable, such as env: { URL: "${text}" }, or use {mcpConfig}, a file that only you can read.`;
-    return isPublic ? problem("config/public-secret", message, hint) : [];
+    return isPublic ? refusal("config/public-secret", message, hint) : [];
   }
   const word = inner.trim();
   if (!/^[\w.-]+$/.test(word)) return [];
   const same = templateNames.find((name) => folded(name) === folded(word));
   if (word === inner && (same !== undefined || word.startsWith("servers."))) {
     const hint = `Did you mean {${same ?? nearAddress(word, servers)}}? For the text itself write {${text}.`;
-    return problem("config/unknown-reference", `${where} is not a placeholder`, hint);
+    return refusal("config/unknown-reference", `${where} is not a placeholder`, hint);
   }
   const near = didYouMean(word, [...templateNames, ...servers.map(address)]);
   return near === undefined ? [] : [`${where} stays as it is; did you mean {${near}}?`];

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { McpvalsError } from "../../errors/error.ts";
 import { compilePattern } from "../../templates/pattern.ts";
-import { parseDuration, parseGoDuration } from "../duration.ts";
+import { isTooLong, parseDuration, parseGoDuration } from "../duration.ts";
 import type { Exact, Json, JsonObject } from "../json.ts";
 
 /** What a schema gives, as the model has it. */
@@ -36,8 +36,13 @@ export function named(
   return { id, title, description };
 }
 
+/** Text that may become the name of a file or an argument of a program, which cannot have NUL characters. */
+export const argumentText = z
+  .string()
+  .refine((text) => !text.includes("\0"), { error: "must not contain a NUL character" });
+
 /** Text with at least one character that is not white space. */
-export const filledText = z.string().regex(/\S/, { error: "must not be blank" });
+export const filledText = argumentText.regex(/\S/, { error: "must not be blank" });
 
 /** Key of a table whose keys are names. */
 export const nameKey = z.string().regex(/\S/, { error: "must not be a blank name" });
@@ -61,7 +66,10 @@ export function hasCredentials(url: string): boolean {
 /** A length of time: milliseconds, or a text with a unit; parses to milliseconds. */
 export const duration = z
   .custom<number | string>((value) => parseDuration(value) !== undefined, {
-    error: 'must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"',
+    error: ({ input }) =>
+      isTooLong(input)
+        ? "must be at most 24 days"
+        : 'must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"',
   })
   .transform((value) => parseDuration(value) ?? 0)
   .meta({
@@ -73,7 +81,9 @@ export const duration = z
     examples: ["500ms", "30s", "5m"],
   });
 
-/** Any JSON value. */
+/** Lowest score with which something passes; with 0 nothing could fail. */
+export const passingScore = z.number().positive().max(1);
+
 export const anyJson = z.custom<Json>();
 
 /** A JSON object whose members are up to the reader. */
@@ -83,14 +93,14 @@ export const anyObject = z
   })
   .meta({ type: "object" });
 
-/** Variables by name. */
-export const variables = z.record(
-  z.string().regex(/^[^=\0]+$/, { error: "must be the name of a variable" }),
-  z.string(),
-);
+export const variableName = z
+  .string()
+  .regex(/^[^\s=\0][^=\0]*$/, { error: "must be the name of a variable" });
+
+export const variables = z.record(variableName, argumentText);
 
 /** Names of variables of the environment that a program gets; `true`: all. */
-export const variableNames = z.union([z.array(filledText), z.literal(true)]);
+export const variableNames = z.union([z.array(variableName), z.literal(true)]);
 
 /** A length of time with a unit, as Go writes it; parses to milliseconds. */
 export const goDuration = z
@@ -150,5 +160,4 @@ export const expectedStateSchema = closedObject({
     description: "What must hold at the end of a turn; all parts that are given, of one text.",
   });
 
-/** Texts by name. */
 export const texts = z.record(z.string(), z.string());

@@ -143,7 +143,6 @@ const variantSchema = closedObject({
   mcp_servers: optional(anyObject, "Another spelling of `servers`."),
 }).meta(named("Variant", "Variant", "A set of servers that every task runs with."));
 
-/** Fields of everything that has servers and variants. */
 export const serverTableFields = {
   mcp_servers: optional(
     anyObject,

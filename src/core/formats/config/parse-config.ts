@@ -12,7 +12,15 @@ import {
 import { graderReader, type GraderTypes, type ReadGraders } from "../graders.ts";
 import { asObject, exact, formatKeyPath, type Json, type KeyPath, withoutUndefined } from "../json.ts";
 import type { CheckSettings, Eval, GraderSpec, JudgeSpec, Task } from "../model.ts";
-import { type Locate, mostProblems, placeProblems, type Problem, validate } from "../problem.ts";
+import {
+  type Locate,
+  mostProblems,
+  type NamePlace,
+  placeProblems,
+  type Problem,
+  repeatedNames,
+  validate,
+} from "../problem.ts";
 import {
   echoedArguments,
   emptyObjectProblem,
@@ -34,6 +42,7 @@ import {
 import { configSchema, type ParsedConfig } from "./config-schema.ts";
 import {
   type ConfigServers,
+  type Fixtures,
   noServers,
   type ProvidedServers,
   readConfigServers,
@@ -45,7 +54,6 @@ import {
   type BuildServer,
   buildServers,
   type CompleteStdio,
-  type Fixtures,
   type ParsedServer,
 } from "./server.ts";
 
@@ -54,7 +62,6 @@ export interface ParseConfigOptions {
   readonly defaultName: string;
   /** Overrides `llmJudge`. */
   readonly judge?: boolean;
-  /** Model that judges, whatever the config says. */
   readonly judgeModel?: string;
   /** Agents, or model ids, instead of the config's choice. */
   readonly agents?: readonly string[];
@@ -112,7 +119,6 @@ export interface TaskFilesOfConfig {
   readonly patterns: readonly string[];
   /** Variables of the environment that their processes get. */
   readonly inheritEnv: readonly string[] | true;
-  /** Graders of all of them. */
   readonly graders: readonly GraderSpec[];
 }
 
@@ -217,7 +223,6 @@ interface BuiltTask {
 
 interface BuildContext {
   readonly locate: Locate;
-  /** Graders of all workflows. */
   readonly graders: readonly GraderSpec[];
   readonly readGraders: ReadGraders;
 }
@@ -472,47 +477,34 @@ function checkServers({ config, servers, hasProvided, serversOnly, add }: Checks
 }
 
 /** Refuses duplicate names; whether there are any. */
-function checkUnique(
-  names: readonly string[],
-  kind: string,
-  pathOf: (index: number) => KeyPath,
-  { add, quoted }: Checks,
-): boolean {
-  const paths = new Map<string, KeyPath>();
-  for (const [index, name] of names.entries()) {
-    const path = pathOf(index);
-    const first = paths.get(name);
-    if (first === undefined) paths.set(name, path);
-    else {
-      const message = `two ${kind} are named ${quoted(name, path)}: ${formatKeyPath(first)} and ${formatKeyPath(path)}`;
-      add("config/duplicate-name", message, path, { alsoAt: first, hint: "Rename one of them." });
-    }
+function checkUnique(places: readonly NamePlace[], kind: string, { add, quoted }: Checks): boolean {
+  const repeated = repeatedNames(places);
+  for (const { name, path, first } of repeated) {
+    const message = `two ${kind} are named ${quoted(name, path)}: ${formatKeyPath(first)} and ${formatKeyPath(path)}`;
+    add("config/duplicate-name", message, path, { alsoAt: first, hint: "Rename one of them." });
   }
-  return paths.size < names.length;
+  return repeated.length > 0;
 }
 
 function checkNames(checks: Checks): void {
   const { workflows, toolHealthSuites: suites } = checks.config;
-  const paths = new Map<string, KeyPath>(
-    workflows.map(({ name }, index) => [name, ["workflows", index, "name"]]),
-  );
-  const flows = workflows.map(({ name }) => name);
-  checkUnique(flows, "workflows", (index) => ["workflows", index, "name"], checks);
-  const suiteNames = suites.map(({ name }) => name);
+  const flows = workflows.map(({ name }, index) => ({ name, path: ["workflows", index, "name"] }));
+  checkUnique(flows, "workflows", checks);
+  const suiteNames = suites.map(({ name }, index) => ({ name, path: ["toolHealthSuites", index, "name"] }));
   // Two suites of one name also make all of their tests duplicates.
-  if (checkUnique(suiteNames, "suites", (index) => ["toolHealthSuites", index, "name"], checks)) return;
-  for (const [index, suite] of suites.entries())
-    for (const [test, title] of testTitles(suite).entries()) {
-      const path = ["toolHealthSuites", index, "tests", test];
-      const name = `${suite.name}/${title}`;
-      const first = paths.get(name);
-      if (first === undefined) paths.set(name, path);
-      else {
-        const message = `two tasks have one name: ${formatKeyPath(first)} and ${formatKeyPath(path)}`;
-        const hint = "A test's task is named SUITE/TITLE. Rename one of them.";
-        checks.add("config/duplicate-name", message, path, { alsoAt: first, hint });
-      }
-    }
+  if (checkUnique(suiteNames, "suites", checks)) return;
+  const tests = suites.flatMap((suite, index) =>
+    testTitles(suite).map((title, test) => ({
+      name: `${suite.name}/${title}`,
+      path: ["toolHealthSuites", index, "tests", test],
+    })),
+  );
+  const distinct = [...new Map(flows.map((flow) => [flow.name, flow])).values()];
+  for (const { path, first } of repeatedNames([...distinct, ...tests])) {
+    const message = `two tasks have one name: ${formatKeyPath(first)} and ${formatKeyPath(path)}`;
+    const hint = "A test's task is named SUITE/TITLE. Rename one of them.";
+    checks.add("config/duplicate-name", message, path, { alsoAt: first, hint });
+  }
 }
 
 /** Names of all servers, those of variants included. */
@@ -533,7 +525,11 @@ function checkServerReferences(checks: Checks): void {
     for (const [at, name] of servers.entries()) refer(name, [...path, "servers", at]);
     for (const [at, { server }] of elicitation.entries())
       refer(server, [...path, "elicitation", at, "server"]);
-    checkUnique(servers, "servers", (at) => [...path, "servers", at], checks);
+    checkUnique(
+      servers.map((name, at) => ({ name, path: [...path, "servers", at] })),
+      "servers",
+      checks,
+    );
   }
   for (const [index, { server, tests }] of config.toolHealthSuites.entries()) {
     const path = ["toolHealthSuites", index];
@@ -642,8 +638,12 @@ function checkWorkflows({ config, judged, add, quoted }: Checks): void {
     if ([...config.graders, ...workflow.graders].some(({ required }) => required)) continue;
     if (steps.every((step) => (step.expectedState ?? step.expectedError) === undefined)) {
       const message = `${formatKeyPath(path)} (${quoted(name, [...path, "name"])}) expects nothing, so it could not fail`;
-      const hint =
+      const hasOptional = config.graders.length + workflow.graders.length > 0;
+      const remedy =
         "Give it expectedState, expectedError, expectTools or graders, or turn on the judge with llmJudge or --llm (and a passThreshold over 0).";
+      const hint = hasOptional
+        ? `Its graders are not required, so that they decide nothing. ${remedy}`
+        : remedy;
       add("config/checks-nothing", message, path, { hint });
     }
     for (const [at, { expectedState }] of steps.entries()) {
@@ -665,7 +665,6 @@ function checkWorkflows({ config, judged, add, quoted }: Checks): void {
   }
 }
 
-/** The plans of scripted agents, with their agents' names. */
 function plansOf({ agent, agents = {} }: DeclaredAgents) {
   const all = [
     { name: "scripted", agent, path: ["agent", "plan"] },

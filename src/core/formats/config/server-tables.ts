@@ -1,11 +1,19 @@
 import { suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
-import { mostProblems, type Problem, validate } from "../problem.ts";
+import {
+  asObject,
+  formatKeyPath,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  type KeyPath,
+  mapValues,
+} from "../json.ts";
+import { mostProblems, type Problem, problem, problemAt, validate } from "../problem.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import {
   type BuildServer,
-  type Fixtures,
-  mockServers,
+  mcpMockSchema,
+  mockTools,
   type ParsedServer,
   programKeys,
   type ServerLifetime,
@@ -43,10 +51,6 @@ type Templates = ReadonlyMap<string, string> | undefined;
 
 export const noServers: ServerTable = { written: {}, servers: {} };
 
-function invalid(predicate: string, path: KeyPath): Problem {
-  return { code: "config/invalid-value", message: `${formatKeyPath(path)} ${predicate}`, path, at: "value" };
-}
-
 /** Whether null or another value is given; null removes a key. */
 function isGiven(value: Json | undefined): boolean {
   return value !== undefined && value !== null;
@@ -62,11 +66,11 @@ export function readOverlay(
   const at = [...path, "servers"];
   const problems = others === undefined ? [] : [bothSpellings([...path, "mcp_servers"])];
   const table = new Map<string, Json>();
-  if (!isJsonObject(servers)) problems.push(invalid("must be an object: servers by name", at));
+  if (!isJsonObject(servers)) problems.push(problemAt(at, "must be an object: servers by name"));
   for (const [name, server] of Object.entries(isJsonObject(servers) ? servers : {})) {
     if (server === null || isJsonObject(server) || (name === "inherit" && typeof server === "boolean"))
       table.set(name, usualTransport(server));
-    else problems.push(invalid("must be an object, or null to take the server away", [...at, name]));
+    else problems.push(problemAt([...at, name], "must be an object, or null to take the server away"));
   }
   return {
     table: Object.fromEntries(table),
@@ -79,7 +83,7 @@ export function readOverlay(
 function bothSpellings(path: KeyPath): Problem {
   const message = "servers and mcp_servers cannot both be given";
   const hint = "They are two spellings of one table; keep one of them.";
-  return { code: "config/invalid-value", message, path, at: "key", hint };
+  return problem(path, message, { at: "key", hint });
 }
 
 /** Other names of keys in `mcp_servers`, with those of a config. */
@@ -144,21 +148,21 @@ function readMcpServers(document: Json, path: KeyPath): ServerOverlay {
     return [...path, name, renamed.get(name)?.get(key) ?? key, ...rest];
   };
   if (document !== null && !isJsonObject(document))
-    problems.push(invalid("must be an object: servers by name", path));
+    problems.push(problemAt(path, "must be an object: servers by name"));
   for (const [name, entry] of Object.entries(isJsonObject(document) ? document : {})) {
     const at = [...path, name];
     if (name === "inherit") {
       if (typeof entry === "boolean") table[name] = entry;
-      else problems.push(invalid("must be true or false; no server can have this name", at));
+      else problems.push(problemAt(at, "must be true or false; no server can have this name"));
     } else if (!namePattern.test(name)) {
       const message = `the name of a server must be of letters, digits, _ and -, not ${JSON.stringify(name.slice(0, 80))}`;
-      problems.push({ code: "config/invalid-value", message, path: at, at: "key" });
+      problems.push(problem(at, message, { at: "key" }));
     } else if (isJsonObject(entry)) {
       const { members, keys } = readEntry(entry, at, problems);
       table[name] = members;
       renamed.set(name, keys);
     } else if (entry === null) table[name] = null;
-    else problems.push(invalid("must be an object, or null to remove the server", at));
+    else problems.push(problemAt(at, "must be an object, or null to remove the server"));
   }
   return { table, problems, place, isRequired: true };
 }
@@ -181,14 +185,15 @@ function readEntry(
     if (key === "type" || key === "transport") continue;
     const canonical = canonicalKey(key);
     const first = keys.get(canonical);
-    const place = { path: [...path, key], at: "key" } as const;
+    const at = [...path, key];
     if (key !== "inherit" && !entryKeys.includes(key)) {
       const message = `unknown key ${JSON.stringify(key.slice(0, 80))} in ${where}`;
       const hint = otherTools.get(key) ?? suggestion(key, entryKeys, "keys");
-      problems.push({ code: "config/unknown-key", message, ...place, hint });
+      problems.push(problem(at, message, { code: "config/unknown-key", at: "key", hint }));
     } else if (first !== undefined) {
       const message = `${key} and ${first} in ${where} are the same setting`;
-      problems.push({ code: "config/duplicate-name", message, ...place, hint: "Keep one of them." });
+      const hint = "Keep one of them.";
+      problems.push(problem(at, message, { code: "config/duplicate-name", at: "key", hint }));
     } else {
       members[canonical] = value;
       keys.set(canonical, key);
@@ -208,16 +213,14 @@ function readTransport(entry: JsonObject, path: KeyPath, problems: Problem[]): J
     if (key === "type" && name.toLowerCase() === "remote") isRemote = true;
     else if (transport !== undefined) said.push(transport);
     else if (value !== undefined)
-      problems.push({
-        ...invalid("is not a type of server", [...path, key]),
-        hint: suggestion(name, typeNames, "types"),
-      });
+      problems.push(
+        problemAt([...path, key], "is not a type of server", { hint: suggestion(name, typeNames, "types") }),
+      );
   }
   const [first = isRemote ? "shttp" : undefined, second = first] = said;
   if (first !== second) {
     const message = `type and transport in ${formatKeyPath(path)} contradict each other`;
-    const at = [...path, "transport"];
-    problems.push({ code: "config/invalid-value", message, path: at, at: "value" });
+    problems.push(problem([...path, "transport"], message));
   }
   return first;
 }
@@ -239,12 +242,8 @@ export function withUsualTransports(container: Json): Json {
   return {
     ...container,
     ...(server === undefined ? {} : { server: usualTransport(server) }),
-    ...(isJsonObject(servers) ? { servers: mapMembers(servers, usualTransport) } : {}),
+    ...(isJsonObject(servers) ? { servers: mapValues(servers, usualTransport) } : {}),
   };
-}
-
-function mapMembers(table: JsonObject, change: (member: Json, name: string) => Json): JsonObject {
-  return Object.fromEntries(Object.entries(table).map(([name, member]) => [name, change(member, name)]));
 }
 
 /**
@@ -306,7 +305,7 @@ export function mergeServerTables(
     else changes.push([name, entry]);
   }
   const table = Object.fromEntries(changes);
-  const fitting = mapMembers(base?.written ?? {}, (server, name) =>
+  const fitting = mapValues(base?.written ?? {}, (server, name) =>
     isJsonObject(server)
       ? withoutOtherKinds(server, Object.hasOwn(table, name) ? table[name] : null)
       : server,
@@ -332,7 +331,6 @@ export function mergeServerTables(
   return { written: Object.fromEntries(written), servers: Object.fromEntries(servers), problems };
 }
 
-/** Whether an entry says what kind of server it is. */
 export function saysKind(entry: Json): boolean {
   return (
     isJsonObject(entry) && ["command", "url", "mock", "transport"].some((key) => entry[key] !== undefined)
@@ -341,13 +339,11 @@ export function saysKind(entry: Json): boolean {
 
 function unknownServer(name: string, entry: Json, below: JsonObject, place: ServerOverlay["place"]): Problem {
   const known = suggestion(name, Object.keys(below), "servers");
-  return {
+  return problem(place([name]), `no server is named ${JSON.stringify(name.slice(0, 80))}`, {
     code: "config/unknown-reference",
-    message: `no server is named ${JSON.stringify(name.slice(0, 80))}`,
-    path: place([name]),
     at: entry === null ? "value" : "key",
     hint: entry === null ? known : `${known} A new one needs command, url or mock.`,
-  };
+  });
 }
 
 type Kind = keyof typeof shapesOfKinds;
@@ -420,7 +416,7 @@ function kindProblem(name: string, server: JsonObject, place: ServerOverlay["pla
       transport === undefined ? '"command" or "url"' : transport === "stdio" ? '"command"' : '"url"';
     const message = `missing key ${needed} in ${where}`;
     const hint = "A program to start has command; a server with an address has url.";
-    return { code: "config/missing-key", message, path, at: "key", hint };
+    return problem(path, message, { code: "config/missing-key", at: "key", hint });
   }
   const isLocal = url === undefined;
   if (transport === undefined || isLocal === (transport === "stdio")) return undefined;
@@ -428,7 +424,7 @@ function kindProblem(name: string, server: JsonObject, place: ServerOverlay["pla
   const hint = isLocal
     ? "A program's type is stdio."
     : "The type of a server with an address is http or sse.";
-  return { code: "config/invalid-value", message, path: place([name, "transport"]), at: "value", hint };
+  return problem(place([name, "transport"]), message, { hint });
 }
 
 /** A set of servers under a name. */
@@ -436,7 +432,56 @@ export interface VariantTable extends ServerTable {
   readonly name: string;
 }
 
-/** The servers of a config, and those of its variants. */
+/** The tools in a folder of fixtures, by name; or why they cannot be read. */
+export type Fixtures =
+  | { readonly ok: true; readonly tools: JsonObject }
+  | { readonly ok: false; readonly reason: string };
+
+type MockOptions = Pick<ConfigServersOptions, "path" | "readFixtures">;
+
+/**
+ * The mocks of a config as servers by name: those of `mocks`, and those of `mcp_mocks`. The problems are those of fixtures
+ * and names; the schema of the config finds the others.
+ */
+export function mockServers(
+  { mocks, mcp_mocks: list }: JsonObject,
+  { path = [], readFixtures }: MockOptions,
+): { readonly servers: JsonObject; readonly problems: readonly Problem[] } {
+  const servers = new Map<string, Json>(Object.entries(isJsonObject(mocks) ? mocks : {}));
+  const problems: Problem[] = [];
+  for (const [index, mock] of (Array.isArray(list) ? (list as readonly Json[]) : []).entries()) {
+    const at = [...path, "mcp_mocks", index];
+    const { data } = validate(mcpMockSchema, mock);
+    if (data === undefined || !isJsonObject(mock)) continue;
+    const found =
+      data.fixtures === undefined ? {} : readTools(data.fixtures, [...at, "fixtures"], readFixtures);
+    if (Array.isArray(found)) problems.push(...found);
+    else if (servers.has(data.name)) {
+      const message = `two mocks are named ${JSON.stringify(data.name)}`;
+      problems.push(problem([...at, "name"], message, { code: "config/duplicate-name" }));
+    } else servers.set(data.name, { tools: { ...found, ...asObject(mock["tools"]) } as JsonObject });
+  }
+  const asServers = mapValues(Object.fromEntries(servers), (mock) => ({ transport: "mock", mock }));
+  return { servers: asServers, problems };
+}
+
+/** The tools of a folder of fixtures, or what is wrong with them. */
+function readTools(
+  folder: string,
+  path: KeyPath,
+  readFixtures: MockOptions["readFixtures"],
+): JsonObject | Problem[] {
+  const refuse = (reason: string): Problem => problemAt(path, `: ${reason}`);
+  const found = readFixtures?.(folder) ?? { ok: false, reason: "files cannot be read here" };
+  if (!found.ok) return [refuse(found.reason)];
+  if (Object.keys(found.tools).length === 0) return [refuse("no JSON file there has a tool")];
+  const { issues } = validate(mockTools, found.tools);
+  const problems = problemsOfIssues(issues, found.tools).map(({ message, hint }) =>
+    refuse(`${message}${hint === undefined ? "" : ` (${hint})`}`),
+  );
+  return problems.length > 0 ? problems : found.tools;
+}
+
 export interface ConfigServers extends ServerTable {
   /** Absent when it has none. */
   readonly variants?: readonly VariantTable[];
@@ -451,6 +496,7 @@ export interface ConfigServersOptions {
   readonly provided?: ServerTable;
   /** Servers from outside that override those of the object. */
   readonly winning?: ServerTable;
+  /** Reads a folder of fixtures. Absent: they are refused. */
   readonly readFixtures?: ((path: string) => Fixtures) | undefined;
   readonly templates?: Templates;
 }

@@ -1,14 +1,5 @@
 import * as z from "zod";
-import {
-  asObject,
-  exact,
-  formatKeyPath,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  type KeyPath,
-} from "../json.ts";
-import { type Problem, validate } from "../problem.ts";
+import { exact, type Json, type JsonObject, mapValues, withoutUndefined } from "../json.ts";
 import {
   defaultSandbox,
   mergeSandbox,
@@ -17,13 +8,13 @@ import {
   type SandboxSpec,
   unconfined,
 } from "../sandbox.ts";
-import { problemsOfIssues } from "../zod-problems.ts";
 import {
   anyJson,
   anyObject,
   closedObject,
   duration,
   filledText,
+  argumentText,
   httpUrl,
   named,
   optional,
@@ -174,7 +165,7 @@ const mockPrompt = closedObject({
   messages: z.array(mockMessage).min(1).describe("Its messages."),
 }).meta({ id: "MockPrompt", title: "Mock prompt", description: "A prompt with fixed messages." });
 
-const mockTools = z.record(filledText, mockToolSchema);
+export const mockTools = z.record(filledText, mockToolSchema);
 
 /** What a mock offers and answers. */
 export const mockSchema = closedObject({
@@ -210,66 +201,6 @@ export const mcpMockSchema = closedObject({
 export type MockDefinition = Parsed<typeof mockSchema>;
 /** The first response of a tool whose conditions are met is given; if none is, the call is an error of the tool. */
 export type MockResponse = Parsed<typeof response>;
-
-/** The tools in a folder of fixtures, by name; or why they cannot be read. */
-export type Fixtures =
-  | { readonly ok: true; readonly tools: JsonObject }
-  | { readonly ok: false; readonly reason: string };
-
-export interface MockOptions {
-  /** Path of the object that has `mocks` and `mcp_mocks`. */
-  readonly path: KeyPath;
-  /** Reads a folder of fixtures. Absent: they are refused. */
-  readonly readFixtures?: ((path: string) => Fixtures) | undefined;
-}
-
-/**
- * The mocks of a config as servers by name: those of `mocks`, and those of `mcp_mocks`. The problems are those of fixtures
- * and names; the schema of the config finds the others.
- */
-export function mockServers(
-  { mocks, mcp_mocks: list }: JsonObject,
-  { path, readFixtures }: MockOptions,
-): { readonly servers: JsonObject; readonly problems: readonly Problem[] } {
-  const servers = new Map<string, Json>(Object.entries(isJsonObject(mocks) ? mocks : {}));
-  const problems: Problem[] = [];
-  for (const [index, mock] of (Array.isArray(list) ? (list as readonly Json[]) : []).entries()) {
-    const at = [...path, "mcp_mocks", index];
-    const { data } = validate(mcpMockSchema, mock);
-    if (data === undefined || !isJsonObject(mock)) continue;
-    const found =
-      data.fixtures === undefined ? {} : readTools(data.fixtures, [...at, "fixtures"], readFixtures);
-    if (Array.isArray(found)) problems.push(...found);
-    else if (servers.has(data.name)) {
-      const message = `two mocks are named ${JSON.stringify(data.name)}`;
-      problems.push({ code: "config/duplicate-name", message, path: [...at, "name"], at: "value" });
-    } else servers.set(data.name, { tools: { ...found, ...asObject(mock["tools"]) } as JsonObject });
-  }
-  const entries = [...servers].map(([name, mock]) => [name, { transport: "mock", mock }]);
-  return { servers: Object.fromEntries(entries), problems };
-}
-
-/** The tools of a folder of fixtures, or what is wrong with them. */
-function readTools(
-  folder: string,
-  path: KeyPath,
-  readFixtures: MockOptions["readFixtures"],
-): JsonObject | Problem[] {
-  const refuse = (reason: string): Problem => ({
-    code: "config/invalid-value",
-    message: `${formatKeyPath(path)}: ${reason}`,
-    path,
-    at: "value",
-  });
-  const found = readFixtures?.(folder) ?? { ok: false, reason: "files cannot be read here" };
-  if (!found.ok) return [refuse(found.reason)];
-  if (Object.keys(found.tools).length === 0) return [refuse("no JSON file there has a tool")];
-  const { issues } = validate(mockTools, found.tools);
-  const problems = problemsOfIssues(issues, found.tools).map(({ message, hint }) =>
-    refuse(`${message}${hint === undefined ? "" : ` (${hint})`}`),
-  );
-  return problems.length > 0 ? problems : found.tools;
-}
 
 /** How long one started server serves; `per_benchmark` is another name of `per_run`. */
 export const lifetimeSchema = z
@@ -419,7 +350,7 @@ const headers = z
   .default({})
   .describe("HTTP headers sent with every request. Their values are not recorded.");
 
-const args = z.array(z.string());
+const args = z.array(argumentText);
 const argsText = "Its arguments.";
 const envText = "Environment variables for the program, on top of a small safe set.";
 const inheritText =
@@ -443,7 +374,6 @@ const listeningFields = {
   inheritEnv: optional(variableNames, inheritText),
 };
 
-/** Keys of a program. */
 export const programKeys: readonly string[] = Object.keys(listeningFields);
 
 /** A server with a URL has settings of a program only together with its command. */
@@ -578,7 +508,6 @@ interface ServerBase extends Omit<
   readonly startupTimeoutMs: number;
 }
 
-/** The program of a server. */
 export interface ServerProgramSpec {
   readonly command: string;
   readonly args: readonly string[];
@@ -611,6 +540,39 @@ export interface MockServerSpec extends ServerBase {
 
 export type ServerSpec = StdioServerSpec | HttpServerSpec | MockServerSpec;
 
+/**
+ * The server with each text changed that says how it is started or reached. Variables of its program are changed by
+ * `variable`, which also gets their names.
+ */
+export function mapServerTexts(
+  server: ServerSpec,
+  text: (text: string) => string,
+  variable: (value: string, name: string) => string = text,
+): ServerSpec {
+  if (server.transport === "mock") return server;
+  const inProgram = ({ command, args, cwd, env }: ServerProgramSpec): ServerProgramSpec => ({
+    command: text(command),
+    args: args.map(text),
+    cwd: text(cwd),
+    env: mapValues(env, variable),
+  });
+  if (server.transport === "stdio") {
+    const { sandbox: { read = [], write = [] } = {} } = server;
+    const sandbox = server.sandbox && { ...server.sandbox, read: read.map(text), write: write.map(text) };
+    return { ...server, ...withoutUndefined({ sandbox }), ...inProgram(server) };
+  }
+  const { url, headers, program, auth } = server;
+  return {
+    ...server,
+    url: text(url),
+    headers: mapValues(headers, text),
+    ...(program === undefined ? {} : { program: inProgram(program) }),
+    ...(auth === undefined
+      ? {}
+      : { auth: { ...mapValues(withoutUndefined(auth), text), kind: auth.kind } as OAuthSpec }),
+  };
+}
+
 /** Where a file says that a server's program starts, and with which variables. */
 export type ParsedProgram = Pick<ParsedStdioServer, "cwd" | "env" | "inheritEnv">;
 
@@ -635,7 +597,7 @@ export function buildServers(
   servers: Readonly<Record<string, ParsedServer>>,
   build: BuildServer,
 ): Readonly<Record<string, ServerSpec>> {
-  return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, build(name, server)]));
+  return mapValues(servers, (server, name) => build(name, server));
 }
 
 /** Converts a valid server to the model. */

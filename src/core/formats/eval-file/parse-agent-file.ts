@@ -92,11 +92,8 @@ function readAgent(document: Document, reader: LenientReader): FileAgent | undef
   }
   if (acp !== undefined) return { kind: "acp", command: acp.cmd, args: acp.args ?? [] };
   if (commands?.runPrompt) return { kind: "shell", commands: readCommands(commands, reader) };
-  reader.problem({
+  reader.refuse("the agent needs builtin, acp, or commands with runPrompt", [], {
     code: "config/missing-key",
-    message: "the agent needs builtin, acp, or commands with runPrompt",
-    path: [],
-    at: "value",
   });
   return undefined;
 }
@@ -110,8 +107,7 @@ function readSkills({ builtin, skills }: Document, reader: LenientReader): Agent
   const { mountPath = "", toolName = "" } = skills;
   if (mountPath === "" || toolName === "") {
     const key = mountPath === "" ? "mountPath" : "toolName";
-    const message = `skills needs ${key}`;
-    reader.problem({ code: "config/missing-key", message, path: ["skills"], at: "value" });
+    reader.refuse(`skills needs ${key}`, ["skills"], { code: "config/missing-key" });
     return undefined;
   }
   const names = mountPath.split(/[/\\]/).filter((name) => name !== "" && name !== ".");

@@ -192,7 +192,6 @@ export const evalSchema = closedObject({
 export type ParsedEvalDocument = z.output<typeof evalSchema>;
 /** A reference to an agent. */
 export type ParsedAgentRef = z.output<typeof agentRef>;
-/** Assertions of a task set, as written. */
 
 /** A `kind: Eval` file. Paths are as written, relative to the file; durations are in milliseconds. */
 export interface EvalFile {
@@ -213,7 +212,6 @@ export interface EvalFile {
   readonly extensions: ParsedExtensionTable;
   /** For tasks that set none themselves. */
   readonly limits: { readonly timeoutMs?: number; readonly cleanupTimeoutMs?: number };
-  /** Graders of every task. */
   readonly graders: readonly GraderSpec[];
   readonly taskSets: readonly TaskSet[];
   readonly runs?: number;
@@ -231,7 +229,6 @@ export type AgentRef =
   | { readonly kind: "llm-agent"; readonly model: string }
   | { readonly kind: "claude-code" };
 
-/** Which model judges. */
 export type JudgeRef = { readonly passThreshold?: number } & (
   | { readonly kind: "agent"; readonly agent: AgentRef }
   /** Names of variables; the model that is found goes through `modelId` with `openai` as its usual provider. */

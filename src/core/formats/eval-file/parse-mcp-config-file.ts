@@ -8,7 +8,6 @@ import { LenientReader } from "../lenient-reader.ts";
 import type { Locate } from "../problem.ts";
 import type { LookupVariable } from "../read-json.ts";
 
-/** One server of an MCP config file. */
 export interface McpConfigServer {
   readonly name: string;
   /** As a config has it. */
@@ -33,7 +32,6 @@ const entrySchema = closedObject({
   /** Gemini's key for Streamable HTTP. */
   httpUrl: z.string().optional(),
   headers: texts.optional(),
-  /** Codex' key of `headers`. */
   http_headers: texts.optional(),
   /** Codex' keys for headers whose values are in variables. */
   env_http_headers: texts.optional(),

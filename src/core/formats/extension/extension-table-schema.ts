@@ -1,5 +1,4 @@
 import * as z from "zod";
-import type { ErrorCode } from "../../errors/catalogue.ts";
 import type { SourceLocation } from "../../errors/error.ts";
 import {
   anyObject,
@@ -11,8 +10,8 @@ import {
   optional,
   texts,
 } from "../config/config-fields.ts";
-import { asObject, formatKeyPath, type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
-import type { Locate, Problem } from "../problem.ts";
+import { asObject, type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
+import { type Locate, type Problem, problemAt } from "../problem.ts";
 import {
   defaultSandbox,
   fromFile,
@@ -150,9 +149,7 @@ export const extensionTableSchema = closedObject(settingFields).catchall<AnyEntr
     "The keys listed here are settings for all extensions. Every other key, and any key whose value has a `package`, is the name of an extension.",
 });
 
-/** The table as its schema gives it. */
 export type ParsedExtensionTable = z.output<typeof extensionTableSchema>;
-/** One extension of it. */
 export type ParsedExtension = z.output<typeof alias>;
 
 /** Whether an entry of the table is an extension, whatever its key. */
@@ -242,22 +239,19 @@ export function missingSandboxProblems(table: unknown, path: KeyPath): Problem[]
 }
 
 function noSandbox(key: string, path: KeyPath): Problem {
-  return {
+  const hint = "Write sandbox: process, or kind: process in an object; sandbox: none starts it without one.";
+  return problemAt(path, `has ${JSON.stringify(key)}, but nothing says which sandbox confines it`, {
     code: "config/missing-key",
-    message: `${formatKeyPath(path)} has ${JSON.stringify(key)}, but nothing says which sandbox confines it`,
-    path,
     at: "key",
-    hint: "Write sandbox: process, or kind: process in an object; sandbox: none starts it without one.",
-  };
+    hint,
+  });
 }
 
 /** What is wrong with a package at a place. */
 export function packageProblem(written: string, path: KeyPath): Problem[] {
   const parsed = parsePackageRef(written);
   if (parsed.ok) return [];
-  const code: ErrorCode = "extension/invalid-package";
-  const message = `${formatKeyPath(path)}: ${parsed.message}`;
-  return [{ code, message, path, at: "value", hint: parsed.hint }];
+  return [problemAt(path, `: ${parsed.message}`, { code: "extension/invalid-package", hint: parsed.hint })];
 }
 
 /** The package without its version; of a path the absolute one. What is not a valid package is itself. */

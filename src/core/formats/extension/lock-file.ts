@@ -1,8 +1,8 @@
 import { stringify } from "yaml";
 import * as z from "zod";
 import { closedObject, filledText } from "../config/config-fields.ts";
-import { isJsonObject, withoutUndefined } from "../json.ts";
-import { mostProblems, type Problem, validate } from "../problem.ts";
+import { type Exact, exact, isJsonObject } from "../json.ts";
+import { mostProblems, type Problem, problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 
@@ -40,15 +40,9 @@ const lockSchema = closedObject({
 });
 
 /** `mcp-eval.lock`: which version of each package a run uses, and what its files must be. */
-export interface LockFile {
-  readonly version: 1;
-  readonly extensions: Readonly<Record<string, LockedExtension>>;
-}
-export type LockedExtension = Omit<Readonly<z.output<typeof lockedExtension>>, "checksums" | "files"> & {
-  readonly checksums?: string;
-  readonly files: Readonly<Record<string, LockedFile>>;
-};
-export type LockedFile = Readonly<z.output<typeof lockedFile>>;
+export type LockFile = Exact<z.output<typeof lockSchema>>;
+export type LockedExtension = Exact<z.output<typeof lockedExtension>>;
+export type LockedFile = Exact<z.output<typeof lockedFile>>;
 
 export type ParsedLock =
   | { readonly ok: true; readonly lock: LockFile }
@@ -61,21 +55,17 @@ export function parseLock(document: unknown): ParsedLock {
   if (problems.length > 0) return refusal(problems);
   if (isJsonObject(json) && json["version"] !== undefined && json["version"] !== 1) {
     const message = "version must be 1: another version of mcpvals wrote this lock";
-    return refusal([{ code: "extension/invalid-lock", message, path: ["version"], at: "value" }]);
+    return refusal([problem(["version"], message)]);
   }
   const { data, issues } = validate(lockSchema, json);
   if (data === undefined) return refusal(problemsOfIssues(issues.slice(0, mostProblems), json));
-  const extensions = Object.entries(data.extensions).map(([name, locked]): [string, LockedExtension] => [
-    name,
-    withoutUndefined(locked),
-  ]);
-  return { ok: true, lock: { version: 1, extensions: Object.fromEntries(extensions) } };
+  return { ok: true, lock: exact(data) };
 }
 
 function refusal(problems: readonly Problem[]): ParsedLock {
-  const ours = problems.map((problem): Problem => {
-    const message = problem.message.replace(/^the config /, "the lock ");
-    return { ...problem, code: "extension/invalid-lock", message };
+  const ours = problems.map((found): Problem => {
+    const message = found.message.replace(/^the config /, "the lock ");
+    return { ...found, code: "extension/invalid-lock", message };
   });
   return { ok: false, problems: ours };
 }

@@ -2,7 +2,15 @@ import * as z from "zod";
 import { anyJson, closedObject, filledText, nameKey, type Parsed } from "../config/config-fields.ts";
 import { didYouMean } from "../did-you-mean.ts";
 import { goDurationPattern, parseGoDuration } from "../duration.ts";
-import { exact, formatKeyPath, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
+import {
+  canonicalJson,
+  exact,
+  formatKeyPath,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  type KeyPath,
+} from "../json.ts";
 import { mostProblems, type Problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
@@ -217,7 +225,7 @@ function readLists({ actions, checks }: Manifest, refuse: Refuse): Operations {
         refuse([...path, "name"], message, { hint, alsoAt: [...first, "name"] });
       if (first[0] === key)
         clash(`two ${key} are named ${JSON.stringify(name)}: ${names}`, "Rename one of them.");
-      else if (JSON.stringify(sorted(earlier.params)) !== JSON.stringify(sorted(params)))
+      else if (canonicalJson(earlier.params) !== canonicalJson(params))
         clash(
           `${names} are one operation, ${JSON.stringify(name)}, but take other arguments`,
           "Give both the same args, or rename one of them.",
@@ -229,13 +237,6 @@ function readLists({ actions, checks }: Manifest, refuse: Refuse): Operations {
     refuse([], "the manifest has no operations", { hint });
   }
   return read;
-}
-
-function sorted(value: Json): Json {
-  if (Array.isArray(value)) return value.map((each: Json) => sorted(each));
-  if (!isJsonObject(value)) return value;
-  const members = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return Object.fromEntries(members.map(([key, member]): [string, Json] => [key, sorted(member)]));
 }
 
 /** The JSON Schema of arguments that are declared by name; others are refused. */

@@ -71,7 +71,7 @@ extensions:
   it("is read as it was written, whatever is in it", () => {
     const text = fc
       .string({ minLength: 1, unit: "binary" })
-      .filter((each) => /\S/.test(each) && each !== "__proto__" && each.isWellFormed());
+      .filter((each) => /^[^\0]*[^\s\0][^\0]*$/.test(each) && each !== "__proto__" && each.isWellFormed());
     const digest = fc
       .array(fc.constantFrom(..."0123456789abcdef"), { minLength: 64, maxLength: 64 })
       .map((digits) => `sha256:${digits.join("")}`);

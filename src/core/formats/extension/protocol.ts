@@ -1,4 +1,4 @@
-import { exact, isJsonObject, type Json, type JsonObject } from "../json.ts";
+import { exact, isJsonObject, type Json, type JsonObject, mapValues } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import {
@@ -9,13 +9,11 @@ import {
   readOperationSchema,
 } from "./manifest.ts";
 
-/** Params of `initialize`. */
 export interface InitializeParams {
   readonly protocolVersion: string;
   readonly config?: JsonObject;
 }
 
-/** Params of `execute`. */
 export interface ExecuteParams {
   readonly operation: string;
   readonly args: JsonObject;
@@ -168,10 +166,9 @@ function fill(schema: Json | undefined, value: Json, context: Filling): Json {
 function fillObject(schema: JsonObject, value: JsonObject, { root, filling }: Filling): JsonObject {
   const { properties } = follow(schema, root) ?? {};
   if (!isJsonObject(properties)) return value;
-  const own = Object.entries(value).map(([key, member]): [string, Json] => [
-    key,
+  const own = mapValues(value, (member, key) =>
     Object.hasOwn(properties, key) ? fill(properties[key], member, { root, filling }) : member,
-  ]);
+  );
   const added = Object.entries(properties).flatMap(([key, property]): [string, Json][] => {
     const written = isJsonObject(property) && Object.hasOwn(property, "default") ? property : undefined;
     const found = written ?? follow(property, root);
@@ -180,7 +177,7 @@ function fillObject(schema: JsonObject, value: JsonObject, { root, filling }: Fi
       return [];
     return [[key, fill(property, usual, { root, filling: [...filling, found] })]];
   });
-  return Object.fromEntries([...own, ...added]);
+  return { ...own, ...Object.fromEntries(added) };
 }
 
 /** The schema that a reference inside the document leads to, after at most 20 references in a row. */

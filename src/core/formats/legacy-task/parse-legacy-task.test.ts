@@ -2,7 +2,7 @@ import { array, assert, constantFrom, property } from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import { extensionsNamed } from "../../../../test/support/task-file.ts";
-import { expandText } from "../../templates/expand.ts";
+import { expanderOf } from "../../templates/expand.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { resolveIn, type Scope } from "../../templates/template.ts";
 import { formatKeyPath } from "../json.ts";
@@ -11,7 +11,7 @@ import { taskChecksNothing } from "../task/parse-task.ts";
 import type { Locate } from "../problem.ts";
 import { parseTask } from "../task/parse-task.ts";
 import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
-import { escapeJson, parseLegacyTask, translateFieldPath, translateTemplate } from "./parse-legacy-task.ts";
+import { parseLegacyTask, translateFieldPath, translateTemplate } from "./parse-legacy-task.ts";
 
 const files: Readonly<Record<string, string>> = {
   "setup.sh": "#!/bin/sh\n",
@@ -522,7 +522,7 @@ it("leaves every text as it is when nothing means anything", () => {
   assert(
     property(array(piece), (pieces) => {
       const text = pieces.join("");
-      expect(expandText(translateTemplate(text, () => undefined).template, scope)).toBe(text);
+      expect(expanderOf(scope).text(translateTemplate(text, () => undefined).template)).toBe(text);
     }),
   );
 });
@@ -533,16 +533,9 @@ it("replaces expressions between any texts", () => {
   assert(
     property(piece, piece, (before, after) => {
       const { template } = translateTemplate(`${before}{env.X}${after}`, translate);
-      expect(expandText(template, scope)).toBe(`${before}<env>${after}`);
+      expect(expanderOf(scope).text(template)).toBe(`${before}<env>${after}`);
     }),
   );
-});
-
-it("escapes the texts in JSON", () => {
-  expect(escapeJson({ a: ["{env.X}", 1, null], "{k}": true })).toEqual({
-    a: ["{{env.X}}", 1, null],
-    "{k}": true,
-  });
 });
 
 it.each([

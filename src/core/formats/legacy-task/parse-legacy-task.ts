@@ -2,7 +2,7 @@ import * as z from "zod";
 import { escapeTemplate } from "../../templates/template.ts";
 import { anyJson, anyObject, closedObject, goDuration, patternText, texts } from "../config/config-fields.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { exact, type Json, type JsonObject, type KeyPath, memberOf, withoutUndefined } from "../json.ts";
+import { exact, type KeyPath, mapTexts, mapValues, memberOf, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { PortableTask, Requirement, Turn } from "../model.ts";
 import type { JsonExpectation, Step, TextExpectation } from "../step.ts";
@@ -131,7 +131,7 @@ function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientRe
   });
 }
 
-const versions = [
+export const legacyVersions = [
   "mcpchecker/v1alpha1",
   "mcpchecker/v1alpha2",
   "gevals/v1alpha1",
@@ -142,9 +142,9 @@ function readForm(document: unknown, reader: LenientReader): LegacyForm | undefi
   const [kindKey, kind] = memberOf(document, "kind");
   if (kind !== "Task") reader.refuse('kind must be "Task"', [kindKey]);
   const [versionKey, version = ""] = memberOf(document, "apiVersion");
-  const known = version === "" || versions.some((each) => each === version);
+  const known = version === "" || legacyVersions.some((each) => each === version);
   if (!known || typeof version !== "string") {
-    const hint = suggestion(String(version), ["mcp-eval/v1", ...versions], "versions");
+    const hint = suggestion(String(version), ["mcp-eval/v1", ...legacyVersions], "versions");
     reader.refuse("the apiVersion is not known", [versionKey], { hint });
     return undefined;
   }
@@ -452,11 +452,8 @@ export function buildStep(raw: RawStep, building: StepBuilding): Step | undefine
   const replaced = (written: string, key: string, steps = false): string =>
     expressions.text(written, { step: raw, path: [...path, key], steps });
   const replacedAll = (written: Readonly<Record<string, string>>, key: string, steps = false) =>
-    Object.fromEntries(
-      Object.entries(written).map(([name, value]) => [
-        name,
-        expressions.text(value, { step: raw, path: [...path, key, name], steps }),
-      ]),
+    mapValues(written, (value, name) =>
+      expressions.text(value, { step: raw, path: [...path, key, name], steps }),
     );
   switch (raw.type) {
     case "script": {
@@ -497,7 +494,7 @@ export function buildStep(raw: RawStep, building: StepBuilding): Step | undefine
         url: replaced(url, "url"),
         method: replaced(method, "method"),
         headers: replacedAll(headers, "headers"),
-        ...exact({ body: body.json === undefined ? content : { json: escapeObject(body.json) } }),
+        ...exact({ body: body.json === undefined ? content : { json: mapTexts(body.json, escapeTemplate) } }),
         expect: {
           status: expect.status === undefined ? [] : [expect.status],
           ...exact({ body: readContent(expect.body, [...path, "expect", "body"], reader) }),
@@ -552,7 +549,7 @@ function namedStep(
         failure: "soft",
         extension: meant.name,
         operation: name,
-        args: escapeObject(args),
+        args: mapTexts(args, escapeTemplate),
       }
     );
   }
@@ -565,7 +562,7 @@ function namedStep(
     type: "mcp",
     failure: "soft",
     server: meant.name,
-    request: { kind: "tool", tool: name, args: escapeObject(call.args) },
+    request: { kind: "tool", tool: name, args: mapTexts(call.args, escapeTemplate) },
     expect: { ...(call.expect.isError === true ? { isError: true } : {}), ...exact({ content }) },
   };
 }
@@ -591,7 +588,9 @@ function readContent(
         type: type === "bool" ? ("boolean" as const) : type,
         matches: pattern === undefined ? undefined : escapeTemplate(pattern),
       }),
-      ...(equals === undefined || equals === null ? {} : { equals: escapeJson(equals), loose: true }),
+      ...(equals === undefined || equals === null
+        ? {}
+        : { equals: mapTexts(equals, escapeTemplate), loose: true }),
     };
   });
   return {
@@ -719,17 +718,6 @@ export function translateTemplate(
   }
   addText(written.slice(end));
   return { template, hasText };
-}
-
-/** Escapes every text of a JSON value, so that as a template it gives the value again. */
-export function escapeJson(value: Json): Json {
-  if (typeof value === "string") return escapeTemplate(value);
-  if (Array.isArray(value)) return value.map((item: Json) => escapeJson(item));
-  return typeof value === "object" && value !== null ? escapeObject(value as JsonObject) : value;
-}
-
-function escapeObject(value: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, escapeJson(member)]));
 }
 
 /**

@@ -12,7 +12,6 @@ const claudeArgs = [
   "--dangerously-skip-permissions",
 ];
 
-/** Claude Code. */
 export const claudeCode: Preset = {
   title: "Claude Code",
   acp: {

@@ -18,7 +18,6 @@ const codexArgs = [
   `projects={'{cwd}'={trust_level="trusted"}}`,
 ];
 
-/** Codex. */
 export const codex: Preset = {
   title: "Codex",
   acp: {

@@ -11,7 +11,6 @@ const copilotTurn = [
   "@{mcpConfig}",
 ];
 
-/** Copilot CLI. */
 export const copilot: Preset = {
   title: "Copilot CLI",
   acp: {

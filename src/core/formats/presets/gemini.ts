@@ -3,7 +3,6 @@ import * as common from "./preset.ts";
 
 const geminiArgs = ["--yolo", "--skip-trust", "--output-format", "stream-json"];
 
-/** Gemini CLI. */
 export const gemini: Preset = {
   title: "Gemini CLI",
   acp: {

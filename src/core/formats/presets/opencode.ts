@@ -1,7 +1,6 @@
 import type { OutputEvent, OutputReader, Preset, WireObject, TurnEnd } from "./preset.ts";
 import * as common from "./preset.ts";
 
-/** opencode. */
 export const opencode: Preset = {
   title: "opencode",
   acp: {

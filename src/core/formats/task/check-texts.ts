@@ -4,6 +4,7 @@ import { filtersHint } from "../../templates/expand.ts";
 import {
   type Expression,
   expressionPattern,
+  isTaskRoot,
   isTrustedRoot,
   parseTemplate,
   taskRoots,
@@ -32,9 +33,7 @@ export interface TaskNames {
   readonly urls: readonly string[];
   /** Servers of the task that are local programs. */
   readonly local: readonly string[];
-  /** Ids of all steps. */
   readonly ids: readonly string[];
-  /** Ids of actions of the solution. */
   readonly solutionIds: readonly string[];
 }
 
@@ -52,7 +51,7 @@ export interface TextScope {
 }
 
 function isRoot(word: string, locals: Locals): boolean {
-  return locals.has(word) || taskRoots.some((root) => root === word);
+  return locals.has(word) || isTaskRoot(word);
 }
 
 /** The parts of a text of a task, with the roots that exist where it stands. */

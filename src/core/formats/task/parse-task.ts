@@ -10,9 +10,17 @@ import {
   type KeyPath,
   withoutUndefined,
 } from "../json.ts";
-import { parseLegacyTask } from "../legacy-task/parse-legacy-task.ts";
+import { legacyVersions, parseLegacyTask } from "../legacy-task/parse-legacy-task.ts";
 import { assertionKinds, type PortableTask, type Requirement, type Task, taskApiVersion } from "../model.ts";
-import { mostProblems, placeProblems, type Problem, problem, problemAt } from "../problem.ts";
+import {
+  mostProblems,
+  type NamePlace,
+  placeProblems,
+  type Problem,
+  problem,
+  problemAt,
+  repeatedNames,
+} from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { checkTexts, checkVerify, declaredOutputs, type PromptTurn, taskNotes } from "./check-steps.ts";
 import { checkFilePath, checkPath, staticText, type TaskNames } from "./check-texts.ts";
@@ -29,7 +37,7 @@ import {
 import { checkSettings, extensionPorts, isWord, randomPorts, usedExtensions } from "./task-extensions.ts";
 import { Findings, type ParsedTask, type ParseTaskOptions, type TaskFiles } from "./task-options.ts";
 import type { ParsedTaskFile } from "./task-schema.ts";
-import { type Expression, parseTemplate, taskRoots } from "../../templates/template.ts";
+import { type Expression, isTaskRoot, parseTemplate, taskRoots } from "../../templates/template.ts";
 import { saysKind } from "../config/server-tables.ts";
 import { packageProblem } from "../extension/extension-table-schema.ts";
 import { parsePackageRef } from "../extension/package-ref.ts";
@@ -37,7 +45,6 @@ import { parsePackageRef } from "../extension/package-ref.ts";
 export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts";
 
 /** Values of `apiVersion` in the older forms. */
-const legacyVersions = ["mcpchecker/v1alpha1", "mcpchecker/v1alpha2", "gevals/v1alpha1", "gevals/v1alpha2"];
 
 /**
  * Checks the document of a task's file and turns it into a task, whichever form it has. Gives all problems with the schema,
@@ -240,11 +247,6 @@ function namesOf(source: TaskSource, { variables }: ParseTaskOptions): TaskNames
   };
 }
 
-interface NamePlace {
-  readonly name: string;
-  readonly path: KeyPath;
-}
-
 /** Names that have to be unique. */
 function checkNames(source: TaskSource, found: Findings): void {
   const { imports, names } = source;
@@ -269,16 +271,11 @@ function solutionIds(solution: readonly PlacedAction[]): NamePlace[] {
 
 /** Refuses names that are there twice; `what` goes on after "two". */
 function checkUnique(places: readonly NamePlace[], what: string, found: Findings, after = ""): void {
-  const first = new Map<string, KeyPath>();
-  for (const { name, path } of places) {
-    const earlier = first.get(name);
-    if (earlier === undefined) first.set(name, path);
-    else {
-      const both = `${formatKeyPath(earlier)} and ${formatKeyPath(path)}`;
-      const message = `two ${what} ${JSON.stringify(name)}${after}: ${both}`;
-      const hint = "Rename one of them.";
-      found.add(problem(path, message, { code: "config/duplicate-name", alsoAt: earlier, hint }));
-    }
+  for (const { name, path, first } of repeatedNames(places)) {
+    const both = `${formatKeyPath(first)} and ${formatKeyPath(path)}`;
+    const message = `two ${what} ${JSON.stringify(name)}${after}: ${both}`;
+    const hint = "Rename one of them.";
+    found.add(problem(path, message, { code: "config/duplicate-name", alsoAt: first, hint }));
   }
 }
 
@@ -321,7 +318,7 @@ function checkStepKinds(source: TaskSource, found: Findings): void {
       const allowed = kind.phases.join(", ");
       const message = `${formatKeyPath(path)}: the step ${step.type} can only stand in ${allowed}`;
       found.add(problem(bodyPath, message, { at: "key" }));
-    } else if (step.type === "foreach" && taskRoots.some((root) => root === step.variable))
+    } else if (step.type === "foreach" && isTaskRoot(step.variable))
       found.refuse(
         [...bodyPath, "var"],
         `must not be one of ${taskRoots.join(", ")}: these have a meaning already`,

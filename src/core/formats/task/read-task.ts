@@ -35,7 +35,7 @@ import { problemsOfIssues } from "../zod-problems.ts";
 import { type JoinedExtensions, joinExtensions, type TaskImport } from "./task-extensions.ts";
 import type { ParseTaskOptions } from "./task-options.ts";
 import { type ParsedTaskFile, solutionSchemas, taskSchema } from "./task-schema.ts";
-import { parseTemplate, taskRoots } from "../../templates/template.ts";
+import { parseTemplate } from "../../templates/template.ts";
 import { buildServer, buildServers, type ParsedServer } from "../config/server.ts";
 
 /** The phases that have steps, in the order in which they run. */
@@ -128,7 +128,6 @@ function withoutServers(document: JsonObject): JsonObject {
   return { ...document, spec };
 }
 
-/** The names of the servers of a task. */
 interface ServerNames {
   /** Those that a trial starts: the eval's and its own, without the ones taken away. */
   readonly started: readonly string[];
@@ -476,7 +475,7 @@ function checkable(entry: JsonObject): JsonObject {
   const { url } = entry;
   const own = saysKind(entry) ? { inherit: false } : {};
   if (typeof url !== "string") return { ...entry, ...own };
-  const parts = parseTemplate(url, (root) => taskRoots.some((each) => each === root));
+  const parts = parseTemplate(url);
   const sample =
     typeof parts[0] === "object"
       ? "http://127.0.0.1/"

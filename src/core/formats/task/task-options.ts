@@ -15,7 +15,6 @@ import {
   type ProblemDetails,
 } from "../problem.ts";
 
-/** The files that a task may see. */
 export interface TaskFiles {
   /** What a path, relative to the task's folder, leads to; `outside` when it leaves the folder and may not. */
   look(path: string): "file" | "folder" | "nothing" | "outside";
@@ -26,7 +25,6 @@ export interface TaskFiles {
 }
 
 export interface ParseTaskOptions {
-  /** Absolute path of the task's file. */
   readonly file: string;
   /** Absolute path of its folder. */
   readonly dir: string;
@@ -68,7 +66,6 @@ export type ParsedTask =
     }
   | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
 
-/** A step that needs an extension. */
 export interface ExtensionUse {
   /** The step's id. */
   readonly step: string;

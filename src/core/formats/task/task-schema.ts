@@ -19,7 +19,6 @@ import {
 /** An action inside a schema; what is in it is read by itself. */
 const actionItem = z.custom<unknown>().meta({ $ref: "#/$defs/SolutionAction" });
 
-/** At least one action. */
 const solutionList = z.array(actionItem).min(1);
 
 const solutionFields = {

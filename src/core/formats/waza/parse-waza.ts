@@ -3,14 +3,15 @@ import type { Diagnostic } from "../../errors/error.ts";
 import { escapeTemplate } from "../../templates/template.ts";
 import type { DeclaredAgents } from "../config/agent.ts";
 import {
+  type Fixtures,
   mergeServerTables,
+  mockServers,
   noServers,
   parseServers,
   readOverlay,
   type ServerOverlay,
   type ServerTable,
 } from "../config/server-tables.ts";
-import { type Fixtures, mockServers } from "../config/server.ts";
 import {
   asList,
   asObject,
@@ -66,9 +67,7 @@ export interface WazaEval {
   readonly skill?: string;
   /** Whether the first trial that does not pass ends the run. */
   readonly bail?: true;
-  /** The model that judges. */
   readonly judgeModel?: string;
-  /** Graders of every task. */
   readonly graders: readonly GraderSpec[];
   readonly servers: ServerTable;
   /** Absent when there are none. */

@@ -292,7 +292,6 @@ const outcome = closedObject({
 
 const file = closedObject({ path: filledText, content: z.string().optional() });
 
-/** A task file of waza. */
 export const wazaTaskSchema = closedObject({
   $schema: z.string().optional(),
   id: filledText,

@@ -36,7 +36,8 @@ export function scoreFormOf(levels?: readonly number[]): VerdictForm<ScoreVerdic
     schema: schemaOf("score", { type: "number", description: range }),
     read({ score, reason }) {
       const fits = typeof score === "number" && (levels?.includes(score) ?? (score >= 0 && score <= 1));
-      if (!fits) return { problem: `gave no score ${range}, but ${JSON.stringify(score) ?? "none"}` };
+      const given = score === undefined ? "no score" : `the score ${JSON.stringify(score)}`;
+      if (!fits) return { problem: `gave ${given}; it has to be ${range}` };
       if (typeof reason !== "string") return { problem: "gave a score without a reason" };
       return { verdict: { score, reason: reason.trim() || noReason } };
     },

@@ -41,8 +41,9 @@ export interface Comparison {
 
 /**
  * Asks a judge whether the agent's answer is better than another, in both orders. A vote has the weaker of both verdicts: 1 is much
- * better, 0.75 slightly, 0.25 slightly worse, 0 much worse; 0.5 is a tie, or a judge that disagrees with itself. The score is the
- * median of the votes.
+ * better, 0.75 slightly, 0.25 slightly worse, 0 much worse; 0.5 is a tie. The score is the median of the votes. A judge that prefers the
+ * same position in both orders says nothing of the answers: such a vote counts for neither side, and where it could decide, there is no
+ * verdict (`judge/no-verdict`).
  */
 export async function judgeByComparison(
   { reference, criteria }: Comparison,
@@ -62,13 +63,14 @@ export async function judgeByComparison(
     if (ahead === undefined || behind === undefined) throw new Error("a comparison has no verdict");
     // In the second order the agent's answer is B.
     const [low, high] = [ahead.verdict.score, 1 - behind.verdict.score].toSorted((a, b) => a - b);
+    const { reason } = ahead.verdict;
+    if (low !== undefined && high !== undefined && low < 0.5 && high > 0.5) {
+      const preferred = ahead.verdict.score > 0.5 ? "A" : "B";
+      const told = `the judge preferred answer ${preferred} in both orders: ${reason}`;
+      return { ...ahead, verdict: { score: low, contrary: high, reason: told } };
+    }
     const score = Math.max(low ?? 0.5, Math.min(high ?? 0.5, 0.5));
-    const swaying = low !== undefined && high !== undefined && low < 0.5 && high > 0.5;
-    const preferred = ahead.verdict.score > 0.5 ? "A" : "B";
-    const outcome = swaying
-      ? `tie, since the judge preferred answer ${preferred} in both orders`
-      : outcomes.get(score);
-    return { ...ahead, verdict: { score, reason: `${outcome}: ${ahead.verdict.reason}` } };
+    return { ...ahead, verdict: { score, reason: `${outcomes.get(score)}: ${reason}` } };
   });
 }
 
@@ -80,7 +82,12 @@ const outcomes: ReadonlyMap<number, string> = new Map([
   [0, "much worse than the reference"],
 ]);
 
-type Vote = JudgeResponse<ScoreVerdict>;
+interface VoteVerdict extends ScoreVerdict {
+  /** The higher score that the judge gave in the other order, where that is on the other side. */
+  readonly contrary?: number;
+}
+
+type Vote = JudgeResponse<VoteVerdict>;
 
 /** The finding of the judge, which `ask` asks for a vote. Where there is a second judge, its votes are beside it. */
 async function judgeBy(
@@ -130,15 +137,36 @@ interface Opinion extends ScoreVerdict {
   readonly judge: JudgeRecord;
 }
 
+/** Throws `judge/no-verdict` where votes that contradict themselves could decide. */
 function opinionOf(votes: readonly Vote[], { threshold }: Judging): Opinion {
-  const sorted = votes.toSorted((a, b) => a.verdict.score - b.verdict.score);
-  const median = sorted[(sorted.length - 1) / 2];
-  if (median === undefined) throw new Error("the number of votes is not odd");
-  const { model, prompt, question, verdict } = median;
+  const { model, prompt, question, verdict } = medianOf(votes, lowest);
   const { score, reason } = verdict;
   const passed = score >= threshold;
+  if (highest(medianOf(votes, highest)) >= threshold !== passed) {
+    const contradicting = votes.filter((vote) => vote.verdict.contrary !== undefined).length;
+    const share = votes.length === 1 ? "" : ` in ${contradicting} of ${votes.length} votes`;
+    throw new McpvalsError(
+      "judge/no-verdict",
+      `${model} contradicts itself${share}, so that it does not say which answer is better: ${reason}`,
+      { hint: "Ask another model, or ask more often with votes." },
+    );
+  }
   const scores = votes.map((vote) => vote.verdict.score);
   return { passed, score, reason, judge: { model, prompt, question, threshold, votes: scores } };
+}
+
+function lowest({ verdict }: Vote): number {
+  return verdict.score;
+}
+
+function highest({ verdict }: Vote): number {
+  return verdict.contrary ?? verdict.score;
+}
+
+function medianOf(votes: readonly Vote[], scoreOf: (vote: Vote) => number): Vote {
+  const median = votes.toSorted((a, b) => scoreOf(a) - scoreOf(b))[(votes.length - 1) / 2];
+  if (median === undefined) throw new Error("the number of votes is not odd");
+  return median;
 }
 
 function toldScore(score: number, { votes, threshold }: JudgeRecord): string {

@@ -10,9 +10,9 @@ import { asObject, estimateTokens, isJsonObject, type Json } from "../../formats
 import type { TrialMeasurements } from "../../report/result.ts";
 import { shortened } from "../../text/visible-text.ts";
 import { type EventOf, eventsOf } from "../../trace/events.ts";
-import { agentCalls, perObject, type ToolDeclaration, type Trajectory } from "../../trace/trajectory.ts";
+import type { Trajectory } from "../../trace/trajectory.ts";
 import { qualified } from "../grader.ts";
-import { identitiesOf, isMcp, nameOfUse, type ToolUse, toolUses } from "../tool-uses.ts";
+import { isMcp, namesOf, repeatsOf, toolsForAgent, type ToolUse, toolUses } from "../tool-uses.ts";
 
 /** The measurements of a trial. */
 export interface Measured {
@@ -45,15 +45,14 @@ export function measure(trajectory: Trajectory): Measured | undefined {
 }
 
 function measureNow(trajectory: Trajectory): Measured | undefined {
-  const offered = offeredTools(trajectory);
+  const offered = toolsForAgent(trajectory);
   const uses = toolUses(trajectory);
-  const isUnknown = unknownToolTest(trajectory);
-  const calls = uses.filter((use) => isMcp(use) || isUnknown(use));
+  const calls = uses.filter((use) => isMcp(use) || use.isUnknown);
   if (offered.length === 0 && calls.length === 0) return undefined;
-  const unknown = calls.filter(isUnknown);
-  const { errors, recovered, retries, open } = followErrors(calls.filter((use) => !isUnknown(use)));
-  const redundant = redundantUses(uses, trajectory);
-  const called = new Set(calls.map(nameOfUse));
+  const unknown = calls.filter(({ isUnknown }) => isUnknown);
+  const { errors, recovered, retries, open } = followErrors(calls.filter(({ isUnknown }) => !isUnknown));
+  const redundant = redundantUses(uses);
+  const called = new Set(namesOf(calls));
   const definitions = offered.map((tool) => ({
     server: tool.server,
     tool: tool.name,
@@ -81,7 +80,7 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
       definitionTokens: sumOf(definitions),
       unusedDefinitionTokens: sumOf(definitions.filter(({ isCalled }) => !isCalled)),
       unsupportedClaims: claims.slice(0, mostNamed),
-      ignoredErrors: [...new Set(ignored.map(nameOfUse))].slice(0, mostNamed),
+      ignoredErrors: namesOf(ignored).slice(0, mostNamed),
     },
     evidence: {
       calls: seqsOf(calls),
@@ -106,33 +105,11 @@ export async function invalidCalls(
   trajectory: Trajectory,
   validateSchema: ValidateSchema,
 ): Promise<EventOf<"calls.invalid">["calls"]> {
-  const isUnknown = unknownToolTest(trajectory);
-  const calls = toolUses(trajectory).filter((use) => isMcp(use) && !isUnknown(use));
-  return (await callFaults(calls, validateSchema)).flatMap(({ use: { seq }, faults = [] }) => {
-    const causes = [...new Set(faults.map(({ cause }) => cause))];
-    return causes.length === 0 ? [] : [{ seq, causes }];
-  });
-}
-
-/** Tells whether a use is a call of a tool that does not exist: no server has it, or it is not in the list of the server that was asked. */
-export function unknownToolTest(trajectory: Trajectory): (use: ToolUse) => boolean {
-  const offered = offeredTools(trajectory);
-  const names = new Set(offered.map(qualified));
-  const listing = new Set(trajectory.tools.map(({ server }) => `mcp:${server}`));
-  const rejected = new Set(trajectory.calls.flatMap(({ server, seq }) => (server === null ? [seq] : [])));
-  return (use) => rejected.has(use.seq) || (listing.has(use.source) && !names.has(nameOfUse(use)));
-}
-
-/** The tools that servers listed for the agent, each once, as they were listed last. */
-const offeredTools = perObject(({ tools, events }: Trajectory): readonly ToolDeclaration[] => {
-  const hidden = new Set(
-    eventsOf(events, "tools.hidden").flatMap(({ server, tools: names }) =>
-      names.map((name) => qualified({ server, name })),
-    ),
+  const calls = toolUses(trajectory).filter((use) => isMcp(use) && !use.isUnknown);
+  return (await callFaults(calls, validateSchema)).flatMap(({ use: { seq }, faults = [] }) =>
+    faults.length === 0 ? [] : { seq, causes: [...new Set(faults.map(({ cause }) => cause))] },
   );
-  const offered = new Map(tools.map((tool) => [qualified(tool), tool]));
-  return [...offered].flatMap(([name, tool]) => (hidden.has(name) ? [] : [tool]));
-});
+}
 
 /** How often each cause occurs. */
 function countCauses(causes: readonly string[]): Readonly<Record<string, number>> {
@@ -173,17 +150,16 @@ export function followErrors(calls: readonly ToolUse[]): FollowedErrors {
   const [errors, recovered, retries]: [ToolUse[], ToolUse[], ToolUse[]] = [[], [], []];
   const open = new Map<string, ToolUse[]>();
   for (const call of calls) {
-    const tool = nameOfUse(call);
-    const failed = open.get(tool) ?? [];
+    const failed = open.get(call.name) ?? [];
     const before = failed.at(-1);
     if (before !== undefined && equalJson(before.args, call.args)) retries.push(call);
     if (!succeeded(call)) {
       errors.push(call);
       failed.push(call);
-      open.set(tool, failed);
+      open.set(call.name, failed);
     } else {
       for (const each of failed) recovered.push(each);
-      open.delete(tool);
+      open.delete(call.name);
     }
   }
   return { errors, recovered, retries, open: [...open.values()].flat() };
@@ -193,16 +169,16 @@ export function followErrors(calls: readonly ToolUse[]): FollowedErrors {
  * Successful calls that repeat one with equal arguments and get an equal result, with nothing between the two that may have
  * changed something: every use of a tool that its server does not declare to only read may have.
  */
-function redundantUses(uses: readonly ToolUse[], trajectory: Trajectory): readonly ToolUse[] {
-  const answers = new Map(agentCalls(trajectory).map(({ seq, answer }) => [seq, answer?.message["result"]]));
-  const identities = identitiesOf(uses);
-  const results = new Map<string, Json | undefined>();
-  return uses.filter((use, index) => {
-    const key = identities[index] ?? "";
-    const [before, result] = [results.get(key), answers.get(use.seq)];
+function redundantUses(uses: readonly ToolUse[]): readonly ToolUse[] {
+  const repeats = repeatsOf(uses);
+  const results = new Map<ToolUse, Json>();
+  return uses.filter((use) => {
+    const { result } = use;
+    const first = repeats.get(use) ?? use;
+    const before = results.get(first);
     if (!readsOnly(use)) results.clear();
     if (result === undefined || !succeeded(use)) return false;
-    results.set(key, result);
+    results.set(first, result);
     return before !== undefined && equalJson(before, result);
   });
 }
@@ -256,7 +232,7 @@ function isDoubtful(words: readonly string[]): boolean {
 }
 
 const failureWords: ReadonlySet<string> = new Set(
-  "unfortunately sorry problem problems issue issues denied invalid refused rejected unavailable missing unsuccessful unsuccessfully timeout crash crashed broken wrong however although but despite".split(
+  "unfortunately sorry problem problems issue issues denied invalid refused rejected unavailable missing unsuccessful unsuccessfully timeout crash crashed broken wrong however although but despite time timed".split(
     " ",
   ),
 );
@@ -264,7 +240,7 @@ const failureWords: ReadonlySet<string> = new Set(
 /** Whether a text may speak of a failure: it has a word that negates, or one for failures. */
 function mentionsFailure(text: string): boolean {
   const words = wordsOf(text.slice(0, longestAnswer));
-  return isDoubtful(words) || words.some((word) => failureWords.has(word) || /^timed?$/.test(word));
+  return isDoubtful(words) || words.some((word) => failureWords.has(word));
 }
 
 /** Verbs of actions whose past tense is another word than the verb; regular ones are formed from `regular`. */
@@ -351,6 +327,10 @@ function unsupportedClaims(
     ...each,
     words: nameWords(each.tool),
   }));
+  // Most answers claim nothing.
+  const verbs = [...callVerbs, ...named.flatMap(({ words: [verb = ""] }) => pasts.get(verb) ?? [])];
+  const said = answer.toLowerCase();
+  if (!verbs.some((verb) => said.includes(verb))) return [];
   return sentencesOf(answer).flatMap((sentence): Claim[] => {
     const words = wordsOf(sentence);
     if (sentence.endsWith("?") || isDoubtful(words)) return [];
@@ -523,8 +503,10 @@ const otherKeywords = [
 
 /** Keys of arguments that a schema neither names nor speaks of. */
 function unnamedKeys(schema: Json, args: Json): readonly string[] {
-  if (!isJsonObject(schema) || otherKeywords.some((keyword) => Object.hasOwn(schema, keyword))) return [];
+  if (!isJsonObject(schema) || !isJsonObject(schema["properties"])) return [];
   const { properties } = schema;
-  if (!isJsonObject(properties)) return [];
-  return Object.keys(asObject(args)).filter((key) => !Object.hasOwn(properties, key));
+  const unnamed = Object.keys(asObject(args)).filter((key) => !Object.hasOwn(properties, key));
+  const speaksOfOthers =
+    unnamed.length > 0 && otherKeywords.some((keyword) => Object.hasOwn(schema, keyword));
+  return speaksOfOthers ? [] : unnamed;
 }

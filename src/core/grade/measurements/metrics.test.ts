@@ -124,7 +124,9 @@ it("tokens of definitions and claims are measured without a call", async () => {
 });
 
 it("refuses settings without a limit, and names that are none", () => {
-  expect(settingIssues("metric", { name: "errors" })).toEqual(["must have max or min"]);
+  const vacuous = "must have a max or min that a value could miss: none is below 0, and no share above 1";
+  for (const settings of [{}, { min: 0 }, { name: "invalidCallRate", max: 1 }])
+    expect(settingIssues("metric", { name: "errors", ...settings })).toEqual([vacuous]);
   expect(settingIssues("metric", { name: "errors", min: 2, max: 1 })).toEqual(["has a min above its max"]);
   expect(settingIssues("metric", { name: "speed", max: 1 })).toHaveLength(1);
 });

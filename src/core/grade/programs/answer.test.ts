@@ -1,6 +1,12 @@
 import * as z from "zod";
 import { expect, expectTypeOf, it } from "vitest";
-import { AgentTrial, gradeBy, settingIssues } from "../../../../test/support/grading.ts";
+import {
+  AgentTrial,
+  gradeBy,
+  settingIssues,
+  trialThatLeft,
+  workspaceFile,
+} from "../../../../test/support/grading.ts";
 import { defineGrader } from "./answer.ts";
 
 const trial = new AgentTrial((events) => events.say("Done."));
@@ -37,11 +43,31 @@ it("runs nothing for a trial that shows nothing of the agent", async () => {
   expect(await gradeBy("script", { file: "grade.ts" }, new AgentTrial())).toMatchObject({ verdict: "skip" });
 });
 
+it.each([
+  ["command", ["r.md"], "fail"],
+  ["command", [], "skip"],
+  // What an agent without a workspace of its own did is on record.
+  ["model", ["r.md"], "skip"],
+] as const)("judges what a silent agent of kind %s left: %j", async (kind, left, verdict) => {
+  const silent = trialThatLeft({ "**": left.map((path) => workspaceFile(path, "hello")) }, (events) =>
+    events.emit({ type: "agent.started", kind, agent: "writer" }),
+  );
+  const runProgram = async () => ({
+    exitCode: 0,
+    stdout: '{"answer":{"passed":false}}',
+    omitted: 0,
+    stderr: "",
+  });
+  expect(await gradeBy("script", { file: "grade.ts" }, silent, { runProgram })).toMatchObject({ verdict });
+});
+
 it("refuses files that are no programs", () => {
   expect(settingIssues("script", { file: "grade.py" })).toEqual([
     "must be a file that ends in .ts, .mts, .js or .mjs",
   ]);
   expect(settingIssues("script", {})).toHaveLength(1);
+  // The operating system knows no such file, and Node throws where it is asked about one.
+  expect(settingIssues("script", { file: "a\0.ts" })).toEqual(["must not contain a NUL character"]);
 });
 
 it("a grader has its settings as its schema gives them", () => {

@@ -1,12 +1,19 @@
 import * as z from "zod";
-import { closedObject, duration, filledText, optional } from "../../formats/config/config-fields.ts";
+import {
+  closedObject,
+  duration,
+  optional,
+  passingScore,
+  variableName,
+} from "../../formats/config/config-fields.ts";
 import { McpvalsError } from "../../errors/error.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../formats/json.ts";
+import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../../formats/json.ts";
 import { validate } from "../../formats/problem.ts";
 import { readJsonText } from "../../formats/read-json.ts";
 import { problemsOfIssues } from "../../formats/zod-problems.ts";
 import { shortened } from "../../text/visible-text.ts";
 import type { Finding, GraderProgram, KindContext, ProgramEnd } from "../grader.ts";
+import type { Trajectory } from "../../trace/trajectory.ts";
 import type { TrajectoryRecord } from "./trajectory-record.ts";
 
 const answerSchema = closedObject({
@@ -26,7 +33,7 @@ export type GraderAnswer = z.output<typeof answerSchema>;
 export const runFields = {
   timeout: optional(duration, "How long it may take.", "30 seconds"),
   inheritEnv: z
-    .array(filledText)
+    .array(variableName)
     .default([])
     .describe("Variables of the environment that it gets, besides those that every program needs."),
 } as const;
@@ -38,7 +45,7 @@ export const usualTimeoutMs = 30_000;
 export const answerFields = {
   ...runFields,
   threshold: optional(
-    z.number().min(0).max(1),
+    passingScore,
     "Lowest score that passes, where the answer has a score and does not say whether it passed.",
     "1",
   ),
@@ -55,24 +62,26 @@ export function answerIn({ stdout, omitted }: ProgramEnd): GraderAnswer | undefi
   const text = stdout.trim();
   const begins = text.search(/^\s*\{/m);
   if (begins === -1) return undefined;
-  if (omitted > 0) throw broken("it is too long and was cut");
+  const what = "what the program wrote on stdout begins with { and is no answer";
+  if (omitted > 0) throw broken("it is too long and was cut", what);
   const { value, reason } = readJsonText(text.slice(begins));
-  if (value === undefined) throw broken(`what begins with { on stdout is not one JSON object: ${reason}`);
-  return readAnswer(value);
+  if (value === undefined) throw broken(`it is not one JSON object: ${reason}`, what);
+  return readAnswer(value, what);
 }
 
 /** Reads an answer. Throws `grader/broken` for one that has another form, or neither a score nor a verdict. */
-export function readAnswer(value: Json): GraderAnswer {
-  if (!isJsonObject(value)) throw broken("it is no object");
+export function readAnswer(value: Json, what?: string): GraderAnswer {
+  if (!isJsonObject(value)) throw broken("it is no object", what);
   const { data, issues } = validate(answerSchema, value);
-  if (data === undefined) throw broken(problemsOfIssues(issues, value)[0]?.message ?? "it has another form");
+  if (data === undefined)
+    throw broken(problemsOfIssues(issues, value)[0]?.message ?? "it has another form", what);
   if (data.score === undefined && (data.passed ?? undefined) === undefined)
-    throw broken("it has neither `score` nor `passed`");
+    throw broken("it has neither `score` nor `passed`", what);
   return data;
 }
 
-function broken(problem: string): McpvalsError {
-  return new McpvalsError("grader/broken", `the answer of the grader is unusable: ${problem}`, {
+function broken(problem: string, what = "the answer of the grader is unusable"): McpvalsError {
+  return new McpvalsError("grader/broken", `${what}: ${problem}`, {
     hint: 'It is one JSON object: {"score": 0 to 1, "passed": true or false, "reason": "…", "evidence": [numbers of events]}.',
   });
 }
@@ -83,10 +92,11 @@ function broken(problem: string): McpvalsError {
  */
 export function findingOf(
   { score, passed, reason, evidence }: GraderAnswer,
-  { threshold = 1, record, lastEvent }: AnswerContext,
+  { threshold = 1, record, trajectory }: AnswerContext,
 ): Finding {
-  const told = evidence ?? [...record.messages, ...record.calls].map(({ seq }) => seq);
-  const missing = told.find((seq) => seq > lastEvent);
+  const done = [...record.messages, ...record.calls].map(({ seq }) => seq);
+  const told = evidence ?? (done.length === 0 ? [trajectory.agentStarted ?? 1] : done);
+  const missing = told.find((seq) => seq > trajectory.events.length);
   if (missing !== undefined) throw broken(`evidence: the trial has no event ${missing}`);
   const cited = [...new Set(told)].toSorted((a, b) => a - b);
   const said = (otherwise: string): string => shortened(reason?.trim() || otherwise, longestReason);
@@ -101,8 +111,7 @@ export function findingOf(
 interface AnswerContext {
   readonly threshold?: number | undefined;
   readonly record: TrajectoryRecord;
-  /** Number of the trial's last event. */
-  readonly lastEvent: number;
+  readonly trajectory: Trajectory;
 }
 
 /** What the program for graders in JavaScript gets on stdin. */
@@ -138,12 +147,15 @@ export async function runCode(
 ): Promise<Json> {
   const stdin = JSON.stringify(work);
   const { stdout, stderr, omitted } = await runProgram({ args: [], ...program, cwd, stdin });
-  const refuse = (problem: string): McpvalsError =>
-    new McpvalsError("grader/broken", `${shown} ${problem}`, stderr === "" ? {} : { detail: stderr });
+  const refuse = (problem: string, hint?: string): McpvalsError => {
+    const detail = stderr === "" ? undefined : stderr;
+    return new McpvalsError("grader/broken", `${shown} ${problem}`, withoutUndefined({ hint, detail }));
+  };
   if (omitted > 0) throw refuse("gave an answer that is too long");
   const { value } = readJsonText(stdout.trim().split("\n").at(-1) ?? "");
   if (!isJsonObject(value)) throw refuse("ended without an answer");
-  if (typeof value["problem"] === "string") throw refuse(value["problem"]);
+  if (typeof value["problem"] === "string")
+    throw refuse(value["problem"], "Correct the code of the grader, or its settings.");
   return value["answer"] ?? null;
 }
 

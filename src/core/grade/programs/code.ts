@@ -4,7 +4,8 @@ import { closedObject, filledText } from "../../formats/config/config-fields.ts"
 import type { Json, JsonObject } from "../../formats/json.ts";
 import { eventsOf } from "../../trace/events.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
-import { checksGrade, graderKind, type KindContext, nothingDone, skip } from "../grader.ts";
+import { checksGrade, graderKind, type KindContext, skip } from "../grader.ts";
+import { nothingToJudge } from "../workspace.ts";
 import { type CodeResult, runCode, runFields, usualTimeoutMs } from "./answer.ts";
 import { recordOf, type TrajectoryRecord } from "./trajectory-record.ts";
 
@@ -33,7 +34,7 @@ export const code = graderKind({
   // What is wrong of itself is so of an empty trial, too.
   prepare: (wanted, context) => ({ assertions: evaluate(wanted, emptyTrial, context) }),
   async grade(wanted, trajectory, context) {
-    const nothing = nothingDone(trajectory);
+    const nothing = nothingToJudge(trajectory);
     if (nothing !== undefined) return skip(nothing);
     const { assertions } = wanted;
     const record = recordOf(trajectory);

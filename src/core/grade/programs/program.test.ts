@@ -49,9 +49,10 @@ it.each([
 });
 
 it.each([
-  ["{'score': 0.2}", "not one JSON object"],
+  ["{'score': 0.2}", "stdout begins with { and is no answer: it is not one JSON object"],
   ['{"score": 1}\ndone', "not one JSON object"],
-  ['{"scroe": 1}', 'unknown key "scroe"'],
+  ['{"scroe": 1}', 'stdout begins with { and is no answer: unknown key "scroe"'],
+  ['{"score": 1e999}', "score must be a number, not Infinity"],
   ['{"score": 2}', "score"],
   ['{"reason": "good"}', "neither `score` nor `passed`"],
   ['{"passed": true, "evidence": [999]}', "the trial has no event 999"],
@@ -126,6 +127,15 @@ it("runs nothing for a trial that shows nothing of the agent", async () => {
 it("refuses settings that start nothing", () => {
   expect(settingIssues("program", {})).toHaveLength(1);
   expect(settingIssues("program", { command: "grade", timeout: 0 })).toHaveLength(1);
+  expect(settingIssues("program", { command: "grade", timeout: "999h" })).toEqual([
+    "must be at most 24 days",
+  ]);
+  expect(settingIssues("program", { command: "grade", args: ["a\0"] })).toEqual([
+    "must not contain a NUL character",
+  ]);
+  expect(settingIssues("program", { command: "grade", inheritEnv: ["A=B"] })).toEqual([
+    "must be the name of a variable",
+  ]);
   expect(settingIssues("program", { command: "grade", input: "trace" })).toHaveLength(1);
   expect(settingIssues("program", { command: "grade", workspace: ["../a"] })).toHaveLength(1);
 });

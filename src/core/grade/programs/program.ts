@@ -1,16 +1,9 @@
 import * as z from "zod";
-import { anyObject, closedObject, filledText } from "../../formats/config/config-fields.ts";
+import { anyObject, closedObject, filledText, argumentText } from "../../formats/config/config-fields.ts";
 import { McpvalsError } from "../../errors/error.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
-import { recordedFiles, textOf, workspacePath } from "../workspace.ts";
-import {
-  type Finding,
-  graderKind,
-  nothingDone,
-  type PrepareContext,
-  type ProgramEnd,
-  skip,
-} from "../grader.ts";
+import { nothingToJudge, recordedFiles, textOf, workspacePath } from "../workspace.ts";
+import { type Finding, graderKind, type PrepareContext, type ProgramEnd, skip } from "../grader.ts";
 import {
   answerFields,
   answerIn,
@@ -26,7 +19,7 @@ const programConfig = closedObject({
   command: filledText.describe(
     "The program, without arguments: a name, or a path from the folder of the file.",
   ),
-  args: z.array(z.string()).default([]).describe("Arguments of the program."),
+  args: z.array(argumentText).default([]).describe("Arguments of the program."),
   input: z
     .enum(["trajectory", "output"])
     .default("trajectory")
@@ -54,7 +47,7 @@ export const program = graderKind({
   workspaceFiles: ({ workspace }) => workspace,
   prepare: (settings, context) => ({ command: requireProgram(settings, context) }),
   async grade(settings, trajectory, { dir, runProgram }) {
-    const nothing = nothingDone(trajectory);
+    const nothing = nothingToJudge(trajectory);
     if (nothing !== undefined) return skip(nothing);
     const { command, args, input, workspace, timeout = usualTimeoutMs, inheritEnv, threshold } = settings;
     const record = recordOf(trajectory);
@@ -68,8 +61,7 @@ export const program = graderKind({
       timeoutMs: timeout,
       ...(workspace.length === 0 ? {} : { workspace: copiesOf(workspace, trajectory) }),
     });
-    const { length: lastEvent } = trajectory.events;
-    return programFinding(end, (answer) => findingOf(answer, { threshold, record, lastEvent }));
+    return programFinding(end, (answer) => findingOf(answer, { threshold, record, trajectory }));
   },
 });
 
@@ -145,13 +137,12 @@ export const script = graderKind({
     file: runCode(file, { kind: "script", file, settings }, { dir, runProgram, inheritEnv, timeoutMs }),
   }),
   async grade(wanted, trajectory, { dir, runProgram }) {
-    const nothing = nothingDone(trajectory);
+    const nothing = nothingToJudge(trajectory);
     if (nothing !== undefined) return skip(nothing);
     const { file, settings, timeout: timeoutMs = usualTimeoutMs, inheritEnv, threshold } = wanted;
     const record = recordOf(trajectory);
     const work: JavaScriptWork = { kind: "script", file, settings, trajectory: record };
     const answer = await runCode(file, work, { dir, runProgram, inheritEnv, timeoutMs });
-    const { length: lastEvent } = trajectory.events;
-    return findingOf(readAnswer(answer), { threshold, record, lastEvent });
+    return findingOf(readAnswer(answer), { threshold, record, trajectory });
   },
 });

@@ -1,0 +1,139 @@
+import { closeSync, openSync, readSync, statSync, type Stats } from "node:fs";
+import { join } from "node:path";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
+
+/** Maximum size of a line and of an attachment, in bytes; more than one trial may record. */
+export const largestPart = 256 * 1024 * 1024;
+const pieceBytes = 1024 * 1024;
+const lineBreak = 0x0a;
+
+/** The file of a journal, opened for reading; it may still grow. */
+export class JournalFile implements Disposable {
+  readonly #folder: string;
+  readonly #file: number;
+  /** Whether the file ended within a line when it was read to its end. */
+  isTorn = false;
+
+  /** Throws `store/corrupt` when it cannot be read. */
+  constructor(folder: string) {
+    this.#folder = folder;
+    try {
+      sizeOf(statSync(pathIn(folder)));
+      this.#file = openSync(pathIn(folder), "r");
+    } catch (cause) {
+      throw unreadable(cause);
+    }
+  }
+
+  /** All whole lines from one position to another, in pieces of about a megabyte. Throws `store/corrupt` for a line that is too long. */
+  *wholeLines(from = 0, to = Infinity): Generator<Buffer> {
+    let position = from;
+    let length = pieceBytes;
+    while (position < to) {
+      const bytes = this.#read(position, Math.min(length, to - position));
+      const whole = bytes.subarray(0, bytes.lastIndexOf(lineBreak) + 1);
+      if (whole.length > 0) {
+        yield whole;
+        position += whole.length;
+        length = pieceBytes;
+      } else if (bytes.length < length) {
+        this.isTorn = bytes.length > 0;
+        return;
+      }
+      // A line that is longer than what was read.
+      else if (length > largestPart) throw corrupt(this.#folder);
+      else length *= 2;
+    }
+  }
+
+  /** Fewer bytes at the end of the file. */
+  #read(position: number, length: number): Buffer {
+    const bytes = Buffer.allocUnsafeSlow(length);
+    let filled = 0;
+    while (filled < length) {
+      const count = readSync(this.#file, bytes, filled, length - filled, position + filled);
+      if (count === 0) break;
+      filled += count;
+    }
+    return bytes.subarray(0, filled);
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.#file);
+  }
+}
+
+/** Size of the journal of a run, in bytes; 0 when there is none. Throws `store/corrupt` for what is not a file. */
+export function journalSize(folder: string): number {
+  try {
+    const stats = statSync(pathIn(folder), { throwIfNoEntry: false });
+    return stats === undefined ? 0 : sizeOf(stats);
+  } catch (cause) {
+    throw unreadable(cause);
+  }
+}
+
+function pathIn(folder: string): string {
+  return join(folder, "journal.jsonl");
+}
+
+/** Opening a pipe could block forever. */
+function sizeOf(stats: Stats): number {
+  if (stats.isFile()) return stats.size;
+  throw new Error("it is not a regular file");
+}
+
+function unreadable(cause: unknown): McpvalsError {
+  return new McpvalsError("store/corrupt", `the journal of the run cannot be read: ${messageOf(cause)}`, {
+    cause,
+  });
+}
+
+/** The error for a line that is not as it was written. */
+export function corrupt(folder: string, line?: number): McpvalsError {
+  const where = line === undefined ? "a line" : `line ${line}`;
+  return new McpvalsError("store/corrupt", `${where} of the journal does not match its checksum`, {
+    location: { file: pathIn(folder), ...(line === undefined ? {} : { line }) },
+    hint: "The file was changed or damaged after it was written; its totals would be wrong.",
+  });
+}
+
+/** A line in whole lines that were read, from `start` to its line break at `end`. */
+export interface Line {
+  readonly start: number;
+  readonly end: number;
+  /** What its stamp says, unchecked; absent where the line does not begin with it. */
+  readonly stamp?: { readonly trial: string; readonly ends: boolean };
+}
+
+/** Finds lines and their stamps, in one text in which a character is a byte: a hundred megabytes have a million lines. */
+export function* linesOf(bytes: Buffer): Generator<Line> {
+  const text = bytes.toString("latin1");
+  let start = 0;
+  for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", start)) {
+    stampFirst.lastIndex = start;
+    const [, trial, type] = stampFirst.exec(text) ?? [];
+    yield trial === undefined ? { start, end } : { start, end, stamp: { trial, ends: type !== undefined } };
+    start = end + 1;
+  }
+}
+
+/** Lines that were read; those one after the other in the file as one, with the line breaks between them. */
+export function* joinLines([first, ...others]: readonly Buffer[]): Generator<Buffer> {
+  if (first === undefined) return;
+  let [begin, last] = [first, first];
+  const joined = (): Buffer =>
+    Buffer.from(begin.buffer, begin.byteOffset, last.byteOffset + last.length - begin.byteOffset);
+  for (const line of others) {
+    if (line.buffer !== last.buffer || line.byteOffset !== last.byteOffset + last.length + 1) {
+      yield joined();
+      begin = line;
+    }
+    last = line;
+  }
+  yield joined();
+}
+
+/** Events are written with their stamp first, but for those of which a secret was removed. Ids of trials are plain words. */
+const stampFirst =
+  /\{"crc":"[0-9a-f]{8}","event":\{"seq":\d+,"at":[\d.e+-]+,"trial":"([\w-]+)","type":(?:"(trial\.(?:finished|graded))")?/y;
