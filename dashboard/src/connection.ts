@@ -1,19 +1,27 @@
 import { useSyncExternalStore } from "react";
 
-/** Live views that wait for the server to answer again. */
-const waiting = new Set<EventSource>();
+/** Why a page gets no updates: the server does not answer, or a new server does not accept its cookie. */
+export type Outage = "silent" | "restarted";
+
+/** Live views that lost their connection, and the last request if it got no answer. */
+const outages = new Map<EventSource | "requests", Outage>();
 const listeners = new Set<() => void>();
 
-/** Notes whether a live view waits for the server. */
-export function setWaiting(source: EventSource, isWaiting: boolean): void {
-  if (isWaiting) waiting.add(source);
-  else waiting.delete(source);
+/** Notes why a live view, or the last request, has no answer; undefined when it has one. */
+export function setOutage(source: EventSource | "requests", outage: Outage | undefined): void {
+  if (outages.get(source) === outage) return;
+  if (outage === undefined) outages.delete(source);
+  else outages.set(source, outage);
   for (const listener of listeners) listener();
 }
 
-/** Whether the page may show what is no longer so, since the server does not answer. */
+/** Why the page may be out of date; undefined while the server answers. */
+export function useOutage(): Outage | undefined {
+  return useSyncExternalStore(subscribe, () => [...outages.values()].at(-1));
+}
+
 export function useIsOffline(): boolean {
-  return useSyncExternalStore(subscribe, () => waiting.size > 0);
+  return useOutage() !== undefined;
 }
 
 function subscribe(listener: () => void): () => void {

@@ -13,7 +13,7 @@ import {
   type TrialUpdate,
   unpackRows,
 } from "../../src/core/view/documents.ts";
-import { setWaiting } from "./connection.ts";
+import { setOutage } from "./connection.ts";
 
 /** Where the app gets what it shows: the API of the dashboard, or the data of an HTML report. */
 export interface DataSource {
@@ -89,8 +89,10 @@ function addressOf(path: string): URL {
 
 async function get<T>(path: string): Promise<T> {
   const response = await fetch(addressOf(path)).catch(() => {
+    setOutage("requests", "silent");
     throw new Error("The dashboard does not answer. Start it again with: mcpvals dashboard");
   });
+  setOutage("requests", response.status === 401 ? "restarted" : undefined);
   const body: unknown = await response.json().catch(() => undefined);
   if (response.ok) return body as T;
   if (response.status === 401)
@@ -112,9 +114,9 @@ function follow(
   source.addEventListener("message", ({ data }) => onUpdate(JSON.parse(String(data))));
   const close = (): void => {
     source.close();
-    setWaiting(source, false);
+    setOutage(source, undefined);
   };
-  source.addEventListener("open", () => setWaiting(source, false));
+  source.addEventListener("open", () => setOutage(source, undefined));
   source.addEventListener("end", close);
   source.addEventListener("failed", ({ data }) => {
     close();
@@ -123,7 +125,7 @@ function follow(
   // The browser connects again, unless the answer was an error.
   source.addEventListener("error", () => {
     const isRefused = source.readyState === EventSource.CLOSED;
-    setWaiting(source, !isRefused);
+    setOutage(source, isRefused ? undefined : "silent");
     if (isRefused) onFailure?.(new Error("the dashboard refused the live view"));
   });
   return close;

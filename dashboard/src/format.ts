@@ -5,7 +5,10 @@ const preciseNumber = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 const times = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const precisePercentage = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 6 });
 /** Sweden writes dates as ISO 8601 does. */
-const date = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "short" });
+const dates = {
+  minutes: new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "short" }),
+  seconds: new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" }),
+} as const;
 
 export function formatNumber(value: number): string {
   return number.format(value);
@@ -35,10 +38,10 @@ export function formatSource(source: string): string {
   return source === "." ? "this folder" : source;
 }
 
-/** Local date and time. */
-export function formatDate(iso: string): string {
+/** Local date and time, to the minute, or `seconds`. */
+export function formatDate(iso: string, precision: "minutes" | "seconds" = "minutes"): string {
   const time = Date.parse(iso);
-  return Number.isNaN(time) ? "unknown" : date.format(time);
+  return Number.isNaN(time) ? "unknown" : dates[precision].format(time);
 }
 
 /** Such as `12.3 ms`, `4.2 s`, `3 min 05 s`, `2 h 04 min`. */
@@ -54,6 +57,11 @@ export function formatDuration(ms: number): string {
 /** Such as `1 call`, `2 calls`. */
 export function counted(count: number, singular: string, plural = `${singular}s`): string {
   return `${number.format(count)} ${count === 1 ? singular : plural}`;
+}
+
+/** Indented JSON in one line. It may be cut off. */
+export function compactJson(text: string): string {
+  return text.replaceAll(/\n\s*/g, " ");
 }
 
 function twoDigits(value: number): string {

@@ -8,8 +8,8 @@ import { router } from "./router.tsx";
 import { ShortcutScope } from "./shortcuts.tsx";
 import "./app.css";
 
-// What the server does not have it will not have a moment later.
-const client = new QueryClient({ defaultOptions: { queries: { retry: false } } });
+// The server is on this machine: neither a retry nor a missing network changes its answer.
+const client = new QueryClient({ defaultOptions: { queries: { retry: false, networkMode: "always" } } });
 const root = document.querySelector("#root");
 if (root !== null)
   createRoot(root).render(

@@ -38,20 +38,27 @@ export function useRuns({
   });
 }
 
+/** Live views ask again after a failure, since the dashboard may be started again. */
+const again = {
+  refetchInterval: ({ state }: { readonly state: { readonly status: string; readonly data: unknown } }) =>
+    state.status === "error" && state.data !== undefined ? 5000 : false,
+} as const;
+
 /** A run, which changes while it is running. */
 export function useRun(id: string): UseQueryResult<RunDocument> {
   const { run, followRun } = useDataSource();
   const client = useQueryClient();
   const query = useQuery({
+    ...again,
     queryKey: ["run", id],
     queryFn: () => run(id),
     staleTime: Infinity,
     // Looking for what is the same in all trials takes longer than drawing those in view.
     structuralSharing: false,
   });
-  const isRunning = query.data?.state === "running";
+  const isFollowed = query.data?.state === "running" && !query.isError;
   useEffect(() => {
-    if (!isRunning || followRun === undefined) return;
+    if (!isFollowed || followRun === undefined) return;
     const trials = new Map<string, TrialRow>();
     return followRun(
       id,
@@ -59,7 +66,7 @@ export function useRun(id: string): UseQueryResult<RunDocument> {
       // The answer to the next request says what is wrong.
       () => void client.invalidateQueries({ queryKey: ["run", id] }),
     );
-  }, [client, followRun, id, isRunning]);
+  }, [client, followRun, id, isFollowed]);
   return query;
 }
 
@@ -85,14 +92,16 @@ export function useTrial(run: string, id: string): UseQueryResult<TrialDocument>
   const client = useQueryClient();
   const queryKey = useMemo(() => ["trial", run, id], [run, id]);
   const query = useQuery({
+    ...again,
     queryKey,
     queryFn: () => trial(run, id),
     staleTime: Infinity,
     structuralSharing: false,
   });
-  const hasEnded = query.data?.row.state === "ended" || query.data?.run.state !== "running";
+  const isOver = query.data?.row.state === "ended" || query.data?.run.state !== "running";
+  const isFollowed = !isOver && !query.isError;
   useEffect(() => {
-    if (hasEnded || followTrial === undefined) return;
+    if (!isFollowed || followTrial === undefined) return;
     const items = new Map<number, TrialDocument["items"][number]>();
     const events = new Map<number, TrialDocument["events"][number]>();
     return followTrial(
@@ -110,7 +119,7 @@ export function useTrial(run: string, id: string): UseQueryResult<TrialDocument>
       // The answer to the next request says what is wrong.
       () => void client.invalidateQueries({ queryKey }),
     );
-  }, [client, followTrial, run, id, hasEnded, queryKey]);
+  }, [client, followTrial, run, id, isFollowed, queryKey]);
   return query;
 }
 

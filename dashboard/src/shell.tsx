@@ -1,6 +1,6 @@
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type ReactElement, useEffect, useMemo, useRef, useState } from "react";
-import { useIsOffline } from "./connection.ts";
+import { useOutage } from "./connection.ts";
 import { useDataSource } from "./queries.ts";
 import { useShortcutList, useShortcuts } from "./shortcuts.tsx";
 import { setTheme, type Theme, useIsDark, useTheme } from "./theme.ts";
@@ -10,7 +10,7 @@ export function Shell(): ReactElement {
   const { runs } = useDataSource();
   const [isHelpShown, setHelpShown] = useState(false);
   const isDark = useIsDark();
-  const isOffline = useIsOffline();
+  const outage = useOutage();
   useShortcuts(
     useMemo(
       () => [
@@ -57,10 +57,17 @@ export function Shell(): ReactElement {
         </nav>
       </header>
       <main id="content" tabIndex={-1} className="mx-auto max-w-screen-2xl px-4 py-4 outline-none">
-        {isOffline && (
+        {outage !== undefined && (
           <output className="bg-error-soft text-error mb-3 block rounded-md px-3 py-2">
-            The dashboard does not answer. The page shows what it said last, and goes on as soon as it
-            answers.
+            The dashboard {outage === "silent" ? "does not answer" : "was started again"}. The page shows what
+            it said last; what has happened since is not known.{" "}
+            {outage === "silent" ? (
+              <>
+                Start it again with: <code>mcpvals dashboard</code>
+              </>
+            ) : (
+              "Open the address that it printed, with ?token= in it; then this page goes on."
+            )}
           </output>
         )}
         <Outlet />

@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RunsDocument } from "../../src/core/view/documents.ts";
+import type { RunsDocument, TrialUpdate } from "../../src/core/view/documents.ts";
 import { serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { faultsOf, faultsOfPages, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
-import { openDashboard, runAndOpen, startWaiting } from "./support.ts";
+import { openDashboard, runAndOpen, soon, startWaiting } from "./support.ts";
 
 const hostile = '<img src=x onerror="pwned=1"> javascript:pwned=1 \u202egnp\u001b[31m';
 
@@ -78,9 +78,6 @@ afterAll(async () => {
   await dashboard?.[Symbol.asyncDispose]();
 });
 
-/** What comes to be so, however busy the machine is. */
-const soon = <T>(value: () => Promise<T>) => expect.poll(value, { timeout: 60_000 });
-
 const wide: Look = { theme: "light", width: 1280 };
 const open = (look: Look = wide) => openPage(browser, dashboard.served.address(), look);
 
@@ -143,11 +140,21 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await soon(() => rows.count()).toBe(4);
   });
 
+  it("tells runs of one minute apart in the trend of the pass rate", async () => {
+    await using opened = await open();
+    const { page } = opened;
+    await page.getByText("As a table").click();
+    const rows = page.getByRole("row", { name: /% to / });
+    expect(await rows.count()).toBe(2);
+    for (const [index, id] of [one, both].entries())
+      expect(await rows.nth(index).textContent()).toMatch(new RegExp(String.raw`^\S+ \d\d:\d\d:\d\d ${id}`));
+  });
+
   it("leads from a run to the trial that failed first", async () => {
     await using opened = await open();
     const { page, go } = opened;
     await go(`/runs/${both}`);
-    await page.getByText("4 of 12 trials failed.").waitFor();
+    await page.getByText("4 of 12 trials failed, 4 had an error or a timeout.").waitFor();
     const cells = page.getByRole("row", { name: /add hasty/ }).getByRole("link");
     expect(await cells.evaluateAll((links) => links.map((link) => link.ariaLabel))).toEqual([
       "Attempt 1: Fail",
@@ -169,12 +176,22 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     const { page, go } = opened;
     await go(`/runs/${one}`);
     const missed =
-      /^Missed its threshold: pass rate is 66\.7%, not at least 90%, definitionTokens is [\d.,]+, not at most 0\.5\. 1 of 4 trials failed\.$/;
+      /^Missed its threshold: pass rate is 66\.7%, not at least 90%, definitionTokens is [\d.,]+, not at most 0\.5\. 1 of 4 trials failed, 1 had an error or a timeout\.$/;
     await page.getByText(missed).waitFor();
     await go(`/runs/${one}/usage`);
     await page.getByText("Tokens of definitions (estimate)").waitFor();
     // No model took part that could have read them.
     expect(await page.getByText("Tokens of definitions for each passed trial").count()).toBe(0);
+  });
+
+  it("shows what a server wrote to stderr where it ended the trial", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/runs/${one}/trials/t4`);
+    const reasons = page.getByRole("list", { name: "Why it did not pass" }).getByRole("listitem");
+    const reason = reasons.filter({ hasText: "--no-such-flag" });
+    await reason.getByRole("link", { name: "The last stderr of absent" }).click();
+    await page.getByRole("complementary").getByText("--no-such-flag").first().waitFor();
   });
 
   it("says which graders are required, and their weights", async () => {
@@ -190,6 +207,8 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     const { page, go } = opened;
     await go(`/runs/${both}/servers`);
     const table = page.getByRole("group", { name: "Tools of calc" });
+    await table.waitFor();
+    expect(await table.getByRole("columnheader", { name: "Findings" }).count()).toBe(0);
     await table.evaluate((element) => element.scrollTo(1000, 0));
     await soon(async () => (await table.getByText("p95").boundingBox())?.x ?? 0).toBeLessThan(375);
     expect((await table.getByRole("link", { name: "add" }).boundingBox())?.x).toBeGreaterThan(0);
@@ -209,9 +228,11 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.getByRole("heading", { level: 1 }).waitFor();
   });
 
-  it("shows no differences between runs that have no task in common", async () => {
+  it("shows no differences between runs that have no task in common, and says that a run is the same", async () => {
     await using opened = await open();
     const { page, go } = opened;
+    await go(`/compare?a=${one}&b=${one}`);
+    await page.getByText("A and B are the same run.").waitFor();
     await go(`/compare?a=${one}&b=${check}`);
     await page.getByText("The runs have no task in common that both measured.").waitFor();
     const differences = page.getByRole("table", { name: "Totals of both runs" }).locator("td:last-child");
@@ -279,26 +300,81 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     expect(opened.problems).toEqual([]);
   });
 
-  it("says while a run goes on that the dashboard does not answer, stops its clock, and says what to do when it was started again", async () => {
+  it("tells trials of a killed run that were cut off from those that were not run", async () => {
+    await using run = await startWaiting();
+    run.release("a");
+    await run.dashboard.live<TrialUpdate>(`runs/${run.id}/trials/t2/live`, (updates) =>
+      updates.some(({ items }) => items.some(({ kind }) => kind === "step")),
+    );
+    run.cli.child.kill("SIGKILL");
+    await run.cli.finished;
+    await using opened = await openPage(browser, run.dashboard.served.address(`/runs/${run.id}`), wide);
+    const { page, go } = opened;
+    for (const name of ["Pass", "Cut off", "Not run"])
+      await page.getByRole("link", { name: `Attempt 1: ${name}` }).waitFor();
+    await page.getByRole("link", { name: "b", exact: true }).click();
+    await page.getByText("no end recorded").waitFor();
+    await page.locator("main h1").locator("xpath=..").getByText("Cut off").waitFor();
+    await go(`/runs/${run.id}/trials/t3`);
+    await page.getByText("The run ended before the trial began.").waitFor();
+    await go("/");
+    await page.getByRole("row", { name: /Cut off/ }).waitFor();
+    expect(opened.problems).toEqual([]);
+  });
+
+  it("lets the clocks of a run that goes on run, and, when the dashboard does not answer, says so, stops them, and says what to do when it was started again", async () => {
     await using run = await startWaiting();
     const first = await openDashboard(run.path);
-    await using opened = await openPage(browser, first.served.address(`/runs/${run.id}/trials/t1`), wide);
+    const look = { ...wide, clock: true };
+    await using opened = await openPage(browser, first.served.address(`/runs/${run.id}/trials/t1`), look);
     const { page } = opened;
+    await page.reload();
     await page.getByRole("listitem").filter({ hasText: "running" }).first().waitFor();
-    await using whole = await openPage(browser, first.served.address(`/runs/${run.id}`), wide);
-    await whole.page.clock.install();
+    const bars = () => page.locator("canvas").screenshot({ animations: "disabled" });
+    const trialClock = page.getByText("running for");
+    const [barsBefore, timeBefore] = [await bars(), await trialClock.textContent()];
+    await page.clock.fastForward("01:00");
+    await soon(() => trialClock.textContent()).not.toBe(timeBefore);
+    await soon(async () => (await bars()).equals(barsBefore)).toBe(false);
+    await using whole = await openPage(browser, first.served.address(`/runs/${run.id}`), look);
     await whole.page.reload();
     const clock = whole.page.getByText("Running for").locator("xpath=..");
     await clock.waitFor();
     await first[Symbol.asyncDispose]();
     await page.getByText("The dashboard does not answer.").waitFor();
     await whole.page.getByText("The dashboard does not answer.").waitFor();
-    const shown = await clock.textContent();
+    const [shown, trialTime, lastBars] = [
+      await clock.textContent(),
+      await trialClock.textContent(),
+      await bars(),
+    ];
+    const heading = whole.page.locator("main h1").locator("xpath=..");
+    expect(await heading.getByText("Unknown").count()).toBe(1);
+    expect(await whole.page.getByRole("link", { name: "Attempt 1: Unknown" }).count()).toBe(3);
+    expect(await whole.page.locator("main .spins").count()).toBe(0);
+    await whole.page.clock.fastForward("01:00");
+    expect(await page.locator("main .spins").count()).toBe(0);
+    await page.clock.fastForward("01:00");
+    expect(await clock.textContent()).toBe(shown);
+    expect(await trialClock.textContent()).toBe(trialTime);
+    expect((await bars()).equals(lastBars)).toBe(true);
+    const runs = join(run.path, ".mcpvals", "runs");
+    await using second = await serveDashboard({ runs, cwd: run.path, port: first.served.port });
+    for (const each of [page, whole.page]) {
+      await each.getByText("Open the address that it printed").waitFor();
+      expect(await each.getByRole("alert").count()).toBe(0);
+    }
+    expect(await heading.getByText("Unknown").count()).toBe(1);
     await whole.page.clock.fastForward("01:00");
     expect(await clock.textContent()).toBe(shown);
-    const runs = join(run.path, ".mcpvals", "runs");
-    await using _ = await serveDashboard({ runs, cwd: run.path, port: first.served.port });
-    await page.getByRole("alert").getByText("Open the address that it printed").waitFor();
+    const entered = await whole.page.context().newPage();
+    await entered.goto(second.address());
+    await soon(async () => {
+      await whole.page.clock.fastForward("00:05");
+      return heading.getByText("Running").count();
+    }).toBe(1);
+    run.release("a");
+    await whole.page.getByRole("link", { name: "Attempt 1: Pass" }).waitFor();
   });
 
   it("says what to do where there is nothing, or something is wrong", async () => {

@@ -13,6 +13,7 @@ import type {
 import { RunRecord } from "../../src/dashboard/run-record.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { folderOf, runHere } from "../support/cli.ts";
+import { exampleServer } from "../support/programs.ts";
 import { ask, askedDocument, calcConfig, openDashboard, runAndOpen } from "./support.ts";
 
 /** A config with an agent that calls tools of a mock, one of which gives a text of so many characters. */
@@ -64,6 +65,21 @@ it("the documents of a run that was graded again name the one that recorded it",
   expect(runs.map(({ gradedFrom }) => gradedFrom)).toEqual([opened.id, undefined]);
   const again = await opened.run(runs[0]?.id ?? "");
   expect([again.gradedFrom, again.trials.map(({ verdict }) => verdict)]).toEqual([opened.id, ["fail"]]);
+});
+
+it("the source of a check is the file of its servers, or its command without secrets", async () => {
+  using folder = folderOf({ "mcp-eval.config.json": calcConfig });
+  const targets = [
+    ["mcp-eval.config.json"],
+    ["--", process.execPath, exampleServer, "--token", "sk-0123456789abcdef"],
+  ];
+  for (const target of targets) await runHere(["check", ...target], { cwd: folder.path });
+  await using dashboard = await openDashboard(folder.path);
+  const { runs } = await dashboard.json<RunsDocument>("runs");
+  expect(runs.map(({ source }) => source).toReversed()).toEqual([
+    "mcp-eval.config.json",
+    `${process.execPath} ${exampleServer} --token [secret:token]`,
+  ]);
 });
 
 describe("the documents of a run", () => {
@@ -137,6 +153,19 @@ describe("the documents of a run", () => {
     // All of its trials had been graded, so its verdict stands.
     expect(afterCut).toEqual({ ...afterEnd, state: "cut-off" });
     expect(ended.trials.map(({ verdict }) => verdict)).toEqual(before.trials.map(({ verdict }) => verdict));
+  });
+
+  it("say of a result whose journal lacks its trials that it is without evidence", async () => {
+    await using cut = await runAndOpen(agentConfig());
+    const journal = join(cut.path, ".mcpvals/runs", cut.id, "journal.jsonl");
+    const lines = readFileSync(journal, "utf8").split("\n");
+    expect(await cut.run(cut.id)).toMatchObject({ state: "ended" });
+    writeFileSync(journal, `${lines.slice(0, 4).join("\n")}\n`);
+    const problem = expect.stringMatching(/^Its journal lacks 1 of the trials/) as string;
+    expect(await cut.run(cut.id)).toMatchObject({ state: "damaged", problem });
+    writeFileSync(journal, "");
+    const { runs } = await cut.json<RunsDocument>("runs");
+    expect(runs).toMatchObject([{ state: "damaged", problem }]);
   });
 
   it("say of a damaged run what is wrong", async () => {
@@ -243,7 +272,7 @@ describe("the document of a trial", () => {
         tool: "seek",
         status: "ok",
         invalid: expect.arrayContaining([
-          { pointer: "/place/a~1b", problem: expect.stringContaining("number") as string },
+          { pointer: "/place/a~1b", problem: expect.stringMatching(/^must be number/) as string },
         ]) as object,
       },
       {
@@ -393,4 +422,17 @@ it("reads what trials say of servers in parts, and comes to the same", async () 
   const [rest] = await Promise.all([parts.servers(), parts.servers()]);
   expect(rest).not.toHaveProperty("reading");
   expect(rest.totals.rows(run, new Map())).toEqual(all.totals.rows(run, new Map()));
+});
+
+it("keeps the document of the trial that was asked for last", async () => {
+  await using opened = await runAndOpen(agentConfig({ trials: 2 }));
+  await using validator = new SchemaValidator();
+  const runs = join(opened.path, ".mcpvals", "runs");
+  await using record = new RunRecord(runs, opened.id, { cwd: opened.path, validator });
+  const [first, again] = await Promise.all([record.trial("t1"), record.trial("t1")]);
+  expect(again).toBe(first);
+  expect((await record.trial("t2")).row.id).toBe("t2");
+  const anew = await record.trial("t1");
+  expect(anew).not.toBe(first);
+  expect(anew).toEqual(first);
 });

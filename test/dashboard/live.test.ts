@@ -11,6 +11,7 @@ import {
   packRows,
   unpackRows,
 } from "../../src/core/view/documents.ts";
+import { runHere } from "../support/cli.ts";
 import { startWaiting } from "./support.ts";
 
 /** The rows of all trials, as someone knows them who has had these messages. */
@@ -82,10 +83,19 @@ it("loses nothing of a run that was killed", async () => {
   expect(told.at(-1)).toMatchObject({ state: "cut-off", verdict: "interrupted" });
   const document = await dashboard.run(id);
   expect(rowsOf(told)).toEqual(document.trials);
-  expect(document.trials.map(({ verdict }) => verdict)).toEqual(["pass", "skip", "skip"]);
+  expect(document.trials.map(({ state, verdict }) => [state, verdict])).toEqual([
+    ["ended", "pass"],
+    ["cut-off", "skip"],
+    ["not-run", "skip"],
+  ]);
   const trial = await dashboard.json<TrialDocument>(`runs/${id}/trials/t2`);
   expect(trial.items.some(({ kind }) => kind === "step")).toBe(true);
   expect(trial.result?.error?.code).toBe("run/interrupted");
+  expect(trial.row.state).toBe("cut-off");
+  const shown = (args: readonly string[]) => runHere(["show", "latest", ...args], { cwd: run.path });
+  expect((await shown(["--trial", "t2"])).stdout).toContain("t2 b, attempt 1: cut off");
+  expect((await shown(["--trial", "t3"])).stdout).toContain("t3 c, attempt 1: not run");
+  expect((await shown([])).stdout).toContain("before 2 trials of 3 could finish: 1 cut off, 1 not run.");
 });
 
 it("ends the live view of a run that is removed", async () => {

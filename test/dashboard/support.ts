@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { get, type IncomingHttpHeaders, request } from "node:http";
 import { join } from "node:path";
+import { expect } from "vitest";
 import {
   type PackedRun,
   type RunDocument,
@@ -10,6 +11,9 @@ import {
 import { type ServedDashboard, serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, runHere, type RunningCli, startCli, type StartOptions } from "../support/cli.ts";
+
+/** What comes to be so, however busy the machine is. */
+export const soon = <T>(value: () => T | Promise<T>) => expect.poll(value, { timeout: 60_000 });
 
 /** A config whose tests call the example server: one test passes, one fails, and one has arguments that do not fit. */
 export const calcConfig = {

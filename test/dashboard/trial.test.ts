@@ -7,12 +7,16 @@ import type { TrialDocument } from "../../src/core/view/documents.ts";
 import { runHere } from "../support/cli.ts";
 import { everythingServer, exampleServer } from "../support/programs.ts";
 import { faultsOfPages, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
-import { runAndOpen } from "./support.ts";
+import { runAndOpen, soon } from "./support.ts";
 
 const hostile =
   '<img src=x onerror="pwned=1"> </script><script>pwned=1</script> javascript:pwned=1 \u202egnp\u001b[31m';
 const shownHostile = String.raw`<img src=x onerror="pwned=1"> </script><script>pwned=1</script> javascript:pwned=1 \u202egnp\x1b[31m`;
 const large = `begin ${"all work and no play ".repeat(20_000)}end`;
+
+/** An image in a text, between words. */
+const image = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, ...Array(99_992).fill(7)]);
+const withImage = `Before it ${image.toString("base64")} and behind it`;
 
 /** More than fits on a screen, as a reason and as calls. */
 const longReason = Array.from({ length: 40 }, (_, n) => `words that are missing ${n}`);
@@ -33,6 +37,7 @@ const config = {
         tools: {
           say: { description: hostile, responses: [{ return: hostile }] },
           tell: { responses: [{ return: large }] },
+          draw: { responses: [{ return: withImage }] },
         },
       },
     },
@@ -68,6 +73,7 @@ const config = {
           { call: "get-tiny-image", args: {} },
           { call: "say", args: { [hostile]: hostile } },
           { call: "tell", args: {} },
+          { call: "draw", args: {} },
           { say: `It is 5. ${hostile}` },
         ],
         "wrong sum": [{ call: "add", args: { a: 2, b: 2 } }, { say: "It is 4." }],
@@ -103,7 +109,8 @@ const details = (page: Page) => page.getByRole("complementary");
 const callOf = (tool: string, nth = 0): number =>
   trial.items.filter((item) => item.kind === "call" && item.tool === tool)[nth]?.seq ?? 0;
 
-describe.skipIf(!hasBrowser)("the page of a trial", () => {
+// Each takes seconds, and the browser is another program on a machine that may be busy.
+describe.skipIf(!hasBrowser)("the page of a trial", { timeout: 120_000 }, () => {
   it("is accessible, fits and loads nothing from elsewhere, light and dark, on a wide screen and on a phone", async () => {
     await using opened = await open();
     const views = ["", "?show=all", "?view=grades", "?view=events&event=12", "?view=task"];
@@ -151,7 +158,7 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     await page.getByRole("button", { name: "Show the image" }).click();
     await page.getByRole("img", { name: "From the result of the tool" }).waitFor();
     const width = () => page.evaluate<number>("document.querySelector('main img').naturalWidth");
-    await expect.poll(width).toBeGreaterThan(0);
+    await soon(width).toBeGreaterThan(0);
     expect(problems).toEqual([]);
   });
 
@@ -165,8 +172,52 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
       await details(page)
         .getByRole("button", { name: /^Show more/ })
         .click();
-      await expect.poll(async () => (await text.innerText()).length).toBeGreaterThanOrEqual(least);
+      await soon(async () => (await text.innerText()).length).toBeGreaterThanOrEqual(least);
     }
+  });
+
+  it("says how much of large texts a search looks at", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    const limit = "Of each text, the first 400 characters are searched.";
+    for (const [text, count, more] of [
+      ["begin all", 1, `. ${limit}`],
+      ["playend", 0, `. ${limit}`],
+    ] as const) {
+      await go(`${trialPath()}?text=${encodeURIComponent(text)}`);
+      await page.getByText(`${count} of ${trial.items.length} items${more}`).waitFor();
+    }
+    await page.getByText(`Change the filters to see more. ${limit}`).waitFor();
+    await go(`${trialPath("t2")}?text=add`);
+    await page.getByText(/of \d+ items$/).waitFor();
+    await go(`${trialPath()}?view=events&text=play`);
+    await page.getByText("Only the lines of this list are searched.").waitFor();
+  });
+
+  it("folds base64, says what and how large it is, and shows it and what is behind it", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`${trialPath()}?event=${callOf("draw")}`);
+    const text = details(page).locator("pre").nth(1);
+    await text.getByRole("button", { name: "Show the beginning of base64 of image/png" }).waitFor();
+    await details(page)
+      .getByRole("button", { name: /^Show more/ })
+      .click();
+    const fold = text.getByRole("button", { name: "Show base64 of image/png, 100,000 bytes" });
+    await fold.click();
+    const shown = async () => (await text.innerText()).length;
+    await soon(shown).toBeGreaterThan(50_000);
+    const more = text.getByRole("button", { name: /^… Show more of it/ });
+    await more.click();
+    await more.click();
+    await soon(shown).toBeGreaterThan(withImage.length);
+    expect(await more.count()).toBe(0);
+    await text.getByRole("button", { name: "Hide base64 of image/png, 100,000 bytes" }).click();
+    const rest = details(page).getByRole("button", { name: /^Show more/ });
+    if ((await rest.count()) > 0) await rest.click();
+    await soon(() => text.innerText()).toBe(
+      "Before it Show base64 of image/png, 100,000 bytes and behind it",
+    );
   });
 
   it("moves through items with the keyboard, and keeps the selected one in the address", async () => {
@@ -180,10 +231,41 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     expect(page.url()).toContain(`event=${callOf("add")}`);
     await page.keyboard.press("k");
     await details(page).getByRole("heading", { name: "User" }).waitFor();
+    expect(await page.locator(":focus").getAttribute("aria-pressed")).toBe("true");
     await page.keyboard.press("Escape");
-    await expect.poll(() => details(page).count()).toBe(0);
+    await soon(() => details(page).count()).toBe(0);
     await page.keyboard.press("]");
     await page.getByRole("heading", { level: 1, name: "wrong sum" }).waitFor();
+  });
+
+  it("leads back out of the details, to the view before, and to the page before, however many items were selected", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/runs/${dashboard.id}`);
+    await page
+      .getByRole("link", { name: /^Attempt 1: Fail/ })
+      .first()
+      .click();
+    const heading = page.getByRole("heading", { level: 1 });
+    await page.getByRole("tab", { name: /^Grades/ }).click();
+    const evidence = page.getByRole("tabpanel").getByRole("link", { name: /in the trajectory$/ });
+    await evidence.first().click();
+    await details(page).waitFor();
+    const cited = page.url();
+    for (const _ of [1, 2, 3]) await page.keyboard.press("k");
+    await page.waitForURL((url) => url.href !== cited);
+    await page.goBack();
+    await evidence.first().waitFor();
+    await page.goBack();
+    await items(page).first().waitFor();
+    for (const _ of [1, 2, 3]) await page.keyboard.press("j");
+    await details(page).waitFor();
+    await page.goBack();
+    await soon(() => details(page).count()).toBe(0);
+    await items(page).first().waitFor();
+    expect(await heading.innerText()).not.toBe("shop");
+    await page.goBack();
+    await page.getByRole("heading", { level: 1, name: "shop" }).waitFor();
   });
 
   it.each([
@@ -207,28 +289,59 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     };
     const seq = calls[40]?.seq ?? 0;
     await go(`${trialPath("t3")}?event=${seq}`);
-    await expect.poll(inView).toBe(true);
+    await soon(inView).toBe(true);
     await page.reload();
-    await expect.poll(inView).toBe(true);
+    await soon(inView).toBe(true);
     await page.keyboard.press("k");
-    await expect.poll(() => page.url()).toContain(`event=${calls[39]?.seq}`);
-    await expect.poll(inView).toBe(true);
+    await soon(() => page.url()).toContain(`event=${calls[39]?.seq}`);
+    await soon(inView).toBe(true);
     await page.keyboard.press("Escape");
-    await expect.poll(() => details(page).count()).toBe(0);
+    await soon(() => details(page).count()).toBe(0);
     const reasons = page.getByRole("list", { name: "Why it did not pass" });
     await reasons.getByRole("button", { name: "Show all" }).click();
     await reasons.getByRole("button", { name: "Show less" }).waitFor();
     await reasons.getByRole("link").last().click();
-    await expect.poll(inView).toBe(true);
+    await soon(inView).toBe(true);
+  });
+
+  it("keeps the focus with what is selected, and has one stop of Tab in each list", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    const focused = page.locator("main :focus");
+    const follow = async (key: string, name: RegExp): Promise<void> => {
+      await page.keyboard.press(key);
+      await soon(
+        async () => (await focused.getAttribute("aria-label")) ?? (await focused.innerText()),
+      ).toMatch(name);
+    };
+    await go(`${trialPath("t2")}?view=grades`);
+    await page.getByRole("tabpanel").getByRole("link").first().focus();
+    await follow("Enter", /It is 4/);
+    await follow("ArrowUp", /add/);
+    await follow("Tab", /Close the details/);
+    await follow("Enter", /add/);
+    await follow("Enter", /add/);
+    await follow("Tab", /Close the details/);
+    await follow("Tab", /^Event \d+ as it was recorded/);
+    await follow("Enter", /tools\/call/);
+    await follow("ArrowDown", /result/);
+    await follow("Tab", /Close the event/);
+    await follow("Escape", /result/);
+    await page.getByRole("tab", { name: "Trajectory" }).focus();
+    await follow("Enter", /Trajectory/);
   });
 
   it("says of an event that the trial does not have it, and links one that is no item of its own", async () => {
     await using opened = await open();
     const { page, go } = opened;
     for (const view of ["", "view=events&"]) {
-      await go(`${trialPath()}?${view}event=99999`);
-      await page.getByRole("alert").getByText("This trial has no event 99999.").waitFor();
-      expect(await details(page).count()).toBe(0);
+      const last = trial.events.at(-1)?.seq;
+      for (const event of ["99999", "abc", "true", '{"a":1}', "-1", "1.5"]) {
+        await go(`${trialPath()}?${view}event=${encodeURIComponent(event)}`);
+        const words = `This trial has no event ${event}. Its events have the numbers 1 to ${last}.`;
+        await page.getByRole("alert").getByText(words).waitFor();
+        expect(await details(page).count()).toBe(0);
+      }
     }
     const graded = trial.events.find(({ type }) => type === "trial.graded")?.seq ?? 0;
     await go(`${trialPath()}?event=${graded}`);
@@ -255,12 +368,18 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
       [",", 0],
     ] as const) {
       await page.keyboard.press(key);
-      await expect.poll(() => items(page).count()).toBe(count);
+      await soon(() => items(page).count()).toBe(count);
     }
+    // What has not ended yet has no result.
+    const running = items(page).filter({ hasText: "running" });
+    let presses = 0;
+    while ((await running.count()) === 0 && (presses += 1) <= all) await page.keyboard.press(".");
+    expect(await running.count()).toBe(1);
     await page.getByLabel("Speed of the replay").selectOption("50×");
     await page.getByRole("button", { name: "Play" }).click();
-    await expect.poll(() => items(page).count()).toBe(all);
+    await soon(() => items(page).count()).toBe(all);
     await page.getByRole("button", { name: "Play" }).waitFor();
+    expect(await running.count()).toBe(0);
     await page.keyboard.press("0");
     await page.getByRole("button", { name: "Replay" }).waitFor();
   });
@@ -297,7 +416,41 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     await page.getByRole("button", { name: "Show all" }).click();
     await page.getByLabel("Lane", { exact: true }).selectOption("everything");
     await page.keyboard.press("Escape");
-    await expect.poll(() => items(page).count()).toBe(1);
+    await soon(() => items(page).count()).toBe(1);
+  });
+
+  it("enlarges and moves the waterfall with the keyboard, and has a legend of what is in it", async () => {
+    await using opened = await open({ theme: "dark", width: 390 });
+    const { page, go } = opened;
+    await go(trialPath());
+    const waterfall = page.getByRole("region", { name: "Waterfall" });
+    const legend = waterfall.getByRole("list", { name: "Legend of the waterfall" }).getByRole("listitem");
+    expect(await legend.allInnerTexts()).toEqual([
+      "message, call or step",
+      "turn, protocol and output",
+      "failed",
+    ]);
+    const range = () => waterfall.locator("output").innerText();
+    expect(await range()).toBe("");
+    const seen: string[] = [];
+    for (const key of ["+", "+", "h", "l", "-"]) {
+      await page.keyboard.press(key);
+      await soon(range).not.toBe(seen.at(-1) ?? "");
+      seen.push(await range());
+    }
+    expect(seen.every((each) => / to /.test(each))).toBe(true);
+    expect(seen[3]).toBe(seen[1]);
+    await page.keyboard.press("a");
+    await soon(range).toBe("");
+    await waterfall.getByRole("button", { name: "Enlarge in the waterfall" }).click();
+    await waterfall.getByRole("button", { name: "Later in the waterfall" }).click();
+    await soon(range).toMatch(/ to /);
+    await page.getByLabel("Find text in items").focus();
+    await page.keyboard.press("a");
+    await soon(range).toMatch(/ to /);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("?");
+    await page.getByRole("dialog").getByText("Waterfall: enlarge").waitFor();
   });
 
   it("marks calls that failed grades cite, without a verdict on the calls themselves", async () => {
@@ -331,9 +484,23 @@ describe.skipIf(!hasBrowser)("the page of a trial", () => {
     await using opened = await open();
     const { page, go } = opened;
     await go(`/compare/trials?a=${dashboard.id}/t1&b=${dashboard.id}/t2`);
-    await page.getByText("5 of 5 calls differ").waitFor();
+    await page.getByText("6 of 6 calls differ").waitFor();
     const relations = await page.locator("tbody td:first-child").allInnerTexts();
-    expect(relations).toEqual(["changed: arguments, result", "only A", "only A", "only A", "only A"]);
+    expect(relations).toEqual(["changed: arguments, result", ...Array<string>(5).fill("only A")]);
+  });
+
+  it("shows equal calls of two trials in one line each, and all of them on demand", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    const { length } = manyCalls;
+    await go(`/compare/trials?a=${dashboard.id}/t3&b=${dashboard.id}/t3`);
+    await page.getByText(`All ${length} calls are equal`).waitFor();
+    expect(await page.locator("tbody tr").count()).toBe(length);
+    expect(await page.locator("tbody pre").count()).toBe(0);
+    await page.getByRole("button", { name: "Show the calls of add" }).nth(7).click();
+    expect(await page.locator("tbody pre").allInnerTexts()).toContain("7 + 1 = 8");
+    await page.getByRole("button", { name: "Hide the calls of add" }).click();
+    await page.locator("tbody pre").first().waitFor({ state: "detached" });
   });
 });
 

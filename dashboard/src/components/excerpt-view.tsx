@@ -1,12 +1,19 @@
 import { type ReactElement, useEffect, useState } from "react";
-import type { Excerpt } from "../../../src/core/view/documents.ts";
+import { base64Parts } from "../../../src/core/text/base64.ts";
+import type { ContentPart, Excerpt } from "../../../src/core/view/documents.ts";
 import { formatNumber } from "../format.ts";
 import { useDataSource } from "../queries.ts";
+import { FoldedText } from "./folded-text.tsx";
 import { JsonText } from "./json-text.tsx";
 import { PlainText } from "./plain-text.tsx";
 
 /** Characters that are asked for at once. */
 const partLength = 50_000;
+/** Characters of base64 that are asked for at once, and at most for one click. */
+const base64Length = 1_000_000;
+const longestBase64 = 20_000_000;
+/** Characters that are shown behind it. */
+const behindLength = 100;
 
 /** A text that may be large: its beginning, and more of it on demand. */
 export function ExcerptView({
@@ -41,8 +48,21 @@ export function ExcerptView({
     try {
       const { seq, pointer } = excerpt;
       const from = parts === undefined ? 0 : length;
-      const part = await content({ run, trial, seq, pointer, from, length: partLength });
-      setParts([...(parts ?? []), part.text]);
+      const partAt = (start: number, most: number): Promise<ContentPart> =>
+        content({ run, trial, seq, pointer, from: start, length: most });
+      const part = await partAt(from, partLength);
+      let { text } = part;
+      // Base64 is folded, so all of it belongs to the part in which it begins.
+      const known = lastBase64(text);
+      let hasMore = known !== undefined;
+      while (hasMore && text.length < longestBase64) {
+        const next = await partAt(from + text.length, base64Length);
+        const { length: more } = restOfBase64(known ?? "", next.text);
+        hasMore = next.text !== "" && more === next.text.length;
+        // Text after it shows that it is complete.
+        text += next.text.slice(0, more + behindLength);
+      }
+      setParts([...(parts ?? []), text]);
       setTotal(part.length);
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
@@ -62,10 +82,10 @@ export function ExcerptView({
         {shown.map((text, index) =>
           excerpt.type === "json" ? (
             // oxlint-disable-next-line react/no-array-index-key
-            <JsonText key={index} text={text} />
+            <JsonText key={index} text={text} isCut={rest > 0 && index === shown.length - 1} />
           ) : (
             // oxlint-disable-next-line react/no-array-index-key
-            <PlainText key={index} text={text} most={partLength} />
+            <FoldedText key={index} text={text} isCut={rest > 0 && index === shown.length - 1} />
           ),
         )}
       </pre>
@@ -86,4 +106,24 @@ export function ExcerptView({
       )}
     </div>
   );
+}
+
+/** In characters: enough to tell base64 and its type. */
+const enough = 1000;
+
+/** Start and end of the base64 at the end of a text, with some text before it; undefined if the text does not end with base64. */
+function lastBase64(text: string): string | undefined {
+  const part = base64Parts(text).at(-1);
+  if (part?.to !== text.length) return undefined;
+  const beginning = part.from + enough;
+  return (
+    text.slice(Math.max(0, part.from - enough), beginning) +
+    text.slice(Math.max(beginning, text.length - enough))
+  );
+}
+
+/** The part of `next` that continues the base64 at the end of `known`. */
+function restOfBase64(known: string, next: string): string {
+  const part = base64Parts(known + next).find(({ from, to }) => from < known.length && to > known.length);
+  return part === undefined ? "" : next.slice(0, part.to - known.length);
 }

@@ -1,5 +1,6 @@
-import { memo, type ReactElement, type ReactNode } from "react";
-import { shortened, visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { Fragment, memo, type ReactElement, type ReactNode } from "react";
+import { shortened } from "../../../src/core/text/visible-text.ts";
+import { type Folded, foldedBase64, shownStretch, type TextProps } from "./folded-text.tsx";
 
 /** In characters: of longer texts the rest is left out. */
 const longestText = 200_000;
@@ -9,32 +10,30 @@ const mostColoured = 20_000;
 /** A key, a string, a number or a literal. */
 const token = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b/g;
 
-/** JSON text in colours. It need not be whole. */
-export const JsonText = memo(({ text }: { readonly text: string }): ReactElement => {
-  return (
-    <code className="break-words whitespace-pre-wrap">
-      {coloured(visibleOnPage(shortened(text, longestText)))}
-    </code>
-  );
+/** JSON text in colours, in which long base64 is folded. It need not be whole. */
+export const JsonText = memo(({ text, isCut = false }: TextProps): ReactElement => {
+  const { text: whole, folds } = foldedBase64(text, isCut);
+  const folded = { text: shortened(whole, longestText), folds };
+  return <code className="break-words whitespace-pre-wrap">{coloured(folded)}</code>;
 });
 JsonText.displayName = "JsonText";
 
-function coloured(text: string): ReactNode {
-  if (text.length > mostColoured) return text;
+function coloured(folded: Folded): ReactNode {
+  const { text } = folded;
+  if (text.length > mostColoured) return shownStretch(folded, 0, text.length);
   const parts: ReactNode[] = [];
   let end = 0;
   for (const match of text.matchAll(token)) {
     const [whole, string, colon] = match;
     const colour = colon !== undefined ? "text-accent" : string !== undefined ? "text-pass" : "text-error";
-    const shown = string ?? whole;
-    parts.push(text.slice(end, match.index));
+    const next = match.index + (string ?? whole).length;
     parts.push(
-      <span key={match.index} className={colour}>
-        {shown}
-      </span>,
+      <Fragment key={match.index}>
+        {shownStretch(folded, end, match.index)}
+        <span className={colour}>{shownStretch(folded, match.index, next)}</span>
+      </Fragment>,
     );
-    end = match.index + shown.length;
+    end = next;
   }
-  parts.push(text.slice(end));
-  return parts;
+  return [...parts, <Fragment key={end}>{shownStretch(folded, end, text.length)}</Fragment>];
 }

@@ -33,17 +33,23 @@ export function Duration({ value }: NumberProps): ReactElement {
   return <span className="whitespace-nowrap tabular-nums">{formatDuration(value)}</span>;
 }
 
-/** The time since a moment, which goes on as long as the dashboard answers. */
-export function Elapsed({ since }: { readonly since: string }): ReactElement {
+/** Milliseconds since a time, updated each second while the dashboard answers; undefined without a time. */
+export function useElapsed(since: string | undefined): number | undefined {
   const [now, setNow] = useState(() => Date.now());
   const isOffline = useIsOffline();
+  const isStopped = isOffline || since === undefined;
   useEffect(() => {
-    if (isOffline) return undefined;
+    if (isStopped) return undefined;
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
-  }, [isOffline]);
-  // In whole seconds, and not negative where the clocks of two machines differ.
-  const seconds = Math.max(0, Math.round((now - Date.parse(since)) / 1000));
+  }, [isStopped]);
+  // Not negative where the clocks of two machines differ.
+  return since === undefined ? undefined : Math.max(0, now - Date.parse(since));
+}
+
+/** The time since a given time, in whole seconds. */
+export function Elapsed({ since }: { readonly since: string }): ReactElement {
+  const seconds = Math.round((useElapsed(since) ?? 0) / 1000);
   return <span className="whitespace-nowrap tabular-nums">{formatDuration(seconds * 1000)}</span>;
 }
 

@@ -1,5 +1,6 @@
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactElement, ReactNode } from "react";
+import { useIsOffline } from "../connection.ts";
 import { PlainText } from "./plain-text.tsx";
 
 /** Says that there is nothing here, why, and what to do. */
@@ -56,10 +57,14 @@ export function Loaded<T>({
   readonly children: (data: T) => ReactNode;
 }): ReactNode {
   const { data, error } = query;
+  const isOffline = useIsOffline();
   if (data === undefined && error === null) return <Loading what={what} />;
   return (
     <>
-      {error !== null && <ErrorState error={error} onRetry={() => void query.refetch()} />}
+      {/* Above the page it says that the dashboard does not answer. */}
+      {error !== null && !(isOffline && data !== undefined) && (
+        <ErrorState error={error} onRetry={() => void query.refetch()} />
+      )}
       {data !== undefined && children(data)}
     </>
   );

@@ -2,9 +2,16 @@ import type { ReactElement } from "react";
 import type { RunVerdict } from "../../../src/core/report/result.ts";
 import type { Verdict } from "../../../src/core/trace/events.ts";
 import type { RunRow, TrialRow } from "../../../src/core/view/documents.ts";
+import { useIsOffline } from "../connection.ts";
 
 /** What there is to say of a run, a trial or a grade in one word. */
-export type Status = Verdict | RunVerdict | Exclude<RunRow["state"] | TrialRow["state"], "ended"> | "none";
+export type Status =
+  | Verdict
+  | RunVerdict
+  | Exclude<RunRow["state"] | TrialRow["state"], "ended">
+  /** What was going on when the dashboard answered last. */
+  | "unknown"
+  | "none";
 
 interface Look {
   readonly word: string;
@@ -36,6 +43,8 @@ const looks: Readonly<Record<Status, Look>> = {
   running: { word: "Running", tone: "active", sign: "M8 2a6 6 0 1 1-5.2 3" },
   waiting: { word: "Waiting", tone: "quiet", sign: "M4 8h.01M8 8h.01M12 8h.01" },
   "cut-off": { word: "Cut off", tone: "error", sign: "M2 8h3M11 8h3M9.5 3l-3 10" },
+  "not-run": { word: "Not run", tone: "quiet", sign: "M8 2a6 6 0 1 0 .01 0M4 12l8-8" },
+  unknown: { word: "Unknown", tone: "quiet", sign: "M5.5 6a2.5 2.5 0 1 1 3.6 2.2Q8 8.8 8 10M8 12.5v.5" },
   damaged: { word: "Damaged", tone: "error", sign: exclamation },
   none: { word: "No verdict", tone: "quiet", sign: "M4 8h8" },
 };
@@ -51,6 +60,8 @@ export const statusOrder: readonly Status[] = [
   "interrupted",
   "running",
   "waiting",
+  "unknown",
+  "not-run",
   "skip",
   "pass",
   "none",
@@ -61,6 +72,22 @@ export function statusOf(row: {
   readonly verdict?: Verdict | RunVerdict;
 }): Status {
   return row.state === "ended" ? (row.verdict ?? "none") : row.state;
+}
+
+/** How many trials have each status. */
+export function statusCounts(trials: readonly TrialRow[]): Readonly<Partial<Record<Status, number>>> {
+  const counts: Partial<Record<Status, number>> = {};
+  for (const trial of trials) {
+    const status = statusOf(trial);
+    counts[status] = (counts[status] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** The status to show: while the dashboard does not answer, it is not known whether what went on still does. */
+export function useShownStatus(): (status: Status) => Status {
+  const isOffline = useIsOffline();
+  return (status) => (isOffline && (status === "running" || status === "waiting") ? "unknown" : status);
 }
 
 export function wordOf(status: Status): string {
@@ -87,12 +114,13 @@ export function VerdictSign({ status }: { readonly status: Status }): ReactEleme
 
 /** A verdict as a sign and a word, in its colour. */
 export function VerdictBadge({
-  status,
+  status: known,
   large = false,
 }: {
   readonly status: Status;
   readonly large?: boolean;
 }): ReactElement {
+  const status = useShownStatus()(known);
   const size = large ? "px-2.5 py-1 text-base" : "px-1.5 py-0.5 text-xs";
   return (
     <span

@@ -1,28 +1,33 @@
 import type { ReactElement } from "react";
-import type { RunSummary } from "../../../src/core/report/result.ts";
 import { formatNumber } from "../format.ts";
-import { toneOf, VerdictSign, wordOf } from "./verdict-badge.tsx";
+import { type Status, toneOf, VerdictSign, wordOf } from "./verdict-badge.tsx";
 
-const shown = ["pass", "fail", "error", "timeout", "skip"] as const;
+const shown = ["pass", "fail", "error", "timeout", "cut-off", "not-run", "skip"] as const;
 
 /** How many trials have each verdict, but for verdicts that none has. */
-export function VerdictCounts({ summary }: { readonly summary: RunSummary }): ReactElement {
+export function VerdictCounts({
+  counts,
+}: {
+  readonly counts: Readonly<Partial<Record<Status, number>>>;
+}): ReactElement {
   return (
     <span className="inline-flex gap-x-2.5 align-middle tabular-nums">
-      {shown.map(
-        (verdict) =>
-          summary[verdict] > 0 && (
+      {shown.map((verdict) => {
+        const count = counts[verdict] ?? 0;
+        return (
+          count > 0 && (
             <span
               key={verdict}
-              title={`${wordOf(verdict)}: ${formatNumber(summary[verdict])}`}
+              title={`${wordOf(verdict)}: ${formatNumber(count)}`}
               className={`inline-flex items-center gap-0.5 ${toneOf(verdict).text}`}
             >
               <VerdictSign status={verdict} />
               <span className="sr-only">{wordOf(verdict)}</span>
-              {formatNumber(summary[verdict])}
+              {formatNumber(count)}
             </span>
-          ),
-      )}
+          )
+        );
+      })}
     </span>
   );
 }

@@ -2,13 +2,14 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo, useState } from "react";
 import { alignCalls, type AlignedCalls, type Call } from "../../../src/core/view/compare-runs.ts";
 import type { TrialDocument } from "../../../src/core/view/documents.ts";
+import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
 import { ExcerptView } from "../components/excerpt-view.tsx";
 import { Duration, Tokens } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState, Loaded } from "../components/states.tsx";
 import { statusOf, VerdictBadge } from "../components/verdict-badge.tsx";
-import { counted } from "../format.ts";
+import { compactJson, counted, formatNumber } from "../format.ts";
 import { useTrial } from "../queries.ts";
 import { type RawSearch, textOf } from "../search.ts";
 
@@ -65,6 +66,7 @@ function Comparison({ first, second }: { readonly first: Place; readonly second:
 
 function ComparisonView({ a, b }: { readonly a: TrialDocument; readonly b: TrialDocument }): ReactElement {
   const [onlyChanges, setOnlyChanges] = useState(false);
+  const [most, setMost] = useState(rowsAtOnce);
   const rows = useMemo(() => alignCalls(a.items, b.items), [a.items, b.items]);
   const changes = rows.filter(({ relation }) => relation !== "equal");
   const shown = onlyChanges ? changes : rows;
@@ -113,20 +115,24 @@ function ComparisonView({ a, b }: { readonly a: TrialDocument; readonly b: Trial
                 </tr>
               </thead>
               <tbody>
-                {shown.slice(0, mostRows).map((row) => (
+                {shown.slice(0, most).map((row) => (
                   <AlignedRow key={`${row.first?.seq} ${row.second?.seq}`} row={row} a={a} b={b} />
                 ))}
               </tbody>
             </table>
           </div>
-          {shown.length > mostRows && <p className="text-muted mt-2">The first {mostRows} rows are shown.</p>}
+          {shown.length > most && (
+            <button type="button" className="control mt-2" onClick={() => setMost(most + rowsAtOnce)}>
+              Show more ({formatNumber(shown.length - most)} calls left)
+            </button>
+          )}
         </>
       )}
     </>
   );
 }
 
-const mostRows = 1000;
+const rowsAtOnce = 500;
 
 function TrialHead({ name, trial }: { readonly name: string; readonly trial: TrialDocument }): ReactElement {
   const { run, row } = trial;
@@ -182,26 +188,51 @@ function AlignedRow({
 }): ReactElement {
   const { first, second, relation, differs } = row;
   const { word, style } = relations[relation];
+  // Equal calls take one line each, which leaves room for the differences.
+  const isShort = relation === "equal";
+  const [isOpen, setOpen] = useState(!isShort);
   return (
     <tr className="border-line border-t align-top">
       <td className={`px-2 py-1.5 text-xs ${style}`}>
         {word}
-        {differs.length > 0 && `: ${differs.join(", ")}`}
+        {differs.length > 0 &&
+          `: ${differs.map((part) => (isBehind(part, row) ? `${part}, behind its beginning` : part)).join(", ")}`}
+        {isShort && (
+          <button
+            type="button"
+            className="text-accent ml-1.5 hover:underline"
+            aria-expanded={isOpen}
+            onClick={() => setOpen(!isOpen)}
+          >
+            {isOpen ? "Hide" : "Show"}
+            <span className="sr-only"> the calls of {visibleOnPage(first?.tool ?? "")}</span>
+          </button>
+        )}
       </td>
-      <CallCell call={first} trial={a} differs={differs} />
-      <CallCell call={second} trial={b} differs={differs} />
+      <CallCell call={first} trial={a} differs={differs} isOpen={isOpen} />
+      <CallCell call={second} trial={b} differs={differs} isOpen={isOpen} />
     </tr>
   );
+}
+
+/** Whether the beginnings of the two values are the same. */
+function isBehind(part: AlignedCalls["differs"][number], { first, second }: AlignedCalls): boolean {
+  if (part === "status") return false;
+  const name = part === "arguments" ? "args" : part;
+  return first?.hashes?.[part] !== undefined && first[name]?.text === second?.[name]?.text;
 }
 
 function CallCell({
   call,
   trial,
   differs,
+  isOpen,
 }: {
   readonly call: Call | undefined;
   readonly trial: TrialDocument;
   readonly differs: AlignedCalls["differs"];
+  /** Whether arguments and result are shown, or the beginning of the arguments. */
+  readonly isOpen: boolean;
 }): ReactElement {
   if (call === undefined)
     return (
@@ -226,13 +257,22 @@ function CallCell({
       <span className="text-muted text-xs">
         <Duration value={call.durationMs} />
       </span>
-      <div className={mark("arguments")}>
-        <ExcerptView {...place} excerpt={call.args} />
-      </div>
-      {call.result !== undefined && (
-        <div className={mark("result")}>
-          <ExcerptView {...place} excerpt={call.result} />
-        </div>
+      {isOpen ? (
+        <>
+          <div className={mark("arguments")}>
+            <ExcerptView {...place} excerpt={call.args} />
+          </div>
+          {call.result !== undefined && (
+            <div className={mark("result")}>
+              <ExcerptView {...place} excerpt={call.result} />
+            </div>
+          )}
+        </>
+      ) : (
+        <PlainText
+          text={compactJson(call.args.text)}
+          className="text-muted line-clamp-1 font-mono text-xs break-all"
+        />
       )}
       {call.error !== undefined && (
         <p className="text-fail text-xs break-words">

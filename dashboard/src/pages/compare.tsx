@@ -135,8 +135,10 @@ function Comparison({ a, b }: { readonly a: RunDocument; readonly b: RunDocument
     <>
       <Section title="Summary">
         <div className="panel space-y-1 px-3 py-2">
-          <p>{inWords(comparison)}</p>
-          {ratiosInWords(comparison).map((sentence) => (
+          {(a.id === b.id
+            ? ["A and B are the same run. Choose another one to compare it with."]
+            : [inWords(comparison), ...ratiosInWords(comparison)]
+          ).map((sentence) => (
             <p key={sentence}>{sentence}</p>
           ))}
         </div>

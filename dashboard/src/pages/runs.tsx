@@ -177,7 +177,7 @@ const columns: readonly Column<RunRow>[] = [
     id: "trials",
     title: "Trials",
     value: ({ summary }) => summary?.total,
-    cell: ({ summary }) => (summary === undefined ? <Nothing /> : <VerdictCounts summary={summary} />),
+    cell: ({ summary }) => (summary === undefined ? <Nothing /> : <VerdictCounts counts={summary} />),
     width: 8,
   },
   {

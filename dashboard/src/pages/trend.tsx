@@ -2,7 +2,6 @@ import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import { wilson } from "../../../src/core/statistics/intervals.ts";
 import type { RunRow } from "../../../src/core/view/documents.ts";
-import { DateTime } from "../components/numbers.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
 import { TrendChart, type TrendPoint } from "../components/trend-chart.tsx";
@@ -29,7 +28,9 @@ export function Trend({
       title="Pass rate"
       aside={
         <span className="text-muted min-w-0 break-words">
-          of <PlainText text={formatSource(source)} /> over {points.length} runs, with 95% intervals
+          of <PlainText text={formatSource(source)} /> over{" "}
+          {points.length === mostPoints ? "the newest " : ""}
+          {points.length} runs, with 95% intervals
         </span>
       }
     >
@@ -57,8 +58,9 @@ export function Trend({
                 <tr key={run.id} className="tabular-nums">
                   <td className="pr-6">
                     <Link to="/runs/$run" params={{ run: run.id }}>
-                      <DateTime iso={run.startedAt} />
-                    </Link>
+                      {formatDate(run.startedAt, "seconds")}
+                    </Link>{" "}
+                    <PlainText text={run.id} className="text-muted" />
                   </td>
                   <td className="pr-6 text-right">{formatPercent(value)}</td>
                   <td className="text-right">
@@ -88,7 +90,9 @@ function trendOf(
     const rate = wilson(summary.pass, summary.pass + summary.fail);
     if (rate === undefined) continue;
     const points = sources.get(source) ?? [];
-    if (points.length < mostPoints) points.push({ ...rate, run, label: formatDate(startedAt).slice(-11) });
+    // Month, day and time: runs of one minute are told apart.
+    const label = formatDate(startedAt, "seconds").slice(-14);
+    if (points.length < mostPoints) points.push({ ...rate, run, label });
     sources.set(source, points);
   }
   const source = chosen ?? [...sources].find(([, points]) => points.length > 1)?.[0];

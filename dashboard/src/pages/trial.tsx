@@ -2,7 +2,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
 import type { TrialDocument } from "../../../src/core/view/documents.ts";
 import { JsonText } from "../components/json-text.tsx";
-import { Duration, Tokens } from "../components/numbers.tsx";
+import { Duration, Elapsed, Tokens } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
 import { PlainText, ShortenedText } from "../components/plain-text.tsx";
 import { Loaded } from "../components/states.tsx";
@@ -22,21 +22,28 @@ const route = getRouteApi("/runs/$run/trials/$trial");
 const views = ["grades", "events", "task"] as const;
 
 /** Without a view: the trajectory. */
-interface TrialSearch extends TrajectorySearch {
+interface TrialSearch extends Omit<TrajectorySearch, "event"> {
   readonly view?: (typeof views)[number];
+  /** A text if the address has no number. */
+  readonly event?: number | string;
 }
 
 export function trialSearch(raw: RawSearch): TrialSearch {
-  const event = raw["event"];
+  const event = eventOf(raw["event"]);
   const view = oneOf(raw["view"], views);
   const [lane, text] = [textOf(raw["lane"]), textOf(raw["text"])];
   return {
     ...(view === undefined ? {} : { view }),
-    ...(typeof event === "number" ? { event } : {}),
+    ...(event === undefined ? {} : { event }),
     ...(raw["show"] === "all" ? { show: "all" } : {}),
     ...(lane === undefined ? {} : { lane }),
     ...(text === undefined ? {} : { text }),
   };
+}
+
+function eventOf(value: unknown): number | string | undefined {
+  if (value === undefined || value === "") return undefined;
+  return typeof value === "number" || typeof value === "string" ? value : JSON.stringify(value);
 }
 
 export function TrialPage(): ReactElement {
@@ -60,16 +67,17 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
     { key: "[", does: "Go to the previous trial", run: () => goTo(previous) },
     { key: "]", does: "Go to the next trial", run: () => goTo(next) },
   ]);
-  const change = (changes: Readonly<Record<string, string | number | undefined>>): void =>
-    void navigate({
-      search: (before) => trialSearch({ ...before, ...changes }),
-      replace: true,
-      resetScroll: false,
-    });
-  const hasEvent = trial.events.some(({ seq }) => seq === search.event);
-  const { event: _, ...withoutEvent } = search;
-  const shown: TrialSearch = hasEvent ? search : withoutEvent;
+  const change = (changes: Readonly<Record<string, string | number | undefined>>): void => {
+    const after = trialSearch({ ...search, ...changes });
+    // "Back" leads to the view before, and out of the details; not through all that was selected, nor through each letter of a filter.
+    const isStep = after.view === search.view && (after.event === undefined) === (search.event === undefined);
+    void navigate({ search: after, replace: isStep, resetScroll: false });
+  };
+  const { event, ...filters } = search;
+  const found = trial.events.find(({ seq }) => seq === event)?.seq;
+  const shown: TrajectorySearch = found === undefined ? filters : { ...filters, event: found };
   const problems = result?.grades.filter(isReason) ?? [];
+  const lastOutput = trial.items.findLast((item) => item.kind === "output" && item.stream === "stderr");
 
   return (
     <>
@@ -95,6 +103,11 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
           {row.id}, attempt {row.attempt}
         </span>
         {row.durationMs !== undefined && <Duration value={row.durationMs} />}
+        {row.state === "running" && trial.startedAt !== undefined && (
+          <span>
+            running for <Elapsed since={trial.startedAt} />
+          </span>
+        )}
         {row.toolCalls !== undefined && <span>{counted(row.toolCalls, "tool call")}</span>}
         {row.inputTokens !== undefined && (
           <span>
@@ -113,6 +126,18 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
               {result.error.hint !== undefined && (
                 <PlainText text={result.error.hint} className="text-muted" />
               )}
+            </li>
+          )}
+          {result?.error !== undefined && lastOutput?.kind === "output" && (
+            <li className="break-words">
+              <Link
+                to="/runs/$run/trials/$trial"
+                params={{ run: run.id, trial: row.id }}
+                search={{ event: lastOutput.seq }}
+              >
+                The last stderr of <PlainText text={lastOutput.from} />
+              </Link>
+              : <ShortenedText text={lastOutput.text.text} />
             </li>
           )}
           {problems.slice(0, mostReasons).map(({ grader, reason, evidence }, index) => (
@@ -140,9 +165,9 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
           Warning: <ShortenedText text={warning} />
         </p>
       ))}
-      {search.event !== undefined && !hasEvent && (
-        <p role="alert" className="text-error mb-2">
-          This trial has no event {search.event}.
+      {event !== undefined && found === undefined && (
+        <p role="alert" className="text-error mb-2 break-words">
+          This trial has no event <ShortenedText text={String(event)} />. {eventsInWords(trial.events)}
         </p>
       )}
       <Tabs
@@ -186,6 +211,11 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
       />
     </>
   );
+}
+
+function eventsInWords(events: TrialDocument["events"]): string {
+  const last = events.at(-1)?.seq;
+  return last === undefined ? "No event has been recorded." : `Its events have the numbers 1 to ${last}.`;
 }
 
 /** Reasons that stand above the trajectory; the grades have all. */

@@ -5,7 +5,8 @@ import { ExcerptView } from "../components/excerpt-view.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState } from "../components/states.tsx";
 import { formatDuration } from "../format.ts";
-import { useInView } from "./in-view.ts";
+import { useShortcuts } from "../shortcuts.tsx";
+import { arrowKeys, focusSelected, useFocusOnSelected, useInView } from "./in-view.ts";
 
 /** In characters; more than the JSON of any event has. */
 const unknownLength = Number.MAX_SAFE_INTEGER;
@@ -46,6 +47,22 @@ export function EventList({
   useEffect(() => {
     if (selectedIndex !== -1) virtualizer.scrollToIndex(selectedIndex, { align: "auto" });
   }, [selectedIndex, virtualizer]);
+  useFocusOnSelected(scroller, selected);
+  const tabStop = selectedIndex === -1 ? shown[0]?.seq : selected;
+
+  const close = (): void => {
+    focusSelected();
+    onSelect(undefined);
+  };
+  const move = (by: -1 | 1): void => {
+    const next = selectedIndex === -1 ? shown.at(by === 1 ? 0 : -1) : shown[selectedIndex + by];
+    if (next !== undefined) onSelect(next.seq);
+  };
+  useShortcuts([
+    { key: "j", does: "Select the next event", run: () => move(1) },
+    { key: "k", does: "Select the previous event", run: () => move(-1) },
+    { key: "Escape", does: "Close the event", run: close },
+  ]);
 
   if (events.length === 0) return <EmptyState title="Nothing was recorded" />;
   return (
@@ -61,12 +78,15 @@ export function EventList({
         />
         <output className="text-muted text-xs tabular-nums">
           {shown.length} of {events.length} events
+          {wanted !== undefined && ". Only the lines of this list are searched."}
         </output>
       </div>
       <div
         ref={listAndDetails}
         className={`grid min-h-0 flex-1 gap-3 ${selected === undefined ? "" : "lg:grid-cols-2"}`}
       >
+        {/* The keys move between the buttons in it. */}
+        {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions */}
         <section
           ref={scroller}
           className={`panel ${selected === undefined ? "h-[70dvh]" : "h-[45dvh]"} overflow-y-auto lg:h-auto`}
@@ -74,6 +94,7 @@ export function EventList({
           // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
           tabIndex={0}
           aria-label="Events"
+          onKeyDown={arrowKeys(move)}
         >
           <ol className="relative" style={{ height: virtualizer.getTotalSize() }}>
             {virtualizer.getVirtualItems().map(({ index, start, key }) => {
@@ -86,7 +107,12 @@ export function EventList({
                   aria-setsize={shown.length}
                   aria-posinset={index + 1}
                 >
-                  <EventButton event={event} isSelected={event.seq === selected} onSelect={onSelect} />
+                  <EventButton
+                    event={event}
+                    isSelected={event.seq === selected}
+                    isTabStop={event.seq === tabStop}
+                    onSelect={onSelect}
+                  />
                 </li>
               );
             })}
@@ -99,12 +125,7 @@ export function EventList({
           >
             <div className="mb-2 flex items-center justify-between">
               <h2 className="text-base font-semibold">Event {selected}</h2>
-              <button
-                type="button"
-                className="control"
-                onClick={() => onSelect(undefined)}
-                aria-label="Close the event"
-              >
+              <button type="button" className="control" onClick={close} aria-label="Close the event">
                 ✕
               </button>
             </div>
@@ -125,16 +146,19 @@ export function EventList({
 function EventButton({
   event,
   isSelected,
+  isTabStop,
   onSelect,
 }: {
   readonly event: EventRow;
   readonly isSelected: boolean;
+  readonly isTabStop: boolean;
   readonly onSelect: (seq: number) => void;
 }): ReactElement {
   const { seq, at, type, text } = event;
   return (
     <button
       type="button"
+      tabIndex={isTabStop ? 0 : -1}
       aria-pressed={isSelected}
       onClick={() => onSelect(seq)}
       className={`border-line flex h-[30px] w-full items-center gap-2 border-b px-2 text-left text-xs -outline-offset-2 ${

@@ -39,7 +39,7 @@ export function ItemDetails({
           ✕
         </button>
       </div>
-      <dl className="mb-3 grid grid-cols-[max-content_minmax(0,1fr)] gap-x-3 gap-y-0.5">
+      <dl className="mb-3 flex flex-wrap gap-x-4 gap-y-0.5 lg:grid lg:grid-cols-[max-content_minmax(0,1fr)] lg:gap-x-3">
         <Fact name="At">{formatDuration(item.at)}</Fact>
         {item.durationMs !== undefined && <Fact name="Took">{formatDuration(item.durationMs)}</Fact>}
         {item.phase !== undefined && <Fact name="Phase">{item.phase}</Fact>}
@@ -359,10 +359,11 @@ function Section({
 
 function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }): ReactElement {
   return (
-    <>
+    // Beside the list one fact a line; on a phone as many as fit.
+    <div className="flex max-w-full gap-x-1.5 lg:contents">
       <dt className="text-muted">{name}</dt>
       <dd className="min-w-0 break-words">{children}</dd>
-    </>
+    </div>
   );
 }
 

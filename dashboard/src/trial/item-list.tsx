@@ -3,8 +3,9 @@ import { type ReactElement, type ReactNode, useEffect, useRef } from "react";
 import type { TraceItem } from "../../../src/core/view/documents.ts";
 import type { Grade } from "../../../src/core/trace/events.ts";
 import { PlainText } from "../components/plain-text.tsx";
-import { VerdictSign } from "../components/verdict-badge.tsx";
-import { formatDuration } from "../format.ts";
+import { toneOf, useShownStatus, VerdictSign, wordOf } from "../components/verdict-badge.tsx";
+import { compactJson, formatDuration } from "../format.ts";
+import { arrowKeys, useFocusOnSelected } from "./in-view.ts";
 import { isReason, itemStatus } from "./items.ts";
 import { laneColour } from "./waterfall.tsx";
 
@@ -17,6 +18,7 @@ export function ItemList({
   follow,
   isOngoing,
   onSelect,
+  onMove,
 }: {
   readonly items: readonly TraceItem[];
   readonly lanes: readonly string[];
@@ -28,14 +30,16 @@ export function ItemList({
   /** Whether the trial goes on. */
   readonly isOngoing: boolean;
   readonly onSelect: (seq: number) => void;
+  /** Selects the item before (-1) or after (1) the selected one. */
+  readonly onMove: (by: -1 | 1) => void;
 }): ReactElement {
   const scroller = useRef<HTMLDivElement>(null);
   // oxlint-disable-next-line react/incompatible-library
   const virtualizer = useVirtualizer({
     count: items.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => 36,
-    overscan: 12,
+    estimateSize: () => 33,
+    overscan: 6,
     getItemKey: (index) => items[index]?.seq ?? index,
   });
   const selectedIndex = items.findIndex(({ seq }) => seq === selected);
@@ -47,8 +51,12 @@ export function ItemList({
   useEffect(() => {
     if (follow && items.length > 0) virtualizer.scrollToIndex(items.length - 1);
   }, [follow, items.length, virtualizer]);
+  useFocusOnSelected(scroller, selected);
+  const tabStop = selectedIndex === -1 ? items.find(({ kind }) => kind !== "phase")?.seq : selected;
 
   return (
+    // The keys move between the buttons in it.
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions
     <section
       ref={scroller}
       className={`${selected === undefined ? "h-[70dvh]" : "h-[45dvh]"} overflow-y-auto lg:h-auto lg:min-h-0 lg:flex-1`}
@@ -56,6 +64,7 @@ export function ItemList({
       // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
       tabIndex={0}
       aria-label="What happened"
+      onKeyDown={arrowKeys(onMove)}
     >
       <ol className="relative" style={{ height: virtualizer.getTotalSize() }}>
         {virtualizer.getVirtualItems().map(({ index, start, key }) => {
@@ -79,6 +88,7 @@ export function ItemList({
                   lanes={lanes}
                   isSelected={item.seq === selected}
                   isOngoing={isOngoing}
+                  isTabStop={item.seq === tabStop}
                   grades={cited.get(item.seq)}
                   onSelect={onSelect}
                 />
@@ -108,6 +118,7 @@ function ItemRow({
   item,
   lanes,
   isSelected,
+  isTabStop,
   isOngoing,
   grades,
   onSelect,
@@ -115,6 +126,7 @@ function ItemRow({
   readonly item: TraceItem;
   readonly lanes: readonly string[];
   readonly isSelected: boolean;
+  readonly isTabStop: boolean;
   readonly isOngoing: boolean;
   readonly grades: readonly Grade[] | undefined;
   readonly onSelect: (seq: number) => void;
@@ -123,6 +135,7 @@ function ItemRow({
   return (
     <button
       type="button"
+      tabIndex={isTabStop ? 0 : -1}
       aria-pressed={isSelected}
       onClick={() => onSelect(item.seq)}
       className={`border-line flex w-full items-baseline gap-2 border-b border-l-4 px-2 py-1.5 text-left -outline-offset-2 ${
@@ -139,13 +152,22 @@ function ItemRow({
       {item.durationMs !== undefined && (
         <span className="text-muted shrink-0 text-xs tabular-nums">{formatDuration(item.durationMs)}</span>
       )}
-      {isOngoing && status === "open" && (
-        <span className="text-accent inline-flex shrink-0 items-center gap-1 self-center text-xs">
-          <VerdictSign status="running" />
-          running
-        </span>
+      {status === "open" && !isOngoing && (
+        <span className="text-error shrink-0 text-xs">no end recorded</span>
       )}
+      {status === "open" && isOngoing && <Ongoing />}
     </button>
+  );
+}
+
+/** Marks an item as running, or as unknown while the dashboard does not answer. */
+function Ongoing(): ReactElement {
+  const status = useShownStatus()("running");
+  return (
+    <span className={`inline-flex shrink-0 items-center gap-1 self-center text-xs ${toneOf(status).text}`}>
+      <VerdictSign status={status} />
+      {wordOf(status).toLowerCase()}
+    </span>
   );
 }
 
@@ -332,9 +354,4 @@ function Problem({ text }: { readonly text: string }): ReactElement {
 
 function Tag({ children }: { readonly children: ReactNode }): ReactElement {
   return <span className="bg-raised text-muted mr-2 rounded px-1.5 text-xs font-medium">{children}</span>;
-}
-
-/** Indented JSON in one line. It may be cut off. */
-function compactJson(text: string): string {
-  return text.replaceAll(/\n\s*/g, " ");
 }

@@ -1,4 +1,5 @@
-import type { CallItem, TraceItem, TrialDocument } from "../../../src/core/view/documents.ts";
+import { withoutUndefined } from "../../../src/core/formats/json.ts";
+import type { CallItem, Excerpt, TraceItem, TrialDocument } from "../../../src/core/view/documents.ts";
 import type { Grade } from "../../../src/core/trace/events.ts";
 
 /** How an item is shown: what went wrong, what is in progress, what is only there for those who look for it. */
@@ -35,32 +36,76 @@ const callStatuses: Readonly<Record<CallItem["status"], ItemStatus>> = {
   pending: "open",
 };
 
+/** An item as it was known at a time of its trial: without its end and its result if they came later. */
+export function itemAt(item: TraceItem, time: number): TraceItem {
+  if (item.at + (item.durationMs ?? 0) <= time) return item;
+  const end = { durationMs: undefined, endSeq: undefined, result: undefined, error: undefined };
+  switch (item.kind) {
+    case "call":
+      return withoutUndefined({ ...item, ...end, media: undefined, status: "pending" as const });
+    case "step":
+      return withoutUndefined({ ...item, ...end, outcome: undefined, outputs: undefined, checks: [] });
+    case "turn":
+      return withoutUndefined({ ...item, ...end, reason: undefined, problem: undefined });
+    default:
+      return withoutUndefined({ ...item, ...end });
+  }
+}
+
 /** Whether an item belongs to the short view: what was said, called and checked, and what went wrong. */
 export function isEssential(item: TraceItem): boolean {
   return itemStatus(item) !== "quiet" || item.kind === "step";
 }
 
-/** Words that a search for an item looks at. */
+/** What a search for an item looks at: its words, and the beginning of each of its texts. */
 export function itemText(item: TraceItem): string {
+  return [...wordsOf(item), ...excerptsOf(item).map(({ text }) => text)].join(" ");
+}
+
+/** Whether an item has a text of which a search looks only at the beginning. */
+export function hasLargeText(item: TraceItem): boolean {
+  return excerptsOf(item).some(({ text, length }) => length > text.length);
+}
+
+function wordsOf(item: TraceItem): readonly (string | undefined)[] {
   switch (item.kind) {
     case "phase":
-      return item.name;
+      return [item.name];
     case "turn":
-      return item.user.text;
     case "message":
-      return item.text.text;
+      return [];
     case "call":
-      return [item.server, item.tool, item.args.text, item.result?.text, item.error].join(" ");
+      return [item.server, item.tool, item.error];
     case "step":
-      return [item.name, item.stepType, item.summary, ...item.checks.map(({ message }) => message)].join(" ");
+      return [item.name, item.stepType, item.summary, ...item.checks.map(({ message }) => message)];
     case "request":
-      return [item.server, item.method, item.params?.text, item.result?.text, item.error].join(" ");
+      return [item.server, item.method, item.error];
     case "output":
-      return `${item.from} ${item.text.text}`;
+      return [item.from];
     case "model":
-      return [item.model, item.finishReason, item.retried].join(" ");
+      return [item.model, item.finishReason, item.retried];
     case "event":
-      return `${item.type} ${item.text}`;
+      return [item.type, item.text];
+  }
+}
+
+function excerptsOf(item: TraceItem): readonly Excerpt[] {
+  switch (item.kind) {
+    case "turn":
+      return [item.user];
+    case "message":
+    case "output":
+      return [item.text];
+    case "call":
+      return [item.args, item.result].flatMap((each) => each ?? []);
+    case "step":
+      return [item.input, item.outputs].flatMap((each) => each ?? []);
+    case "request":
+      return [item.params, item.result].flatMap((each) => each ?? []);
+    case "phase":
+    case "model":
+    case "event":
+      return [];
   }
 }
 

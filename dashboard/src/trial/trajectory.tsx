@@ -1,12 +1,21 @@
 import { type ReactElement, useDeferredValue, useMemo } from "react";
-import type { TrialDocument } from "../../../src/core/view/documents.ts";
+import { excerptLength, type TrialDocument } from "../../../src/core/view/documents.ts";
 import { EmptyState } from "../components/states.tsx";
 import { formatDuration } from "../format.ts";
 import { type Shortcut, useShortcuts } from "../shortcuts.tsx";
-import { useInView } from "./in-view.ts";
+import { focusSelected, useInView } from "./in-view.ts";
 import { ItemDetails } from "./item-details.tsx";
 import { ItemList } from "./item-list.tsx";
-import { citations, isEssential, itemFinder, itemText, lanesOf, laneOf } from "./items.ts";
+import {
+  citations,
+  hasLargeText,
+  isEssential,
+  itemAt,
+  itemFinder,
+  itemText,
+  lanesOf,
+  laneOf,
+} from "./items.ts";
 import { type Replay, type Speed, speeds, useReplay } from "./replay.ts";
 import { Waterfall } from "./waterfall.tsx";
 
@@ -38,24 +47,41 @@ export function TrajectoryView({
   const selected = search.event === undefined ? undefined : find(search.event);
   const listAndDetails = useInView(search.event);
   const text = useDeferredValue(search.text?.toLowerCase());
-  const matching = useMemo(
+  const searched = useMemo(
     () =>
       items.filter(
         (item) =>
           (search.show === "all" || isEssential(item) || item.seq === selected?.seq) &&
-          (search.lane === undefined || laneOf(item, servers) === search.lane) &&
-          (text === undefined || itemText(item).toLowerCase().includes(text)),
+          (search.lane === undefined || laneOf(item, servers) === search.lane),
       ),
-    [items, servers, search.show, search.lane, text, selected?.seq],
+    [items, servers, search.show, search.lane, selected?.seq],
+  );
+  const matching = useMemo(
+    () =>
+      text === undefined ? searched : searched.filter((item) => itemText(item).toLowerCase().includes(text)),
+    [searched, text],
+  );
+  const limit = useMemo(
+    () =>
+      text !== undefined && searched.some(hasLargeText)
+        ? `Of each text, the first ${excerptLength} characters are searched.`
+        : undefined,
+    [searched, text],
   );
   const replay = useReplay(items, matching);
   const { time } = replay;
   const isOngoing = row.state === "running" && run.state === "running";
   const shown = useMemo(
-    () => (time === undefined ? matching : matching.filter(({ at }) => at <= time)),
+    () =>
+      time === undefined
+        ? matching
+        : matching.filter(({ at }) => at <= time).map((item) => itemAt(item, time)),
     [matching, time],
   );
-  const select = (event: number | undefined): void => onSearch({ event });
+  const select = (event: number | undefined): void => {
+    if (event === undefined) focusSelected();
+    onSearch({ event });
+  };
   const move = (by: -1 | 1): void => {
     const visible = shown.filter(({ kind }) => kind !== "phase");
     const index = visible.findIndex(({ seq }) => seq === selected?.seq);
@@ -72,7 +98,7 @@ export function TrajectoryView({
   if (items.length === 0) {
     return (
       <EmptyState title="Nothing was recorded">
-        <p>{row.state === "waiting" ? "The trial has not begun." : "The trial left no events."}</p>
+        <p>{withoutEvents[row.state]}</p>
       </EmptyState>
     );
   }
@@ -84,6 +110,7 @@ export function TrajectoryView({
         servers={servers}
         selected={selected?.seq}
         time={time}
+        since={isOngoing ? trial.startedAt : undefined}
         onSelect={select}
       />
       <div className="flex shrink-0 flex-wrap items-center gap-2">
@@ -118,6 +145,7 @@ export function TrajectoryView({
         </label>
         <output className="text-muted text-xs tabular-nums">
           {shown.length} of {items.length} items
+          {limit !== undefined && `. ${limit}`}
         </output>
       </div>
       <div
@@ -129,7 +157,7 @@ export function TrajectoryView({
             <EmptyState title="No item is shown">
               <p>
                 {time === undefined
-                  ? "Change the filters to see more."
+                  ? ["Change the filters to see more.", limit].join(" ")
                   : "The replay has not come to an item yet."}
               </p>
             </EmptyState>
@@ -140,8 +168,9 @@ export function TrajectoryView({
               selected={selected?.seq}
               cited={cited}
               follow={time !== undefined || (isOngoing && selected === undefined)}
-              isOngoing={isOngoing}
+              isOngoing={isOngoing || (time !== undefined && time < replay.end)}
               onSelect={select}
+              onMove={move}
             />
           )}
         </div>
@@ -153,7 +182,7 @@ export function TrajectoryView({
             <ItemDetails
               key={selected.seq}
               place={{ run: run.id, trial: row.id }}
-              item={selected}
+              item={time === undefined ? selected : itemAt(selected, time)}
               event={search.event}
               grades={cited.get(selected.seq) ?? []}
               onClose={() => select(undefined)}
@@ -164,6 +193,14 @@ export function TrajectoryView({
     </div>
   );
 }
+
+const withoutEvents: Readonly<Record<TrialDocument["row"]["state"], string>> = {
+  waiting: "The trial has not begun.",
+  "not-run": "The run ended before the trial began.",
+  running: "The trial has left no events yet.",
+  ended: "The trial left no events.",
+  "cut-off": "The trial left no events.",
+};
 
 function replayKeys(replay: Replay): readonly Shortcut[] {
   return [

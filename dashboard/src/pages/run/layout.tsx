@@ -1,5 +1,5 @@
 import { getRouteApi, Link, Outlet } from "@tanstack/react-router";
-import { createContext, type ReactElement, type ReactNode, useContext } from "react";
+import { createContext, type ReactElement, type ReactNode, useContext, useMemo } from "react";
 import { metricOf, roundMeasured } from "../../../../src/core/grade/measurements/metrics.ts";
 import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
 import type { RunDocument } from "../../../../src/core/view/documents.ts";
@@ -8,7 +8,7 @@ import { PageTitle } from "../../components/page-title.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { tabStyle } from "../../components/tabs.tsx";
-import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
+import { statusCounts, statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { VerdictCounts } from "../../components/verdict-counts.tsx";
 import { counted, formatNumber, formatPrecise, formatSource } from "../../format.ts";
 import { useRun, useRuns } from "../../queries.ts";
@@ -40,16 +40,22 @@ export function RunLayout(): ReactElement {
 }
 
 function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
+  const counts = useMemo(() => statusCounts(run.trials), [run.trials]);
   const { data } = useRuns();
   const earlier = data?.runs.find(
-    ({ source, startedAt }) =>
-      source !== undefined && source === run.source && Date.parse(startedAt) < Date.parse(run.startedAt),
+    ({ source, kind, servers, startedAt }) =>
+      source !== undefined &&
+      source === run.source &&
+      kind === run.kind &&
+      // A check may be of one of the servers of a file.
+      (kind === "run" || servers.some((server) => run.servers.includes(server))) &&
+      Date.parse(startedAt) < Date.parse(run.startedAt),
   );
   return (
     <>
       <PageTitle title={run.name}>
         <VerdictBadge status={statusOf(run)} large />
-        {run.summary !== undefined && <VerdictCounts summary={run.summary} />}
+        <VerdictCounts counts={counts} />
         {earlier !== undefined && (
           <Link to="/compare" search={{ a: earlier.id, b: run.id }} className="ml-auto">
             Compare with the previous run
@@ -118,7 +124,7 @@ function verdictInWords(run: RunDocument): ReactNode {
     return `${formatNumber(ended)} of ${counted(trials.length, "trial")} have ended.`;
   }
   if (state === "cut-off" || verdict === undefined)
-    return "Its process ended before it wrote a result. This is what it recorded until then; trials that had not ended count as skipped.";
+    return "Its process ended before it wrote a result. This is what it recorded until then; trials that were cut off or not run count as skipped.";
   if (run.kind === "check") return `${counted(run.findings.length, "finding")}: ${countsOf(run.findings)}.`;
   const unreached = gates.filter((gate) => gate.verdict === "fail");
   const all = counted(summary?.total ?? trials.length, "trial");
@@ -127,8 +133,9 @@ function verdictInWords(run: RunDocument): ReactNode {
   if (verdict === "interrupted") return "It was interrupted before all trials had ended.";
   if (verdict === "incomplete")
     return "Nothing failed, but errors, timeouts or missing evidence could have changed the verdict.";
-  const failed =
-    summary !== undefined && summary.fail > 0 ? `${formatNumber(summary.fail)} of ${all} failed.` : "";
+  const { fail = 0, error = 0, timeout = 0 } = summary ?? {};
+  const broken = error + timeout === 0 ? "" : `, ${formatNumber(error + timeout)} had an error or a timeout`;
+  const failed = fail > 0 ? `${formatNumber(fail)} of ${all} failed${broken}.` : "";
   if (unreached.length > 0)
     return `Missed its threshold: ${unreached.map(gateInWords).join(", ")}. ${failed}`.trimEnd();
   if (failed !== "") return failed;

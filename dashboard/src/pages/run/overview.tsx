@@ -7,7 +7,7 @@ import { Count, Nothing } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
-import { statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
+import { type Status, statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { counted, formatPercent } from "../../format.ts";
 import { FindingText } from "./findings.tsx";
 import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
@@ -117,11 +117,11 @@ interface FailedTask {
   readonly attempts: number;
 }
 
+const wentWrong: readonly Status[] = ["fail", "error", "timeout", "cut-off"];
+
 function notPassed(groups: TrialGroups): readonly FailedTask[] {
   return groups.flatMap((group) => {
-    const failed = group.filter(
-      ({ verdict }) => verdict === "fail" || verdict === "error" || verdict === "timeout",
-    );
+    const failed = group.filter((trial) => wentWrong.includes(statusOf(trial)));
     const [first] = failed;
     return first === undefined ? [] : [{ first, count: failed.length, attempts: group.length }];
   });

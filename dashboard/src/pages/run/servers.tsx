@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
 import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
-import type { Definition, ServerRow, ToolRow } from "../../../../src/core/view/documents.ts";
+import type { Definition, RunRow, ServerRow, ToolRow } from "../../../../src/core/view/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { JsonText } from "../../components/json-text.tsx";
 import { ExcerptView } from "../../components/excerpt-view.tsx";
@@ -58,7 +58,8 @@ function ServerSection({ run, server }: { readonly run: string; readonly server:
   const navigate = route.useNavigate();
   const { name, reported, tools, target, findings, comparedWith } = server;
   const { runs } = useDataSource();
-  const columns = useMemo(() => columnsFor(run, server), [run, server]);
+  const { kind } = useShownRun();
+  const columns = useMemo(() => columnsFor(run, server, kind), [run, server, kind]);
   const shown = search.server === name ? tools.find((tool) => tool.name === search.tool) : undefined;
   return (
     <Section
@@ -168,7 +169,11 @@ const changes = {
   changed: { text: "changed", tone: "text-error" },
 } as const;
 
-function columnsFor(run: string, { name: server, comparedWith }: ServerRow): readonly Column<ToolRow>[] {
+function columnsFor(
+  run: string,
+  { name: server, comparedWith, findings }: ServerRow,
+  kind: RunRow["kind"],
+): readonly Column<ToolRow>[] {
   return [
     {
       id: "tool",
@@ -199,7 +204,17 @@ function columnsFor(run: string, { name: server, comparedWith }: ServerRow): rea
     },
     numberColumn({ id: "p50", title: "p50", value: ({ p50Ms }) => p50Ms, as: Duration }),
     numberColumn({ id: "p95", title: "p95", value: ({ p95Ms }) => p95Ms, as: Duration }),
-    numberColumn({ id: "findings", title: "Findings", value: ({ findings }) => findings, as: Count }),
+    // Only a check looks for findings of every tool.
+    ...(kind === "check" || findings.length > 0
+      ? [
+          numberColumn<ToolRow>({
+            id: "findings",
+            title: "Findings",
+            value: (tool) => tool.findings,
+            as: Count,
+          }),
+        ]
+      : []),
     ...(comparedWith === undefined
       ? []
       : [

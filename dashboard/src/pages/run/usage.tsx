@@ -81,7 +81,7 @@ interface AgentRow {
 function agentRows(trials: readonly TrialRow[]): readonly AgentRow[] {
   const groups = new Map<string, TrialRow[]>();
   for (const trial of trials) {
-    if (trial.agent === undefined || trial.state !== "ended") continue;
+    if (trial.agent === undefined || trial.verdict === undefined || trial.state === "not-run") continue;
     const group = groups.get(trial.agent);
     if (group === undefined) groups.set(trial.agent, [trial]);
     else group.push(trial);
