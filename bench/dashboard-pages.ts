@@ -25,10 +25,10 @@ export async function dashboardPages(): Promise<readonly Row[]> {
   const cwd = mkdtempSync(join(tmpdir(), "mcpvals-bench-"));
   const runs = join(cwd, ".mcpvals", "runs");
   try {
-    const { result } = await runTrials(trials, cwd);
+    const { id } = (await runTrials(trials, cwd)).result;
     const long = await evaluate(longTrial(), { output: runs });
     await using dashboard = await serveDashboard({ runs, cwd, port: 0 });
-    return await measurePages(dashboard, pagesOf(result.id, long.id));
+    return await measurePages(dashboard, pagesOf(id, long.id));
   } finally {
     rmSync(cwd, { recursive: true, force: true });
   }

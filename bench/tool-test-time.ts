@@ -21,9 +21,13 @@ export async function toolTestTime(): Promise<readonly Row[]> {
       15,
       () => processTime(process.execPath, [join(root, "dist/main.js"), "run", "-c", config], { cwd: folder }),
       () =>
-        processTime(process.execPath, [join(root, "bench/bare-client.mjs"), process.execPath, server], {
-          cwd: root,
-        }),
+        processTime(
+          process.execPath,
+          [join(root, "bench/bare-client.mjs"), "call", process.execPath, server],
+          {
+            cwd: root,
+          },
+        ),
     );
     return [
       {

@@ -1,13 +1,18 @@
-import { execFile } from "node:child_process";
-import { join } from "node:path";
-import { promisify } from "node:util";
-import { type Row } from "./measure.ts";
+import type { Row } from "./measure.ts";
+import { timeTrials } from "./trial-overhead.ts";
 
-/** Peak memory of a process of its own that runs 100,000 trials, over what it had after the first thousand. */
+/** Peak memory of a process that runs 100,000 trials, over what it had after the first thousand. */
 export async function trialMemory(): Promise<readonly Row[]> {
-  const child = join(import.meta.dirname, "trial-memory-child.ts");
-  const { stdout } = await promisify(execFile)(process.execPath, ["--expose-gc", child]);
-  const megabytes = Number(stdout);
+  await timeTrials(1000);
+  globalThis.gc?.();
+  const before = process.memoryUsage().rss;
+  let peak = before;
+  const watch = setInterval(() => {
+    peak = Math.max(peak, process.memoryUsage().rss);
+  }, 20);
+  await timeTrials(100_000);
+  clearInterval(watch);
+  const megabytes = (peak - before) / 1024 / 1024;
   return [
     {
       name: "memory at 100,000 trials",
