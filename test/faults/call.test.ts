@@ -24,6 +24,12 @@ const faults: Faults = {
     verdict: "fail",
     says: ["was ended by SIGKILL"],
   },
+  "an error as its result": {
+    server,
+    test: { name: "fail" },
+    verdict: "fail",
+    says: ["fail answered isError: it went wrong"],
+  },
   "no answer": {
     server,
     test: { name: "slow", args: { ms: 1_000_000 }, timeout: 1000 },

@@ -66,6 +66,8 @@ describe.concurrent("what cannot be written", () => {
     expect(outcome.stderr).toBe(
       "json=/dev/full: ENOSPC: no space left on device, write\nEverything passed, but not all reports could be written, or a hook failed: exit 3.\n",
     );
+    const shown = await runHere(["show", "-r", "console", "-r", "json=/dev/full"], { cwd: folder.path });
+    expect([shown.code, shown.stderr]).toEqual([3, expect.stringMatching(/^json=\/dev\/full: /)]);
   });
 
   it.runIf(existsSync("/dev/full")).each(["json", "console"])(

@@ -7,13 +7,17 @@ import {
   TrialEvents,
   workflowTask,
 } from "../../../test/support/trial-events.ts";
+import type { ExpectedState } from "../formats/contains-text.ts";
 import type { Grade } from "../trace/events.ts";
 import { endToEndSuccess } from "./graders.ts";
 
 type Play = (trial: TrialEvents) => unknown;
 
 /** The grade of a trial whose turns are what `plays` add, where each turn expects a state. */
-async function grade(states: readonly (string | undefined)[], ...plays: readonly Play[]): Promise<Grade> {
+async function grade(
+  states: readonly (string | ExpectedState | undefined)[],
+  ...plays: readonly Play[]
+): Promise<Grade> {
   const turns = states.map((expectedState) => ({
     user: "Reach the state.",
     ...(expectedState === undefined ? {} : { expectedState }),
@@ -121,6 +125,31 @@ it.each<[string, (string | undefined)[], Play[], readonly [number, string, (read
     score,
     reason,
     evidence: evidence ?? expect.any(Array),
+  });
+});
+
+const [inAnswer, inCall] = ["the last assistant message", "the last tool result (add)"];
+
+it.each<[ExpectedState, string, string, number, string]>([
+  [{ contains: "five", in: "answer" }, "five", "It is five.", 1, `${inAnswer} contains "five"`],
+  [{ contains: "five", in: "answer" }, "five", "Done.", 0, `it is not so that ${inAnswer} contains "five"`],
+  [{ contains: "five", in: "toolResult" }, "five", "Done.", 1, `${inCall} contains "five"`],
+  [{ contains: "five", in: "toolResult" }, "six", "five", 0, `it is not so that ${inCall} contains "five"`],
+  [{ contains: "cat", wholeWord: true }, "concatenate", "A category.", 0, 'contains the word "cat"'],
+  [{ contains: "cat", wholeWord: true }, "-", "A Cat.", 1, 'contains the word "cat"'],
+  [{ equals: "five" }, "-", "five\n", 1, 'equals "five"'],
+  [{ equals: "five" }, "-", "It is five.", 0, 'equals "five"'],
+  [{ matches: "^\\d+ files$" }, "12 files", "12 files", 1, "matches"],
+  [{ contains: "12", matches: "files" }, "12", "files", 0, 'contains "12" and matches "files"'],
+  [{ contains: "5" }, "15", "15", 0, 'contains "5"'],
+])("%j of the result %j and the answer %j has the score %d", async (state, result, answer, score, says) => {
+  const play: Play = (trial) => {
+    trial.call("add", {}, textResult(result));
+    trial.say(answer);
+  };
+  expect(await grade([state], play)).toMatchObject({
+    score,
+    reason: expect.stringContaining(says) as string,
   });
 });
 

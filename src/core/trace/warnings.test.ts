@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/support/portable.ts";
-import { errorResult, textResult, TrialEvents } from "../../../test/support/trial-events.ts";
+import { errorResult, textResult, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
+import type { ExpectedState } from "../formats/contains-text.ts";
 import type { AssertionSet, JsonObject } from "../formats/model.ts";
 import type { Check, EventBody, EventOf, Phase } from "./events.ts";
 
@@ -370,3 +371,23 @@ it("names turns that the agent ended without words, not those that fail anyway",
     "turn 2: the model's last answer was empty",
   ]);
 });
+
+it.each<[string | ExpectedState, string[]]>([
+  [
+    "42",
+    [
+      'turn 1: expectedState "42" is only in the result of add, "The sum is 42.", and not in the answer, "I do not know."; say where it must be with in: answer, toolResult or any',
+    ],
+  ],
+  [{ contains: "42", in: "any" }, []],
+])(
+  "names the state %j that only a tool's result meets, unless the file says that this is enough",
+  (expectedState, told) => {
+    const trial = new TrialEvents().server("calc", [{ name: "add" }]);
+    trial.turn("Go.", () => {
+      trial.call("add", {}, textResult("The sum is 42."));
+      trial.say("I do not know.");
+    });
+    expect(trial.warnings(workflowTask({ turns: [{ user: "Go.", expectedState }] }))).toEqual(told);
+  },
+);

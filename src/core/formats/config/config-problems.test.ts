@@ -179,6 +179,16 @@ flow {steps: []}
   workflows[0].steps must have at least 1 item
 flow {servers: []}
   workflows[0].servers must have at least 1 item
+test {expect: {text: {matches: "("}}}
+  invalid-value value toolHealthSuites[0].tests[0].expect.text.matches: toolHealthSuites[0].tests[0].expect.text.matches: "(" is not a valid RE2 …
+test {expect: {json: {path: "$["}}}
+  invalid-value value toolHealthSuites[0].tests[0].expect.json: toolHealthSuites[0].tests[0].expect.json: "$[" is not a valid JSON …
+flow {steps: [{user: hi, expectedState: {}}]}
+  workflows[0].steps[0].expectedState must have contains, equals or matches
+flow {steps: [{user: hi, expectedState: {equals: x, wholeWord: true}}]}
+  workflows[0].steps[0].expectedState has wholeWord, which needs contains
+flow {steps: [{user: hi, expectedState: {matches: "("}}]}
+  workflows[0].steps[0].expectedState.matches is not a valid RE2 pattern: error parsing regexp: missing …
 `);
 
   it.each([
@@ -285,6 +295,14 @@ flows {workflows: [{name: flow, steps: [{user: hi}]}], llmJudge: true, passThres
   checks-nothing value workflows[0]: workflows[0] ("flow") expects nothing, so it could not fail
 flow {expectTools: [], steps: [{user: hi, expectTools: []}]}
   checks-nothing value workflows[0]: workflows[0] ("flow") expects nothing, so it could not fail
+flow {steps: [{user: hi, expectedState: {contains: Hi}}]}
+  checks-nothing value workflows[0].steps[0].expectedState: workflows[0].steps[0].expectedState: workflows[0].steps[0].user meets it too, so an …
+test {expect: {isError: true}, expectedResult: 5}
+  toolHealthSuites[0].tests[0].expect.isError is true, which contradicts expectedResult
+  | Remove one of them.
+test {expect: {isError: false}, expectedError: no}
+  toolHealthSuites[0].tests[0].expect.isError is false, which contradicts expectedError
+  | Remove one of them.
 `);
 
   it("lists what there is", () => {
