@@ -7,7 +7,7 @@ import { prepare } from "./run/prepare.ts";
 import { run, type RunOptions, type RunOutcome } from "./run/run.ts";
 import { suggestion } from "./core/formats/did-you-mean.ts";
 import { parseDuration } from "./core/formats/duration.ts";
-import { type Plan, taskInVariant } from "./core/plan/plan.ts";
+import { type Plan, taskOf } from "./core/plan/plan.ts";
 import type { RunResult } from "./core/report/result.ts";
 import type { TraceEvent } from "./core/trace/events.ts";
 import { buildTrajectory, type ToolCall } from "./core/trace/trajectory.ts";
@@ -38,12 +38,10 @@ export function evaluationOf({ result, plan, evidence, folder, failures }: RunOu
   const [failure] = failures;
   if (failure !== undefined) throw failure.error;
   const trials = new Map(plan.trials.map((trial) => [trial.id, trial]));
-  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const evidenceOf = (id: string, events: readonly TraceEvent[]): TrialEvidence => {
     const trial = trials.get(id);
-    const task = trial && tasks.get(trial.task);
-    if (trial === undefined || task === undefined) throw new Error(`the plan lacks the trial ${id}`);
-    return { calls: buildTrajectory(trial, taskInVariant(plan, task, trial), events).calls, events };
+    if (trial === undefined) throw new Error(`the plan lacks the trial ${id}`);
+    return { calls: buildTrajectory(trial, taskOf(trial, plan), events).calls, events };
   };
   return {
     ...result,

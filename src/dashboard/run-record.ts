@@ -5,7 +5,7 @@ import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import { callFaults } from "../core/grade/measurements/measure.ts";
 import { OutOfTime } from "../core/lint/check-view.ts";
-import type { Plan, Trial } from "../core/plan/plan.ts";
+import { type Plan, taskOf, type Trial } from "../core/plan/plan.ts";
 import { RunReplay } from "../core/report/trial-result.ts";
 import type { RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
@@ -245,11 +245,11 @@ export class RunRecord implements AsyncDisposable {
   }
 
   async #follow(): Promise<void> {
-    const { plan, positions, replay } = this.#plan;
+    const { plan, positions } = this.#plan;
     if (this.#rows.length === 0) {
       this.#version += 1;
       for (const trial of plan.trials) {
-        this.#rows.push(plannedRow(trial, replay.taskOf(trial), "waiting"));
+        this.#rows.push(plannedRow(trial, taskOf(trial, plan), "waiting"));
         this.#changed.push(this.#version);
       }
     }
@@ -262,7 +262,7 @@ export class RunRecord implements AsyncDisposable {
       const trial = plan.trials[position ?? -1];
       if (position === undefined || trial === undefined || this.#rows[position]?.state === "ended") continue;
       const row = ended ? this.#endedRow(trial) : undefined;
-      this.#rows[position] = row ?? plannedRow(trial, replay.taskOf(trial), "running");
+      this.#rows[position] = row ?? plannedRow(trial, taskOf(trial, plan), "running");
       this.#changed[position] = this.#version;
       count += 1;
       if (count % trialsAtOnce === 0) await nextTurn();
@@ -339,7 +339,7 @@ export class RunRecord implements AsyncDisposable {
     const { plan, positions, replay } = this.#plan;
     const position = positions.get(id) ?? 0;
     const isEnded = this.#state !== "running" || isFinished(events);
-    const trajectory = buildTrajectory(trial, replay.taskOf(trial), events);
+    const trajectory = buildTrajectory(trial, taskOf(trial, plan), events);
     const { name, kind, startedAt } = this.#row(this.#state);
     return trialDocument({
       run: { id: this.id, name, kind, state: this.#state, startedAt },
@@ -414,7 +414,7 @@ export class RunRecord implements AsyncDisposable {
    * all of it was read. Throws `store/corrupt`.
    */
   async servers({ mostMs = Infinity, mostTrials = Infinity }: ServersLimits = {}): Promise<ServersRead> {
-    const { plan, replay } = this.#plan;
+    const { plan } = this.#plan;
     if (this.#servers === undefined || (this.#servers.isRead && !this.isOver))
       this.#servers = { totals: new ServerTotals(), trials: readTrials(this.#folder), isRead: false };
     const reading = this.#servers;
@@ -430,7 +430,7 @@ export class RunRecord implements AsyncDisposable {
         }
         const trial = this.#plan.trial(value.id);
         const events = value.events.map(({ event }) => event);
-        if (trial !== undefined) totals.add(buildTrajectory(trial, replay.taskOf(trial), events));
+        if (trial !== undefined) totals.add(buildTrajectory(trial, taskOf(trial, plan), events));
       }
     } catch (error) {
       this.#servers = undefined;

@@ -13,7 +13,7 @@ import {
 import { prompt, type PromptSettings } from "../core/grade/prompt.ts";
 import type { KindContext } from "../core/grade/grader.ts";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import { taskInVariant } from "../core/plan/plan.ts";
+import { taskOf } from "../core/plan/plan.ts";
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
 import { judgeName } from "../core/grade/graders.ts";
 import { eventsOf, type JudgeRecord } from "../core/trace/events.ts";
@@ -206,14 +206,13 @@ function recordedTrial(
   path: KeyPath,
 ): ToldTrial | Problem {
   const trial = plan.trials.find((each) => each.id === id);
-  const task = plan.tasks.find(({ name }) => name === trial?.task);
-  if (trial === undefined || task === undefined) {
+  if (trial === undefined) {
     const ids = plan.trials.map((each) => each.id);
     const details = { code: "store/not-found", hint: suggestion(id, ids, "trials") } as const;
     return problem([...path, "trial"], `the run ${run} has no trial ${JSON.stringify(id)}`, details);
   }
   const events = all.filter((event) => event.trial === id);
-  const trajectory = buildTrajectory(trial, taskInVariant(plan, task, trial), events);
+  const trajectory = buildTrajectory(trial, taskOf(trial, plan), events);
   return { identity: [resolve(folder), id], trajectory };
 }
 

@@ -7,7 +7,7 @@ import { suggestion } from "../core/formats/did-you-mean.ts";
 import { exact, withoutUndefined } from "../core/formats/json.ts";
 import type { Task } from "../core/formats/model.ts";
 import { calibrationFile } from "../core/grade/judge/calibration.ts";
-import type { Plan } from "../core/plan/plan.ts";
+import { type Plan, taskOf } from "../core/plan/plan.ts";
 import { createMultiplexer } from "../core/report/reporter.ts";
 import type { RunEnvironment, TrialResult } from "../core/report/result.ts";
 import { KeptEvidence, notRun, RunTally, ungradedTrial } from "../core/report/trial-result.ts";
@@ -25,7 +25,7 @@ import {
   runId,
 } from "../store/run-folder.ts";
 import { judgesOfGraders } from "./grade-trial.ts";
-import { type GradedShare, gradeTrials, type GradingJob, taskOf } from "./grade-trials.ts";
+import { type GradedShare, gradeTrials, type GradingJob } from "./grade-trials.ts";
 import type { GradeProblem, GradeProgress, GradeWork } from "./grade-worker.ts";
 import { prepare, prepareGraders, type Selection } from "./prepare.ts";
 import { type RunOptions, type RunOutcome, sourceOf } from "./run.ts";
@@ -83,7 +83,6 @@ export async function gradeRun(
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   const tally = new RunTally(plan);
-  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const results = new Map<string, TrialResult>();
   const dropped = new Set<string>();
   let reported = Promise.resolve();
@@ -124,7 +123,7 @@ export async function gradeRun(
       if (results.has(trial.id)) continue;
       const error = notRun({ interrupted: stored.interrupted === true || stored.durationMs === undefined });
       const outcome = { verdict: "skip", error, durationMs: 0 } as const;
-      await add(ungradedTrial(trial, taskOf(trial, tasks), outcome));
+      await add(ungradedTrial(trial, taskOf(trial, plan), outcome));
     }
     const ordered = plan.trials.flatMap(({ id }) => results.get(id) ?? []);
     const interrupted = ordered.some(({ error }) => error?.code === "run/interrupted");

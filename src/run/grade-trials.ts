@@ -3,7 +3,7 @@ import { serializeError } from "../core/errors/error.ts";
 import type { Json } from "../core/formats/json.ts";
 import type { Eval, GraderSpec, Task } from "../core/formats/model.ts";
 import { judgeName } from "../core/grade/graders.ts";
-import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
+import { type Plan, taskOf, type Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import {
   averageScore,
@@ -84,8 +84,7 @@ export async function gradeTrials(
   const places = new Map(plan.trials.map(({ id }, index) => [id, index]));
   const grading: Grading = {
     ...job,
-    tasks: new Map(plan.tasks.map((task) => [task.name, task])),
-    ranTasks: new Map(job.ranTasks.map((task) => [task.name, task])),
+    ranPlan: { ...plan, tasks: job.ranTasks },
     signal,
     redact: createRedactor(job.secrets),
     grade: createGrading({ eval: spec, env }, { validateSchema, signal }),
@@ -118,10 +117,8 @@ export async function gradeTrials(
 
 /** What grading a trial needs. */
 interface Grading extends Pick<GradingJob, "spec" | "plan" | "askJudges"> {
-  /** What is graded, by name. */
-  readonly tasks: ReadonlyMap<string, Task>;
-  /** The same as the run had them. */
-  readonly ranTasks: ReadonlyMap<string, Task>;
+  /** The plan with the tasks as the run had them. */
+  readonly ranPlan: Plan;
   readonly signal: AbortSignal;
   readonly grade: GradeTrial;
   readonly redact: Redact;
@@ -138,8 +135,8 @@ interface GradedTrial {
 
 /** Grades a trial from its record. Throws only the signal's reason. */
 async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Grading): Promise<GradedTrial> {
-  const { plan, tasks, ranTasks, spec, redact, journal, signal } = grading;
-  const task = taskInVariant(plan, taskOf(trial, tasks), trial);
+  const { plan, ranPlan, spec, redact, journal, signal } = grading;
+  const task = taskOf(trial, plan);
   const earlier = gradesIn(all.at(-1)?.event);
   const recorded = recordedEvents(all);
   journal.copy(
@@ -165,7 +162,7 @@ async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Gr
     if (finished === undefined) return { result: trialResult(trajectory, undefined), trajectory, earlier };
     const kept = grading.askJudges
       ? undefined
-      : await judgedBefore(earlier, { before: taskOf(trial, ranTasks), task, spec });
+      : await judgedBefore(earlier, { before: taskOf(trial, ranPlan), task, spec });
     const { outcome } = finished;
     const grades = outcome === "completed" ? await grading.grade(trajectory, emit, kept) : [];
     const verdict = trialVerdict(outcome, grades);
@@ -179,13 +176,6 @@ async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Gr
     const result = ungradedTrial(trial, task, { verdict: "error", error, durationMs: 0 });
     return { result, earlier };
   }
-}
-
-/** The task of a trial. Throws for a plan that lacks it. */
-export function taskOf({ task: name }: Trial, tasks: ReadonlyMap<string, Task>): Task {
-  const task = tasks.get(name);
-  if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${name}`);
-  return task;
 }
 
 /** The events of a trial without those of its grading. */

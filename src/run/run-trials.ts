@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type SerializedError, serializeError } from "../core/errors/error.ts";
 import type { Task } from "../core/formats/model.ts";
 import type { Emit, Grade, TraceEvent } from "../core/trace/events.ts";
-import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
+import { type Plan, taskOf, type Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { notRun, trialResult, ungradedTrial } from "../core/report/trial-result.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
@@ -33,9 +33,8 @@ export interface TrialsContext {
 
 /** Runs all trials of a plan. Returns their results in the plan's order, those that never started included. */
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
-  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   // Events are redacted, so the task that they are compared with must be, too.
-  const gradedTasks = new Map(plan.tasks.map((task) => [task.name, context.redact.fromOutside(task)]));
+  const gradedPlan = { ...plan, tasks: plan.tasks.map((task) => context.redact.fromOutside(task)) };
   const results: TrialResult[] = [];
   const share = shareEqual<readonly Grade[]>();
   let bailed = false;
@@ -43,10 +42,10 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
     concurrency: plan.concurrency,
     isStopped: () => bailed || context.signal.aborted,
     run: async (trial, index) => {
-      const result = await runTrial(trial, taskInVariant(plan, taskOf(trial, tasks), trial), {
+      const result = await runTrial(trial, taskOf(trial, plan), {
         ...context,
         share,
-        gradedTask: taskInVariant(plan, taskOf(trial, gradedTasks), trial),
+        gradedTask: taskOf(trial, gradedPlan),
       });
       results[index] = result;
       bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
@@ -55,7 +54,7 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
   for (const [index, trial] of plan.trials.entries()) {
     if (results[index] !== undefined) continue;
     const error = notRun({ interrupted: context.signal.aborted });
-    const result = ungradedTrial(trial, taskOf(trial, tasks), { verdict: "skip", error, durationMs: 0 });
+    const result = ungradedTrial(trial, taskOf(trial, plan), { verdict: "skip", error, durationMs: 0 });
     results[index] = result;
     await context.settle(result);
     await context.onTrialEnd(result);
@@ -131,12 +130,6 @@ async function gradeOf(
     if (context.signal.aborted) return undefined;
     throw error;
   }
-}
-
-function taskOf(trial: Trial, tasks: ReadonlyMap<string, Task>): Task {
-  const task = tasks.get(trial.task);
-  if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
-  return task;
 }
 
 const maxShared = 1000;

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { taskInVariant, type Trial } from "../../core/plan/plan.ts";
+import { taskOf, type Trial } from "../../core/plan/plan.ts";
 import { createMultiplexer, type RunStart } from "../../core/report/reporter.ts";
 import { renderTrace } from "../../core/report/render-trace.ts";
 import { replayRun, unfinishedState } from "../../core/report/trial-result.ts";
@@ -67,10 +67,8 @@ function showTools(stored: StoredRun, id: string | undefined): void {
   const { plan } = stored;
   const trials = id === undefined ? plan.trials : [findTrial(stored, id)];
   for (const trial of trials) {
-    const task = plan.tasks.find((candidate) => candidate.name === trial.task);
-    if (task === undefined) continue;
     const events = stored.events.filter((event) => event.trial === trial.id);
-    const used = toolEvents(buildTrajectory(trial, taskInVariant(plan, task, trial), events));
+    const used = toolEvents(buildTrajectory(trial, taskOf(trial, plan), events));
     const { task: name, agent, variant } = trial;
     for (const event of used) writeJson({ trial: trial.id, task: name, agent, variant, ...event });
   }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { AgentSpec, Eval, Task } from "../formats/model.ts";
-import { createPlan, effectiveServers, lifetimeOf, taskInVariant, type Trial } from "./plan.ts";
+import { createPlan, effectiveServers, lifetimeOf, taskOf, type Trial } from "./plan.ts";
 
 const claude: AgentSpec = {
   type: "model",
@@ -157,8 +157,9 @@ describe("variants", () => {
     const plan = createPlan(spec);
     const [task] = spec.tasks;
     if (task === undefined) throw new Error("there is a task");
-    expect(taskInVariant(plan, task, { variant: "with" }).servers).toEqual(["db"]);
-    expect(taskInVariant(plan, task, { variant: "without" }).servers).toEqual([]);
+    expect(taskOf({ task: "one", variant: "with" }, plan).servers).toEqual(["db"]);
+    expect(taskOf({ task: "one", variant: "without" }, plan).servers).toEqual([]);
+    expect(() => taskOf({ task: "two" }, plan)).toThrow("a trial of a task that it lacks: two");
     expect(effectiveServers(spec, task, "without")).toEqual({});
     expect(effectiveServers(spec, task, "with")).toEqual({ db: server });
     expect(() => effectiveServers(spec, task, "other")).toThrow("a variant that the eval lacks: other");

@@ -76,10 +76,17 @@ export function createPlan(spec: Eval): Plan {
   };
 }
 
-/** A task as a trial of it runs it: with the servers of the trial's variant. */
-export function taskInVariant(plan: Plan, task: Task, { variant }: Pick<Trial, "variant">): Task {
+/** The tasks of plans by name, kept as long as their plans, since a large run looks them up for each trial. */
+const namedTasks = new WeakMap<Plan, ReadonlyMap<string, Task>>();
+
+/** The task of a trial, with the servers of the trial's variant. Throws for a plan that lacks it. */
+export function taskOf({ task: name, variant }: Pick<Trial, "task" | "variant">, plan: Plan): Task {
+  const tasks = namedTasks.get(plan) ?? new Map(plan.tasks.map((task) => [task.name, task]));
+  namedTasks.set(plan, tasks);
+  const task = tasks.get(name);
+  if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${name}`);
   if (variant === undefined) return task;
-  const servers = plan.variants?.find(({ name }) => name === variant)?.servers[task.name];
+  const servers = plan.variants?.find((each) => each.name === variant)?.servers[name];
   return { ...task, servers: servers ?? [] };
 }
 

@@ -6,7 +6,7 @@ import { judgesOf } from "../grade/judge/calibration.ts";
 import { measure } from "../grade/measurements/measure.ts";
 import { type Metric, metricOf } from "../grade/measurements/metrics.ts";
 import { findingsOf } from "../lint/finding.ts";
-import { type Plan, taskInVariant, type Trial } from "../plan/plan.ts";
+import { type Plan, taskOf, type Trial } from "../plan/plan.ts";
 import {
   type EventOf,
   eventsOf,
@@ -39,6 +39,7 @@ import {
 } from "../trace/trajectory.ts";
 import { warningsOf } from "../trace/warnings.ts";
 import { CoverageCounter, MeasurementCounter, RoutingCounter } from "./counters.ts";
+import type { RunEnd } from "./reporter.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
 
 /** Said of a pass of the agent `null`. */
@@ -403,32 +404,17 @@ export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "envir
   readonly interrupted?: boolean;
 }
 
-/** A run's result, and the evidence of the trials that did not pass. */
-export interface ReplayedRun {
-  readonly result: RunResult;
-  readonly evidence: ReadonlyMap<string, readonly TraceEvent[]>;
-}
-
 /**
  * Computes the result of a run again from its plan and its events, one trial at a time, so that only the events of one need
  * be in memory.
  */
 export class RunReplay {
   readonly #run: Omit<RecordedRun, "events">;
-  readonly #tasks: ReadonlyMap<string, Task>;
   readonly #tally: RunTally;
 
   constructor(run: Omit<RecordedRun, "events">) {
     this.#run = run;
     this.#tally = new RunTally(run.plan);
-    this.#tasks = new Map(run.plan.tasks.map((task) => [task.name, task]));
-  }
-
-  /** The task of a trial, with the servers of its variant. Throws for a plan that lacks it. */
-  taskOf(trial: Trial): Task {
-    const task = this.#tasks.get(trial.task);
-    if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
-    return taskInVariant(this.#run.plan, task, trial);
   }
 
   /** The row of a trial in the result; each trial is to be added once. */
@@ -443,7 +429,7 @@ export class RunReplay {
 
   #row(trial: Trial, events: readonly TraceEvent[], tally?: RunTally): TrialResult {
     const { interrupted, durationMs } = this.#run;
-    const task = this.taskOf(trial);
+    const task = taskOf(trial, this.#run.plan);
     if (events.length === 0) {
       const error = notRun({ interrupted: interrupted === true || durationMs === undefined });
       return ungradedTrial(trial, task, { verdict: "skip", error, durationMs: 0 });
@@ -478,7 +464,7 @@ export class RunReplay {
 }
 
 /** Computes a run's result again from its plan and its events alone. */
-export function replayRun(run: RecordedRun): ReplayedRun {
+export function replayRun(run: RecordedRun): RunEnd {
   const byTrial = Map.groupBy(run.events, (event) => event.trial);
   const evidence = new Map<string, readonly TraceEvent[]>();
   const replay = new RunReplay(run);
