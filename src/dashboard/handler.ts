@@ -221,7 +221,7 @@ class Runs implements AsyncDisposable {
       const stamp = runStamp(join(runs, id));
       const known = this.#ended.get(id);
       const row = known?.stamp === stamp ? known.value : runRow(runs, id, cwd);
-      if (row.state === "ended") this.#ended.set(id, { stamp, value: row });
+      if (row.summary !== undefined) this.#ended.set(id, { stamp, value: row });
       rows.push(row);
       if (rows.length % rowsAtOnce === 0) await nextTurn();
     }

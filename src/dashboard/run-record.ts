@@ -34,12 +34,13 @@ import { ServerTotals } from "../core/view/servers-document.ts";
 import { trialDocument } from "../core/view/trial-document.ts";
 import { type SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import { readTrials, type StoredTrial } from "../store/journal.ts";
-import { journalSize } from "../store/journal-file.ts";
+import { endsWithTrial, journalSize } from "../store/journal-file.ts";
 import { JournalIndex, type TrialProgress } from "../store/journal-index.ts";
 import {
   readHead,
   readPlan,
   readPlanHead,
+  readResult,
   readResultByTrial,
   readResultHead,
   runState,
@@ -55,8 +56,7 @@ export function runRow(runs: string, id: string, cwd: string): RunRow {
     const row = rowOf(id, { head, plan: readPlanHead(folder), state, cwd });
     if (state !== "ended") return row;
     const { verdict, durationMs, summary } = readResultHead(folder);
-    const missing = journalSize(folder) === 0 ? summary.total - summary.skip : 0;
-    return { ...row, verdict, durationMs, summary, ...damageOf(missing) };
+    return { ...row, verdict, durationMs, summary, ...damageOf(missingAtEnd(folder, summary)) };
   } catch (error) {
     const unknown = {
       name: id,
@@ -67,6 +67,20 @@ export function runRow(runs: string, id: string, cwd: string): RunRow {
     } as const;
     return { id, ...unknown, state: "damaged", problem: messageOf(error) };
   }
+}
+
+/** How many trials the journal of a run lacks, if its end shows that something is missing: to look at all of it takes too long in a list. */
+function missingAtEnd(folder: string, { total, skip }: RunSummary): number {
+  const size = journalSize(folder);
+  if (size === 0) return total - skip;
+  if (size > mostSought || endsWithTrial(folder)) return 0;
+  const recorded = new JournalIndex(folder).extend();
+  return readResult(folder).trials.filter((trial) => isMissing(trial, recorded)).length;
+}
+
+/** Whether a trial of a result has no end in the journal. */
+function isMissing({ id, verdict }: TrialResult, recorded: ReadonlyMap<string, TrialProgress>): boolean {
+  return verdict !== "skip" && recorded.get(id)?.ended !== true;
 }
 
 /** What is said of a run whose journal lacks trials that its result has: they are without evidence. */
@@ -206,8 +220,7 @@ export class RunRecord implements AsyncDisposable {
       const add = (some: readonly TrialResult[]): void => {
         for (const trial of some) {
           trials.add(trial);
-          if (trial.verdict !== "skip" && recorded !== undefined && recorded.get(trial.id)?.ended !== true)
-            missing += 1;
+          if (recorded !== undefined && isMissing(trial, recorded)) missing += 1;
         }
       };
       const result =
@@ -344,12 +357,19 @@ export class RunRecord implements AsyncDisposable {
     return trialDocument({
       run: { id: this.id, name, kind, state: this.#state, startedAt },
       trajectory,
-      ...(isEnded ? { result: replay.resultOf(trial, events) } : {}),
+      ...(isEnded ? { result: this.#resultOf(trial, events) } : {}),
       invalid: await this.#validate(trajectory, known),
       hashOf: (text) => hash("sha256", text, "base64url"),
       previous: plan.trials[position - 1],
       next: plan.trials[position + 1],
     });
+  }
+
+  #resultOf(trial: Trial, events: readonly TraceEvent[]): TrialResult {
+    const result = this.#plan.replay.resultOf(trial, events);
+    if (this.#document?.state !== "damaged" || isFinished(events)) return result;
+    const message = "the journal lacks the end of this trial, so nothing shows how it ended";
+    return { ...result, error: { code: "run/interrupted", kind: "interrupted", message } };
   }
 
   /** The events of a trial as far as they have come. Throws `store/corrupt`. */

@@ -73,6 +73,21 @@ export function journalSize(folder: string): number {
   }
 }
 
+/** In bytes: the last event of a trial is usually shorter. */
+const tailBytes = 64 * 1024;
+
+/**
+ * Whether the journal ends with the end of a trial, as far as its last bytes show: that of a run which came to its end does. It takes as
+ * long for a large journal as for a small one. Throws `store/corrupt` when it cannot be read.
+ */
+export function endsWithTrial(folder: string): boolean {
+  using file = new JournalFile(folder);
+  let last: Line | undefined;
+  for (const bytes of file.wholeLines(Math.max(0, journalSize(folder) - tailBytes)))
+    for (const line of linesOf(bytes)) last = line;
+  return !file.isTorn && last?.stamp?.ends === true;
+}
+
 function pathIn(folder: string): string {
   return join(folder, "journal.jsonl");
 }

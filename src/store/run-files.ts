@@ -78,7 +78,7 @@ export function readPlan(folder: string): Plan {
 }
 
 /** Throws `store/corrupt`. */
-function readResult(folder: string): RunResult {
+export function readResult(folder: string): RunResult {
   return readDocument<RunResult>(folder, "result.json", {
     members: ["verdict", "durationMs", "trials"],
     budget: new ReadBudget(),

@@ -163,9 +163,18 @@ describe("the documents of a run", () => {
     writeFileSync(journal, `${lines.slice(0, 4).join("\n")}\n`);
     const problem = expect.stringMatching(/^Its journal lacks 1 of the trials/) as string;
     expect(await cut.run(cut.id)).toMatchObject({ state: "damaged", problem });
+    const listed = async (): Promise<unknown> => (await cut.json<RunsDocument>("runs")).runs;
+    expect(await listed()).toMatchObject([{ state: "damaged", problem }]);
+    const { result } = await cut.json<TrialDocument>(`runs/${cut.id}/trials/t1`);
+    expect(result?.error?.message).toBe(
+      "the journal lacks the end of this trial, so nothing shows how it ended",
+    );
+    writeFileSync(journal, lines.slice(0, -2).join("\n").slice(0, -10));
+    expect(await listed()).toMatchObject([{ state: "damaged", problem }]);
     writeFileSync(journal, "");
-    const { runs } = await cut.json<RunsDocument>("runs");
-    expect(runs).toMatchObject([{ state: "damaged", problem }]);
+    expect(await listed()).toMatchObject([{ state: "damaged", problem }]);
+    writeFileSync(journal, lines.join("\n"));
+    expect(await listed()).toMatchObject([{ state: "ended", verdict: "pass" }]);
   });
 
   it("say of a damaged run what is wrong", async () => {
