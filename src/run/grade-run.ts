@@ -16,16 +16,17 @@ import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { readTrials } from "../store/journal.ts";
-import { journalSize } from "../store/journal-file.ts";
+import { corrupt, JournalFile, journalSize } from "../store/journal-file.ts";
 import {
   createRunFolder,
   defaultRunsFolder,
   type OpenedRun,
   refusePlanted,
+  type RunFolder,
   runId,
 } from "../store/run-folder.ts";
 import { judgesOfGraders } from "./grade-trial.ts";
-import { type GradedShare, gradeTrials, type GradingJob } from "./grade-trials.ts";
+import { type GradedTrials, gradeTrials, type GradingJob } from "./grade-trials.ts";
 import type { GradeProblem, GradeProgress, GradeWork } from "./grade-worker.ts";
 import { prepare, prepareGraders, type Selection } from "./prepare.ts";
 import { type RunOptions, type RunOutcome, sourceOf } from "./run.ts";
@@ -89,6 +90,7 @@ export async function gradeRun(
   let next = 0;
   /** Reports results in the order of the plan. */
   const add = (result: TrialResult): Promise<void> => {
+    if (results.has(result.id)) throw corrupt(stored.folder);
     results.set(result.id, result);
     for (;;) {
       const known = results.get(plan.trials[next]?.id ?? "");
@@ -108,7 +110,7 @@ export async function gradeRun(
   };
   try {
     await reporters.onRunStart({ plan, ...head, folder: folder.path });
-    const shares = await gradeShares(job, await countShares(job), {
+    const parts = await gradeParts(job, await countThreads(job), {
       signal,
       journal: folder,
       onTrial(graded) {
@@ -116,8 +118,8 @@ export async function gradeRun(
         return add(graded.result);
       },
     });
-    for (const share of shares) tally.join(share.tally);
-    const kept = shares.map((share) => share.evidence);
+    for (const part of parts) tally.join(part.tally);
+    const kept = parts.map((part) => part.evidence);
     evidence.join(kept, plan.trials);
     for (const trial of plan.trials) {
       if (results.has(trial.id)) continue;
@@ -157,13 +159,13 @@ function otherId({ folder, id }: OpenedRun): readonly string[] {
 
 /** A thread takes as long to start as it takes to grade so many bytes of a journal. */
 const bytesForThreads = 8 * 1024 * 1024;
-/** Each reads the whole journal. */
+/** More would wait for the one that collects what they have graded. */
 const mostThreads = 4;
 /** What is read of a trial is dropped when it is graded; with less memory for what is new it would be moved first. */
 const maxYoungGenerationSizeMb = 96;
 
 /** How many threads grade a run: only one, this one, where there is little to read or graders wait for models and programs. */
-async function countShares({ folder, spec, plan }: GradingJob): Promise<number> {
+async function countThreads({ folder, spec, plan }: GradingJob): Promise<number> {
   if (journalSize(folder) < bytesForThreads || spec.judge !== undefined) return 1;
   const { graderKinds } = await import("../core/grade/kinds.ts");
   const waits = plan.tasks.some(({ graders = [] }) =>
@@ -178,15 +180,18 @@ async function countShares({ folder, spec, plan }: GradingJob): Promise<number> 
 type GradingOutput = Parameters<typeof gradeTrials>[2];
 
 /** Grades trials in so many threads; one: this one. Throws as {@link gradeTrials} does. */
-async function gradeShares(
+async function gradeParts(
   job: GradingJob,
-  of: number,
-  output: GradingOutput,
-): Promise<readonly GradedShare[]> {
-  if (of === 1) return [await gradeTrials(job, { number: 0, of }, output)];
+  threads: number,
+  output: GradingOutput & { readonly journal: RunFolder },
+): Promise<readonly GradedTrials[]> {
+  if (threads === 1) return [await gradeTrials(job, undefined, output)];
   const url = new URL(`./grade-worker${extname(import.meta.url)}`, import.meta.url);
-  const workers = Array.from({ length: of }, (_, number) => {
-    const workerData: GradeWork = { job, share: { number, of } };
+  using file = new JournalFile(job.folder);
+  const cuts = file.cuts(threads);
+  const workers = cuts.map((from, index) => {
+    const part = { from, to: cuts[index + 1] ?? Infinity };
+    const workerData: GradeWork = { job, part, output: output.journal.path };
     // Without the Node options of this process, some of which (--eval, --inspect-brk) would block the thread.
     return new Worker(url, { workerData, execArgv: [], resourceLimits: { maxYoungGenerationSizeMb } });
   });
@@ -199,7 +204,7 @@ async function gradeShares(
 }
 
 /** Takes what a thread has graded, until it has graded all. */
-function endOf(worker: Worker, { journal, onTrial }: GradingOutput): Promise<GradedShare> {
+function endOf(worker: Worker, { onTrial }: GradingOutput): Promise<GradedTrials> {
   const tellAfter = async (before: Promise<void>, trials: GradeProgress["trials"]): Promise<void> => {
     await before;
     for (const trial of trials) await onTrial(trial);
@@ -217,8 +222,7 @@ function endOf(worker: Worker, { journal, onTrial }: GradingOutput): Promise<Gra
         reject(new McpvalsError(code, text, details));
         return;
       }
-      const { lines, attachments, trials, ended } = message;
-      if (lines.length > 0) journal.copy([lines], attachments);
+      const { trials, ended } = message;
       told = tellAfter(told, trials);
       if (ended === undefined) return;
       isEnded = true;

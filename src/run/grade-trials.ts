@@ -20,7 +20,13 @@ import { createRedactor, type Redact, type Secret } from "../core/trace/redact.t
 import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { EnvironmentVariables } from "../load/environment.ts";
-import { type Journal, readTrials, type StoredEvent, type StoredTrial } from "../store/journal.ts";
+import {
+  type Journal,
+  type JournalPart,
+  readTrials,
+  type StoredEvent,
+  type StoredTrial,
+} from "../store/journal.ts";
 import { joinLines } from "../store/journal-file.ts";
 import { createGrading, type GradeTrial, judgeOfGrader } from "./grade-trial.ts";
 
@@ -40,12 +46,6 @@ export interface GradingJob {
   readonly askJudges: boolean;
 }
 
-/** Which trials are graded: one of so many equal parts, counting from 0. */
-export interface Share {
-  readonly number: number;
-  readonly of: number;
-}
-
 /** Gets the recorded events, and those of the grading. */
 export type GradingJournal = Pick<Journal, "append" | "copy">;
 
@@ -56,8 +56,8 @@ export interface Graded {
   readonly dropped: readonly string[];
 }
 
-/** What the trials of a share say together, as plain data. */
-export interface GradedShare {
+/** What trials say together, as plain data. */
+export interface GradedTrials {
   readonly tally: TallyState;
   readonly evidence: KeptEvidence["byTrial"];
 }
@@ -69,15 +69,15 @@ interface GradingOutput {
   readonly onTrial: (graded: Graded) => Promise<void> | void;
 }
 
-/** Trials that are graded at once, where graders may wait for a model or a program: not in a share of several. */
+/** Trials that are graded at once where graders may wait for a model or a program. */
 const width = 4;
 
-/** Grades a share of the trials from their record. Throws `store/corrupt`, and the signal's reason. */
+/** Grades the trials of a part of the record, or all. Throws `store/corrupt`, and the signal's reason. */
 export async function gradeTrials(
   job: GradingJob,
-  share: Share,
+  part: JournalPart | undefined,
   { signal, journal, onTrial }: GradingOutput,
-): Promise<GradedShare> {
+): Promise<GradedTrials> {
   const { folder, spec, env, plan } = job;
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
@@ -106,12 +106,11 @@ export async function gradeTrials(
     }
     await onTrial({ result, dropped: [...dropped] });
   };
-  const isOfShare = (id: string): boolean => (places.get(id) ?? 0) % share.of === share.number;
-  const trials = readTrials(folder, share.of === 1 ? undefined : isOfShare);
+  const trials = readTrials(folder, part);
   const work = async (): Promise<void> => {
     for await (const trial of trials) await gradeNext(trial);
   };
-  await Promise.all(Array.from({ length: share.of === 1 ? width : 1 }, work));
+  await Promise.all(Array.from({ length: part === undefined ? width : 1 }, work));
   return { tally: tally.state, evidence: evidence.byTrial };
 }
 

@@ -1,22 +1,20 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { McpvalsError } from "../core/errors/error.ts";
-import { bytesOf, lineOf } from "../store/journal.ts";
-import { type Graded, type GradedShare, type GradingJob, gradeTrials, type Share } from "./grade-trials.ts";
+import { Journal, type JournalPart } from "../store/journal.ts";
+import { type Graded, type GradedTrials, type GradingJob, gradeTrials } from "./grade-trials.ts";
 
 /** What a thread is to grade. */
 export interface GradeWork {
   readonly job: GradingJob;
-  readonly share: Share;
+  readonly part: JournalPart;
+  /** Folder of the new run, whose journal it adds to. */
+  readonly output: string;
 }
 
 /** What a thread has graded since its last message; the last one has `ended`. */
 export interface GradeProgress {
   readonly trials: readonly Graded[];
-  /** Lines for the journal, without the last line break. */
-  readonly lines: Uint8Array;
-  /** Files that the lines refer to. */
-  readonly attachments: readonly string[];
-  readonly ended?: GradedShare;
+  readonly ended?: GradedTrials;
 }
 
 /** Why a thread has ended early. */
@@ -24,44 +22,32 @@ export interface GradeProblem {
   readonly problem: Pick<McpvalsError, "code" | "message" | "details">;
 }
 
-/** Lines that are sent at once, in bytes. */
-const messageBytes = 512 * 1024;
+/** Trials that are reported at once. */
+const trialsOfMessage = 16;
 
-const { job, share } = workerData as GradeWork;
+const { job, part, output } = workerData as GradeWork;
 let trials: Graded[] = [];
-let lines: (string | Uint8Array)[] = [];
-let attachments: string[] = [];
-let size = 0;
 
-function addLine(line: string | Uint8Array): void {
-  if (lines.length > 0) lines.push("\n");
-  lines.push(line);
-  size += line.length;
-}
-
-function send(ended?: GradedShare): void {
-  const bytes = bytesOf(lines);
-  const progress = { trials, lines: bytes, attachments, ...(ended === undefined ? {} : { ended }) };
-  parentPort?.postMessage(progress satisfies GradeProgress, [bytes.buffer]);
-  [trials, lines, attachments, size] = [[], [], [], 0];
+function send(ended?: GradedTrials): void {
+  parentPort?.postMessage({
+    trials,
+    ...(ended === undefined ? {} : { ended }),
+  } satisfies GradeProgress);
+  trials = [];
 }
 
 try {
-  const graded = await gradeTrials(job, share, {
+  await using journal = new Journal(output);
+  const graded = await gradeTrials(job, part, {
     // Whoever started the thread ends it.
     signal: new AbortController().signal,
-    journal: {
-      append: (_event, json) => addLine(lineOf(json)),
-      copy(parts, files) {
-        for (const part of parts) addLine(part);
-        for (const file of files) attachments.push(file);
-      },
-    },
+    journal,
     onTrial(trial) {
       trials.push(trial);
-      if (size >= messageBytes) send();
+      if (trials.length >= trialsOfMessage) send();
     },
   });
+  await journal.commit();
   send(graded);
 } catch (error) {
   if (!(error instanceof McpvalsError)) throw error;

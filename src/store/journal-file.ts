@@ -1,3 +1,4 @@
+import { isAscii } from "node:buffer";
 import { closeSync, openSync, readSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
@@ -43,6 +44,33 @@ export class JournalFile implements Disposable {
       // A line that is longer than what was read.
       else if (length > largestPart) throw corrupt(this.#folder);
       else length *= 2;
+    }
+  }
+
+  /** Where the file can be cut into so many parts of about the same size, each of whole lines: where each of them begins, and 0. */
+  cuts(parts: number): readonly number[] {
+    const size = journalSize(this.#folder);
+    return Array.from({ length: parts }, (_, part) => this.#lineFrom(Math.floor((size * part) / parts)));
+  }
+
+  /** The number of the line that begins at a position. */
+  lineAt(position: number): number {
+    let number = 1;
+    for (const bytes of this.wholeLines(0, position))
+      for (let at = bytes.indexOf(lineBreak); at !== -1; at = bytes.indexOf(lineBreak, at + 1)) number += 1;
+    return number;
+  }
+
+  /** The beginning of the first line at a position or behind it. */
+  #lineFrom(position: number): number {
+    if (position === 0) return 0;
+    let before = position - 1;
+    for (;;) {
+      const bytes = this.#read(before, pieceBytes);
+      const end = bytes.indexOf(lineBreak);
+      if (end !== -1) return before + end + 1;
+      before += bytes.length;
+      if (bytes.length < pieceBytes) return before;
     }
   }
 
@@ -117,28 +145,34 @@ export function corrupt(folder: string, line?: number): McpvalsError {
 export interface Line {
   readonly start: number;
   readonly end: number;
-  /** What its stamp says, unchecked; absent where the line does not begin with it. */
-  readonly stamp?: { readonly trial: string; readonly ends: boolean };
+  /** What its stamp says, unchecked; undefined where the line does not begin with it. */
+  readonly stamp: { readonly trial: string; readonly begins: boolean; readonly ends: boolean } | undefined;
+  /** Its text, where that has only ASCII characters. */
+  readonly text: string | undefined;
 }
 
 /** Finds lines and their stamps, in one text in which a character is a byte: a hundred megabytes have a million lines. */
 export function* linesOf(bytes: Buffer): Generator<Line> {
-  const text = bytes.toString("latin1");
+  const whole = bytes.toString("latin1");
+  const isPlain = isAscii(bytes);
   let start = 0;
-  for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", start)) {
+  for (let end = whole.indexOf("\n"); end !== -1; end = whole.indexOf("\n", start)) {
     stampFirst.lastIndex = start;
-    const [, trial, type] = stampFirst.exec(text) ?? [];
-    yield trial === undefined ? { start, end } : { start, end, stamp: { trial, ends: type !== undefined } };
+    const [, first, trial, type] = stampFirst.exec(whole) ?? [];
+    const stamp =
+      trial === undefined ? undefined : { trial, begins: first !== undefined, ends: type !== undefined };
+    const text = isPlain || isAscii(bytes.subarray(start, end)) ? whole.slice(start, end) : undefined;
+    yield { start, end, stamp, text };
     start = end + 1;
   }
 }
 
-/** Lines that were read; those one after the other in the file as one, with the line breaks between them. */
+/** Lines that were read, with their line breaks; those one after the other in the file as one. */
 export function* joinLines([first, ...others]: readonly Buffer[]): Generator<Buffer> {
   if (first === undefined) return;
   let [begin, last] = [first, first];
   const joined = (): Buffer =>
-    Buffer.from(begin.buffer, begin.byteOffset, last.byteOffset + last.length - begin.byteOffset);
+    Buffer.from(begin.buffer, begin.byteOffset, last.byteOffset + last.length + 1 - begin.byteOffset);
   for (const line of others) {
     if (line.buffer !== last.buffer || line.byteOffset !== last.byteOffset + last.length + 1) {
       yield joined();
@@ -151,4 +185,4 @@ export function* joinLines([first, ...others]: readonly Buffer[]): Generator<Buf
 
 /** Events are written with their stamp first, but for those of which a secret was removed. Ids of trials are plain words. */
 const stampFirst =
-  /\{"crc":"[0-9a-f]{8}","event":\{"seq":\d+,"at":[\d.e+-]+,"trial":"([\w-]+)","type":(?:"(trial\.(?:finished|graded))")?/y;
+  /\{"crc":"[0-9a-f]{8}","event":\{"seq":(?:(1)|\d+),"at":[\d.e+-]+,"trial":"([\w-]+)","type":(?:"(trial\.(?:finished|graded))")?/y;

@@ -15,12 +15,13 @@ import { basename, join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
 import { getHeapStatistics } from "node:v8";
+import { threadId } from "node:worker_threads";
 import { crc32 } from "node:zlib";
 import { isJsonObject, type Json } from "../core/formats/json.ts";
 import { containerWeight, JsonMeter } from "../core/formats/read-json.ts";
 import type { EventOf, TraceEvent } from "../core/trace/events.ts";
 import { makeFolder, readRegularFile } from "../files/files.ts";
-import { corrupt, JournalFile, largestPart, linesOf } from "./journal-file.ts";
+import { corrupt, JournalFile, largestPart, type Line, linesOf } from "./journal-file.ts";
 
 const dataSync = promisify(fdatasync);
 const flushBytes = 64 * 1024;
@@ -78,12 +79,7 @@ export class Journal implements AsyncDisposable {
     const bytes = bytesOf(this.#pending);
     this.#pending = [];
     this.#pendingBytes = 0;
-    if (this.#failure !== undefined) return;
-    try {
-      for (let offset = 0; offset < bytes.length;) offset += writeSync(this.#file, bytes, offset);
-    } catch (error) {
-      this.#failure = { error };
-    }
+    this.#writeNow(bytes);
   }
 
   /**
@@ -127,23 +123,37 @@ export class Journal implements AsyncDisposable {
   }
 
   /**
-   * Adds lines of another journal as they are, each part without its last line break, with copies of the attachments that they refer
-   * to. Never throws, as {@link append}.
+   * Adds lines of another journal as they are, with their line breaks, and copies of the attachments that they refer to. Never
+   * throws, as {@link append}.
    */
   copy(parts: Iterable<Uint8Array>, attachments: readonly string[]): void {
     if (this.#closed || this.#failure !== undefined) return;
     try {
       for (const path of attachments)
         this.#attach(basename(path), (part) => copyFileSync(path, part, constants.COPYFILE_FICLONE));
-      for (const lines of parts) this.#write(lines, "\n");
+      for (const lines of parts) this.#write(lines);
     } catch (error) {
       this.flush();
       this.#failure ??= { error };
     }
   }
 
+  #writeNow(bytes: Uint8Array): void {
+    if (this.#failure !== undefined) return;
+    try {
+      for (let offset = 0; offset < bytes.length;) offset += writeSync(this.#file, bytes, offset);
+    } catch (error) {
+      this.#failure = { error };
+    }
+  }
+
   #write(...parts: readonly (string | Uint8Array)[]): void {
     for (const part of parts) {
+      if (typeof part !== "string" && part.length >= flushBytes / 2) {
+        this.flush();
+        this.#writeNow(part);
+        continue;
+      }
       this.#pending.push(part);
       this.#pendingBytes += part.length;
     }
@@ -178,28 +188,32 @@ export class Journal implements AsyncDisposable {
     if (this.#written.has(name)) return;
     makeFolder(this.#attachments);
     const path = join(this.#attachments, name);
-    // Under another name first: a killed process must not leave a partial file under the final name.
-    write(`${path}.part`);
-    renameSync(`${path}.part`, path);
+    // Under another name first: a killed process must not leave a partial file under the final name. Several threads may write it.
+    const partial = `${path}.${threadId}.part`;
+    write(partial);
+    renameSync(partial, path);
     this.#written.add(name);
     this.#unsynced.push(path);
   }
 }
 
 /** The line of an event, without its line break, given the event's JSON. */
-export function lineOf(json: string): string {
-  const crc = crc32(json).toString(16).padStart(8, "0");
-  return `{"crc":"${crc}","event":${json}}`;
+function lineOf(json: string): string {
+  return `${headOf(json)}${json}}`;
 }
 
-const head = /^\{"crc":"([0-9a-f]{8})","event":$/;
-const headBytes = '{"crc":"00000000","event":'.length;
+/** What is before the JSON of an event in its line. */
+function headOf(json: string | Buffer): string {
+  return `{"crc":"${crc32(json).toString(16).padStart(8, "0")}","event":`;
+}
+
+const headBytes = headOf("").length;
 const closeBrace = 0x7d;
 
-/** All parts in one memory of their own. */
-export function bytesOf(parts: readonly (string | Uint8Array)[]): Buffer<ArrayBuffer> {
+/** All parts as one. */
+function bytesOf(parts: readonly (string | Uint8Array)[]): Buffer {
   const length = parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0);
-  const bytes = Buffer.allocUnsafeSlow(length);
+  const bytes = Buffer.allocUnsafe(length);
   let end = 0;
   for (const part of parts) {
     if (typeof part === "string") end += bytes.write(part, end);
@@ -235,8 +249,11 @@ export async function readJournal(folder: string, budget = new ReadBudget()): Pr
   const events: TraceEvent[] = [];
   using file = new JournalFile(folder);
   for await (const bytes of inTurns(file.wholeLines()))
-    for (const { start, end } of linesOf(bytes))
-      events.push(readStored(folder, bytes.subarray(start, end), budget, events.length + 1).event);
+    for (const { start, end, text } of linesOf(bytes))
+      events.push(
+        readStored(folder, bytes.subarray(start, end), budget, { text, number: () => events.length + 1 })
+          .event,
+      );
   return { events, torn: file.isTorn };
 }
 
@@ -263,30 +280,44 @@ export interface StoredTrial {
   readonly events: readonly StoredEvent[];
 }
 
+/** Positions of lines in a journal: from one on, before another. */
+export interface JournalPart {
+  readonly from: number;
+  readonly to: number;
+}
+
 /**
- * Reads a run folder's journal trial by trial, each as soon as its grades are read; at the end those that have none. Throws as
- * {@link readJournal} does. What a trial recorded after its grades is left out, and so are trials that are not wanted, whose lines
- * are not checked.
+ * Reads those trials of a run folder's journal that begin in a part of it, each as soon as its grades are read; at the end those that
+ * have none. Throws as {@link readJournal} does, and for a trial that begins twice. What a trial recorded after its grades is left
+ * out; lines of trials that begin elsewhere are not checked.
  */
 export async function* readTrials(
   folder: string,
-  isWanted: (trial: string) => boolean = () => true,
+  { from, to }: JournalPart = { from: 0, to: Infinity },
 ): AsyncGenerator<StoredTrial> {
   const budget = new ReadBudget();
   const open = new Map<string, { readonly events: StoredEvent[]; weight: number }>();
   const graded = new Set<string>();
-  let line = 0;
+  let position = from;
   using file = new JournalFile(folder);
-  for await (const bytes of inTurns(file.wholeLines())) {
-    for (const { start, end, stamp } of linesOf(bytes)) {
-      line += 1;
-      if (stamp !== undefined && !isWanted(stamp.trial)) continue;
+  for await (const bytes of inTurns(file.wholeLines(from))) {
+    for (const { start, end, stamp, text } of linesOf(bytes)) {
+      const at = position + start;
+      if (at >= to && open.size === 0) return;
+      // In the first part every trial begins with its first line, however that has been changed.
+      const isElsewhere = (id: string, begins: boolean): boolean =>
+        !open.has(id) && (at >= to || (from > 0 && !begins));
+      if (stamp !== undefined && isElsewhere(stamp.trial, stamp.begins)) continue;
       const before = budget.left;
-      const stored = readStored(folder, bytes.subarray(start, end), budget, line);
-      const { trial: id, type } = stored.event;
-      if (stamp !== undefined && stamp.trial !== id) throw corrupt(folder, line);
+      const stored = readStored(folder, bytes.subarray(start, end), budget, {
+        text,
+        number: () => file.lineAt(at),
+      });
+      const { trial: id, type, seq } = stored.event;
+      const isTwice = seq === 1 && (open.has(id) || graded.has(id));
+      if (isTwice || (stamp !== undefined && stamp.trial !== id)) throw corrupt(folder, file.lineAt(at));
       const weight = before - budget.left;
-      if (graded.has(id) || !isWanted(id)) {
+      if (graded.has(id) || isElsewhere(id, seq === 1)) {
         budget.release(weight);
         continue;
       }
@@ -300,18 +331,25 @@ export async function* readTrials(
       yield { id, events: trial.events };
       budget.release(trial.weight);
     }
+    position += bytes.length;
   }
   for (const [id, { events }] of open) yield { id, events };
 }
 
+/** What is known of a line. */
+interface KnownLine extends Pick<Line, "text"> {
+  /** Its number, for an error. */
+  readonly number: () => number;
+}
+
 /** Reads a line of a run folder's journal, without its line break. Throws `store/corrupt`. */
-export function readStored(folder: string, line: Buffer, budget: ReadBudget, number?: number): StoredEvent {
+export function readStored(folder: string, line: Buffer, budget: ReadBudget, known?: KnownLine): StoredEvent {
+  const failed = (): McpvalsError => corrupt(folder, known?.number());
   const json = line.subarray(headBytes, -1);
-  const [, crc = ""] = head.exec(line.toString("latin1", 0, headBytes)) ?? [];
-  if (Number.parseInt(crc, 16) !== crc32(json) || line.at(-1) !== closeBrace) throw corrupt(folder, number);
-  const parsed = budget.parse(json);
+  if (line.at(-1) !== closeBrace || line.toString("latin1", 0, headBytes) !== headOf(json)) throw failed();
+  const parsed = budget.parse(json, { text: known?.text?.slice(headBytes, -1) });
   const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
-  if (!isEvent) throw corrupt(folder, number);
+  if (!isEvent) throw failed();
   // With a matching checksum, the rest of the event is trusted.
   const written = parsed as TraceEvent;
   const attachment = attachmentOf(folder, written);
@@ -381,10 +419,10 @@ export class ReadBudget {
   }
 
   /**
-   * Reads JSON that is held in memory as often as `copies` says. Throws `store/corrupt` for text over the remaining budget or
-   * nested too deeply, and an Error for invalid JSON.
+   * Reads JSON that is held in memory as often as `copies` says; it need not be decoded where its `text` is known. Throws
+   * `store/corrupt` for text over the remaining budget or nested too deeply, and an Error for invalid JSON.
    */
-  parse(json: Buffer, copies = 1): unknown {
+  parse(json: Buffer, { copies = 1, text }: { copies?: number; text?: string | undefined } = {}): unknown {
     const most = json.length * mostWeight;
     // Most events are short, and most runs are small beside the budget: they need not be measured.
     const isSmall = json.length <= 2 * mostLevels && this.#left - most * copies > this.#whole * (3 / 4);
@@ -396,6 +434,6 @@ export class ReadBudget {
         `a record of the run is nested more than ${mostLevels} levels deep`,
       );
     }
-    return JSON.parse(json.toString("utf8"));
+    return JSON.parse(text ?? json.toString("utf8"));
   }
 }

@@ -190,7 +190,9 @@ export function readDocument<T extends object>(
   { members, budget }: { readonly members: readonly (string & keyof T)[]; readonly budget: ReadBudget },
 ): T {
   try {
-    const document = budget.parse(readRegularFile(join(folder, name), largestDocument), documentCopies);
+    const document = budget.parse(readRegularFile(join(folder, name), largestDocument), {
+      copies: documentCopies,
+    });
     const isObject = typeof document === "object" && document !== null;
     if (isObject && members.every((key) => Object.hasOwn(document, key))) return document as T;
     throw new Error("it is not a document of a run");

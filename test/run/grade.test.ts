@@ -328,7 +328,7 @@ it("grades a long record in threads, with the same result, and keeps nothing of 
   const calls = Array.from({ length: 10 }, (_, n) => ({ call: n % 5 === 0 ? "drop" : "read", args: { n } }));
   const tools = {
     read: { responses: [{ return: "hi ".repeat(40_000) }] },
-    drop: { responses: [{ error: "no" }] },
+    drop: { responses: [{ error: "nö" }] },
   };
   const agents = Object.fromEntries(["a", "b"].map((name) => [name, [...calls, { say: name }]]));
   using folder = new Folder(
