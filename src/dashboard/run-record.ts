@@ -349,7 +349,7 @@ export class RunRecord implements AsyncDisposable {
   async #trialDocument(id: string, known: InvalidArguments): Promise<TrialDocument> {
     const trial = this.#trial(id);
     const events = this.#index.events(id);
-    const { plan, positions, replay } = this.#plan;
+    const { plan, positions } = this.#plan;
     const position = positions.get(id) ?? 0;
     const isEnded = this.#state !== "running" || isFinished(events);
     const trajectory = buildTrajectory(trial, taskOf(trial, plan), events);
