@@ -268,14 +268,6 @@ describe("an invalid command line", () => {
     expect([code, stdout]).toEqual([2, ""]);
     expect(readdirSync(join(folder.path, ".mcpvals/runs"))).toEqual(before);
   });
-
-  it("without any config lists the places that were searched", async () => {
-    using empty = folderOf({ "below/note.txt": "" });
-    const { code, stderr } = await runHere(["run"], { cwd: join(empty.path, "below") });
-    expect(code).toBe(2);
-    expect(stderr).toContain(`looked for ${join(empty.path, "below", "mcp-eval.config.{ts,")}`);
-    expect(stderr).toContain(`looked for ${join(empty.path, "mcp-eval.config.{ts,")}`);
-  });
 });
 
 describe("list and validate", () => {

@@ -31,6 +31,15 @@ const config: Config = {
   toolHealthSuites: [{ name: "s", parallel: true, tests: [...quick, ...slow] }],
 };
 
+/** The same with one server for all trials. */
+const shared: Config = {
+  ...config,
+  servers: {
+    calm: fixtureServer(),
+    stubborn: { ...fixtureServer("--stubborn", "--grandchild", "--daemon"), lifetime: "per_run" },
+  },
+};
+
 /** Starts it and waits until two calls hang. */
 async function startHanging(
   env: Readonly<Record<string, string>> = {},
@@ -67,8 +76,12 @@ function signal(run: FaultyRun, name: NodeJS.Signals): void {
 }
 
 describe.concurrent("a run whose servers heed nothing", () => {
-  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("ends in order on %s, and complete", async (name) => {
-    using run = await startHanging();
+  it.each([
+    ["SIGINT", config],
+    ["SIGTERM", config],
+    ["SIGHUP", shared],
+  ] as const)("ends in order on %s, and complete", async (name, started) => {
+    using run = await startHanging({}, started);
     signal(run, name);
     const ended = await run.ended();
     expect([ended.code, ended.result.verdict]).toEqual([130, "interrupted"]);
@@ -103,8 +116,11 @@ describe.concurrent("a run whose servers heed nothing", () => {
     await expectShown(run);
   });
 
-  it("leaves nothing behind but the journal when it is killed with SIGKILL", async () => {
-    using run = await startHanging();
+  it.each([
+    ["per_trial", config],
+    ["per_run", shared],
+  ])("leaves nothing behind but the journal when it is killed with SIGKILL (%s)", async (_, started) => {
+    using run = await startHanging({}, started);
     signal(run, "SIGKILL");
     expect(await run.cli.finished).toMatchObject({ code: null, signal: "SIGKILL" });
     await untilNothingLives(run);

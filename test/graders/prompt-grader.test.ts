@@ -67,17 +67,6 @@ it.each([model, "openai/gpt-5", "google/gemini-2.5-flash"])(
   },
 );
 
-it("a judge that gives no verdict is an error of its grade", async () => {
-  await using provider = await startFakeProvider(() => ({ text: "It looks good to me." }));
-  const { code, result } = await runWith(provider, grader({ rubric: "Is it true?" }), { judge });
-  expect(code).toBe(3);
-  expect(result.trials[0]?.grades.find((each) => each.grader === "judged")).toMatchObject({
-    verdict: "error",
-    score: null,
-    error: { code: "judge/no-verdict" },
-  });
-});
-
 it.each<[string, object, string]>([
   [
     "without a judge",

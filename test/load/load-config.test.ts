@@ -295,13 +295,6 @@ it("gives the environment with the command line's variables on top", async () =>
   expect(env).toEqual({ A: "opt", B: "env" });
 });
 
-it("lets the caller switch the judge and choose agents", async () => {
-  const source = { ...validConfig, agents: { a: "x/y", b: "x/z" } };
-  const { eval: spec } = await load("/", { source, judge: true, agents: ["b"] });
-  expect(spec.judge?.model).toBe("openai/gpt-4o");
-  expect(spec.agents.map((agent) => agent.name)).toEqual(["b"]);
-});
-
 it("stops at once for a signal", async () => {
   const reason = new Error("stopped");
   await expect(load("/", { source: validConfig, signal: AbortSignal.abort(reason) })).rejects.toBe(reason);

@@ -185,18 +185,6 @@ describe("task sets", () => {
 describe("agents in files", () => {
   const withFile = evalOf(`  agent: { type: file, path: agent.yaml }\n${all}`, { withAgent: false });
 
-  it("are models", async () => {
-    using folder = folderOf({
-      "eval.yaml": withFile,
-      "agent.yaml":
-        "kind: Agent\nmetadata: { name: mine }\nbuiltin: { type: llm-agent, model: 'anthropic:claude' }\n",
-      "tasks/a.yaml": script("a"),
-    });
-    expect((await load(folder.path, { source: "eval.yaml" })).eval.agents).toMatchObject([
-      { type: "model", name: "mine", model: "anthropic/claude" },
-    ]);
-  });
-
   const environment = { PATH: "/bin", SHELL: "/bin/sh", TOKEN: "{kept}" };
 
   async function agentOf(text: string, servers = ""): Promise<AgentSpec | undefined> {

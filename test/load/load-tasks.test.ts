@@ -456,35 +456,3 @@ config:
     ]);
   });
 });
-
-describe("Streamable HTTP is shttp, and http as other tools call it", () => {
-  const url = "http://127.0.0.1:1/mcp";
-  const expected = { transport: "shttp", url };
-
-  it.each([{ transport: "http" }, { type: "http" }, { type: "shttp" }])("%j", async (kind) => {
-    const http = { ...kind, url };
-    using folder = folderOf({
-      "one.json": { server: http, tasks: ["a.yaml"] },
-      "more.json": { servers: { a: http }, tasks: ["a.yaml"] },
-      "eval.json": {
-        kind: "Eval",
-        apiVersion: "mcp-eval/v1",
-        config: { agents: { n: "a/b" }, servers: { a: http }, taskSets: [{ path: "a.yaml" }] },
-      },
-      "a.yaml": task("a"),
-      "own.yaml": task("own", { spec: `  servers: { b: ${JSON.stringify(http)} }\n` }),
-    });
-    const specOf = async (source: string) => (await load(folder.path, { source })).eval;
-    expect((await specOf("one.json")).servers).toMatchObject({ default: expected });
-    expect((await specOf("more.json")).servers).toMatchObject({ a: expected });
-    expect((await specOf("eval.json")).servers).toMatchObject({ a: expected });
-    expect((await specOf("own.yaml")).taskServers).toMatchObject({ own: { b: expected } });
-  });
-
-  it("but type and transport together are one too many", async () => {
-    const server = { type: "http", transport: "shttp", url };
-    expect(
-      await problemsIn({ "mcp-eval.config.json": { server, tasks: ["a.yaml"] }, "a.yaml": task("a") }),
-    ).toEqual([expect.stringContaining('unknown key "type" in server')]);
-  });
-});

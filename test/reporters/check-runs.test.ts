@@ -68,21 +68,6 @@ it("skips parts that have nothing to call or to compare, and decides by the othe
   expect(stdout).toMatch(/^ {2}✓ handshake /m);
 });
 
-it("begins with the server also where no session could be opened", async () => {
-  const silent = {
-    transport: "stdio",
-    command: "node",
-    args: [faultyServer, "silent"],
-    startupTimeout: "700ms",
-  };
-  using folder = folderOf({ "config.yaml": { servers: { silent } } });
-  const { code, stdout } = await runHere(["check", "config.yaml"], { cwd: folder.path });
-  expect([code, stdout.split("\n").slice(0, 2)]).toEqual([
-    1,
-    [expect.stringMatching(/^mcpvals \S+ {2}check$/), "silent: no session could be opened"],
-  ]);
-});
-
 it("does not pass a server that answers no call", async () => {
   using folder = folderOf({});
   const flags = ["--call-timeout", "1s"];

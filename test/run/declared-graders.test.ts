@@ -43,28 +43,6 @@ it("a grader that is not required changes the score only", async () => {
   expect(trial?.score).toBeCloseTo(2 / 3);
 });
 
-it("what is wrong with graders is found before anything runs", async () => {
-  const wrong = [
-    { type: "txet", config: {} },
-    { type: "text", config: { contain: ["a"] } },
-    text("a"),
-    text("b"),
-    { type: "behavior" },
-  ];
-  const { code, stdout, stderr } = await runIn(config(wrong, [text("c"), text("d", { name: "other" })]), [
-    "run",
-  ]);
-  expect([code, stdout]).toEqual([2, ""]);
-  for (const said of [
-    'no grader has the type "txet"',
-    'Did you mean "text"?',
-    'unknown key "contain" in graders[1].config',
-    'two graders of the same tasks are named "text"',
-    "graders[4].config must have a limit, or a tool or server to look for",
-  ])
-    expect(stderr).toContain(said);
-});
-
 it("what is wrong with a setting is reported once, at the setting", async () => {
   const { code, stderr } = await runIn(
     {
@@ -77,6 +55,7 @@ it("what is wrong with a setting is reported once, at the setting", async () => 
         "  - {type: action_sequence, config: {expected_actions: []}}",
         "  - {type: text, config: {contain: [hi]}}",
         "  - {type: tool_calls, config: {min_calls: 2, max_calls: 1}}",
+        "  - {type: txet, config: {}}",
       ].join("\n"),
     },
     ["run"],
@@ -89,7 +68,9 @@ it("what is wrong with a setting is reported once, at the setting", async () => 
     ),
     expect.stringMatching(/^yaml:7:\d+: error unknown key "contain"/),
     expect.stringMatching(/^yaml:8:\d+: error graders\[3\]\.config has a max_calls below min_calls/),
+    expect.stringMatching(/^yaml:9:\d+: error no grader has the type "txet"/),
   ]);
+  expect(stderr).toContain('Did you mean "text"?');
 });
 
 it.each([
@@ -159,7 +140,7 @@ it("a server that a grader names and nobody has is reported once, at the grader"
   const { code, stderr } = await runIn(
     {
       "mcp-eval.config.yaml": [
-        `server: ${JSON.stringify(fixtureServer())}`,
+        `servers: ${JSON.stringify({ main: fixtureServer() })}`,
         `agent: ${JSON.stringify(agent)}`,
         "workflows: [{name: greet, steps: [{user: hi}]}, {name: again, steps: [{user: hi}]}]",
         "graders:",
@@ -170,6 +151,7 @@ it("a server that a grader names and nobody has is reported once, at the grader"
   );
   expect([code, stderr]).toEqual([2, expect.stringMatching(/yaml:5:53[^]*no server is named "mian"/)]);
   expect(stderr.match(/no server is named/g)).toHaveLength(1);
+  expect(stderr).toContain('Did you mean "main"?');
 });
 
 it("a workflow that only graders look at may not be one that none can fail", async () => {
@@ -211,23 +193,4 @@ it("graders of calls look at what the agent called, and at the schemas on record
     { verdict: "pass", reason: '2 calls of /ec.o/ (message = "hi")' },
     { verdict: "fail", score: 1 / 2 },
   ]);
-});
-
-it("a grader may not name a server that is not there", async () => {
-  const grader = { type: "behavior", config: { forbidden_mcp_servers: ["mian"] } };
-  const { code, stderr } = await runIn(
-    {
-      "mcp-eval.config.json": {
-        servers: { main: fixtureServer() },
-        agent,
-        workflows: [{ ...workflow, graders: [grader] }],
-      },
-    },
-    ["run"],
-  );
-  expect([code, stderr]).toEqual([
-    2,
-    expect.stringContaining('the grader "behavior": no server is named "mian"'),
-  ]);
-  expect(stderr).toContain('Did you mean "main"?');
 });

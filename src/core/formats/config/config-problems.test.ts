@@ -99,6 +99,9 @@ only {transport: http}
   missing-key value server: missing key "url" in server: a string
 only {transport: 5}
   server.transport must be "stdio", "shttp", "http", "sse" or "mock", not a number
+only {type: http, transport: shttp, url: "http://x/mcp"}
+  unknown-key key server.type: unknown key "type" in server
+  | …
 only {transport: stdio}
   missing-key value server: missing key "command" in server: a string
 only {transport: stdio, command: " "}
