@@ -146,9 +146,18 @@ export interface Line {
   readonly start: number;
   readonly end: number;
   /** What its stamp says, unchecked; undefined where the line does not begin with it. */
-  readonly stamp: { readonly trial: string; readonly begins: boolean; readonly ends: boolean } | undefined;
+  readonly stamp: Stamp | undefined;
   /** Its text, where that has only ASCII characters. */
   readonly text: string | undefined;
+}
+
+/** The beginning of a line. */
+export interface Stamp {
+  /** Checksum of the event that the line should have. */
+  readonly crc: number;
+  readonly trial: string;
+  readonly begins: boolean;
+  readonly ends: boolean;
 }
 
 /** Finds lines and their stamps, in one text in which a character is a byte: a hundred megabytes have a million lines. */
@@ -158,9 +167,11 @@ export function* linesOf(bytes: Buffer): Generator<Line> {
   let start = 0;
   for (let end = whole.indexOf("\n"); end !== -1; end = whole.indexOf("\n", start)) {
     stampFirst.lastIndex = start;
-    const [, first, trial, type] = stampFirst.exec(whole) ?? [];
+    const [, crc = "", first, trial, type] = stampFirst.exec(whole) ?? [];
     const stamp =
-      trial === undefined ? undefined : { trial, begins: first !== undefined, ends: type !== undefined };
+      trial === undefined
+        ? undefined
+        : { crc: Number.parseInt(crc, 16), trial, begins: first !== undefined, ends: type !== undefined };
     const text = isPlain || isAscii(bytes.subarray(start, end)) ? whole.slice(start, end) : undefined;
     yield { start, end, stamp, text };
     start = end + 1;
@@ -185,4 +196,4 @@ export function* joinLines([first, ...others]: readonly Buffer[]): Generator<Buf
 
 /** Events are written with their stamp first, but for those of which a secret was removed. Ids of trials are plain words. */
 const stampFirst =
-  /\{"crc":"[0-9a-f]{8}","event":\{"seq":(?:(1)|\d+),"at":[\d.e+-]+,"trial":"([\w-]+)","type":(?:"(trial\.(?:finished|graded))")?/y;
+  /\{"crc":"([0-9a-f]{8})","event":\{"seq":(?:(1)|\d+),"at":[\d.e+-]+,"trial":"([\w-]+)","type":(?:"(trial\.(?:finished|graded))")?/y;

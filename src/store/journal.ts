@@ -199,16 +199,19 @@ export class Journal implements AsyncDisposable {
 
 /** The line of an event, without its line break, given the event's JSON. */
 function lineOf(json: string): string {
-  return `${headOf(json)}${json}}`;
+  const crc = crc32(json).toString(16).padStart(8, "0");
+  return `{"crc":"${crc}","event":${json}}`;
 }
 
-/** What is before the JSON of an event in its line. */
-function headOf(json: string | Buffer): string {
-  return `{"crc":"${crc32(json).toString(16).padStart(8, "0")}","event":`;
-}
-
-const headBytes = headOf("").length;
+const head = /^\{"crc":"([0-9a-f]{8})","event":$/;
+const headBytes = '{"crc":"00000000","event":'.length;
 const closeBrace = 0x7d;
+
+/** The checksum that a line has; NaN where it does not begin as a line does. */
+function crcIn(line: Buffer): number {
+  const [, crc = ""] = head.exec(line.toString("latin1", 0, headBytes)) ?? [];
+  return Number.parseInt(crc, 16);
+}
 
 /** All parts as one. */
 function bytesOf(parts: readonly (string | Uint8Array)[]): Buffer {
@@ -249,10 +252,13 @@ export async function readJournal(folder: string, budget = new ReadBudget()): Pr
   const events: TraceEvent[] = [];
   using file = new JournalFile(folder);
   for await (const bytes of inTurns(file.wholeLines()))
-    for (const { start, end, text } of linesOf(bytes))
+    for (const { start, end, stamp, text } of linesOf(bytes))
       events.push(
-        readStored(folder, bytes.subarray(start, end), budget, { text, number: () => events.length + 1 })
-          .event,
+        readStored(folder, bytes.subarray(start, end), budget, {
+          stamp,
+          text,
+          number: () => events.length + 1,
+        }).event,
       );
   return { events, torn: file.isTorn };
 }
@@ -310,6 +316,7 @@ export async function* readTrials(
       if (stamp !== undefined && isElsewhere(stamp.trial, stamp.begins)) continue;
       const before = budget.left;
       const stored = readStored(folder, bytes.subarray(start, end), budget, {
+        stamp,
         text,
         number: () => file.lineAt(at),
       });
@@ -337,7 +344,7 @@ export async function* readTrials(
 }
 
 /** What is known of a line. */
-interface KnownLine extends Pick<Line, "text"> {
+interface KnownLine extends Pick<Line, "stamp" | "text"> {
   /** Its number, for an error. */
   readonly number: () => number;
 }
@@ -346,7 +353,8 @@ interface KnownLine extends Pick<Line, "text"> {
 export function readStored(folder: string, line: Buffer, budget: ReadBudget, known?: KnownLine): StoredEvent {
   const failed = (): McpvalsError => corrupt(folder, known?.number());
   const json = line.subarray(headBytes, -1);
-  if (line.at(-1) !== closeBrace || line.toString("latin1", 0, headBytes) !== headOf(json)) throw failed();
+  const crc = known?.stamp?.crc ?? crcIn(line);
+  if (line.at(-1) !== closeBrace || crc !== crc32(json)) throw failed();
   const parsed = budget.parse(json, { text: known?.text?.slice(headBytes, -1) });
   const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
   if (!isEvent) throw failed();
