@@ -54,10 +54,8 @@ async function startRecorded(): Promise<Caller> {
     onBroken: (error) => {
       throw error;
     },
-    sink(event, json) {
-      events.push(event);
-      journal.append(event, json);
-    },
+    events,
+    onEvent: (event, json) => journal.append(event, json),
   });
   const spec: StdioServerSpec = {
     transport: "stdio",

@@ -58,7 +58,8 @@ function openHosted(): Caller {
     onBroken: (error) => {
       throw error;
     },
-    sink: (event, json) => journal.append(event, json),
+    events: [],
+    onEvent: (event, json) => journal.append(event, json),
   });
   const validator = new SchemaValidator();
   const bare = {

@@ -26,7 +26,8 @@ export async function gatewayLatency(): Promise<readonly Row[]> {
     onBroken: (error) => {
       throw error;
     },
-    sink: (event, json) => journal.append(event, json),
+    events: [],
+    onEvent: (event, json) => journal.append(event, json),
   });
   const spec = {
     transport: "shttp",

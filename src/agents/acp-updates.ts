@@ -1,7 +1,7 @@
 import { McpvalsError } from "../core/errors/error.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
+import { asObject, withoutUndefined } from "../core/formats/json.ts";
 import type { AgentPreset, Json } from "../core/formats/model.ts";
-import { jsonOf, objectOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
+import { jsonOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
 import type { Emit, EventBody, Usage } from "../core/trace/events.ts";
 import { toolOrigin, type ToolOrigin } from "../core/trace/tool-events.ts";
 import { presetOf } from "./agent-program.ts";
@@ -110,7 +110,7 @@ export class AcpUpdates {
     const messageId = textOf(update["messageId"]);
     if (messageId !== this.#messageId) this.#flush();
     this.#messageId = messageId;
-    const { type, text } = objectOf(update["content"]);
+    const { type, text } = asObject(update["content"]);
     if (type === "text") this.#text += textOf(text) ?? "";
     if (this.#text.length <= longestMessage) return;
     const message = `the agent wrote a message of more than ${longestMessage} characters`;
@@ -181,7 +181,7 @@ function hasNews(before: ToolState, now: ToolState): boolean {
 
 /** Codex reports a server's tool as `{server, tool, arguments}`. */
 function argsOf(input: unknown): Json | undefined {
-  const { server, tool, arguments: args, ...rest } = objectOf(input);
+  const { server, tool, arguments: args, ...rest } = asObject(input);
   const isCodex = typeof server === "string" && typeof tool === "string" && Object.keys(rest).length === 0;
   return jsonOf(isCodex && args !== undefined ? args : input);
 }
@@ -191,7 +191,7 @@ function resultOf(call: WireObject): Json | undefined {
   if (raw !== undefined) return raw;
   const content = objectsIn(call["content"]);
   if (content.length === 0) return undefined;
-  const texts = content.map((part) => textOf(objectOf(part["content"])["text"]));
+  const texts = content.map((part) => textOf(asObject(part["content"])["text"]));
   return texts.every((text) => text !== undefined) ? texts.join("\n") : jsonOf(content);
 }
 
@@ -201,12 +201,12 @@ function toolName(call: WireObject): string | undefined {
 }
 
 function claudeMeta(call: WireObject, key: string): string | undefined {
-  return textOf(objectOf(objectOf(call["_meta"])["claudeCode"])[key]);
+  return textOf(asObject(asObject(call["_meta"])["claudeCode"])[key]);
 }
 
 /** The objects of an array from the wire; what is not an object becomes an empty one. */
 export function objectsIn(value: unknown): readonly WireObject[] {
-  return Array.isArray(value) ? value.map(objectOf) : [];
+  return Array.isArray(value) ? value.map(asObject) : [];
 }
 
 /** Tokens of each turn, if an agent reports them with its response to the prompt; single requests are unknown. */
@@ -221,7 +221,7 @@ export class AcpUsage {
 
   /** The tokens of the turn; undefined when the agent does not report them. */
   take(answer: unknown): Usage | undefined {
-    const reported = reportedUsage(objectOf(objectOf(answer)["usage"]));
+    const reported = reportedUsage(asObject(asObject(answer)["usage"]));
     if (reported === undefined || this.#of === "turn") return reported;
     const before = this.#before;
     this.#before = reported;

@@ -8,9 +8,9 @@ import type {
   Stream,
 } from "@agentclientprotocol/sdk";
 import { McpvalsError } from "../core/errors/error.ts";
-import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
+import { asObject, isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { AcpAgentSpec, Json, PermissionPolicy } from "../core/formats/model.ts";
-import { objectOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
+import { textOf, type WireObject } from "../core/formats/presets/preset.ts";
 import type { TurnEnd } from "../core/trace/events.ts";
 import { abortWithAny, settlesWithin, withDeadline } from "../process/deadline.ts";
 import { closed } from "../process/process-tree.ts";
@@ -151,7 +151,7 @@ class AcpSession {
     });
     this.#otherLines = new ProgramLines("stdout", context.emit);
     this.#stream = openAcpStream(program.process, {
-      onUpdate: (params) => this.#takeUpdate(objectOf(params)),
+      onUpdate: (params) => this.#takeUpdate(asObject(params)),
       onOther: (line) => this.#takeOther(line),
       onBroken: (problem) =>
         this.#lost.abort(typeof problem === "string" ? this.#protocolError(problem) : problem),
@@ -172,7 +172,7 @@ class AcpSession {
     if (id === undefined) throw this.#protocolError("began a session without an id");
     this.#id = id;
     const modeId = preset?.mode;
-    if (modeId !== undefined && objectOf(session["modes"])["currentModeId"] !== modeId)
+    if (modeId !== undefined && asObject(session["modes"])["currentModeId"] !== modeId)
       await this.#ask("session/set_mode", { sessionId: id, modeId });
     this.#model = modelSetting(session)?.current;
     if (spec.model === undefined || (preset?.model.by ?? "session") !== "session") return;
@@ -199,7 +199,7 @@ class AcpSession {
     const usage = this.#usage.take(answer);
     if (usage !== undefined) emit({ type: "agent.usage", source: "agent", usage });
     // The models whose tokens the response reports, else the model of the session.
-    const used = objectsIn(objectOf(objectOf(answer["_meta"])["quota"])["model_usage"]);
+    const used = objectsIn(asObject(asObject(answer["_meta"])["quota"])["model_usage"]);
     const models = used.flatMap(({ model }) => textOf(model) ?? []);
     for (const model of models.length > 0 ? models : [this.#model])
       if (model !== undefined) emit({ type: "agent.told", model });
@@ -241,12 +241,12 @@ class AcpSession {
         `speaks version ${JSON.stringify(spoken)} of the Agent Client Protocol, not ${protocolVersion}`,
       );
     this.#authMethods = objectsIn(authMethods).flatMap(({ id }) => textOf(id) ?? []);
-    const { name, version: itsVersion } = objectOf(agentInfo);
+    const { name, version: itsVersion } = asObject(agentInfo);
     const { pid } = program.process;
     const info = [textOf(name), textOf(itsVersion)].filter((text) => text !== undefined).join(" ");
     const known = withoutUndefined({ model: spec.model, program: info === "" ? undefined : info });
     context.emit({ type: "agent.started", agent: spec.name, kind: "acp", ...known, pid });
-    return objectOf(objectOf(agentCapabilities)["mcpCapabilities"])["http"] === true;
+    return asObject(asObject(agentCapabilities)["mcpCapabilities"])["http"] === true;
   }
 
   /** Begins the session. If the agent asks for a login and has a key, it logs in and is asked again. */
@@ -309,7 +309,7 @@ class AcpSession {
     try {
       const answer = await withDeadline(send, { ms, signal: end.signal, onTimeout });
       this.#hasAnswered = true;
-      return objectOf(answer);
+      return asObject(answer);
     } catch (error) {
       throw error === signal.reason ? error : this.#answerError(error, method);
     }
@@ -356,7 +356,7 @@ class AcpSession {
   }
 
   #takeUpdate({ sessionId, update, message }: WireObject): void {
-    if (sessionId === this.#id) this.#updates.take(objectOf(update ?? message));
+    if (sessionId === this.#id) this.#updates.take(asObject(update ?? message));
     else if (this.#id !== "" && !this.#foreignReported) {
       this.#foreignReported = true;
       const text = `[left out, as of another session than ours: updates of ${JSON.stringify(sessionId)}]\n`;
@@ -391,7 +391,7 @@ class AcpSession {
     const { spec, context } = this.#options;
     // The protocol demands this answer after a cancel.
     if (context.signal.aborted) return { outcome: { outcome: "cancelled" } };
-    const call = objectOf(toolCall);
+    const call = asObject(toolCall);
     this.#updates.takeAsked(call);
     const isMcp = this.#updates.originOf(call).source.startsWith("mcp:");
     const { decision, optionId } = answerPermission(spec.permissions, options, isMcp);

@@ -10,9 +10,9 @@ import {
 import { request as requestHttps } from "node:https";
 import { PassThrough, pipeline, type Transform } from "node:stream";
 import { createBrotliDecompress, createUnzip } from "node:zlib";
-import { withoutUndefined } from "../core/formats/json.ts";
+import { asObject, withoutUndefined } from "../core/formats/json.ts";
 import type { AcpAgentSpec } from "../core/formats/model.ts";
-import { objectOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
+import { textOf, type WireObject } from "../core/formats/presets/preset.ts";
 import { jsonExcess } from "../core/formats/read-json.ts";
 import type { Emit, Usage } from "../core/trace/events.ts";
 import { ByteStore, LineReader } from "../process/program-output.ts";
@@ -239,8 +239,8 @@ function parse(json: Buffer): unknown {
  * a cache.
  */
 function usageIn(piece: unknown): ReportedTokens {
-  const value = objectOf(piece);
-  const holders = [value, objectOf(value["message"]), objectOf(value["response"])];
+  const value = asObject(piece);
+  const holders = [value, asObject(value["message"]), asObject(value["response"])];
   const models = [value["model"], value["modelVersion"], ...holders.slice(1).map((each) => each["model"])];
   const model = models.map(textOf).find((name) => name !== undefined);
   return withoutUndefined({ ...tokensIn(value, holders), model });
@@ -248,7 +248,7 @@ function usageIn(piece: unknown): ReportedTokens {
 
 function tokensIn(value: WireObject, holders: readonly WireObject[]): Record<string, number | undefined> {
   if ("usageMetadata" in value) {
-    const usage = objectOf(value["usageMetadata"]);
+    const usage = asObject(value["usageMetadata"]);
     return {
       inputTokens: sum(usage["promptTokenCount"], usage["toolUsePromptTokenCount"]),
       outputTokens: sum(usage["candidatesTokenCount"], usage["thoughtsTokenCount"]),
@@ -257,18 +257,18 @@ function tokensIn(value: WireObject, holders: readonly WireObject[]): Record<str
   }
   const holder = holders.find(({ usage }) => typeof usage === "object" && usage !== null);
   if (holder === undefined) return {};
-  const usage = objectOf(holder["usage"]);
+  const usage = asObject(holder["usage"]);
   if ("prompt_tokens" in usage)
     return {
       inputTokens: sum(usage["prompt_tokens"]),
       outputTokens: sum(usage["completion_tokens"]),
-      cacheReadTokens: sum(objectOf(usage["prompt_tokens_details"])["cached_tokens"]),
+      cacheReadTokens: sum(asObject(usage["prompt_tokens_details"])["cached_tokens"]),
     };
   if ("input_tokens_details" in usage || holder === holders[2])
     return {
       inputTokens: sum(usage["input_tokens"]),
       outputTokens: sum(usage["output_tokens"]),
-      cacheReadTokens: sum(objectOf(usage["input_tokens_details"])["cached_tokens"]),
+      cacheReadTokens: sum(asObject(usage["input_tokens_details"])["cached_tokens"]),
     };
   const { cache_read_input_tokens: read, cache_creation_input_tokens: written, input_tokens: fresh } = usage;
   return {

@@ -1,8 +1,7 @@
 import { basename, dirname, extname, resolve } from "node:path";
 import { interpolateParts } from "../core/formats/read-json.ts";
 import {
-  graderKindsFor,
-  graderTypesAt,
+  graderTypesOf,
   type OpenedFile,
   readData,
   readTasks,
@@ -89,13 +88,9 @@ export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Pr
   const dir = dirname(path);
   const parsedEval = parseEvalFile(found.value, {
     locate: document.locate,
-    graderTypes: graderTypesAt(dir, await graderKindsFor([document]), document.locate),
+    graderTypes: await graderTypesOf(document, dir),
   });
-  if (!parsedEval.ok) {
-    problems.add(parsedEval.diagnostics, document.source);
-    problems.throwIfAny();
-    throw new Error("an eval was refused without a problem");
-  }
+  if (!parsedEval.ok) return problems.refuse(parsedEval.diagnostics, document.source);
   const file = parsedEval.eval;
   const places = { dir, path: ["config", "extensions"], locate: document.locate };
   const extensions = placeExtensions(file.extensions, places, loadContext.environment);

@@ -1,7 +1,6 @@
 import { basename, dirname, resolve } from "node:path";
 import {
-  graderKindsFor,
-  graderTypesAt,
+  graderTypesOf,
   type OpenedFile,
   type OpenedSources,
   openSources,
@@ -155,7 +154,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     resolvePath: (path) => resolve(dir, path),
     readFixtures: (path) => readFixtures(dir, path),
     provided: others.table,
-    graderTypes: graderTypesAt(dir, await graderKindsFor([document]), document.locate),
+    graderTypes: await graderTypesOf(document, dir),
   });
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
   const parts = parsed.ok ? parsed : parsed.parts;

@@ -75,7 +75,7 @@ export async function parseTasks(
     const dir = dirname(path);
     problems.add([], document.source);
     const seen = filesOfTask(file, allowOutside);
-    const types = graderTypesAt(dir, kinds, document.locate);
+    const types = kinds && graderTypesAt(dir, kinds, document.locate);
     const parsed = parseTask(document.value, {
       file: path,
       dir,
@@ -229,10 +229,7 @@ export async function parseTaskText(
     inheritEnv: [],
   });
   if (parsed.ok) return { ...parsed, document: document.value, files: files.files };
-  const problems = new FileProblems();
-  problems.add(parsed.diagnostics, source);
-  problems.throwIfAny();
-  throw new Error("a task without problems was refused");
+  return new FileProblems().refuse(parsed.diagnostics, source);
 }
 
 /** The files that a task may see: those of its folder, and in the older forms those of its repository. */

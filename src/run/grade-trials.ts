@@ -146,14 +146,11 @@ async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Gr
   const emit = createRecorder(trial.id, {
     redact,
     now: () => performance.timeOrigin + performance.now(),
-    sink: (event, json) => {
-      events.push(event);
-      journal.append(event, json);
-    },
+    events,
+    onEvent: (event, json) => journal.append(event, json),
     onBroken: (error) => {
       throw error;
     },
-    after: events.at(-1)?.seq ?? 0,
   });
   try {
     const trajectory = buildTrajectory(trial, task, events);

@@ -7,7 +7,7 @@ import { withoutUndefined } from "../core/formats/json.ts";
 import type { Eval, GraderSpec, ModelSpec, Requirement, Task, Thresholds } from "../core/formats/model.ts";
 import { usesJudge } from "../core/formats/step.ts";
 import { thresholdProblem } from "../core/grade/graders.ts";
-import { applyOverrides, type Overrides } from "../core/plan/plan.ts";
+import { applyOverrides } from "../core/plan/plan.ts";
 import { FileProblems } from "../load/read/document.ts";
 import { checkModel } from "../models/resolve-model.ts";
 import { findProgram, runningPlatform } from "../process/environment.ts";
@@ -51,10 +51,7 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
     declared,
     tasks.filter((task) => selects?.(task) !== false),
   );
-  const given = { trials, concurrency, timeoutMs, selects, variants, thresholds };
-  const overrides: Overrides = Object.fromEntries(
-    Object.entries(given).filter(([, value]) => value !== undefined),
-  );
+  const overrides = withoutUndefined({ trials, concurrency, timeoutMs, selects, variants, thresholds });
   return { ...loaded, eval: applyOverrides(loaded.eval, overrides) };
 }
 

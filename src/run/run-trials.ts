@@ -77,10 +77,8 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
   const emit = createRecorder(trial.id, {
     redact,
     now: () => performance.timeOrigin + performance.now(),
-    sink: (event, json) => {
-      events.push(event);
-      context.onEvent(event, json);
-    },
+    events,
+    onEvent: (event, json) => context.onEvent(event, json),
     onBroken: (error) => broken.abort(error),
   });
   using alive = abortWithAny([context.signal, broken.signal]);

@@ -152,10 +152,8 @@ describe("the record of a trial", () => {
     const emit = createRecorder("t", {
       redact: createRedactor([]),
       now: () => 0,
-      sink: (event, json) => {
-        expect(JSON.parse(json)).toEqual(event);
-        events.push(event);
-      },
+      events,
+      onEvent: (event, json) => expect(JSON.parse(json)).toEqual(event),
       onBroken: (error) => problems.push(error),
       limit,
     });

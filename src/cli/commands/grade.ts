@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { exact } from "../../core/formats/json.ts";
 import type { Thresholds } from "../../core/formats/model.ts";
 import { load } from "../../load/load.ts";
 import { gradeRun } from "../../run/grade-run.ts";
@@ -54,14 +55,12 @@ async function execute(name: string, flags: GradeFlags): Promise<number> {
   });
   writeNotes(loaded);
   const specs = flags.reporter ?? loaded.eval.reporters;
+  const { askJudges, threshold: thresholds, maxWarnings, output } = flags;
   const { result, failures, notes } = await gradeRun(stored, loaded, {
     cwd,
     reporters: openReporters(specs.length === 0 ? ["console"] : specs),
     signal,
-    askJudges: flags.askJudges ?? false,
-    ...(flags.threshold === undefined ? {} : { thresholds: flags.threshold }),
-    ...(flags.maxWarnings === undefined ? {} : { maxWarnings: flags.maxWarnings }),
-    ...(flags.output === undefined ? {} : { output: flags.output }),
+    ...exact({ askJudges, thresholds, maxWarnings, output }),
   });
   writeNotes({ notes, secrets: loaded.secrets });
   return exitCodeOf(result, failures);

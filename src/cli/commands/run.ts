@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { exact } from "../../core/formats/json.ts";
 import type { Eval, Thresholds } from "../../core/formats/model.ts";
 import type { NamedReporter } from "../../core/report/reporter.ts";
 import { didNotPass, replayRun } from "../../core/report/trial-result.ts";
@@ -134,18 +135,14 @@ async function runOnce(
   });
   writeNotes({ notes: unprovenNotes(prepared.eval), secrets: loaded.secrets });
   const names = flags.reporter ?? prepared.eval.reporters;
+  const { bail, strict, coverage, allowOutside, maxWarnings, output } = flags;
   const outcome = await run(prepared, {
     cwd: workingFolder(),
     reporters: [...openReporters(names.length === 0 ? ["console"] : names), ...listeners],
     showWaiting,
     signal,
-    bail: flags.bail ?? false,
-    strict: flags.strict ?? false,
-    coverage: flags.coverage ?? false,
-    allowOutside: flags.allowOutside ?? false,
     ...extensionOptions(flags),
-    ...(flags.maxWarnings === undefined ? {} : { maxWarnings: flags.maxWarnings }),
-    ...(flags.output === undefined ? {} : { output: flags.output }),
+    ...exact({ bail, strict, coverage, allowOutside, maxWarnings, output }),
   });
   const { result } = outcome;
   writeNotes({ notes: outcome.warnings, secrets: loaded.secrets });

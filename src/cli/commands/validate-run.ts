@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import type { AgentSpec, Eval, Json, Task } from "../../core/formats/model.ts";
-import type { Trial } from "../../core/plan/plan.ts";
+import type { AgentSpec, Json, Task } from "../../core/formats/model.ts";
+import { applyOverrides, type Trial } from "../../core/plan/plan.ts";
 import { collectEvidence } from "../../core/report/trial-result.ts";
 import {
   comparisonIn,
@@ -233,12 +233,7 @@ async function runTrials(
   if (tasks.length === 0 || options.signal.aborted) return new Map();
   const trials = new Map<string, ProofTrial>();
   // One attempt, also for tasks that set more.
-  const once = tasks.map((task): Task => {
-    if (task.portable === undefined) return task;
-    const { runs: _, ...portable } = task.portable;
-    return { ...task, portable };
-  });
-  const spec: Eval = { ...loaded.eval, tasks: once, agents: [agent], trials: 1, concurrency };
+  const spec = applyOverrides({ ...loaded.eval, tasks, agents: [agent] }, { trials: 1, concurrency });
   const reporters = [{ name: "validate", reporter: collector(trials) }];
   const { failures } = await run(
     { ...loaded, eval: spec },

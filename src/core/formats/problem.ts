@@ -20,6 +20,11 @@ export interface Problem {
   readonly sameAs?: string;
 }
 
+/** What was read, or why it was refused. */
+export type ParseResult<T, Why = { readonly diagnostics: readonly Diagnostic[] }> =
+  | ({ readonly ok: true } & T)
+  | ({ readonly ok: false } & Why);
+
 /** What a problem has besides its message and place. Defaults: the code `config/invalid-value`, at the value. */
 export type ProblemDetails = {
   readonly [K in Exclude<keyof Problem, "message" | "path">]?: Problem[K] | undefined;

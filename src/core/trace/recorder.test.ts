@@ -11,10 +11,8 @@ function record(...bodies: readonly EventBody[]): { events: TraceEvent[]; number
     redact: createRedactor([{ name: "TOKEN", value: "hunter2" }]),
     now: () => time++,
     onBroken: (error) => expect.unreachable(String(error)),
-    sink: (event, json) => {
-      expect(JSON.parse(json)).toEqual(event);
-      events.push(event);
-    },
+    events,
+    onEvent: (event, json) => expect(JSON.parse(json)).toEqual(event),
   });
   return { numbers: bodies.map(emit), events };
 }

@@ -7,8 +7,10 @@ export interface RecorderOptions {
   readonly redact: Redact;
   /** Milliseconds since the Unix epoch, with differences that never go backwards. */
   readonly now: () => number;
-  /** Gets every event, together with its JSON, which is made only once. */
-  readonly sink: (event: TraceEvent, json: string) => void;
+  /** The trial's events that are on record already; every event is added. */
+  readonly events: TraceEvent[];
+  /** Called with every event and its JSON, which is made only once. */
+  readonly onEvent: (event: TraceEvent, json: string) => void;
   /**
    * Called when the record has a gap, and the trial must not go on: McpvalsError `trial/record-full`, once, or what nobody
    * expected. From `trial/record-full` on only events that tell how the trial went are recorded, without what is long in them.
@@ -16,8 +18,6 @@ export interface RecorderOptions {
   readonly onBroken: (error: unknown) => void;
   /** Most that all events may weigh together, in bytes. Default: {@link mostMemory}. */
   readonly limit?: number;
-  /** Number of the trial's last event that is on record already. Default: none is. */
-  readonly after?: number;
 }
 
 /**
@@ -25,11 +25,11 @@ export interface RecorderOptions {
  * who call it have nobody to throw to.
  */
 export function createRecorder(trial: string, options: RecorderOptions): Emit {
-  const { redact, now, sink, onBroken, limit = mostMemory, after = 0 } = options;
+  const { redact, now, events, onEvent, onBroken, limit = mostMemory } = options;
   /** What each user has recorded, in bytes of memory. */
   const users = new Map<string, number>();
   let used = 0;
-  let seq = after;
+  let seq = events.at(-1)?.seq ?? 0;
   let isFull = false;
   const record = (body: EventBody): number => {
     if (isFull && isUnbounded(body)) return 0;
@@ -50,7 +50,8 @@ export function createRecorder(trial: string, options: RecorderOptions): Emit {
     if (isKept) {
       seq += 1;
       const shown = isFull && json.length > shortEvent ? (clipped(clean) as TraceEvent) : clean;
-      sink(shown, shown === clean ? json : JSON.stringify(shown));
+      events.push(shown);
+      onEvent(shown, shown === clean ? json : JSON.stringify(shown));
     }
     if (isFull && !wasFull) onBroken(recordFull(limit, users));
     return isKept ? seq : 0;

@@ -394,6 +394,12 @@ export class FileProblems {
     if (error !== undefined) throw error;
   }
 
+  /** Throws one McpvalsError for all problems, to which those of a document that was refused are added. */
+  refuse(diagnostics: readonly Diagnostic[], source?: SourceText): never {
+    this.add(diagnostics, source);
+    throw this.asError([]) ?? new Error("a document was refused without a problem");
+  }
+
   /** One McpvalsError for all problems, without anything secret; undefined when there are none. */
   asError(secrets: readonly Secret[]): McpvalsError | undefined {
     if (!this.found) return undefined;

@@ -497,28 +497,19 @@ type GraderKinds = Readonly<Record<string, GraderSettings>>;
 
 /** The types of graders, loaded only for documents that may declare some. */
 export async function graderKindsFor(documents: readonly ConfigDocument[]): Promise<GraderKinds | undefined> {
-  if (!documents.some(mentionsGraders)) return undefined;
+  // Without a text, as when a program made it, a document may declare some.
+  if (documents.every(({ source }) => source?.text.includes("graders") === false)) return undefined;
   return (await import("../../core/grade/kinds.ts")).graderKinds;
 }
 
-/** Without a text, as when a program made it, it may declare some. */
-function mentionsGraders({ source }: ConfigDocument): boolean {
-  return source?.text.includes("graders") !== false;
+/** What graders of a document can be, with their files in a folder; undefined for a document that declares none. */
+export async function graderTypesOf(document: ConfigDocument, dir: string): Promise<GraderTypes | undefined> {
+  const kinds = await graderKindsFor([document]);
+  return kinds && graderTypesAt(dir, kinds, document.locate);
 }
 
 /** The types of graders for a file of a folder; `locate` tells where its parts are. */
-export function graderTypesAt(dir: string, kinds: GraderKinds, locate?: Locate): GraderTypes;
-export function graderTypesAt(
-  dir: string,
-  kinds: GraderKinds | undefined,
-  locate?: Locate,
-): GraderTypes | undefined;
-export function graderTypesAt(
-  dir: string,
-  kinds: GraderKinds | undefined,
-  locate?: Locate,
-): GraderTypes | undefined {
-  if (kinds === undefined) return undefined;
+export function graderTypesAt(dir: string, kinds: GraderKinds, locate?: Locate): GraderTypes {
   const look = (path: string): "file" | "nothing" =>
     statSync(resolve(dir, path), { throwIfNoEntry: false })?.isFile() === true ? "file" : "nothing";
   const readText = (path: string): string =>

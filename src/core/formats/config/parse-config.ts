@@ -16,6 +16,7 @@ import {
   type Locate,
   mostProblems,
   type NamePlace,
+  type ParseResult,
   placeProblems,
   type Problem,
   repeatedNames,
@@ -97,14 +98,11 @@ export interface ConfigParts {
   readonly agents: DeclaredAgents;
 }
 
-export type ParsedEval =
-  | ({ readonly ok: true } & ConfigParts)
-  | {
-      readonly ok: false;
-      readonly diagnostics: readonly Diagnostic[];
-      /** Present when only rules between its parts are broken. */
-      readonly parts?: ConfigParts;
-    };
+/** Of what is refused, `parts` is there when only rules between them are broken. */
+export type ParsedEval = ParseResult<
+  ConfigParts,
+  { readonly diagnostics: readonly Diagnostic[]; readonly parts?: ConfigParts }
+>;
 
 function checkSettings(
   { callTimeout: callMs, maxWarnings, snapshot, ...settings }: NonNullable<ParsedConfig["check"]>,

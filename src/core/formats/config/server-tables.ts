@@ -8,7 +8,7 @@ import {
   type KeyPath,
   mapValues,
 } from "../json.ts";
-import { mostProblems, type Problem, problem, problemAt, validate } from "../problem.ts";
+import { mostProblems, type ParseResult, type Problem, problem, problemAt, validate } from "../problem.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import {
   type BuildServer,
@@ -433,9 +433,7 @@ export interface VariantTable extends ServerTable {
 }
 
 /** The tools in a folder of fixtures, by name; or why they cannot be read. */
-export type Fixtures =
-  | { readonly ok: true; readonly tools: JsonObject }
-  | { readonly ok: false; readonly reason: string };
+export type Fixtures = ParseResult<{ readonly tools: JsonObject }, { readonly reason: string }>;
 
 type MockOptions = Pick<ConfigServersOptions, "path" | "readFixtures">;
 

@@ -1,12 +1,11 @@
 import * as z from "zod";
-import type { Diagnostic } from "../../errors/error.ts";
 import { placeVariables, shellMark, ShellTextError } from "../../templates/shell.ts";
 import { type AgentSkills, modelId } from "../config/agent.ts";
 import { closedObject } from "../config/config-fields.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import { memberOf, withoutUndefined } from "../json.ts";
 import type { CommandAgentSpec, ServerSpec } from "../model.ts";
-import type { Locate } from "../problem.ts";
+import type { Locate, ParseResult } from "../problem.ts";
 
 /** A `kind: Agent` file. */
 export interface AgentFile {
@@ -34,9 +33,7 @@ export type FileAgent =
   | { readonly kind: "acp"; readonly command: string; readonly args: readonly string[] }
   | { readonly kind: "shell"; readonly commands: ShellCommands };
 
-export type ParsedAgentFile =
-  | { readonly ok: true; readonly file: AgentFile; readonly notes: readonly string[] }
-  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+export type ParsedAgentFile = ParseResult<{ readonly file: AgentFile; readonly notes: readonly string[] }>;
 
 const text = z.string().optional();
 
@@ -188,9 +185,10 @@ export interface ShellCommands {
 }
 
 /** What is run, or the key that cannot be kept and why. */
-export type ShellAgent =
-  | ({ readonly ok: true } & Pick<CommandAgentSpec, "command" | "args" | "env">)
-  | { readonly ok: false; readonly key: keyof ShellCommands; readonly reason: string };
+export type ShellAgent = ParseResult<
+  Pick<CommandAgentSpec, "command" | "args" | "env">,
+  { readonly key: keyof ShellCommands; readonly reason: string }
+>;
 
 class CannotKeep extends Error {
   readonly key: keyof ShellCommands;

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Diagnostic, SourceLocation } from "../../errors/error.ts";
+import type { SourceLocation } from "../../errors/error.ts";
 import { modelId, namedAgentSchema, type ParsedAgent } from "../config/agent.ts";
 import {
   closedObject,
@@ -34,7 +34,7 @@ import {
   type ServerLifetime,
   type Thresholds,
 } from "../model.ts";
-import { type Locate, type Problem, problem } from "../problem.ts";
+import { type Locate, type ParseResult, type Problem, problem } from "../problem.ts";
 
 /** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */
 const agentTypes = [
@@ -252,9 +252,7 @@ export interface ParseEvalOptions {
   readonly graderTypes?: GraderTypes | undefined;
 }
 
-export type ParsedEvalFile =
-  | { readonly ok: true; readonly eval: EvalFile; readonly notes: readonly string[] }
-  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+export type ParsedEvalFile = ParseResult<{ readonly eval: EvalFile; readonly notes: readonly string[] }>;
 
 /**
  * Reads a `kind: Eval` file. With `apiVersion: mcp-eval/v1` strictly; else as leniently as the tool that the format comes

@@ -1,11 +1,10 @@
 import * as z from "zod";
-import type { Diagnostic } from "../../errors/error.ts";
 import { closedObject, filledText, nameKey, texts } from "../config/config-fields.ts";
 import { type ParsedServer, serverSchema } from "../config/server.ts";
 import { didYouMean } from "../did-you-mean.ts";
 import { asList, asObject, asText, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import type { Locate } from "../problem.ts";
+import type { Locate, ParseResult } from "../problem.ts";
 import type { LookupVariable } from "../read-json.ts";
 
 export interface McpConfigServer {
@@ -16,9 +15,10 @@ export interface McpConfigServer {
   readonly envFile?: string;
 }
 
-export type ParsedMcpConfigFile =
-  | { readonly ok: true; readonly servers: readonly McpConfigServer[]; readonly notes: readonly string[] }
-  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+export type ParsedMcpConfigFile = ParseResult<{
+  readonly servers: readonly McpConfigServer[];
+  readonly notes: readonly string[];
+}>;
 
 const entrySchema = closedObject({
   type: z.string().optional(),

@@ -2,7 +2,7 @@ import { stringify } from "yaml";
 import * as z from "zod";
 import { closedObject, filledText } from "../config/config-fields.ts";
 import { type Exact, exact, isJsonObject } from "../json.ts";
-import { mostProblems, type Problem, problem, validate } from "../problem.ts";
+import { mostProblems, type ParseResult, type Problem, problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 
@@ -44,9 +44,7 @@ export type LockFile = Exact<z.output<typeof lockSchema>>;
 export type LockedExtension = Exact<z.output<typeof lockedExtension>>;
 export type LockedFile = Exact<z.output<typeof lockedFile>>;
 
-export type ParsedLock =
-  | { readonly ok: true; readonly lock: LockFile }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
+export type ParsedLock = ParseResult<{ readonly lock: LockFile }, { readonly problems: readonly Problem[] }>;
 
 /** Reads the document of a lock file, strictly. All problems have the code `extension/invalid-lock`. */
 export function parseLock(document: unknown): ParsedLock {

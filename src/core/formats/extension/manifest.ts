@@ -11,7 +11,7 @@ import {
   type JsonObject,
   type KeyPath,
 } from "../json.ts";
-import { mostProblems, type Problem, validate } from "../problem.ts";
+import { mostProblems, type ParseResult, type Problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 
@@ -109,9 +109,10 @@ const manifestSchema = z.object({
 
 type Manifest = z.output<typeof manifestSchema>;
 
-export type ParsedManifest =
-  | { readonly ok: true; readonly manifest: ExtensionManifest }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
+export type ParsedManifest = ParseResult<
+  { readonly manifest: ExtensionManifest },
+  { readonly problems: readonly Problem[] }
+>;
 
 /** Adds a problem of the value at a path. */
 type Refuse = (path: KeyPath, message: string, rest?: Partial<Problem>) => undefined;
@@ -271,10 +272,8 @@ function fits(value: Json | undefined, type: keyof typeof types | undefined): bo
   return name === "integer" ? Number.isInteger(value) : typeof value === name;
 }
 
-type OperationSchema =
-  | { readonly ok: true; readonly schema: JsonObject }
-  /** `message` is a predicate: `must be …`. */
-  | { readonly ok: false; readonly message: string };
+/** `message` is a predicate: `must be …`. */
+type OperationSchema = ParseResult<{ readonly schema: JsonObject }, { readonly message: string }>;
 
 /** Reads the JSON Schema of an operation's arguments, which are an object. Without one there may be any arguments. */
 export function readOperationSchema(value: Json | undefined): OperationSchema {

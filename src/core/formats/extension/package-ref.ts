@@ -1,3 +1,5 @@
+import type { ParseResult } from "../problem.ts";
+
 /** Where an extension comes from. `name` is the package without its version, as `allowedSources` are matched with it. */
 export type PackageRef =
   /** `github.com/OWNER/REPO[@VERSION]`, also with `https://` before it. `version` is `latest` when none is written. */
@@ -15,9 +17,10 @@ export type PackageRef =
   /** `mcpvals:NAME`: one that comes with mcpvals itself. */
   | { readonly kind: "bundled"; readonly name: string; readonly extension: string };
 
-export type ParsedPackageRef =
-  | { readonly ok: true; readonly ref: PackageRef }
-  | { readonly ok: false; readonly message: string; readonly hint: string };
+export type ParsedPackageRef = ParseResult<
+  { readonly ref: PackageRef },
+  { readonly message: string; readonly hint: string }
+>;
 
 /** Reads what names an extension's package. Nothing is looked up: a path need not exist. */
 export function parsePackageRef(text: string): ParsedPackageRef {

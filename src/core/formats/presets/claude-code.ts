@@ -1,3 +1,4 @@
+import { asList, asObject } from "../json.ts";
 import type { AgentNotice, OutputEvent, OutputReader, Preset, WireObject, TurnEnd } from "./preset.ts";
 import * as common from "./preset.ts";
 
@@ -81,7 +82,7 @@ function createReader(): OutputReader {
             : [...session, { kind: "ran", program }];
         }
         case "assistant": {
-          const id = common.textOf(common.objectOf(line["message"])["id"]);
+          const id = common.textOf(asObject(line["message"])["id"]);
           if (id !== undefined) requests.add(id);
           return readBlocks(line, names);
         }
@@ -90,7 +91,7 @@ function createReader(): OutputReader {
         case "result": {
           const count = requests.size;
           requests.clear();
-          const models = Object.keys(common.objectOf(line["modelUsage"]));
+          const models = Object.keys(asObject(line["modelUsage"]));
           return [
             ...models.map((model) => ({ kind: "ran", model }) as const),
             ...readEnd(line, count),
@@ -110,11 +111,9 @@ function readRetry(line: WireObject): readonly OutputEvent[] {
 }
 
 function readBlocks(line: WireObject, names: Map<string, string>): readonly OutputEvent[] {
-  const message = common.objectOf(line["message"]);
+  const message = asObject(line["message"]);
   const parent = common.textOf(line["parent_tool_use_id"]);
-  const blocks = common
-    .listOf(message["content"])
-    .flatMap((item) => readBlock(common.objectOf(item), parent, names));
+  const blocks = asList(message["content"]).flatMap((item) => readBlock(asObject(item), parent, names));
   const reason = ends[common.textOf(message["stop_reason"]) ?? ""];
   return reason === undefined || parent !== undefined ? blocks : [...blocks, { kind: "end", reason }];
 }
@@ -159,7 +158,7 @@ function readBlock(
 }
 
 function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
-  const { input, ...others } = common.tokensOf(common.objectOf(line["usage"]), {
+  const { input, ...others } = common.tokensOf(asObject(line["usage"]), {
     input: "input_tokens",
     output: "output_tokens",
     cacheRead: "cache_read_input_tokens",
@@ -175,7 +174,7 @@ function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
   const subtype = common.textOf(line["subtype"]) ?? "";
   if (subtype === "error_max_turns") return [...events, { kind: "end", reason: "max-steps" }];
   if (line["is_error"] !== true && subtype === "success") return events;
-  const errors = common.listOf(line["errors"]).flatMap((item) => common.textOf(item) ?? []);
+  const errors = asList(line["errors"]).flatMap((item) => common.textOf(item) ?? []);
   return [
     ...events,
     { kind: "failed", message: common.textOf(line["result"]) ?? (errors.join("; ") || subtype) },
@@ -189,7 +188,7 @@ function readNotice(update: WireObject): AgentNotice {
   if (update["type"] === "system" && update["subtype"] === "init") {
     return claudeProgram(update);
   }
-  const { kind } = common.objectOf(common.objectOf(update["_meta"])["claudeCode"]);
+  const { kind } = asObject(asObject(update["_meta"])["claudeCode"]);
   return kind === undefined ? {} : common.noteOf(common.chunkText(update));
 }
 

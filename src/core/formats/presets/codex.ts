@@ -1,3 +1,4 @@
+import { asObject } from "../json.ts";
 import type {
   AgentNotice,
   OutputEvent,
@@ -75,9 +76,9 @@ function createReader(): OutputReader {
           return common.sessionEvent(line["thread_id"]);
         case "item.started":
         case "item.completed":
-          return readItem(common.objectOf(line["item"]), line["type"] === "item.started");
+          return readItem(asObject(line["item"]), line["type"] === "item.started");
         case "turn.completed": {
-          const total = common.tokensOf(common.objectOf(line["usage"]), {
+          const total = common.tokensOf(asObject(line["usage"]), {
             input: "input_tokens",
             output: "output_tokens",
             cacheRead: "cached_input_tokens",
@@ -91,7 +92,7 @@ function createReader(): OutputReader {
           return [
             {
               kind: "failed",
-              message: common.textOf(common.objectOf(line["error"])["message"]) ?? "the turn failed",
+              message: common.textOf(asObject(line["error"])["message"]) ?? "the turn failed",
             },
           ];
         default:
@@ -142,13 +143,13 @@ function since(before: Tokens | undefined, now: Tokens): Tokens {
 
 /** Its own notices have no `messageId`, messages of its model have one; the last notice after an error is the reason. */
 function readNotice(update: WireObject): AgentNotice {
-  const { error, threadStatus } = common.objectOf(common.objectOf(update["_meta"])["codex"]);
+  const { error, threadStatus } = asObject(asObject(update["_meta"])["codex"]);
   if (threadStatus !== undefined) {
-    const failed = common.objectOf(threadStatus)["type"] === "systemError";
+    const failed = asObject(threadStatus)["type"] === "systemError";
     return { failure: failed ? "its model could not be reached" : null };
   }
   if (error !== undefined) {
-    const { message, additionalDetails, willRetry } = common.objectOf(error);
+    const { message, additionalDetails, willRetry } = asObject(error);
     const note = [message, additionalDetails].flatMap((text) => common.textOf(text) ?? []).join(": ");
     return { note, ...(willRetry === false ? { failure: note } : {}) };
   }

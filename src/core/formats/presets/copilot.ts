@@ -1,3 +1,4 @@
+import { asObject } from "../json.ts";
 import type { AgentNotice, OutputEvent, OutputReader, Preset, ToolUse, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
 
@@ -72,7 +73,7 @@ function createReader(): OutputReader {
     lastEvent: "result",
     finish: () => [],
     read(line) {
-      const data = common.objectOf(line["data"]);
+      const data = asObject(line["data"]);
       switch (line["type"]) {
         case "assistant.message":
           // Messages of subagents are not messages of the agent.
@@ -121,7 +122,7 @@ function nameOf(data: WireObject): Named {
 
 function readResult(data: WireObject, names: ReadonlyMap<string, Named>): OutputEvent {
   const callId = common.textOf(data["toolCallId"]) ?? "";
-  const result = common.objectOf(data["result"]);
+  const result = asObject(data["result"]);
   return {
     kind: "tool",
     callId,
@@ -129,7 +130,7 @@ function readResult(data: WireObject, names: ReadonlyMap<string, Named>): Output
     status: data["success"] === true ? "completed" : "failed",
     ...common.optional(
       "result",
-      result["contents"] ?? result["content"] ?? common.objectOf(data["error"])["message"],
+      result["contents"] ?? result["content"] ?? asObject(data["error"])["message"],
     ),
   };
 }

@@ -1,3 +1,4 @@
+import { asObject } from "../json.ts";
 import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
 
@@ -79,10 +80,7 @@ function createReader(): OutputReader {
         case "tool_result": {
           const callId = common.textOf(line["tool_id"]) ?? "";
           const status = line["status"] === "error" ? "failed" : "completed";
-          const result = common.optional(
-            "result",
-            line["output"] ?? common.objectOf(line["error"])["message"],
-          );
+          const result = common.optional("result", line["output"] ?? asObject(line["error"])["message"]);
           return [...finish(), { kind: "tool", callId, name: names.get(callId) ?? "", status, ...result }];
         }
         case "result":
@@ -95,16 +93,16 @@ function createReader(): OutputReader {
 }
 
 function readEnd(line: WireObject): readonly OutputEvent[] {
-  const stats = common.objectOf(line["stats"]);
+  const stats = asObject(line["stats"]);
   const usage = common.usageOf(
     common.tokensOf(stats, { input: "input_tokens", output: "output_tokens", cacheRead: "cached" }),
   );
-  const models = Object.keys(common.objectOf(stats["models"]));
+  const models = Object.keys(asObject(stats["models"]));
   const ran = models.map((model) => ({ kind: "ran", model }) as const);
   const events: OutputEvent[] = line["stats"] === undefined ? [] : [...ran, { kind: "usage", usage }];
   if (line["status"] !== "error") return events;
   return [
     ...events,
-    { kind: "failed", message: common.textOf(common.objectOf(line["error"])["message"]) ?? "it failed" },
+    { kind: "failed", message: common.textOf(asObject(line["error"])["message"]) ?? "it failed" },
   ];
 }

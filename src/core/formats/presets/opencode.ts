@@ -1,3 +1,4 @@
+import { asObject } from "../json.ts";
 import type { OutputEvent, OutputReader, Preset, WireObject, TurnEnd } from "./preset.ts";
 import * as common from "./preset.ts";
 
@@ -61,12 +62,12 @@ function createReader(): OutputReader {
 }
 
 function readPart(line: WireObject): readonly OutputEvent[] {
-  const part = common.objectOf(line["part"]);
+  const part = asObject(line["part"]);
   switch (line["type"]) {
     case "text":
       return common.messageEvent(part["text"]);
     case "tool_use": {
-      const state = common.objectOf(part["state"]);
+      const state = asObject(part["state"]);
       return [
         {
           kind: "tool",
@@ -81,11 +82,9 @@ function readPart(line: WireObject): readonly OutputEvent[] {
     case "step_finish":
       return readStep(part);
     case "error": {
-      const error = common.objectOf(line["error"]);
+      const error = asObject(line["error"]);
       const message =
-        common.textOf(common.objectOf(error["data"])["message"]) ??
-        common.textOf(error["name"]) ??
-        "it failed";
+        common.textOf(asObject(error["data"])["message"]) ?? common.textOf(error["name"]) ?? "it failed";
       return [{ kind: "failed", message }];
     }
     default:
@@ -103,8 +102,8 @@ const ends: Readonly<Record<string, TurnEnd>> = {
 
 /** `input` is without the tokens of the cache. */
 function readStep(part: WireObject): readonly OutputEvent[] {
-  const tokens = common.objectOf(part["tokens"]);
-  const cache = common.objectOf(tokens["cache"]);
+  const tokens = asObject(part["tokens"]);
+  const cache = asObject(tokens["cache"]);
   const cacheRead = common.countOf(cache["read"]);
   const cacheWrite = common.countOf(cache["write"]);
   const input = common.countOf(tokens["input"]) + cacheRead + cacheWrite;

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../json.ts";
+import { asObject, type Json, type JsonObject } from "../json.ts";
 
 /** Tokens, as the provider reports them. */
 export interface Usage {
@@ -140,7 +140,7 @@ export interface AgentNotice {
 
 /** The text of a message chunk; undefined for other updates. */
 export function chunkText({ sessionUpdate, content }: WireObject): string | undefined {
-  return sessionUpdate === "agent_message_chunk" ? textOf(objectOf(content)["text"]) : undefined;
+  return sessionUpdate === "agent_message_chunk" ? textOf(asObject(content)["text"]) : undefined;
 }
 
 export function noteOf(note: string | undefined): AgentNotice {
@@ -192,11 +192,6 @@ export function countOf(value: unknown): number {
   return typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0;
 }
 
-/** The items of an array from the wire; none for another value. */
-export function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
 /** An object with the key, or an empty one when the value is missing. */
 export function optional<K extends string>(key: K, value: unknown): { readonly [key in K]?: Json } {
   const json = jsonOf(value);
@@ -244,11 +239,6 @@ export function usageOf({ input, output, cacheRead, cacheWrite }: Tokens, reques
 
 /** A JSON object from another program; its values may be of any type. */
 export type WireObject = Readonly<Record<string, unknown>>;
-
-/** The value if it is an object, else an empty object. */
-export function objectOf(value: unknown): WireObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as WireObject) : {};
-}
 
 /** The value if it is a string that is not empty. */
 export function textOf(value: unknown): string | undefined {

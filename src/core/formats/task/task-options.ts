@@ -1,4 +1,4 @@
-import { type Diagnostic, McpvalsError, type SourceLocation } from "../../errors/error.ts";
+import { McpvalsError, type SourceLocation } from "../../errors/error.ts";
 import type { CompleteStdio } from "../config/server.ts";
 import type { ProvidedServers } from "../config/server-tables.ts";
 import type { EvalExtensions } from "../extension/extension-table-schema.ts";
@@ -10,6 +10,7 @@ import {
   afterPath,
   type Locate,
   mostProblems,
+  type ParseResult,
   type Problem,
   problemAt,
   type ProblemDetails,
@@ -51,20 +52,17 @@ export interface ParseTaskOptions {
   readonly graders?: readonly GraderSpec[];
 }
 
-export type ParsedTask =
-  | {
-      readonly ok: true;
-      readonly task: Task;
-      /** The task's own servers. */
-      readonly servers: Readonly<Record<string, ServerSpec>>;
-      /** All servers that it starts, by variant of the eval; absent when there are none. */
-      readonly variants?: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
-      /** What is valid but may not do what its author expects. */
-      readonly notes: readonly string[];
-      /** Its steps that need extensions. */
-      readonly extensions: readonly ExtensionUse[];
-    }
-  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+export type ParsedTask = ParseResult<{
+  readonly task: Task;
+  /** The task's own servers. */
+  readonly servers: Readonly<Record<string, ServerSpec>>;
+  /** All servers that it starts, by variant of the eval; absent when there are none. */
+  readonly variants?: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
+  /** What is valid but may not do what its author expects. */
+  readonly notes: readonly string[];
+  /** Its steps that need extensions. */
+  readonly extensions: readonly ExtensionUse[];
+}>;
 
 export interface ExtensionUse {
   /** The step's id. */

@@ -26,7 +26,7 @@ import {
 import { LenientReader } from "../lenient-reader.ts";
 import { type GraderTypes, placesOf, readSettings } from "../graders.ts";
 import type { GraderSpec, ServerLifetime, Task } from "../model.ts";
-import type { Locate } from "../problem.ts";
+import type { Locate, ParseResult } from "../problem.ts";
 import type { CommandStep, FileStep } from "../step.ts";
 import type { TaskFiles } from "../task/task-options.ts";
 import { fillPrompt } from "./task-rows.ts";
@@ -339,9 +339,7 @@ export interface WazaTask {
   readonly overlay?: ServerOverlay;
 }
 
-export type ParsedWazaTaskFile =
-  | { readonly ok: true; readonly read: WazaTask; readonly notes: readonly string[] }
-  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+export type ParsedWazaTaskFile = ParseResult<{ readonly read: WazaTask; readonly notes: readonly string[] }>;
 
 /** Reads a task file of waza, strictly. Its texts are taken as they are, but for the prompt where there are variables. */
 export function parseWazaTask(document: Json, options: ParseWazaTaskOptions): ParsedWazaTaskFile {
