@@ -108,6 +108,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     {
       ...options,
       records,
+      validateSchema,
       started,
       ...exact({ maxWarnings }),
     },

@@ -318,8 +318,7 @@ export async function extensionsOf(
   { cwd, frozen = false, releasesUrl, onNote, onProgress }: ExtensionsOptions,
   parts: Pick<PrepareOptions, "validateSchema" | "signal">,
 ): Promise<PreparedExtensions> {
-  const uses = loaded.eval.tasks.some(({ portable }) => Object.keys(portable?.extensions ?? {}).length > 0);
-  if (!uses) return noExtensions;
+  if (!declaresExtensions(loaded)) return noExtensions;
   const given = { ...parts, cwd, frozen, ...withoutUndefined({ onProgress }) };
   const prepared = await loadExtensions(loaded, given, releasesUrl);
   for (const note of prepared.notes) onNote?.(note);
@@ -331,11 +330,16 @@ export async function extensionsOf(
  * Returns notes. Throws one McpvalsError of kind `usage` with everything that is wrong.
  */
 export async function checkExtensions(loaded: ExtensionsInput, cwd: string): Promise<readonly string[]> {
+  if (loaded.extensionUses.size === 0 && !declaresExtensions(loaded)) return [];
   const { SchemaValidator } = await import("../graders/schema-validator.ts");
   await using validator = new SchemaValidator();
   const validateSchema: ValidateSchema = (schema, value) => validator.validate(schema, value);
   const { signal } = new AbortController();
   return (await loadExtensions(loaded, { validateSchema, signal, cwd, lookOnly: true })).notes;
+}
+
+function declaresExtensions({ eval: { tasks } }: ExtensionsInput): boolean {
+  return tasks.some(({ portable }) => Object.keys(portable?.extensions ?? {}).length > 0);
 }
 
 const noExtensions: PreparedExtensions = {
@@ -470,6 +474,7 @@ function diagnosticOf(grader: GraderSpec, key: string, { code, message, details 
 /** {@link checkModels} and {@link prepareGraders} for files that are only checked. */
 export async function checkGraders(loaded: Loaded): Promise<void> {
   await checkModels(loaded, { mayBeNone: true });
+  if (loaded.eval.tasks.every(({ graders = [] }) => graders.length === 0)) return;
   const { SchemaValidator } = await import("../graders/schema-validator.ts");
   await using validator = new SchemaValidator();
   const { signal } = new AbortController();

@@ -1,6 +1,7 @@
 import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
 import type { PlanRecord } from "../check/plan-check.ts";
+import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { asObject, asText, exact } from "../core/formats/json.ts";
 import { calibrationFile } from "../core/grade/judge/calibration.ts";
@@ -66,6 +67,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly compareState?: StateMemory;
   /** What was recorded when the run was planned, by task: the trial of each has this record, and tries nothing. */
   readonly records?: ReadonlyMap<string, PlanRecord>;
+  /** Validates what servers declare; absent: a validator of the run's own does. */
+  readonly validateSchema?: ValidateSchema;
   /** When its work began, by `performance.now()`; absent: now. */
   readonly started?: number;
   /** Aborting ends the running trials, stops their servers and gives a result with the verdict `interrupted`. */
@@ -105,7 +108,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const evidenceOfPassed = new KeptEvidence();
   const tally = new RunTally(plan);
   await using validator = new SchemaValidator();
-  const validateSchema = validator.validate.bind(validator);
+  const { validateSchema = validator.validate.bind(validator) } = options;
   using interruption = followSignal(options.signal);
   const { signal } = interruption;
   const startedAt = new Date(performance.timeOrigin + started).toISOString();

@@ -4,7 +4,8 @@ import type { ServerSpec, Task } from "../../src/core/formats/model.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { askingServer } from "../support/programs.ts";
-import { faultyServer } from "./support.ts";
+import { checked, faultyServer } from "./support.ts";
+import { folderOf } from "../support/cli.ts";
 
 /** The tasks that check a server. */
 async function planned(server: ServerSpec): Promise<readonly Task[]> {
@@ -67,4 +68,41 @@ it.each([
   const tasks = await planned(stdioSpec(process.execPath, [askingServer, era]));
   const about = tasks.flatMap(({ check }) => check?.about ?? []);
   expect(about).toMatchObject([{ name: "asking", protocolVersion }]);
+});
+
+it("starts one thread for the schemas of a check, which its plan and its run share", async () => {
+  let threads = 0;
+  const count = (): void => void (threads += 1);
+  // Not plain, so that a thread validates the arguments that are made, and those that were sent.
+  const inputSchema = {
+    type: "object",
+    properties: { city: { type: "string", pattern: "^[A-Z]" } },
+    minProperties: 1,
+  };
+  const outputSchema = { type: "object", minProperties: 1 };
+  const program = `
+    const tool = { name: "look", description: "Looks.", inputSchema: ${JSON.stringify(inputSchema)},
+      outputSchema: ${JSON.stringify(outputSchema)}, annotations: { readOnlyHint: true } };
+    const answers = {
+      initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } }),
+      "tools/list": () => ({ tools: [tool] }),
+      "tools/call": () => ({ content: [{ type: "text", text: "{}" }], structuredContent: {} }),
+      ping: () => ({}),
+    };
+    const wrong = { code: -32601, message: "Method not found" };
+    require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      if (!line.endsWith("}")) return;
+      const { id, method, params = {} } = JSON.parse(line);
+      const known = answers[method] && params.name !== "mcpvals-no-such-tool";
+      if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, ...(known ? { result: answers[method](params) } : { error: wrong }) }));
+    });`;
+  using folder = folderOf({ "server.cjs": program });
+  process.on("worker", count);
+  try {
+    const { findings } = await checked([process.execPath, `${folder.path}/server.cjs`]);
+    expect(findings.map(({ code }) => code)).toContain("call/output-schema");
+  } finally {
+    process.off("worker", count);
+  }
+  expect(threads).toBe(1);
 });

@@ -332,6 +332,20 @@ Servers
   });
 });
 
+it("validate loads no code of extensions or graders for a file without them", async () => {
+  const hooks = `import { registerHooks } from "node:module";
+    registerHooks({ load(url, context, next) { process.stderr.write(url + "\\n"); return next(url, context); } });`;
+  using folder = folderOf({
+    "hooks.mjs": hooks,
+    "mcp-eval.config.json": { server: fixtureServer(), toolHealthSuites: config.toolHealthSuites },
+  });
+  const env = { NODE_OPTIONS: `--import ${folder.path}/hooks.mjs` };
+  const { code, stdout, stderr } = await runCli(["validate"], { cwd: folder.path, env });
+  expect([code, stdout]).toEqual([0, expect.stringContaining("is valid")]);
+  expect(stderr.match(/(?:semver|resolver|prepare-extensions|schema-validator|kinds)\b[^\n]*/g)).toBeNull();
+  expect(stderr).toContain("validate");
+});
+
 describe("show", () => {
   let result: RunResult;
   beforeAll(async () => {

@@ -86,9 +86,10 @@ const mostNames = 10;
 /** Notes about tasks that need a judge that is not available. */
 async function judgeNotes({ eval: spec, judgeError }: LoadedConfig): Promise<readonly string[]> {
   if (spec.judge !== undefined) return [];
-  const { graderKinds } = await import("../../core/grade/kinds.ts");
+  const hasGraders = spec.tasks.some(({ graders = [] }) => graders.length > 0);
+  const kinds = hasGraders ? await import("../../core/grade/kinds.ts") : undefined;
   const asksJudge = ({ type, config }: GraderSpec): boolean => {
-    const judge = graderKinds[type]?.judge?.(config);
+    const judge = kinds?.graderKinds[type]?.judge?.(config);
     return judge !== undefined && judge.model === undefined;
   };
   const asking = spec.tasks
