@@ -11,7 +11,7 @@ import { createServerFetch } from "../../src/servers/http/server-fetch.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { type Endless, type EndlessServer, issuerMetadata, startEndless } from "../support/hostile.ts";
 import { startRun } from "../support/faults.ts";
-import { startHttp } from "./task-verdicts.ts";
+import { startHttp } from "../support/http.ts";
 
 const chat = '{"id":"r","created":1,"model":"x","choices":[';
 const spoken = `${chat}{"message":{"role":"assistant","content":"`;

@@ -7,7 +7,7 @@ import { createGateway } from "../../src/servers/gateway/gateway.ts";
 import { addressHost } from "../gateway/support.ts";
 import { createRecord, type Record } from "../servers/support.ts";
 import { silentHost } from "./gateway-host.ts";
-import { startHttp } from "./task-verdicts.ts";
+import { startHttp } from "../support/http.ts";
 
 // docs/servers.md, "Allowed tools and rate limits".
 

@@ -10,7 +10,6 @@ import { evaluate } from "../../src/evaluate.ts";
 import type { ServerConfig } from "../e2e/support.ts";
 import { eventsOf, type PlayedProgram, playProgram } from "../support/agent-context.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
-import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { lyingAddress, lyingServer } from "../support/hostile.ts";
 import { acpAgent, commandAgent } from "../support/programs.ts";
 
@@ -46,25 +45,6 @@ function gradeOf({ grades }: TrialResult, name: string): string | undefined {
 
 // docs/agents.md, "Failures and errors".
 describe("an agent that did not end its turn itself has failed, whatever it had done by then", () => {
-  const call: FakeReply = { tool: "add", args: { a: 2 } };
-
-  it.each<[FakeReply, string | undefined]>([
-    [{ text: "42, but no.", finish: "refusal" }, "the model or its provider refused to answer"],
-    [{ text: "It is 42 and", finish: "length" }, "cut off at its output limit"],
-    [call, "still wanted to call tools after 2 model calls"],
-    [{ text: "It is 42." }, undefined],
-  ])("a model that ends with %j", async (reply, reason) => {
-    await using provider = await startFakeProvider([call, reply]);
-    const agent = { type: "model", model: "anthropic/m", maxSteps: 2 } as const;
-    const trial = await trialOf({ server: calc, agent, workflows }, provider.env);
-    const untold = [expect.stringContaining('is only in the result of add, "42", and not in the answer, ""')];
-    const warnings = reply === call ? untold : undefined;
-    expect([trial.verdict, trial.warnings]).toEqual([reason === undefined ? "pass" : "fail", warnings]);
-    expect(gradeOf(trial, "end-to-end-success")).toMatch(/^pass/);
-    const turn = gradeOf(trial, "turn-ends");
-    expect(turn).toEqual(reason === undefined ? undefined : expect.stringContaining(reason));
-  });
-
   it("a program that speaks ACP", async () => {
     const steps = [{ user: `say It is 4\nsay 2.\nstop max_tokens`, expectedState: "It is 42" }];
     const agent: Config["agent"] = { type: "acp", command: process.execPath, args: [acpAgent] };

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { startHttp } from "../support/http.ts";
 import {
   command,
   holders,
@@ -8,7 +9,6 @@ import {
   phasesWithout,
   refusalOf,
   script,
-  startHttp,
   type Step,
   taskOf,
   verdictsOf,

@@ -1,7 +1,4 @@
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import { load } from "../../src/load/load.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { TrialResult } from "../../src/core/report/result.ts";
@@ -118,15 +115,4 @@ export async function phasesNotRefused(
     const refusal = refusals[index] ?? "accepted";
     return expected.test(refusal) ? [] : [{ phase, refusal }];
   });
-}
-
-/** Starts an HTTP server on loopback that ends with the test. */
-export async function startHttp(answer: RequestListener): Promise<string> {
-  const server = createServer(answer);
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }

@@ -1,20 +1,10 @@
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startModelProxy, withModelProxy } from "../../src/agents/model-proxy.ts";
 import type { Usage } from "../../src/core/trace/events.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
-
-async function startApi(answer: RequestListener): Promise<string> {
-  const server = createServer(answer);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`;
-}
+import { startHttp } from "../support/http.ts";
 
 async function startProxy(target: string): Promise<{ url: string; usages: Usage[] }> {
   const usages: Usage[] = [];
@@ -52,7 +42,7 @@ describe("startModelProxy", () => {
 
   it("passes requests and answers on as they are, below the path of the API", async () => {
     let seen: IncomingMessage | undefined;
-    const api = await startApi((request, response) => {
+    const api = await startHttp((request, response) => {
       seen = request;
       response.writeHead(418, "Teapot", { "x-request-id": "7", "set-cookie": ["a=1", "b=2"] });
       request.pipe(response);
@@ -76,7 +66,7 @@ describe("startModelProxy", () => {
 
   it("passes a stream on piece by piece, and counts at its end", async () => {
     let open: ServerResponse | undefined;
-    const api = await startApi((_, response) => {
+    const api = await startHttp((_, response) => {
       open = response;
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write('data: {"choices":[]}\n\n');
@@ -93,7 +83,7 @@ describe("startModelProxy", () => {
   });
 
   it("counts what was told of an answer that the program did not wait for", async () => {
-    const api = await startApi((_, response) => {
+    const api = await startHttp((_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(`data: ${JSON.stringify(chat)}\n\n`);
     });
@@ -110,7 +100,7 @@ describe("startModelProxy", () => {
     ["br", brotliCompressSync],
   ])("reads what is packed as %s, and passes it on packed", async (encoding, pack) => {
     const packed = pack(JSON.stringify(chat));
-    const api = await startApi((_, response) => {
+    const api = await startHttp((_, response) => {
       response.writeHead(200, { "content-type": "application/json", "content-encoding": encoding });
       response.end(packed);
     });
@@ -122,7 +112,7 @@ describe("startModelProxy", () => {
   });
 
   it("counts only what a model answered well", async () => {
-    const api = await startApi((request, response) => {
+    const api = await startHttp((request, response) => {
       response.writeHead(request.url?.includes("bad") === true ? 500 : 200);
       response.end(JSON.stringify(chat));
     });
@@ -135,7 +125,7 @@ describe("startModelProxy", () => {
 
   it("is closed to whoever does not know its secret", async () => {
     let asked = 0;
-    const api = await startApi((_, response) => {
+    const api = await startHttp((_, response) => {
       asked += 1;
       response.end();
     });
@@ -156,7 +146,7 @@ describe("startModelProxy", () => {
   it("cuts the program's side when the API cuts its own, and the other way around", async () => {
     const left = Promise.withResolvers<void>();
     let cut: ServerResponse | undefined;
-    const api = await startApi((request, response) => {
+    const api = await startHttp((request, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write("data: {}\n\n");
       if (request.url === "/cut") cut = response;
@@ -180,8 +170,8 @@ describe("withModelProxy", () => {
     ["leads to the API that the program's own variable names", usual, "own"],
     ["leads to the API that was chosen", { ...usual, target: "" }, "chosen"],
   ])("%s", async (_, spec, answered) => {
-    const own = await startApi((_request, response) => response.end("own"));
-    const chosen = await startApi((_request, response) => response.end("chosen"));
+    const own = await startHttp((_request, response) => response.end("own"));
+    const chosen = await startHttp((_request, response) => response.end("chosen"));
     const program = {
       preset: "claude-code" as const,
       env: { ANTHROPIC_BASE_URL: own, OTHER: "kept" },

@@ -102,36 +102,3 @@ it("meets the same faults in every run with the same seed, and others with anoth
   expect(other).not.toEqual(first);
   expect(first?.[0]).not.toEqual(first?.[1]);
 });
-
-it("keeps the whole run to its limit, and agents from what they may not use", async () => {
-  const [requests, perMs] = [3, 300];
-  const config = mockConfig(
-    { mock: visits.mock, lifetime: "per_run", tools: ["visit"], rateLimit: { requests, per: perMs } },
-    ["visit"],
-    { trials: 3, concurrency: 3 },
-  );
-  const { trials } = await traces(config);
-  const events = trials.flat();
-  const hidden = events.flatMap((event) => (event.type === "tools.hidden" ? event.tools : []));
-  expect(hidden).toEqual(["hidden", "hidden", "hidden"]);
-  const sent = trials.flatMap(whenSent).toSorted((a, b) => a - b);
-  expect(sent).toHaveLength(9);
-  expect(events.filter(({ type }) => type === "request.held").length).toBeGreaterThan(0);
-  // Where a request does not wait, it is on record a little before it goes out.
-  for (const [index, at] of sent.entries()) {
-    expect((sent[index + requests] ?? Infinity) - at).toBeGreaterThan(perMs - 30);
-  }
-});
-
-/** When the requests of a trial's agent went out: after waiting, where they waited. */
-function whenSent(events: readonly TraceEvent[]): number[] {
-  const start = events.findIndex((event) => event.type === "phase.started" && event.phase === "agent");
-  const sent = new Map<unknown, number>();
-  for (const event of events.slice(start)) {
-    if (event.type === "request.held") sent.set(event.id, event.at);
-    if (event.type !== "mcp.message" || event.direction !== "client-to-server") continue;
-    const { id } = event.message as { id?: number };
-    if (id !== undefined) sent.set(id, event.at);
-  }
-  return [...sent.values()];
-}

@@ -5,7 +5,7 @@ import { copySkills } from "../../src/agents/agent-program.ts";
 import { exportFile } from "../../src/cli/commands/task.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { failure, load } from "../load/support/load.ts";
-import { folderOf, runHere, runIn } from "../support/cli.ts";
+import { folderOf, runHere } from "../support/cli.ts";
 
 /** A task of the script form, whose scripts stand in a folder that other tasks share. */
 const sharing = `kind: Task
@@ -166,17 +166,6 @@ describe("a judge that cannot be asked is of interest only to tasks that ask one
     );
     const other = await runHere(["validate", "eval.yaml", "--task", "plain"], { cwd: folder.path });
     expect([other.code, other.stderr]).toEqual([0, ""]);
-  });
-
-  it("validate warns where no judge is configured", async () => {
-    const { code, stderr } = await runIn(
-      { ...files, "eval.yaml": files["eval.yaml"].replace(/ {2}llmJudge.*\n/, "") },
-      ["validate", "eval.yaml"],
-    );
-    expect([code, stderr]).toEqual([
-      0,
-      'note: no judge is configured: the tasks that ask a judge cannot run without --judge MODEL: "one"\n',
-    ]);
   });
 
   it("run refuses before anything starts, and runs what asks no judge", async () => {

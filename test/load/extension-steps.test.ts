@@ -5,20 +5,7 @@ import { defaultSandbox, type ExtensionSpec } from "../../src/core/formats/model
 import type { LoadedConfig } from "../../src/load/assemble-eval.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
-import { load, loadIn } from "./support/load.ts";
-
-/** A task of so many lines that mistakes in it can be told apart. */
-function task(name: string, { spec = "" } = {}): string {
-  return `apiVersion: mcp-eval/v1
-kind: Task
-metadata:
-  name: ${name}
-spec:
-  prompt: Do ${name}.
-  verify:
-    - command: { run: "test -d ." }
-${spec}`;
-}
+import { load, loadIn, task } from "./support/load.ts";
 
 const old = `kind: Task
 apiVersion: mcpchecker/v1alpha2

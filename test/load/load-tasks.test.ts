@@ -2,20 +2,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { folderOf } from "../support/cli.ts";
-import { failure, failureIn, load, loadIn, problems, problemsIn } from "./support/load.ts";
-
-/** A task of so many lines that mistakes in it can be told apart. */
-function task(name: string, { metadata = "", spec = "" } = {}): string {
-  return `apiVersion: mcp-eval/v1
-kind: Task
-metadata:
-  name: ${name}
-${metadata}spec:
-  prompt: Do ${name}.
-  verify:
-    - command: { run: "test -d ." }
-${spec}`;
-}
+import { failure, failureIn, load, loadIn, problems, problemsIn, task } from "./support/load.ts";
 
 const server = { transport: "stdio", command: "node", args: ["server.js"] };
 const tasksOf = async (cwd: string, sources: readonly string[]): Promise<string[]> =>

@@ -1,20 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { folderOf } from "../support/cli.ts";
-import { failure, failureIn, load, loadIn, problems, problemsIn } from "./support/load.ts";
-
-/** A task of so many lines that mistakes in it can be told apart. */
-function task(name: string, { spec = "" } = {}): string {
-  return `apiVersion: mcp-eval/v1
-kind: Task
-metadata:
-  name: ${name}
-spec:
-  prompt: Do ${name}.
-  verify:
-    - command: { run: "test -d ." }
-${spec}`;
-}
+import { failure, failureIn, load, loadIn, problems, problemsIn, task } from "./support/load.ts";
 
 describe("files that are not quite tasks", () => {
   const withoutKind = task("x").replace("kind: Task\n", "");

@@ -5,6 +5,7 @@ import type { Check, EventBody, EventOf } from "../../src/core/trace/events.ts";
 import { verifySteps } from "../../src/core/grade/verify-steps.ts";
 import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
 import { warningsOf } from "../../src/core/trace/warnings.ts";
+import { portableTask as taskFromFile } from "../support/portable.ts";
 import { gradeContext } from "../support/trial-events.ts";
 import { type SampleTrial, trialOf, workflow } from "./samples.ts";
 
@@ -14,35 +15,28 @@ export function portableTask(
   verify: readonly (string | readonly [id: string, name: string])[],
   portable: Partial<PortableTask> = {},
 ): Task {
-  return {
-    ...workflow(name),
-    form: "task",
-    servers: [],
-    turns: [{ user: "Do it." }],
-    expectTools: [],
-    verify: verify.map((step): CommandStep => {
-      const label = typeof step === "string" ? { id: step } : { id: step[0], name: step[1] };
-      return { type: "command", ...label, timeoutMs: 60_000, run: "true", env: {}, expect: { exitCode: 0 } };
-    }),
-    portable: {
-      format: "mcp-eval/v1",
-      file: `/srv/tasks/${name}/task.yaml`,
-      dir: `/srv/tasks/${name}`,
-      env: {},
-      setup: [],
-      cleanup: [],
-      fixtures: [],
-      requires: [],
-      tags: [],
-      labels: {},
-      cleanupTimeoutMs: 60_000,
-      stateProbe: [],
-      randomPorts: [],
-      assertions: [],
-      inheritEnv: [],
-      ...portable,
+  const dir = `/srv/tasks/${name}`;
+  return taskFromFile(
+    { file: `${dir}/task.yaml`, dir, ...portable },
+    {
+      ...workflow(name),
+      form: "task",
+      servers: [],
+      turns: [{ user: "Do it." }],
+      expectTools: [],
+      verify: verify.map((step): CommandStep => {
+        const label = typeof step === "string" ? { id: step } : { id: step[0], name: step[1] };
+        return {
+          type: "command",
+          ...label,
+          timeoutMs: 60_000,
+          run: "true",
+          env: {},
+          expect: { exitCode: 0 },
+        };
+      }),
     },
-  };
+  );
 }
 
 type StepEnd = EventOf<"step.finished">;

@@ -1,6 +1,3 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import type { JsonObject, Task } from "../../src/core/formats/model.ts";
@@ -11,6 +8,7 @@ import { runStep } from "../../src/steps/run-step.ts";
 import { anyTool, stubSession } from "../support/sessions.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 import { textResult } from "../support/trial-events.ts";
+import { startHttp } from "../support/http.ts";
 
 /** A task of the older step form with these verify steps. */
 function taskOf(verify: string): Task {
@@ -110,14 +108,8 @@ describe("scripts of the older forms", () => {
 describe("requests of the older step form", () => {
   /** Verifies a request to a server that responds with `body`. */
   async function answering(body: string, expectation: string): Promise<Verified["checks"]> {
-    const server = createServer((_request, response) => response.end(body)).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
-    try {
-      return (await verify(`[{http: {url: "http://127.0.0.1:${port}/", expect: ${expectation}}}]`)).checks;
-    } finally {
-      server.close();
-    }
+    const url = await startHttp((_, response) => response.end(body));
+    return (await verify(`[{http: {url: "${url}/", expect: ${expectation}}}]`)).checks;
   }
 
   it("check the response with patterns", async () => {

@@ -391,3 +391,22 @@ it.each<[string | ExpectedState, string[]]>([
     expect(trial.warnings(workflowTask({ turns: [{ user: "Go.", expectedState }] }))).toEqual(told);
   },
 );
+
+it.each<[string, string, boolean]>([
+  ["Echo hello.", "nothing", true],
+  ["Echo hello.", "hello", false],
+  ["Greet me.", "nothing", false],
+])("names the state that the user's words %j hold and the result %j may: %s", (user, result, isNamed) => {
+  const trial = new TrialEvents().server("calc", [{ name: "add" }]);
+  trial.turn(user, () => {
+    trial.call("add", {}, textResult(result));
+    trial.say("hello");
+  });
+  expect(trial.warnings(workflowTask({ turns: [{ user, expectedState: "hello" }] }))).toEqual(
+    isNamed
+      ? [
+          `turn 1: expectedState "hello" is in the user's message and in no tool result: an agent that repeats the user would pass`,
+        ]
+      : [],
+  );
+});

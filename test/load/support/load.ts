@@ -49,3 +49,16 @@ export const failureIn = (files: Files, options?: TestOptions): Promise<McpvalsE
   within(files, (cwd) => failure(cwd, options));
 export const problemsIn = (files: Files, options?: TestOptions): Promise<string[]> =>
   within(files, (cwd) => problems(cwd, options));
+
+/** A task of so many lines that mistakes in it can be told apart. */
+export function task(name: string, { metadata = "", spec = "" } = {}): string {
+  return `apiVersion: mcp-eval/v1
+kind: Task
+metadata:
+  name: ${name}
+${metadata}spec:
+  prompt: Do ${name}.
+  verify:
+    - command: { run: "test -d ." }
+${spec}`;
+}
