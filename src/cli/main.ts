@@ -20,7 +20,9 @@ if (command === "bridge") {
   process.exit(await bridge(args));
 }
 const { runProgram } = await import("./program.ts");
-process.exit(await runProgram(process.argv.slice(2)));
+const { endProcess, guardExit } = await import("./terminal.ts");
+guardExit();
+endProcess(await runProgram(process.argv.slice(2)));
 
 /**
  * Compiled code is executed without checks, so it is cached only where no other user can write. Node's default folder is

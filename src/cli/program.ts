@@ -4,7 +4,7 @@ import { reportUncaught } from "../process/deadline.ts";
 import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { version } from "../core/version.ts";
 import { type SetExitCode, subcommand } from "./flags.ts";
-import { finishOutput, writeError } from "./terminal.ts";
+import { endProcess, finishOutput, writeError } from "./terminal.ts";
 
 interface CommandEntry {
   readonly description: string;
@@ -111,7 +111,7 @@ function takeUncaught(error: unknown): void {
   uncaught += 1;
   if (uncaught <= mostUncaught && reportUncaught(error)) return;
   writeError(bugReport(error));
-  process.exit(3);
+  endProcess(3);
 }
 
 /** The line of the help that explains the exit codes. */

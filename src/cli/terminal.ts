@@ -240,6 +240,29 @@ export function workingFolder(): string {
   }
 }
 
+let mayEnd = false;
+
+/** Ends the process. Without it the process only ends when code that mcpvals loaded ends it: see `guardExit`. */
+export function endProcess(code: number): never {
+  mayEnd = true;
+  process.exit(code);
+}
+
+/**
+ * A config and what it imports run in this process and may end it with any exit code, 0 included, which would count as a pass.
+ * Makes that exit code 3, and says so.
+ */
+export function guardExit(): void {
+  process.on("exit", (code) => {
+    if (mayEnd) return;
+    process.exitCode = 3;
+    writeError(
+      `error the process was ended with exit code ${code} before mcpvals was done\n` +
+        "  hint: Code that mcpvals loaded did it, such as a config or what it imports: it must not call process.exit.",
+    );
+  });
+}
+
 const interruptions: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 
 /** Waits for Ctrl-C, SIGTERM or SIGHUP. */
@@ -278,7 +301,7 @@ export function abortOnInterrupt(kept?: { readonly output?: string }): Interrupt
       const place = kept?.output === undefined ? "" : ` --output ${kept.output}`;
       const what = kept === undefined ? "" : ` Finished trials are kept: mcpvals show latest${place}`;
       writeError(`\nEnded immediately.${what}`);
-      process.exit(130);
+      endProcess(130);
     }
     const doing =
       kept === undefined

@@ -6,7 +6,7 @@ import { settingLocation, workspaceTypes } from "../core/formats/graders.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { Eval, GraderSpec, ModelSpec, Requirement, Task, Thresholds } from "../core/formats/model.ts";
 import { usesJudge } from "../core/formats/step.ts";
-import { thresholdProblem } from "../core/grade/graders.ts";
+import { canBeMissed, thresholdProblem } from "../core/grade/graders.ts";
 import { applyOverrides } from "../core/plan/plan.ts";
 import { FileProblems } from "../load/read/document.ts";
 import { checkModel } from "../models/resolve-model.ts";
@@ -80,7 +80,8 @@ export function requireWorkspaces({
 
 /**
  * The thresholds for the selected tasks: without those of graders that only other tasks have. Undefined when there were none. Throws
- * McpvalsError of kind `usage` for a wanted one with which nothing can be compared.
+ * McpvalsError of kind `usage` for a wanted one with which nothing can be compared, and where failed trials are to decide nothing
+ * and nothing else could fail.
  */
 function thresholdsOf(
   wanted: Thresholds | undefined,
@@ -93,11 +94,17 @@ function thresholdsOf(
     const { kind, message, hint } = wrong;
     throw new McpvalsError(kind === "unknown" ? "usage/no-match" : "usage/invalid-option", message, { hint });
   }
-  if (declared === undefined) return wanted;
-  const known = Object.entries(declared).filter(
+  if (declared === undefined && wanted === undefined) return undefined;
+  const known = Object.entries(declared ?? {}).filter(
     ([name, threshold]) => thresholdProblem(name, threshold, tasks) === undefined,
   );
-  return { ...Object.fromEntries(known), ...wanted };
+  const thresholds: Thresholds = { ...Object.fromEntries(known), ...wanted };
+  const names = Object.entries(thresholds);
+  if (thresholds["passRate"] === 0 && !names.some(([name, value]) => canBeMissed(name, value, tasks)))
+    throw new McpvalsError("config/checks-nothing", "with the threshold passRate 0 this run could not fail", {
+      hint: "It leaves the decision to the other thresholds: give one that can be missed, such as score: 0.8.",
+    });
+  return thresholds;
 }
 
 /** Undefined when no name was given. Throws `usage/no-match` for an unknown name. */

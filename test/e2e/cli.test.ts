@@ -422,4 +422,15 @@ describe("the terminal", () => {
     );
     expect(outcomes.map(({ stderr }) => stderr)).toEqual(["exit 0\n", "exit 1\n", "exit 0\n", "exit 0\n"]);
   });
+
+  it("says so, with exit code 3, when a config ends the process", async () => {
+    using own = folderOf({ "exits.mjs": "process.exit(0);", "fails.mjs": "process.exit(1);" });
+    const ends = { "exits.mjs": 0, "fails.mjs": 1 };
+    for (const [name, ended] of Object.entries(ends))
+      expect(await runCli(["run", name], { cwd: own.path })).toMatchObject({
+        code: 3,
+        stdout: "",
+        stderr: expect.stringContaining(`ended with exit code ${ended} before mcpvals was done`),
+      });
+  });
 });

@@ -95,6 +95,17 @@ it("a threshold of which nothing is measured leaves the run incomplete", async (
   ]);
 });
 
+it("thresholds that no run could miss are refused", async () => {
+  for (const thresholds of [{ passRate: 0 }, { passRate: 0, score: 0, text: 0, errorRecoveryRate: 0 }])
+    expect(await runIn(config(thresholds), ["run"])).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringContaining("with the threshold passRate 0 this run could not fail"),
+    });
+  expect((await runIn(config({}), ["run", "--threshold", "passRate=0"])).code).toBe(2);
+  expect((await runIn(config({ passRate: 0, invalidCalls: 0 }), ["run"])).code).toBe(0);
+});
+
 it("evaluate takes thresholds", async () => {
   using folder = folderOf(config({ passRate: 0 }));
   const options = { cwd: folder.path, output: false } as const;

@@ -189,7 +189,7 @@ export function thresholdProblem(
   threshold: number,
   tasks: readonly Task[],
 ): ThresholdProblem | undefined {
-  const graders = ["score", "passRate", ...tasks.flatMap(graderNames)];
+  const graders = scoreNames(tasks);
   const measured = tasks.some(({ turns }) => turns.length > 0) ? Object.keys(metrics) : [];
   const known = [...new Set([...graders, ...measured])];
   if (!known.includes(name))
@@ -206,8 +206,17 @@ export function thresholdProblem(
   };
 }
 
+/** Whether a run could miss this threshold: no share and no score is below 0. */
+export function canBeMissed(name: string, threshold: number, tasks: readonly Task[]): boolean {
+  return threshold > 0 || (!scoreNames(tasks).includes(name) && metricOf(name)?.isGood !== true);
+}
+
+function scoreNames(tasks: readonly Task[]): readonly string[] {
+  return ["score", "passRate", ...tasks.flatMap(graderNames)];
+}
+
 /** What to do about a metric of a waza eval that no grader of the tasks measures; undefined when one does. */
 export function unknownGrader(name: string, tasks: readonly Task[]): string | undefined {
-  const known = new Set(["score", "passRate", ...tasks.flatMap(graderNames)]);
+  const known = new Set(scoreNames(tasks));
   return known.has(name) ? undefined : suggestion(name, [...known], "thresholds");
 }
