@@ -97,12 +97,10 @@ export function stdoutOutput(): ReporterOutput {
     now: Date.now,
     every: repeat,
     ...(isTerminal && stderr.isTTY ? { notices: takeNotices } : {}),
-    ...(GITHUB_STEP_SUMMARY === "" ? {} : { summary: appendTo(GITHUB_STEP_SUMMARY) }),
+    ...(GITHUB_STEP_SUMMARY === ""
+      ? {}
+      : { summary: (text: string) => appendFileSync(GITHUB_STEP_SUMMARY, text) }),
   };
-}
-
-function appendTo(file: string): (text: string) => void {
-  return (text) => appendFileSync(file, text);
 }
 
 /** https://no-color.org, and FORCE_COLOR as Node itself reads it. */

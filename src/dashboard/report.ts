@@ -50,7 +50,7 @@ export async function* reportPage(folder: string): AsyncGenerator<string> {
   };
   yield* pageStart();
   yield* dataPieces(record, run, servers);
-  yield* pageEnd();
+  yield `</script>\n<script type="module">${await appScript()}</script>\n</body>\n</html>\n`;
 }
 
 /** The {@link ReportDocument}. A browser reads no markup inside of it. */
@@ -125,10 +125,6 @@ async function* pageStart(): AsyncGenerator<string> {
 <div id="root"></div>
 <noscript>This report needs JavaScript.</noscript>
 <script type="application/json" id="report">`;
-}
-
-async function* pageEnd(): AsyncGenerator<string> {
-  yield `</script>\n<script type="module">${await appScript()}</script>\n</body>\n</html>\n`;
 }
 
 /** The app's script without what would end a script in a page. Both only occur in strings. */

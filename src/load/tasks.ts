@@ -96,7 +96,8 @@ export async function parseTasks(
       return [];
     }
     const { servers, variants = {}, extensions: uses } = parsed;
-    const task = withGraders(parsed.task, graders);
+    const all = [...graders, ...(parsed.task.graders ?? [])];
+    const task = graders.length === 0 ? parsed.task : { ...parsed.task, graders: all };
     const name = task.location?.file ?? task.name;
     // A note with its place as other messages have it.
     const placed = parsed.notes.map((note) => {
@@ -108,11 +109,6 @@ export async function parseTasks(
       notes.splice(mostNotes, Infinity, `${name}: … and ${notes.length - mostNotes} more notes`);
     return [{ file, task, servers, variants, notes, extensions: uses }];
   });
-}
-
-/** A task with further graders in front of its own. */
-function withGraders(task: Task, more: readonly GraderSpec[]): Task {
-  return more.length === 0 ? task : { ...task, graders: [...more, ...(task.graders ?? [])] };
 }
 
 /** Everything that an eval takes over from its tasks. */

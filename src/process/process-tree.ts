@@ -245,8 +245,8 @@ export interface ProcessLister {
 }
 
 /** Chooses how processes are listed here: from /proc on Linux, with `ps` on other POSIX systems. */
-export function processLister(platform: NodeJS.Platform = process.platform): ProcessLister {
-  return platform === "linux" ? procLister : psLister;
+export function processLister(): ProcessLister {
+  return process.platform === "linux" ? procLister : psLister;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import {
   type ChildProcessWithoutNullStreams,
   spawn,
@@ -22,7 +23,6 @@ import {
   type TreeSignal,
 } from "./process-tree.ts";
 import {
-  createProcessMarker,
   guardGroup,
   guardStrays,
   processMarkerName,
@@ -107,7 +107,7 @@ export interface SpawnExtras {
  * settles (on Windows a little later). Throws McpvalsError `server/spawn-failed`.
  */
 export async function spawnProcess(spec: ProcessSpec, extras: SpawnExtras = {}): Promise<ManagedProcess> {
-  const marker = createProcessMarker();
+  const marker = randomUUID();
   const options = {
     cwd: spec.cwd,
     env: { ...nestedShell, ...spec.env, [processMarkerName]: marker, [runMarkerName]: runMarker },

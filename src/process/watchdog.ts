@@ -129,10 +129,6 @@ export const runMarkerName = "MCPVALS_RUN";
 /** The value of {@link runMarkerName} in every process that this one starts. */
 export const runMarker: string = randomUUID();
 
-export function createProcessMarker(): string {
-  return randomUUID();
-}
-
 /** A step that undoes a change of files; doing it twice is allowed. All paths are absolute. */
 export type UndoStep =
   /** Moves `from` to `to`, if it exists. */

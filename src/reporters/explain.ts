@@ -385,8 +385,8 @@ function once(key: string, { shown }: Evidence, rows: readonly Row[]): readonly 
 function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonly Row[] {
   const { seq } = event;
   const note = `event ${seq}`;
-  const show = (label: string, text: string, limits = shownText): readonly Row[] =>
-    once(note, evidence, [row(label, clipLines(text, limits), note)]);
+  const show = (label: string, text: string): readonly Row[] =>
+    once(note, evidence, [row(label, clipLines(text, shownText), note)]);
   switch (event.type) {
     case "step.finished":
       return stepEvidence(event, grade, evidence);

@@ -189,7 +189,10 @@ function strayArguments(
 /** What a result says, as text; content of other kinds in one line each. */
 function resultText({ content, structuredContent }: JsonObject): string {
   const parts = asList(content).map((part) => partText(asObject(part)));
-  const shown = parts.length === 0 && structuredContent !== undefined ? [pretty(structuredContent)] : parts;
+  const shown =
+    parts.length === 0 && structuredContent !== undefined
+      ? [JSON.stringify(structuredContent, undefined, 2)]
+      : parts;
   return visibleLines(shown.join("\n")).join("\n");
 }
 
@@ -208,8 +211,4 @@ function partText(part: Readonly<Record<string, unknown>>): string {
 function sizeText(mimeType: unknown, data: unknown): string {
   const bytes = typeof data === "string" ? `, ${Math.floor((data.length * 3) / 4)} bytes` : "";
   return `${typeof mimeType === "string" ? ` ${mimeType}` : ""}${bytes}`;
-}
-
-function pretty(value: Json): string {
-  return JSON.stringify(value, undefined, 2);
 }

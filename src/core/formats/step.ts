@@ -18,6 +18,7 @@ import {
   closedObject,
   duration,
   filledText,
+  json,
   optional,
   argumentText,
 } from "./config/config-fields.ts";
@@ -220,12 +221,6 @@ function formOf<S extends Shape, B extends z.ZodType<CommonBody>>({ schema, buil
 export const text = z.string();
 export const texts = z.record(z.string(), z.string());
 export const milliseconds = z.number().min(0);
-
-export const json: z.ZodType<Json> = z
-  .lazy(() =>
-    z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
-  )
-  .meta({ id: "Json", description: "Any JSON value." });
 
 export const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), json);
 

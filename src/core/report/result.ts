@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { errorCatalogue, type ErrorCode, type ErrorKind } from "../errors/catalogue.ts";
-import type { Json, JsonObject } from "../formats/model.ts";
+import { json } from "../formats/config/config-fields.ts";
+import type { JsonObject } from "../formats/model.ts";
 import { calibrationSchema, judgeSummarySchema } from "../grade/judge/calibration.ts";
 import { findingSchema } from "../lint/finding.ts";
 import type { Verdict } from "../trace/events.ts";
@@ -16,12 +17,6 @@ const errorKinds = [
 ] as const satisfies readonly ErrorKind[];
 const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const;
 const verdicts = ["pass", "fail", "error", "timeout", "skip"] as const satisfies readonly Verdict[];
-
-const json: z.ZodType<Json> = z
-  .lazy(() =>
-    z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
-  )
-  .meta({ id: "Json", description: "Any JSON value." });
 
 const count = z.int().min(0);
 const score = z.number().min(0).max(1).nullable();

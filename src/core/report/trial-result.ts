@@ -419,15 +419,11 @@ export class RunReplay {
 
   /** The row of a trial in the result; each trial is to be added once. */
   add(trial: Trial, events: readonly TraceEvent[]): TrialResult {
-    return this.#row(trial, events, this.#tally);
+    return this.resultOf(trial, events, this.#tally);
   }
 
-  /** The row of a trial, without adding it. */
-  resultOf(trial: Trial, events: readonly TraceEvent[]): TrialResult {
-    return this.#row(trial, events);
-  }
-
-  #row(trial: Trial, events: readonly TraceEvent[], tally?: RunTally): TrialResult {
+  /** The row of a trial, added to a tally if one is given. */
+  resultOf(trial: Trial, events: readonly TraceEvent[], tally?: RunTally): TrialResult {
     const { interrupted, durationMs } = this.#run;
     const task = taskOf(trial, this.#run.plan);
     if (events.length === 0) {

@@ -86,7 +86,7 @@ export async function checkArguments(
   validate: ValidateSchema,
 ): Promise<readonly Problem[]> {
   const { name, params } = call;
-  const args = fillDefaults(params, knownArguments(call.args));
+  const args = fillDefaults(params, mapTexts(call.args, knownText));
   const shared = ["$schema", "$defs", "definitions"].filter((key) => params[key] !== undefined);
   const definitions = Object.fromEntries(shared.map((key) => [key, params[key] ?? null]));
   const schema = hasUnknown(args) ? { ...definitions, ...relaxed(params, args, params) } : params;
@@ -117,11 +117,6 @@ function keysOf({ instancePath }: SchemaError): readonly string[] {
 
 /** Stands for a text with templates, whose value is not known yet. No file can contain this text. */
 const unknownValue = "\u0000template\u0000";
-
-/** Arguments as an operation will get them, as far as they are known before a trial. */
-function knownArguments(args: JsonObject): JsonObject {
-  return mapTexts(args, knownText);
-}
 
 /** A `foreach` around the step can add roots of templates, so each name in braces counts as one. */
 function knownText(text: string): string {

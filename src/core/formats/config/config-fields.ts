@@ -86,6 +86,13 @@ export const passingScore = z.number().positive().max(1);
 
 export const anyJson = z.custom<Json>();
 
+/** The same with a JSON Schema of what JSON is. */
+export const json: z.ZodType<Json> = z
+  .lazy(() =>
+    z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
+  )
+  .meta({ id: "Json", description: "Any JSON value." });
+
 /** A JSON object whose members are up to the reader. */
 export const anyObject = z
   .custom<JsonObject>((value) => typeof value === "object" && value !== null && !Array.isArray(value), {

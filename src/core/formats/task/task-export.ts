@@ -1,9 +1,9 @@
 import * as z from "zod";
+import { json } from "../config/config-fields.ts";
 import { type JsonObject, withoutUndefined } from "../json.ts";
 import type { PortableTask, ServerSpec, Task } from "../model.ts";
 import {
   innerLists,
-  json,
   jsonObject,
   kindOf,
   milliseconds,
