@@ -206,6 +206,9 @@ interface PlanOptions {
   readonly signal: AbortSignal;
 }
 
+/** What each suite lists: all servers of a check share it, since the suite takes long to start. */
+const listings = new WeakMap<ConformanceSuite, Promise<readonly string[]>>();
+
 /**
  * Chooses the scenarios of a suite that say something about a server. Throws McpvalsError `check/conformance-suite`, and the
  * signal's reason.
@@ -216,7 +219,9 @@ export async function planConformance(
 ): Promise<ConformancePlan> {
   const scenarios: string[] = [];
   const skipped: SkippedScenario[] = [];
-  for (const scenario of await listScenarios(suite, signal)) {
+  let listing = listings.get(suite);
+  if (listing === undefined) listings.set(suite, (listing = listScenarios(suite, signal)));
+  for (const scenario of await listing) {
     const reason = obstacle(scenario, surface, transport);
     if (reason === undefined) scenarios.push(scenario);
     else skipped.push({ scenario, reason });

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { findConformanceSuite, planConformance } from "../../src/check/conformance-suite.ts";
@@ -109,14 +110,17 @@ it(
 it(
   "a suite that is missing, or of no use, is an error that says what to do",
   async () => {
-    using folder = folderOf({ "suite.mjs": 'console.log("  - ping\\n  - later");' });
+    const program = `console.log("  - ping\\n  - later"); require("node:fs").appendFileSync(__dirname + "/starts", "1");`;
+    using folder = folderOf({ "suite.cjs": program });
     await expect(findConformanceSuite([join(folder.path, "x")])).rejects.toMatchObject({
       code: "usage/invalid-option",
       details: { hint: "Install it: npm install --save-dev @modelcontextprotocol/conformance" },
     });
-    const other = { version: "9.0.0", main: join(folder.path, "suite.mjs") };
+    const other = { version: "9.0.0", main: join(folder.path, "suite.cjs") };
     const surface = { ...readSurface([]), protocolVersion: "2025-11-25" };
-    const plan = await planConformance(other, { surface, transport: "stdio", signal });
+    const plans = [1, 2].map(() => planConformance(other, { surface, transport: "stdio", signal }));
+    const [plan] = await Promise.all(plans);
+    expect(readFileSync(join(folder.path, "starts"), "utf8")).toBe("1");
     expect(plan).toMatchObject({
       scenarios: ["ping"],
       skipped: [{ scenario: "later", reason: "mcpvals does not know what it needs" }],
