@@ -140,19 +140,19 @@ describe.skipIf(isWindows)("compiled code is kept where no other user can write"
       file: "",
       "real/x": "",
       "group/x": "",
-      "open/mine/x": "",
+      "open/mine/below/x": "",
       "theirs/x": "",
       "sticky/mine/x": "",
     });
     const at = (name: string): string => join(folder.path, name);
-    for (const name of ["open/mine", "sticky/mine", "theirs"]) chmodSync(at(name), 0o700);
+    for (const name of ["open/mine", "open/mine/below", "sticky/mine", "theirs"]) chmodSync(at(name), 0o700);
     chmodSync(at("group"), 0o770);
     chmodSync(at("open"), 0o777);
     chmodSync(at("sticky"), 0o1777);
     symlinkSync(at("real"), at("link"));
     expect(privateFolder(at("sticky/mine"))).toBe(at("sticky/mine"));
     giveAway(at("theirs"));
-    for (const name of ["group", "link", "file", "file/below", "open/mine", "theirs"])
+    for (const name of ["group", "link", "file", "file/below", "open/mine", "open/mine/below", "theirs"])
       expect([name, privateFolder(at(name))]).toEqual([name, undefined]);
   });
 

@@ -13,6 +13,7 @@ import {
   type PlayOptions,
   playProgram,
 } from "../support/agent-context.ts";
+import { root } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { acpAgent } from "../support/programs.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
@@ -194,6 +195,12 @@ describe("an agent that cannot act", () => {
       details: { hint },
     });
     await expect(createAcpAgent(specOf({}), { version: "0.0.0" }).prepare()).resolves.toBeUndefined();
+    // Without a folder it is looked for in the workspace, which does not exist yet.
+    const command = "./no-such-agent";
+    const inWorkspace = createAcpAgent(specOf({ spec: { command } }), { version: "0.0.0" });
+    await expect(inWorkspace.prepare()).resolves.toBeUndefined();
+    const inFolder = createAcpAgent(specOf({ spec: { command, cwd: root } }), { version: "0.0.0" });
+    await expect(inFolder.prepare()).rejects.toMatchObject({ code: "agent/program-not-found" });
     const { thrown } = await play({ prompt: "say hi", spec: { command: "no-such-agent" } });
     expect(thrown).toMatchObject({ code: "agent/spawn-failed", kind: "environment" });
   });
@@ -243,6 +250,12 @@ describe("an agent that cannot act", () => {
     const hint =
       "Log in with the program itself in a terminal, or set GEMINI_API_KEY or GOOGLE_API_KEY. It offers: gemini-api-key.";
     expect(thrown).toMatchObject({ code: "agent/auth", details: { hint } });
+  });
+
+  it("is not logged in by a method that it does not offer", async () => {
+    const env = { PATH: process.env["PATH"] ?? "", CODEX_API_KEY: "k" };
+    const { thrown } = await play({ prompt: "say hi", flags: ["--login"], spec: { preset: "codex", env } });
+    expect(thrown).toMatchObject({ code: "agent/auth" });
   });
 });
 

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { writeError } from "../../src/cli/terminal.ts";
 import { showWaiting } from "../../src/cli/waiting.ts";
@@ -91,6 +91,10 @@ it("a terminal shows what is waited for, without control characters of a name, u
     expect(written.slice(-3, -1)).toEqual(["\r\u001B[2K", "note: a message\n"]);
   }
   expect(written.at(-1)).toBe("\r\u001B[2K");
+  const stderr = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  writeError("note: another");
+  expect([written.at(-1), stderr.mock.lastCall?.[0]]).toEqual(["\r\u001B[2K", "note: another\n"]);
+  stderr.mockRestore();
   const unsized: string[] = [];
   const terminal = { isTTY: true, columns: 0, write: (text: string) => unsized.push(text) > 0 };
   showWaiting("asking a server", terminal as never)[Symbol.dispose]();

@@ -2,13 +2,15 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { findConformanceSuite, planConformance } from "../../src/check/conformance-suite.ts";
-import type { ConformanceSuite, ServerSpec } from "../../src/core/formats/model.ts";
-import { readSurface } from "../../src/core/lint/check-view.ts";
+import type { CheckSpec, ConformanceSuite, ServerSpec, Task } from "../../src/core/formats/model.ts";
+import { findDefects } from "../../src/core/lint/catalogue.ts";
+import { readCheck, readSurface } from "../../src/core/lint/check-view.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { conformingServer } from "../support/programs.ts";
 import { httpSpec } from "../servers/support.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { startAtPort } from "../support/hostile.ts";
+import { gradeContext, TrialEvents, workflowTask } from "../support/trial-events.ts";
 import { faultyServer, findingsIn } from "./support.ts";
 
 const suite = await findConformanceSuite([import.meta.url]);
@@ -63,6 +65,21 @@ it(
   },
   limit,
 );
+
+it("a failure with more than what the specification only recommends is an error", async () => {
+  const codesOf = async (message: string): Promise<readonly string[]> => {
+    const trial = new TrialEvents();
+    const failed = { scenario: "tools-list", check: "tools-list", description: "", status: "FAILURE" };
+    trial.emit({ type: "conformance.checked", server: "s", ...failed, message, sources: [] });
+    const check: CheckSpec = { kind: "conformance", disable: [] };
+    const task: Task = { ...workflowTask(), form: "check", check };
+    const findings = await findDefects(readCheck(trial.trajectory(task), check), gradeContext());
+    return findings.map(({ code }) => code);
+  };
+  const advice = "Tool 0: missing description";
+  expect(await codesOf(`${advice}; Tool 1: missing description`)).toEqual(["protocol/conformance-advice"]);
+  expect(await codesOf(`${advice}; Tool 1: missing name`)).toEqual(["protocol/conformance"]);
+});
 
 it(
   "a server with an address is tried through the gateway, transport and the suite's own fixtures included",

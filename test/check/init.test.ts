@@ -91,6 +91,16 @@ it("tests a call that has to be refused where no tool may be called; the comment
   });
 });
 
+it("rather tests that a call is refused of a tool that destroys nothing", async () => {
+  using folder = folderOf({});
+  const { path: cwd } = folder;
+  const server = [process.execPath, program, "only-delete", "rename"];
+  expect((await runHere(["init", "--yes", "--", ...server], { cwd })).code).toBe(0);
+  expect(parse(readFileSync(join(cwd, file), "utf8"))).toMatchObject({
+    toolHealthSuites: [{ tests: [{ name: "rename", args: {}, expect: { isError: true } }] }],
+  });
+});
+
 it("writes how to check a server of which nothing can be tested; the comments become valid tests", async () => {
   using folder = folderOf({});
   const { path: cwd } = folder;

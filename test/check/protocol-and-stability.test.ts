@@ -1,6 +1,9 @@
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { probeServer } from "../../src/check/probe.ts";
 import type { CheckKind, PlannedCall, ServerSpec } from "../../src/core/formats/model.ts";
 import type { Finding } from "../../src/core/lint/finding.ts";
+import { folderOf } from "../support/cli.ts";
 import { faultyServer, findingsIn } from "./support.ts";
 
 /** The calls that are planned for a server with one tool. */
@@ -25,6 +28,21 @@ it.each<CheckKind>(["handshake", "requests", "shutdown", "definitions", "calls",
     expect(await foundIn(kind, faultyServer())).toEqual([]);
   },
 );
+
+it("a server that can run only once has ended before it is started again", async () => {
+  using folder = folderOf({});
+  const spec = faultyServer(`lock=${join(folder.path, "lock")}`);
+  const outcomes: string[] = [];
+  await probeServer({
+    server: "s",
+    spec,
+    check: { kind: "handshake", disable: [], runsOnce: true },
+    signal: new AbortController().signal,
+    callMs: 5000,
+    emit: (event) => (event.type === "probe.finished" ? outcomes.push(event.outcome) : 0),
+  });
+  expect(outcomes).toEqual(Array<string>(6).fill("done"));
+});
 
 describe.each<{
   readonly kind: CheckKind;

@@ -1,7 +1,15 @@
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RunsDocument, TrialUpdate } from "../../src/core/view/documents.ts";
+import { formatDuration } from "../../dashboard/src/format.ts";
+import type { Verdict } from "../../src/core/trace/events.ts";
+import {
+  type PackedRun,
+  packRows,
+  type RunsDocument,
+  type TrialUpdate,
+  unpackRows,
+} from "../../src/core/view/documents.ts";
 import { serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
@@ -80,6 +88,16 @@ afterAll(async () => {
 
 const wide: Look = { theme: "light", width: 1280 };
 const open = (look: Look = wide) => openPage(browser, dashboard.served.address(), look);
+
+it.each([
+  [9.96, "10 ms"],
+  [999, "999 ms"],
+  [1000, "1.0 s"],
+  [59_400, "59 s"],
+  [60_000, "1 min 00 s"],
+  [119_900, "1 min 59 s"],
+  [3_600_000, "1 h 00 min"],
+])("shows %d ms as %s", (ms, text) => expect(formatDuration(ms)).toBe(text));
 
 // Each takes seconds, and the browser is another program on a machine that may be busy.
 describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, () => {
@@ -226,6 +244,36 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.getByRole("link", { name: "Trials of add side by side" }).click();
     await page.waitForURL(/compare\/trials/);
     await page.getByRole("heading", { level: 1 }).waitFor();
+  });
+
+  it("says which of two runs is better, and what share of the attempts that were judged passed", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    const { trials, ...run } = await dashboard.json<PackedRun>(`runs/${one}`);
+    const [row] = unpackRows(trials);
+    if (row === undefined) throw new Error("the run has no trial");
+    const rowsOf = (verdicts: readonly Verdict[]): PackedRun["trials"] =>
+      packRows(
+        Array.from({ length: 8 }, (_, task) =>
+          verdicts.map((verdict, index) => {
+            const attempt = index + 1;
+            return { ...row, id: `t${task}-${attempt}`, task: `task ${task}`, attempt, verdict };
+          }),
+        ).flat(),
+      );
+    const serve = (id: string, verdicts: readonly Verdict[]): Promise<unknown> => {
+      const json = { ...run, id, trials: rowsOf(verdicts) };
+      return page.route(`**/api/runs/${id}`, (request) => request.fulfill({ json }));
+    };
+    await serve(one, ["fail"]);
+    await serve(both, ["pass", "fail", "error"]);
+    await go(`/compare?a=${one}&b=${both}`);
+    await page.getByText("B is better than A.").waitFor();
+    await page.getByRole("button", { name: "Swap" }).click();
+    await page.getByText("B is worse than A.").waitFor();
+    await go(`/runs/${both}`);
+    expect(await page.getByRole("row", { name: /^task 0/ }).innerText()).toContain("50%");
+    await page.unrouteAll();
   });
 
   it("shows no differences between runs that have no task in common, and says that a run is the same", async () => {

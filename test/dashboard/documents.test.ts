@@ -452,3 +452,24 @@ it("keeps the document of the trial that was asked for last", async () => {
   expect(anew).not.toBe(first);
   expect(anew).toEqual(first);
 });
+
+it("makes the document of a trial anew after it could not be made", async () => {
+  await using opened = await runAndOpen(calcConfig);
+  await using validator = new SchemaValidator();
+  const runs = join(opened.path, ".mcpvals", "runs");
+  await using record = new RunRecord(runs, opened.id, { cwd: opened.path, validator });
+  await record.run();
+  const journal = join(runs, opened.id, "journal.jsonl");
+  const text = readFileSync(journal, "utf8");
+  writeFileSync(journal, text.replaceAll('"a":2', '"a":9'));
+  await expect(record.trial("t1")).rejects.toMatchObject({ code: "store/corrupt" });
+  writeFileSync(journal, text);
+  expect((await record.trial("t1")).row.id).toBe("t1");
+});
+
+it("counts no start of a server that trials share but the first", async () => {
+  const shared = agentConfig({ trials: 2, serverLifetime: "per_run" });
+  await using opened = await runAndOpen(shared);
+  const { servers } = await opened.json<ServersDocument>(`runs/${opened.id}/servers`);
+  expect(servers).toMatchObject([{ name: "library", starts: 1, calls: 4 }]);
+});

@@ -46,6 +46,12 @@ describe("the handler for Next.js", () => {
     expect((await ask("http://localhost:3000/evals-of-others/api/runs")).status).toBe(404);
   });
 
+  it("answers HEAD without content", async () => {
+    const { GET } = createDashboardHandler({ runs: recorded.path, basePath: "/evals" });
+    const answer = await GET(new Request(local, { method: "HEAD" }));
+    expect([answer.status, await answer.text()]).toEqual([200, ""]);
+  });
+
   it("answers no other host without authorize, and nobody in production", async () => {
     expect((await ask("http://app.example/evals/api/runs")).status).toBe(403);
     process.env["NODE_ENV"] = "production";

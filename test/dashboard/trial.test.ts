@@ -440,6 +440,11 @@ describe.skipIf(!hasBrowser)("the page of a trial", { timeout: 120_000 }, () => 
     }
     expect(seen.every((each) => / to /.test(each))).toBe(true);
     expect(seen[3]).toBe(seen[1]);
+    // What is shown ends where the trial does.
+    for (let count = 0; count < 20; count += 1) await page.keyboard.press("l");
+    const last = await range();
+    await page.keyboard.press("l");
+    expect([await range(), / to /.test(last)]).toEqual([last, true]);
     await page.keyboard.press("a");
     await soon(range).toBe("");
     await waterfall.getByRole("button", { name: "Enlarge in the waterfall" }).click();

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { JudgeSpec, Task } from "../../src/core/formats/model.ts";
 import type { EventBody, Grade } from "../../src/core/trace/events.ts";
 import { buildTrajectory, type Trajectory } from "../../src/core/trace/trajectory.ts";
-import { createJudge, type JudgeOptions } from "../../src/graders/judge.ts";
+import { createJudge, judgeOf, type JudgeOptions } from "../../src/graders/judge.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { gradeContext } from "../support/trial-events.ts";
 
@@ -233,4 +233,10 @@ test("aborting during the request throws the reason at once", async () => {
   await provider.received(1);
   controller.abort(reason);
   await expect(judging).rejects.toBe(reason);
+});
+
+test("a grader's own model is of the eval's server unless it names its provider", () => {
+  const spec = { model: "qwen3", baseURL: "http://127.0.0.1:1/v1", apiKey: "k", passThreshold: 0.5 };
+  expect(judgeOf(spec, "other")).toEqual({ ...spec, model: "other" });
+  expect(judgeOf(spec, "openai/gpt-5")).toEqual({ model: "openai/gpt-5", passThreshold: 1 });
 });

@@ -5,6 +5,9 @@ import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { folderOf, linkPackage, runShell } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
+import { exampleServer } from "../support/programs.ts";
+import { livingProcesses } from "../process/support.ts";
+import { TestServer } from "../../src/vitest/server.ts";
 import { fixtureServer, gradesOf, processTag, toolTest, trialOf } from "../e2e/support.ts";
 
 interface Told {
@@ -298,4 +301,12 @@ describe("evaluate", () => {
     expect(after).toEqual(before);
     expect(timers).toBe(0);
   });
+});
+
+it("a server of a test in Vitest has ended when it is stopped", async () => {
+  await using server = new TestServer([process.execPath, exampleServer]);
+  await server.start();
+  expect(await livingProcesses()).not.toEqual([]);
+  await server.stop();
+  expect(await livingProcesses()).toEqual([]);
 });

@@ -321,11 +321,13 @@ mcp_servers:
   });
 
   it("has a mock in the place of a server of its name, in variants too", async () => {
-    const { eval: spec } = await loaded({
+    const { eval: spec, notes } = await loaded({
       root: "mcp_mocks: [{ name: main, tools: { t: { responses: [{ return: x }] } } }]\nvariants: { same: {}, part: { mcp_servers: { main: { required: false } } } }\n",
     });
     const tables = [spec.servers, ...(spec.variants ?? []).map(({ servers }) => servers["a"])];
     expect(tables.map((table) => table?.["main"]?.transport)).toEqual(["mock", "mock", "mock"]);
+    // The servers as they are run too.
+    expect(notes).toEqual([]);
   });
 
   it("ends with the first trial that does not pass, has thresholds, and a judge where a grader asks one", async () => {

@@ -1,5 +1,5 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, globSync, mkdtempSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { devNull, tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -56,6 +56,23 @@ describe("spawnProcess", () => {
       "out hello\n",
       "err hello\n",
     ]);
+  });
+
+  it.skipIf(process.platform !== "linux")("keeps no file open of what it gives to a program", async () => {
+    const openFiles = (): number => {
+      const links = globSync("/proc/self/fd/*").map((link) => {
+        return existsSync(link) ? readlinkSync(link) : "";
+      });
+      return links.filter((file) => file === devNull).length;
+    };
+    // The first start opens a file for all.
+    await (await start("true")).stop();
+    const before = openFiles();
+    const spec = { command: "sh", args: ["-c", "cat <&3"], env: { PATH: path }, cwd: folder };
+    const child = await spawnProcess(spec, { given: ["secret"] });
+    expect(openFiles()).toBe(before);
+    expect(await text(child.stdout)).toBe("secret");
+    await child.stop();
   });
 
   it("tells a signal from an exit code", async () => {

@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { collectEvidence } from "../../src/core/report/trial-result.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import type { ReporterName } from "../../src/core/formats/reporters.ts";
+import { agentSummary } from "../../src/reporters/explain.ts";
 import { reporters } from "../../src/reporters/index.ts";
 import {
   grade,
@@ -263,4 +264,15 @@ Nothing to judge
   // The grader that decided, and not the first that failed.
   expect(file.text()).toContain('<failure type="text"');
   expect(file.text()).toContain("<system-out>skipped: own  nothing was said</system-out>");
+});
+
+it("counts in its summary what the result knows of and the record does not", () => {
+  const { result, events } = trialOf(workflow("does it"), {
+    agent: "scripted",
+    events: trialEvents(2, "Done."),
+  });
+  const tools = { toolCalls: 4, mcpToolCalls: 3, serversUsed: [], serversUnused: [], servers: {} };
+  expect(agentSummary({ ...result, tools }, events)).toBe(
+    "the agent called tool1, tool2 (failed), Bash, … 1 more; it said: Done.",
+  );
 });

@@ -313,6 +313,21 @@ it("shows the first 40 failed tasks and the first 20 warnings, and counts the ot
   expect(text).toContain("\n  and 22 more reasons\n");
 });
 
+it.each([
+  [30, 30, ""],
+  [31, 1, "  and 30 tasks of which every attempt passed"],
+])("shows all of %i tasks by their attempts, or only those that did not pass", async (count, shown, rest) => {
+  const tasks = Array.from({ length: count }, (_, index) => toolTest(`t${index}`));
+  const trials = tasks.flatMap((task, index) => [
+    trialOf(task),
+    trialOf(task, { attempt: 2, grades: [grade("judge", index === 0 ? 0 : 1)] }),
+  ]);
+  const text = await printed(sampleRun({ tasks, trials }));
+  const byTask = text.slice(text.indexOf("By task")).split("\n");
+  expect(byTask.filter((line) => /\d\/2/.test(line))).toHaveLength(shown);
+  expect(byTask.find((line) => line.includes("every attempt")) ?? "").toBe(rest);
+});
+
 it("says why a run of skips is not green", async () => {
   const task = toolTest("nothing");
   const trials = [trialOf(task, { grades: [skipGrade("verify-steps", "no step checks anything")] })];

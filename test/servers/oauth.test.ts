@@ -232,6 +232,15 @@ test("listeners get a token before it is used, so that it is always redacted", a
   expect(late).toEqual(issued);
 });
 
+test("listeners get stored tokens, also one that is not used", async () => {
+  const server = await protect({ goodToken: "canary-stored" });
+  const tokens = { access_token: "canary-stored", refresh_token: "canary-unused" };
+  const issued: Secret[] = [];
+  using _ = onTokenIssued((secret) => issued.push(secret));
+  await call(server, await stored(server, tokens));
+  expect(issued).toContainEqual({ name: "refresh_token", value: "canary-unused" });
+});
+
 test("aborting one caller does not abort the token request of the others", async () => {
   const server = await protect();
   const own = createServerFetch({ ...httpSpec(server.url), auth: credentials(server) });

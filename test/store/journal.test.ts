@@ -60,6 +60,22 @@ describe("a journal read back", () => {
     expect(await readJournal(folder)).toEqual({ events: trial.events, torn: false });
   });
 
+  it("gives each trial once, without what came after its grades", async () => {
+    const graded = event(2, { type: "trial.graded", verdict: "pass", score: 1, grades: [] });
+    await write(some[0]!, graded, some[2]!);
+    const trials: (readonly number[])[] = [];
+    for await (const { events } of readTrials(folder)) trials.push(events.map((each) => each.event.seq));
+    expect(trials).toEqual([[1, 2]]);
+  });
+
+  it("is refused when it is no regular file", async () => {
+    await symlink("/dev/null", path());
+    await expect(readJournal(folder)).rejects.toMatchObject({
+      code: "store/corrupt",
+      message: expect.stringContaining("it is not a regular file"),
+    });
+  });
+
   it("returns every event unchanged", async () => {
     await fc.assert(
       fc.asyncProperty(

@@ -3,6 +3,7 @@ import type { JsonObject } from "../formats/model.ts";
 import { type CheckedServer, schemaOf, testRules, tool, viewOf } from "../../../test/support/rules.ts";
 import { findDefects } from "./catalogue.ts";
 import { OutOfTime } from "./check-view.ts";
+import { toolSchemas } from "./json-schema.ts";
 
 const input = (inputSchema: JsonObject): CheckedServer => ({ tools: [tool({ inputSchema })] });
 const output = (outputSchema: JsonObject): CheckedServer => ({ tools: [tool({ outputSchema })] });
@@ -143,6 +144,13 @@ testRules({
     },
     good: { "a large schema": input(wide(1000)) },
   },
+});
+
+it("looks at a part of the schemas of a server that has very many", () => {
+  const { surface } = viewOf(input(wide(19_998)));
+  const tools = Array(11).fill(surface.tools).flat() as typeof surface.tools;
+  const complete = toolSchemas({ ...surface, tools }).map(({ hasAllParts }) => hasAllParts);
+  expect(complete).toEqual([...Array<boolean>(10).fill(true), false]);
 });
 
 it("a rule that runs out of time keeps what it found, and is named", async () => {

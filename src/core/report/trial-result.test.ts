@@ -41,6 +41,20 @@ describe("a trial's result", () => {
     for (const key of Object.keys(about)) expect(keys).not.toContain(key);
   });
 
+  it("counts the tools that a check called, each once", () => {
+    const calls = ["a", "a", "b", "c"].map(
+      (tool) => ({ tool, args: {}, expects: "result", why: "" }) as const,
+    );
+    const task: Task = { ...workflowTask(), form: "check", check: { kind: "calls", disable: [], calls } };
+    const made = [0, 1, 2].map((call): EventBody => ({
+      type: "probe.started",
+      server: "s",
+      probe: "call",
+      call,
+    }));
+    expect(resultOf(made, task).toolsCalled).toBe(2);
+  });
+
   it("counts no server as unused that did not start", () => {
     const task = { ...workflowTask(), servers: ["calc", "other"] };
     const { tools } = resultOf([{ type: "server.failed", server: "calc", error }], task);

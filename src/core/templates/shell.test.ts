@@ -55,6 +55,7 @@ const everywhere: readonly (readonly [script: string, said: string])[] = [
   ["p \"$(case a in a) printf %s @;; (b) echo ')';; esac)\" @", "<V><V>"],
   ['p "$(echo case)" @', "<case><V>"],
   ["case @ in *) p @;; esac", "<V>"],
+  ['p "$(case a in a) p esac @;; esac)"', "<<esac><V>>"],
   ['p $((1 << 2)) "$(( (1 + 1) * 2 ))" @', "<4><4><V>"],
   ['p "$( (printf %s @) )"', "<V>"],
   ['f() { p "$1"; }\nif true; then f @; fi', "<V>"],

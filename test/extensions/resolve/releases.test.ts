@@ -72,6 +72,16 @@ describe("a release becomes verified files", () => {
       "bin/start",
     ],
     [
+      "a zip with several programs of its name, of which the outermost counts",
+      async () => ({
+        [`demo-${platform}.zip`]: await zipOf([
+          executable("lib/old/demo", "#!/bin/sh\n"),
+          executable("bin/demo", program),
+        ]),
+      }),
+      "bin/demo",
+    ],
+    [
       "a zip with one executable of any name",
       async () => ({
         [`demo-${platform}.zip`]: await zipOf([executable("x/start", program), { name: "x/data" }]),

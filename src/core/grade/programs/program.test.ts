@@ -102,6 +102,17 @@ it("gives what the agent left in its workspace, or says that it is not known", a
   });
 });
 
+it("gives the verify steps, without those that are part of another", async () => {
+  const trial = new AgentTrial((each) => each.say("Done."));
+  const step = { phase: "verify", attempt: 1, outcome: "passed", checks: [], durationMs: 1 } as const;
+  trial.emit({ type: "step.finished", ...step, step: "all[0]", parent: "all" });
+  trial.emit({ type: "step.finished", ...step, step: "all" });
+  trial.emit({ type: "step.finished", ...step, phase: "cleanup", step: "remove" });
+  const { asked } = await gradeByProgram({}, {}, trial);
+  const { verify } = trajectoryRecordSchema.parse(JSON.parse(asked?.stdin ?? ""));
+  expect(verify).toEqual([{ step: "all", outcome: "passed", checks: [] }]);
+});
+
 it("does not run where the record has not all files of the workspace", async () => {
   const left = new AgentTrial((trial) => trial.say("Done."));
   left.emit({ type: "workspace.files", name: "**", files: [], incomplete: "more than 100 files fit" });
