@@ -134,6 +134,8 @@ function likeness({ code, severity, server, place }: Finding, criteria: FindingC
 }
 
 function fits(text: string, wanted: string | RegExp): boolean {
+  if (wanted === "")
+    throw new TypeError("the empty text is in every text: write what must be there, or /^$/ for no text");
   return typeof wanted === "string"
     ? text.includes(wanted)
     : new RegExp(wanted, wanted.flags.replace(/[gy]/g, "")).test(text);
