@@ -140,6 +140,23 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
       .waitFor();
   });
 
+  it("tells calls that a check made to be refused from failures", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/runs/${check}/servers`);
+    const errors = page.getByText(/% errors, with calls that must be refused$/);
+    expect(await errors.getAttribute("class")).not.toContain("text-fail");
+    expect(await page.locator("td .text-fail", { hasText: "%" }).count()).toBe(0);
+    const { trials } = await dashboard.run(check);
+    const { id = "" } = trials.find(({ task }) => task.endsWith(": calls")) ?? {};
+    await go(`/runs/${check}/trials/${id}`);
+    const refused = page.getByRole("button", { name: /refused, as it should be: / }).first();
+    await refused.waitFor();
+    expect(await refused.locator(".text-fail").count()).toBe(0);
+    await refused.click();
+    await page.getByText("refused, as it should be", { exact: true }).waitFor();
+  });
+
   it("keeps filters and the order of runs in the address", async () => {
     await using opened = await open();
     const { page } = opened;
@@ -208,6 +225,8 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await go(`/runs/${one}/trials/t4`);
     const reasons = page.getByRole("list", { name: "Why it did not pass" }).getByRole("listitem");
     const reason = reasons.filter({ hasText: "--no-such-flag" });
+    await page.getByText(/^absent exited with code \d+$/).waitFor();
+    await page.getByText(/^the trial ended: server "absent" exited with code/).waitFor();
     await reason.getByRole("link", { name: "The last stderr of absent" }).click();
     await page.getByRole("complementary").getByText("--no-such-flag").first().waitFor();
   });

@@ -7,6 +7,7 @@ import { PlainText } from "../components/plain-text.tsx";
 import { VerdictBadge } from "../components/verdict-badge.tsx";
 import { formatDuration, formatNumber } from "../format.ts";
 import { useDataSource } from "../queries.ts";
+import { wasRightlyRefused } from "./items.ts";
 
 interface Place {
   readonly run: string;
@@ -117,7 +118,11 @@ function Facts({ item }: { readonly item: TraceItem }): ReactNode {
           </Fact>
           <Fact name="Called by">{item.byAgent ? "the agent" : "a step"}</Fact>
           <Fact name="Outcome">
-            <span className={callTones[item.status]}>{callWords[item.status]}</span>
+            {wasRightlyRefused(item) ? (
+              "refused, as it should be"
+            ) : (
+              <span className={callTones[item.status]}>{callWords[item.status]}</span>
+            )}
           </Fact>
         </>
       );

@@ -6,7 +6,7 @@ import { PlainText } from "../components/plain-text.tsx";
 import { toneOf, useShownStatus, VerdictSign, wordOf } from "../components/verdict-badge.tsx";
 import { compactJson, formatDuration } from "../format.ts";
 import { arrowKeys, useFocusOnSelected } from "./in-view.ts";
-import { isReason, itemStatus } from "./items.ts";
+import { isReason, itemStatus, wasRightlyRefused } from "./items.ts";
 import { laneColour } from "./waterfall.tsx";
 
 /** The items of a trial from the first to the last. However many there are, only those in sight are on the page. */
@@ -327,6 +327,14 @@ function SourceBadge({
 function CallProblems({ item }: { readonly item: Call }): ReactNode {
   const words = { ok: undefined, error: "failed", rejected: "refused", pending: undefined }[item.status];
   const text = item.error ?? (item.status === "error" ? item.result?.text : undefined);
+  if (wasRightlyRefused(item)) {
+    const why = item.invalid?.map(({ problem }) => problem).join("; ") ?? "";
+    return (
+      <span className="text-muted line-clamp-3 text-xs break-words">
+        <PlainText text={`refused, as it should be: ${why}`} />
+      </span>
+    );
+  }
   return (
     <>
       {words !== undefined && <Problem text={text === undefined ? words : `${words}: ${text}`} />}

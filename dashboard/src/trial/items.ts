@@ -8,7 +8,7 @@ export type ItemStatus = "ok" | "bad" | "open" | "quiet";
 export function itemStatus(item: TraceItem): ItemStatus {
   switch (item.kind) {
     case "call":
-      return callStatuses[item.status];
+      return wasRightlyRefused(item) ? "ok" : callStatuses[item.status];
     case "step":
       if (item.outcome === undefined) return "open";
       if (item.outcome === "skipped") return "quiet";
@@ -35,6 +35,13 @@ const callStatuses: Readonly<Record<CallItem["status"], ItemStatus>> = {
   rejected: "bad",
   pending: "open",
 };
+
+type CallOfTrial = Extract<TraceItem, { readonly kind: "call" }>;
+
+/** Whether it is a call of a check that the server answered with an error, as it must: its arguments do not fit the tool's schema. */
+export function wasRightlyRefused({ phase, status, invalid = [], endSeq }: CallOfTrial): boolean {
+  return phase === "probe" && status === "error" && invalid.length > 0 && endSeq !== undefined;
+}
 
 /** An item as it was known at a time of its trial: without its end and its result if they came later. */
 export function itemAt(item: TraceItem, time: number): TraceItem {

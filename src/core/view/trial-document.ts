@@ -530,9 +530,18 @@ function otherBody(event: TraceEvent, lineOf: (event: TraceEvent) => string): Bo
     server: "server" in event ? event.server : undefined,
     // The end of the trial is a moment, not all of the trial.
     durationMs: "durationMs" in event && type !== "trial.finished" ? event.durationMs : undefined,
-    text: lineOf(event),
+    text: wordsOf(event) ?? lineOf(event),
     problem: isProblem(event) ? (true as const) : undefined,
   });
+}
+
+/** What an event that ends something says in words; undefined for others. */
+function wordsOf(event: TraceEvent): string | undefined {
+  if (event.type === "trial.finished" && event.error !== undefined)
+    return `the trial ended: ${event.error.message}`;
+  if (event.type !== "server.exited") return undefined;
+  const { server, exitCode, signal } = event;
+  return `${server} exited ${exitCode === null ? `because of ${signal ?? "a signal"}` : `with code ${exitCode}`}`;
 }
 
 /** Whether an event says that something went wrong. */

@@ -73,7 +73,7 @@ function ServerSection({ run, server }: { readonly run: string; readonly server:
         )
       }
     >
-      <p className="mb-2 flex flex-wrap gap-x-5 gap-y-1">{factsOf(server)}</p>
+      <p className="mb-2 flex flex-wrap gap-x-5 gap-y-1">{factsOf(server, kind)}</p>
       {comparedWith !== undefined && (
         <p className="text-muted mb-2">
           Definitions are compared with{" "}
@@ -124,24 +124,17 @@ function ServerSection({ run, server }: { readonly run: string; readonly server:
   );
 }
 
-function factsOf({
-  starts,
-  losses,
-  calls,
-  errors,
-  p50Ms,
-  p95Ms,
-  tokens,
-  unusedTokens,
-  tools,
-}: ServerRow): readonly ReactNode[] {
+function factsOf(
+  { starts, losses, calls, errors, p50Ms, p95Ms, tokens, unusedTokens, tools }: ServerRow,
+  kind: RunRow["kind"],
+): readonly ReactNode[] {
   const used = tools.filter((tool) => tool.calls > 0).length;
   const facts: readonly (readonly [text: string, problem?: boolean])[] = [
     [counted(starts, "start")],
     ...(losses === 0 ? [] : [[`connection lost ${counted(losses, "time")}`, true] as const]),
     [`${used} of ${counted(tools.length, "tool")} used`],
     [counted(calls, "call")],
-    ...(calls === 0 ? [] : [[`${formatPercent(errors / calls)} errors`, errors > 0] as const]),
+    ...(calls === 0 ? [] : [[errorsInWords(errors / calls, kind), errors > 0 && kind === "run"] as const]),
     ...(p50Ms === undefined ? [] : [[`p50 ${formatDuration(p50Ms)}`] as const]),
     ...(p95Ms === undefined ? [] : [[`p95 ${formatDuration(p95Ms)}`] as const]),
     ...(tools.length === 0
@@ -197,7 +190,7 @@ function columnsFor(
     {
       ...numberColumn({ id: "errors", title: "Errors", value: errorRate, as: Percent }),
       cell: (tool) => (
-        <span className={tool.errors > 0 ? "text-fail" : ""}>
+        <span className={tool.errors > 0 && kind === "run" ? "text-fail" : ""}>
           <Percent value={errorRate(tool)} />
         </span>
       ),
@@ -242,6 +235,12 @@ function columnsFor(
         ),
     },
   ];
+}
+
+/** A check also calls tools so that they have to refuse. */
+function errorsInWords(rate: number, kind: RunRow["kind"]): string {
+  const errors = `${formatPercent(rate)} errors`;
+  return kind === "run" ? errors : `${errors}, with calls that must be refused`;
 }
 
 function errorRate({ calls, errors }: ToolRow): number | undefined {
