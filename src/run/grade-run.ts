@@ -90,7 +90,8 @@ export async function gradeRun(
   let next = 0;
   /** Reports results in the order of the plan. */
   const add = (result: TrialResult): Promise<void> => {
-    if (results.has(result.id)) throw corrupt(stored.folder);
+    if (results.has(result.id))
+      throw corrupt(stored.folder, undefined, "begins a trial that another has begun");
     results.set(result.id, result);
     for (;;) {
       const known = results.get(plan.trials[next]?.id ?? "");

@@ -133,9 +133,13 @@ function unreadable(cause: unknown): McpvalsError {
 }
 
 /** The error for a line that is not as it was written. */
-export function corrupt(folder: string, line?: number): McpvalsError {
+export function corrupt(
+  folder: string,
+  line?: number,
+  problem = "does not match its checksum",
+): McpvalsError {
   const where = line === undefined ? "a line" : `line ${line}`;
-  return new McpvalsError("store/corrupt", `${where} of the journal does not match its checksum`, {
+  return new McpvalsError("store/corrupt", `${where} of the journal ${problem}`, {
     location: { file: pathIn(folder), ...(line === undefined ? {} : { line }) },
     hint: "The file was changed or damaged after it was written; its totals would be wrong.",
   });

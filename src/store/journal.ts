@@ -203,6 +203,7 @@ function lineOf(json: string): string {
   return `{"crc":"${crc}","event":${json}}`;
 }
 
+const outOfOrder = "is not the next of its trial";
 const head = /^\{"crc":"([0-9a-f]{8})","event":$/;
 const headBytes = '{"crc":"00000000","event":'.length;
 const closeBrace = 0x7d;
@@ -246,20 +247,22 @@ export interface JournalContent {
 
 /**
  * Reads a run folder's journal and checks every line. Throws `store/corrupt` for a journal that is missing or has a line
- * that does not match its checksum, unless it is an incomplete last line.
+ * that does not match its checksum or is not the next of its trial, unless it is an incomplete last line.
  */
 export async function readJournal(folder: string, budget = new ReadBudget()): Promise<JournalContent> {
   const events: TraceEvent[] = [];
+  const last = new Map<string, number>();
   using file = new JournalFile(folder);
-  for await (const bytes of inTurns(file.wholeLines()))
-    for (const { start, end, stamp, text } of linesOf(bytes))
-      events.push(
-        readStored(folder, bytes.subarray(start, end), budget, {
-          stamp,
-          text,
-          number: () => events.length + 1,
-        }).event,
-      );
+  for await (const bytes of inTurns(file.wholeLines())) {
+    for (const { start, end, stamp, text } of linesOf(bytes)) {
+      const known = { stamp, text, number: () => events.length + 1 };
+      const { event } = readStored(folder, bytes.subarray(start, end), budget, known);
+      const { trial, seq } = event;
+      if (seq !== (last.get(trial) ?? 0) + 1) throw corrupt(folder, known.number(), outOfOrder);
+      last.set(trial, seq);
+      events.push(event);
+    }
+  }
   return { events, torn: file.isTorn };
 }
 
@@ -294,7 +297,7 @@ export interface JournalPart {
 
 /**
  * Reads those trials of a run folder's journal that begin in a part of it, each as soon as its grades are read; at the end those that
- * have none. Throws as {@link readJournal} does, and for a trial that begins twice. What a trial recorded after its grades is left
+ * have none. Throws as {@link readJournal} does. What a trial recorded after its grades is left
  * out; lines of trials that begin elsewhere are not checked.
  */
 export async function* readTrials(
@@ -321,14 +324,15 @@ export async function* readTrials(
         number: () => file.lineAt(at),
       });
       const { trial: id, type, seq } = stored.event;
-      const isTwice = seq === 1 && (open.has(id) || graded.has(id));
-      if (isTwice || (stamp !== undefined && stamp.trial !== id)) throw corrupt(folder, file.lineAt(at));
+      if (stamp !== undefined && stamp.trial !== id) throw corrupt(folder, file.lineAt(at));
       const weight = before - budget.left;
-      if (graded.has(id) || isElsewhere(id, seq === 1)) {
+      if ((graded.has(id) && seq > 1) || isElsewhere(id, seq === 1)) {
         budget.release(weight);
         continue;
       }
       const trial = open.get(id) ?? { events: [], weight: 0 };
+      if (graded.has(id) || seq !== trial.events.length + 1)
+        throw corrupt(folder, file.lineAt(at), outOfOrder);
       open.set(id, trial);
       trial.events.push(stored);
       trial.weight += weight;

@@ -66,6 +66,18 @@ it.each(["github", "markdown", "sarif"])("%s says which threshold was missed", a
   ]);
 });
 
+it.each([
+  ["an error where the run is incomplete", { passRate: 0.5, errorRecoveryRate: 0.5 }, 3, "error"],
+  ["a warning where the run passes", { passRate: 0.5 }, 0, "warning"],
+])("a failed trial is %s in SARIF", async (_, thresholds, exitCode, level) => {
+  const { code, stdout } = await runIn(config(thresholds), ["run", "--reporter", "sarif"]);
+  interface Sarif {
+    readonly runs: readonly { readonly results: readonly { readonly level: string }[] }[];
+  }
+  const [trial] = (JSON.parse(stdout) as Sarif).runs[0]?.results ?? [];
+  expect([code, trial]).toMatchObject([exitCode, { ruleId: "trial", level }]);
+});
+
 it("a threshold of a grader that no task has is refused, with its place", async () => {
   const { code, stdout, stderr } = await runIn(config({ txet: 0.5, score: 80 }), ["run"]);
   expect([code, stdout, stderr]).toEqual([

@@ -85,7 +85,7 @@ describe("a journal read back", () => {
           await rm(path(), { force: true });
           const events = [
             ...values.map((value, index) => message(index + 1, value as Json, text)),
-            event(9, { type: "agent.message", turn: 0, text }),
+            event(values.length + 1, { type: "agent.message", turn: 0, text }),
           ];
           await write(...events);
           expect((await readJournal(folder)).events).toEqual(JSON.parse(JSON.stringify(events)));
@@ -161,10 +161,26 @@ describe("the trials of a journal", () => {
     );
   });
 
+  it.each([
+    ["repeated", [0, 1, 1, 2], 3],
+    ["removed", [0, 2], 2],
+    ["moved", [1, 0, 2], 1],
+  ])("are damaged where a line was %s", async (_, order, line) => {
+    await write(...order.flatMap((index) => some[index] ?? []));
+    const damaged = {
+      message: `line ${line} of the journal is not the next of its trial`,
+      details: { location: { line } },
+    };
+    await expect(read()).rejects.toMatchObject(damaged);
+    await expect(readJournal(folder)).rejects.toMatchObject(damaged);
+  });
+
   it("are damaged where one begins twice, and where one of a part was changed", async () => {
     const second = some.map((each) => ({ ...each, trial: "t2" }));
     await write(...some, ...second, ...some);
-    await expect(read()).rejects.toMatchObject({ code: "store/corrupt", details: { location: { line: 7 } } });
+    const twice = { code: "store/corrupt", details: { location: { line: 7 } } };
+    await expect(read()).rejects.toMatchObject(twice);
+    await expect(readJournal(folder)).rejects.toMatchObject(twice);
     const lines = (await readFile(path(), "utf8")).split("\n").slice(0, 6);
     await writeFile(path(), `${lines.join("\n").replace(/text 3(?!.*text 3)/s, "text 4")}\n`);
     const [first, last] = parts(2);
@@ -278,9 +294,10 @@ describe("damage", () => {
 describe("commits", () => {
   it("may overlap, and each covers all events appended before it", async () => {
     await using journal = new Journal(folder);
+    let seq = 0;
     const commits = Array.from({ length: 200 }, async (_, index) => {
       if (index % 3 === 0) await Promise.resolve();
-      const own = event(index + 1, { type: "agent.message", turn: 0, text: `${index}` });
+      const own = event((seq += 1), { type: "agent.message", turn: 0, text: `${index}` });
       add(journal, own);
       await journal.commit();
       return own;
