@@ -34,7 +34,7 @@ export interface TrialsContext {
 /** Runs all trials of a plan. Returns their results in the plan's order, those that never started included. */
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
   // Events are redacted, so the task that they are compared with must be, too.
-  const gradedPlan = { ...plan, tasks: plan.tasks.map((task) => context.redact.fromOutside(task)) };
+  const redacted = new Map(plan.tasks.map((task) => [task.name, context.redact.fromOutside(task)]));
   const results: TrialResult[] = [];
   const share = shareEqual<readonly Grade[]>();
   let bailed = false;
@@ -42,11 +42,10 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
     concurrency: plan.concurrency,
     isStopped: () => bailed || context.signal.aborted,
     run: async (trial, index) => {
-      const result = await runTrial(trial, taskOf(trial, plan), {
-        ...context,
-        share,
-        gradedTask: taskOf(trial, gradedPlan),
-      });
+      const task = taskOf(trial, plan);
+      const graded = redacted.get(task.name) ?? task;
+      const gradedTask = trial.variant === undefined ? graded : { ...graded, servers: task.servers };
+      const result = await runTrial(trial, task, { ...context, share, gradedTask });
       results[index] = result;
       bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
     },
