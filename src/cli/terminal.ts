@@ -240,7 +240,7 @@ export function workingFolder(): string {
 
 let mayEnd = false;
 
-/** Ends the process. Without it the process only ends when code that mcpvals loaded ends it: see `guardExit`. */
+/** Ends the process. mcpvals ends it only in this way, so any other end is that of code which it loaded: see {@link guardExit}. */
 export function endProcess(code: number): never {
   mayEnd = true;
   process.exit(code);

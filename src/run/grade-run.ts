@@ -160,7 +160,7 @@ function otherId({ folder, id }: OpenedRun): readonly string[] {
 
 /** A thread takes as long to start as it takes to grade so many bytes of a journal. */
 const bytesForThreads = 8 * 1024 * 1024;
-/** More would wait for the one that collects what they have graded. */
+/** One thread collects what all others have graded, so more would wait for it. */
 const mostThreads = 4;
 /** What is read of a trial is dropped when it is graded; with less memory for what is new it would be moved first. */
 const maxYoungGenerationSizeMb = 96;

@@ -289,7 +289,7 @@ export interface StoredTrial {
   readonly events: readonly StoredEvent[];
 }
 
-/** Positions of lines in a journal: from one on, before another. */
+/** A part of a journal: the lines that begin at the position `from` or behind it, and before `to`. */
 export interface JournalPart {
   readonly from: number;
   readonly to: number;
@@ -297,8 +297,8 @@ export interface JournalPart {
 
 /**
  * Reads those trials of a run folder's journal that begin in a part of it, each as soon as its grades are read; at the end those that
- * have none. Throws as {@link readJournal} does. What a trial recorded after its grades is left
- * out; lines of trials that begin elsewhere are not checked.
+ * have none. Throws as {@link readJournal} does. What a trial recorded after its grades is left out; lines of trials that begin
+ * elsewhere are not checked.
  */
 export async function* readTrials(
   folder: string,
@@ -313,7 +313,7 @@ export async function* readTrials(
     for (const { start, end, stamp, text } of linesOf(bytes)) {
       const at = position + start;
       if (at >= to && open.size === 0) return;
-      // In the first part every trial begins with its first line, however that has been changed.
+      // Before the first part no trial can have begun: there also a first line with a wrong number is looked at, and refused.
       const isElsewhere = (id: string, begins: boolean): boolean =>
         !open.has(id) && (at >= to || (from > 0 && !begins));
       if (stamp !== undefined && isElsewhere(stamp.trial, stamp.begins)) continue;
