@@ -582,7 +582,7 @@ function summaryLines({ end: { result }, tasks, page }: Ending, folder: string |
   // `show` finds a run in the default folder by its id.
   const isUsual = /(?:^|[\\/])\.mcpvals[\\/]runs[\\/][^\\/]+$/.test(folder ?? "");
   const shown = visibleText(folder ?? "");
-  const show = `npx --no-install mcpvals show ${isUsual ? visibleText(id) : shown}${trial}`;
+  const show = `npx mcpvals show ${isUsual ? visibleText(id) : shown}${trial}`;
   return [
     ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
     ...(isCheck

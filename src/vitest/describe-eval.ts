@@ -205,7 +205,7 @@ class SharedRun {
     const trace =
       this.#folder === undefined
         ? []
-        : ["", `trace: npx --no-install mcpvals show ${visibleText(this.#folder)} --trial ${result.id}`];
+        : ["", `trace: npx mcpvals show ${visibleText(this.#folder)} --trial ${result.id}`];
     return [...why, ...trace];
   }
 }

@@ -16,7 +16,7 @@ it("writes a config with tests of what the servers of a client's file answer, wh
   expect(code, stderr).toBe(0);
   expect(stdout).toContain(`Wrote ${file}: 3 tool tests that passed just now.`);
   expect(stdout).toContain("Set these variables first: NOTES_TOKEN");
-  expect(stdout).toContain("Next: npx --no-install mcpvals run");
+  expect(stdout).toContain("Next: npx mcpvals run");
 
   const text = readFileSync(join(cwd, file), "utf8");
   expect(text).toMatch(/^servers:\n/);
@@ -110,7 +110,7 @@ it("writes how to check a server of which nothing can be tested; the comments be
     { cwd },
   );
   expect(code, stderr).toBe(0);
-  expect(stdout).toContain("Next: npx --no-install mcpvals check\n");
+  expect(stdout).toContain("Next: npx mcpvals check\n");
   expect(await runHere(["validate"], { cwd })).toMatchObject({
     code: 0,
     stdout: expect.stringContaining(`${file} is valid: servers faulty-server`),

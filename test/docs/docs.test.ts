@@ -78,7 +78,7 @@ interface ModelQuestion {
 }
 
 /** What npx starts, without the half second that it takes; test/e2e/specification.test.ts goes the long way. */
-const viaNpx = "npx --no-install mcpvals ";
+const viaNpx = "npx mcpvals ";
 const viaPath = "node_modules/.bin/mcpvals ";
 
 /** Runs a block; what is wrong with it is thrown, with its place. */
@@ -208,7 +208,7 @@ class PageRunner {
 
 /** The arguments of a line that is only a command of mcpvals, without anything but quotes that is for the shell. */
 function argumentsOf(line: string): string[] | undefined {
-  const [, words] = /^npx --no-install mcpvals ((?:[\w@./=:, -]|"[\w/* -]+"|'[^']+')+)$/.exec(line) ?? [];
+  const [, words] = /^npx mcpvals ((?:[\w@./=:, -]|"[\w/* -]+"|'[^']+')+)$/.exec(line) ?? [];
   return words
     ?.match(/(?:"[^"]*"|'[^']*'|[^ "'])+/g)
     ?.map((word) => word.replaceAll(/"([^"]*)"|'([^']*)'/g, "$1$2"));

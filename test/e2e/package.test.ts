@@ -132,7 +132,7 @@ describe("the package", () => {
   });
 
   it("works as a command", async () => {
-    expect(await runShell("npx --no-install mcpvals --version", { cwd })).toMatchObject({
+    expect(await runShell("npx mcpvals --version", { cwd })).toMatchObject({
       code: 0,
       stdout: `${manifest.version}\n`,
     });

@@ -70,7 +70,7 @@ describe("the specification", () => {
     using folder = folderOf({ "mcp-eval.config.json": specificationConfig(server) });
     linkPackage(folder.path);
     const options = { cwd: folder.path, env: asClaudeAndJudge(provider) };
-    const run = await runShell("npx --no-install mcpvals run --config ./mcp-eval.config.json", options);
+    const run = await runShell("npx mcpvals run --config ./mcp-eval.config.json", options);
     expect(run).toMatchObject({ code: 0, stderr: "" });
     expect(run.stdout).toMatch(/✓ greet and add/);
     expect(run.stdout).toMatch(/^ {2}PASS$/m);
@@ -102,7 +102,7 @@ describe("the specification", () => {
     expect(judge?.headers.authorization).toBe("Bearer the-key-for-the-judge");
     expect(judge?.users.join()).toContain("The sum of 2 and 3 is 5.");
 
-    const list = await runShell("npx --no-install mcpvals list", options);
+    const list = await runShell("npx mcpvals list", options);
     expect(list).toMatchObject({ code: 0, stderr: "" });
     expect(list.stdout).toContain("greet and add  (2 turns, expects echo, get-sum)");
     expect(provider.requests).toHaveLength(5);

@@ -189,7 +189,7 @@ it("wraps the report to the width of the terminal", async () => {
       await reporter.onRunEnd?.(run.end);
       const prose = new Screen(() => 1000).write(output.text()).lines();
       const wide = prose.filter(
-        (line) => line.length > columns && !/^ {2}([✗!]|trace|npx --no-install mcpvals show) /u.test(line),
+        (line) => line.length > columns && !/^ {2}([✗!]|trace|npx mcpvals show) /u.test(line),
       );
       expect(wide).toEqual([]);
     }

@@ -31,7 +31,7 @@ it("a run that passes: names, times, and that no model took part", async () => {
   2 passed · 2 trials in 1.3 s · no model took part
 
   PASS
-  trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a
+  trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a
 `);
 });
 
@@ -98,7 +98,7 @@ Warnings
   1 passed · 4 failed · 1 skipped · 6 trials in 3.2 s · no model took part
 
   FAIL   exit 1
-  trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t2
+  trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t2
 `);
 });
 
@@ -144,7 +144,7 @@ Errors  not judged: the environment broke or time ran out
 
   INCOMPLETE   exit 3
   Incomplete: 0 failed, 5 not evaluated (4 errors, 1 timeout).
-  trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t2
+  trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t2
 `);
 });
 
@@ -200,7 +200,7 @@ By task               claude             scripted
   12 passed · 5 failed · 1 error · 18 trials in 1 min 34 s · 108,000 tokens in (81,000 cached), 3,060 out, 36 model requests
 
   FAIL   exit 1
-  trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t8
+  trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t8
 `);
 });
 
@@ -371,10 +371,10 @@ it("lists agents and sets of servers below each task where a table would be wide
 });
 
 it.each([
-  [".mcpvals/runs/ID", "npx --no-install mcpvals show 20261121-101500-4f2a"],
-  ["/home/me/.mcpvals/runs/ID", "npx --no-install mcpvals show 20261121-101500-4f2a"],
-  [String.raw`C:\me\.mcpvals\runs\ID`, "npx --no-install mcpvals show 20261121-101500-4f2a"],
-  ["/tmp/elsewhere/ID", "npx --no-install mcpvals show /tmp/elsewhere/ID"],
+  [".mcpvals/runs/ID", "npx mcpvals show 20261121-101500-4f2a"],
+  ["/home/me/.mcpvals/runs/ID", "npx mcpvals show 20261121-101500-4f2a"],
+  [String.raw`C:\me\.mcpvals\runs\ID`, "npx mcpvals show 20261121-101500-4f2a"],
+  ["/tmp/elsewhere/ID", "npx mcpvals show /tmp/elsewhere/ID"],
 ])("a run kept in %s is shown again with: %s", async (folder, command) => {
   const run = passingRun();
   const text = await printed({ ...run, start: { ...run.start, folder } });

@@ -80,7 +80,7 @@ it("a check: the server, findings by severity and place, equal ones once, client
       5 tools, 4 called (1 not: it is not annotated readOnlyHint: true)
 
       FAIL   exit 1
-      trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t1
+      trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t1
     "
   `);
 });

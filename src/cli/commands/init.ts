@@ -92,7 +92,7 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
     starterText({ schema: schemaFor(cwd), servers, tests: [...kept, ...refused], untested }),
   );
   const findings = findingsOf(result.trials);
-  const check = `npx --no-install mcpvals check`;
+  const check = `npx mcpvals check`;
   const parts = [
     ...(kept.length === 0 ? [] : [`${countOf(kept.length, "tool test")} that passed just now`]),
     ...(refused.length === 0
@@ -110,7 +110,7 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
       ...(findings.length === 0 ? [] : [`The check found ${countFindings(findings)}: ${check} shows them.`]),
       ...(variables.size === 0 ? [] : [`Set these variables first: ${[...variables].join(", ")}`]),
       "",
-      `Next: ${parts.length === 0 ? check : "npx --no-install mcpvals run"}`,
+      `Next: ${parts.length === 0 ? check : "npx mcpvals run"}`,
     ].join("\n"),
   );
   return 0;
