@@ -197,7 +197,7 @@ export interface EvaluateOptions {
   readonly variants?: readonly string[];
   /** Attempts of each task. */
   readonly trials?: number;
-  /** Trials at once. */
+  /** Trials at once. Default: as for `concurrency` in a config. */
   readonly concurrency?: number;
   /** Let a language model judge workflows too. */
   readonly llm?: boolean;

@@ -8,7 +8,12 @@ export { defineGrader, type GraderDefinition } from "./core/grade/programs/answe
 export type { GraderAnswer } from "./core/grade/programs/answer.ts";
 export type { TrajectoryRecord } from "./core/grade/programs/trajectory-record.ts";
 export { defineConfig } from "./load/load.ts";
-export type { Config } from "./core/formats/config/config-schema.ts";
+export {
+  configSchema as ConfigSchema,
+  type Config,
+  workflowSchema as WorkflowSchema,
+} from "./core/formats/config/config-schema.ts";
+export { serverSchema as ServerSchema } from "./core/formats/config/server.ts";
 export {
   McpvalsError,
   type Diagnostic,

@@ -89,7 +89,7 @@ export function configJsonSchema(options: { readonly defaultTexts?: boolean } = 
   return {
     $schema,
     $id: "urn:mcpvals:config",
-    ...withMcpServers(root),
+    ...withMcpServers(root, "McpServers"),
     // The page of graders has their settings.
     $defs: options.defaultTexts === true ? definitions : withGraderTypes(definitions),
     oneOf: [

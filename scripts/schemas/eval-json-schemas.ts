@@ -63,7 +63,8 @@ function complete(value: Json): Json {
     const { definitions: _, ...settings } = settingsJsonSchema(value["settingsOf"], wazaGraders);
     return settings;
   }
-  if (value["servers"] === true) return { $ref: "#/$defs/McpServers" };
+  if (value["servers"] === "whole") return { $ref: "#/$defs/McpServers" };
+  if (value["servers"] === "changed") return { $ref: "#/$defs/McpServerChanges" };
   const members = Object.entries(value)
     .filter(([, member]) => !(isJsonObject(member) && member["refused"] !== undefined))
     .map(([key, member]): [string, Json] => [key, complete(member)]);

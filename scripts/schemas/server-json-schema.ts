@@ -3,18 +3,33 @@ import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 import { canonicalKey, entryKeys, transports, typeNames } from "../../src/core/formats/config/server-tables.ts";
 
 /**
- * Definitions of a JSON Schema for `mcp_servers`: `McpServers` is the table, `McpServer` an entry. `keys` are the keys of
- * servers with what they may be, none of them required, as an entry may be a part that is laid over a server.
+ * Definitions of a JSON Schema for `mcp_servers`: `McpServers` is a table of whole servers, `McpServerChanges` one that is laid over it,
+ * `McpServer` an entry. `keys` are the keys of servers with what they may be, none of them required.
  */
 export function mcpServerDefinitions(keys: JsonObject): JsonObject {
+  const table = { type: "object", propertyNames: { pattern: "^[A-Za-z0-9_-]+$" } };
+  const mock = { enum: ["mock"] };
   return {
     McpServers: {
       title: "MCP servers",
+      description: "Servers by name.",
+      ...table,
+      additionalProperties: {
+        $ref: "#/$defs/McpServer",
+        anyOf: [
+          { type: "object", required: ["command"] },
+          { type: "object", required: ["url"] },
+          { type: "object", required: ["type"], properties: { type: mock } },
+          { type: "object", required: ["transport"], properties: { transport: mock } },
+        ],
+      },
+    },
+    McpServerChanges: {
+      title: "MCP server changes",
       description:
-        "Servers by name. In tasks and variants they are merged over others: null removes one, `inherit: false` all.",
-      type: "object",
+        "Servers by name, merged over those of the eval: null removes one, `inherit: false` all. One with a new name is a whole server.",
+      ...table,
       properties: { inherit },
-      propertyNames: { pattern: "^[A-Za-z0-9_-]+$" },
       additionalProperties: { anyOf: [{ $ref: "#/$defs/McpServer" }, { type: "null" }] },
     },
     McpServer: {
@@ -31,13 +46,13 @@ export function mcpServerDefinitions(keys: JsonObject): JsonObject {
   };
 }
 
-/** An object's schema, with what the table in its `mcp_servers` is. */
-export function withMcpServers(definition: JsonObject): JsonObject {
+/** An object's schema, with what the table in its `mcp_servers` is: whole servers or changes of them. */
+export function withMcpServers(definition: JsonObject, kind: "McpServers" | "McpServerChanges"): JsonObject {
   const { properties } = definition;
   const table = isJsonObject(properties) ? properties["mcp_servers"] : undefined;
   if (!isJsonObject(properties) || !isJsonObject(table)) return definition;
   const { type: _, ...described } = table;
-  const servers = { ...described, $ref: "#/$defs/McpServers" };
+  const servers = { ...described, $ref: `#/$defs/${kind}` };
   return { ...definition, properties: { ...properties, mcp_servers: servers } };
 }
 
@@ -76,7 +91,7 @@ export function withServerOverlays(definitions: JsonObject): JsonObject {
     ...Object.fromEntries(
       Object.entries(all).map(([id, part]): [string, Json] => [
         id,
-        isJsonObject(part) ? withMcpServers(part) : part,
+        isJsonObject(part) ? withMcpServers(part, "McpServerChanges") : part,
       ]),
     ),
     ServerOverlays: {

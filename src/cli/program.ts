@@ -29,7 +29,7 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     load: () => import("./commands/call.ts"),
   },
   init: {
-    description: "write a first config, with tool tests made of what the servers answer",
+    description: "write a first config, with tool tests made of what the servers answer, or a first task",
     load: () => import("./commands/init.ts"),
   },
   run: {

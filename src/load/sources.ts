@@ -183,7 +183,7 @@ function notFound(folders: readonly string[]): McpvalsError {
   const pattern = `mcp-eval.config.{${configExtensions.join(",")}}`;
   return new McpvalsError("config/not-found", `there is no config file ${where}`, {
     detail: folders.map((folder) => `looked for ${join(folder, pattern)}`).join("\n"),
-    hint: "Run inside a folder with an mcp-eval.config file, or name one, or name tasks.",
+    hint: "Write a first config with: mcpvals init. Or run inside a folder with an mcp-eval.config file, or name one, or name tasks.",
   });
 }
 

@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
 import type { PlanRecord } from "../check/plan-check.ts";
@@ -101,7 +102,10 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const { started = performance.now() } = options;
   const { eval: spec, env, overrides } = loaded;
   const { compareState, cwd, output } = options;
-  const plan: Plan = { ...createPlan(spec), ...exact({ maxWarnings: options.maxWarnings }) };
+  const plan: Plan = {
+    ...createPlan(spec, availableParallelism()),
+    ...exact({ maxWarnings: options.maxWarnings }),
+  };
   const redact = createRedactor(loaded.secrets);
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();

@@ -79,32 +79,39 @@ export class ServerPool implements AsyncDisposable {
   async startRequired(servers: readonly NamedServer[], signal: AbortSignal): Promise<void> {
     const different = [...new Map(servers.map((server) => [hostKeyOf(server), server])).values()];
     const settled = await Promise.allSettled(
-      different.map(async (server) => {
-        const host = await openHost(server.name, server.spec, this.#options);
-        try {
-          const { version } = this.#options;
-          const session = await openSession(host, server.spec, { emit: () => 0, signal, version });
-          await session.stop();
-          this.#ready.set(hostKeyOf(server), host);
-        } catch (error) {
-          await host.stop();
-          throw error;
-        }
-      }),
+      different.map((server) => startedAgain(server.spec, signal, () => this.#makeReady(server, signal))),
     );
     const errors = settled.flatMap((start) => (start.status === "rejected" ? [start.reason as unknown] : []));
     if (errors.length > 0 && !signal.aborted) throw missingServers(errors);
   }
 
+  async #makeReady(server: NamedServer, signal: AbortSignal): Promise<void> {
+    const host = await openHost(server.name, server.spec, this.#options);
+    try {
+      const { version } = this.#options;
+      const session = await openSession(host, server.spec, { emit: () => 0, signal, version });
+      await session.stop();
+      this.#ready.set(hostKeyOf(server), host);
+    } catch (error) {
+      await host.stop();
+      throw error;
+    }
+  }
+
   /**
    * Starts a server for a trial, or takes the one that it shares. Undefined, with `server.failed` on record, when it does
-   * not start and is not required. Throws as `openHost` and `openSession` do.
+   * not start and is not required. A program that is not healthy in time is started once more (`server.late`). Throws as `openHost` and `openSession` do.
    */
   async serve(request: ServeRequest, start: Omit<StartOptions, "version">): Promise<TrialServer | undefined> {
     start.signal.throwIfAborted();
     const { name, spec } = request;
     try {
-      return await this.#serve(request, start);
+      return await startedAgain(
+        spec,
+        start.signal,
+        () => this.#serve(request, start),
+        (error) => start.emit({ type: "server.late", server: name, error: serializeError(error) }),
+      );
     } catch (error) {
       const isAboutServer =
         error instanceof McpvalsError && (error.kind === "environment" || error.kind === "timeout");
@@ -215,6 +222,24 @@ export class ServerPool implements AsyncDisposable {
     // The trial that asked for a host which did not open got the error.
     if (opened.status === "fulfilled") await opened.value.stop();
     this.#entries.delete(entry);
+  }
+}
+
+/** Starts a server once more when it is a program that was not healthy in time, as on a busy machine. Throws what `start` throws. */
+async function startedAgain<T>(
+  spec: ServerSpec,
+  signal: AbortSignal,
+  start: () => Promise<T>,
+  onLate?: (error: McpvalsError) => void,
+): Promise<T> {
+  try {
+    return await start();
+  } catch (error) {
+    const isProgram = spec.transport === "stdio" || ("program" in spec && spec.program !== undefined);
+    const isLate = error instanceof McpvalsError && error.code === "server/handshake-timeout";
+    if (!isProgram || !isLate || signal.aborted) throw error;
+    onLate?.(error);
+    return start();
   }
 }
 

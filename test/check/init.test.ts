@@ -165,3 +165,35 @@ it("names the schema that an editor finds, and expects nothing of the machine or
     { name: "today", args: {} },
   ]);
 });
+
+it("writes a task about an answer of a server, which is proven", async () => {
+  const notes = { command: process.execPath, args: [program], env: { NOTES_TOKEN: "t0ken-of-notes-4711" } };
+  using folder = folderOf({ ".mcp.json": { mcpServers: { notes } }, [file]: "servers: {}" });
+  const cwd = folder.path;
+  const outcome = await runHere(["init", "--task", ".mcp.json"], { cwd });
+  expect(outcome).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining("Next: npx mcpvals validate task.yaml --run"),
+  });
+  const text = readFileSync(join(cwd, "task.yaml"), "utf8");
+  expect(text).not.toContain("t0ken");
+  const env = { NOTES_TOKEN: "other" };
+  const proof = await runHere(["validate", "task.yaml", "--run"], { cwd, env });
+  expect(proof.code, proof.stdout + proof.stderr).toBe(0);
+  expect(await runHere(["init", "--task", ".mcp.json"], { cwd })).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("task.yaml exists, and init overwrites nothing"),
+  });
+});
+
+it("writes a task with texts to fill in where no tool gave an answer", async () => {
+  const none = {
+    command: process.execPath,
+    args: [join(root, "test/fixtures/servers/fixture-server.mjs"), "--no-tools"],
+  };
+  using folder = folderOf({ ".mcp.json": { mcpServers: { none } } });
+  const cwd = folder.path;
+  const { code, stdout } = await runHere(["init", "--task"], { cwd });
+  expect([code, stdout]).toEqual([0, expect.stringContaining("to be filled in")]);
+  expect(await runHere(["validate", "task.yaml"], { cwd })).toMatchObject({ code: 0 });
+});

@@ -300,7 +300,8 @@ async function runReally(spec: Config, { bail = false, interruptAfter }: RealOpt
     },
     onRunEnd: (end: RunEnd) => void told.push((reporter) => reporter.onRunEnd?.(end)),
   };
-  const loaded = await load({ sources: spec, cwd, env: {}, agents: [] });
+  // The stored run tells of its trials in their order.
+  const loaded = await load({ sources: { ...spec, concurrency: 1 }, cwd, env: {}, agents: [] });
   const { result, folder = "" } = await run(loaded, {
     cwd,
     bail,

@@ -178,7 +178,10 @@ export async function startWaiting(
   const folder = folderOf({});
   for (const [name, task] of Object.entries(waitingTasks(folder.path)))
     writeFileSync(join(folder.path, name), JSON.stringify(task));
-  const cli = startCli(["run", "a.yaml", "b.yaml", "c.yaml", ...flags], { cwd: folder.path, ...options });
+  const cli = startCli(["run", "a.yaml", "b.yaml", "c.yaml", "-j", "1", ...flags], {
+    cwd: folder.path,
+    ...options,
+  });
   const dashboard = await openDashboard(folder.path);
   let runs: RunsDocument["runs"] = [];
   while (runs.length === 0) ({ runs } = await dashboard.json<RunsDocument>("runs"));

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -136,7 +137,8 @@ describe("run", () => {
       );
       return Math.max(...counts);
     };
-    expect([await mostAtOnce(), await mostAtOnce("-j", "4")]).toEqual([1, 4]);
+    expect([await mostAtOnce("-j", "1"), await mostAtOnce("-j", "4")]).toEqual([1, 4]);
+    expect(await mostAtOnce()).toBe(Math.min(4, availableParallelism()));
   });
 
   it("--reporter writes to stdout and to files, the same result to each; --output keeps the run", async () => {

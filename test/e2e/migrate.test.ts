@@ -454,6 +454,10 @@ spec:
     - package: mine
       as: mine
 `);
+    writeFileSync(join(folder.path, "a.yaml"), old);
+    const named = await runHere(["migrate", "eval.yaml", "--write"], { cwd: folder.path });
+    expect(named).toEqual(outcome);
+    expect(readFileSync(join(folder.path, "eval.yaml"), "utf8")).toBe(evaluation);
     const loaded = await load({ sources: ["eval.yaml"], cwd: folder.path, environment: {} });
     const specs = Object.values(loaded.eval.tasks[0]?.portable?.extensions ?? {});
     expect(specs.map((spec) => [spec.alias, spec.package, spec.dir])).toEqual([
@@ -466,7 +470,11 @@ spec:
   });
 
   it.each([
-    ["an Eval", "kind: Eval\nmetadata: { name: e }\n", "x.yaml is not a task"],
+    [
+      "an Eval without tasks",
+      "kind: Eval\nmetadata: { name: e }\n",
+      "the task sets of x.yaml name no file of kind Task",
+    ],
     ["a task that is wrong", scriptForm.replace("verify.sh", "none.sh"), 'there is no file "none.sh"'],
     ["a task without verify", "kind: Task\nsteps: { prompt: { inline: hi } }\n", "x.yaml has no verify step"],
   ])("refuses %s and writes nothing", async (_, text, message) => {

@@ -131,11 +131,12 @@ describe("the package", () => {
     expect([...missing]).toEqual([]);
   });
 
-  it("works as a command", async () => {
-    expect(await runShell("npx mcpvals --version", { cwd })).toMatchObject({
-      code: 0,
-      stdout: `${manifest.version}\n`,
-    });
+  it("works as a command, by two names", async () => {
+    for (const name of ["mcpvals", "mcp-eval"])
+      expect(await runShell(`npx ${name} --version`, { cwd })).toMatchObject({
+        code: 0,
+        stdout: `${manifest.version}\n`,
+      });
     const run = await runShell("node_modules/.bin/mcpvals run --reporter json", { cwd });
     expect([run.code, run.stderr]).toEqual([1, ""]);
     // The worker that validates is a file of its own in the package.

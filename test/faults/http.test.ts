@@ -79,7 +79,7 @@ const faults: Readonly<Record<string, HttpFault>> = {
     limits: { startupTimeout: 1000 },
     verdict: "error",
     code: "server/handshake-timeout",
-    says: ["did not answer initialize within 1000 ms", "else see the server's own log"],
+    says: ["did not answer initialize within 1000 ms", "See the server's own log"],
   },
   "no headers in a call": {
     misbehave: on("tools/call", () => undefined),

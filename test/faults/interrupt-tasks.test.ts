@@ -39,7 +39,7 @@ function start(spec: Spec): FaultyRun {
     "tasks/b/task.json": document("unstarted", { setup: [note("started")] }),
   };
   const config = { servers: { main: fixtureServer() }, tasks: ["tasks/*/task.json"] };
-  return startRun(config, { args: ["--agent", "oracle"], files });
+  return startRun(config, { args: ["--agent", "oracle", "-j", "1"], files });
 }
 
 /** Waits for the journal to match; a run that ends before never will. */

@@ -41,18 +41,20 @@ const faults = {
   "no answer to initialize": {
     server: { ...fixtureServer("--mute=initialize", "--stderr=waiting for a database"), ...soon },
     code: "server/handshake-timeout",
-    says: ["did not answer initialize within 3000 ms", "Raise startupTimeout", "waiting for a database"],
+    says: ["did not answer initialize within 3000 ms", "raise startupTimeout", "waiting for a database"],
+    warns: ["the server was started once more"],
   },
   "no answer to tools/list": {
     server: { ...fixtureServer("--mute=tools/list"), ...soon },
     code: "server/handshake-timeout",
     says: ["did not answer tools/list within 3000 ms"],
+    warns: ["the server was started once more"],
   },
   "a banner instead of messages": {
     server: { ...fixtureServer("--stdout=Listening on port 3000", "--silent"), ...soon },
     code: "server/handshake-timeout",
     says: ['not an MCP message: "Listening on port 3000"', "logs belong on stderr"],
-    warns: ["wrote a line on stdout that is not MCP"],
+    warns: ["wrote 2 lines on stdout that are not MCP", "the server was started once more"],
   },
   "an endless line": {
     server: fixtureServer("--long-line=20000000"),

@@ -41,7 +41,12 @@ export function runAll(faults: Faults): Promise<Ended> {
   const entries = Object.entries(faults);
   const servers = Object.fromEntries(entries.map(([name, { server }]) => [name, server]));
   const tests = entries.map(([name, { test }]) => ({ ...test, description: name, server: name }));
-  return runFaulty({ timeout: 30_000, servers, toolHealthSuites: [{ name: "s", parallel: true, tests }] });
+  return runFaulty({
+    timeout: 30_000,
+    concurrency: 4,
+    servers,
+    toolHealthSuites: [{ name: "s", parallel: true, tests }],
+  });
 }
 
 /** Checks what came of one fault. */

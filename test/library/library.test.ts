@@ -128,7 +128,7 @@ describe("evaluate", () => {
         ...options, agents: ["two"], tasks: ["work", "suite/env"], trials: 2, concurrency: 2, llm: true,
       }));
       tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["suite"], timeoutMs: 3000 }));
-      tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["work"], bail: true }));
+      tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["work"], bail: true, concurrency: 1 }));
       process.chdir(cwd);
     `,
       { config, env: provider.env },

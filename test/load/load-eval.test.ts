@@ -442,9 +442,9 @@ describe("the plan", () => {
       ["c", undefined],
     ]);
     expect(lanes({ trials: 1 })).toEqual([
-      ["a", "main"],
-      ["b", "main"],
-      ["c", "main"],
+      ["a", "not parallel"],
+      ["b", "not parallel"],
+      ["c", undefined],
     ]);
   });
 });

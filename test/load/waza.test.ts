@@ -218,6 +218,17 @@ graders:
     expect(result.secrets.map(({ value }) => value)).toContain("abcdefghijkl");
   });
 
+  it("is recognised by its first task, where it has only mcp_servers and tasks", async () => {
+    using folder = folderOf({
+      "eval.yaml": "mcp_servers: { main: { command: node } }\ngraders: []\ntasks: [tasks/*.yaml]\n",
+      "tasks/a.yaml": "id: a\ninputs: { prompt: Add. }\nexpected: { output_contains: [x] }\n",
+    });
+    const { eval: spec } = await load(folder.path, { source: "eval.yaml" });
+    expect(spec.tasks.map(({ name, portable }) => [name, portable?.format])).toEqual([["a", "waza"]]);
+    expect(spec.agents).toMatchObject([{ type: "acp", name: "copilot" }]);
+    expect(Object.keys(spec.servers)).toEqual(["main"]);
+  });
+
   it("may have its servers at the top, which serve the whole eval unless they or the eval say otherwise", async () => {
     const table = `mcp_servers:
   main: { command: node, args: ["\${SCRIPT}"] }
@@ -541,9 +552,6 @@ config max_attempts: 2
 config executor: mock
 ! 3:13 config/invalid-value the executor mock calls no tools, so its trials say nothing of a server
 
-config trials_per_task: 1
-! 2:1 config/missing-key missing key "executor" in config: no agent plays the tasks
-
 config executor: copilot-sdk
 config workers: 1
 config max_workers: 2
@@ -728,7 +736,7 @@ describe("a document is an eval of waza", () => {
   it("nothing says what it is: the hint names what does", async () => {
     using folder = folderOf({
       "eval.yaml": "mcp_servers: { a: { command: x } }\ngraders: []\ntasks: [t.yaml]\n",
-      "t.yaml": "id: t\ninputs: { prompt: Go. }\n",
+      "t.yaml": "id: t\nprompt: Go.\n",
     });
     const { message, details } = await failure(folder.path, { source: "eval.yaml" });
     expect(message).toBe('tasks: no file of kind Task is at "t.yaml"');

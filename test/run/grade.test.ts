@@ -25,6 +25,7 @@ const call = { call: "echo", args: { message: "hi" } };
 const plan = { good: [call, { say: "it said hi" }], bad: [call, { say: "no idea" }] };
 const config = (graders: readonly object[], rest: object = {}): object => ({
   server: fixtureServer(),
+  concurrency: 1,
   agent: { type: "scripted", plan },
   workflows: Object.keys(plan).map((name) => ({ name, steps: [{ user: "greet" }] })),
   graders,

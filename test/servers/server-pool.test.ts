@@ -1,7 +1,8 @@
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { builtMain } from "../support/cli.ts";
+import { builtMain, folderOf } from "../support/cli.ts";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ServerSpec, StdioServerSpec } from "../../src/core/formats/model.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
@@ -230,6 +231,21 @@ describe("a server that does not start", () => {
     const { server, record } = await serve(poolFor([one]), one, { ...spec, required: false });
     expect(server).toBeUndefined();
     expect(record.events.at(-1)).toMatchObject({ type: "server.failed", server: "s", error });
+  });
+
+  it("is started once more when it was only late, which is on record", async () => {
+    using folder = folderOf({});
+    const marker = join(folder.path, "started");
+    const spec = fixtureSpec([`--silent-once=${marker}`], { startupTimeoutMs: 3000 });
+    const { server, record } = await serve(poolFor([one]), one, spec);
+    expect(storyOf(record).filter((type) => /started|late|ready/.test(type))).toEqual([
+      "server.started",
+      "server.late",
+      "server.started",
+      "server.ready",
+    ]);
+    await server?.stop();
+    await expectLiving(0);
   });
 
   it("is not left out when the trial was aborted", async () => {

@@ -7,6 +7,7 @@ import { asList, asObject, type JsonObject, mapValues } from "../../core/formats
 import { countFindings, findingsOf } from "../../core/lint/finding.ts";
 import {
   starterDocument,
+  starterTask,
   starterText,
   type StarterTest,
   testsOfCalls,
@@ -37,22 +38,25 @@ import {
 import { showWaiting } from "../waiting.ts";
 
 interface InitFlags extends TargetFlags {
+  readonly task?: boolean;
   readonly yes?: boolean;
 }
 
-const fileName = "mcp-eval.config.yaml";
+const configName = "mcp-eval.config.yaml";
+const taskName = "task.yaml";
 
-/** `mcpvals init`: writes a first config, with tests made of what the servers answer. */
+/** `mcpvals init`: writes a first config, with tests made of what the servers answer, or a first task. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   addTarget(command)
+    .option("--task", `write a portable task, ${taskName}, in place of a config`)
     .option("-y, --yes", "start the servers without asking")
     .action(async (_: unknown, flags: InitFlags) => setExitCode(await execute(targetOf(command), flags)));
 }
 
 /** Returns the exit code. Throws McpvalsError for a config that exists, and for a server that cannot be started or reached. */
-async function execute(given: Target, { yes = false }: InitFlags): Promise<number> {
+async function execute(given: Target, { yes = false, task = false }: InitFlags): Promise<number> {
   const cwd = workingFolder();
-  refuseExisting(cwd);
+  refuseExisting(cwd, task);
   using interrupt = abortOnInterrupt({});
   const { signal } = interrupt;
   const ask = askAtTerminal();
@@ -85,11 +89,24 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   using trying = showWaiting(`trying ${countOf(tests.length, "test")}`);
   const kept = await repeatable(tests, loaded, { cwd, signal });
   trying[Symbol.dispose]();
+  if (task) {
+    write(join(cwd, taskName), starterTask({ schema: schemaFor(cwd, "task"), servers, tests: kept }));
+    const isKnown = kept.some(({ expectedResult }) => expectedResult !== undefined);
+    writeOut(
+      [
+        `Wrote ${taskName}${isKnown ? "" : ", to be filled in: no tool gave an answer to ask for"}.`,
+        ...variablesLine(variables),
+        "",
+        `Next: npx mcpvals validate ${taskName} --run`,
+      ].join("\n"),
+    );
+    return 0;
+  }
   const refused = refusedCalls(tools, kept);
   const untested = await untestedTools(tools, tests, kept);
   write(
-    join(cwd, fileName),
-    starterText({ schema: schemaFor(cwd), servers, tests: [...kept, ...refused], untested }),
+    join(cwd, configName),
+    starterText({ schema: schemaFor(cwd, "config"), servers, tests: [...kept, ...refused], untested }),
   );
   const findings = findingsOf(result.trials);
   const check = `npx mcpvals check`;
@@ -101,14 +118,14 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   ];
   writeOut(
     [
-      `Wrote ${fileName}: ${parts.length === 0 ? "no tool test, since no tool could be tried" : parts.join(", and ")}.`,
+      `Wrote ${configName}: ${parts.length === 0 ? "no tool test, since no tool could be tried" : parts.join(", and ")}.`,
       ...(untested.length === 0
         ? []
         : [
             `Tools that were not tried, or failed, in the file as comments: ${untested.length}. Remove the # of those that may be called.`,
           ]),
       ...(findings.length === 0 ? [] : [`The check found ${countFindings(findings)}: ${check} shows them.`]),
-      ...(variables.size === 0 ? [] : [`Set these variables first: ${[...variables].join(", ")}`]),
+      ...variablesLine(variables),
       "",
       `Next: ${parts.length === 0 ? check : "npx mcpvals run"}`,
     ].join("\n"),
@@ -116,13 +133,16 @@ async function execute(given: Target, { yes = false }: InitFlags): Promise<numbe
   return 0;
 }
 
-function refuseExisting(cwd: string): void {
-  const existing = configExtensions
-    .map((extension) => `mcp-eval.config.${extension}`)
-    .find((name) => existsSync(join(cwd, name)));
+function variablesLine(variables: ReadonlySet<string>): readonly string[] {
+  return variables.size === 0 ? [] : [`Set these variables first: ${[...variables].join(", ")}`];
+}
+
+function refuseExisting(cwd: string, task: boolean): void {
+  const names = task ? [taskName] : configExtensions.map((extension) => `mcp-eval.config.${extension}`);
+  const existing = names.find((name) => existsSync(join(cwd, name)));
   if (existing === undefined) return;
   throw new McpvalsError("usage/invalid-option", `${existing} exists, and init overwrites nothing`, {
-    hint: "Run it: mcpvals run",
+    hint: task ? `Run it: mcpvals run ${taskName}` : "Run it: mcpvals run",
   });
 }
 
@@ -166,10 +186,10 @@ function localTexts(cwd: string): readonly string[] {
 /** Shorter texts are in others by chance. */
 const shortestLocal = 4;
 
-/** The path to the JSON Schema of configs in the package that is installed here or above; undefined when none is, as with npx. */
-function schemaFor(cwd: string): string | undefined {
+/** The path to a JSON Schema in the package that is installed here or above; undefined when none is, as with npx. */
+function schemaFor(cwd: string, kind: "config" | "task"): string | undefined {
   for (let folder = cwd; ; folder = dirname(folder)) {
-    const schema = join(folder, "node_modules/mcpvals/schemas/config.schema.json");
+    const schema = join(folder, `node_modules/mcpvals/schemas/${kind}.schema.json`);
     if (existsSync(schema)) return relative(cwd, schema).split(sep).join("/");
     if (dirname(folder) === folder) return undefined;
   }

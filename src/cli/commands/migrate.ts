@@ -4,14 +4,14 @@ import { type Command, Option } from "commander";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { makeFolder } from "../../files/files.ts";
-import { evalPackages, type MigratedFile, migrateFile } from "../../load/migrate/migrate.ts";
+import { evalPackages, type MigratedFile, migrateFile, taskFiles } from "../../load/migrate/migrate.ts";
 import type { SetExitCode } from "../flags.ts";
 import { workingFolder, writeError, writeFile } from "../terminal.ts";
 
 /** `mcpvals migrate`: writes tasks of the older forms as mcp-eval/v1. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   command
-    .argument("<files...>", "files of kind Task")
+    .argument("<files...>", "files of kind Task, or of kind Eval: then the tasks that it names")
     .addOption(
       new Option("-w, --write", "replace each task's file instead of printing the task").conflicts("out"),
     )
@@ -37,8 +37,12 @@ async function execute(files: readonly string[], flags: MigrateFlags): Promise<n
   const { out, force = false, allowOutside = false } = flags;
   const cwd = workingFolder();
   const migrated: MigratedFile[] = [];
-  const packages = flags.eval === undefined ? {} : { packages: await evalPackages(flags.eval, cwd) };
-  for (const file of files) migrated.push(await migrateFile(file, { cwd, allowOutside, ...packages }));
+  for (const file of files) {
+    const tasks = await taskFiles(file, cwd);
+    const evalFile = flags.eval ?? (tasks.includes(resolve(cwd, file)) ? undefined : file);
+    const packages = evalFile === undefined ? {} : { packages: await evalPackages(evalFile, cwd) };
+    for (const task of tasks) migrated.push(await migrateFile(task, { cwd, allowOutside, ...packages }));
+  }
   for (const { shown, notes } of migrated)
     for (const note of notes) writeError(visibleText(`note: ${shown}: ${note}`));
   if (out !== undefined) writeInto(resolve(cwd, out), migrated, force);

@@ -51,7 +51,11 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
 export function define(command: Command, setExitCode: SetExitCode): void {
   addSourceFlags(command)
     .option("-n, --trials <n>", "number of attempts of each task", wholeNumber(10_000))
-    .option("-j, --concurrency <n>", "number of trials that run at once", wholeNumber(1024));
+    .option(
+      "-j, --concurrency <n>",
+      "number of trials that run at once (default: as many as there are processors; one where trials share a server or an agent program)",
+      wholeNumber(1024),
+    );
   addThresholdFlag(addMaxWarningsFlag(addReporterFlag(command)))
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option("--llm", "grade workflows with a language model too")

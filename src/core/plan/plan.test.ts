@@ -19,17 +19,28 @@ const first = test("sums/first");
 const second = test("sums/second");
 const free = { ...test("words/free", "words"), parallel: true };
 
+const program = {
+  transport: "stdio",
+  command: "x",
+  args: [],
+  env: {},
+  cwd: "/",
+  startupTimeoutMs: 1,
+  maxMessageBytes: 1,
+} as const;
+
 function test(name: string, suite = "sums"): Task {
   return { ...toolTestTask(), name, suite };
 }
 
 function spec(rest: Partial<Eval>): Eval {
   const limits = { trialMs: 1, callMs: 1, modelMs: 1 };
-  return { name: "any", servers: {}, agents: [script], tasks: [], trials: 1, limits, reporters: [], ...rest };
+  const servers = { calc: program, files: program, leaves: program };
+  return { name: "any", servers, agents: [script], tasks: [], trials: 1, limits, reporters: [], ...rest };
 }
 
 function lanes(rest: Partial<Eval>): [concurrency: number, ...lanes: (string | undefined)[]] {
-  const { trials, concurrency } = createPlan(spec(rest));
+  const { trials, concurrency } = createPlan(spec(rest), 3);
   return [concurrency, ...trials.map((trial) => trial.lane)];
 }
 
@@ -41,7 +52,7 @@ describe("createPlan", () => {
       task,
       agent,
       attempt,
-      lane: "main",
+      lane: agent === null ? "suite:sums" : undefined,
     });
     expect(plan).toEqual({
       schema: "mcpvals.plan/1",
@@ -63,9 +74,36 @@ describe("createPlan", () => {
     });
   });
 
-  it("runs one after the other, unless a suite is parallel", () => {
-    expect(lanes({ tasks: [flow, first, second] })).toEqual([1, "main", "main", "main"]);
-    expect(lanes({ tasks: [flow, first, free] })).toEqual([4, "main", "main", undefined]);
+  it("runs as many trials at once as there are processors", () => {
+    expect(lanes({ tasks: [flow, first, second, free] })).toEqual([
+      3,
+      undefined,
+      "suite:sums",
+      "suite:sums",
+      undefined,
+    ]);
+  });
+
+  it("runs trials that share a server one after the other, unless their suite is parallel or a concurrency is given", () => {
+    const servers = { calc: { ...program, lifetime: "per_run" } } as const;
+    const tasks = [flow, first, free].map((task) => ({ ...task, servers: ["calc"] }));
+    expect(lanes({ tasks, servers })).toEqual([3, "shared server", "shared server", undefined]);
+    expect(lanes({ tasks, servers, concurrency: 2 })).toEqual([2, undefined, "suite:sums", undefined]);
+  });
+
+  it("runs the trials of one agent program one after the other, unless a concurrency is given", () => {
+    const agents = [
+      { type: "command", name: "mine", command: "x", args: [] } as unknown as AgentSpec,
+      script,
+    ];
+    expect(lanes({ tasks: [flow], agents, trials: 2 })).toEqual([
+      3,
+      "agent:mine",
+      "agent:mine",
+      undefined,
+      undefined,
+    ]);
+    expect(lanes({ tasks: [flow], agents, concurrency: 2 })).toEqual([2, undefined, undefined]);
   });
 
   it("with a given concurrency keeps only the tests of a suite that is not parallel in a row", () => {
@@ -86,7 +124,7 @@ describe("createPlan", () => {
     const tasks = [older, { ...older, name: "other", parallel: true }, portableTask({}, { name: "new" })].map(
       (task) => ({ ...task, turns: [{ user: "hi" }] }),
     );
-    expect(lanes({ tasks })).toEqual([1, "main", "main", "main"]);
+    expect(lanes({ tasks })).toEqual([3, "not parallel", undefined, undefined]);
     expect(lanes({ tasks, concurrency: 2 })).toEqual([2, "not parallel", undefined, undefined]);
   });
 });
@@ -106,7 +144,6 @@ it("has as many attempts of a task as the task says, else as the eval does", () 
 it("has servers with an address for the run, and all others for one trial, unless they say", () => {
   const rest = { startupTimeoutMs: 1, maxMessageBytes: 1 } as const;
   const http = { ...rest, url: "http://127.0.0.1/", headers: {} } as const;
-  const program = { ...rest, transport: "stdio", command: "x", args: [], env: {}, cwd: "/" } as const;
   const mock = { tools: {}, resources: [], prompts: [], state: {} };
   expect(lifetimeOf({ ...http, transport: "shttp" })).toBe("per_run");
   expect(lifetimeOf({ ...http, transport: "sse" })).toBe("per_run");
@@ -116,26 +153,17 @@ it("has servers with an address for the run, and all others for one trial, unles
 });
 
 describe("variants", () => {
-  const server = {
-    transport: "stdio",
-    command: "x",
-    args: [],
-    env: {},
-    cwd: "/",
-    startupTimeoutMs: 1,
-    maxMessageBytes: 1,
-  } as const;
   const agent = (name: string) => ({ type: "null", name }) as const;
   const spec: Eval = {
     name: "matrix",
-    servers: { db: server },
+    servers: { db: program },
     agents: [agent("a"), agent("b"), agent("c")],
     tasks: [workflowTask({ name: "one" })],
     trials: 2,
     limits: { trialMs: 1, callMs: 1, modelMs: 1 },
     reporters: [],
     variants: [
-      { name: "with", servers: { one: { db: server } } },
+      { name: "with", servers: { one: { db: program } } },
       { name: "without", servers: { one: {} } },
     ],
   };
@@ -161,7 +189,7 @@ describe("variants", () => {
     expect(taskOf({ task: "one", variant: "without" }, plan).servers).toEqual([]);
     expect(() => taskOf({ task: "two" }, plan)).toThrow("a trial of a task that it lacks: two");
     expect(effectiveServers(spec, task, "without")).toEqual({});
-    expect(effectiveServers(spec, task, "with")).toEqual({ db: server });
+    expect(effectiveServers(spec, task, "with")).toEqual({ db: program });
     expect(() => effectiveServers(spec, task, "other")).toThrow("a variant that the eval lacks: other");
   });
 });

@@ -53,14 +53,11 @@ export const withoutModel: Readonly<Record<string, string>> = {
   null: "does nothing",
 };
 
-const parallelSuiteSlots = 4;
-
 /**
- * Lays out every trial of an eval: task by task, agent by agent, attempt by attempt.
- * Without an explicit concurrency all trials are in one sequential group, except suites that are declared parallel;
- * with one, only the tests of a suite that is not parallel are in one.
+ * Lays out every trial of an eval: task by task, agent by agent, attempt by attempt. Without an explicit concurrency as many run at once as
+ * there are `processors`.
  */
-export function createPlan(spec: Eval): Plan {
+export function createPlan(spec: Eval, processors = 1): Plan {
   const trials: Trial[] = [];
   for (const task of spec.tasks) addTrials(trials, task, spec);
   return {
@@ -70,8 +67,7 @@ export function createPlan(spec: Eval): Plan {
     tasks: spec.tasks,
     trials,
     ...(spec.variants === undefined ? {} : { variants: spec.variants.map(planVariant) }),
-    concurrency:
-      spec.concurrency ?? (trials.some((trial) => trial.lane === undefined) ? parallelSuiteSlots : 1),
+    concurrency: spec.concurrency ?? processors,
     ...(spec.thresholds === undefined ? {} : { thresholds: spec.thresholds }),
   };
 }
@@ -102,8 +98,8 @@ export function summarizeAgent(agent: AgentSpec): AgentSummary {
 
 /** One object literal and no lists in between, since a large run holds a hundred thousand trials at once. */
 function addTrials(trials: Trial[], task: Task, spec: Eval): void {
-  const lane = laneOf(task, spec);
   for (const agent of task.turns.length === 0 ? [undefined] : spec.agents) {
+    const lane = laneOf(task, agent, spec);
     for (const variant of spec.variants ?? [undefined]) {
       for (let attempt = 1; attempt <= (task.portable?.runs ?? spec.trials); attempt++) {
         trials.push({
@@ -119,15 +115,26 @@ function addTrials(trials: Trial[], task: Task, spec: Eval): void {
   }
 }
 
-function laneOf(task: Task, spec: Eval): string | undefined {
+/** The sequential group of a task's trials with an agent; undefined: they run beside all others. */
+function laneOf(task: Task, agent: AgentSpec | undefined, spec: Eval): string | undefined {
   // Tasks of the older forms may count on being alone unless they say otherwise.
   const isOlder = task.portable !== undefined && task.portable.format !== "mcp-eval/v1";
-  if (isOlder && !task.parallel) return spec.concurrency === undefined ? "main" : "not parallel";
-  if (task.suite !== undefined) {
-    if (task.parallel) return undefined;
-    return spec.concurrency === undefined ? "main" : `suite:${task.suite}`;
-  }
-  return spec.concurrency === undefined ? "main" : undefined;
+  if (isOlder && !task.parallel) return "not parallel";
+  if (task.suite !== undefined && task.parallel) return undefined;
+  if (spec.concurrency === undefined && sharesServer(task, spec)) return "shared server";
+  // They share the home folder of the user.
+  const isProgram = agent?.type === "command" || agent?.type === "acp";
+  if (spec.concurrency === undefined && isProgram) return `agent:${agent.name}`;
+  return task.suite === undefined ? undefined : `suite:${task.suite}`;
+}
+
+/** Whether other trials use a server of this task too. */
+function sharesServer(task: Task, spec: Eval): boolean {
+  return (spec.variants ?? [undefined]).some((variant) =>
+    Object.values(effectiveServers(spec, task, variant?.name)).some(
+      (server) => lifetimeOf(server) !== "per_trial",
+    ),
+  );
 }
 
 /** The agents that some task has a part for; one without user turns has none. */

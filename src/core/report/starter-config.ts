@@ -9,6 +9,7 @@ import {
   mapValues,
   withoutUndefined,
 } from "../formats/json.ts";
+import { taskApiVersion } from "../formats/model.ts";
 import { exchangesOf, readSurface } from "../lint/check-view.ts";
 import { visibleText } from "../text/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
@@ -184,6 +185,48 @@ export function starterText({ schema, servers, tests, untested }: StarterParts):
     ),
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** The text of a first task: about the answer of the first test with one, else with texts to fill in. */
+export function starterTask({ schema, servers, tests }: Omit<StarterParts, "untested">): string {
+  const known = tests.find(({ expectedResult }) => answerOf(expectedResult) !== undefined);
+  const answer = answerOf(known?.expectedResult) ?? "a text that the answer must contain";
+  const document = {
+    kind: "Task",
+    apiVersion: taskApiVersion,
+    metadata: { name: "first-task" },
+    spec: {
+      servers: mapTexts(servers, (text) => text.replaceAll(/\$\{(\w+)\}/g, "{env.$1}")),
+      prompt:
+        known === undefined
+          ? "What a user would ask for."
+          : `What does the tool ${known.tool} of the server ${known.server} answer to ${JSON.stringify(known.args)}?`,
+      verify: [
+        { command: { run: "printf %s {agent.output | sh}", expect: { stdout: { contains: answer } } } },
+      ],
+      ...(known === undefined
+        ? {}
+        : { solution: [{ [`${known.server}.${known.tool}`]: { args: known.args } }, { say: answer }] }),
+    },
+  };
+  const lines = [
+    ...(schema === undefined ? [] : [`# yaml-language-server: $schema=${schema}`]),
+    "# prompt is what the agent is told; it must not contain the answer. verify says what must hold once it is done: files, commands, HTTP",
+    "# requests, further calls. solution shows one way to do it, which mcpvals validate --run plays.",
+    "",
+    stringify(document, { lineWidth: 0 }).trimEnd(),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+/** The part of a result that an agent would say; undefined when there is none. */
+function answerOf(expected: Json | undefined): string | undefined {
+  if (typeof expected === "string" || typeof expected === "number") return String(expected);
+  return isJsonObject(expected)
+    ? Object.values(expected)
+        .map(answerOf)
+        .find((each) => each !== undefined)
+    : undefined;
 }
 
 /** Lines as comments, the marks in the column after `indent`. */

@@ -113,6 +113,8 @@ interface EventFields {
   };
   /** A server that a trial can do without did not start. */
   "server.failed": { server: string; error: SerializedError };
+  /** A program was not healthy in time, and is started once more. */
+  "server.late": { server: string; error: SerializedError };
   "server.ready": {
     server: string;
     name: string;

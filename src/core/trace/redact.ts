@@ -488,7 +488,7 @@ const words = `
   call environment usage bug
   client via http bridge id heldMs fault callId source builtin mcp: unknown status started failed parentCallId title
   malformed decision allowed denied cancelled policy path action created replaced program reused max-tokens refused
-  server.failed gateway.connected gateway.disconnected request.held fault.injected tools.hidden tool.refused fault.unmet unmatched agent.tool
+  server.failed server.late gateway.connected gateway.disconnected request.held fault.injected tools.hidden tool.refused fault.unmet unmatched agent.tool
   extension extension.started extension.log extension.stderr extension.invalid_output extension.output_omitted
   extension.exited package protocol sandbox json-rpc one-shot none process docker level debug info warn count log
   agent.permission agent.told agent.usage agent.output agent.exited client_config.written skills.copied folder skills mock delay drop truncate

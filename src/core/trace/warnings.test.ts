@@ -254,6 +254,7 @@ it("names every fault that was injected, with how often, and servers that a tria
   const error = { code: "server/exited", message: "it ended", kind: "environment" } as const;
   const fault = { type: "fault.injected", fault: "delay", server: "calc", method: "tools/call" } as const;
   const told = warnings(
+    { type: "server.late", server: "slow", error: { ...error, message: "it did not answer in time" } },
     { type: "server.failed", server: "extra", error },
     { ...fault, tool: "add", id: 1 },
     { ...fault, fault: "error", method: "tools/list", id: 2 },
@@ -261,6 +262,7 @@ it("names every fault that was injected, with how often, and servers that a tria
   );
   expect(told).toEqual([
     'the trial went on without server "extra", which did not start: it ended',
+    "it did not answer in time; the server was started once more",
     "injected on purpose: delay of calc.add (2 times), error of calc.tools/list",
   ]);
 });

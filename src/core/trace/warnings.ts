@@ -297,6 +297,9 @@ function serverWarnings({ events }: Trajectory): string[] {
       ({ server, error }) =>
         `the trial went on without server "${server}", which did not start: ${error.message}`,
     ),
+    ...eventsOf(events, "server.late").map(
+      ({ error }) => `${error.message}; the server was started once more`,
+    ),
     // An agent that connected to no server at all is an error.
     ...[...ready]
       .filter((server) => reached.size > 0 && !reached.has(server))

@@ -548,6 +548,7 @@ function wordsOf(event: TraceEvent): string | undefined {
 function isProblem(event: TraceEvent): boolean {
   switch (event.type) {
     case "server.failed":
+    case "server.late":
     case "server.lost":
     case "server.invalid_output":
     case "server.output_omitted":

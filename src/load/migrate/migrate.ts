@@ -4,6 +4,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { parseDuration, parseGoDuration } from "../../core/formats/duration.ts";
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import {
+  asList,
   asObject,
   asText,
   formatKeyPath,
@@ -31,8 +32,9 @@ import type {
   TextExpectation,
 } from "../../core/formats/step.ts";
 import { shownFrom } from "../environment.ts";
-import { documentKind, SourceText } from "../read/document.ts";
-import { endingOf, readData, readDataText } from "../read/read-files.ts";
+import { documentKind, FileProblems, SourceText } from "../read/document.ts";
+import { endingOf, readData, readDataText, readTasks } from "../read/read-files.ts";
+import { expandGlob, repositoryOf } from "../sources.ts";
 import { parseOlderYaml } from "../../core/formats/parse-yaml.ts";
 import { parseTaskText, type TaskOptions } from "../tasks.ts";
 import { literalText, shellVariables, withoutExpression, withoutNeedlessEscapes } from "./texts.ts";
@@ -85,6 +87,35 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
   if (migrated.changed)
     await parseTaskText(new SourceText(`${shown} (migrated)`, migrated.text), path, options);
   return { ...migrated, path, shown };
+}
+
+/**
+ * The files of tasks that a file means: of an Eval those that its task sets name, else the file itself. Throws McpvalsError of kind `usage`
+ * for an Eval that names no task.
+ */
+export async function taskFiles(file: string, cwd: string): Promise<readonly string[]> {
+  const path = resolve(cwd, file);
+  const shown = shownFrom(cwd, path);
+  const { value } = await readData(path, shown);
+  if (documentKind(asObject(value)) !== "Eval") return [path];
+  const [, config] = memberOf(value, "config");
+  const [, sets] = memberOf(config, "taskSets");
+  const paths = asList(sets).flatMap((set) => {
+    const [glob, one] = ["glob", "path"].map((key) => asText(memberOf(set, key)[1]));
+    if (glob !== undefined) return expandGlob(glob, { cwd: dirname(path), dialect: "go" });
+    return one === undefined ? [] : [resolve(dirname(path), one)];
+  });
+  const problems = new FileProblems();
+  const { tasks } = await readTasks([...new Set(paths)], {
+    cwd,
+    repository: repositoryOf(dirname(path)),
+    problems,
+  });
+  problems.throwIfAny();
+  if (tasks.length > 0) return tasks.map((task) => task.path);
+  throw new McpvalsError("config/not-found", `the task sets of ${shown} name no file of kind Task`, {
+    location: { file: shown },
+  });
 }
 
 /**

@@ -106,8 +106,9 @@ async function openFile(path: string, { cwd, timeoutMs, signal }: LoadContext): 
   const document = await readDocument(path, { shown, timeoutMs, signal });
   // What a program gives is always a config.
   const root = asObject(document.source === undefined ? undefined : document.value);
-  const kind = documentKind(root);
-  if (kind === undefined) throw unknownKind(document, shown, root);
+  const named = documentKind(root);
+  if (named === undefined) throw unknownKind(document, shown, root);
+  const kind = named === "config" && (await hasWazaTasks(root, dirname(path))) ? "waza" : named;
   if (kind === "config" && isTaskExport(root)) throw exportedTask(shown);
   if (kind === "config" && Object.hasOwn(root, "mcpServers") && !hasSome(root, keysBesideServers)) {
     const message = `${shown} has the servers of an MCP client, and nothing to run`;
@@ -116,6 +117,17 @@ async function openFile(path: string, { cwd, timeoutMs, signal }: LoadContext): 
     throw fileError(problem(["mcpServers"], message, details), document, shown);
   }
   return { kind, path, shown, document };
+}
+
+/** Whether `tasks` beside `mcp_servers`, which a config may have too, leads to tasks of waza: they have no kind, and `inputs`. */
+async function hasWazaTasks(root: Root, dir: string): Promise<boolean> {
+  if (!Object.hasOwn(root, "mcp_servers")) return false;
+  const patterns = asList(root["tasks"]).filter((pattern) => typeof pattern === "string");
+  const [first] = patterns.flatMap((pattern) => pathsOfPattern(pattern, dir));
+  if (first === undefined || !/\.ya?ml$/.test(first)) return false;
+  const task = await readData(first, first).catch(() => undefined);
+  const keys = asObject(task?.value);
+  return !Object.hasOwn(keys, "kind") && hasSome(keys, ["inputs"]);
 }
 
 /** Keys beside which `mcpServers` is a misspelt key of a config. */
@@ -263,7 +275,7 @@ export async function tasksOfPatterns(
       const hint =
         paths.length === 0
           ? "Paths and globs start from the config's folder; a whole folder is written FOLDER/**/*.yaml."
-          : "A task has kind: Task. An eval whose tasks are those of waza is recognised by its config, skill or metrics.";
+          : "A task has kind: Task. An eval whose tasks are those of waza is recognised by its config, skill or metrics, or by its mcp_servers and the inputs of its first task.";
       problems.add([{ code: "config/not-found", message, hint }]);
     }
     for (const file of found.tasks) files.push(file);

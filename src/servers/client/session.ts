@@ -416,6 +416,9 @@ export interface SessionOptions extends StartOptions {
 /** A request that a server has to answer before it counts as healthy. */
 type HandshakeStep = "initialize" | "server/discover" | "tools/list";
 
+/** What to do about a server that was about to start. */
+const ifSlow = "If it is only slow, raise startupTimeout, or run fewer trials at once (-j 1).";
+
 /** The reason of the signal when the startup timeout is over. */
 const timeUp = Symbol("startup timeout");
 
@@ -561,16 +564,16 @@ function explainFailure(
         "server/handshake-timeout",
         `nothing answered at ${silentUrl} ${within}, though ${subject} was started`,
         {
-          hint: "Check that it listens on the host and port of the url. Raise startupTimeout if it is only slow.",
+          hint: `Check that it listens on the host and port of the url. ${ifSlow}`,
         },
       );
     const message = `${subject} did not answer ${step} ${within}`;
     return explained("server/handshake-timeout", noise === undefined ? message : `${message}; ${noise}`, {
       hint:
         spec.transport !== "stdio"
-          ? "Raise startupTimeout if it is only slow; else see the server's own log."
+          ? `See the server's own log. ${ifSlow}`
           : noise === undefined
-            ? "Raise startupTimeout if it is only slow; stdout must carry nothing but MCP messages."
+            ? `Stdout must carry nothing but MCP messages. ${ifSlow}`
             : "Its stdout must carry nothing but MCP messages; logs belong on stderr.",
     });
   }

@@ -293,7 +293,7 @@ const rows: readonly Row[] = [
   ["Variant.servers", variant({ servers: changed }), { variants: [{ servers: { flow: changed } }] }],
   ["Variant.mcp_servers", variant({ mcp_servers: changed }), { variants: [{ servers: { flow: changed } }] }],
   ["ServerOverlays.inherit", variant({ servers: { inherit: false } }), emptied],
-  ["McpServers.inherit", variant({ mcp_servers: { inherit: false } }), emptied],
+  ["McpServerChanges.inherit", variant({ mcp_servers: { inherit: false } }), emptied],
   ...aliasRows,
 
   ...Object.keys(kinds).flatMap((kind) => serverRows(kind, shared)),

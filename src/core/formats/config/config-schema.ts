@@ -54,7 +54,7 @@ const workflowStep = closedObject({
 }).meta({ id: "WorkflowStep", title: "Workflow step", description: "One user turn." });
 
 /** An agent's task: user turns and what is expected of them. */
-const workflowSchema = closedObject({
+export const workflowSchema = closedObject({
   name: filledText.describe("Unique in the file."),
   description: optional(z.string(), "Shown in lists and reports."),
   steps: z.array(workflowStep).min(1).describe("User turns, in order; at least one."),
@@ -237,7 +237,7 @@ export const configSchema = closedObject({
   concurrency: optional(
     z.int().min(1).max(1024),
     "Trials at once.",
-    "one after the other, except suites that are `parallel`",
+    "as many as there are processors; one where trials share a server",
   ),
   reporters: z
     .array(reporter)

@@ -454,9 +454,9 @@ export const shapesOfKinds = {
 /** Every key that some kind of server has. */
 export const serverShapes = {
   ...sseServer.shape,
-  ...stdioServer.shape,
   ...shttpServer.shape,
   ...mockServer.shape,
+  ...stdioServer.shape,
 };
 
 /** How to start or reach one MCP server. */

@@ -42,6 +42,8 @@ describe("the JSON Schemas of waza files", () => {
 
   it.each<[string, unknown]>([
     ["an unknown key", { hoks: {} }],
+    ["a server without command and url", { config: { mcp_servers: { a: { args: ["x"] } } } }],
+    ["one of them at the top", { mcp_servers: { a: {} }, tasks: ["*.yaml"] }],
     [
       "a setting that a type of grader does not have",
       { graders: [{ type: "text", config: { contain: ["x"] } }] },

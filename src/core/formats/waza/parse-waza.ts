@@ -248,19 +248,14 @@ function readAgents(
     if (model !== undefined) reader.note(`model has no effect: ${winner} wins`, ["config", "model"]);
     return { agent, agents };
   }
-  if (executor === "copilot-sdk")
-    return { agent: { type: "acp", preset: "copilot", env: {}, inheritEnv: [], model } };
-  const hint =
-    "Add agents: {NAME: {type: scripted, plan: …}} for a run without a model, or choose an agent with --agent.";
   if (executor === "mock") {
     const message = "the executor mock calls no tools, so its trials say nothing of a server";
+    const hint =
+      "Add agents: {NAME: {type: scripted, plan: …}} for a run without a model, or choose an agent with --agent.";
     reader.refuse(message, ["config", "executor"], { hint });
-  } else {
-    const message = 'missing key "executor" in config: no agent plays the tasks';
-    const more = `Write executor: copilot-sdk. ${hint}`;
-    reader.refuse(message, ["config"], { code: "config/missing-key", at: "key", hint: more });
+    return {};
   }
-  return {};
+  return { agent: { type: "acp", preset: "copilot", env: {}, inheritEnv: [], model } };
 }
 
 /**

@@ -180,8 +180,9 @@ const ofTask = refused("agents get the skills of the eval", "Write it in config 
 function settingsOf(type: string): z.ZodOptional<z.ZodType<JsonObject>> {
   return anyObject.optional().meta({ settingsOf: type });
 }
-/** A table of servers, read apart. */
-const servers = z.unknown().optional().meta({ servers: true });
+/** A table of servers, read apart: whole servers, or changes of them. */
+const servers = z.unknown().optional().meta({ servers: "whole" });
+const changedServers = z.unknown().optional().meta({ servers: "changed" });
 /** A version is a text; YAML makes a number of `1.0`. */
 const version = z.union([z.string(), z.number()]).optional();
 /** Parses to milliseconds. */
@@ -235,7 +236,7 @@ const metric = closedObject({
   enabled: z.boolean().default(true),
 });
 
-const variant = closedObject({ description: z.string().optional(), mcp_servers: servers });
+const variant = closedObject({ description: z.string().optional(), mcp_servers: changedServers });
 
 /** A command around something; it runs in the shell. */
 const hook = closedObject({
@@ -333,7 +334,7 @@ export const wazaTaskSchema = closedObject({
     should_trigger: z.boolean().optional(),
   }).prefault({}),
   graders: z.array(wazaGraderSchema).default([]),
-  mcp_servers: servers,
+  mcp_servers: changedServers,
   skill_directories: ofTask,
   required_skills: ofTask,
   instruction_files: noInstructions,
