@@ -374,6 +374,18 @@ function callsOf({ probes }: CheckView): readonly CallView[] {
   });
 }
 
+/** Whether a call gave a result that is no failure, as far as the text shows. */
+function succeeded({ exchange }: CallView): boolean {
+  const result = resultOf(exchange);
+  return result !== undefined && result["isError"] !== true && !readsLikeFailure(resultText(result).trim());
+}
+
+/** How many calls with valid arguments were made, and how many succeeded. */
+export function validCalls(view: CheckView): { readonly made: number; readonly succeeded: number } {
+  const valid = callsOf(view).filter(({ call }) => call.expects === "result");
+  return { made: valid.length, succeeded: valid.filter(succeeded).length };
+}
+
 /** Calls of one sort that should have been refused, and were not: one finding for each tool. */
 function* acceptedCalls(view: CheckView, isOfSort: (call: PlannedCall) => boolean): Iterable<Found> {
   const invalid = callsOf(view).filter(({ call }) => call.expects === "refusal" && isOfSort(call));
