@@ -74,13 +74,18 @@ function label(value: string, previous: readonly string[] | undefined): readonly
   return collect(value, previous);
 }
 
+/** The error for a value that may be a secret: unlike `InvalidArgumentError` it does not quote the value. */
+function unreadable(flag: string, hint: string): McpvalsError {
+  return new McpvalsError("usage/invalid-option", `${flag}: its value cannot be read`, { hint });
+}
+
 /** Collects `NAME=VALUE` pairs. */
 function variable(
   value: string,
   previous: Readonly<Record<string, string>> | undefined,
 ): Readonly<Record<string, string>> {
   const split = value.indexOf("=");
-  if (split < 1) throw new InvalidArgumentError("Write it as NAME=VALUE.");
+  if (split < 1) throw unreadable("--env", "Write it as NAME=VALUE.");
   return { ...previous, [value.slice(0, split)]: value.slice(split + 1) };
 }
 
@@ -96,7 +101,7 @@ function header(
   previous: Readonly<Record<string, string>> | undefined,
 ): Readonly<Record<string, string>> {
   const [, name = "", text = ""] = /^([!#$%&'*+.^`|~\w-]+):\s*(.*)$/.exec(value) ?? [];
-  if (name === "") throw new InvalidArgumentError('Write it as "NAME: VALUE".');
+  if (name === "") throw unreadable("--header", 'Write it as "NAME: VALUE", in quotes for the shell.');
   return { ...previous, [name]: text };
 }
 
@@ -142,10 +147,13 @@ export function wordsOf(command: Command): readonly string[] {
 export function targetOf(command: Command, words: readonly string[] = wordsOf(command)): Target {
   const { header: headers, cwd: commandCwd, server, bearerEnv, env } = command.opts<TargetFlags>();
   const [source, second] = words;
-  if (second !== undefined)
-    throw new McpvalsError("usage/invalid-option", `two targets were given: ${source} and ${second}`, {
-      hint: "Name one. A command goes after --: mcpvals check -- node server.js",
+  if (second !== undefined) {
+    // The words of a header without quotes may be a secret.
+    const which = headers === undefined ? `: ${source} and ${second}` : "";
+    throw new McpvalsError("usage/invalid-option", `two targets were given${which}`, {
+      hint: "Name one. A command goes after --: mcpvals check -- node server.js. A header is one word of the shell: quote it.",
     });
+  }
   return { source, command: programOf(command), headers, commandCwd, server, bearerEnv, env };
 }
 

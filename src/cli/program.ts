@@ -4,7 +4,7 @@ import { reportUncaught } from "../process/deadline.ts";
 import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { version } from "../core/version.ts";
 import { type SetExitCode, subcommand } from "./flags.ts";
-import { endProcess, finishOutput, writeError } from "./terminal.ts";
+import { endProcess, finishOutput, hideSecrets, writeError } from "./terminal.ts";
 
 interface CommandEntry {
   readonly description: string;
@@ -83,6 +83,7 @@ const commands: Readonly<Record<string, CommandEntry>> = {
 /** Runs one command line, without the program's name, and returns the exit code. Never throws. */
 export async function runProgram(args: readonly string[]): Promise<number> {
   process.on("uncaughtException", takeUncaught);
+  hideSecrets([]);
   let code = 0;
   const setExitCode = (exitCode: number): void => {
     code = exitCode;
@@ -146,7 +147,9 @@ function makeErrorsPrintable(command: Command): void {
     outputError: (text, write) => {
       const [, message = "", suggestion = ""] =
         /^(.*?)(\n\(Did you mean [^\n]*\))?$/s.exec(text.trimEnd()) ?? [];
-      write(`${visibleText(message)}${withoutCommands(suggestion)}\n`);
+      // The value of a misspelt option may be a secret.
+      const shown = message.replace(/(?<=unknown option '[^'=]*)=.*'$/s, "'");
+      write(`${visibleText(shown)}${withoutCommands(suggestion)}\n`);
     },
   });
   for (const each of command.commands) makeErrorsPrintable(each);

@@ -17,7 +17,7 @@ import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import type { ClientInput } from "../core/formats/eval-file/parse-mcp-config-file.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
 import { visibleJson, visibleLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
-import { createRedactor } from "../core/trace/redact.ts";
+import { createRedactor, type Redact, type Secret } from "../core/trace/redact.ts";
 import { makeFolder } from "../files/files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { environment } from "../load/environment.ts";
@@ -33,9 +33,18 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 // An error of stderr cannot be reported anywhere.
 process.stderr.on("error", () => undefined);
 
+/** Removes the secrets of the command that runs from all that is written, but for files and reports. */
+let redact = createRedactor([]);
+
+/** From here on, nothing that is written has one of these secrets. What it returns takes more, such as tokens that are issued. */
+export function hideSecrets(secrets: readonly Secret[]): Redact {
+  redact = createRedactor(secrets);
+  return redact;
+}
+
 /** Writes printable lines to stdout. */
 export function writeOut(text: string): void {
-  writeLine(process.stdout, withoutCommands(text));
+  writeLine(process.stdout, withoutCommands(redact(text)));
 }
 
 /** Writes the content of a file to stdout, unchanged. */
@@ -45,7 +54,7 @@ export function writeFile(content: string): void {
 
 /** Writes a value to stdout as JSON, indented by `space`. */
 export function writeJson(value: unknown, space?: number): void {
-  writeLine(process.stdout, visibleJson(JSON.stringify(value, undefined, space)));
+  writeLine(process.stdout, visibleJson(JSON.stringify(redact(value), undefined, space)));
 }
 
 /** Writes a text that ends its line. */
@@ -61,7 +70,7 @@ let showNotice: ((text: string) => void) | undefined;
  * drives no terminal; lines of others have to be marked as such by the caller.
  */
 export function writeError(text: string): void {
-  const lines = visibleLines(text).join("\n");
+  const lines = visibleLines(redact(text)).join("\n");
   if (showNotice === undefined) writeLine(process.stderr, lines);
   else showNotice(lines);
 }
@@ -178,9 +187,8 @@ function openForAppending(path: string): number {
   }
 }
 
-export function writeNotes({ notes, secrets }: Pick<LoadedConfig, "notes" | "secrets">): void {
-  const redact = createRedactor(secrets);
-  for (const note of notes) writeError(visibleText(`note: ${redact(note)}`));
+export function writeNotes({ notes }: Pick<LoadedConfig, "notes">): void {
+  for (const note of notes) writeError(visibleText(`note: ${note}`));
 }
 
 /**

@@ -6,6 +6,20 @@ function secrets(document: unknown, more: Partial<SecretSources> = {}): Record<s
   return Object.fromEntries(found.map(({ name, value }) => [value, name]));
 }
 
+it.each<readonly [path: string, tokens: readonly string[]]>([
+  ["/api/mcp/s/NTg5YzQ1Zi1hYmM3/mcp", ["NTg5YzQ1Zi1hYmM3"]],
+  ["/server/7d1e0f3a-91b2-4c55-8d0e-0a1b2c3d4e5f/mcp", ["7d1e0f3a-91b2-4c55-8d0e-0a1b2c3d4e5f"]],
+  ["/token/lighthouse/mcp", ["lighthouse"]],
+  ["/s/aB%2Bc9d8e7f6g5h4i3/mcp", ["aB%2Bc9d8e7f6g5h4i3", "aB+c9d8e7f6g5h4i3"]],
+  ["/v1/weather-forecasts-2026/mcp", []],
+  ["/organisations/internationalization/mcp", []],
+  ["/getWeatherForecastServer/mcp", []],
+])("takes what looks like a token from the path of a server's URL: %s", (path, tokens) => {
+  expect(Object.keys(secrets({ server: { transport: "shttp", url: `https://host${path}` } }))).toEqual(
+    tokens,
+  );
+});
+
 it("takes keys, headers, secret variables and flags from a config", () => {
   expect(
     secrets({

@@ -73,6 +73,7 @@ function partSecrets(part: unknown): Secret[] {
     ...textEntries(env).flatMap(([name, value]) => variableSecrets({ [name]: value })),
     ...argumentSecrets(textsIn(asList(args))),
     ...texts.flatMap(([name, values]) => textsIn(values).flatMap((text) => secretsInUrls(text, name))),
+    ...textsIn([url]).flatMap((text) => tokensInPath(text).map((value) => ({ name: "url", value }))),
   ];
 }
 
@@ -272,6 +273,35 @@ function secretsInUrls(text: string, name: string): Secret[] {
     .flatMap((value) => [...new Set([value, decoded(value)])])
     .filter((value) => value.length >= 4)
     .map((value) => ({ name, value }));
+}
+
+/** Shorter parts of a path are words, versions and ids that many share. */
+const shortestPathToken = 16;
+
+/**
+ * Parts of the path of a server's URL that are likely tokens: what follows a name such as `token`, and long parts in which letters and
+ * digits are mixed, such as a UUID; services give each user an address of that form. As written and decoded.
+ */
+function tokensInPath(url: string): string[] {
+  if (!URL.canParse(url)) return [];
+  const parts = new URL(url).pathname.split("/").filter((part) => part !== "");
+  return parts
+    .filter((part, index) => {
+      const before = parts[index - 1];
+      if (before !== undefined && isSecretName(before)) return part.length >= 8;
+      return (
+        part.length >= shortestPathToken &&
+        part.split(/[-_.~]/).some((piece) => piece.length >= 8 && isMixed(piece))
+      );
+    })
+    .flatMap((part) => [...new Set([part, decoded(part)])]);
+}
+
+/** Whether letters and digits, or capital and small letters, take turns as in no word with a number behind it. */
+function isMixed(text: string): boolean {
+  return (
+    /\d[a-z]+\d/i.test(text) || /[a-z]+\d+[a-z]/i.test(text) || /(?:[a-z][A-Z]+|[A-Z]{2,}[a-z]){4}/.test(text)
+  );
 }
 
 function passwordOf(url: string): string[] {

@@ -22,6 +22,7 @@ import {
   requireServer,
   serverBuilder,
 } from "./servers.ts";
+import { maskSecrets } from "./secrets.ts";
 import { configExtensions, findServersUpwards, pathKind, requireTarget } from "./sources.ts";
 
 /** Which servers a command looks at. */
@@ -166,7 +167,7 @@ function urlServer(
   names: OptionNames = flags,
 ): NamedServers {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
-    throw invalidOption(`${url} is not a URL of a server`, "Write it as https://HOST/PATH.");
+    throw invalidOption(`${maskSecrets(url)} is not a URL of a server`, "Write it as https://HOST/PATH.");
   if (hasCredentials(url))
     throw invalidOption(
       "the URL has a user name or a password, with which no request can be sent",
@@ -182,8 +183,9 @@ function urlServer(
 function tokenIn(variable: string, loadContext: LoadContext, { bearerEnv }: OptionNames): string {
   const token = lookupIn(loadContext)(variable);
   if (token !== undefined && token !== "") return token;
-  throw new McpvalsError("config/unset-variable", `${bearerEnv}: the variable ${variable} is not set`, {
-    hint: `Set ${variable} to the token.`,
+  // Who gives the token in place of the name must not find it in a log.
+  throw new McpvalsError("config/unset-variable", `${bearerEnv}: no variable of this name is set`, {
+    hint: "Give the name of an environment variable, and set that to the token.",
   });
 }
 

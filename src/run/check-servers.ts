@@ -5,6 +5,7 @@ import { generateCalls } from "../check/generate-calls.ts";
 import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
+import { createRedactor, type Redact } from "../core/trace/redact.ts";
 import { exact, type Json, type JsonObject, mapValues } from "../core/formats/json.ts";
 import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
 import { unknownCode } from "../core/lint/catalogue.ts";
@@ -16,6 +17,7 @@ import {
   type Snapshot,
   writeSnapshot,
 } from "../load/snapshot.ts";
+import { followTokens } from "./provisioning.ts";
 import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 
 /** Trials at once: that of the calls mostly waits. More would disturb each other's time limits on a small machine. */
@@ -69,6 +71,8 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const validateSchema = validator.validate.bind(validator);
   const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
   const started = performance.now();
+  const redact = createRedactor(loaded.secrets);
+  using _ = await followTokens(Object.values(spec.servers), redact.add);
   const { tasks: planned, records } = await planCheck(spec.servers, {
     ...(snapshot === undefined || update
       ? {}
@@ -83,11 +87,13 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     callMs,
     validationOf,
     signal,
+  }).catch((error: unknown) => {
+    throw withoutSecrets(error, redact);
   });
   options.onPlanned?.();
   if (file !== undefined && snapshot !== undefined) {
     const current = Object.fromEntries(
-      Object.entries(listingsIn(planned)).map(([name, listing]) => [
+      Object.entries(redact(listingsIn(planned))).map(([name, listing]) => [
         nameInSnapshot(snapshot, { name, reported: listing.server, isOnly }),
         listing,
       ]),
@@ -98,7 +104,11 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
       options.onSnapshot?.(file, current);
     }
   }
-  const tasks = planned.map((task): Task => {
+  const tasks = planned.map((each): Task => {
+    const { check } = each;
+    // Reporters get the plan as it is, and print this part of what a server says.
+    const task =
+      check === undefined ? each : { ...each, check: { ...check, ...exact({ about: redact(check.about) }) } };
     const source = fileOf(loaded, spec.servers[task.servers[0] ?? ""]);
     return source === undefined ? task : { ...task, location: { file: relative(options.cwd, source) } };
   });
@@ -107,12 +117,19 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     { ...loaded, eval: { ...spec, tasks, agents: [], concurrency, limits } },
     {
       ...options,
+      redact,
       records,
       validateSchema,
       started,
       ...exact({ maxWarnings }),
     },
   );
+}
+
+/** An error that may quote what a server said. */
+function withoutSecrets(error: unknown, redact: Redact): unknown {
+  if (!(error instanceof McpvalsError)) return error;
+  return new McpvalsError(error.code, redact(error.message), redact(error.details));
 }
 
 /** Valid arguments of tools, made from their input schemas as for the calls of a check; undefined where none could be made. */

@@ -61,6 +61,15 @@ interface ProvisioningOptions {
   readonly onToken: (secret: Secret) => void;
 }
 
+/** Calls back with every access token of these servers before it is used, until it is disposed of; undefined: none gets tokens. */
+export async function followTokens(
+  servers: readonly ServerSpec[],
+  onToken: (secret: Secret) => void,
+): Promise<Disposable | undefined> {
+  if (!servers.some((server) => "auth" in server)) return undefined;
+  return (await import("../servers/http/oauth-tokens.ts")).onTokenIssued(onToken);
+}
+
 /** Creates the provisioning of an Eval's trials. Nothing is started yet. */
 export function createProvisioning(
   spec: Eval,
@@ -101,8 +110,10 @@ export function createProvisioning(
           hasTemplates,
         }));
       });
-      if (servers.some(({ spec: server }) => "auth" in server))
-        tokens ??= (await import("../servers/http/oauth-tokens.ts")).onTokenIssued(onToken);
+      tokens ??= await followTokens(
+        servers.map((server) => server.spec),
+        onToken,
+      );
       await checkSandboxes(
         servers.map((server) => server.spec),
         signal,

@@ -68,6 +68,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly compareState?: StateMemory;
   /** What was recorded when the run was planned, by task: the trial of each has this record, and tries nothing. */
   readonly records?: ReadonlyMap<string, PlanRecord>;
+  /** Removes secrets; absent: those of the eval. */
+  readonly redact?: Redact;
   /** Validates what servers declare; absent: a validator of the run's own does. */
   readonly validateSchema?: ValidateSchema;
   /** When its work began, by `performance.now()`; absent: now. */
@@ -106,7 +108,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     ...createPlan(spec, availableParallelism()),
     ...exact({ maxWarnings: options.maxWarnings }),
   };
-  const redact = createRedactor(loaded.secrets);
+  const { redact = createRedactor(loaded.secrets) } = options;
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   const evidenceOfPassed = new KeptEvidence();

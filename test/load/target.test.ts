@@ -207,7 +207,7 @@ it.each<readonly [Record<string, unknown>, Target, RegExp]>([
   [{}, { source: "http://x:y" }, /is not a URL/],
   [{}, { source: "ftp://x/" }, /ftp:\/\/x\/ is not a URL of a server/],
   [{}, { source: "http://me:word@x/" }, /^(?!.*word@).*the URL has a user name or a password/],
-  [{}, { source: "http://x:1", bearerEnv: "GONE" }, /--bearer-env: the variable GONE is not set/],
+  [{}, { source: "http://x:1", bearerEnv: "GONE" }, /--bearer-env: no variable of this name is set/],
   [
     { "mcp.json": ofClient },
     { server: "wether" },

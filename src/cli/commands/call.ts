@@ -5,8 +5,8 @@ import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../.
 import { readJsonText } from "../../core/formats/read-json.ts";
 import { objectIn, typesOf } from "../../core/lint/json-schema.ts";
 import { visibleLines } from "../../core/text/visible-text.ts";
-import { createRedactor } from "../../core/trace/redact.ts";
 import { invalidOption, loadTarget, type Target } from "../../load/target.ts";
+import { followTokens } from "../../run/provisioning.ts";
 import { useServer } from "../../run/use-server.ts";
 import {
   addTargetFlags,
@@ -25,6 +25,7 @@ import {
   writeJson,
   writeNotes,
   writeOut,
+  hideSecrets,
 } from "../terminal.ts";
 import { showWaiting } from "../waiting.ts";
 
@@ -103,9 +104,10 @@ async function execute(call: Call, target: Target, { json = false, timeout }: Ca
   using interrupt = abortOnInterrupt();
   const { signal } = interrupt;
   const loaded = await loadTarget(target, { cwd: workingFolder(), signal, ask: askAtTerminal() });
+  const { add: hide } = hideSecrets(loaded.secrets);
   writeNotes(loaded);
-  const redact = createRedactor(loaded.secrets);
   const { servers, limits } = loaded.eval;
+  using _ = await followTokens(Object.values(servers), hide);
   const [[name, spec] = [], second] = Object.entries(servers);
   if (name === undefined || spec === undefined) throw new Error("a target without a server was loaded");
   if (second !== undefined)
@@ -125,23 +127,23 @@ async function execute(call: Call, target: Target, { json = false, timeout }: Ca
   waiting[Symbol.dispose]();
   switch (outcome.kind) {
     case "timeout":
-      throw new McpvalsError("server/call-timeout", redact(outcome.message), {
+      throw new McpvalsError("server/call-timeout", outcome.message, {
         hint: "Give it more time with --timeout.",
       });
     case "error": {
       const { message, code, data, unusable } = outcome;
-      if (json) writeJson({ error: redact({ code, message, data }) }, 2);
+      if (json) writeJson({ error: { code, message, data } }, 2);
       const what =
         unusable === true
           ? "gave no answer that can be used"
           : `answered with the error ${code ?? ""}`.trimEnd();
-      writeError(redact(`server "${name}" ${what}: ${message}`));
+      writeError(`server "${name}" ${what}: ${message}`);
       return 1;
     }
     case "result": {
       const { result } = outcome;
-      if (json) writeJson(redact(result), 2);
-      else writeOut(redact(resultText(result)));
+      if (json) writeJson(result, 2);
+      else writeOut(resultText(result));
       if (result["isError"] !== true) return 0;
       writeError(`the tool ${JSON.stringify(call.tool)} says that it failed (isError: true)`);
       return 1;

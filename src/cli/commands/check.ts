@@ -26,6 +26,7 @@ import {
   workingFolder,
   writeError,
   writeNotes,
+  hideSecrets,
 } from "../terminal.ts";
 import { showWaiting } from "../waiting.ts";
 
@@ -91,6 +92,7 @@ async function checkOnce(
   const { calls, disable, maxWarnings, callTimeout: callMs, output, snapshot, update, conformance } = flags;
   const cwd = workingFolder();
   const loaded = await loadTarget(target, { cwd, signal, ask: askAtTerminal() });
+  hideSecrets(loaded.secrets);
   writeNotes(loaded);
   onLoaded?.(loaded);
   const specs = flags.reporter ?? loaded.eval.reporters;

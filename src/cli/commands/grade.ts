@@ -16,7 +16,7 @@ import {
   type SourceFlags,
 } from "../flags.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
-import { abortOnInterrupt, workingFolder, writeNotes } from "../terminal.ts";
+import { abortOnInterrupt, workingFolder, writeNotes, hideSecrets } from "../terminal.ts";
 
 interface GradeFlags extends Pick<SourceFlags, "config" | "judge" | "mcpConfig" | "allowOutside" | "env"> {
   readonly output?: string;
@@ -53,6 +53,7 @@ async function execute(name: string, flags: GradeFlags): Promise<number> {
     lookOnly: true,
     ...(flags.llm === true ? { judge: true } : {}),
   });
+  hideSecrets(loaded.secrets);
   writeNotes(loaded);
   const specs = flags.reporter ?? loaded.eval.reporters;
   const { askJudges, threshold: thresholds, maxWarnings, output } = flags;
@@ -62,7 +63,7 @@ async function execute(name: string, flags: GradeFlags): Promise<number> {
     signal,
     ...exact({ askJudges, thresholds, maxWarnings, output }),
   });
-  writeNotes({ notes, secrets: loaded.secrets });
+  writeNotes({ notes });
   return exitCodeOf(result, failures);
 }
 

@@ -34,6 +34,7 @@ import {
   writeError,
   writeNotes,
   writeOut,
+  hideSecrets,
 } from "../terminal.ts";
 import { showWaiting } from "../waiting.ts";
 
@@ -77,6 +78,7 @@ async function execute(given: Target, { yes = false, task = false }: InitFlags):
         return ask(input);
       }),
   });
+  hideSecrets(loaded.secrets);
   writeNotes(loaded);
   using checking = showWaiting(`checking ${names}`);
   const { result, folder = "" } = await checkServers(loaded, { calls: "safe", cwd, signal });

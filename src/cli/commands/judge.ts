@@ -11,7 +11,6 @@ import { graderKinds } from "../../core/grade/kinds.ts";
 import { prompt, type PromptSettings } from "../../core/grade/prompt.ts";
 import type { Confusion, Proportion } from "../../core/statistics/intervals.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
-import { createRedactor } from "../../core/trace/redact.ts";
 import { type LoadedConfig, usualThreshold } from "../../load/assemble-eval.ts";
 import { environment } from "../../load/environment.ts";
 import {
@@ -28,7 +27,14 @@ import { graderTypesAt } from "../../load/read/read-files.ts";
 import { countOf } from "../../reporters/text.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
 import { type SetExitCode, subcommand, wholeNumber } from "../flags.ts";
-import { abortOnInterrupt, workingFolder, writeError, writeJson, writeOut } from "../terminal.ts";
+import {
+  abortOnInterrupt,
+  workingFolder,
+  writeError,
+  writeJson,
+  writeOut,
+  hideSecrets,
+} from "../terminal.ts";
 
 /** `mcpvals judge`: commands for language models that judge. */
 export function define(command: Command, setExitCode: SetExitCode): void {
@@ -95,6 +101,7 @@ async function execute(file: string, flags: CalibrateFlags): Promise<number> {
           lookOnly: true,
           ...withoutUndefined({ judgeModel, judge: grader === judgeName ? true : undefined }),
         });
+  hideSecrets(loaded?.secrets ?? []);
   const use = judgeUse({ ...labels, dir: dirname(path) }, loaded, flags);
   refuseUnusedSettings(labels, grader);
   const judge = judgeOfUse(use, loaded, judgeModel);
@@ -109,8 +116,7 @@ async function execute(file: string, flags: CalibrateFlags): Promise<number> {
     runs: resolve(cwd, flags.runs ?? defaultRunsFolder),
     signal,
   });
-  const redact = createRedactor(loaded?.secrets ?? []);
-  for (const problem of problems.slice(0, 5)) writeError(visibleText(redact(`no verdict: ${problem}`)));
+  for (const problem of problems.slice(0, 5)) writeError(visibleText(`no verdict: ${problem}`));
   if (calibration === undefined) return 3;
   const out =
     flags.out === undefined ? resolve(loaded?.dir ?? cwd, calibrationFile) : resolve(cwd, flags.out);

@@ -10,12 +10,11 @@ import type {
 } from "../../core/formats/model.ts";
 import { actingAgents, effectiveServers, lifetimeOf, type ServerTable } from "../../core/plan/plan.ts";
 import { visibleLines, visibleText } from "../../core/text/visible-text.ts";
-import { createRedactor } from "../../core/trace/redact.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { prepare } from "../../run/prepare.ts";
 import { addQueryFlags, type ConfigQuery, queryOf, type SetExitCode, type SourceFlags } from "../flags.ts";
-import { workingFolder, writeJson, writeOut } from "../terminal.ts";
+import { workingFolder, writeJson, writeOut, hideSecrets } from "../terminal.ts";
 import { mapValues } from "../../core/formats/json.ts";
 
 /** `mcpvals list`: shows what would be evaluated without starting anything. */
@@ -27,9 +26,9 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 
 async function execute({ load: options, filters, json }: ConfigQuery): Promise<number> {
   const loaded = prepare(await load({ ...options, cwd: workingFolder(), lookOnly: true }), filters);
-  const redact = createRedactor(loaded.secrets);
-  if (json) writeJson(redact(listing(loaded)), 2);
-  else writeOut(redact(render(loaded.eval)));
+  hideSecrets(loaded.secrets);
+  if (json) writeJson(listing(loaded), 2);
+  else writeOut(render(loaded.eval));
   return 0;
 }
 

@@ -24,7 +24,7 @@ import {
   taskFilters,
   wholeNumber,
 } from "../flags.ts";
-import { abortOnInterrupt, workingFolder, writeNotes } from "../terminal.ts";
+import { abortOnInterrupt, workingFolder, writeNotes, hideSecrets } from "../terminal.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { showWaiting } from "../waiting.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
@@ -126,6 +126,7 @@ async function runOnce(
     signal,
     ...(flags.llm === true ? { judge: true } : {}),
   });
+  hideSecrets(loaded.secrets);
   writeNotes(loaded);
   onLoaded?.(loaded);
   const { pattern, names: wanted } = selection;
@@ -137,7 +138,7 @@ async function runOnce(
     timeoutMs: flags.timeout,
     thresholds: flags.threshold,
   });
-  writeNotes({ notes: unprovenNotes(prepared.eval), secrets: loaded.secrets });
+  writeNotes({ notes: unprovenNotes(prepared.eval) });
   const names = flags.reporter ?? prepared.eval.reporters;
   const { bail, strict, coverage, allowOutside, maxWarnings, output } = flags;
   const outcome = await run(prepared, {
@@ -149,7 +150,7 @@ async function runOnce(
     ...exact({ bail, strict, coverage, allowOutside, maxWarnings, output }),
   });
   const { result } = outcome;
-  writeNotes({ notes: outcome.warnings, secrets: loaded.secrets });
+  writeNotes({ notes: outcome.warnings });
   return { code: exitCodeOf(result, outcome.failures), result };
 }
 

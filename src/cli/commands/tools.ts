@@ -4,9 +4,9 @@ import { asList, asObject, asText, isJsonObject, type Json } from "../../core/fo
 import { emptyListing, type Listed, listingOf } from "../../core/lint/check-view.ts";
 import { atReference, objectIn, typesOf } from "../../core/lint/json-schema.ts";
 import { shortened, visibleText } from "../../core/text/visible-text.ts";
-import { createRedactor } from "../../core/trace/redact.ts";
 import { loadTarget, type Target } from "../../load/target.ts";
 import { countOf, createStyle, type Page, paintText } from "../../reporters/text.ts";
+import { followTokens } from "../../run/provisioning.ts";
 import { listServer, type ServerListing } from "../../run/use-server.ts";
 import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flags.ts";
 import {
@@ -18,6 +18,7 @@ import {
   writeJson,
   writeNotes,
   writeOut,
+  hideSecrets,
 } from "../terminal.ts";
 import { showWaiting } from "../waiting.ts";
 
@@ -36,9 +37,10 @@ async function execute(target: Target, { json = false }: ToolsFlags): Promise<nu
   using interrupt = abortOnInterrupt();
   const { signal } = interrupt;
   const loaded = await loadTarget(target, { cwd: workingFolder(), signal, ask: askAtTerminal() });
+  const { add: hide } = hideSecrets(loaded.secrets);
   writeNotes(loaded);
-  const redact = createRedactor(loaded.secrets);
   const { servers, limits } = loaded.eval;
+  using _ = await followTokens(Object.values(servers), hide);
   using waiting = showWaiting(`asking ${Object.keys(servers).join(", ")}`);
   const settled = await Promise.allSettled(
     Object.entries(servers).map(([name, spec]) =>
@@ -51,15 +53,15 @@ async function execute(target: Target, { json = false }: ToolsFlags): Promise<nu
   // Those that work are listed first.
   if (listings.length === 0) throw broken[0];
   for (const { server, failures } of listings)
-    for (const failure of failures) writeError(redact(`server "${server}" gives no ${failure}`));
-  if (json) writeJson({ servers: redact(listings.map(listingJson)) }, 2);
+    for (const failure of failures) writeError(`server "${server}" gives no ${failure}`);
+  if (json) writeJson({ servers: listings.map(listingJson) }, 2);
   else {
     const { colors, columns } = stdoutOutput();
     const page = { style: createStyle(colors), width: Math.max(columns(), narrowest) };
-    writeOut(redact(listings.map((listing) => listingLines(listing, page).join("\n")).join("\n\n")));
+    writeOut(listings.map((listing) => listingLines(listing, page).join("\n")).join("\n\n"));
   }
   const [error, ...others] = broken;
-  for (const other of others) writeError(redact(messageOf(other)));
+  for (const other of others) writeError(messageOf(other));
   if (error !== undefined) throw error;
   return listings.some(({ failures }) => failures.length > 0) ? 1 : 0;
 }

@@ -15,7 +15,6 @@ import {
 import type { Reporter } from "../../core/report/reporter.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import type { TraceEvent } from "../../core/trace/events.ts";
-import { createRedactor } from "../../core/trace/redact.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { createStyle } from "../../reporters/text.ts";
@@ -32,6 +31,7 @@ import {
   writeJson,
   writeNotes,
   writeOut,
+  hideSecrets,
 } from "../terminal.ts";
 
 export interface ValidateRunFlags extends ExtensionRunFlags {
@@ -66,6 +66,7 @@ export async function executeValidateRun(
       timeoutMs: flags.timeout,
     }),
   );
+  hideSecrets(loaded.secrets);
   if (!json) {
     writeNotes(loaded);
     if (stdoutOutput().isTerminal) writeError(`Proving ${loaded.eval.tasks.length} tasks …`);
@@ -81,11 +82,10 @@ export async function executeValidateRun(
   });
   rememberProofs(cwd, proofs);
   const end = { proofs, durationMs: performance.now() - started, interrupted: signal.aborted };
-  const redact = createRedactor(loaded.secrets);
   const { isTerminal, colors, columns } = stdoutOutput();
   const page = { style: createStyle(colors), width: isTerminal ? columns() : Infinity };
-  if (json) writeJson(redact(report(end)), 2);
-  else writeOut(redact(proofLines(end, page).join("\n")));
+  if (json) writeJson(report(end), 2);
+  else writeOut(proofLines(end, page).join("\n"));
   return proofExitCode(proofs, end);
 }
 

@@ -5,7 +5,6 @@ import type { GraderSpec, Task } from "../../core/formats/model.ts";
 import { usesJudge } from "../../core/formats/step.ts";
 import { actingAgents, lifetimeOf } from "../../core/plan/plan.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
-import { createRedactor } from "../../core/trace/redact.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
 import { checkExtensions, checkGraders, prepare, requireWorkspaces } from "../../run/prepare.ts";
@@ -18,7 +17,7 @@ import {
   type SourceFlags,
   wholeNumber,
 } from "../flags.ts";
-import { workingFolder, writeJson, writeNotes, writeOut } from "../terminal.ts";
+import { workingFolder, writeJson, writeNotes, writeOut, hideSecrets } from "../terminal.ts";
 import { showWaiting } from "../waiting.ts";
 import type { ValidateRunFlags } from "./validate-run.ts";
 
@@ -56,6 +55,7 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
   try {
     const cwd = workingFolder();
     const selected = prepare(await load({ ...options, cwd, lookOnly: true }), filters);
+    hideSecrets(selected.secrets);
     requireWorkspaces(selected);
     using waiting = showWaiting("trying the graders");
     await checkGraders(selected);
@@ -64,10 +64,9 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
     const notes = [...selected.notes, ...(await judgeNotes(selected)), ...extensionNotes];
     const loaded = { ...selected, notes };
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
-    const redact = createRedactor(loaded.secrets);
-    if (json) writeJson(redact(report), 2);
+    if (json) writeJson(report, 2);
     else {
-      writeOut(redact(sentence(loaded)));
+      writeOut(sentence(loaded));
       writeNotes(loaded);
     }
     return 0;

@@ -1,3 +1,5 @@
+import type { JsonObject } from "../formats/json.ts";
+
 /** Length of the pieces that are looked for; also the shortest part of a text that is found without the rest. */
 const pieceLength = 8;
 /** Characters that decide how far the search may jump. */
@@ -227,7 +229,7 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
   };
   const redact = <T>(value: T): T => change(value, current().redactText);
   const fromOutside = <T>(value: T): T =>
-    change(value, (text) => current().redactText(text.replaceAll(marks, (mark) => `(${mark.slice(1, -1)})`)));
+    change(value, (text) => current().redactText(text.replaceAll(marks, outsideMark)));
   return Object.assign(redact, { fromOutside, isClean, add });
 }
 
@@ -318,6 +320,16 @@ const lastMark = "‹***›";
 /** What stands in the place of secrets; a name is never as long. */
 const marks = /[[‹](?:\*\*\*|(?:part of )?secret:[^\]]{1,200})[\]›]/g;
 const markHints = /[[‹](?:\*\*\*|part of secret:|secret:)/;
+
+/** A JSON value in which marks of secrets look the same, whether they are mcpvals' own or came from outside. */
+export function withEqualMarks(value: JsonObject): JsonObject {
+  const json = JSON.stringify(value);
+  return markHints.test(json) ? (JSON.parse(json.replaceAll(marks, outsideMark)) as JsonObject) : value;
+}
+
+function outsideMark(mark: string): string {
+  return `(${mark.slice(1, -1)})`;
+}
 
 /** What stands in the place of a secret: never a text that is, or with its neighbours becomes, a secret again. */
 function markFor(what: string, forms: readonly string[]): string {
