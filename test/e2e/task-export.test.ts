@@ -39,7 +39,7 @@ spec:
     - script: { inline: "test -d .", env: { A: "1" }, continueOnError: true }
     - http: { url: "{servers.remote.url}", body: { json: { a: [1] } }, retry: { for: 3s }, stableFor: 1s, expect: { status: [200, 4xx], headers: { x: { matches: a } }, body: { json: { path: .a, equals: 1 } } } }
     - file: { path: "{workspace}/a.txt", expect: { exists: true, mode: "0600", contains: xyz } }
-    - file: { path: b.txt, absent: true }
+    - file: { path: "{workspace}/b.txt", absent: true }
     - llm: { rubric: polite, input: "{agent.output}" }
     - files.list_allowed_directories: { expect: { text: { contains: "{workspace}" }, schema: { type: object } } }
     - mcp: { server: files, resource: "file:///a" }

@@ -66,6 +66,8 @@ export interface StepKind<S extends Shape = Shape, I extends InnerList = InnerLi
   readonly dotted?: StepForm;
   /** The only phases that it may stand in; absent: all. */
   readonly phases?: readonly string[];
+  /** What it is in verify, where it means something else there. */
+  inVerify?(step: Fields<S>): Fields<S>;
   /** What its values with templates are, by their paths in the model; see {@link TextPath}. */
   readonly texts: Readonly<Record<string, TextRole<S>>>;
   /** Keys of what it sends, which a program or server might only repeat. */
@@ -671,7 +673,7 @@ const file = stepKind({
     mode: optional(fileMode, "Permission bits of the created file.", "`0644`"),
     absent: optional(
       z.literal(true),
-      "Removes the file, in the workspace also a whole folder. A missing file is not an error.",
+      "In `verify`: checks that nothing is at the path. In `setup` and `cleanup`: removes the file, in the workspace also a whole folder; a missing file is not an error.",
     ),
     expect: optional(
       closedObject({
@@ -713,6 +715,8 @@ const file = stepKind({
   values: ({ action }): Readonly<Record<string, HasNames>> =>
     action.kind === "remove" ? {} : { content: plain },
   canFail: ({ action }) => action.kind === "check",
+  inVerify: (step) =>
+    step.action.kind === "remove" ? { ...step, action: { kind: "check", exists: false } } : step,
 });
 
 const llm = stepKind({

@@ -541,10 +541,10 @@ function checkOpposites({ step, inner, bodyPath }: PlacedStep, found: Findings):
 function areOpposite(one: PlacedStep, other: PlacedStep): boolean {
   const [denied, ...more] = other.step.type === "not" ? other.inner.steps : [];
   if (denied !== undefined && more.length === 0) return whatOf(denied) === whatOf(one);
-  const expect = asObject(one.body["expect"]);
-  if (one.step.type !== "file" || typeof expect["exists"] !== "boolean") return false;
-  const opposite = { ...one.body, expect: { ...expect, exists: !expect["exists"] } };
-  return whatOf({ ...one, body: opposite }) === whatOf(other);
+  const [{ step: first }, { step: second }] = [one, other];
+  if (first.type !== "file" || second.type !== "file" || first.action.kind !== "check") return false;
+  const opposite = { ...first.action, exists: !first.action.exists };
+  return JSON.stringify([first.path, opposite]) === JSON.stringify([second.path, second.action]);
 }
 
 /** A step's key and body as a text, without some keys. */

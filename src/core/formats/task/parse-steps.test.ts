@@ -51,6 +51,21 @@ group: {steps: [{llm: {exact: x}}]}
   expect(stepOf(parseYaml(step) as object, {}, options)).toEqual({ id: "verify[0]", ...fields });
 });
 
+it("checks in verify that a file is absent, and removes it in the setup and cleanup of a group", () => {
+  const absent = { file: { path: "a", absent: true } };
+  const action = { kind: "check", exists: false };
+  expect(stepOf(absent)).toMatchObject({ type: "file", path: "a", action });
+  expect(stepOf({ not: absent })).toMatchObject({ steps: [{ action }] });
+  expect(stepOf({ anyOf: [absent, { command: { run: "test -d ." } }] })).toMatchObject({
+    steps: [{ action }, {}],
+  });
+  expect(stepOf({ group: { setup: [absent], steps: [absent], cleanup: [absent] } })).toMatchObject({
+    setup: [{ action: { kind: "remove" } }],
+    steps: [{ action }],
+    cleanup: [{ action: { kind: "remove" } }],
+  });
+});
+
 it("has defaults for a file that is made, and for one that is removed", () => {
   const steps = [{ file: { path: "a", content: "" } }, { file: { path: "a", absent: true } }];
   const common = { type: "file", timeoutMs: 30_000, path: "a" };

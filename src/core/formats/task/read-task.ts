@@ -114,7 +114,7 @@ export function readTask(document: JsonObject, options: ParseTaskOptions): TaskS
     operationMs: extensions.operationMs,
   };
   const read = (phase: StepPhase): readonly PlacedStep[] =>
-    readSteps(spec[phase], { path: ["spec", phase], place: phase }, reading);
+    readSteps(spec[phase], { path: ["spec", phase], place: phase, phase }, reading);
   const steps = { setup: read("setup"), verify: read("verify"), cleanup: read("cleanup") };
   const solution = readActions(spec["solution"], ["spec", "solution"], reading);
   if (file === undefined || problems.length > 0) return problems;
@@ -156,11 +156,17 @@ interface ListPlace {
   readonly path: KeyPath;
   /** What ids made from places begin with. */
   readonly place: string;
+  /** The phase that the steps count to. */
+  readonly phase: StepPhase;
 }
 
-function readSteps(list: unknown, { path, place }: ListPlace, reading: Reading): readonly PlacedStep[] {
+function readSteps(
+  list: unknown,
+  { path, place, phase }: ListPlace,
+  reading: Reading,
+): readonly PlacedStep[] {
   return asList(list).flatMap((item, index) =>
-    readStep(item as Json, { path: [...path, index], place: `${place}[${index}]` }, reading),
+    readStep(item as Json, { path: [...path, index], place: `${place}[${index}]`, phase }, reading),
   );
 }
 
@@ -171,7 +177,7 @@ function onlyKey(item: Json): string | undefined {
 }
 
 /** Reads one step; `place` is its id unless it has one of its own. */
-function readStep(item: Json, { path, place }: ListPlace, reading: Reading): readonly PlacedStep[] {
+function readStep(item: Json, { path, place, phase }: ListPlace, reading: Reading): readonly PlacedStep[] {
   const key = onlyKey(item);
   const found = key === undefined ? undefined : findForm(key, reading);
   if (key === undefined || found === undefined) {
@@ -192,8 +198,10 @@ function readStep(item: Json, { path, place }: ListPlace, reading: Reading): rea
   const inner = Object.fromEntries(
     innerLists.map((list) => {
       if (!kind.inner.includes(list)) return [list, []];
-      if (isSingle) return [list, readStep(written, { path: bodyPath, place: `${list}[0]` }, reading)];
-      const at = { path: isShort ? bodyPath : [...bodyPath, list], place: list };
+      const inPhase = list === "steps" ? phase : list;
+      if (isSingle)
+        return [list, readStep(written, { path: bodyPath, place: `${list}[0]`, phase: inPhase }, reading)];
+      const at = { path: isShort ? bodyPath : [...bodyPath, list], place: list, phase: inPhase };
       return [list, readSteps(asObject(body)[list], at, reading)];
     }),
   ) as PlacedStep["inner"];
@@ -202,7 +210,11 @@ function readStep(item: Json, { path, place }: ListPlace, reading: Reading): rea
   return [
     {
       // The kind of this type gave the fields, which the compiler cannot follow.
-      step: { type, ...data, ...steps } as unknown as Step,
+      step: {
+        type,
+        ...(phase === "verify" ? (kind.inVerify?.(data) ?? data) : data),
+        ...steps,
+      } as unknown as Step,
       kind,
       path,
       bodyPath,

@@ -13,7 +13,7 @@ describe("a verify phase that checks nothing", () => {
     [[made]],
     [[{ anyOf: [check, made] }]],
     [[{ group: { setup: [check], steps: [made], cleanup: [check] } }]],
-    [[{ foreach: { var: "x", in: [1], steps: [{ file: { path: "a", absent: true } }] } }]],
+    [[{ foreach: { var: "x", in: [1], steps: [{ file: { path: "a", content: "" } }] } }]],
     [[{ not: ignored }]],
     [[{ allOf: { continueOnError: true, steps: [check] } }]],
   ])("%j", (verify) => {
