@@ -2,7 +2,7 @@ import type { Task } from "../core/formats/model.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
 import { coverageGaps } from "../core/report/counters.ts";
-import { exitCode, type Gate, isServerError, wasNotRun } from "../core/report/trial-result.ts";
+import { exitCode, type Gate, isServerError, summarize, wasNotRun } from "../core/report/trial-result.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { countFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
@@ -51,6 +51,7 @@ import {
   varietyOf,
   verdictReason,
   wantedText,
+  rateText,
 } from "./text.ts";
 import { Progress } from "./progress.ts";
 
@@ -294,8 +295,7 @@ function failedLines(ending: Ending): string[] {
   const tasks = failed.slice(0, shownFailures).flatMap(([key, group]) => {
     const all = attempts.get(key);
     const alike = [...Map.groupBy(group, reasonKey).values()];
-    const passed = all?.filter(({ verdict }) => verdict === "pass").length;
-    const note = all === undefined ? (group[0]?.id ?? "") : `${passed}/${all.length} passed`;
+    const note = all === undefined ? (group[0]?.id ?? "") : rateText(all, " passed");
     const rest = alike.slice(shownReasons).flat().length;
     return [
       "",
@@ -428,7 +428,7 @@ const widestTable = 120;
 
 interface Row {
   readonly title: string;
-  /** Passed and total attempts by column. */
+  /** Passed attempts of those with a verdict, by column. */
   readonly cells: ReadonlyMap<string, { readonly text: string; readonly tone: Tone }>;
   readonly isMixed: boolean;
 }
@@ -461,12 +461,9 @@ function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
 }
 
 function cellOf(trials: readonly TrialResult[]): { readonly text: string; readonly tone: Tone } {
-  const passed = trials.filter(({ verdict }) => verdict === "pass").length;
-  const failed = trials.filter(({ verdict }) => verdict === "fail").length;
-  const unjudged = trials.length - passed - failed;
-  const note = unjudged === 0 ? "" : `, ${formatInteger(unjudged)} not judged`;
-  const tone = failed > 0 ? "bad" : passed === trials.length ? "good" : "warn";
-  return { text: `${passed}/${trials.length}${note}`, tone };
+  const { pass, fail, total, byToolResult } = summarize(trials);
+  const tone = fail > 0 ? "bad" : pass === total && byToolResult === undefined ? "good" : "warn";
+  return { text: rateText(trials), tone };
 }
 
 /** One row for each task; undefined if the table is wider than the page. */

@@ -15,6 +15,7 @@ import {
   gradedText,
   trialReason,
   verdictReason,
+  byResultSentence,
 } from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
@@ -64,11 +65,13 @@ function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Ta
   const reason = verdictReason(result);
   const used = describeCoverage(result.coverage ?? {});
   const graded = gradedText(result);
+  const byResult = byResultSentence(result.trials);
   const verdict = [
     `${result.verdict.toUpperCase()}${reason === "" ? "" : `: ${reason}`}`,
     ...(rest > 0 ? [`(and ${rest} more)`] : []),
     ...(used === "" ? [] : [`· used ${used}`]),
     ...(graded === "" ? [] : [`· ${graded}`]),
+    ...(byResult === "" ? [] : [`· ${byResult}`]),
   ].join(" ");
   return [
     ...lines.slice(0, shownAnnotations),

@@ -121,6 +121,7 @@ function suiteStart(
   };
   const mocked = describeMocks(trials);
   const used = describeCoverage(coverage);
+  const { byToolResult } = summarize(trials);
   const properties = {
     "mcpvals.version": environment.mcpvals,
     "mcpvals.run": id,
@@ -128,6 +129,7 @@ function suiteStart(
     "mcpvals.verdict": verdict,
     "mcpvals.agents": agentsIn(trials, environment.agents).map(describeAgent).join(", ") || "none",
     ...(mocked === "" ? {} : { "mcpvals.mocks": mocked }),
+    ...(byToolResult === undefined ? {} : { "mcpvals.byToolResult": byToolResult }),
     ...(used === "" ? {} : { "mcpvals.coverage": used }),
   };
   const lines = Object.entries(properties).map(

@@ -31,6 +31,7 @@ import {
   varietyOf,
   verdictReason,
   wantedText,
+  byResultSentence,
 } from "./text.ts";
 
 const shownFindings = 200;
@@ -74,10 +75,12 @@ export function markdownText(
         ...(graded === "" ? [] : [plain(graded)]),
       ];
   const reason = verdictReason(result);
+  const byResult = byResultSentence(trials);
   const sections = [
     [`# ${isCheck ? "mcpvals check" : `mcpvals: ${plain(name)}`}: ${verdict}`],
     [[...facts, formatDuration(durationMs)].join(" · ")],
     ...(reason === "" ? [] : [[plain(reason)]]),
+    ...(byResult === "" ? [] : [[plain(`${byResult}.`)]]),
     gateTable(result.gates ?? []),
     ...[...checkedServers(tasks.values())].map(([server, about]) => [
       `**${plain(server)}**: ${plain(serverText(about))}`,

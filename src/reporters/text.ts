@@ -8,6 +8,7 @@ import {
   type Gate,
   unfinishedState,
   wasNotRun,
+  summarize,
 } from "../core/report/trial-result.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
@@ -527,12 +528,41 @@ export function verdictReason(result: RunResult): string {
     : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
 }
 
+/** How many of the trials with a verdict passed, and beside it what that does not say: `3/4, 1 by the tool's result only, 2 not judged`; `word` follows the first. */
+export function rateText(trials: readonly TrialResult[], word = ""): string {
+  const summary = summarize(trials);
+  const judged = summary.pass + summary.fail;
+  const unjudged = summary.total - judged;
+  return [
+    ...(judged === 0 ? [] : [`${formatInteger(summary.pass)}/${formatInteger(judged)}${word}`]),
+    ...byResultText(summary),
+    ...(unjudged === 0 ? [] : [`${formatInteger(unjudged)} not judged`]),
+  ].join(", ");
+}
+
+/** How many passes rest on a tool's result and not on the answer, in words; empty where none does. */
+function byResultText({ byToolResult }: Pick<RunSummary, "byToolResult">): readonly string[] {
+  return byToolResult === undefined ? [] : [`${formatInteger(byToolResult)} by the tool's result only`];
+}
+
+const shownTaskNames = 12;
+
+/** The number and the tasks of the passes that rest on a tool's result and not on the answer, in a sentence; empty where none does. */
+export function byResultSentence(trials: readonly TrialResult[]): string {
+  const found = trials.filter(({ byToolResult }) => byToolResult === true);
+  if (found.length === 0) return "";
+  const tasks = [...new Set(found.map((trial) => clipText(fullTitle(trial), 80)))];
+  const more = tasks.length > shownTaskNames ? ` and ${tasks.length - shownTaskNames} more` : "";
+  return `${formatInteger(found.length)} of ${formatInteger(summarize(trials).pass)} passed by the tool's result only: ${tasks.slice(0, shownTaskNames).join(", ")}${more}`;
+}
+
 /** The counts that are not zero, in words: `4 passed`, `1 failed`. */
 export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
   const { pass, fail, error, timeout, skip, serverErrors = 0 } = summary;
+  const byResult = byResultText(summary).map((text) => ` (${text})`);
   const byServer = serverErrors === 0 ? "" : ` (${formatInteger(serverErrors)} by a server)`;
   const pieces: readonly (readonly [number, Piece])[] = [
-    [pass, { text: `${formatInteger(pass)} passed`, tone: "good" }],
+    [pass, { text: `${formatInteger(pass)} passed${byResult.join("")}`, tone: "good" }],
     [fail, { text: `${formatInteger(fail)} failed`, tone: "bad" }],
     [error, { text: `${countOf(error, "error")}${byServer}`, tone: "warn" }],
     [timeout, { text: countOf(timeout, "timeout"), tone: "warn" }],

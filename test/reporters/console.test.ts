@@ -195,7 +195,7 @@ By task               claude             scripted
 
   books a flight      3/3                3/3
   finds the cheapest  1/3                0/3
-  日本語のタスク 🎉   2/3, 1 not judged  3/3
+  日本語のタスク 🎉   2/2, 1 not judged  3/3
 
   12 passed · 5 failed · 1 error · 18 trials in 1 min 34 s · 108,000 tokens in (81,000 cached), 3,060 out, 36 model requests
 

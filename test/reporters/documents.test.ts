@@ -7,7 +7,7 @@ import { validateXML } from "xmllint-wasm";
 import type { ReporterName } from "../../src/core/formats/reporters.ts";
 import { reporters } from "../../src/reporters/index.ts";
 import { brokenRun, checkedRun, emptyRun, failingRun, passingRun, variedRun } from "./runs.ts";
-import { play, type SampleRun } from "./samples.ts";
+import { brokenTrial, play, sampleRun, type SampleRun, scripted, trialOf, workflow } from "./samples.ts";
 import { captureOutput } from "./screen.ts";
 
 async function written(name: ReporterName, run: SampleRun): Promise<string> {
@@ -72,6 +72,31 @@ describe("junit", () => {
     ]);
   });
 });
+
+it.each([
+  ["console", /^ +ask +2\/2, 1 by the tool's result only, 1 not judged$/m],
+  ["console", /^ +2 passed \(1 by the tool's result only\) · /m],
+  ["json", /"byToolResult": 1\b/],
+  ["markdown", /^1 of 2 passed by the tool's result only: ask\.$/m],
+  ["github", /1 of 2 passed by the tool's result only: ask$/m],
+  ["junit", /<property name="mcpvals\.byToolResult" value="1"\/>/],
+] as const)(
+  "says in %s of passes that only a tool's result has what was expected",
+  async (name, expected) => {
+    const task = workflow("ask");
+    const gone = { code: "server/exited", kind: "environment", message: "gone" } as const;
+    const run = sampleRun({
+      tasks: [task],
+      trials: [
+        trialOf(task, { agent: "scripted", byToolResult: true }),
+        trialOf(task, { agent: "scripted", attempt: 2 }),
+        brokenTrial(task, gone, { agent: "scripted", attempt: 3 }),
+      ],
+      agents: [scripted],
+    });
+    expect(await written(name, run)).toMatch(expected);
+  },
+);
 
 it.each([
   ["markdown", "1.3 s", "used 1/3 tools, 2/4 parameters · 1.3 s"],

@@ -168,7 +168,7 @@ export function findingsGrade(...findings: readonly Finding[]): Grade {
 }
 
 export interface TrialOptions extends Partial<
-  Pick<TrialResult, "agent" | "variant" | "attempt" | "usage" | "warnings">
+  Pick<TrialResult, "agent" | "variant" | "attempt" | "usage" | "warnings" | "byToolResult">
 > {
   readonly ms?: number;
   readonly grades?: readonly Grade[];
@@ -188,7 +188,7 @@ export function brokenTrial(task: Task, error: SerializedError, options: TrialOp
 
 function sample(
   task: Task,
-  { agent, variant, attempt = 1, ms = 41, events = [], usage, warnings }: TrialOptions,
+  { agent, variant, attempt = 1, ms = 41, events = [], usage, warnings, byToolResult }: TrialOptions,
   outcome: Pick<TrialResult, "grades"> & Partial<Pick<TrialResult, "error" | "verdict">>,
 ): SampleTrial {
   const result: TrialResult = {
@@ -205,6 +205,7 @@ function sample(
     ...outcome,
     ...(usage === undefined ? {} : { usage }),
     ...(warnings === undefined ? {} : { warnings }),
+    ...exact({ byToolResult }),
   };
   return { result, events: events.map(stamped) };
 }

@@ -108,7 +108,11 @@ it("a threshold of which nothing is measured leaves the run incomplete", async (
 });
 
 it("thresholds that no run could miss are refused", async () => {
-  for (const thresholds of [{ passRate: 0 }, { passRate: 0, score: 0, text: 0, errorRecoveryRate: 0 }])
+  for (const thresholds of [
+    { passRate: 0 },
+    { passRate: 0, score: 0, answerRate: 0, text: 0, errorRecoveryRate: 0 },
+    { passRate: 0, invalidCallRate: 1 },
+  ])
     expect(await runIn(config(thresholds), ["run"])).toMatchObject({
       code: 2,
       stdout: "",

@@ -42,7 +42,8 @@ export const taskApiVersion = "mcp-eval/v1";
 
 /**
  * Lowest values with which a run passes, by the name of what is measured: `score`, the mean score of the trials; `passRate`, the
- * share of them that passed; else a grader, its mean score.
+ * share of those with a verdict that passed; `answerRate`, the same without those in which only a tool's result has what was expected
+ * of the agent; else a grader, its mean score.
  */
 export type Thresholds = Readonly<Record<string, number>>;
 

@@ -17,7 +17,7 @@ import {
   type TurnView,
 } from "../trace/trajectory.ts";
 import { createGrader, type Grader, passOrFail, skip } from "./grader.ts";
-import { metricOf, metrics } from "./measurements/metrics.ts";
+import { metricOf, metrics, runMeasures } from "./measurements/metrics.ts";
 import { toolCallHealth, toolInvocationOrder } from "./tool-calls.ts";
 import { verifySteps } from "./verify-steps.ts";
 
@@ -75,7 +75,7 @@ function outcomeOf(state: string | ExpectedState, turn: TurnView | undefined, in
       ? `neither the last assistant message nor the last tool result ${wanted}`
       : only?.seq === undefined
         ? `there is no ${only?.what} that ${wanted}`
-        : `it is not so that the last ${only.what} ${wanted}`;
+        : `expected that the last ${only.what} ${wanted}`;
   return { reached: false, reason: `${name}: ${subject}${note}`, evidence };
 }
 
@@ -199,13 +199,15 @@ export function thresholdProblem(
   };
 }
 
-/** Whether a run could miss this threshold: no share and no score is below 0. */
+/** Whether a run could miss this threshold: no share and no score is below 0, and no share above 1. */
 export function canBeMissed(name: string, threshold: number, tasks: readonly Task[]): boolean {
-  return threshold > 0 || (!scoreNames(tasks).includes(name) && metricOf(name)?.isGood !== true);
+  const metric = scoreNames(tasks).includes(name) ? undefined : metricOf(name);
+  if (metric === undefined || metric.isGood === true) return threshold > 0;
+  return metric.isShare !== true || threshold < 1;
 }
 
 function scoreNames(tasks: readonly Task[]): readonly string[] {
-  return ["score", "passRate", ...tasks.flatMap(graderNames)];
+  return [...runMeasures, ...tasks.flatMap(graderNames)];
 }
 
 /** What to do about a metric of a waza eval that no grader of the tasks measures; undefined when one does. */

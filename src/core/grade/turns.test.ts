@@ -132,9 +132,9 @@ const [inAnswer, inCall] = ["the last assistant message", "the last tool result 
 
 it.each<[ExpectedState, string, string, number, string]>([
   [{ contains: "five", in: "answer" }, "five", "It is five.", 1, `${inAnswer} contains "five"`],
-  [{ contains: "five", in: "answer" }, "five", "Done.", 0, `it is not so that ${inAnswer} contains "five"`],
+  [{ contains: "five", in: "answer" }, "five", "Done.", 0, `expected that ${inAnswer} contains "five"`],
   [{ contains: "five", in: "toolResult" }, "five", "Done.", 1, `${inCall} contains "five"`],
-  [{ contains: "five", in: "toolResult" }, "six", "five", 0, `it is not so that ${inCall} contains "five"`],
+  [{ contains: "five", in: "toolResult" }, "six", "five", 0, `expected that ${inCall} contains "five"`],
   [{ contains: "cat", wholeWord: true }, "concatenate", "A category.", 0, 'contains the word "cat"'],
   [{ contains: "cat", wholeWord: true }, "-", "A Cat.", 1, 'contains the word "cat"'],
   [{ equals: "five" }, "-", "five\n", 1, 'equals "five"'],

@@ -53,6 +53,7 @@ type Told = readonly [Gate["verdict"], Gate["value"], Gate["trials"]];
 it.each<readonly [string, readonly TrialResult[], string, number, Told]>([
   ["a value that is reached", four, "passRate", 0.75, ["pass", 0.75, 4]],
   ["a value below", four, "passRate", 0.76, ["fail", 0.75, 4]],
+  ["the answers", [...four, { ...trial("pass"), byToolResult: true }], "answerRate", 0.6, ["pass", 0.6, 5]],
   ["the mean score", four, "score", 0.8, ["pass", 0.8, 4]],
   ["the score of a grader", four, "text", 0.81, ["fail", 0.8, 4]],
   [

@@ -217,6 +217,12 @@ const trialSchema = z
       .array(z.string())
       .describe("Servers that were replaced by a mock. Absent when there were none.")
       .exactOptional(),
+    byToolResult: z
+      .literal(true)
+      .describe(
+        "It passed with an `expectedState` that a tool's result has and the answer does not, where the file does not say where it must be. Absent otherwise.",
+      )
+      .exactOptional(),
     warnings: z.array(z.string()).describe("Warnings; they do not change the verdict.").exactOptional(),
   })
   .meta({ id: "Trial", description: "One attempt of one task by one agent." });
@@ -225,6 +231,9 @@ const summarySchema = z
   .strictObject({
     total: count.describe("All trials of the run."),
     pass: count.describe("Trials that passed."),
+    byToolResult: count
+      .describe("Those of `pass` that have `byToolResult`. Absent if there were none.")
+      .exactOptional(),
     fail: count.describe("Trials in which the agent or server did the wrong thing."),
     error: count.describe("Trials without a verdict, because of an error in their environment."),
     serverErrors: count
@@ -392,7 +401,7 @@ const gateSchema = z
     name: z
       .string()
       .describe(
-        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; else the mean score of the grader of this name, or the mean of the measurement.",
+        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; `answerRate`, the share that passed without `byToolResult`; else the mean score of the grader of this name, or the mean of the measurement.",
       ),
     verdict: z
       .enum(["pass", "fail", "incomplete"])

@@ -178,7 +178,7 @@ export function starterText({ schema, servers, tests, untested }: StarterParts):
         "  - name: my first workflow",
         "    steps:",
         "      - user: What a user would ask for.",
-        "        expectedState: a text that the answer must contain",
+        "        expectedState: { contains: a text that the answer must contain, in: answer }",
         `    expectTools: [${flow(first)}]`,
       ],
       "",

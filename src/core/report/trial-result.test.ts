@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/reporters/step-runs.ts";
-import { toolTestTask, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
+import { textResult, toolTestTask, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Json, Task } from "../formats/model.ts";
 import type { EventBody, Grade, TraceEvent } from "../trace/events.ts";
 import type { TrialResult } from "./result.ts";
@@ -40,6 +40,25 @@ describe("a trial's result", () => {
     const keys = Object.keys(resultOf([], portableTask("t", ["v"])));
     for (const key of Object.keys(about)) expect(keys).not.toContain(key);
   });
+
+  it.each<[Grade[], "any" | undefined, true | undefined]>([
+    [[pass], undefined, true],
+    [[pass], "any", undefined],
+    [[pass, fail], undefined, undefined],
+  ])(
+    "says with the grades %j and in: %s whether only a tool's result has the state: %s",
+    (grades, where, expected) => {
+      const state = { contains: "42", ...(where === undefined ? {} : { in: where }) };
+      const task = workflowTask({ turns: [{ user: "Go.", expectedState: state }] });
+      const trial = new TrialEvents().server("calc", [{ name: "add" }]);
+      trial.turn("Go.", () => {
+        trial.call("add", {}, textResult("The sum is 42."));
+        trial.say("I do not know.");
+      });
+      trial.end();
+      expect(trialResult(trial.trajectory(task), grades).byToolResult).toBe(expected);
+    },
+  );
 
   it("counts the tools that a check called, each once", () => {
     const calls = ["a", "a", "b", "c"].map(

@@ -4,7 +4,7 @@ import { exact, isJsonObject, withoutUndefined } from "../formats/json.ts";
 import type { Task, Thresholds } from "../formats/model.ts";
 import { judgesOf } from "../grade/judge/calibration.ts";
 import { measure } from "../grade/measurements/measure.ts";
-import { type Metric, metricOf } from "../grade/measurements/metrics.ts";
+import { type Metric, metricOf, runMeasures } from "../grade/measurements/metrics.ts";
 import { findingsOf } from "../lint/finding.ts";
 import { type Plan, taskOf, type Trial } from "../plan/plan.ts";
 import {
@@ -37,7 +37,7 @@ import {
   toolCalls,
   type Trajectory,
 } from "../trace/trajectory.ts";
-import { warningsOf } from "../trace/warnings.ts";
+import { untoldStates, warningsOf } from "../trace/warnings.ts";
 import { CoverageCounter, MeasurementCounter, RoutingCounter } from "./counters.ts";
 import type { RunEnd } from "./reporter.ts";
 import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
@@ -87,6 +87,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
       toolsCalled: toolsCalled(trajectory),
       lostServers: lost.length === 0 ? undefined : lost,
       mocks: mocks.length === 0 ? undefined : mocks,
+      byToolResult: verdict === "pass" && untoldStates(trajectory).length > 0 ? true : undefined,
       warnings: warnings.length === 0 ? undefined : warnings,
     },
   );
@@ -200,7 +201,13 @@ export function summarize(trials: readonly TrialResult[]): RunSummary {
   const counts: Record<Verdict, number> = { pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
   for (const trial of trials) counts[trial.verdict] += 1;
   const serverErrors = trials.filter(isServerError).length;
-  return { total: trials.length, ...counts, ...(serverErrors === 0 ? {} : { serverErrors }) };
+  const byToolResult = trials.filter((trial) => trial.byToolResult === true).length;
+  return {
+    total: trials.length,
+    ...counts,
+    ...(byToolResult === 0 ? {} : { byToolResult }),
+    ...(serverErrors === 0 ? {} : { serverErrors }),
+  };
 }
 
 function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean {
@@ -640,12 +647,14 @@ function rounded(value: number): number {
 
 /** What a trial contributes: its `score`, whether it passed, a measurement, or the score of a grader; undefined: nothing. */
 function measureOf(
-  { verdict, score, grades, measurements }: TrialResult,
+  { verdict, score, grades, measurements, byToolResult }: TrialResult,
   name: string,
   metric: Metric | undefined,
 ): number | undefined {
   const isJudged = verdict === "pass" || verdict === "fail";
   if (name === "passRate") return isJudged ? Number(verdict === "pass") : undefined;
+  if (name === "answerRate")
+    return isJudged ? Number(verdict === "pass" && byToolResult !== true) : undefined;
   if (name === "score") return isJudged ? (score ?? undefined) : undefined;
   if (metric !== undefined)
     return isJudged && measurements !== undefined ? metric.value(measurements) : undefined;
@@ -654,7 +663,7 @@ function measureOf(
 
 /** The weight of the grade that a trial contributes; the trials themselves all weigh the same. */
 function weightIn({ grades }: TrialResult, name: string): number {
-  if (name === "passRate" || name === "score") return 1;
+  if (runMeasures.includes(name)) return 1;
   return grades.find((grade) => grade.grader === name)?.weight ?? 1;
 }
 

@@ -340,8 +340,8 @@ function shownState(state: string | ExpectedState): string {
   return shown(typeof state === "string" ? state : describeState(state));
 }
 
-/** Expected states that only a tool's result meets, where the file does not say that this is enough. */
-function untoldStates({ task, turns }: Trajectory): string[] {
+/** Expected states that only a tool's result meets, where the file does not say that this is enough; a sentence for each. */
+export function untoldStates({ task, turns }: Pick<Trajectory, "task" | "turns">): string[] {
   return turns.flatMap((turn) => {
     const state = task.turns[turn.turn]?.expectedState;
     const { result, tool = "" } = lastAnswered(turn) ?? {};

@@ -58,6 +58,8 @@ export interface TrialRow {
   readonly outputTokens?: number;
   readonly toolCalls?: number;
   readonly warnings?: number;
+  /** It passed by a tool's result only. */
+  readonly byToolResult?: true;
   /** The first reason why it did not pass, shortened. */
   readonly reason?: string;
 }

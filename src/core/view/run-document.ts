@@ -20,7 +20,21 @@ const longestReason = 300;
 
 /** The row of a trial that has ended, or of which the end of its run left a part or nothing. */
 export function trialRow(trial: TrialResult): TrialRow {
-  const { id, task, form, suite, agent, variant, attempt, verdict, score, usage, tools, warnings } = trial;
+  const {
+    id,
+    task,
+    form,
+    suite,
+    agent,
+    variant,
+    attempt,
+    verdict,
+    score,
+    usage,
+    tools,
+    warnings,
+    byToolResult,
+  } = trial;
   const state = unfinishedState(trial) ?? "ended";
   return withoutUndefined({
     id,
@@ -39,6 +53,7 @@ export function trialRow(trial: TrialResult): TrialRow {
     outputTokens: usage?.outputTokens,
     toolCalls: tools?.toolCalls,
     warnings: warnings?.length,
+    byToolResult,
     reason: reasonOf(trial),
   });
 }

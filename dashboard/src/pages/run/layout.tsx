@@ -128,8 +128,10 @@ function verdictInWords(run: RunDocument): ReactNode {
   if (run.kind === "check") return `${counted(run.findings.length, "finding")}: ${countsOf(run.findings)}.`;
   const unreached = gates.filter((gate) => gate.verdict === "fail");
   const all = counted(summary?.total ?? trials.length, "trial");
+  const byResult = summary?.byToolResult;
+  const told = byResult === undefined ? "" : ` ${formatNumber(byResult)} passed by the tool's result only.`;
   if (verdict === "pass")
-    return summary?.pass === summary?.total ? `All ${all} passed.` : `It passed with ${all}.`;
+    return `${summary?.pass === summary?.total ? `All ${all} passed.` : `It passed with ${all}.`}${told}`;
   if (verdict === "interrupted") return "It was interrupted before all trials had ended.";
   if (verdict === "incomplete")
     return "Nothing failed, but errors, timeouts or missing evidence could have changed the verdict.";
@@ -142,7 +144,11 @@ function verdictInWords(run: RunDocument): ReactNode {
   return "There were more warnings than the run allows.";
 }
 
-const gateNames: Readonly<Record<string, string>> = { passRate: "pass rate", score: "mean score" };
+const gateNames: Readonly<Record<string, string>> = {
+  passRate: "pass rate",
+  answerRate: "answer rate",
+  score: "mean score",
+};
 
 /** What a threshold is of: a measure of the run, or a grader. */
 export function gateName(name: string): string {

@@ -10,7 +10,7 @@ import { formatPercent } from "../../format.ts";
 interface MatrixRow {
   readonly key: string;
   readonly task: string;
-  /** Agent and variant. */
+  /** Agent and variant, and passes that rest on a tool's result. */
   readonly more: string;
   /** Absent where it says no more than the one attempt. */
   readonly passRate: number | undefined;
@@ -80,7 +80,9 @@ function linesOf(group: readonly TrialRow[]): readonly MatrixRow[] {
   const judged = group.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
   const passed = judged.filter(({ verdict }) => verdict === "pass").length;
   const [one] = group;
-  const more = [one?.agent, one?.variant].filter((each) => each !== undefined).join(" · ");
+  const byResult = group.filter(({ byToolResult }) => byToolResult === true).length;
+  const byResultText = byResult === 0 ? undefined : `${byResult} by the tool's result only`;
+  const more = [one?.agent, one?.variant, byResultText].filter((each) => each !== undefined).join(" · ");
   const count = Math.ceil(group.length / attemptsInLine);
   return Array.from({ length: count }, (_, line) => {
     const from = line * attemptsInLine;

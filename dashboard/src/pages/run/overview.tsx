@@ -8,7 +8,7 @@ import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { type Status, statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
-import { counted, formatPercent } from "../../format.ts";
+import { counted, formatNumber, formatPercent } from "../../format.ts";
 import { FindingText } from "./findings.tsx";
 import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
 import { type TrialGroups, TrialMatrix, trialsByTask } from "./matrix.tsx";
@@ -157,11 +157,13 @@ function nameOf({ task, agent, variant }: TrialRow): string {
 
 function PassRate({ trials }: { readonly trials: readonly TrialRow[] }): ReactElement | null {
   const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
+  const byResult = judged.filter(({ byToolResult }) => byToolResult === true).length;
   const rate = wilson(judged.filter(({ verdict }) => verdict === "pass").length, judged.length);
   if (rate === undefined) return null;
   return (
     <span className="text-muted">
-      {formatPercent(rate.value)} of {counted(judged.length, "trial")} with a verdict passed (95% interval{" "}
+      {formatPercent(rate.value)} of {counted(judged.length, "trial")} with a verdict passed
+      {byResult > 0 && `, ${formatNumber(byResult)} by the tool's result only`} (95% interval{" "}
       {formatPercent(rate.low)} to {formatPercent(rate.high)})
     </span>
   );

@@ -78,6 +78,9 @@ export const metrics = {
   },
 } as const satisfies Readonly<Record<string, Metric>>;
 
+/** What thresholds compare of trials as a whole, besides graders and measurements: shares, and a mean from 0 to 1. */
+export const runMeasures: readonly string[] = ["score", "passRate", "answerRate"];
+
 /** A measured value with the threshold that it is compared with. */
 interface Measured {
   readonly value: number;
