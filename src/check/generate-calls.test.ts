@@ -202,3 +202,16 @@ describe("generated calls", () => {
     expect(calls.some(({ args }) => isJsonObject(args) && Object.keys(args).length === 1)).toBe(true);
   });
 });
+
+it("tries invalid values for a bounded number of parameters, the required ones first", async () => {
+  const names = Array.from({ length: 400 }, (_, index) => `value_${index}`);
+  const properties = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
+  let validations = 0;
+  const schema = { type: "object", properties, required: ["value_399"] };
+  const calls = await generateCalls("tool", schema, (...args) => {
+    validations += 1;
+    return validator.validate(...args);
+  });
+  expect(validations).toBeLessThan(150);
+  expect(calls.map(({ why }) => why)).toContain("value_399 is missing");
+});

@@ -1,6 +1,7 @@
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
 import type { PlannedCall } from "../core/formats/model.ts";
+import { mostParametersTried } from "../core/lint/calls.ts";
 import { compilePattern } from "../core/templates/pattern.ts";
 import { atReference, objectIn, typesOf } from "../core/lint/json-schema.ts";
 
@@ -78,21 +79,29 @@ interface InvalidArguments {
   readonly why: string;
 }
 
-/** Arguments that a schema is likely to refuse, by sort: missing, of another type, not in the enum, unknown. */
+/**
+ * Arguments that a schema is likely to refuse, by sort: missing, of another type, not in the enum, unknown. Each has nearly all
+ * parameters, so that those for all parameters would be as many values as their square.
+ */
 function invalidArguments(schema: Json, base: JsonObject): readonly (readonly InvalidArguments[])[] {
-  const properties = Object.entries(objectIn(schema, "properties"));
+  const required = new Set(isJsonObject(schema) ? listIn(schema, "required") : []);
+  const given = Object.entries(objectIn(schema, "properties"))
+    .filter(([name]) => Object.hasOwn(base, name))
+    .toSorted(([a], [b]) => Number(required.has(b)) - Number(required.has(a)))
+    .slice(0, mostParametersTried);
+  const withEnum = given.filter(([, property]) => isJsonObject(property) && Array.isArray(property["enum"]));
   const without = (name: string): JsonObject =>
     Object.fromEntries(Object.entries(base).filter(([key]) => key !== name));
-  const given = properties.filter(([name]) => Object.hasOwn(base, name));
   return [
     given.map(([name]) => ({ args: without(name), why: `${name} is missing` })),
     given.map(([name, property]) => ({
       args: { ...base, [name]: otherType(typesOf(property)) },
       why: `${name} is of another type`,
     })),
-    given
-      .filter(([, property]) => isJsonObject(property) && Array.isArray(property["enum"]))
-      .map(([name]) => ({ args: { ...base, [name]: "mcpvals-unknown" }, why: `${name} is not in the enum` })),
+    withEnum.map(([name]) => ({
+      args: { ...base, [name]: "mcpvals-unknown" },
+      why: `${name} is not in the enum`,
+    })),
     [{ args: { ...base, mcpvals_unknown: "x" }, why: "an unknown argument" }],
   ];
 }

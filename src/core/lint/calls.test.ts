@@ -30,7 +30,25 @@ const inWords = {
 };
 const sum = { outputSchema: schemaOf({ sum: { type: "number" } }) };
 
+const withParameters = (count: number): CheckedServer => ({
+  tools: [
+    tool({
+      inputSchema: schemaOf(Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, word]))),
+    }),
+  ],
+});
+
 testRules({
+  "call/parameters-not-tried": {
+    bad: { "a tool with more parameters than are tried": withParameters(51) },
+    good: {
+      "a tool with as many as are tried": withParameters(50),
+      "a tool that is not called": {
+        ...withParameters(51),
+        notCalled: [{ tool: "search", reason: "not annotated" }],
+      },
+    },
+  },
   "call/crash": {
     bad: { "a call that ends the server": called({ exits: 1 }) },
     good: {

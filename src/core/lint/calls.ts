@@ -289,6 +289,24 @@ const rulesOfCalls = {
         yield { place: { tool }, message: reason, evidence: [], ...exact({ fix }) };
     },
   },
+  "call/parameters-not-tried": {
+    severity: "info",
+    title: "Not all parameters of a tool were tried with invalid values",
+    why: "Nothing is known about how the tool takes invalid values of the others.",
+    fix: "Give the tool fewer parameters: no model fills in so many.",
+    bad: `properties: { value_1: { … }, …, value_3900: { … } }`,
+    good: `properties: { values: { type: "array", items: { … } } }`,
+    source: "the limit of mcpvals for one tool",
+    *find({ spec, surface }) {
+      const notCalled = new Set(spec.notCalled?.map(({ tool }) => tool));
+      for (const { name, definition, evidence } of surface.tools) {
+        const count = Object.keys(objectIn(definition["inputSchema"] ?? {}, "properties")).length;
+        if (spec.kind !== "definitions" || notCalled.has(name) || count <= mostParametersTried) continue;
+        const message = `${mostParametersTried} of ${count} parameters were candidates for invalid values`;
+        yield { place: { tool: name }, message, evidence: [evidence] };
+      }
+    },
+  },
 } as const satisfies RuleTable;
 
 /** Rules about calls of tools with generated arguments. What several calls of a tool show is one finding. */
@@ -308,6 +326,9 @@ async function* oncePerTool(all: Iterable<Found> | AsyncIterable<Found>): AsyncI
   for (const { first, count } of byTool.values())
     yield count === 1 ? first : { ...first, message: `${first.message} (the first of ${count} such calls)` };
 }
+
+/** Parameters of a tool for which a check tries invalid values; required ones come first. */
+export const mostParametersTried = 50;
 
 /** Claude Code's limit of a result, in tokens. */
 const mostResultTokens = 25_000;
