@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
-import { folderOf, type HereOutcome, root, runHere, runIn } from "../support/cli.ts";
+import { folderOf, type HereOutcome, root, runCli, runHere, runIn } from "../support/cli.ts";
 
 const inputSchema = {
   properties: {
@@ -160,7 +160,46 @@ describe("mcpvals tools", () => {
   });
 });
 
+/** A server that interrupts mcpvals when it is told to end, and then goes on until it is ended. */
+const interrupting = `
+import { createInterface } from "node:readline";
+const tools = [{ name: "word", inputSchema: { type: "object", properties: {} } }];
+const results = {
+  initialize: { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } },
+  "tools/list": { tools },
+  "tools/call": { content: [] },
+};
+const lines = createInterface({ input: process.stdin });
+lines.on("line", (line) => {
+  const { id, method } = JSON.parse(line);
+  if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] ?? {} }));
+});
+lines.on("close", () => process.kill(process.ppid, "SIGINT"));
+setInterval(() => undefined, 1000);
+`;
+
+it.each([[["tools"]], [["call", "word"]], [["check"]]])(
+  "%j ends with 130 when it is interrupted",
+  async (args) => {
+    using folder = folderOf({ "server.mjs": interrupting });
+    const command = [...args, "--", process.execPath, "server.mjs"];
+    expect(await runCli(command, { cwd: folder.path })).toMatchObject({ code: 130 });
+  },
+);
+
 describe("mcpvals call", () => {
+  it.each([
+    ['{"near":', "}"],
+    ["near=", ""],
+  ])("blames arguments that are nested too deeply, and not the server: %s", async (start, end) => {
+    const deep = "[".repeat(20_000) + "]".repeat(20_000);
+    const { code, stderr } = await call("forecast", "city=Rome", `${start}${deep}${end}`);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/the arguments are nested more than 200 levels/),
+    ]);
+  });
+
   it.each<readonly [readonly string[], string]>([
     [["forecast", '{"city": "Rome", "days": 1}'], "It will be sunny.\n"],
     [["forecast", "city=Rome", "days=1"], "It will be sunny.\n"],

@@ -2,10 +2,11 @@ import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { didYouMean, listNames, suggestion } from "../../core/formats/did-you-mean.ts";
 import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../../core/formats/json.ts";
-import { readJsonText } from "../../core/formats/read-json.ts";
+import { maxDepth, readJsonText } from "../../core/formats/read-json.ts";
 import { objectIn, typesOf } from "../../core/lint/json-schema.ts";
 import { visibleLines } from "../../core/text/visible-text.ts";
 import { invalidOption, loadTarget, type Target } from "../../load/target.ts";
+import { hasMoreLevels } from "../../servers/messages/json-rpc.ts";
 import { followTokens } from "../../run/provisioning.ts";
 import { useServer } from "../../run/use-server.ts";
 import {
@@ -121,10 +122,16 @@ async function execute(call: Call, target: Target, { json = false, timeout }: Ca
     const [definition] = await session.toolsNamed(call.tool, options);
     if (definition === undefined) throw unknownTool(call.tool, name, session.tools);
     const args = { ...typedArguments(call.texts, definition.inputSchema), ...call.args };
+    if (hasMoreLevels(args, maxDepth))
+      throw invalidOption(
+        `the arguments are nested more than ${maxDepth} levels deep`,
+        "Write them with fewer arrays and objects inside one another.",
+      );
     for (const note of strayArguments(args, definition)) writeError(`note: ${note}`);
     return session.callTool(call.tool, args, options);
   });
   waiting[Symbol.dispose]();
+  signal.throwIfAborted();
   switch (outcome.kind) {
     case "timeout":
       throw new McpvalsError("server/call-timeout", outcome.message, {

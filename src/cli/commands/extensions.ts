@@ -423,6 +423,7 @@ async function testExtension(program: string, flags: ContractFlags): Promise<Ans
     ...(flags.config === undefined ? {} : { config: flags.config }),
     ...(flags.timeout === undefined ? {} : { timeoutMs: flags.timeout }),
   });
+  interrupt.signal.throwIfAborted();
   const json = { ...report, counts: countsOf(report) };
   return { code: contractHolds(report) ? 0 : 1, json, lines: reportLines(program, report) };
 }

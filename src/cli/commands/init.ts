@@ -91,6 +91,7 @@ async function execute(given: Target, { yes = false, task = false }: InitFlags):
   using trying = showWaiting(`trying ${countOf(tests.length, "test")}`);
   const kept = await repeatable(tests, loaded, { cwd, signal });
   trying[Symbol.dispose]();
+  signal.throwIfAborted();
   if (task) {
     write(join(cwd, taskName), starterTask({ schema: schemaFor(cwd, "task"), servers, tests: kept }));
     const isKnown = kept.some(({ expectedResult }) => expectedResult !== undefined);

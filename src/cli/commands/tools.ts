@@ -48,6 +48,7 @@ async function execute(target: Target, { json = false }: ToolsFlags): Promise<nu
     ),
   );
   waiting[Symbol.dispose]();
+  signal.throwIfAborted();
   const listings = settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   const broken = settled.flatMap((each) => (each.status === "rejected" ? [each.reason as unknown] : []));
   // Those that work are listed first.

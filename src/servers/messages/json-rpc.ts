@@ -406,7 +406,8 @@ export function isTooDeep(message: JSONRPCMessage): boolean {
   return hasMoreLevels(message, deepestMessage);
 }
 
-function hasMoreLevels(value: unknown, levels: number): boolean {
+/** Whether a value has more levels of arrays and objects; costs no more than these levels. */
+export function hasMoreLevels(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   return levels === 0 || Object.values(value).some((item) => hasMoreLevels(item, levels - 1));
 }
