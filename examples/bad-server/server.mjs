@@ -183,6 +183,15 @@ addTool("error-without-words", { call: () => failed("") });
 addTool("large-result", { call: () => text("a line of a log\n".repeat(10_000)) });
 addTool("broken-connection", { call: () => text("x".repeat(12_000_000)) });
 addTool("not-called", { annotations: { readOnlyHint: false } });
+addTool("parameters-not-tried", {
+  inputSchema: object(Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`value_${index}`, word]))),
+});
+addTool("progress", {
+  call: () => {
+    send({ method: "notifications/progress", params: { progressToken: "job", progress: 1 } });
+    return text("ok");
+  },
+});
 
 // Stability
 let listings = 0;
@@ -219,6 +228,8 @@ const unknownMethod = () => new RpcError(-32_601, "Method not found");
 const methods = {
   initialize: ({ protocolVersion: asked }) => {
     if (has("no-session")) throw new RpcError(-32_603, "Not ready");
+    if (has("early-message"))
+      send({ method: "notifications/elicitation/complete", params: { elicitationId: "1" } });
     if (has("refused-version") && asked === "2024-11-05") throw new RpcError(-32_602, "Too old");
     return {
       protocolVersion: has("version") || versions.includes(asked) ? asked : versions[0],
@@ -270,7 +281,10 @@ const methods = {
     if (!has("invalid-uri-template")) return { resourceTemplates: [] };
     return { resourceTemplates: [{ uriTemplate: "file:///notes/{note-id}.txt", name: "A note" }] };
   },
-  "prompts/list": () => ({ prompts: [{ name: "summary", description: "Sums up the notes." }] }),
+  "prompts/list": () => ({
+    prompts: [{ name: "summary", description: "Sums up the notes." }],
+    ...(has("invalid-cursor") ? { nextCursor: null } : {}),
+  }),
 };
 
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
@@ -283,6 +297,14 @@ const answer = ({ id, method, params = {} }) => {
   if (result !== undefined) send({ id, result });
 };
 
+/** What the server sends by itself when the session is open. */
+const begin = () => {
+  if (has("unsupported-request")) send({ id: 1, method: "roots/list" });
+  if (has("unknown-message")) send({ method: "notifications/tool_changed" });
+  if (has("undeclared-notification")) send({ method: "notifications/tools/list_changed" });
+  if (has("cancelled")) send({ method: "notifications/cancelled", params: { requestId: 77 } });
+};
+
 let isBusy = false;
 const receive = (line) => {
   let message;
@@ -293,6 +315,8 @@ const receive = (line) => {
     return send({ id: null, error: { code: -32_700, message: "Parse error" } });
   }
   const { id, method } = message;
+  if (method === undefined && (message.error ?? message.result) !== undefined) return;
+  if (method === "notifications/initialized") begin();
   if (method === undefined) return send({ id: null, error: { code: -32_600, message: "Invalid request" } });
   if (id === undefined) return;
   if (method === "ping" && has("concurrent")) {

@@ -131,7 +131,11 @@ async function makeCall(
   client: RawClient,
   { tool, args }: PlannedCall,
 ): Promise<{ readonly answer: Answer; readonly answersPing: boolean }> {
-  const { id, answer: coming } = await client.start("tools/call", { name: tool, arguments: args });
+  const { id, answer: coming } = await client.start(
+    "tools/call",
+    { name: tool, arguments: args },
+    { progress: true },
+  );
   const answer = await coming;
   if (answer.kind !== "none") return { answer, answersPing: true };
   await client.notify("notifications/cancelled", { requestId: id, reason: "no answer in time" });

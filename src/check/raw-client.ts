@@ -57,6 +57,8 @@ interface RequestOptions {
   /** Instead of the client's. */
   readonly timeoutMs?: number;
   readonly headers?: Headers | undefined;
+  /** Whether the request has a `progressToken`, so that the server may tell how far it is. */
+  readonly progress?: boolean;
 }
 
 export interface RawClientOptions {
@@ -148,7 +150,7 @@ export class RawClient {
   async start(
     method: string,
     params?: JsonObject,
-    { timeoutMs = this.#options.timeoutMs, headers }: RequestOptions = {},
+    { timeoutMs = this.#options.timeoutMs, headers, progress = false }: RequestOptions = {},
   ): Promise<{ readonly id: number; readonly answer: Promise<Answer> }> {
     const id = this.#options.nextId();
     const { promise, resolve } = Promise.withResolvers<Answer>();
@@ -160,7 +162,8 @@ export class RawClient {
     };
     this.#waiting.set(id, give);
     deadline.signal.addEventListener("abort", () => give({ kind: "none" }), { once: true });
-    const message = { jsonrpc: "2.0", id, method, ...this.#withMeta(params) } as const;
+    const asked = progress ? { ...params, _meta: { progressToken: id } } : params;
+    const message = { jsonrpc: "2.0", id, method, ...this.#withMeta(asked) } as const;
     if (this.#lost !== undefined) give(this.#lost);
     else if (!(await this.send(wireMessage(message), headers))) give(this.#lost ?? { kind: "lost" });
     return { id, answer: promise };

@@ -18,6 +18,11 @@ export interface CheckedServer {
   readonly calls?: readonly CheckedCall[];
   readonly notCalled?: CheckSpec["notCalled"];
   readonly sharedNames?: CheckSpec["sharedNames"];
+  /** What the server sends by itself after the handshake; `early`: before it answers. */
+  readonly sends?: readonly JsonObject[];
+  readonly early?: readonly JsonObject[];
+  /** Members that the first page of each list has besides its items. */
+  readonly page?: JsonObject;
 }
 
 /** A call that a check makes, and what becomes of it. */
@@ -30,6 +35,10 @@ export interface CheckedCall extends Partial<PlannedCall> {
   readonly answersPing?: boolean;
   /** What it answers when the call was given up. */
   readonly late?: Json;
+  /** The `_meta` of the request. */
+  readonly meta?: JsonObject;
+  /** What the server sends by itself before it answers. */
+  readonly sends?: readonly JsonObject[];
   /** Whether its answer breaks the connection. */
   readonly breaks?: boolean;
 }
@@ -63,6 +72,9 @@ export function viewOf({
   hello = {},
   notCalled = [],
   sharedNames = [],
+  sends = [],
+  early = [],
+  page = {},
   ...lists
 }: CheckedServer): CheckView {
   const planned = calls.map(({ tool: name = "search", args = {}, expects = "result", why = "a test" }) => ({
@@ -104,10 +116,13 @@ export function viewOf({
     const protocolVersion = "2025-11-25";
     const capabilities = Object.fromEntries(Object.keys(lists).map((list) => [list, {}]));
     const serverInfo = { name: server, version: "1.0.0" };
-    exchange("initialize", { protocolVersion }, { protocolVersion, capabilities, serverInfo, ...hello });
+    const hi = trial.send("initialize", { protocolVersion, capabilities: {} }, { server });
+    for (const message of early) trial.receive(server, message);
+    trial.answer(hi, { protocolVersion, capabilities, serverInfo, ...hello });
+    for (const message of sends) trial.receive(server, message);
     for (const [list, items] of Object.entries(lists)) {
       const method = list === "resourceTemplates" ? "resources/templates/list" : `${list}/list`;
-      exchange(method, {}, { [list]: items });
+      exchange(method, {}, { [list]: items, ...page });
     }
   });
   for (const [index, call] of calls.entries()) {
@@ -116,8 +131,11 @@ export function viewOf({
       "call",
       () => {
         const { tool: name, args } = planned[index] ?? { tool: "", args: {} };
-        const request = trial.request(name, args, { server });
+        const { meta, sends: sentFirst = [] } = call;
+        const params = { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) };
+        const request = trial.send("tools/call", params, { server });
         sent = request;
+        for (const message of sentFirst) trial.receive(server, message);
         const { result, error, exits, answersPing } = call;
         if (error !== undefined) trial.refuse(request, error.code, error.message);
         else if (result !== undefined) trial.answer(request, result);

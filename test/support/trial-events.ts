@@ -147,12 +147,12 @@ export class TrialEvents {
 
   /** The server answers a request with a result. */
   answer(request: SentRequest, result: Json): number {
-    return this.#receive(request.server, { jsonrpc: "2.0", id: request.id, result });
+    return this.receive(request.server, { jsonrpc: "2.0", id: request.id, result });
   }
 
   /** The server answers a request with a JSON-RPC error. */
   refuse(request: SentRequest, code: number, message: string): number {
-    return this.#receive(request.server, { jsonrpc: "2.0", id: request.id, error: { code, message } });
+    return this.receive(request.server, { jsonrpc: "2.0", id: request.id, error: { code, message } });
   }
 
   /** The server's HTTP status for a request; comes before the answer, if there is one. */
@@ -207,7 +207,8 @@ export class TrialEvents {
     return warningsOf(this.trajectory(task));
   }
 
-  #receive(server: string, message: Json): number {
+  /** The server sends a message. */
+  receive(server: string, message: Json): number {
     return this.emit({ type: "mcp.message", server, direction: "server-to-client", message });
   }
 }

@@ -1,12 +1,18 @@
 import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { didYouMean, listNames, suggestion } from "../../core/formats/did-you-mean.ts";
-import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../../core/formats/json.ts";
+import {
+  asList,
+  asObject,
+  hasMoreLevels,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+} from "../../core/formats/json.ts";
 import { maxDepth, readJsonText } from "../../core/formats/read-json.ts";
 import { objectIn, typesOf } from "../../core/lint/json-schema.ts";
 import { visibleLines } from "../../core/text/visible-text.ts";
 import { invalidOption, loadTarget, type Target } from "../../load/target.ts";
-import { hasMoreLevels } from "../../servers/messages/json-rpc.ts";
 import { followTokens } from "../../run/provisioning.ts";
 import { useServer } from "../../run/use-server.ts";
 import {

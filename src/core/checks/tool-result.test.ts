@@ -73,6 +73,11 @@ it.each<[Json[]]>([
   [[{ type: "resource_link", uri: "file:///a", name: "a" }]],
   [[{ type: "resource", resource: { uri: "file:///a", text: "" } }]],
   [[{ type: "resource", resource: { uri: "file:///a", blob: "" } }]],
+  [[{ type: "image", data: "aGk=", mimeType: "image/png" }]],
+  [[{ type: "image", data: "aGk", mimeType: "image/png" }]],
+  [[{ type: "image", data: "aGkh\r\naGkh", mimeType: "image/png" }]],
+  [[{ type: "image", data: "aGkh[secret:TOKEN base64]aG", mimeType: "image/png" }]],
+  [[{ ...textBlock, annotations: { priority: 1, lastModified: "2026-01-01T00:00:00Z" } }]],
 ])("takes the content %j", (content) => {
   expect(contentProblem({ content, isError: true })).toBeUndefined();
 });
@@ -93,6 +98,23 @@ it.each<[Json, string]>([
   [
     [{ type: "resource", resource: { uri: "file:///a" } }],
     "content[0] has a resource with neither text nor blob",
+  ],
+  ...["not Base64!", "aGk-", "aGk==", "aGkha", "a=Gk"].map((data): [Json, string] => [
+    [{ type: "image", data, mimeType: "image/png" }],
+    "content[0] is of type image and has data that is not Base64",
+  ]),
+  [
+    [{ type: "resource", resource: { uri: "file:///a", blob: "%" } }],
+    "content[0] has a resource with a blob that is not Base64",
+  ],
+  [[{ ...textBlock, annotations: [] }], "content[0] has annotations that are not an object"],
+  [
+    [{ ...textBlock, annotations: { audience: ["model"] } }],
+    'content[0] has an audience that is not a list of "user" and "assistant"',
+  ],
+  [
+    [{ ...textBlock, annotations: { priority: 2 } }],
+    "content[0] has a priority that is not a number from 0 to 1",
   ],
 ])("says what is wrong with the content %j", (content, problem) => {
   expect(contentProblem({ content })).toBe(problem);

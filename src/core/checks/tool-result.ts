@@ -151,14 +151,51 @@ function blockProblem(block: Json): string | undefined {
   if (required === undefined) return `has a type that MCP does not know: ${JSON.stringify(type)}`;
   const missing = required.find((key) => typeof block[key] !== "string");
   if (missing !== undefined) return `is of type ${type} but has no ${missing}`;
+  const annotations = annotationsProblem(block["annotations"]);
+  if (annotations !== undefined) return annotations;
+  if ((type === "image" || type === "audio") && !isBase64(block["data"]))
+    return `is of type ${type} and has data that is not Base64`;
   return type === "resource" ? resourceProblem(resource) : undefined;
+}
+
+/** What is wrong with the annotations of a content block (MCP 2025-11-25, schema `Annotations`). */
+function annotationsProblem(annotations: Json | undefined): string | undefined {
+  if (annotations === undefined) return undefined;
+  if (!isJsonObject(annotations)) return "has annotations that are not an object";
+  const { audience, priority } = annotations;
+  const isAudience =
+    audience === undefined ||
+    (Array.isArray(audience) && audience.every((each) => each === "user" || each === "assistant"));
+  if (!isAudience) return 'has an audience that is not a list of "user" and "assistant"';
+  const isPriority =
+    priority === undefined || (typeof priority === "number" && priority >= 0 && priority <= 1);
+  return isPriority ? undefined : "has a priority that is not a number from 0 to 1";
+}
+
+/** What stands in the place of a secret in what was recorded; see core/trace/redact.ts. */
+const secretMark = /[[‹](?:\*\*\*|(?:part of )?secret:)/;
+
+/** Whether a text is Base64 (RFC 4648, section 4), with or without padding and white space, as `atob` takes it. */
+function isBase64(text: Json | undefined): boolean {
+  if (typeof text !== "string") return false;
+  if (secretMark.test(text)) return true;
+  const plain = text.replaceAll(/[\t\n\f\r ]/g, "");
+  const padding = plain.indexOf("=");
+  const length = padding === -1 ? plain.length : padding;
+  // Without repetition in it, the pattern takes no stack however long the text is.
+  if (/[^A-Za-z0-9+/]/.test(plain.slice(0, length)) || length % 4 === 1) return false;
+  return padding === -1 || (/^(?:==?)$/.test(plain.slice(padding)) && plain.length % 4 === 0);
 }
 
 function resourceProblem(resource: Json | undefined): string | undefined {
   if (!isJsonObject(resource)) return "is of type resource but has no resource";
   if (typeof resource["uri"] !== "string") return "has a resource without uri";
-  const holds = typeof resource["text"] === "string" || typeof resource["blob"] === "string";
-  return holds ? undefined : "has a resource with neither text nor blob";
+  const { text, blob } = resource;
+  if (typeof text !== "string" && typeof blob !== "string")
+    return "has a resource with neither text nor blob";
+  return typeof blob === "string" && !isBase64(blob)
+    ? "has a resource with a blob that is not Base64"
+    : undefined;
 }
 
 /** What is wrong with a tool's result in view of the `outputSchema` that it declares, as the end of a sentence; undefined: nothing. */

@@ -131,3 +131,9 @@ export function asList(value: unknown): readonly unknown[] {
 export function asText(value: unknown): string | undefined {
   return typeof value === "string" && value.trim() !== "" ? value : undefined;
 }
+
+/** Whether a value has more levels of arrays and objects; costs no more than these levels. */
+export function hasMoreLevels(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((item) => hasMoreLevels(item, levels - 1));
+}

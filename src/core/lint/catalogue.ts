@@ -9,11 +9,13 @@ import { conformanceRules } from "./conformance.ts";
 import { definitionRules } from "./definitions.ts";
 import { bySeverity, type Finding } from "./finding.ts";
 import { protocolRules } from "./protocol.ts";
+import { serverMessageRules } from "./server-messages.ts";
 import { schemaRules, uncheckedRules } from "./schemas.ts";
 import { stabilityRules } from "./stability.ts";
 
 export const findingRules: RuleTable = {
   ...protocolRules,
+  ...serverMessageRules,
   ...conformanceRules,
   ...definitionRules,
   ...schemaRules,
@@ -32,11 +34,12 @@ export function unknownCode(code: string): { readonly message: string; readonly 
 
 /** The rules that look at a trial of each kind. */
 const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
-  handshake: [protocolRules],
-  requests: [protocolRules],
-  shutdown: [protocolRules],
+  handshake: [protocolRules, serverMessageRules],
+  requests: [protocolRules, serverMessageRules],
+  shutdown: [protocolRules, serverMessageRules],
   definitions: [
     protocolRules,
+    serverMessageRules,
     definitionRules,
     schemaRules,
     clientRules,
@@ -44,8 +47,8 @@ const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
     uncheckedRules,
     conformanceRules,
   ],
-  calls: [protocolRules, callRules, uncheckedRules],
-  stability: [protocolRules, stabilityRules],
+  calls: [protocolRules, serverMessageRules, callRules, uncheckedRules],
+  stability: [protocolRules, serverMessageRules, stabilityRules],
   conformance: [conformanceRules],
 };
 

@@ -146,6 +146,11 @@ export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly
   return exchanges.filter(({ request }) => methods.includes(text(request.message["method"])));
 }
 
+/** The requests of a probe that begin a session. */
+export function handshakesOf({ exchanges }: ProbeView): readonly Exchange[] {
+  return exchangesOf(exchanges, "initialize", "server/discover");
+}
+
 /** What exchanges say about the server; of each method those before a second first page. */
 export function readSurface(exchanges: readonly Exchange[]): Surface {
   const handshakes = exchangesOf(exchanges, "initialize", "server/discover");

@@ -43,10 +43,13 @@ testRules({
     bad: {
       "names that differ in case": named("getUser", "getuser"),
       "names that differ in separators": named("get_user", "get-user"),
+      "names that differ in l and I": named("file_list", "fiIe_list"),
+      "names that differ in O and 0": named("log_O", "log_0"),
     },
     good: {
       "singular and plural": named("get_user", "get_users"),
       "the same name twice": named("get_user", "get_user"),
+      "numbered names": named("step_1", "step_2", "step_10"),
     },
   },
   "definition/shared-name": {
@@ -198,6 +201,10 @@ testRules({
       "a description that is null": { tools: [tool({ description: null })] },
       "a hint that is a text": { tools: [tool({ annotations: { readOnlyHint: "true" } })] },
       "a resource without a name": { resources: [{ uri: file.uri }] },
+      "a resource for an unknown audience": {
+        resources: [{ ...file, annotations: { audience: ["model"] } }],
+      },
+      "a resource with a priority of 5": { resources: [{ ...file, annotations: { priority: 5 } }] },
       "arguments of a prompt that are an object": {
         prompts: [{ name: "p", description: "P.", arguments: { q: {} } }],
       },
@@ -205,6 +212,9 @@ testRules({
     good: {
       "members that MCP does not know": { tools: [tool({ version: 2, annotations: { cost: "high" } })] },
       "a resource with a size": { resources: [{ ...file, size: 10, title: "A" }] },
+      "a resource with annotations": {
+        resources: [{ ...file, annotations: { audience: ["user"], priority: 0.5 } }],
+      },
     },
   },
   "definition/no-server-version": {

@@ -72,18 +72,23 @@ export const definitionRules = {
   },
   "definition/similar-names": {
     severity: "warning",
-    title: "Two tools' names differ only in case or separators",
+    title: "Two tools' names differ only in case, separators or characters that look alike",
     why: "Models mistake one for the other.",
     fix: "Give them names that say how they differ.",
     bad: `tools: [{ name: "getUser", … }, { name: "get_user", … }]`,
     good: `tools: [{ name: "get_user", … }, { name: "get_user_settings", … }]`,
     source: "MCP 2025-11-25, tools: names are unique",
     *find({ surface }) {
-      const byShape = Map.groupBy(surface.tools, ({ name }) => bare(name));
-      for (const similar of byShape.values()) {
+      const reported = new Set<string>();
+      const groups = [bare, looks].flatMap((shape) => [
+        ...Map.groupBy(surface.tools, ({ name }) => shape(name)).values(),
+      ]);
+      for (const similar of groups) {
         const names = [...new Set(similar.map(({ name }) => name))];
         const [first] = names;
-        if (first === undefined || names.length < 2) continue;
+        const key = JSON.stringify(names);
+        if (first === undefined || names.length < 2 || reported.has(key)) continue;
+        reported.add(key);
         const evidence = [...new Set(similar.map((item) => item.evidence))];
         yield { place: { tool: first }, message: `easily confused: ${listText(names)}`, evidence };
       }
@@ -363,6 +368,14 @@ export const definitionRules = {
 const text = { type: "string" };
 const flag = { type: "boolean" };
 const texts = { title: text, description: text };
+/** Of resources and templates, for their readers. */
+const annotations = {
+  type: "object",
+  properties: {
+    audience: { type: "array", items: { enum: ["user", "assistant"] } },
+    priority: { type: "number", minimum: 0, maximum: 1 },
+  },
+};
 /** What MCP 2025-11-25 says of the types of members, but for those that have a rule of their own. */
 const memberTypes = [
   {
@@ -389,14 +402,14 @@ const memberTypes = [
     list: "resources",
     kind: "resource",
     schema: {
-      properties: { ...texts, name: text, mimeType: text, size: { type: "number" } },
+      properties: { ...texts, name: text, mimeType: text, size: { type: "number" }, annotations },
       required: ["name"],
     },
   },
   {
     list: "resourceTemplates",
     kind: "resource",
-    schema: { properties: { ...texts, name: text, mimeType: text }, required: ["name"] },
+    schema: { properties: { ...texts, name: text, mimeType: text, annotations }, required: ["name"] },
   },
   {
     list: "prompts",
@@ -558,6 +571,11 @@ const orders: readonly RegExp[] = [
 /** A text without case, spaces and separators. */
 function bare(text: string): string {
   return text.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+}
+
+/** A name as a reader sees it: characters that look alike in most fonts are the same. */
+function looks(name: string): string {
+  return bare(name.replaceAll(/[lI1]/g, "1").replaceAll(/[oO0]/g, "0"));
 }
 
 function textOf(value: unknown): string {

@@ -12,6 +12,7 @@ import {
   exitText,
   type Found,
   givesList,
+  handshakesOf,
   itemsOf,
   listKeys,
   listMethods,
@@ -560,10 +561,6 @@ const triedText: Readonly<Record<string, string>> = {
   "cancelled-call": "the cancellation of a call",
   "concurrent-calls": "calls at the same time",
 };
-
-function handshakesOf({ exchanges }: ProbeView): readonly Exchange[] {
-  return exchangesOf(exchanges, "initialize", "server/discover");
-}
 
 /** Whether the server was gone when the probe ended. */
 function lostIn({ events }: ProbeView): boolean {

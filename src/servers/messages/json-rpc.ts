@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { createScanner, visit } from "jsonc-parser";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { isJsonObject, valueAt, withoutUndefined } from "../../core/formats/json.ts";
+import { hasMoreLevels, isJsonObject, valueAt, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { type JsonExcess, jsonToken, mostMemory, repeatedKey } from "../../core/formats/read-json.ts";
 import { shortened } from "../../core/text/visible-text.ts";
@@ -404,12 +404,6 @@ const requestWeight = 10;
 /** Whether a message is nested deeper than {@link deepestMessage}. */
 export function isTooDeep(message: JSONRPCMessage): boolean {
   return hasMoreLevels(message, deepestMessage);
-}
-
-/** Whether a value has more levels of arrays and objects; costs no more than these levels. */
-export function hasMoreLevels(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return levels === 0 || Object.values(value).some((item) => hasMoreLevels(item, levels - 1));
 }
 
 /** Checks the messages that one connection receives from a server; gives the error for one beyond a limit. */
