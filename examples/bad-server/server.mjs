@@ -158,12 +158,11 @@ addTool("codex-any-of", {
 
 // Calls
 addTool("crash", { inputSchema: object({ word }), call: () => process.exit(7) });
-addTool("hang", {
-  call: () => {
-    const end = Date.now() + 60_000;
-    while (Date.now() < end);
-  },
-});
+const block = () => {
+  const end = Date.now() + 60_000;
+  while (Date.now() < end);
+};
+addTool("hang", { call: block });
 addTool("slow", { call: () => undefined });
 addTool("valid-refused", {
   call: () => {
@@ -215,6 +214,18 @@ const problemIn = ({ properties = {}, required = [], additionalProperties }, arg
   }
   return undefined;
 };
+
+/** What reading a note does that has a defect. */
+const notes = {
+  "read-crash": () => process.exit(7),
+  "read-hang": () => block(),
+  "read-slow": () => undefined,
+  "read-failed": () => {
+    throw new RpcError(-32_002, "Resource not found");
+  },
+  "read-invalid-result": () => ({ contents: "Buy milk." }),
+};
+const noteOf = (name) => ({ uri: `file:///notes/${name}.txt`, name: `The note ${name}` });
 
 const versions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 class RpcError extends Error {
@@ -273,8 +284,19 @@ const methods = {
     resources: [
       { uri: `file:///notes/${cursor ?? "first"}.txt`, name: "A note" },
       ...(has("invalid-uri") && cursor === undefined ? [{ uri: "notes/a.txt", name: "Another note" }] : []),
+      ...(cursor === undefined ? Object.keys(notes).filter(has).map(noteOf) : []),
+      ...(has("not-tried") && cursor === undefined
+        ? Array.from({ length: 20 }, (_, index) => noteOf(index))
+        : []),
     ],
     ...(has("endless-list") ? { nextCursor: "again" } : {}),
+  }),
+  "resources/read": ({ uri }) => {
+    const [, defect] = /^file:\/\/\/notes\/(.*)\.txt$/.exec(uri) ?? [];
+    return notes[defect] === undefined ? { contents: [{ uri, text: "Buy milk." }] } : notes[defect]();
+  },
+  "prompts/get": () => ({
+    messages: [{ role: "user", content: { type: "text", text: "Sum up the notes." } }],
   }),
   "resources/templates/list": () => {
     if (has("list-failed")) return { resourceTemplates: "none" };

@@ -10,7 +10,14 @@ import type {
   Task,
 } from "../core/formats/model.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { listingOf, methodOf, OutOfTime, readCheck, type Surface } from "../core/lint/check-view.ts";
+import {
+  type Listed,
+  listingOf,
+  methodOf,
+  OutOfTime,
+  readCheck,
+  type Surface,
+} from "../core/lint/check-view.ts";
 import { failedSecondStart } from "../core/lint/protocol.ts";
 import { asList, asObject, exact, isJsonObject, type JsonObject } from "../core/formats/json.ts";
 import { type EventBody, eventsOf, type TraceEvent } from "../core/trace/events.ts";
@@ -174,6 +181,7 @@ async function tasksOf(
       }
     }
   }
+  const { reads, notRead } = planReads(surface, policy);
   const snapshot = snapshotOf?.(server, surface.name);
   const conformance =
     options.suite === undefined
@@ -182,11 +190,13 @@ async function tasksOf(
   const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
     // Those that may have to wait first, so that the others run beside them.
     calls: planned.length === 0 ? { skipped: whyNothingIsCalled(surface, notCalled) } : { calls: planned },
+    reads: reads.length === 0 ? undefined : { reads },
     shutdown: spec.transport === "stdio" ? {} : undefined,
     handshake: {},
     definitions: {
       about: summaryOf(surface),
       notCalled,
+      notRead,
       sharedNames: sharedNames(server, discoveries),
     },
     requests: {},
@@ -202,6 +212,47 @@ async function tasksOf(
   return Object.entries(ofKind).flatMap(([kind, rest]) =>
     rest === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, runsOnce, ...rest })],
   );
+}
+
+/** Maximum number of resources that a check reads, and of prompts that it gets. */
+const mostReads = 20;
+
+/** What is read of a server, and what is not, in sentences. A resource template is not read: nothing says what its variables stand for. */
+function planReads(
+  { resources, resourceTemplates, prompts }: Surface,
+  policy: CheckOptions["calls"],
+): Required<Pick<CheckSpec, "reads" | "notRead">> {
+  const isOff = policy === "none";
+  const chosen = (items: readonly Listed[]): readonly Listed[] =>
+    isOff ? [] : items.filter(({ isNamed }) => isNamed).slice(0, mostReads);
+  const [ofResources, ofPrompts] = [chosen(resources), chosen(prompts)];
+  const lacking = (what: string, all: number, read: number): readonly string[] => {
+    if (read === all) return [];
+    const why = isOff ? obstacles.none.reason : `a check takes ${mostReads} at most, and none without a name`;
+    return [`${all - read} of ${all} ${what}: ${why}`];
+  };
+  return {
+    reads: [
+      ...ofResources.map(({ name }) => ({ kind: "resource", name }) as const),
+      ...ofPrompts.map(({ name, definition }) => {
+        const required = asList(definition["arguments"])
+          .map(asObject)
+          .flatMap((each) =>
+            each["required"] === true && typeof each["name"] === "string" ? each["name"] : [],
+          );
+        const args =
+          required.length === 0 ? undefined : Object.fromEntries(required.map((each) => [each, "text"]));
+        return { kind: "prompt", name, ...exact({ args }) } as const;
+      }),
+    ],
+    notRead: [
+      ...lacking("resources", resources.length, ofResources.length),
+      ...lacking("prompts", prompts.length, ofPrompts.length),
+      ...(resourceTemplates.length === 0
+        ? []
+        : [`${resourceTemplates.length} resource templates: values of their variables are not known`]),
+    ],
+  };
 }
 
 function whyNothingIsCalled({ tools, incomplete }: Surface, notCalled: readonly NotCalled[]): string {

@@ -1,4 +1,5 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import type { JsonObject } from "../core/formats/json.ts";
 import type { CheckKind, PlannedCall } from "../core/formats/model.ts";
 import { shortened } from "../core/text/visible-text.ts";
 import { modernVersion } from "../servers/messages/json-rpc.ts";
@@ -12,6 +13,7 @@ const probes: Readonly<Record<CheckKind, (prober: Prober) => Promise<void>>> = {
   shutdown: probeShutdown,
   definitions: probeDefinitions,
   calls: probeCalls,
+  reads: probeReads,
   stability: probeStability,
   conformance: probeConformance,
 };
@@ -100,7 +102,8 @@ async function probeCalls(prober: Prober): Promise<void> {
     if (hung.has(call.tool)) continue;
     if (session === undefined) return;
     const { client, host } = session;
-    const outcome = await prober.probe("call", () => makeCall(client, call), { call: index });
+    const params = { name: call.tool, arguments: call.args };
+    const outcome = await prober.probe("call", () => request(client, "tools/call", params), { call: index });
     if (outcome?.answer.kind === "none") hung.add(call.tool);
     if (outcome?.answer.kind === "result" && call.expects === "result") answered ??= call;
     if (!client.isLost && outcome?.answersPing !== false) continue;
@@ -127,15 +130,39 @@ async function probeCalls(prober: Prober): Promise<void> {
   if (hung.size > 0) await prober.stop(host, { stdinMs: 0 });
 }
 
-async function makeCall(
+/** Requests that get no answer before a part of a check ends. */
+const mostUnanswered = 3;
+
+/** Reads the planned resources and gets the planned prompts, one after the other, in one session; after a loss in another one. */
+async function probeReads(prober: Prober): Promise<void> {
+  const open = (): Promise<Session | undefined> => prober.probe("handshake", () => prober.connect());
+  let session = await open();
+  let unanswered = 0;
+  for (const [index, { kind, name, args }] of (prober.check.reads ?? []).entries()) {
+    if (session === undefined || unanswered === mostUnanswered) return;
+    const { client, host } = session;
+    const outcome = await prober.probe(
+      "read",
+      () =>
+        kind === "resource"
+          ? request(client, "resources/read", { uri: name })
+          : request(client, "prompts/get", { name, ...(args === undefined ? {} : { arguments: args }) }),
+      { read: index },
+    );
+    if (outcome?.answer.kind === "none") unanswered += 1;
+    if (!client.isLost && outcome?.answersPing !== false) continue;
+    await prober.stop(host);
+    session = await open();
+  }
+}
+
+/** Makes a request that may take long; without an answer in time it is cancelled, and a ping shows whether the server goes on. */
+async function request(
   client: RawClient,
-  { tool, args }: PlannedCall,
+  method: string,
+  params: JsonObject,
 ): Promise<{ readonly answer: Answer; readonly answersPing: boolean }> {
-  const { id, answer: coming } = await client.start(
-    "tools/call",
-    { name: tool, arguments: args },
-    { progress: true },
-  );
+  const { id, answer: coming } = await client.start(method, params, { progress: true });
   const answer = await coming;
   if (answer.kind !== "none") return { answer, answersPing: true };
   await client.notify("notifications/cancelled", { requestId: id, reason: "no answer in time" });

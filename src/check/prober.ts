@@ -152,7 +152,7 @@ export class Prober implements AsyncDisposable {
   async probe<T>(
     probe: string,
     work: () => Promise<T>,
-    about: Pick<EventOf<"probe.started">, "call"> = {},
+    about: Pick<EventOf<"probe.started">, "call" | "read"> = {},
   ): Promise<T | undefined> {
     const { server, emit, signal } = this.#options;
     const started = performance.now();

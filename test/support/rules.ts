@@ -1,5 +1,12 @@
 import { afterAll, describe, expect, it } from "vitest";
-import type { CheckKind, CheckSpec, Json, JsonObject, PlannedCall } from "../../src/core/formats/model.ts";
+import type {
+  CheckKind,
+  CheckSpec,
+  Json,
+  JsonObject,
+  PlannedCall,
+  PlannedRead,
+} from "../../src/core/formats/model.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { findDefects } from "../../src/core/lint/catalogue.ts";
 import { type CheckView, readCheck } from "../../src/core/lint/check-view.ts";
@@ -16,6 +23,7 @@ export interface CheckedServer {
   readonly resourceTemplates?: readonly JsonObject[];
   readonly prompts?: readonly JsonObject[];
   readonly calls?: readonly CheckedCall[];
+  readonly reads?: readonly CheckedRead[];
   readonly notCalled?: CheckSpec["notCalled"];
   readonly sharedNames?: CheckSpec["sharedNames"];
   /** What the server sends by itself after the handshake; `early`: before it answers. */
@@ -43,6 +51,12 @@ export interface CheckedCall extends Partial<PlannedCall> {
   readonly breaks?: boolean;
 }
 
+/** A resource or prompt that a check reads, and what becomes of it. */
+export interface CheckedRead extends PlannedRead {
+  readonly result?: Json;
+  readonly error?: { readonly code: number; readonly message: string };
+}
+
 /** A tool in which nothing is wrong, but for what is given. */
 export function tool(definition: JsonObject = {}): JsonObject {
   return {
@@ -68,7 +82,8 @@ export function schemaOf(properties: JsonObject, rest: JsonObject = {}): JsonObj
 /** What rules see of a server. */
 export function viewOf({
   calls = [],
-  kind = calls.length === 0 ? "definitions" : "calls",
+  reads = [],
+  kind = reads.length > 0 ? "reads" : calls.length === 0 ? "definitions" : "calls",
   hello = {},
   notCalled = [],
   sharedNames = [],
@@ -83,15 +98,23 @@ export function viewOf({
     expects,
     why,
   }));
-  const check: CheckSpec = { kind, disable: [], calls: planned, notCalled, sharedNames };
+  const check: CheckSpec = {
+    kind,
+    disable: [],
+    calls: planned,
+    notCalled,
+    sharedNames,
+    ...(reads.length === 0 ? {} : { reads }),
+  };
   const trial = new TrialEvents();
   const server = "notes";
-  const probe = (name: string, play: () => void, call?: number): void => {
+  const probe = (name: string, play: () => void, call?: number, read?: number): void => {
     trial.emit({
       type: "probe.started",
       server,
       probe: name,
       ...(call === undefined ? {} : { call }),
+      ...(read === undefined ? {} : { read }),
     });
     play();
     const { exits, breaks = false } = calls[call ?? -1] ?? {};
@@ -156,6 +179,21 @@ export function viewOf({
     );
     if (call.late !== undefined && sent !== undefined) trial.answer(sent, call.late);
   }
+  for (const [index, { kind: of, name, args, result, error }] of reads.entries())
+    probe(
+      "read",
+      () => {
+        const [method, params] =
+          of === "resource"
+            ? ["resources/read", { uri: name }]
+            : ["prompts/get", { name, ...(args === undefined ? {} : { arguments: args }) }];
+        const request = trial.send(method, params, { server });
+        if (error === undefined) trial.answer(request, result ?? null);
+        else trial.refuse(request, error.code, error.message);
+      },
+      undefined,
+      index,
+    );
   const task = { ...workflowTask({ turns: [], servers: [server] }), form: "check", check } as const;
   return readCheck(trial.trajectory(task), check);
 }

@@ -124,9 +124,11 @@ function resourceContentsProblem({ contents }: JsonObject): string | undefined {
 function promptMessagesProblem({ messages }: JsonObject): string | undefined {
   return problemIn("messages", messages, (each) => {
     if (!isJsonObject(each)) return "is not an object";
-    const { content = null } = each;
+    const { role, content = null } = each;
     const blocks: readonly Json[] = Array.isArray(content) ? content : [content];
-    return blocks.map(blockProblem).find((problem) => problem !== undefined);
+    const problem = blocks.map(blockProblem).find((each) => each !== undefined);
+    if (problem !== undefined || role === "user" || role === "assistant") return problem;
+    return 'has a role that is not "user" or "assistant"';
   });
 }
 

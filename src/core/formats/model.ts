@@ -197,6 +197,7 @@ export type CheckKind =
   | "shutdown"
   | "definitions"
   | "calls"
+  | "reads"
   | "stability"
   | "conformance";
 
@@ -217,6 +218,10 @@ export interface CheckSpec {
   readonly skipped?: string;
   /** The calls to make, in order; only for `calls`. */
   readonly calls?: readonly PlannedCall[];
+  /** The resources to read and the prompts to get, in order; only for `reads`. */
+  readonly reads?: readonly PlannedRead[];
+  /** Resources and prompts that are not read, and why, in sentences; only for `definitions`. */
+  readonly notRead?: readonly string[];
   /** What the server said of itself when the check was planned; only for `definitions`. */
   readonly about?: ServerSummary;
   /** Tools that are not called, and why; only for `definitions`. */
@@ -294,6 +299,15 @@ export interface PlannedCall {
   readonly expects: "result" | "refusal";
   /** How the arguments were made, such as `defaults and examples` or `path is missing`. */
   readonly why: string;
+}
+
+/** A resource that a check reads, or a prompt that it gets. */
+export interface PlannedRead {
+  readonly kind: "resource" | "prompt";
+  /** The URI of the resource, or the name of the prompt. */
+  readonly name: string;
+  /** Made up for a prompt that requires arguments, so that the server may refuse them. */
+  readonly args?: JsonObject;
 }
 
 /** The parts of a task that come from its own file. In their strings templates are still to be replaced. */

@@ -10,6 +10,7 @@ import { definitionRules } from "./definitions.ts";
 import { bySeverity, type Finding } from "./finding.ts";
 import { protocolRules } from "./protocol.ts";
 import { serverMessageRules } from "./server-messages.ts";
+import { readRules } from "./reads.ts";
 import { schemaRules, uncheckedRules } from "./schemas.ts";
 import { stabilityRules } from "./stability.ts";
 
@@ -22,6 +23,7 @@ export const findingRules: RuleTable = {
   ...uncheckedRules,
   ...clientRules,
   ...callRules,
+  ...readRules,
   ...stabilityRules,
 };
 
@@ -44,10 +46,12 @@ const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
     schemaRules,
     clientRules,
     callRules,
+    readRules,
     uncheckedRules,
     conformanceRules,
   ],
   calls: [protocolRules, serverMessageRules, callRules, uncheckedRules],
+  reads: [protocolRules, serverMessageRules, readRules],
   stability: [protocolRules, serverMessageRules, stabilityRules],
   conformance: [conformanceRules],
 };

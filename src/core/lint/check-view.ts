@@ -1,5 +1,12 @@
-import { asObject, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../formats/json.ts";
-import type { CheckSpec, PlannedCall, ServerIdentity } from "../formats/model.ts";
+import {
+  asObject,
+  exact,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  withoutUndefined,
+} from "../formats/json.ts";
+import type { CheckSpec, PlannedCall, PlannedRead, ServerIdentity } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf, type TraceEvent } from "../trace/events.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
@@ -34,6 +41,8 @@ export interface ProbeView {
   readonly probe: string;
   /** The call that it made, for a probe of the kind `calls`. */
   readonly call?: PlannedCall;
+  /** The resource that it read, or the prompt that it got, for a probe of the kind `reads`. */
+  readonly read?: PlannedRead;
   readonly events: readonly TraceEvent[];
   /** Requests that were sent meanwhile, with their answers. */
   readonly exchanges: readonly Exchange[];
@@ -68,7 +77,7 @@ export function readCheck({ task, events, exchanges }: Trajectory, spec: CheckSp
 function readProbes(
   events: readonly TraceEvent[],
   exchanges: readonly Exchange[],
-  { calls = [] }: CheckSpec,
+  { calls = [], reads = [] }: CheckSpec,
 ): ProbeView[] {
   return events.flatMap((event, index): ProbeView[] => {
     if (event.type !== "probe.started") return [];
@@ -77,10 +86,11 @@ function readProbes(
     const own = length === -1 ? rest : rest.slice(0, length + 1);
     const finished = own.at(-1)?.seq ?? event.seq;
     const call = event.call === undefined ? undefined : calls[event.call];
+    const read = event.read === undefined ? undefined : reads[event.read];
     return [
       {
         probe: event.probe,
-        ...(call === undefined ? {} : { call }),
+        ...exact({ call, read }),
         events: own,
         exchanges: exchanges.filter(({ request }) => request.seq >= event.seq && request.seq <= finished),
         started: event.seq,

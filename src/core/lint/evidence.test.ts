@@ -22,6 +22,18 @@ const cases: Readonly<Record<string, readonly [server: CheckedServer, lack: unkn
     { tools: [tool()], calls: [{ answersPing: true }] },
     expect.stringMatching(/^the server answered no call in time/),
   ],
+  "a resource that is given": [
+    { reads: [{ kind: "resource", name: "a:b", result: { contents: [] } }] },
+    undefined,
+  ],
+  "resources that are all refused": [
+    { reads: [{ kind: "resource", name: "a:b", error: { code: -1, message: "no" } }] },
+    "the server gave no resource and no prompt that it lists",
+  ],
+  "a prompt that refuses arguments that were made up": [
+    { reads: [{ kind: "prompt", name: "p", args: { q: "text" }, error: { code: -1, message: "no" } }] },
+    undefined,
+  ],
   "a stability trial with a list": [{ kind: "stability", tools: [tool()] }, undefined],
   "a stability trial without a list": [{ kind: "stability" }, "the server gave no list again"],
   "a conformance trial without a verdict": [{ kind: "conformance" }, "the conformance suite checked nothing"],

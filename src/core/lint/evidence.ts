@@ -1,5 +1,6 @@
 import { eventsOf } from "../trace/events.ts";
 import { validCalls } from "./calls.ts";
+import { answeredReads } from "./reads.ts";
 import { type CheckView, exchangesOf, givesList, listMethods } from "./check-view.ts";
 
 /** What shows that a part of a check could judge something. */
@@ -23,6 +24,8 @@ export function evidenceIn(view: CheckView): CheckEvidence {
       const lack = `none of the ${made} calls with valid arguments succeeded; give the server what it works with (${needs}), or call more tools with --calls all`;
       return { evidence: answered, lack };
     }
+    case "reads":
+      return lacking(answeredReads(view), "the server gave no resource and no prompt that it lists");
     case "stability":
       return lacking(
         answers(exchangesOf(exchanges, ...listMethods).filter(givesList)),

@@ -297,7 +297,7 @@ interface EventFields {
     ignored?: true;
   };
   /** A probe of a check begins; everything until it ends belongs to it. `call`: which of the planned calls it makes. */
-  "probe.started": { server: string; probe: string; call?: number };
+  "probe.started": { server: string; probe: string; call?: number; read?: number };
   /** `lost`: the server was gone; `unanswered`: something that it should have answered in time was not. */
   "probe.finished": {
     server: string;
