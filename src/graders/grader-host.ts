@@ -115,7 +115,9 @@ function runAssertions({ assertions, variables }: Extract<JavaScriptWork, { kind
       const value: unknown = new Script(`(${assertion}\n)`).runInContext(context);
       if (isObject(value) && typeof value["then"] === "function")
         return { problem: `gives a promise: ${assertion}` };
-      results.push({ holds: Boolean(value) });
+      const isOther = Boolean(value) && value !== true;
+      const error = `it is of type ${typeof value}; only true holds, so compare it`;
+      results.push({ holds: value === true, ...(isOther ? { error } : {}) });
     } catch (error) {
       const message = told(error);
       if (/^(?:Syntax|Reference)Error\b/.test(message))

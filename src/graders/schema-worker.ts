@@ -30,6 +30,8 @@ const options: Options = {
   logger: false,
 };
 const shownErrors = 5;
+/** Errors that a validator collects. */
+const mostErrors = 100;
 const keptSchemas = 100;
 const longestKept = 64 * 1024;
 const longestDetail = 200;
@@ -42,13 +44,24 @@ parentPort?.postMessage("ready" satisfies WorkerMessage);
 
 async function answer({ schema, values, linear }: SchemaRequest): Promise<void> {
   const key = JSON.stringify(schema);
-  const code = linear ? { regExp: await linearPatterns() } : undefined;
+  const code = { process: withFewErrors, ...(linear ? { regExp: await linearPatterns() } : {}) };
   const compiled = await compiledOf(schema, key, code);
   const checks = values.map((value) => validate(compiled, value));
   parentPort?.postMessage(checks satisfies WorkerMessage);
 }
 
-type Code = Options["code"];
+type Code = NonNullable<Options["code"]>;
+
+/**
+ * Makes validators stop collecting errors at a limit: references that are joined double them at each level, and a thread that runs out of
+ * memory at once ends the process.
+ */
+function withFewErrors(code: string): string {
+  return code
+    .replaceAll("vErrors.push(", `vErrors.length < ${mostErrors} && vErrors.push(`)
+    .replaceAll(/vErrors\.concat\((\w+\.errors)\)/g, `vErrors.concat($1).slice(0, ${mostErrors})`)
+    .replaceAll(/vErrors\.length = (\w+)/g, "vErrors.length = Math.min(vErrors.length, $1)");
+}
 
 /** Compiles patterns so that they take time linear in the text, where that is possible. */
 async function linearPatterns(): Promise<RegExpEngine> {
@@ -98,7 +111,7 @@ async function compile(schema: unknown, code: Code): Promise<ValidateFunction> {
   // Throws; a promise comes only of a schema of schemas that says `$async`.
   void (await dialectChecker(dialect)).validateSchema(plain, true);
   // An instance of its own, since the names in one schema must not reach another.
-  return (await createAjv(dialect, { validateSchema: false, ...(code && { code }) })).compile(plain);
+  return (await createAjv(dialect, { validateSchema: false, code })).compile(plain);
 }
 
 /** MCP schemas are JSON Schema 2020-12 unless `$schema` says otherwise (MCP 2025-11-25, "JSON Schema usage"). */

@@ -36,11 +36,14 @@ export async function* lookAtWorkspace(
   const root = await realpath(workspace);
   let room = mostText;
   for (const name of names) {
-    const { paths, incomplete } = await pathsOf(name, { workspace: root, signal });
+    const found = await pathsOf(name, { workspace: root, signal });
+    let { incomplete } = found;
     const files: WorkspaceFile[] = [];
-    for (const path of paths) {
+    for (const path of found.paths) {
       signal.throwIfAborted();
       const file = await lookAt(path, root, Math.min(room, longestText));
+      // What a glob has found is there: its name is no UTF-8, or it was removed just now.
+      if (file === undefined && path !== name) incomplete ??= `${path} could not be read`;
       if (file === undefined) continue;
       room -= file.text === undefined ? 0 : (file.size ?? 0);
       files.push(file);
@@ -71,10 +74,14 @@ async function pathsOfGlob(glob: string, { workspace, signal }: Workspace): Prom
   const open: string[] = [""];
   const paths: string[] = [];
   let entries = 0;
+  let unread: string | undefined;
   for (let prefix = open.shift(); prefix !== undefined; prefix = open.shift()) {
     signal.throwIfAborted();
-    // A folder that cannot be read, or is gone, has nothing that could be recorded.
-    const inside = await readdir(join(workspace, prefix), { withFileTypes: true }).catch(() => []);
+    const inside = await readdir(join(workspace, prefix), { withFileTypes: true }).catch(() => undefined);
+    if (inside === undefined) {
+      unread ??= `the folder ${prefix} could not be read`;
+      continue;
+    }
     entries += inside.length;
     if (entries > mostEntries)
       return { paths, incomplete: `the search ended after ${mostEntries} files and folders` };
@@ -90,7 +97,7 @@ async function pathsOfGlob(glob: string, { workspace, signal }: Workspace): Prom
       paths.push(path);
     }
   }
-  return { paths };
+  return withoutUndefined({ paths, incomplete: unread });
 }
 
 async function exists(path: string): Promise<boolean> {
@@ -146,8 +153,9 @@ async function readContent(path: string, room: number): Promise<Omit<WorkspaceFi
   return withoutUndefined({ kind: "file" as const, size, sha256: hash.digest("hex"), text });
 }
 
-/** Undefined for bytes that are no UTF-8. */
+/** Undefined for bytes that are no UTF-8, and for those with a NUL, as texts in UTF-16 have them. */
 function textOf(bytes: Buffer): string | undefined {
+  if (bytes.includes(0)) return undefined;
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {

@@ -44,7 +44,6 @@ import {
   type Piece,
   taskTitle,
   type Tone,
-  skippedGraders,
   unmetOptional,
   variantName,
   type Variety,
@@ -246,9 +245,6 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
   const byWarning = trialsBy(({ warnings }) => new Set(warnings));
   // A trial that did not pass is explained with all of its grades.
   const byOptional = trialsBy((trial) => (trial.verdict === "pass" ? unmetOptional(trial) : []));
-  const bySkip = trialsBy((trial) =>
-    trial.verdict === "pass" ? skippedGraders(trial, ending.tasks.get(trial.task)) : [],
-  );
   const parts = [
     ...findingSections(ending),
     failedLines(ending),
@@ -256,7 +252,6 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
     remarkLines("Warnings", byWarning, ending),
     remarkLines("Not required", byOptional, ending),
-    remarkLines("Nothing to judge", bySkip, ending),
     byTaskLines(ending),
     gateLines(result.gates ?? [], ending.page),
     start.coverage === true ? coverageLines(result, ending.page) : [],

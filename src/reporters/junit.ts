@@ -16,7 +16,6 @@ import {
   gateText,
   groupName,
   type Page,
-  skippedGraders,
   taskTitle,
   trialReason,
   variantName,
@@ -152,7 +151,6 @@ function testCase(trial: TrialResult, end: RunEnd, task: Task | undefined, varie
   const notes = [
     ...mocks.map((server) => `mock: ${visibleText(server)}`),
     ...warnings.map((warning) => `warning: ${visibleText(warning)}`),
-    ...(verdict === "pass" ? skippedGraders(trial, task).map((text) => `skipped: ${visibleText(text)}`) : []),
   ];
   const outcome =
     verdict === "pass"

@@ -14,7 +14,6 @@ import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } fro
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
 import type { Grade, Usage } from "../core/trace/events.ts";
 import { addUsage } from "../core/trace/trajectory.ts";
-import type { Task } from "../core/formats/model.ts";
 
 /** A line of text that is safe to print, and what it means. */
 export interface Piece {
@@ -579,19 +578,6 @@ export function unmetOptional({ grades }: Pick<TrialResult, "grades">): readonly
       const hint = error?.hint === undefined ? "" : `. ${error.hint}`;
       return `${gradeTitle(grade)}  ${clipText(`${grade.reason}${hint}`, 300)}`;
     });
-}
-
-/** What required graders that a task declares say of why they had nothing to judge. */
-export function skippedGraders(
-  { grades }: Pick<TrialResult, "grades">,
-  task: Pick<Task, "graders"> | undefined,
-): readonly string[] {
-  const declared = new Set(task?.graders?.map(({ name }) => name));
-  return grades
-    .filter(
-      ({ grader, verdict, required }) => verdict === "skip" && required !== false && declared.has(grader),
-    )
-    .map(({ grader, reason }) => `${clipText(grader, 80)}  ${clipText(reason, 300)}`);
 }
 
 /** The name of a grade, with its score and with its weight unless that is 1. */

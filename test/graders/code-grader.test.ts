@@ -33,7 +33,7 @@ const all = {
     "[c['success'] for c in tool_calls] == [True, False]",
     "errors == ['no such thing']",
     "duration_ms == 1200",
-    "re.search(r'\\d pods', output)",
+    "re.search(r'\\d pods', output) is not None",
     "[e['type'] for e in transcript][0] == 'user.message'",
     "outcome == {}",
   ],
@@ -64,6 +64,14 @@ it.each([
   const grade = await gradeByCode(language, assertions);
   expect(grade).toMatchObject({ verdict: "fail", score: 1 / 3 });
   expect(grade.reason).toContain(`${assertions[1]} is not true; ${assertions[2]} is not true (${error}: `);
+});
+
+it.each([
+  ["python", ["1", "output", "(False, 'x')", "re.search('pods', output)", "[]", "None"], "of type tuple"],
+  ["javascript", ["1", "output", "['x']", "/pods/.exec(output)", "0", "null"], "of type object"],
+])("only a value that is true holds in %s", async (language, assertions, told) => {
+  const grade = await gradeByCode(language, assertions);
+  expect(grade).toMatchObject({ verdict: "fail", score: 0, reason: expect.stringContaining(told) });
 });
 
 it.each([

@@ -105,6 +105,21 @@ it("follows links inside the workspace only", async () => {
   ]);
 });
 
+it("says of what it could not read that something may be there", async () => {
+  using folder = folderOf({ "a.tmp": "", "utf16.txt": "p\0a\0s\0s\0" });
+  const odd = (name: string): Buffer =>
+    Buffer.concat([Buffer.from(`${folder.path}/`), Buffer.from(name, "latin1")]);
+  mkdirSync(odd("d\xff"));
+  writeFileSync(odd("\xff.bak"), "");
+  const [inFolder, file, utf16] = await look(folder.path, "**/*.tmp", "*.bak", "utf16.txt");
+  expect(inFolder).toMatchObject({
+    files: [{ path: "a.tmp" }],
+    incomplete: "the folder d\uFFFD/ could not be read",
+  });
+  expect(file).toMatchObject({ files: [], incomplete: "\uFFFD.bak could not be read" });
+  expect(utf16?.files[0]).not.toHaveProperty("text");
+});
+
 it("bounds what is recorded, and says so", async () => {
   using folder = mkdtempDisposableSync(join(tmpdir(), "mcpvals-"));
   const add = (name: string, text: string): void => {

@@ -28,6 +28,7 @@ it.each([
   ['Here it is:\n```json\n{"total": 4}\n```', 0, /^the answer: no JSON: /],
   ['```json\n{"total": 4}', 0, /^the answer: no JSON: /],
   ["four", 0, /^the answer: no JSON: /],
+  ['{"total": "x", "total": 4}', 0, /^the answer: no JSON: duplicate key "total"$/],
 ] as const)("the last message %j: %d", async (text, score, reason) => {
   const finding = await grade({ schema }, saying('{"total": 1} was wrong', text));
   expect(finding).toMatchObject({

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { formatSchemaError, resultText, structuredContent } from "../checks/tool-result.ts";
-import { McpvalsError, messageOf } from "../errors/error.ts";
+import { McpvalsError } from "../errors/error.ts";
 import { anyObject, closedObject, filledText, optional } from "../formats/config/config-fields.ts";
 import { formatKeyPath, isJsonObject, type Json } from "../formats/json.ts";
 import { readJsonText } from "../formats/read-json.ts";
@@ -126,11 +126,8 @@ function withoutFence(text: string): string {
 }
 
 function parsed(text: string): { readonly value: Json } | { readonly why: string } {
-  try {
-    return { value: JSON.parse(text) as Json };
-  } catch (cause) {
-    return { why: `no JSON: ${messageOf(cause)}` };
-  }
+  const { value, reason } = readJsonText(text);
+  return value === undefined ? { why: `no JSON: ${reason}` } : { value };
 }
 
 function ofCalls({ of, tool = "" }: JsonSchema, trajectory: Trajectory): readonly Judged[] {

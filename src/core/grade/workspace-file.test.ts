@@ -60,10 +60,15 @@ it("does not take what it could not see whole for absence", async () => {
   const trial = new AgentTrial((each) => each.say("Done."));
   trial.emit({ type: "workspace.files", name: "**/*.tmp", files: [], incomplete: "the search ended" });
   for (const config of [{ must_not_exist: ["**/*.tmp"] }, { must_exist: ["**/*.tmp"] }])
-    expect(await gradeBy("file", config, trial)).toMatchObject({
-      score: 0,
-      reason: "**/*.tmp is not there, as far as it is known: the search ended",
+    await expect(gradeBy("file", config, trial)).rejects.toMatchObject({
+      code: "grader/cannot-run",
+      message: "the workspace is not known: the search ended",
     });
+  trial.emit({ type: "workspace.files", name: "none", files: [] });
+  expect(await gradeBy("file", { must_exist: ["none"], must_not_exist: ["**/*.tmp"] }, trial)).toMatchObject({
+    verdict: "fail",
+    score: 0,
+  });
 });
 
 it("says nothing of what an idle agent did not do, and grades what a silent one left", async () => {

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { McpvalsError } from "../errors/error.ts";
 import { closedObject, filledText, optional, patternText } from "../formats/config/config-fields.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
@@ -76,8 +77,8 @@ const fileSettings = closedObject({
   error: "must have must_exist, must_not_exist or content_patterns",
 });
 
-/** A check, and whether something that is there shows it. */
-type FileCheck = GraderCheck & { readonly isShown: boolean };
+/** A check, and whether something that is there shows it. `unknown`: why the record does not say whether it holds. */
+type FileCheck = GraderCheck & { readonly isShown: boolean; readonly unknown?: string | undefined };
 
 /** Did the agent leave the right files? Score = checks that hold / checks that are made. */
 export const file = graderKind({
@@ -103,6 +104,11 @@ export const file = graderKind({
       ...wanted.must_not_exist.map((name) => absence(recorded(name))),
       ...wanted.content_patterns.flatMap((each) => contentChecks(each, recorded(each.path))),
     ];
+    const unknown = checks.find((check) => check.unknown !== undefined)?.unknown;
+    if (unknown !== undefined && checks.every((check) => check.passed || check.unknown !== undefined))
+      throw new McpvalsError("grader/cannot-run", `the workspace is not known: ${unknown}`, {
+        hint: "Name the files that count, or make them readable in a verify step.",
+      });
     const idle = nothingLeft(trajectory, checks);
     return idle === undefined ? checksGrade(checks, trajectory) : skip(idle);
   },
@@ -137,7 +143,9 @@ export function nothingToJudge(trajectory: Trajectory): string | undefined {
 function existence(recorded: Recorded): FileCheck {
   const why = whyAbsent(recorded);
   const passed = why === undefined;
-  return { passed, reason: why ?? `${recorded.name} is there`, evidence: [recorded.seq], isShown: passed };
+  const { name, files, incomplete, seq } = recorded;
+  const unknown = passed || files.length > 0 ? undefined : incomplete;
+  return { passed, reason: why ?? `${name} is there`, evidence: [seq], isShown: passed, unknown };
 }
 
 function absence({ name, files, incomplete, seq }: Recorded): FileCheck {
@@ -147,7 +155,8 @@ function absence({ name, files, incomplete, seq }: Recorded): FileCheck {
     found.length === 0
       ? `${name} is not there${passed ? "" : `, as far as it is known: ${incomplete}`}`
       : `${listed(found, 5)} ${found.length === 1 ? "is" : "are"} there`;
-  return { passed, reason, evidence: [seq], isShown: false };
+  const unknown = found.length === 0 ? incomplete : undefined;
+  return { passed, reason, evidence: [seq], isShown: false, unknown };
 }
 
 /** One check for the existence, and one for each pattern in all files that fit. */
@@ -172,6 +181,7 @@ function contentChecks(
         reason: why ?? right,
         evidence: [recorded.seq],
         isShown: why === undefined,
+        unknown: why === recorded.incomplete ? why : undefined,
       };
     }),
   ];

@@ -60,6 +60,17 @@ describe("a trial's result", () => {
     },
   );
 
+  it("warns of declared graders that judged nothing in a trial that passes", () => {
+    const task = workflowTask({
+      graders: [{ type: "text", name: "own", config: {}, weight: 1, required: true, dir: "" }],
+    });
+    const idle: Grade = { ...skip, grader: "own" };
+    const warning = 'the grader "own" judged nothing: nothing';
+    expect(resultOf([], task, [pass, idle, skip]).warnings).toEqual([warning]);
+    expect(resultOf([], task, [pass, { ...idle, required: false }]).warnings).toBeUndefined();
+    expect(resultOf([], task, [fail, idle]).warnings).toBeUndefined();
+  });
+
   it("counts the tools that a check called, each once", () => {
     const calls = ["a", "a", "b", "c"].map(
       (tool) => ({ tool, args: {}, expects: "result", why: "" }) as const,

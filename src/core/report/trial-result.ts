@@ -62,6 +62,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     // What a check tries on purpose would be odd in an agent.
     ...(task.form === "check" ? [] : warningsOf(trajectory)),
     ...(verdict === "pass" && isNullAgent ? [nullAgentWarning] : []),
+    ...(verdict === "pass" ? idleGraders(task, grades) : []),
   ];
   const judged = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "judge");
   const started = eventsOf(events, "server.started").filter(({ transport }) => transport === "mock");
@@ -91,6 +92,16 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
       warnings: warnings.length === 0 ? undefined : warnings,
     },
   );
+}
+
+/** Required graders that a task declares and that had nothing to judge, a sentence for each. */
+function idleGraders(task: Task, grades: readonly Grade[]): readonly string[] {
+  const declared = new Set(task.graders?.map(({ name }) => name));
+  return grades
+    .filter(
+      ({ grader, verdict, required }) => verdict === "skip" && required !== false && declared.has(grader),
+    )
+    .map(({ grader, reason }) => `the grader ${JSON.stringify(grader)} judged nothing: ${reason}`);
 }
 
 /** What a program reports of itself, also when it connects to a server through the gateway. */

@@ -315,6 +315,33 @@ it.each<[NonNullable<AssertionSet["toolsNotUsed"]>[number], string?]>([
   );
 });
 
+it.each<[string, JsonObject, readonly string[]]>([
+  [
+    "scripted",
+    { forbidden_tools: ["remove_all", "delete_pod", "/drop.*/"] },
+    ['forbidden_tools: "remove_all"', 'forbidden_tools: "^(?:drop.*)$"'],
+  ],
+  [
+    "scripted",
+    {
+      reject_tools: [
+        { tool: "remove_all" },
+        { tool_pattern: "delete_.*" },
+        { source: "builtin", tool: "sh" },
+      ],
+    },
+    ['reject_tools: "remove_all"'],
+  ],
+  ["command", { forbidden_tools: ["remove_all"] }, []],
+  ["command", { reject_tools: [{ tool: "remove_all", source: "mcp:k8s" }] }, ['reject_tools: "remove_all"']],
+])("names what graders forbid to an agent of kind %s and no tool is: %j", (kind, config, named) => {
+  const trial = new TrialEvents().server("k8s", [{ name: "delete_pod" }]);
+  trial.emit({ type: "agent.started", agent: "a", kind });
+  const graders = [{ type: "tool_calls", name: "g", config, weight: 1, required: true, dir: "" }];
+  const told = trial.warnings(workflowTask({ graders }));
+  expect(told.map((text) => text.split(" fits no tool ")[0])).toEqual(named);
+});
+
 describe("warnings of a solution", () => {
   /** Plays an agent of a kind whose calls end in every way. */
   function solutionWarnings(kind: string): readonly string[] {

@@ -6,7 +6,8 @@ import {
   statesText,
 } from "../formats/contains-text.ts";
 import { searchableText } from "../checks/tool-result.ts";
-import { isJsonObject } from "../formats/json.ts";
+import { asList, asObject, asText, isJsonObject } from "../formats/json.ts";
+import type { Task } from "../formats/model.ts";
 import { type Step, walkSteps } from "../formats/step.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
@@ -33,7 +34,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
     ),
     ...(hasServers ? emptyAnswers(trajectory) : []),
     ...(hasTools ? agentLogWarnings(trajectory) : []),
-    ...(hasServers ? [...serverWarnings(trajectory), ...unmatchedAssertions(trajectory)] : []),
+    ...(hasServers ? [...serverWarnings(trajectory), ...unmatchedForbidden(trajectory)] : []),
     ...echoedStates(trajectory),
     ...untoldStates(trajectory),
     ...(hasSteps ? echoedSteps(trajectory) : []),
@@ -314,19 +315,64 @@ function serverWarnings({ events }: Trajectory): string[] {
   ];
 }
 
-/** Entries of `toolsNotUsed` that fit no tool of their server: that none was called says nothing. */
-function unmatchedAssertions({ task, events, tools }: Trajectory): string[] {
+/** A tool that must not be called, as a file names it. */
+interface ForbiddenTool {
+  /** The key of the file. */
+  readonly key: string;
+  readonly server?: string | undefined;
+  readonly name?: string | undefined;
+  /** A regular expression for a part of the name. */
+  readonly pattern?: string | undefined;
+}
+
+/** A tool by its name, or by a pattern between slashes for the whole name. */
+function forbiddenTool(key: string, name: string, server?: string): ForbiddenTool {
+  const pattern = /^\/(.+)\/$/s.exec(name)?.[1];
+  return pattern === undefined ? { key, server, name } : { key, server, pattern: `^(?:${pattern})$` };
+}
+
+/** What assertions and declared graders forbid. */
+function forbiddenTools({ portable, graders = [] }: Task): readonly ForbiddenTool[] {
+  const declared = graders.flatMap(({ config }) => [
+    ...asList(config["forbidden_tools"]).flatMap((name) => forbiddenTool("forbidden_tools", String(name))),
+    ...asList(config["reject_tools"]).flatMap((entry): ForbiddenTool[] => {
+      const { tool, tool_pattern: pattern, source } = asObject(entry);
+      const server = /^mcp:(.+)$/s.exec(asText(source) ?? "")?.[1];
+      if (source !== undefined && server === undefined) return [];
+      if (typeof tool === "string") return [forbiddenTool("reject_tools", tool, server)];
+      return typeof pattern === "string" ? [forbiddenTool("reject_tools", `/${pattern}/`, server)] : [];
+    }),
+  ]);
+  const asserted = [...(portable?.assertions ?? []), ...graders.map(({ config }) => config)].flatMap(
+    ({ toolsNotUsed }) => asList(toolsNotUsed).map((entry) => ({ key: "toolsNotUsed", ...asObject(entry) })),
+  );
+  return [...asserted, ...declared];
+}
+
+/** Forbidden tools that fit no tool of their server, or of any: that none was called says nothing. */
+function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
+  const forbidden = forbiddenTools(task);
+  if (forbidden.length === 0) return [];
   const hidden = eventsOf(events, "tools.hidden").flatMap(({ server, tools }) =>
     tools.map((name) => ({ server, name })),
   );
-  const forbidden = (task.portable?.assertions ?? []).flatMap(({ toolsNotUsed = [] }) => toolsNotUsed);
-  const told = forbidden.flatMap(({ server, name, pattern }) => {
-    const offered = [...tools, ...hidden].filter((tool) => tool.server === server);
+  // An agent program has tools of its own, which no server lists.
+  const started = eventsOf(events, "agent.started");
+  const hasOwnTools =
+    started.length === 0 || started.some(({ kind }) => kind === "acp" || kind === "command");
+  const told = forbidden.flatMap(({ key, server, name, pattern }) => {
+    const offered = [...tools, ...hidden].filter((tool) => server === undefined || tool.server === server);
     if (offered.length === 0 || (name ?? pattern) === undefined) return [];
+    if (server === undefined && hasOwnTools) return [];
     const regex = pattern === undefined ? undefined : compilePattern(pattern);
-    if (offered.some((tool) => tool.name === name || regex?.test(tool.name) === true)) return [];
+    const fits = offered.some(
+      (tool) =>
+        tool.name === name || `${tool.server}.${tool.name}` === name || regex?.test(tool.name) === true,
+    );
+    if (fits) return [];
+    const whose = server === undefined ? "that a server offers" : `of server "${server}"`;
     return [
-      `toolsNotUsed: ${JSON.stringify(name ?? pattern)} fits no tool of server "${server ?? ""}"; that it was not called says nothing`,
+      `${key}: ${JSON.stringify(name ?? pattern)} fits no tool ${whose}; that it was not called says nothing`,
     ];
   });
   return unique(told);

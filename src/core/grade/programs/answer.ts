@@ -56,10 +56,14 @@ const longestReason = 2000;
 
 /**
  * The answer on stdout: a JSON object that begins a line, with nothing after it. Undefined where no line begins with `{`. Throws
- * `grader/broken` for anything else that does: it may be a verdict, and must not be taken for a mere text.
+ * `grader/broken` for anything else that does, and for other JSON but a number or a string: it may be a verdict, and must not be taken
+ * for a mere text.
  */
 export function answerIn({ stdout, omitted }: ProgramEnd): GraderAnswer | undefined {
   const text = stdout.trim();
+  const [last = ""] = /^\s*(?:\[[^]*|true|false|null)$/m.exec(text) ?? [];
+  const { value: other } = readJsonText(last);
+  if (other !== undefined) return readAnswer(other, "what the program wrote on stdout is no answer");
   const begins = text.search(/^\s*\{/m);
   if (begins === -1) return undefined;
   const what = "what the program wrote on stdout begins with { and is no answer";

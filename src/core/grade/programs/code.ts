@@ -14,7 +14,7 @@ const config = closedObject({
     .array(filledText)
     .min(1)
     .describe(
-      "Expressions that must all be true. They have `output` (the agent's last message), `outcome` (outcomes of the verify steps by their ids), `transcript` (list of {type, content, …}: `user.message`, `assistant.message`, `tool.execution_complete`), `tool_calls` (list of {name, server, arguments, result, success, error}), `errors` (why calls failed), `duration_ms`; in Python also `re` and `json`.",
+      "Expressions that must all be `True` (`true` in JavaScript); no other value holds. They have `output` (the agent's last message), `outcome` (outcomes of the verify steps by their ids), `transcript` (list of {type, content, …}: `user.message`, `assistant.message`, `tool.execution_complete`), `tool_calls` (list of {name, server, arguments, result, success, error}), `errors` (why calls failed), `duration_ms`; in Python also `re` and `json`.",
     ),
   language: z
     .enum(["python", "javascript"])
@@ -120,7 +120,8 @@ def evaluate():
     for text in work["assertions"]:
         try:
             value = eval(compile(text.strip(), "assertion", "eval"), {**work["variables"], "re": re, "json": json})
-            results.append({"holds": bool(value)})
+            if value is True or not value: results.append({"holds": value is True})
+            else: results.append({"holds": False, "error": "it is of type %s; only True holds, so compare it" % type(value).__name__})
         except (SyntaxError, NameError) as error:
             return {"problem": "is wrong: %s: %s: %s" % (text, type(error).__name__, error)}
         except Exception as error:

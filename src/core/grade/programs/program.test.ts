@@ -32,6 +32,8 @@ it.each([
   [0, "All is well.\n", {}, "pass", 1, "All is well."],
   [1, "Two pods are missing.", {}, "fail", 0, "Two pods are missing. (it exited with 1)"],
   [3, "", {}, "fail", 0, "Traceback: no pods (it exited with 3)"],
+  [0, "[info] all is well", {}, "pass", 1, "[info] all is well"],
+  [0, "5", {}, "pass", 1, "5"],
   [0, '{"passed": false}', {}, "fail", 0, "score 0"],
   [0, '{"score": 0.5, "reason": "half of it"}', {}, "fail", 0.5, "half of it"],
   [0, '{"score": 0.5, "reason": "half of it"}', { threshold: 0.5 }, "pass", 0.5, "half of it"],
@@ -55,6 +57,8 @@ it.each([
   ['{"score": 1e999}', "score must be a number, not Infinity"],
   ['{"score": 2}', "score"],
   ['{"reason": "good"}', "neither `score` nor `passed`"],
+  ['looking\n[{"passed": false}]', "stdout is no answer: it is no object"],
+  ["false", "stdout is no answer: it is no object"],
   ['{"passed": true, "evidence": [999]}', "the trial has no event 999"],
 ])("stdout %s is no verdict", async (stdout, message) => {
   await expect(gradeByProgram({ stdout })).rejects.toMatchObject({
