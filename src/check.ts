@@ -78,6 +78,7 @@ export async function check(target: Target, options: CheckOptions = {}): Promise
     cwd,
     signal,
     keepPassed: true,
+    isWhole: loaded.file !== undefined && options.server === undefined,
     ...exact({ calls, disable, callMs, maxWarnings, snapshot, update, output, conformance }),
   });
   const evaluation = evaluationOf(outcome);

@@ -201,7 +201,7 @@ async function tasksOf(
     },
     requests: {},
     stability: {
-      listing: listingOf(surface),
+      listing: listingOf(surface, { exact: true }),
       ...(snapshot === undefined ? exact({ skipped: whyNothingIsCompared(surface) }) : { snapshot }),
     },
     conformance:

@@ -6,6 +6,7 @@ import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { createRedactor, type Redact } from "../core/trace/redact.ts";
+import { listNames } from "../core/formats/did-you-mean.ts";
 import { exact, type Json, type JsonObject, mapValues } from "../core/formats/json.ts";
 import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
 import { unknownCode } from "../core/lint/catalogue.ts";
@@ -31,6 +32,8 @@ export type CheckServersOptions = Partial<
     /** Whether the official conformance suite runs, too. */
     readonly conformance?: boolean;
     readonly signal: AbortSignal;
+    /** Whether a file was named and all its servers are checked, so that others in the snapshot are gone. */
+    readonly isWhole?: boolean;
     /** The file with the definitions that the servers must have. */
     readonly snapshot?: string;
     /** Writes that file in place of comparing with it. */
@@ -99,8 +102,17 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
       ]),
     );
     refuseOtherServers(file, snapshot, current);
+    const known = new Set([...Object.keys(spec.servers), ...Object.keys(current)]);
+    const gone = options.isWhole === true ? Object.keys(snapshot).filter((name) => !known.has(name)) : [];
+    if (gone.length > 0 && !update)
+      throw new McpvalsError(
+        "usage/invalid-option",
+        `${file} has ${listNames(gone)}, and ${loaded.file ?? "the target"} has no enabled server of this name`,
+        { hint: "If that is wanted, write the snapshot again with --update, which removes it." },
+      );
     if (update) {
-      writeSnapshot(file, { ...snapshot, ...mergedOver(snapshot, current) });
+      const kept = Object.entries(snapshot).filter(([name]) => !gone.includes(name));
+      writeSnapshot(file, { ...Object.fromEntries(kept), ...mergedOver(snapshot, current) });
       options.onSnapshot?.(file, current);
     }
   }

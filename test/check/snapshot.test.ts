@@ -41,6 +41,7 @@ it("--snapshot: definitions are written with --update, and a difference from the
   expect(Object.values(written as object)).toEqual([
     {
       server: "faulty",
+      instructions: "",
       tools: [named("tool_0"), named("word")],
       resources: [],
       resourceTemplates: [],
@@ -169,3 +170,78 @@ function differences({ trials }: RunResult): unknown[] {
     .filter(({ code }) => code === "stability/snapshot")
     .map(({ place, message }) => [place.tool, message]);
 }
+
+/** A server with instructions, and with a number in its schema that is written so. */
+const numbered = `
+import { createInterface } from "node:readline";
+const [instructions, most] = process.argv.slice(2);
+const result = {
+  initialize: ({ protocolVersion }) => JSON.stringify({
+    protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "numbered", version: "1" }, instructions,
+  }),
+  ping: () => "{}",
+  "tools/list": () => '{"tools":[{"name":"count","inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":' + most + "}}}}]}",
+};
+createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method, params } = JSON.parse(line.startsWith('{"jsonrpc":"2.0"') && line.endsWith("}") ? line : "{}");
+  if (id === undefined) return;
+  const body = result[method] === undefined ? '"error":{"code":-32601,"message":"no"}' : '"result":' + result[method](params);
+  console.log('{"jsonrpc":"2.0","id":' + id + "," + body + "}");
+});
+`;
+
+it("compares instructions, and integers that a number cannot hold", async () => {
+  using folder = folderOf({ "server.mjs": numbered });
+  const check = async (args: readonly string[], ...flags: readonly string[]): Promise<readonly unknown[]> => {
+    const { stdout } = await runHere(
+      [
+        "check",
+        "--reporter",
+        "json",
+        "--snapshot",
+        "s.json",
+        ...flags,
+        "--",
+        process.execPath,
+        "server.mjs",
+        ...args,
+      ],
+      { cwd: folder.path },
+    );
+    return differences(JSON.parse(stdout) as RunResult);
+  };
+  expect(await check(["Count.", "9223372036854775807"], "--update")).toEqual([]);
+  expect(readFileSync(join(folder.path, "s.json"), "utf8")).toContain('"maximum": "9223372036854775807"');
+  expect(await check(["Count.", "9223372036854775807"])).toEqual([]);
+  expect(await check(["Count.", "9223372036854775806"])).toEqual([
+    ["count", 'it is "9223372036854775806", expected "9223372036854775807" (compared with the snapshot)'],
+  ]);
+  expect(await check(["Delete all.", "9223372036854775807"])).toEqual([
+    [undefined, 'it is "Delete all.", expected "Count." (compared with the snapshot)'],
+  ]);
+  const rounded = readFileSync(join(folder.path, "s.json"), "utf8").replace(
+    /"(9\d+)"/,
+    "9223372036854776000",
+  );
+  writeFileSync(join(folder.path, "s.json"), rounded);
+  expect(await check(["Count.", "9223372036854775807"])).toEqual([]);
+});
+
+it("refuses a snapshot with servers that the file does not have, and removes them with --update", async () => {
+  using folder = folderOf({});
+  const check = (servers: object, ...flags: readonly string[]): Promise<HereOutcome> => {
+    writeFileSync(join(folder.path, "config.json"), JSON.stringify({ servers }));
+    return runHere(["check", "config.json", "--calls", "none", "--snapshot", "s.json", ...flags], {
+      cwd: folder.path,
+    });
+  };
+  const [a, b] = [mocked("one"), mocked("two")];
+  expect(await check({ a, b }, "--update")).toMatchObject({ code: 0 });
+  expect(await check({ a, b }, "--server", "a")).toMatchObject({ code: 0 });
+  expect(await check({ a })).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/s\.json has b, and .*config\.json has no enabled server/) as unknown,
+  });
+  expect(await check({ a }, "--update")).toMatchObject({ code: 0 });
+  expect(await check({ a })).toMatchObject({ code: 0 });
+});

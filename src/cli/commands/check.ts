@@ -105,6 +105,7 @@ async function checkOnce(
     reporters,
     onPlanned: () => isReported && waiting[Symbol.dispose](),
     onSnapshot: (file, listed) => writeError(`Wrote ${relative(cwd, file)}: ${listedText(listed)}`),
+    isWhole: loaded.file !== undefined && target.server === undefined,
     ...exact({ calls, disable, maxWarnings, callMs, output, snapshot, update, conformance }),
   });
   const { result } = outcome;

@@ -19,6 +19,8 @@ export interface Listed {
   readonly name: string;
   readonly isNamed: boolean;
   readonly definition: JsonObject;
+  /** The same, with integers that a number cannot hold as texts; absent: there are none. */
+  readonly exact?: JsonObject;
   readonly evidence: number;
 }
 
@@ -191,15 +193,21 @@ export function serverInfoIn(hello: JsonObject): unknown {
   return hello["serverInfo"] ?? asObject(hello["_meta"])["io.modelcontextprotocol/serverInfo"];
 }
 
-/** What a server lists, without what changes from session to session, and without lists that were not given as a whole. */
-export function listingOf({ tools, resources, resourceTemplates, prompts, incomplete }: Surface): JsonObject {
+/**
+ * What a server lists and its instructions, without what changes from session to session, without lists that were not given as a whole,
+ * and without instructions where the record has no handshake. `exact`: integers that a number cannot hold are texts.
+ */
+export function listingOf(surface: Surface, { exact: isExact = false } = {}): JsonObject {
+  const { tools, resources, resourceTemplates, prompts, instructions, incomplete, evidence } = surface;
   const missing = new Set(incomplete.map((page) => listKeys[methodOf(page)]));
   const lists = { tools, resources, resourceTemplates, prompts };
-  return Object.fromEntries(
-    Object.entries(lists)
-      .filter(([key]) => !missing.has(key))
-      .map(([key, items]) => [key, items.map(({ definition }) => definition)]),
-  );
+  const given = Object.entries(lists)
+    .filter(([key]) => !missing.has(key))
+    .map(([key, items]) => [
+      key,
+      items.map(({ definition, exact: whole = definition }) => (isExact ? whole : definition)),
+    ]);
+  return { ...(evidence === undefined ? {} : { instructions }), ...Object.fromEntries(given) };
 }
 
 /** The listing of a server that lists nothing. */
@@ -241,16 +249,45 @@ function pagesOf(exchanges: readonly Exchange[], method: string): readonly Excha
 }
 
 function listed(exchanges: readonly Exchange[], method: string, id: string): Listed[] {
-  const items = pagesOf(exchanges, method).flatMap((page) =>
-    (itemsOf(page) ?? []).map((item) => ({ item, evidence: page.answer?.seq ?? page.request.seq })),
-  );
-  return items.flatMap(({ item, evidence }, index): Listed[] => {
+  const items = pagesOf(exchanges, method).flatMap((page) => {
+    const whole = exactItemsOf(page);
+    const evidence = page.answer?.seq ?? page.request.seq;
+    return (itemsOf(page) ?? []).map((item, index) => ({ item, whole: whole?.[index], evidence }));
+  });
+  return items.flatMap(({ item, whole, evidence }, index): Listed[] => {
     if (!isJsonObject(item)) return [];
     const own = text(item[id]);
     const name = own === "" ? `${listKeys[method]}[${index}]` : own;
-    return [{ name, isNamed: own !== "", definition: item, evidence }];
+    const asTexts = isJsonObject(whole) ? { exact: whole } : {};
+    return [{ name, isNamed: own !== "", definition: item, ...asTexts, evidence }];
   });
 }
+
+/** The items of a page, with integers that a number cannot hold as texts; undefined: the page has none of these. */
+function exactItemsOf(page: Exchange): readonly Json[] | undefined {
+  const { raw = "" } = page.answer ?? {};
+  if (!/\d{16}/.test(raw)) return undefined;
+  const { result } = asObject(exactJson(raw));
+  const items = asObject(result)[listKeys[methodOf(page)] ?? ""];
+  return Array.isArray(items) ? (items as readonly Json[]) : undefined;
+}
+
+function exactJson(text: string): unknown {
+  try {
+    return JSON.parse(text, withExactIntegers as (key: string, value: Json) => Json);
+  } catch {
+    return undefined;
+  }
+}
+
+/** For `JSON.parse`, which gives the text of a number where the engine has it. */
+function withExactIntegers(_: string, value: Json, { source = "" }: { readonly source?: string } = {}): Json {
+  const isRounded = typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
+  return isRounded && longInteger.test(source) ? source : value;
+}
+
+/** An integer that may be too large for a number. */
+export const longInteger: RegExp = /^-?\d{16,}$/;
 
 function text(value: Json | undefined): string {
   return typeof value === "string" ? value : "";

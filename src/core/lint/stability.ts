@@ -1,5 +1,5 @@
 import { jsonDifferences } from "../checks/json-difference.ts";
-import { asObject, isJsonObject, type Json, type JsonObject } from "../formats/json.ts";
+import { asObject, isJsonObject, type Json, type JsonObject, mapValues } from "../formats/json.ts";
 import { eventsOf } from "../trace/events.ts";
 import { withEqualMarks } from "../trace/redact.ts";
 import type { Exchange } from "../trace/trajectory.ts";
@@ -10,6 +10,7 @@ import {
   givesList,
   listingOf,
   listKeys,
+  longInteger,
   methodOf,
   type ProbeView,
   readSurface,
@@ -110,7 +111,7 @@ function listings({ probes }: CheckView): readonly Listing[] {
       const isWhole = eventsOf(probe.events, "probe.finished")[0]?.outcome === "done";
       return {
         probe,
-        listing: isWhole ? listingOf(surface) : {},
+        listing: isWhole ? listingOf(surface, { exact: true }) : {},
         incomplete,
         evidence: evidence.length === 0 ? [probe.finished] : evidence,
       };
@@ -151,6 +152,15 @@ function* differences(
   than: string,
   evidence: readonly number[],
 ): Iterable<Found> {
+  const { instructions: said } = before;
+  const { instructions: says } = after;
+  if (typeof said === "string" && typeof says === "string")
+    for (const { messageFor } of jsonDifferences(says, said, "equal", 1))
+      yield {
+        place: { pointer: "/instructions" },
+        message: `${messageFor("it")} (compared with ${than})`,
+        evidence,
+      };
   for (const [list, kind, id] of kinds) {
     if (before[list] === undefined || after[list] === undefined) continue;
     const [old, now] = [byName(before[list], id), byName(after[list], id)];
@@ -161,7 +171,12 @@ function* differences(
       if (was === undefined) yield { place, message: `new: ${than} lacks it`, evidence };
       else if (is === undefined) yield { place, message: `it is gone: only ${than} has it`, evidence };
       else {
-        const found = jsonDifferences(is, was, "equal", mostDifferences + 1);
+        const found = jsonDifferences(
+          roundedLike(was, is),
+          roundedLike(is, was),
+          "equal",
+          mostDifferences + 1,
+        );
         for (const { pointer, messageFor } of found.slice(0, mostDifferences)) {
           const message = `${messageFor("it")} (compared with ${than})`;
           yield { place: { ...place, ...(pointer === "" ? {} : { pointer }) }, message, evidence };
@@ -171,6 +186,21 @@ function* differences(
       }
     }
   }
+}
+
+/**
+ * A value in which texts of large integers are numbers where the other value has numbers: a snapshot of an earlier version has rounded
+ * ones, and so has a record whose text had a secret.
+ */
+function roundedLike(other: Json, value: Json): Json {
+  if (typeof value === "string")
+    return typeof other === "number" && longInteger.test(value) ? Number(value) : value;
+  if (Array.isArray(value)) {
+    const others = Array.isArray(other) ? (other as readonly Json[]) : [];
+    return (value as readonly Json[]).map((item, index) => roundedLike(others[index] ?? null, item));
+  }
+  if (!isJsonObject(value) || !isJsonObject(other)) return value;
+  return mapValues(value, (item, key) => roundedLike(other[key] ?? null, item));
 }
 
 function byName(list: Json, id: string): ReadonlyMap<string, JsonObject> {
