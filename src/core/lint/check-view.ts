@@ -274,7 +274,7 @@ function exactItemsOf(page: Exchange): readonly Json[] | undefined {
 
 function exactJson(text: string): unknown {
   try {
-    return JSON.parse(text, withExactIntegers as (key: string, value: Json) => Json);
+    return JSON.parse(text, withExactIntegers);
   } catch {
     return undefined;
   }

@@ -284,6 +284,8 @@ export interface ToolRow {
   /** Uses by agents and steps. */
   readonly calls: number;
   readonly errors: number;
+  /** Calls that a check made, which are no uses; absent: none. */
+  readonly checked?: CheckedCalls;
   readonly p50Ms?: number;
   readonly p95Ms?: number;
   readonly findings: number;
@@ -291,6 +293,16 @@ export interface ToolRow {
   readonly change?: "added" | "removed" | "changed";
   /** The definition then; present when it changed or was removed. */
   readonly before?: Definition;
+}
+
+/** The calls of tools that checks planned and made, by what they expected. */
+export interface CheckedCalls {
+  /** With valid arguments, and how many of these did not succeed. */
+  readonly valid: number;
+  readonly failed: number;
+  /** With invalid arguments, and how many of these were refused, as they should be. */
+  readonly invalid: number;
+  readonly refused: number;
 }
 
 /** The definition of a tool, and the run and the trial that have all of it. */
@@ -310,6 +322,7 @@ export interface ServerRow {
   readonly losses: number;
   readonly calls: number;
   readonly errors: number;
+  readonly checked?: CheckedCalls;
   readonly p50Ms?: number;
   readonly p95Ms?: number;
   /** Tokens of all definitions, and of those of tools without a call: estimates. */

@@ -1,9 +1,12 @@
 import { canonicalJson, estimateTokens, isJsonObject, type Json, withoutUndefined } from "../formats/json.ts";
+import { readCheck } from "../lint/check-view.ts";
 import type { RunFinding } from "../lint/finding.ts";
+import type { PlannedCall } from "../formats/model.ts";
 import { shortened } from "../text/visible-text.ts";
 import { quantile } from "../trace/tool-events.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
 import {
+  type CheckedCalls,
   type Definition,
   definitionLength,
   excerptLength,
@@ -23,6 +26,7 @@ interface ToolSums {
   listed?: ListedTool;
   calls: number;
   errors: number;
+  checked?: CheckedCalls;
   readonly latencies: number[];
 }
 
@@ -52,7 +56,8 @@ export class ServerTotals {
     return this.#trials;
   }
 
-  add({ trial, events, calls, tools }: Trajectory): void {
+  add(trajectory: Trajectory): void {
+    const { trial, task, events, calls, tools } = trajectory;
     this.#trials += 1;
     for (const event of events) {
       if (event.type === "server.started" && event.reused === undefined) this.#of(event.server).starts += 1;
@@ -66,15 +71,41 @@ export class ServerTotals {
       const tool = this.#tool(declaration.server, declaration.name);
       if (tool !== undefined) tool.listed = { ...declaration, trial: trial.id };
     }
-    for (const call of calls) if (call.server !== null) this.#addCall(call.server, call);
+    const { check } = task;
+    if (check === undefined) {
+      for (const call of calls) if (call.server !== null) this.#addCall(call.server, call);
+      return;
+    }
+    // Of a check only planned calls say something about tools; others name tools that do not exist, or repeat a call.
+    const planned = new Map(
+      readCheck(trajectory, check).probes.flatMap(({ call, exchanges }) =>
+        call === undefined ? [] : exchanges.map(({ request }) => [request.seq, call.expects] as const),
+      ),
+    );
+    for (const call of calls) {
+      const expects = planned.get(call.seq);
+      if (call.server !== null && expects !== undefined) this.#addChecked(call.server, call, expects);
+    }
   }
 
-  #addCall(server: string, { tool: name, error, result, latencyMs }: ToolCall): void {
-    const tool = this.#tool(server, name);
+  #addChecked(server: string, call: ToolCall, expects: PlannedCall["expects"]): void {
+    const tool = this.#tool(server, call.tool);
+    if (tool === undefined) return;
+    const isFailure = failed(call);
+    if (expects === "refusal")
+      tool.checked = addChecked(tool.checked, { ...noneChecked, invalid: 1, refused: Number(isFailure) });
+    else {
+      tool.checked = addChecked(tool.checked, { ...noneChecked, valid: 1, failed: Number(isFailure) });
+      addLatency(tool, call);
+    }
+  }
+
+  #addCall(server: string, call: ToolCall): void {
+    const tool = this.#tool(server, call.tool);
     if (tool === undefined) return;
     tool.calls += 1;
-    if (error !== undefined || result?.["isError"] === true) tool.errors += 1;
-    if (latencyMs !== undefined && tool.latencies.length < mostLatencies) tool.latencies.push(latencyMs);
+    if (failed(call)) tool.errors += 1;
+    addLatency(tool, call);
   }
 
   #of(server: string): ServerSums {
@@ -124,6 +155,25 @@ export class ServerTotals {
   }
 }
 
+function failed({ error, result }: ToolCall): boolean {
+  return error !== undefined || result?.["isError"] === true;
+}
+
+function addLatency({ latencies }: ToolSums, { latencyMs }: ToolCall): void {
+  if (latencyMs !== undefined && latencies.length < mostLatencies) latencies.push(latencyMs);
+}
+
+const noneChecked: CheckedCalls = { valid: 0, failed: 0, invalid: 0, refused: 0 };
+
+function addChecked(a: CheckedCalls = noneChecked, b: CheckedCalls): CheckedCalls {
+  return {
+    valid: a.valid + b.valid,
+    failed: a.failed + b.failed,
+    invalid: a.invalid + b.invalid,
+    refused: a.refused + b.refused,
+  };
+}
+
 /** What an earlier run says of a server. */
 export interface EarlierDefinitions {
   readonly run: string;
@@ -158,6 +208,7 @@ function serverRow(
           const shown = shownDefinition(before.run, listed);
           return [{ name: tool, calls: 0, errors: 0, findings: 0, change: "removed", before: shown }];
         });
+  const checks = rows.flatMap(({ checked }) => checked ?? []);
   const sum = (of: (row: ToolRow) => number): number => rows.reduce((total, row) => total + of(row), 0);
   return withoutUndefined({
     name,
@@ -167,9 +218,12 @@ function serverRow(
     losses,
     calls: sum(({ calls }) => calls),
     errors: sum(({ errors }) => errors),
+    checked: checks.length === 0 ? undefined : checks.reduce(addChecked),
     ...percentiles([...tools.values()].flatMap(({ latencies }) => latencies)),
     tokens: sum(({ tokens = 0 }) => tokens),
-    unusedTokens: sum(({ tokens = 0, calls }) => (calls === 0 ? tokens : 0)),
+    unusedTokens: sum(({ tokens = 0, calls, checked }) =>
+      calls === 0 && checked === undefined ? tokens : 0,
+    ),
     tools: [...rows, ...removed],
     findings,
     comparedWith: before?.run,
@@ -178,7 +232,7 @@ function serverRow(
 
 function toolRow(
   name: string,
-  { listed, calls, errors, latencies }: ToolSums,
+  { listed, calls, errors, checked, latencies }: ToolSums,
   { run, findings, before }: Pick<AboutServer, "run" | "before"> & { readonly findings: number },
 ): ToolRow {
   const { definition } = listed ?? {};
@@ -196,6 +250,7 @@ function toolRow(
     tokens: definition === undefined ? undefined : estimateTokens(definition),
     calls,
     errors,
+    checked,
     ...percentiles(latencies),
     findings,
     change: isAdded ? ("added" as const) : isChanged ? ("changed" as const) : undefined,

@@ -125,16 +125,29 @@ function ServerSection({ run, server }: { readonly run: string; readonly server:
 }
 
 function factsOf(
-  { starts, losses, calls, errors, p50Ms, p95Ms, tokens, unusedTokens, tools }: ServerRow,
+  { starts, losses, calls, errors, checked, p50Ms, p95Ms, tokens, unusedTokens, tools }: ServerRow,
   kind: RunRow["kind"],
 ): readonly ReactNode[] {
   const used = tools.filter((tool) => tool.calls > 0).length;
+  const called = tools.filter((tool) => tool.checked !== undefined).length;
   const facts: readonly (readonly [text: string, problem?: boolean])[] = [
     [counted(starts, "start")],
     ...(losses === 0 ? [] : [[`connection lost ${counted(losses, "time")}`, true] as const]),
-    [`${used} of ${counted(tools.length, "tool")} used`],
-    [counted(calls, "call")],
-    ...(calls === 0 ? [] : [[errorsInWords(errors / calls, kind), errors > 0 && kind === "run"] as const]),
+    ...(kind === "run"
+      ? [
+          [`${used} of ${counted(tools.length, "tool")} used`] as const,
+          [counted(calls, "call")] as const,
+          ...(calls === 0 ? [] : [[`${formatPercent(errors / calls)} errors`, errors > 0] as const]),
+        ]
+      : [
+          [`the check called ${called} of ${counted(tools.length, "tool")}`] as const,
+          ...(checked === undefined
+            ? []
+            : [
+                [`${counted(checked.valid, "valid call")}, ${checked.failed} failed`] as const,
+                [`${counted(checked.invalid, "invalid call")}, ${checked.refused} refused`] as const,
+              ]),
+        ]),
     ...(p50Ms === undefined ? [] : [[`p50 ${formatDuration(p50Ms)}`] as const]),
     ...(p95Ms === undefined ? [] : [[`p95 ${formatDuration(p95Ms)}`] as const]),
     ...(tools.length === 0
@@ -186,15 +199,7 @@ function columnsFor(
       width: 12,
     },
     numberColumn({ id: "tokens", title: "Tokens", value: ({ tokens }) => tokens, as: Tokens, width: 4.5 }),
-    numberColumn({ id: "calls", title: "Calls", value: ({ calls }) => calls, as: Count, width: 4 }),
-    {
-      ...numberColumn({ id: "errors", title: "Errors", value: errorRate, as: Percent }),
-      cell: (tool) => (
-        <span className={tool.errors > 0 && kind === "run" ? "text-fail" : ""}>
-          <Percent value={errorRate(tool)} />
-        </span>
-      ),
-    },
+    ...(kind === "run" ? useColumns : checkColumns),
     numberColumn({ id: "p50", title: "p50", value: ({ p50Ms }) => p50Ms, as: Duration }),
     numberColumn({ id: "p95", title: "p95", value: ({ p95Ms }) => p95Ms, as: Duration }),
     // Only a check looks for findings of every tool.
@@ -237,11 +242,31 @@ function columnsFor(
   ];
 }
 
-/** A check also calls tools so that they have to refuse. */
-function errorsInWords(rate: number, kind: RunRow["kind"]): string {
-  const errors = `${formatPercent(rate)} errors`;
-  return kind === "run" ? errors : `${errors}, with calls that must be refused`;
-}
+/** How agents and steps used a tool. */
+const useColumns: readonly Column<ToolRow>[] = [
+  numberColumn({ id: "calls", title: "Calls", value: ({ calls }) => calls, as: Count, width: 4 }),
+  {
+    ...numberColumn({ id: "errors", title: "Errors", value: errorRate, as: Percent }),
+    cell: (tool) => (
+      <span className={tool.errors > 0 ? "text-fail" : ""}>
+        <Percent value={errorRate(tool)} />
+      </span>
+    ),
+  },
+];
+
+/** What became of a check's calls of a tool, valid ones and invalid ones apart. */
+const checkColumns: readonly Column<ToolRow>[] = [
+  numberColumn({ id: "calls", title: "Valid calls", value: ({ checked }) => checked?.valid, as: Count }),
+  numberColumn({ id: "errors", title: "Failed", value: ({ checked }) => checked?.failed, as: Count }),
+  numberColumn({
+    id: "invalid",
+    title: "Invalid calls",
+    value: ({ checked }) => checked?.invalid,
+    as: Count,
+  }),
+  numberColumn({ id: "refused", title: "Refused", value: ({ checked }) => checked?.refused, as: Count }),
+];
 
 function errorRate({ calls, errors }: ToolRow): number | undefined {
   return calls === 0 ? undefined : errors / calls;
