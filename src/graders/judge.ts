@@ -228,12 +228,17 @@ function readAnswer<V>(text: string, form: VerdictForm<V>): Reading<V> {
   if (!isJsonObject(value)) return { problem: "answered with something that is not a verdict" };
   const key = repeatedKey(json);
   if (key !== undefined) return { problem: `gave ${previewJson(key)} twice in one answer` };
-  const other = Object.keys(value).find((member) => !form.schema.required.includes(member));
+  const rival = Object.keys(value).find(
+    (member) => verdictMembers.has(member.toLowerCase()) && !form.schema.required.includes(member),
+  );
   const reading = form.read(value);
-  return "problem" in reading || other === undefined
+  return "problem" in reading || rival === undefined
     ? reading
-    : { problem: `gave ${previewJson(other)}, which is no part of a verdict` };
+    : { problem: `gave ${previewJson(rival)} beside its verdict, which may contradict it` };
 }
+
+/** Names of what is a verdict in some form. Any other member beside a verdict says nothing against it. */
+const verdictMembers: ReadonlySet<string> = new Set(["score", "passed", "winner", "verdict"]);
 
 function parse(text: string): Json | undefined {
   try {

@@ -370,7 +370,7 @@ function hasAskedJudge({ judge, judged, error }: Grade): boolean {
   return (
     (judge ?? judged) !== undefined ||
     error?.code.startsWith("judge/") ||
-    error?.code.startsWith("model/") === true
+    (error?.code.startsWith("model/") === true && error.code !== "model/no-key")
   );
 }
 

@@ -6,10 +6,10 @@ import { settingLocation, workspaceTypes } from "../core/formats/graders.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
 import type { Eval, GraderSpec, ModelSpec, Requirement, Task, Thresholds } from "../core/formats/model.ts";
 import { usesJudge } from "../core/formats/step.ts";
-import { canBeMissed, thresholdProblem } from "../core/grade/graders.ts";
+import { canBeJudged, canBeMissed, thresholdProblem } from "../core/grade/graders.ts";
 import { applyOverrides } from "../core/plan/plan.ts";
 import { FileProblems } from "../load/read/document.ts";
-import { checkModel } from "../models/resolve-model.ts";
+import { checkModel, locateModel } from "../models/resolve-model.ts";
 import { findProgram, runningPlatform } from "../process/environment.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";
@@ -416,6 +416,28 @@ export async function checkModels(
   problems.throwIfAny(secrets);
   const isJudged = hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true);
   return asked.length > 0 || (spec.judge !== undefined && isJudged);
+}
+
+/** The error of a judge without a key, by the names of the tasks that would ask it. */
+export async function judgesWithoutKey({
+  eval: spec,
+  env,
+}: Pick<Loaded, "eval" | "env">): Promise<ReadonlyMap<string, McpvalsError>> {
+  const errors = new Map<string, McpvalsError>();
+  for (const task of spec.tasks) {
+    const isAsked = usesJudge(task.verify) || (spec.judgesStepsOnly !== true && canBeJudged(task));
+    const declared = await judgesOfGraders({ ...spec, tasks: [task] }, undefined, { mayBeNone: true });
+    const usual = isAsked && spec.judge !== undefined ? [spec.judge] : [];
+    for (const judge of [...usual, ...declared.map((each) => each.judge)]) {
+      try {
+        locateModel(judge, env);
+      } catch (error) {
+        if (!(error instanceof McpvalsError)) throw error;
+        errors.set(task.name, error);
+      }
+    }
+  }
+  return errors;
 }
 
 /** Graders that are tried at once. */

@@ -27,6 +27,7 @@ import {
 import {
   asksInSteps,
   checkModels,
+  judgesWithoutKey,
   type ExtensionsInput,
   extensionsOf,
   type ExtensionsOptions,
@@ -176,6 +177,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     compareState,
     records: options.records,
     missing: ({ trial: { task, variant } }) => missing({ task, variant }),
+    judgesWithoutKey: asksJudge ? await judgesWithoutKey(loaded) : new Map(),
     startServer: servers.startServer,
     specOf: servers.specOf,
     extensions,

@@ -47,6 +47,8 @@ export interface TrialServices extends Pick<Provisioning, "startServer" | "specO
   readonly records?: ReadonlyMap<string, PlanRecord> | undefined;
   /** The requirements of the trial's task that are not met, as phrases. */
   missing(of: TaskOfTrial): readonly string[];
+  /** The error of a judge that has no key, by the names of the tasks that would ask it. */
+  readonly judgesWithoutKey: ReadonlyMap<string, McpvalsError>;
   createAgent(name: string): Promise<AgentDriver>;
   /** The judge for steps; undefined when none is configured. */
   createJudge(emit: Emit): StepJudge | undefined;

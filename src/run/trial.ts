@@ -138,6 +138,8 @@ class TrialPhases {
       throw new Failure("task/missing-requirement", `requirements not met: ${missing.join("; ")}`);
     }
     const { task, emit } = this.#run;
+    const keyless = this.#services.judgesWithoutKey.get(task.name);
+    if (keyless !== undefined) throw keyless;
     if (usesJudge(task.verify) && this.#services.createJudge(emit) === undefined)
       throw new McpvalsError("task/no-judge", "a verify step asks a judge, and none is configured", {
         hint: "Configure one: llmJudge in an Eval, judge in a config, --judge MODEL on the command line.",

@@ -342,8 +342,8 @@ describe("a judge's answer that is not exactly one verdict is none", () => {
     [scoreForm, '{"score":1,"reason":"x","passed":false}', "passed"],
     [scoreForm, '{"score":1,"Score":0,"reason":"x"}', "Score"],
     [yesOrNoForm, '{"Passed":false,"passed":true,"reason":"x"}', "Passed"],
-  ])("another key: %2$s", (form, text, key) => {
-    const message = `openai/gpt-4o gave "${key}", which is no part of a verdict`;
+  ])("a second verdict: %2$s", (form, text, key) => {
+    const message = `openai/gpt-4o gave "${key}" beside its verdict, which may contradict it`;
     return expectNoVerdict(form, { text }, { code: "judge/no-verdict", message });
   });
 

@@ -220,6 +220,17 @@ describe("run", () => {
     });
   });
 
+  it("a judge without a key is an error of its trial before the agent acts, and the report names no judge", async () => {
+    const { code, result } = await runInline(configFile({ ...config, llmJudge: true }));
+    expect([code, result.verdict]).toEqual([3, "incomplete"]);
+    expect(result.summary).toMatchObject({ total: 4, pass: 3, error: 1 });
+    const trial = trialOf(result, "sums");
+    expect(trial).toMatchObject({ error: { code: "model/no-key" }, grades: [] });
+    expect(trial.tools?.toolCalls ?? 0).toBe(0);
+    const shown = await mcpvals("run --llm -t sums");
+    expect(shown.stdout).not.toContain("judged by");
+  });
+
   it("notes a valid setting that has no effect", async () => {
     const judged = configFile({ ...config, judge: { model: "openai/gpt-4o" } });
     const { code, stderr } = await runInline(judged, ["-t", "talk"]);

@@ -104,6 +104,12 @@ describe("verdicts", () => {
     ]);
   });
 
+  test("may have further members", async () => {
+    const text = JSON.stringify({ score: 1, reason: "It added.", confidence: 0.7, analysis: ["a", "b"] });
+    await using provider = await startFakeProvider([{ text }]);
+    expect(await judge(provider)).toMatchObject({ verdict: "pass", score: 1 });
+  });
+
   test("an OpenAI-compatible server is sent the schema", async () => {
     await using provider = await startFakeProvider([{ text: verdict(1) }]);
     const spec = { model: "qwen3", baseURL: `${provider.url}/v1`, apiKey: "" };
@@ -158,7 +164,7 @@ describe("no verdict is an error without a score", () => {
     [
       "more than a verdict",
       { text: '{"score": 1, "reason": "fine", "passed": false}' },
-      /gave "passed", which is no part/,
+      /gave "passed" beside its verdict/,
     ],
   ])("%s", async (_what, reply, message) => {
     await using provider = await startFakeProvider([reply]);

@@ -76,6 +76,7 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
     listAll: false,
     compareState: undefined,
     missing: () => [],
+    judgesWithoutKey: new Map(),
     startServer: () => Promise.resolve(trialServer(session)),
     specOf: () => ({
       transport: "mock",

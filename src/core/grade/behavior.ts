@@ -50,7 +50,9 @@ const config = closedObject({
   max_iterations: optional(limit, "Most answers of the agent's model."),
   ...namedTools,
   required_mcp_servers: names.describe("Servers of which a tool must have been called with success."),
-  forbidden_mcp_servers: names.describe("Servers of which no tool may have been called."),
+  forbidden_mcp_servers: names.describe(
+    "Servers of which no tool may have been called; also those that an agent program could have of its own.",
+  ),
 })
   .refine(
     (all) =>
@@ -71,10 +73,7 @@ export const behavior = graderKind({
     "Limits of what the agent did, and tools and servers that it must or must not have used. All must hold. Where the numbers are not known, such as the tokens of an agent that does not report them, the limit fails.",
   config,
   example: { max_mcp_calls: 5, required_mcp_servers: ["notes"], max_tool_errors: 0 },
-  servers: ({ required_mcp_servers, forbidden_mcp_servers }) => [
-    ...required_mcp_servers,
-    ...forbidden_mcp_servers,
-  ],
+  servers: ({ required_mcp_servers }) => required_mcp_servers,
   grade(wanted, trajectory) {
     return agentGrade(
       [

@@ -151,7 +151,8 @@ function assertionGraders({ portable }: Task): readonly Grader[] {
     );
 }
 
-function canBeJudged({ turns, form }: Task): boolean {
+/** Whether the judge of workflows has something to judge in a task. */
+export function canBeJudged({ turns, form }: Task): boolean {
   return turns.length > 0 && form !== "task";
 }
 

@@ -22,18 +22,23 @@ const shownProblems = 5;
 /**
  * Tool Call Health of the MCPVals specification, 6.3: of all tool calls, the share that returned successfully: no
  * exception, no `isError`, content that clients can use, HTTP status 200 to 299 where the transport is HTTP, structured
- * content valid against the tool's `outputSchema`. A failure that its turn or step expects is healthy. A turn that
- * expects an error and saw none counts as one unhealthy call; of a step, `verify-steps` says that. So does a server that was
- * lost while no call was pending. Attempts of a step that were tried again do not count, nor do calls that we made fail on
+ * content valid against the tool's `outputSchema`. A failure that its turn expects is healthy. A turn that
+ * expects an error and saw none counts as one unhealthy call. So does a server that was lost while no call was pending. A call of a step
+ * that expects an error is not counted, since the step says whether it came, unless the server was lost. Attempts of a step that were tried again do not count, nor do calls that we made fail on
  * purpose.
  */
 export const toolCallHealth = createGrader("tool-call-health", async (trajectory, context) => {
-  const calls = trajectory.calls.filter((call) => !call.superseded && !lostToFault(call));
+  const made = trajectory.calls.filter((call) => !call.superseded && !lostToFault(call));
+  const calls = made.filter((call) => !isJudgedByStep(call, trajectory));
   const missing = [...missingErrors(trajectory, calls), ...idleLosses(trajectory, calls)];
   const total = calls.length + missing.length;
   if (total === 0)
     return skip(
-      trajectory.calls.some(lostToFault) ? "every tool call had a fault injected" : "no tool was called",
+      made.length > 0
+        ? "the step that expects an error judges its call"
+        : trajectory.calls.some(lostToFault)
+          ? "every tool call had a fault injected"
+          : "no tool was called",
     );
   const problems = await outputProblems(calls, context);
   const diagnoses = calls.map((call) => diagnose(call, problems.get(call), trajectory));
@@ -163,17 +168,18 @@ function failureOf({ httpStatus, error, result }: ToolCall): Failure | undefined
     : { kind: "answered with unusable content", text: problem, ours: true };
 }
 
-/**
- * A step has compared the whole answer with what it expects, of which the body of an HTTP error is not on record. What a
- * server says of a tool that it does not list is not the tool's error.
- */
-function isExpected(failure: Failure, call: ToolCall, { task, steps }: Trajectory): boolean {
-  const step = steps.find((candidate) => candidate.step === call.step)?.last;
-  if (step !== undefined)
-    return step.checks.some(
-      ({ name, passed, expected }) =>
-        passed && (name === "error" || (name === "call" && expected === anError)),
-    );
+/** Whether a step made the call that expects an error of it, and got an answer. */
+function isJudgedByStep(call: ToolCall, trajectory: Trajectory): boolean {
+  const step = trajectory.steps.find((candidate) => candidate.step === call.step)?.last;
+  const checks = step?.checks ?? [];
+  const expects = checks.some(
+    ({ name, expected }) => name === "error" || (name === "call" && expected === anError),
+  );
+  return expects && lossIn(call, trajectory) === undefined;
+}
+
+/** What a server says of a tool that it does not list is not the tool's error. */
+function isExpected(failure: Failure, call: ToolCall, { task }: Trajectory): boolean {
   if (call.turn === undefined || call.declared === undefined) return false;
   return contains(failure, task.turns[call.turn]?.expectedError);
 }

@@ -3,7 +3,7 @@ import type { JudgePrompt } from "./judge-prompt.ts";
 
 /** What a judge's verdict has to look like. */
 export interface VerdictForm<V> {
-  /** The schema for the model; other properties, which could contradict the verdict, are not allowed. */
+  /** The schema for the model. */
   readonly schema: JsonObject & { readonly required: readonly string[] };
   /** Parses an answer; `problem` says why it is no verdict. */
   readonly read: (answer: JsonObject) => Reading<V>;
