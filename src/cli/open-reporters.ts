@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { RunResult } from "../core/report/result.ts";
 import { exitCode } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
@@ -11,7 +12,7 @@ const known = new Map(Object.entries(reporters));
 
 /**
  * Creates reporters from `NAME` (to stdout) and `NAME=FILE`. Throws `usage/invalid-option` for an unknown name and for two
- * that both write to stdout, and `store/unwritable` for a file that cannot be written.
+ * that both write to stdout or to one file, and `store/unwritable` for a file that cannot be written.
  */
 export function openReporters(specs: readonly string[]): NamedReporter[] {
   const targets = specs.map((spec) => {
@@ -35,6 +36,17 @@ export function openReporters(specs: readonly string[]): NamedReporter[] {
   if (onStdout.length > 1 && !(isShared && new Set(onStdout).size === 2)) {
     throw new McpvalsError("usage/invalid-option", `${onStdout.join(" and ")} would both write to stdout`, {
       hint: "Give all but one of them a file: --reporter NAME=FILE.",
+    });
+  }
+  const files = Map.groupBy(
+    targets.filter(({ file }) => file !== undefined),
+    ({ file = "" }) => resolve(file),
+  );
+  for (const [file, several] of files) {
+    if (several.length === 1) continue;
+    const names = several.map(({ name }) => name).join(" and ");
+    throw new McpvalsError("usage/invalid-option", `${names} would both write to ${file}`, {
+      hint: "Give each a file of its own.",
     });
   }
   return targets.map(({ name, file, create }) => {

@@ -60,7 +60,8 @@ export function createTokenAccess(port: number): TokenAccess {
       if (given !== null && (equal(given, token) || unused.delete(given))) {
         url.searchParams.delete("token");
         const headers = {
-          location: `${url.pathname}${url.search}`,
+          // `//host` would lead to that host.
+          location: `${url.pathname.replace(/^\/+/, "/")}${url.search}`,
           "set-cookie": `${cookie}=${session}; Path=/; HttpOnly; SameSite=Strict`,
         };
         return new Response(null, { status: 303, headers });

@@ -7,6 +7,7 @@ import { McpvalsError, messageOf } from "../core/errors/error.ts";
 export const largestPart = 256 * 1024 * 1024;
 const pieceBytes = 1024 * 1024;
 const lineBreak = 0x0a;
+const openBrace = 0x7b;
 
 /** The file of a journal, opened for reading; it may still grow. */
 export class JournalFile implements Disposable {
@@ -41,8 +42,8 @@ export class JournalFile implements Disposable {
         this.isTorn = bytes.length > 0;
         return;
       }
-      // A line that is longer than what was read.
-      else if (length > largestPart) throw corrupt(this.#folder);
+      // A line that is longer than what was read. Zeros that a full disk or a lost page left would be one of the whole file.
+      else if (bytes[0] !== openBrace || length > largestPart) throw corrupt(this.#folder);
       else length *= 2;
     }
   }

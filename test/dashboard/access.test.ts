@@ -27,6 +27,14 @@ describe("who may read the dashboard", () => {
     );
   });
 
+  it("leads to no other host", async () => {
+    const { search } = new URL(dashboard.served.address());
+    for (const path of ["//evil.example/", "///evil.example/", "/\\evil.example/"]) {
+      const { headers } = await ask(port, `${path}${search}`);
+      expect(headers.location).toBe("/evil.example/");
+    }
+  });
+
   it("takes the token that opens a browser only once", async () => {
     const { pathname, search } = new URL(dashboard.served.addressForOnce("/runs/x"));
     const answers = [await ask(port, `${pathname}${search}`), await ask(port, `${pathname}${search}`)];

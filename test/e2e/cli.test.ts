@@ -269,6 +269,7 @@ describe("an invalid command line", () => {
     ["run -a nobody/x", /providers are/],
     ["run -r jsno", /there is no reporter "jsno"[^]*Did you mean "json"\?/],
     ["run -r json -r junit", /json and junit would both write to stdout/],
+    ["run -r json=out -r junit=./out", /json and junit would both write to .*out/],
     ["run -r json=", /names no file/],
     [`run -r json=${file}/x.json`, /cannot be written/],
     [`run -o ${file}`, /store\/unwritable/],

@@ -1,4 +1,4 @@
-import { appendFile, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { appendFile, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getHeapStatistics } from "node:v8";
@@ -242,6 +242,16 @@ describe("large messages", () => {
 });
 
 describe("damage", () => {
+  it("of zeros in the place of lines is detected without reading all of them", async () => {
+    const file = join(folder, "journal.jsonl");
+    await writeFile(file, "");
+    // A file without blocks.
+    await truncate(file, 3 * 1024 ** 3);
+    const before = process.memoryUsage().rss;
+    await expect(readJournal(folder)).rejects.toMatchObject({ code: "store/corrupt" });
+    expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 ** 2);
+  });
+
   it("of any byte but the last line break is detected", async () => {
     await write(...some);
     const whole = await readFile(path());

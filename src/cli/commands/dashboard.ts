@@ -22,7 +22,11 @@ export function define(command: Command, setExitCode: SetExitCode): void {
   command
     .argument("[run]", "id, start of an id, folder, or latest; default: the list of runs")
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
-    .option("-p, --port <n>", "port (default: 4747, or any free one)", wholeNumber(65_535))
+    .option(
+      "-p, --port <n>",
+      "port; 0: any free one (default: 4747, or any free one)",
+      wholeNumber(65_535, 0),
+    )
     .option("--no-open", "do not open a browser")
     .action(async (run: string | undefined, flags: DashboardFlags) => setExitCode(await execute(run, flags)));
 }
