@@ -282,7 +282,7 @@ const shortestPathToken = 16;
  * Parts of the path of a server's URL that are likely tokens: what follows a name such as `token`, and long parts in which letters and
  * digits are mixed, such as a UUID; services give each user an address of that form. As written and decoded.
  */
-function tokensInPath(url: string): string[] {
+export function tokensInPath(url: string): string[] {
   if (!URL.canParse(url)) return [];
   const parts = new URL(url).pathname.split("/").filter((part) => part !== "");
   return parts

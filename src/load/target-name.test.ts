@@ -27,6 +27,7 @@ it.each([
   ["http://localhost:3000/sse", "localhost:3000"],
   ["https://example.com/notes/mcp", "example.com/notes"],
   ["https://example.com/api/mcp/s/bXktc2VjcmV0LXRva2Vu/mcp", "example.com/api"],
+  ["https://example.com/token/lighthouse/mcp", "example.com/token"],
 ])("%s is %s", (url, name) => {
   expect(nameOfUrl(url)).toBe(name);
 });

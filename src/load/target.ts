@@ -22,7 +22,7 @@ import {
   requireServer,
   serverBuilder,
 } from "./servers.ts";
-import { maskSecrets } from "./secrets.ts";
+import { maskSecrets, tokensInPath } from "./secrets.ts";
 import { configExtensions, findServersUpwards, pathKind, requireTarget } from "./sources.ts";
 
 /** Which servers a command looks at. */
@@ -296,9 +296,12 @@ export function nameOfCommand([command = "", ...args]: readonly string[], cwd: s
  */
 export function nameOfUrl(url: string): string {
   const { host, pathname } = new URL(url);
+  const tokens = tokensInPath(url);
   const words = pathname
     .split("/")
-    .filter((part) => /^[a-z-]{2,20}$/.test(part) && !/^(?:mcp|sse)$/.test(part));
+    .filter(
+      (part) => /^[a-z-]{2,20}$/.test(part) && !/^(?:mcp|sse)$/.test(part) && !tokens.includes(part),
+    );
   return [host, ...words].join("/");
 }
 
