@@ -299,9 +299,7 @@ export function nameOfUrl(url: string): string {
   const tokens = tokensInPath(url);
   const words = pathname
     .split("/")
-    .filter(
-      (part) => /^[a-z-]{2,20}$/.test(part) && !/^(?:mcp|sse)$/.test(part) && !tokens.includes(part),
-    );
+    .filter((part) => /^[a-z-]{2,20}$/.test(part) && !/^(?:mcp|sse)$/.test(part) && !tokens.includes(part));
   return [host, ...words].join("/");
 }
 

@@ -110,6 +110,7 @@ export async function calibrateJudge(input: CalibrationInput): Promise<Calibrati
     for (const trial of waiting) await judgeCase(trial);
   };
   await Promise.all(Array.from({ length: width }, work));
+  signal.throwIfAborted();
   return { calibration: calibrate(judged), problems: [...problems] };
 }
 
