@@ -107,7 +107,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     if (gone.length > 0 && !update)
       throw new McpvalsError(
         "usage/invalid-option",
-        `${file} has ${listNames(gone)}, and ${loaded.file ?? "the target"} has no enabled server of this name`,
+        `${file} has ${listNames(gone)}, and ${relative(options.cwd, loaded.file ?? "")} has no enabled server of this name`,
         { hint: "If that is wanted, write the snapshot again with --update, which removes it." },
       );
     if (update) {

@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { check } from "../../src/check.ts";
+import { serializeError } from "../../src/core/errors/error.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 
 const secret = "tok-4711-lighthouse";
@@ -64,13 +66,23 @@ function filesIn(folder: string): readonly string[] {
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
+it("throws no error of the library that has a secret", async () => {
+  using folder = folderOf({ "server.mjs": program });
+  const words = [process.execPath, "server.mjs", "ends"];
+  const error: unknown = await check(words, { cwd: folder.path, env: { TOKEN: secret } }).catch(
+    (thrown) => thrown,
+  );
+  expect(error).toMatchObject({ code: "server/exited" });
+  expect(JSON.stringify(serializeError(error))).not.toContain(secret);
+});
+
 it("compares with a snapshot that has marks in the place of secrets", async () => {
   using folder = folderOf({ "server.mjs": program });
-  const check = async (...flags: readonly string[]): Promise<number | null> =>
+  const codeOf = async (...flags: readonly string[]): Promise<number | null> =>
     (await runHere(["check", "--snapshot", "snapshot.json", ...flags, ...command], { cwd: folder.path }))
       .code;
-  expect(await check("--update")).toBe(0);
-  expect(await check()).toBe(0);
+  expect(await codeOf("--update")).toBe(0);
+  expect(await codeOf()).toBe(0);
 });
 
 it.each([
