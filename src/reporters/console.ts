@@ -1,8 +1,8 @@
-import type { Task } from "../core/formats/model.ts";
+import { type Task, testedTool } from "../core/formats/model.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
 import { coverageGaps } from "../core/report/counters.ts";
-import { exitCode, type Gate, isServerError, summarize, wasNotRun } from "../core/report/trial-result.ts";
+import { exitCode, type Gate, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { countFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
@@ -50,7 +50,11 @@ import {
   varietyOf,
   verdictReason,
   wantedText,
+  type RateRow,
+  ratesByTask,
   rateText,
+  taskKey,
+  taskPlace,
 } from "./text.ts";
 import { Progress } from "./progress.ts";
 
@@ -166,8 +170,10 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
     [headed || isImplied ? taskTitle(trial) : fullTitle(trial), variantName(trial, variety)]
       .filter((part) => part !== "")
       .join(" · ");
-  const plannedName = (trial: Trial): string =>
-    nameOf({ form: "workflow", ...tasks.get(trial.task), ...trial });
+  const plannedName = (trial: Trial): string => {
+    const task = tasks.get(trial.task);
+    return nameOf({ form: "workflow", ...task, ...trial, tool: task && testedTool(task) });
+  };
   const widest = widestOf(plan.trials.map((trial) => displayWidth(plannedName(trial))));
   const nameWidth = Math.min(widest, maxNameWidth, Math.max(20, columns - 24));
   let group: string | undefined;
@@ -290,7 +296,10 @@ function failedLines(ending: Ending): string[] {
   const tasks = failed.slice(0, shownFailures).flatMap(([key, group]) => {
     const all = attempts.get(key);
     const alike = [...Map.groupBy(group, reasonKey).values()];
-    const note = all === undefined ? (group[0]?.id ?? "") : rateText(all, " passed");
+    const place = taskPlace(ending.tasks.get(group[0]?.task ?? ""));
+    const note = [all === undefined ? (group[0]?.id ?? "") : rateText(all, " passed"), place ?? []]
+      .flat()
+      .join("  ");
     const rest = alike.slice(shownReasons).flat().length;
     return [
       "",
@@ -312,10 +321,6 @@ function failedLines(ending: Ending): string[] {
   const rest = failed.length - shownFailures;
   const more = rest > 0 ? ["", `  and ${countOf(rest, "more failed task")}, marked ✗ above`] : [];
   return [style.strong("Failed"), ...tasks, ...more];
-}
-
-function taskKey({ task, agent, variant }: TrialResult): string {
-  return JSON.stringify([task, agent, variant]);
 }
 
 function attemptsOf(trials: readonly TrialResult[]): string {
@@ -361,7 +366,9 @@ function errorLines(ending: Ending): string[] {
       const more = group.length > shownNames ? `, and ${formatInteger(group.length - shownNames)} more` : "";
       const heading =
         group.length === 1
-          ? [`  ${style.warn("!")} ${style.strong(names.join(""))}  ${style.dim(group[0]?.id ?? "")}`]
+          ? [
+              `  ${style.warn("!")} ${style.strong(names.join(""))}  ${style.dim([group[0]?.id ?? "", taskPlace(ending.tasks.get(group[0]?.task ?? "")) ?? []].flat().join("  "))}`,
+            ]
           : [
               `  ${style.warn("!")} ${style.strong(countOf(group.length, "trial"))}`,
               ...paintText(dim(`${names.join(", ")}${more}`), 4, ending.page, 2),
@@ -421,27 +428,11 @@ const maxTitleWidth = 50;
 /** Maximum width of tables and findings, also when other lines are not wrapped. */
 const widestTable = 120;
 
-interface Row {
-  readonly title: string;
-  /** Passed attempts of those with a verdict, by column. */
-  readonly cells: ReadonlyMap<string, { readonly text: string; readonly tone: Tone }>;
-  readonly isMixed: boolean;
-}
-
 /** Passed attempts of each task by agent and variant; empty if the run has one agent, one variant and one attempt. */
 function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
-  if (!variety.agents && !variety.variants && !variety.attempts) return [];
-  const columnOf = ({ agent, variant }: TrialResult): string => {
-    const who = agent === null ? "no agent" : visibleText(agent);
-    if (variant === undefined) return who;
-    return variety.agents || agent === null ? `${who} · ${visibleText(variant)}` : visibleText(variant);
-  };
-  const columns = [...new Set(result.trials.map(columnOf))];
-  const rows = [...Map.groupBy(result.trials, ({ task }) => task).values()].map((trials): Row => ({
-    title: trials.slice(0, 1).map(fullTitle).join(""),
-    cells: new Map([...Map.groupBy(trials, columnOf)].map(([column, group]) => [column, cellOf(group)])),
-    isMixed: trials.some(({ verdict }) => verdict !== "pass"),
-  }));
+  const rates = ratesByTask(result.trials, variety);
+  if (rates === undefined) return [];
+  const { columns, rows } = rates;
   const mixed = rows.filter(({ isMixed }) => isMixed);
   const shown = rows.length <= shownTasks ? rows : mixed.slice(0, shownTasks);
   const [hidden, passed] = [mixed.length - shown.length, rows.length - mixed.length];
@@ -455,16 +446,10 @@ function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
   ];
 }
 
-function cellOf(trials: readonly TrialResult[]): { readonly text: string; readonly tone: Tone } {
-  const { pass, fail, total, byToolResult } = summarize(trials);
-  const tone = fail > 0 ? "bad" : pass === total && byToolResult === undefined ? "good" : "warn";
-  return { text: rateText(trials), tone };
-}
-
 /** One row for each task; undefined if the table is wider than the page. */
 function tableLines(
   columns: readonly string[],
-  rows: readonly Row[],
+  rows: readonly RateRow[],
   { style, width }: Page,
 ): string[] | undefined {
   const titleWidth = Math.min(
@@ -491,7 +476,7 @@ function tableLines(
 }
 
 /** One block for each task, with a line for each column. */
-function listLines(columns: readonly string[], rows: readonly Row[], { style, width }: Page): string[] {
+function listLines(columns: readonly string[], rows: readonly RateRow[], { style, width }: Page): string[] {
   const nameWidth = Math.min(Math.max(20, width - 20), widestOf(columns.map(displayWidth)));
   const blocks = rows.flatMap(({ title, cells }) => [
     `  ${cutToWidth(title, width - 4)}`,

@@ -16,6 +16,10 @@ import {
   trialReason,
   verdictReason,
   byResultSentence,
+  rateText,
+  taskKey,
+  variantName,
+  varietyOf,
 } from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
@@ -23,8 +27,8 @@ const shownAnnotations = 50;
 const messageCharacters = 600;
 
 /**
- * Writes workflow commands of GitHub Actions at the end: an annotation for each error and warning of a check, and for each trial that
- * failed or could not be judged; then the verdict. The report in Markdown becomes the summary of the job.
+ * Writes workflow commands of GitHub Actions at the end: an annotation for each error and warning of a check, and for each task (of each
+ * agent and variant) of which a trial failed or could not be judged; then the verdict. The report in Markdown becomes the summary of the job.
  */
 export function githubReporter(output: ReporterOutput): Reporter {
   return reporterAtEnd((end, { tasks, coverage }) => {
@@ -35,19 +39,28 @@ export function githubReporter(output: ReporterOutput): Reporter {
 
 function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Task>): string[] {
   const findings = findingsOf(result.trials).filter(({ severity }) => severity !== "info");
-  const broken = result.trials.filter(
-    ({ verdict, form }) =>
-      verdict === "error" || verdict === "timeout" || (verdict === "fail" && form !== "check"),
+  const variety = { ...varietyOf(result.trials), attempts: false };
+  const attempts = Map.groupBy(result.trials, taskKey);
+  const broken = Map.groupBy(
+    result.trials.filter(
+      ({ verdict, form }) =>
+        verdict === "error" || verdict === "timeout" || (verdict === "fail" && form !== "check"),
+    ),
+    taskKey,
   );
   const lines = [
-    ...broken.map((trial) => {
+    ...[...broken].flatMap(([key, [trial]]) => {
+      if (trial === undefined) return [];
+      const all = attempts.get(key) ?? [];
+      const rate = all.length > 1 ? `${rateText(all, " passed")}; attempt ${trial.attempt}: ` : "";
       const { file, line } = tasks.get(trial.task)?.location ?? {};
+      const title = [fullTitle(trial), variantName(trial, variety)].filter((part) => part !== "").join(" · ");
       // A run that passes, as its pass rate is high enough, has no errors.
       const kind = result.verdict === "pass" ? "warning" : "error";
       return annotation(
         kind,
-        { file, line, title: fullTitle(trial) },
-        reasonOf(trial, evidence.get(trial.id) ?? []),
+        { file, line, title },
+        `${rate}${reasonOf(trial, evidence.get(trial.id) ?? [])}`,
       );
     }),
     ...(result.gates ?? []).flatMap((gate) =>

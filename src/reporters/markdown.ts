@@ -32,6 +32,9 @@ import {
   verdictReason,
   wantedText,
   byResultSentence,
+  ratesByTask,
+  rateText,
+  taskKey,
 } from "./text.ts";
 
 const shownFindings = 200;
@@ -82,6 +85,7 @@ export function markdownText(
     ...(reason === "" ? [] : [[plain(reason)]]),
     ...(byResult === "" ? [] : [[plain(`${byResult}.`)]]),
     gateTable(result.gates ?? []),
+    isCheck ? [] : rateTable(trials),
     ...[...checkedServers(tasks.values())].map(([server, about]) => [
       `**${plain(server)}**: ${plain(serverText(about))}`,
     ]),
@@ -158,20 +162,47 @@ function toolUseSections(result: RunResult): (readonly string[])[] {
   return lines.length === 0 ? [] : [["## Use of tools"], lines.map((line) => `- ${plain(line)}`)];
 }
 
+const shownRows = 100;
+
+/** Rates by task, those first of which not all attempts passed. */
+function rateTable(trials: readonly TrialResult[]): readonly string[] {
+  const { columns, rows } = ratesByTask(trials, varietyOf(trials)) ?? { columns: [], rows: [] };
+  if (rows.length === 0) return [];
+  const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));
+  const rest = rows.length - shownRows;
+  return [
+    `| task | ${columns.map(plain).join(" | ")} |`,
+    `| --- |${" --- |".repeat(columns.length)}`,
+    ...sorted
+      .slice(0, shownRows)
+      .map(
+        ({ title, cells }) =>
+          `| ${plain(title)} | ${columns.map((name) => cells.get(name)?.text ?? "").join(" | ")} |`,
+      ),
+    ...(rest > 0 ? ["", `and ${countOf(rest, "more task")}`] : []),
+  ];
+}
+
+/** A section for each task, agent and variant, with its rate and its first trial that failed. */
 function trialSections(
   { result: { trials }, evidence }: RunEnd,
   tasks: ReadonlyMap<string, Task>,
 ): (readonly string[])[] {
-  const variety = varietyOf(trials);
+  const variety = { ...varietyOf(trials), attempts: false };
+  const attempts = Map.groupBy(trials, taskKey);
   // What failed in a check is among the findings.
   const failed = trials.filter(({ verdict, form }) => verdict === "fail" && form !== "check");
   const broken = trials.filter(({ verdict }) => verdict === "error" || verdict === "timeout");
   const sectionOf = (heading: string, group: readonly TrialResult[]): (readonly string[])[] => {
     if (group.length === 0) return [];
-    const rest = group.length - shownTrials;
-    const items = group.slice(0, shownTrials).flatMap((trial) => {
+    const byTask = [...Map.groupBy(group, taskKey)];
+    const rest = byTask.length - shownTrials;
+    const items = byTask.slice(0, shownTrials).flatMap(([key, [trial]]) => {
+      if (trial === undefined) return [];
       const variant = variantName(trial, variety);
-      const title = `${fullTitle(trial)}${variant === "" ? "" : ` · ${variant}`} (${trial.id})`;
+      const all = attempts.get(key) ?? [];
+      const which = all.length > 1 ? `${rateText(all, " passed")}; ${trial.id}` : trial.id;
+      const title = `${fullTitle(trial)}${variant === "" ? "" : ` · ${variant}`} (${which})`;
       const lines = explainTrial(trial, evidence.get(trial.id) ?? [], {
         task: tasks.get(trial.task),
         indent: 0,
@@ -186,7 +217,7 @@ function trialSections(
     return [
       [`## ${heading} (${group.length})`],
       ...items,
-      rest > 0 ? [`and ${countOf(rest, "more trial")}`] : [],
+      rest > 0 ? [`and ${countOf(rest, "more task")}`] : [],
     ];
   };
   return [...sectionOf("Failed", failed), ...sectionOf("Not judged", broken)];

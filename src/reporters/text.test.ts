@@ -208,7 +208,10 @@ describe("titles", () => {
     expect(taskTitle({ ...test, task })).toBe(title);
   });
 
-  it("name the suite once", () => {
+  it("name the suite once, and the tool of a test", () => {
+    const named = { ...test, task: "everything/refuses a text", tool: "add" };
+    expect(fullTitle(named)).toBe("everything › add › refuses a text");
+    expect(fullTitle({ ...named, task: "everything/add 2" })).toBe("everything › add 2");
     expect(fullTitle({ ...test, task: "everything/echo" })).toBe("everything › echo");
     expect(fullTitle(flow)).toBe("books a flight");
   });

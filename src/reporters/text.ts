@@ -10,6 +10,7 @@ import {
   wasNotRun,
   summarize,
 } from "../core/report/trial-result.ts";
+import type { Task } from "../core/formats/model.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
 import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
 import type { Grade, Usage } from "../core/trace/events.ts";
@@ -290,6 +291,8 @@ export function partialScore({ agent, verdict, score }: TrialResult): string {
 /** What a name is read from; a planned trial and its result both have it. */
 export type Nameable = Pick<TrialResult, "task" | "agent" | "attempt" | "form"> & {
   readonly suite?: string;
+  /** The tool of a tool test. */
+  readonly tool?: string | undefined;
   readonly variant?: string | undefined;
 };
 
@@ -325,11 +328,57 @@ export function groupName(trial: Pick<Nameable, "suite" | "form">): string {
   return trial.suite === undefined ? groups[trial.form] : visibleText(trial.suite);
 }
 
-/** A task's name within its group: without the suite's name where the task repeats it. */
-export function taskTitle({ task, suite }: Pick<Nameable, "task" | "suite">): string {
+/** A task's name within its group: without the suite's name where the task repeats it; of a tool test `TOOL › DESCRIPTION`. */
+export function taskTitle({ task, suite, tool }: Pick<Nameable, "task" | "suite" | "tool">): string {
   if (suite === undefined || !task.startsWith(suite)) return visibleText(task);
   const rest = /^\s*(?:::|[/›>:.·])\s*(\S.*)$/su.exec(task.slice(suite.length));
-  return visibleText(rest?.[1] ?? task);
+  const title = rest?.[1] ?? task;
+  return visibleText(tool === undefined || title.startsWith(tool) ? title : `${tool} › ${title}`);
+}
+
+/** Where a task stands: `FILE:LINE`; undefined where that is not known. */
+export function taskPlace(task: Pick<Task, "location"> | undefined): string | undefined {
+  const { file, line } = task?.location ?? {};
+  if (file === undefined) return undefined;
+  return visibleText(line === undefined ? file : `${file}:${line}`);
+}
+
+/** Equal for the attempts of one task by one agent in one variant. */
+export function taskKey({ task, agent, variant }: Nameable): string {
+  return JSON.stringify([task, agent, variant]);
+}
+
+/** A task in a table of rates. */
+export interface RateRow {
+  readonly title: string;
+  /** Passed attempts of those with a verdict, by column. */
+  readonly cells: ReadonlyMap<string, { readonly text: string; readonly tone: Tone }>;
+  readonly isMixed: boolean;
+}
+
+/** Rates of each task, a column for each agent and variant; undefined if the run has one agent, one variant and one attempt. */
+export function ratesByTask(
+  trials: readonly TrialResult[],
+  variety: Variety,
+): { readonly columns: readonly string[]; readonly rows: readonly RateRow[] } | undefined {
+  if (!variety.agents && !variety.variants && !variety.attempts) return undefined;
+  const columnOf = ({ agent, variant }: TrialResult): string => {
+    const who = agent === null ? "no agent" : visibleText(agent);
+    if (variant === undefined) return who;
+    return variety.agents || agent === null ? `${who} · ${visibleText(variant)}` : visibleText(variant);
+  };
+  const rows = [...Map.groupBy(trials, ({ task }) => task).values()].map((own): RateRow => ({
+    title: own.slice(0, 1).map(fullTitle).join(""),
+    cells: new Map([...Map.groupBy(own, columnOf)].map(([column, group]) => [column, rateCell(group)])),
+    isMixed: own.some(({ verdict }) => verdict !== "pass"),
+  }));
+  return { columns: [...new Set(trials.map(columnOf))], rows };
+}
+
+function rateCell(trials: readonly TrialResult[]): { readonly text: string; readonly tone: Tone } {
+  const { pass, fail, total, byToolResult } = summarize(trials);
+  const tone = fail > 0 ? "bad" : pass === total && byToolResult === undefined ? "good" : "warn";
+  return { text: rateText(trials), tone };
 }
 
 /** A task's name with its group in front, for places without a heading. */

@@ -1,7 +1,7 @@
 import { afterAll, describe, test, type TestContext } from "vitest";
 import type { Config } from "../core/formats/config/config-schema.ts";
 import { createPlan, type Trial } from "../core/plan/plan.ts";
-import type { Task } from "../core/formats/model.ts";
+import { type Task, testedTool } from "../core/formats/model.ts";
 import type { Reporter } from "../core/report/reporter.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { checkedNothing, collectEvidence, wasNotRun } from "../core/report/trial-result.ts";
@@ -42,8 +42,9 @@ export function describeEval(
     const variety = varietyOf(trials);
     const shared = new SharedRun(prepared, tasks);
     for (const trial of trials) {
-      const { form = "task", suite } = tasks.get(trial.task) ?? {};
-      const named = { ...trial, form, ...(suite === undefined ? {} : { suite }) };
+      const { form = "task", suite, verify = [] } = tasks.get(trial.task) ?? {};
+      const tool = testedTool({ form, verify });
+      const named = { ...trial, form, tool, ...(suite === undefined ? {} : { suite }) };
       const name = [fullTitle(named), variantName(trial, variety)].filter((part) => part !== "").join(" · ");
       // A trial has its own limits.
       test(name, { timeout: 0 }, async (context) => {

@@ -149,13 +149,13 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
     const tests = new Map(specs.flatMap(([, file]) => [...file.tests]));
     expect([...tests].map(([title, { status }]) => [title, status])).toEqual(
       expect.arrayContaining([
-        ["suite › right", "passed"],
-        ["suite › wrong", "failed"],
-        ["suite › broken", "failed"],
+        ["suite › add › right", "passed"],
+        ["suite › add › wrong", "failed"],
+        ["suite › add › broken", "failed"],
         ["needs-a-program", "skipped"],
       ]),
     );
-    const { message: wrong = "" } = tests.get("suite › wrong") ?? {};
+    const { message: wrong = "" } = tests.get("suite › add › wrong") ?? {};
     for (const part of [
       "Trial: failed",
       "expected 6",
@@ -164,7 +164,7 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
       "eval.spec.ts",
     ])
       expect(wrong).toContain(part);
-    const { message: broken = "" } = tests.get("suite › broken") ?? {};
+    const { message: broken = "" } = tests.get("suite › add › broken") ?? {};
     for (const part of ["not judged (error)", "server/spawn-failed", "no-such-program"])
       expect(broken).toContain(part);
     expect(files.get("skipped.spec.ts")).toMatchObject({ status: "failed" });

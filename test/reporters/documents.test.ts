@@ -7,7 +7,17 @@ import { validateXML } from "xmllint-wasm";
 import type { ReporterName } from "../../src/core/formats/reporters.ts";
 import { reporters } from "../../src/reporters/index.ts";
 import { brokenRun, checkedRun, emptyRun, failingRun, passingRun, variedRun } from "./runs.ts";
-import { brokenTrial, play, sampleRun, type SampleRun, scripted, trialOf, workflow } from "./samples.ts";
+import {
+  brokenTrial,
+  grade,
+  play,
+  sampleRun,
+  type SampleRun,
+  scripted,
+  toolTest,
+  trialOf,
+  workflow,
+} from "./samples.ts";
 import { captureOutput } from "./screen.ts";
 
 async function written(name: ReporterName, run: SampleRun): Promise<string> {
@@ -71,6 +81,47 @@ describe("junit", () => {
       "call/crash",
     ]);
   });
+});
+
+describe("a run with several attempts", () => {
+  it("has one annotation for each task, agent and variant, with its rate", async () => {
+    const lines = (await written("github", variedRun())).split("\n").filter((line) => line.startsWith("::"));
+    expect(lines.map((line) => line.slice(0, 90))).toEqual([
+      expect.stringContaining("title=finds the cheapest · claude::1/3 passed; attempt 2: "),
+      expect.stringContaining("title=finds the cheapest · scripted::0/3 passed; attempt"),
+      expect.stringContaining("title=日本語のタスク 🎉 · claude::2/2 passed, 1 not judged"),
+      expect.stringContaining("::error title=mcpvals::FAIL"),
+    ]);
+  });
+
+  it("has a table of rates first in Markdown, and one section for each task, agent and variant", async () => {
+    const text = await written("markdown", variedRun());
+    const table = [
+      "| task | claude | scripted |",
+      "| --- | --- | --- |",
+      "| finds the cheapest | 1/3 | 0/3 |",
+      "| 日本語のタスク 🎉 | 2/2, 1 not judged | 3/3 |",
+      "| books a flight | 3/3 | 3/3 |",
+    ];
+    expect(text).toContain(table.join("\n"));
+    expect(text.indexOf("| task |")).toBeLessThan(text.indexOf("## Failed"));
+    expect([...text.matchAll(/^### (.*)$/gm)].map(([, title]) => title)).toEqual([
+      "finds the cheapest · claude (1/3 passed; t8)",
+      "finds the cheapest · scripted (0/3 passed; t10)",
+      "日本語のタスク 🎉 · claude (2/2 passed, 1 not judged; t14)",
+    ]);
+  });
+});
+
+it("says on the console where a failed task stands", async () => {
+  const place = { file: "mcp-eval.config.yaml", line: 12 };
+  const [wrong, gone] = [toolTest("add"), toolTest("echo")].map((task) => ({ ...task, location: place }));
+  if (wrong === undefined || gone === undefined) throw new Error("there are two");
+  const lost = { code: "server/exited", kind: "environment", message: "gone" } as const;
+  const trials = [trialOf(wrong, { grades: [grade("tool-call-health", 0, "bad")] }), brokenTrial(gone, lost)];
+  const text = await written("console", sampleRun({ tasks: [wrong, gone], trials }));
+  expect(text).toMatch(/^ +✗ .*add +t1 +mcp-eval\.config\.yaml:12$/m);
+  expect(text).toMatch(/^ +! .*echo +t2 +mcp-eval\.config\.yaml:12$/m);
 });
 
 it.each([

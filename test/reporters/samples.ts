@@ -104,7 +104,7 @@ export function toolTest(name: string, options: { suite?: string; expect?: McpSt
   const step: McpStep = {
     type: "mcp",
     id: "call",
-    request: { kind: "tool", tool: "echo", args: {} },
+    request: { kind: "tool", tool: name, args: {} },
     expect,
     timeoutMs: 1000,
     retries: 0,

@@ -37,6 +37,12 @@ export type * from "./json.ts";
 export * from "./presets/presets.ts";
 export * from "./sandbox.ts";
 
+/** The tool that a tool test calls; undefined for a task of another form. */
+export function testedTool({ form, verify }: Pick<Task, "form" | "verify">): string | undefined {
+  const [step] = form === "tool-test" ? verify : [];
+  return step?.type === "mcp" && step.request.kind === "tool" ? step.request.tool : undefined;
+}
+
 /** What the `apiVersion` of a task must be. */
 export const taskApiVersion = "mcp-eval/v1";
 

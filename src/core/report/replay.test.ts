@@ -68,6 +68,7 @@ describe("a run that came to its end", () => {
     const row = {
       form: "tool-test",
       suite: "suite",
+      tool: "add",
       agent: null,
       attempt: 1,
       durationMs: expect.any(Number),

@@ -178,6 +178,7 @@ const trialSchema = z
         "What the task is: a workflow, one direct tool call, a task from a file of its own, or a part of a check.",
       ),
     suite: z.string().describe("The suite of a tool test, or the server of a check.").exactOptional(),
+    tool: z.string().describe("The tool that a tool test calls.").exactOptional(),
     difficulty: z.string().describe("Difficulty of the task, if it has one.").exactOptional(),
     tags: z.array(z.string()).describe("The task's tags, if it has any.").exactOptional(),
     labels: z.record(z.string(), z.string()).describe("The task's labels, if it has any.").exactOptional(),

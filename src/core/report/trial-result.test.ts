@@ -19,7 +19,14 @@ const skip: Grade = { grader: "a", verdict: "skip", score: null, reason: "nothin
 const error = { code: "server/exited", kind: "environment", message: "gone" } as const;
 const usage = { inputTokens: 10, outputTokens: 2, requests: 1 };
 const called = { type: "model.called", model: "m", durationMs: 1, finishReason: "stop", usage } as const;
-const identity = { id: "t1", task: "suite/test", form: "tool-test", suite: "suite", agent: null } as const;
+const identity = {
+  id: "t1",
+  task: "suite/test",
+  form: "tool-test",
+  suite: "suite",
+  tool: "add",
+  agent: null,
+} as const;
 
 /** The result of a completed trial with these events. */
 function resultOf(

@@ -1,7 +1,7 @@
 import { type SerializedError, serializeError } from "../errors/error.ts";
 import { triggerAccuracy } from "../formats/graders.ts";
 import { exact, isJsonObject, withoutUndefined } from "../formats/json.ts";
-import type { Task, Thresholds } from "../formats/model.ts";
+import { type Task, testedTool, type Thresholds } from "../formats/model.ts";
 import { judgesOf } from "../grade/judge/calibration.ts";
 import { measure } from "../grade/measurements/measure.ts";
 import { type Metric, metricOf, runMeasures } from "../grade/measurements/metrics.ts";
@@ -178,7 +178,7 @@ export function notRun({ interrupted }: { readonly interrupted: boolean }): Seri
 /** What every row has is in one object literal, which takes half the memory of an object that is put together. */
 function rowOf(
   { id, task: name, agent, variant, attempt }: Trial,
-  { form, suite, portable }: Task,
+  { form, suite, portable, verify }: Task,
   {
     verdict,
     score,
@@ -194,6 +194,7 @@ function rowOf(
     row,
     withoutUndefined({
       suite,
+      tool: testedTool({ form, verify }),
       difficulty,
       tags: tags.length === 0 ? undefined : tags,
       labels: Object.keys(labels).length === 0 ? undefined : labels,
