@@ -1,4 +1,5 @@
 import {
+  canHaveSolution,
   proofExitCode,
   type ProofProblem,
   type ProofStatus,
@@ -85,7 +86,11 @@ function cellsOf({ task, nothing, oracle, status }: TaskProof): readonly Piece[]
   const isRestored = compared.every((count) => count === 0);
   return [
     verdictCell(nothing, "fail"),
-    isSolvable ? verdictCell(oracle, "pass") : { text: "no solution", tone: "bad" },
+    isSolvable
+      ? verdictCell(oracle, "pass")
+      : canHaveSolution(task)
+        ? { text: "no solution", tone: "bad" }
+        : { text: "-", tone: "dim" },
     compared.length === 0
       ? { text: "unknown", tone: "dim" }
       : { text: isRestored ? "restored" : "changed", tone: isRestored ? "good" : "bad" },

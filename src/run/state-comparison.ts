@@ -61,19 +61,17 @@ interface ComparedTrial extends TaskOfTrial {
 }
 
 /**
- * Reports whether a task leaves everything as it was: its workspace, its own folder, and the outputs of the steps that its
- * `stateProbe` names. What an earlier trial of the task changed must be as it was before that trial; a difference that
+ * Reports whether a task leaves everything as it was: its own folder, and the outputs of the steps that its
+ * `stateProbe` names. Its workspace is thrown away. What an earlier trial of the task changed must be as it was before that trial; a difference that
  * this trial did not touch is reported separately.
  */
 export class StateComparison {
-  readonly #workspace: string;
   readonly #run: ComparedTrial;
   readonly #memory: StateMemory;
   /** The state before setup. */
   #before: State | undefined;
 
-  constructor(workspace: string, run: ComparedTrial, memory: StateMemory) {
-    this.#workspace = workspace;
+  constructor(run: ComparedTrial, memory: StateMemory) {
     this.#run = run;
     this.#memory = memory;
   }
@@ -112,14 +110,10 @@ export class StateComparison {
   }
 
   async #read(context: StepContext, folder?: State): Promise<State> {
-    const { known } = this.#memory;
     const { portable } = this.#run.task;
-    const states = await Promise.all([
-      readWorkspace(this.#workspace, "workspace", known),
-      folder ??
-        (portable === undefined ? new Map<string, Entry>() : readTaskFolder(portable.dir, this.#memory)),
-    ]);
-    const state = new Map(states.flatMap((each) => [...each]));
+    const found =
+      folder ?? (portable === undefined ? undefined : await readTaskFolder(portable.dir, this.#memory));
+    const state = new Map(found);
     await runPhase("probe", this.#run.emit, () => this.#probe(context, state));
     return state;
   }
@@ -162,15 +156,13 @@ interface ReadOptions {
 }
 
 /**
- * The files and folders below a folder, named from `name` on; empty for a folder that does not exist. Rejects with
- * McpvalsError `task/workspace` for what cannot be read.
+ * The files and folders of a task's folder, without what git ignores, and the folders `.git` and `node_modules`; empty for a folder that
+ * does not exist. Rejects with McpvalsError `task/workspace` for what cannot be read.
  */
-export function readWorkspace(path: string, name: string, known: KnownFiles): Promise<State> {
-  return readAll(path, name, { known });
-}
-
-/** A task's folder, without what git ignores, and the folders `.git` and `node_modules`. */
-async function readTaskFolder(dir: string, { known, except }: StateMemory): Promise<State> {
+export async function readTaskFolder(
+  dir: string,
+  { known, except }: Pick<StateMemory, "known" | "except">,
+): Promise<State> {
   const ignored = new Set([...(except === undefined ? [] : [except]), ...(await ignoredByGit(dir))]);
   return readAll(dir, taskFolderName, { known, ignored, skipped: [".git", "node_modules"] });
 }

@@ -95,8 +95,7 @@ class TrialPhases {
     const stepContext = (phase: Phase, until: AbortSignal): StepContext =>
       this.#stepContext(state, phase, until);
     const comparison =
-      compareState &&
-      new (await import("./state-comparison.ts")).StateComparison(workspace, this.#run, compareState);
+      compareState && new (await import("./state-comparison.ts")).StateComparison(this.#run, compareState);
     try {
       await this.#startServers(state, agent, deadline.signal);
       // In a tool test the server is the subject: its crash is recorded, and the test goes on to its verdict.

@@ -293,9 +293,9 @@ function readHashes(path: string): readonly string[] {
 }
 
 /** Limits and numbers of attempts do not change what a task checks. */
-function hashOf({ name, turns, verify, portable }: Task): string {
+function hashOf({ name, turns, verify, expectTools, graders, portable }: Task): string {
   const { timeoutMs: _, runs: __, ...rest } = portable ?? {};
   return createHash("sha256")
-    .update(JSON.stringify([name, turns, verify, rest]))
+    .update(JSON.stringify([name, turns, verify, expectTools, graders, rest]))
     .digest("hex");
 }

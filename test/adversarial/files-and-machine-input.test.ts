@@ -26,7 +26,7 @@ import { packageProgram, readManifest } from "../../src/extensions/resolve/progr
 import { readRegularFile } from "../../src/files/files.ts";
 import { findSources } from "../../src/load/sources.ts";
 import { removeFolder } from "../../src/process/folders.ts";
-import { readWorkspace } from "../../src/run/state-comparison.ts";
+import { readTaskFolder } from "../../src/run/state-comparison.ts";
 import { clientAdapters, mergeServers } from "../../src/servers/client-files/write-client-files.ts";
 import { recoverFolder } from "../../src/servers/client-files/write-client-files.ts";
 import {
@@ -151,9 +151,9 @@ for (let level = 0; level < 100; level += 1) {
       const path = join(folder.path, "work");
       execFileSync(process.execPath, ["-e", shapes, path]);
       await expect(rm(path, { recursive: true })).rejects.toThrow("ENAMETOOLONG");
-      expect(await errorOf(() => readWorkspace(path, "workspace", new Map()))).toMatchObject({
+      expect(await errorOf(() => readTaskFolder(path, { known: new Map() }))).toMatchObject({
         code: "task/workspace",
-        message: expect.stringMatching(/^cannot read all of workspace: /) as string,
+        message: expect.stringMatching(/^cannot read all of task folder: /) as string,
       });
       await removeFolder(path);
       expect(existsSync(path)).toBe(false);

@@ -41,7 +41,10 @@ const tasks = {
   "hollow.json": task("hollow", { verify: [{ command: { run: "test -d ." } }] }),
   "unsolved.json": task("unsolved", { solution: null }),
   "mistaken.json": task("mistaken", { say: "not yet" }),
-  "messy.json": task("messy", { spec: leaves }),
+  "messy.json": task("messy", {
+    metadata: { stateProbe: ["clock.now"] },
+    spec: { setup: [{ command: { id: "clock", run: "date +%N", outputs: { now: "{stdout}" } } }] },
+  }),
   "broken.json": task("broken", { verify: [unreachable] }),
   "foreign.json": task("foreign", { spec: { requires: [{ command: "no-such-program-anywhere" }] } }),
 };
@@ -72,8 +75,10 @@ Not proven
     null agent  an agent that does nothing passes, so the task checks nothing that an agent does: verify-steps: exit code: it exited with 0
 
   ✗ messy  messy.json
-    both agents  once cleanup is done, not everything is as it was before setup; remove it in cleanup: the state after a task has to be the state before it
-      - workspace/left.txt was not there before: a file, mode 644, sha256 2d711642b726
+    null agent  once cleanup is done, not everything is as it was before setup; undo that in cleanup: the state after a task has to be the state before it
+      - clock.now was N and is N
+    oracle  once cleanup is done, not everything is as it was before setup; undo that in cleanup: the state after a task has to be the state before it
+      - clock.now was N and is N
 
   ✗ mistaken  mistaken.json
     oracle  the task's own solution does not pass
@@ -117,15 +122,18 @@ describe("mcpvals validate --run", () => {
       .replaceAll(/in [\d.]+ m?s$/gm, "in TIME")
       .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:PORT")
       .replaceAll(/(no response to GET \S+).*\n.*/g, "$1 …")
-      .replaceAll(/event \d+/g, "event N");
+      .replaceAll(/event \d+/g, "event N")
+      .replaceAll(/was \d+ and is \d+/g, "was N and is N");
     expect(steady).toBe(expected);
   });
 
-  it("gives 0 when all that could be tried is proven", async () => {
+  it("gives 0 when all that could be tried is proven; what is left in the workspace is thrown away", async () => {
     const { "good.json": good, "tidy.json": tidy, "foreign.json": foreign } = tasks;
-    const outcome = await validate({ "good.json": good, "tidy.json": tidy, "foreign.json": foreign });
+    const untidy = task("untidy", { spec: leaves });
+    const files = { "good.json": good, "tidy.json": tidy, "untidy.json": untidy, "foreign.json": foreign };
+    const outcome = await validate(files);
     expect(outcome.code).toBe(0);
-    expect(outcome.stdout).toContain("2 proven · 1 skipped · 3 tasks");
+    expect(outcome.stdout).toContain("3 proven · 1 skipped · 4 tasks");
     expect(outcome.stdout).toContain("- foreign: requirements not met");
   });
 
@@ -145,6 +153,30 @@ describe("mcpvals validate --run", () => {
     },
     60_000,
   );
+
+  it("proves workflows with the agents that do nothing and that repeat the prompt", async () => {
+    const steps = (step: object): object[] => [{ user: "Say the word ready.", ...step }];
+    const ready = { type: "text", name: "says ready", config: { contains: ["ready"] } };
+    const config = {
+      server: { transport: "mock", mock: { tools: { wait: { responses: [{ return: "ready" }] } } } },
+      workflows: [
+        { name: "answered", steps: steps({ expectedState: { contains: "done", in: "answer" } }) },
+        { name: "echoed", steps: steps({}), graders: [ready] },
+      ],
+      toolHealthSuites: [{ name: "calls", tests: [{ name: "wait" }] }],
+    };
+    const { code, stdout, stderr } = await validate({ "mcp-eval.config.json": config }, ["--json"]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("1 test left out")]);
+    const { tasks: told } = JSON.parse(stdout) as {
+      readonly tasks: readonly { task: string; status: string; problems: { agent: string }[] }[];
+    };
+    expect(
+      told.map(({ task: name, status, problems }) => [name, status, problems.map(({ agent }) => agent)]),
+    ).toEqual([
+      ["answered", "proven", []],
+      ["echoed", "not-proven", ["null", "repeating"]],
+    ]);
+  });
 
   it("says the same as JSON", async () => {
     const { "good.json": good, "messy.json": messy } = tasks;
@@ -168,7 +200,8 @@ describe("mcpvals validate --run", () => {
           task: "messy",
           status: "not-proven",
           problems: [
-            { agent: "both", kind: "state", differences: [expect.stringContaining("workspace/left.txt")] },
+            { agent: "null", kind: "state", differences: [expect.stringContaining("clock.now was ")] },
+            { agent: "oracle", kind: "state" },
           ],
         },
       ],

@@ -174,12 +174,12 @@ async function lastFailed(loaded: LoadedConfig, output = defaultRunsFolder): Pro
 
 const mostNamed = 5;
 
-/** Names the tasks that no `validate --run` has seen to fail with an agent that does nothing. */
+/** Names the tasks and workflows that no `validate --run` has seen to fail with an agent that does nothing, or repeats the prompt. */
 function unprovenNotes({ tasks, agents }: Eval): readonly string[] {
   if (!agents.some(({ type }) => type === "model" || type === "acp" || type === "command")) return [];
   const unproven = unprovenTasks(
     workingFolder(),
-    tasks.filter(({ form, turns }) => form === "task" && turns.length > 0),
+    tasks.filter(({ turns }) => turns.length > 0),
   );
   if (unproven.length === 0) return [];
   const names = unproven.slice(0, mostNamed).map(({ name }) => name);

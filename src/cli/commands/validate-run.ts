@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import type { AgentSpec, Json, Task } from "../../core/formats/model.ts";
+import type { AgentSpec, GraderSpec, Json, Task } from "../../core/formats/model.ts";
 import { applyOverrides, type Trial } from "../../core/plan/plan.ts";
 import { collectEvidence } from "../../core/report/trial-result.ts";
 import {
@@ -17,7 +17,7 @@ import { visibleText } from "../../core/text/visible-text.ts";
 import type { TraceEvent } from "../../core/trace/events.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
-import { createStyle } from "../../reporters/text.ts";
+import { countOf, createStyle } from "../../reporters/text.ts";
 import { type ProofEnd, proofLines, untouchedWarning } from "../../reporters/proof.ts";
 import { type ExtensionsOptions, prepare } from "../../run/prepare.ts";
 import { run, type RunOptions } from "../../run/run.ts";
@@ -60,7 +60,7 @@ export async function executeValidateRun(
   using interrupt = abortOnInterrupt(flags.output === undefined ? undefined : flags);
   const { signal } = interrupt;
   const cwd = workingFolder();
-  const loaded = portableOnly(
+  const loaded = provableOnly(
     prepare(await load({ ...options, cwd, agents: ["null", "oracle"], signal }), {
       ...filters,
       timeoutMs: flags.timeout,
@@ -69,7 +69,7 @@ export async function executeValidateRun(
   hideSecrets(loaded.secrets);
   if (!json) {
     writeNotes(loaded);
-    if (stdoutOutput().isTerminal) writeError(`Proving ${loaded.eval.tasks.length} tasks …`);
+    if (stdoutOutput().isTerminal) writeError(`Proving ${countOf(loaded.eval.tasks.length, "task")} …`);
   }
   const proofs = await proveTasks(loaded, {
     cwd,
@@ -105,17 +105,26 @@ function rememberProofs(cwd: string, proofs: readonly TaskProof[]): void {
   }
 }
 
-/** Only portable tasks can be proven. */
-function portableOnly(loaded: LoadedConfig): LoadedConfig {
-  const tasks = loaded.eval.tasks.filter((task) => task.form === "task");
+/** Tool tests have no agent, and of what must not trigger anything an agent that does nothing is the best. */
+function provableOnly(loaded: LoadedConfig): LoadedConfig {
+  const tasks = loaded.eval.tasks.filter(
+    ({ turns, verify, graders = [] }) =>
+      turns.length > 0 && (verify.length > 0 || graders.length === 0 || !graders.every(forbidsOnly)),
+  );
   const others = loaded.eval.tasks.length - tasks.length;
   if (tasks.length === 0)
-    throw new McpvalsError("usage/no-match", "there is no portable task to prove", {
-      hint: "Name files of kind Task, or an Eval or config that has such tasks; leave out --run to only check files.",
+    throw new McpvalsError("usage/no-match", "there is no task and no workflow to prove", {
+      hint: "Name files of kind Task, an Eval, or a config with workflows; leave out --run to only check files.",
     });
   if (others > 0)
-    writeError(`note: ${others} workflows and tool tests are left out; only tasks can be proven`);
+    writeError(
+      `note: ${countOf(others, "test")} left out: tool tests have no agent, and doing nothing is right where a prompt must not trigger anything`,
+    );
   return { ...loaded, eval: { ...loaded.eval, tasks } };
+}
+
+function forbidsOnly({ type, config }: GraderSpec): boolean {
+  return type === "trigger" && config["mode"] === "negative";
 }
 
 function report({ proofs, interrupted }: ProofEnd): Json {
@@ -159,7 +168,8 @@ const nothing: AgentSpec = { type: "null", name: "null" };
 const oracle: AgentSpec = { type: "oracle", name: "oracle" };
 
 /**
- * Runs portable tasks with an agent that does nothing and with the oracle, which plays their solutions, and judges the trials.
+ * Runs portable tasks and workflows with an agent that does nothing, with one that repeats the prompt, and with the oracle, which plays
+ * the solutions of tasks, and judges the trials.
  * Throws as `run` does.
  */
 export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): Promise<readonly TaskProof[]> {
@@ -171,9 +181,10 @@ export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): P
   const first = await trialsOf(nothing, tasks, place);
   const results = [...first.values()].map(({ result }) => result);
   // Only for tasks where the answer of the agent can decide, and an empty answer does not pass.
-  const answered = tasks.filter(({ name, verify }) => {
-    const passes = results.some(({ task, verdict }) => task === name && verdict !== "fail");
-    return /\bagent\b/.test(JSON.stringify(verify)) && !passes;
+  const answered = tasks.filter(({ name, form, verify, graders = [] }) => {
+    const passes = results.some(({ task, verdict }) => task === name && verdict === "pass");
+    const isRead = form === "workflow" || graders.length > 0 || /\bagent\b/.test(JSON.stringify(verify));
+    return isRead && !passes;
   });
   const plan = answered.map(({ name, turns }) => [name, turns.map(({ user }) => ({ say: user }))] as const);
   const echo: AgentSpec = { type: "scripted", name: "repeats the prompt", plan: Object.fromEntries(plan) };

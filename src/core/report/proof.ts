@@ -29,7 +29,7 @@ export interface ProofProblem {
   readonly differences?: readonly string[];
 }
 
-/** What is known of a task: an agent that does nothing, or only repeats the prompt, must fail, the oracle must pass, and both must leave all as it was. */
+/** What is known of a task: an agent that does nothing, or only repeats the prompt, must fail, the oracle must pass where the task can have a solution, and both must leave all as it was. */
 export interface TaskProof {
   readonly task: Task;
   /** The set of servers; absent when the eval has no variants. */
@@ -86,9 +86,15 @@ function checksNothing(agent: ProofProblem["agent"], who: string, { result }: Pr
   return { agent, kind: "checks-nothing", message };
 }
 
-function oracleProblems({ portable }: Task, trial: ProofTrial | undefined): ProofProblem[] {
+/** Whether a task could have a solution that the oracle plays: workflows and the format of waza have no place for one. */
+export function canHaveSolution({ form, portable }: Pick<Task, "form" | "portable">): boolean {
+  return form === "task" && portable?.format !== "waza";
+}
+
+function oracleProblems(task: Task, trial: ProofTrial | undefined): ProofProblem[] {
   const agent = "oracle";
-  if (portable?.solution === undefined) {
+  if (!canHaveSolution(task)) return [];
+  if (task.portable?.solution === undefined) {
     const message = "the task has no solution, so nothing shows that it can be solved";
     return [{ agent, kind: "no-solution", message }];
   }
