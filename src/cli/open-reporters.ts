@@ -4,7 +4,7 @@ import { exitCode } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
-import type { NamedReporter } from "../core/report/reporter.ts";
+import type { NamedReporter, ReporterOutput } from "../core/report/reporter.ts";
 import { reporters } from "../reporters/index.ts";
 import { fileOutput, stdoutOutput, writeError } from "./terminal.ts";
 
@@ -14,7 +14,10 @@ const known = new Map(Object.entries(reporters));
  * Creates reporters from `NAME` (to stdout) and `NAME=FILE`. Throws `usage/invalid-option` for an unknown name and for two
  * that both write to stdout or to one file, and `store/unwritable` for a file that cannot be written.
  */
-export function openReporters(specs: readonly string[]): NamedReporter[] {
+export function openReporters(
+  specs: readonly string[],
+  options: Pick<ReporterOutput, "quiet"> = {},
+): NamedReporter[] {
   const targets = specs.map((spec) => {
     const [, name = "", file] = /^([^=]*)(?:=(.*))?$/s.exec(spec) ?? [];
     const create = known.get(name);
@@ -50,7 +53,7 @@ export function openReporters(specs: readonly string[]): NamedReporter[] {
     });
   }
   return targets.map(({ name, file, create }) => {
-    if (file === undefined) return { name, reporter: create(stdoutOutput()) };
+    if (file === undefined) return { name, reporter: create(stdoutOutput(options)) };
     const output = fileOutput(file);
     const reporter = create(output);
     const close = async (): Promise<void> => {

@@ -59,7 +59,19 @@ export function writeJson(value: unknown, space?: number): void {
 
 /** Writes a text that ends its line. */
 export function writeLine(stream: NodeJS.WriteStream, text: string): void {
+  if (stream === process.stdout) eraseLine?.();
   stream.write(text.endsWith("\n") ? text : `${text}\n`);
+}
+
+/** Erases the line that is drawn on stderr, since what is written to stdout may be shown on the same terminal. */
+let eraseLine: (() => void) | undefined;
+
+/** Calls back before each text on stdout, until what is returned is called. */
+export function beforeOutput(erase: () => void): () => void {
+  eraseLine = erase;
+  return () => {
+    eraseLine = undefined;
+  };
 }
 
 /** Shows messages while something is drawn on the terminal. */
@@ -94,13 +106,17 @@ export async function finishOutput(): Promise<Error | undefined> {
 }
 
 /** stdout as reporters see it. */
-export function stdoutOutput(): ReporterOutput {
+export function stdoutOutput({ quiet }: Pick<ReporterOutput, "quiet"> = {}): ReporterOutput {
   const { stdout, stderr } = process;
   const { GITHUB_STEP_SUMMARY = "" } = environment();
   const isTerminal = isTerminalAt(stdout);
   return {
-    write: (text) => void stdout.write(text),
+    write(text) {
+      eraseLine?.();
+      stdout.write(text);
+    },
     isTerminal,
+    quiet,
     colors: wantsColors(stdout),
     columns: () => columnsOf(stdout),
     now: Date.now,

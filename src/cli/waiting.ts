@@ -1,7 +1,7 @@
 import type { WriteStream } from "node:tty";
 import { visibleText } from "../core/text/visible-text.ts";
 import { cutToWidth, formatElapsed } from "../reporters/text.ts";
-import { columnsOf, isTerminalAt, repeat, takeNotices, writeLine } from "./terminal.ts";
+import { beforeOutput, columnsOf, isTerminalAt, repeat, takeNotices, writeLine } from "./terminal.ts";
 
 const waitingMs = 200;
 
@@ -23,6 +23,7 @@ export function showWaiting(text: string, stream: WriteStream = process.stderr):
     writeLine(stream, notice);
     draw();
   });
+  const stopErasing = beforeOutput(() => void stream.write(erasure));
   draw();
   const stop = repeat(waitingMs, draw);
   let isOver = false;
@@ -32,6 +33,7 @@ export function showWaiting(text: string, stream: WriteStream = process.stderr):
       isOver = true;
       stop();
       stopNotices();
+      stopErasing();
       stream.write(erasure);
     },
   };

@@ -77,6 +77,7 @@ export function consoleReporter(output: ReporterOutput): Reporter {
   return {
     onRunStart(begun) {
       start = begun;
+      if (output.quiet === true) return;
       lines = createTrialLines(begun.plan, pageNow(), output.columns());
       const gap = begun.plan.trials.length === 0 ? [] : [""];
       print([...headerLines(begun, pageNow()), ...gap]);
@@ -93,7 +94,9 @@ export function consoleReporter(output: ReporterOutput): Reporter {
       progress?.stop();
       const tasks = new Map<string, Task>(start?.plan.tasks.map((task) => [task.name, task]));
       const variety = varietyOf(end.result.trials);
-      print(endLines({ end, tasks, page: pageNow(), variety }, start));
+      const quiet = output.quiet === true;
+      const printed = endLines({ end, tasks, page: pageNow(), variety }, { ...start, quiet });
+      print(quiet ? printed.slice(1) : printed);
     },
     close: () => progress?.stop(),
   };
@@ -165,7 +168,9 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const groups = new Set(plan.tasks.map(groupName));
   const isImplied = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
-  const headed = !isImplied && (plan.concurrency === 1 || groups.size === 1);
+  const isCheck = plan.tasks.every(({ form }) => form === "check");
+  const isFolded = !isCheck && plan.trials.length > mostPassLines;
+  const headed = !isImplied && !isFolded && (plan.concurrency === 1 || groups.size === 1);
   const nameOf = (trial: Nameable): string =>
     [headed || isImplied ? taskTitle(trial) : fullTitle(trial), variantName(trial, variety)]
       .filter((part) => part !== "")
@@ -204,7 +209,8 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
       `  ${style[tone](mark)} ${verdict === "skip" ? style.dim(name) : name}  ${time}${note}`,
     ];
   };
-  if (!plan.tasks.every(({ form }) => form === "check")) return { nameOf: plannedName, of: linesOf };
+  if (isFolded) return { nameOf: plannedName, of: foldPasses(plan, variety, { style, linesOf }) };
+  if (!isCheck) return { nameOf: plannedName, of: linesOf };
   const ended = new Map<string, TrialResult>();
   let next = 0;
   return {
@@ -217,6 +223,42 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
       next += printed.length;
       return printed.flatMap((each) => (each === undefined ? [] : linesOf(each)));
     },
+  };
+}
+
+/** In a run of more trials those that pass share a line with the others of their group. */
+const mostPassLines = 20;
+
+/** Lines of trials that did not pass, and one for those that did of each suite, or of each task with several attempts. */
+function foldPasses(
+  plan: Plan,
+  variety: Variety,
+  { style, linesOf }: { readonly style: Page["style"]; readonly linesOf: TrialLines["of"] },
+): TrialLines["of"] {
+  const hasSeveral = variety.agents || variety.variants || variety.attempts;
+  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  const groupOf = ({ task }: Pick<Trial, "task">): string => {
+    const { form = "task", suite } = tasks.get(task) ?? {};
+    const named = { task, form, ...(suite === undefined ? {} : { suite }), agent: null, attempt: 1 };
+    return hasSeveral ? fullTitle(named) : groupName(named);
+  };
+  const left = new Map<string, number>();
+  for (const trial of plan.trials) left.set(groupOf(trial), (left.get(groupOf(trial)) ?? 0) + 1);
+  const passes = new Map<string, number>();
+  return (result) => {
+    const group = groupOf(result);
+    const isPass = result.verdict === "pass" && partialScore(result) === "";
+    const passed = (passes.get(group) ?? 0) + Number(isPass);
+    const rest = (left.get(group) ?? 0) - 1;
+    passes.set(group, passed);
+    left.set(group, rest);
+    const { mark, tone } = verdictMarks.pass;
+    return [
+      ...(isPass ? [] : linesOf(result)),
+      ...(rest === 0 && passed > 0
+        ? [`  ${style[tone](mark)} ${group}  ${style.dim(`${formatInteger(passed)} passed`)}`]
+        : []),
+    ];
   };
 }
 
@@ -239,7 +281,14 @@ interface Ending {
 }
 
 /** The report at the end of a run: its sections, each after an empty line. */
-function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> = {}): string[] {
+function endLines(
+  ending: Ending,
+  {
+    folder,
+    coverage,
+    quiet,
+  }: Pick<RunStart, "folder"> & { readonly coverage?: boolean; readonly quiet: boolean },
+): string[] {
   const { result } = ending.end;
   const skipped = result.trials.filter((trial) => trial.verdict === "skip" && !hadNothingToDo(trial));
   /** The trials that have a text, by texts. */
@@ -251,19 +300,25 @@ function endLines(ending: Ending, start: Pick<RunStart, "folder" | "coverage"> =
   const byWarning = trialsBy(({ warnings }) => new Set(warnings));
   // A trial that did not pass is explained with all of its grades.
   const byOptional = trialsBy((trial) => (trial.verdict === "pass" ? unmetOptional(trial) : []));
-  const parts = [
-    ...findingSections(ending),
-    failedLines(ending),
-    errorLines(ending),
+  const wrong = [...findingSections(ending), failedLines(ending), errorLines(ending)];
+  const gates = gateLines(result.gates ?? [], ending.page);
+  const summary = summaryLines(ending, folder);
+  if (quiet) return joined([...wrong, result.verdict === "pass" ? [] : gates, summary]);
+  return joined([
+    ...wrong,
     remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
     remarkLines("Warnings", byWarning, ending),
     remarkLines("Not required", byOptional, ending),
     byTaskLines(ending),
-    gateLines(result.gates ?? [], ending.page),
-    start.coverage === true ? coverageLines(result, ending.page) : [],
+    gates,
+    coverage === true ? coverageLines(result, ending.page) : [],
     toolUseLines(result, ending.page),
-    summaryLines(ending, start.folder),
-  ];
+    summary,
+  ]);
+}
+
+/** Parts with an empty line before each. */
+function joined(parts: readonly (readonly string[])[]): string[] {
   return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
 }
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { writeError } from "../../src/cli/terminal.ts";
+import { stdoutOutput, writeError, writeOut } from "../../src/cli/terminal.ts";
 import { showWaiting } from "../../src/cli/waiting.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 
@@ -89,6 +89,13 @@ it("a terminal shows what is waited for, without control characters of a name, u
     expect(written.join("")).not.toContain("\u001B[2J");
     writeError("note: a message");
     expect(written.slice(-3, -1)).toEqual(["\r\u001B[2K", "note: a message\n"]);
+    const stdout = vi
+      .spyOn(process.stdout, "write")
+      .mockImplementation((text) => written.push(String(text)) > 0);
+    writeOut("a line on stdout");
+    stdoutOutput().write("a report");
+    stdout.mockRestore();
+    expect(written.slice(-4)).toEqual(["\r\u001B[2K", "a line on stdout\n", "\r\u001B[2K", "a report"]);
   }
   expect(written.at(-1)).toBe("\r\u001B[2K");
   const stderr = vi.spyOn(process.stderr, "write").mockReturnValue(true);

@@ -392,3 +392,41 @@ it("the body of an HTTP error is not taken for stderr", async () => {
   const text = await printed(sampleRun({ tasks: [task], trials: [brokenTrial(task, error)] }));
   expect(text).toMatch(/\n {6}answer +expired\n/);
 });
+
+it("a run of more than 20 trials has a line for what passes of each suite, and one for each other trial", async () => {
+  const tasks = [
+    ...Array.from({ length: 15 }, (_, index) => toolTest(`a${index}`, { suite: "first" })),
+    ...Array.from({ length: 6 }, (_, index) => toolTest(`b${index}`, { suite: "second" })),
+  ];
+  const trials = tasks.map((task) =>
+    task.name === "second/b3"
+      ? trialOf(task, { grades: [grade("tool-call-health", 0, "bad")] })
+      : trialOf(task),
+  );
+  const lines = (await printed(sampleRun({ tasks, trials }))).split("\n");
+  expect(lines.slice(2, 7)).toEqual([
+    "",
+    "  ✓ first  15 passed",
+    expect.stringMatching(/^ {2}✗ second › b3 +41 ms/),
+    "  ✓ second  5 passed",
+    "",
+  ]);
+});
+
+it("with --quiet shows only what did not pass, and the last lines", async () => {
+  const quiet = async (run: SampleRun): Promise<string[]> => {
+    const output = captureOutput();
+    await play(run, consoleReporter({ ...output, quiet: true }));
+    return output.text().split("\n");
+  };
+  expect(await quiet(passingRun())).toEqual([
+    "  2 passed · 2 trials in 1.3 s · no model took part",
+    "",
+    "  PASS",
+    expect.stringContaining("trace"),
+    "",
+  ]);
+  const failed = await quiet(failingRun());
+  expect(failed[0]).toBe("Failed");
+  expect(failed.join("\n")).not.toContain("echo answers");
+});

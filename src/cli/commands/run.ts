@@ -39,6 +39,7 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly maxWarnings?: number;
   readonly threshold?: Thresholds;
   readonly bail?: boolean;
+  readonly quiet?: boolean;
   readonly strict?: boolean;
   readonly coverage?: boolean;
   readonly lastFailed?: boolean;
@@ -57,6 +58,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       wholeNumber(1024),
     );
   addThresholdFlag(addMaxWarningsFlag(addReporterFlag(command)))
+    .option("-q, --quiet", "on the console only what did not pass, and the last lines")
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option("--llm", "grade workflows with a language model too")
     .option("--timeout <duration>", "time limit of a trial and of everything in it, such as 30s", duration)
@@ -140,10 +142,10 @@ async function runOnce(
   });
   writeNotes({ notes: unprovenNotes(prepared.eval) });
   const names = flags.reporter ?? prepared.eval.reporters;
-  const { bail, strict, coverage, allowOutside, maxWarnings, output } = flags;
+  const { bail, strict, coverage, allowOutside, maxWarnings, output, quiet } = flags;
   const outcome = await run(prepared, {
     cwd: workingFolder(),
-    reporters: [...openReporters(names.length === 0 ? ["console"] : names), ...listeners],
+    reporters: [...openReporters(names.length === 0 ? ["console"] : names, { quiet }), ...listeners],
     showWaiting,
     signal,
     ...extensionOptions(flags),

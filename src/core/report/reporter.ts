@@ -59,6 +59,8 @@ export function reporterAtEnd(write: (end: RunEnd, run: ReportedRun) => Awaitabl
 export interface ReporterOutput {
   write(text: string): void;
   readonly isTerminal: boolean;
+  /** Only what did not pass, and the last lines. Absent: everything. */
+  readonly quiet?: boolean | undefined;
   readonly colors: boolean;
   /** Width in columns; 80 when unknown. */
   readonly columns: () => number;
