@@ -14,6 +14,7 @@ it.each<readonly [path: string, tokens: readonly string[]]>([
   ["/v1/weather-forecasts-2026/mcp", []],
   ["/organisations/internationalization/mcp", []],
   ["/getWeatherForecastServer/mcp", []],
+  ["/an%20answer%20of%20100%20MB", []],
 ])("takes what looks like a token from the path of a server's URL: %s", (path, tokens) => {
   expect(Object.keys(secrets({ server: { transport: "shttp", url: `https://host${path}` } }))).toEqual(
     tokens,

@@ -289,9 +289,11 @@ export function tokensInPath(url: string): string[] {
     .filter((part, index) => {
       const before = parts[index - 1];
       if (before !== undefined && isSecretName(before)) return part.length >= 8;
+      // Before decoding, "%20" between words would look like a mixture.
+      const text = decoded(part);
       return (
-        part.length >= shortestPathToken &&
-        part.split(/[-_.~]/).some((piece) => piece.length >= 8 && isMixed(piece))
+        text.length >= shortestPathToken &&
+        text.split(/[-_.~\s]/).some((piece) => piece.length >= 8 && isMixed(piece))
       );
     })
     .flatMap((part) => [...new Set([part, decoded(part)])]);

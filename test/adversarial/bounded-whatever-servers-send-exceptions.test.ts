@@ -57,6 +57,7 @@ async function runBroken(
     createAgent: () => agent,
     createJudge: () => undefined,
     missing: () => [],
+    judgesWithoutKey: new Map(),
   } as unknown as TrialServices;
   const results = await runTrials(plan, {
     services,
