@@ -1,15 +1,15 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import { asObject, withoutUndefined } from "../core/formats/json.ts";
-import type { AgentPreset, Json } from "../core/formats/model.ts";
+import type { Json } from "../core/formats/model.ts";
 import { jsonOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
 import type { Emit, EventBody, Usage } from "../core/trace/events.ts";
-import { toolOrigin, type ToolOrigin } from "../core/trace/tool-events.ts";
-import { presetOf } from "./agent-program.ts";
+import { toolOrigin, type ToolOrigin } from "./tool-origin.ts";
 import { longestMessage } from "./program-lines.ts";
+import { presetNamed } from "../core/formats/presets/presets.ts";
 
 export interface AcpUpdatesOptions {
   readonly emit: Emit;
-  readonly preset?: AgentPreset | undefined;
+  readonly preset?: string | undefined;
   readonly servers: readonly string[];
   /** The agent's tool that loads a skill; absent: the preset's. */
   readonly skillTool?: string | undefined;
@@ -95,7 +95,7 @@ export class AcpUpdates {
 
   /** Whether an update is a notice, which is recorded as output; a notice after a failure is its reason. */
   #isNotice(update: WireObject): boolean {
-    const notice = presetOf(this.#options.preset)?.acp.readNotice?.(update) ?? {};
+    const notice = presetNamed(this.#options.preset)?.acp.readNotice?.(update) ?? {};
     const { note, failure, isRefused, program } = notice;
     if (failure !== undefined) this.#failure = failure ?? undefined;
     else if (note !== undefined && this.#failure !== undefined) this.#failure = note.trim();

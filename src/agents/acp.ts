@@ -22,7 +22,6 @@ import {
   copySkills,
   findAgentProgram,
   loginDetails,
-  presetOf,
   startAgentProgram,
 } from "./agent-program.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
@@ -34,6 +33,7 @@ import {
   ProgramLines,
   repeatedKeyProblem,
 } from "./program-lines.ts";
+import { presetNamed } from "../core/formats/presets/presets.ts";
 
 export interface AcpAgentOptions {
   /** Version of mcpvals, for the agent. */
@@ -53,7 +53,7 @@ export interface AcpAgentOptions {
 export function createAcpAgent(spec: AcpAgentSpec, options: AcpAgentOptions): AgentDriver {
   return {
     reach: "endpoints",
-    prepare: () => findAgentProgram(spec, presetOf(spec.preset)?.acp.package),
+    prepare: () => findAgentProgram(spec, presetNamed(spec.preset)?.acp.package),
     run: async (context) => {
       context.signal.throwIfAborted();
       await withModelProxy(spec, context, (env) => playSession({ ...spec, env }, context, options));
@@ -139,7 +139,7 @@ class AcpSession {
   constructor(sdk: typeof import("@agentclientprotocol/sdk"), options: SessionOptions) {
     const { spec, context, program } = options;
     this.#options = options;
-    this.#usage = new AcpUsage(presetOf(spec.preset)?.acp.usage ?? "turn");
+    this.#usage = new AcpUsage(presetNamed(spec.preset)?.acp.usage ?? "turn");
     this.#updates = new AcpUpdates({
       emit: context.emit,
       preset: spec.preset,
@@ -166,7 +166,7 @@ class AcpSession {
   /** Does the handshake and begins the session. Throws McpvalsError, and the signal's reason. */
   async open(): Promise<void> {
     const { spec } = this.#options;
-    const preset = presetOf(spec.preset)?.acp;
+    const preset = presetNamed(spec.preset)?.acp;
     const session = await this.#begin(await this.#initialize());
     const id = textOf(session["sessionId"]);
     if (id === undefined) throw this.#protocolError("began a session without an id");
@@ -252,7 +252,7 @@ class AcpSession {
   /** Begins the session. If the agent asks for a login and has a key, it logs in and is asked again. */
   async #begin(canHttp: boolean): Promise<WireObject> {
     const { spec, context, cwd } = this.#options;
-    const preset = presetOf(spec.preset)?.acp;
+    const preset = presetNamed(spec.preset)?.acp;
     const overHttp = spec.connect === undefined ? canHttp : spec.connect === "http";
     const mcpServers: McpServer[] = context.endpoints.map(({ server: name, url, bridge }) => {
       if (overHttp) return { type: "http", name, url, headers: [] };

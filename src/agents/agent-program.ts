@@ -5,10 +5,8 @@ import { basename, isAbsolute, join } from "node:path";
 import type { ErrorCode } from "../core/errors/catalogue.ts";
 import { templateNames, templatePlace } from "../core/formats/config/agent.ts";
 import { withoutUndefined } from "../core/formats/json.ts";
-import type { AcpAgentSpec, AgentPreset, AgentSkills, CommandAgentSpec } from "../core/formats/model.ts";
-import type { Preset } from "../core/formats/presets/preset.ts";
-import { presets } from "../core/formats/presets/presets.ts";
-import { longestExpansion, TextRoom } from "../core/templates/template.ts";
+import type { AcpAgentSpec, AgentSkills, CommandAgentSpec } from "../core/formats/model.ts";
+import { longestExpansion, TextRoom } from "../core/text/text-room.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { makeFolder } from "../files/files.ts";
 import { findProgram } from "../process/environment.ts";
@@ -21,6 +19,7 @@ import {
 } from "../process/spawn.ts";
 import type { AgentContext } from "./driver.ts";
 import { ProgramLines } from "./program-lines.ts";
+import { presetNamed } from "../core/formats/presets/presets.ts";
 
 export interface AgentProgramOptions extends ProcessSpec {
   /** The agent's name. */
@@ -91,14 +90,9 @@ export class AgentProgram {
   }
 }
 
-/** What is known of a program with a preset. */
-export function presetOf(name: AgentPreset | undefined): Preset | undefined {
-  return name && presets[name];
-}
-
 /** The details of the error `agent/auth`: how to log in. `offers` are the program's own names of ways to log in. */
-export function loginDetails(preset: AgentPreset | undefined, offers: readonly string[] = []): ErrorDetails {
-  const keys = (presetOf(preset)?.inheritEnv ?? []).filter((name) => /KEY|TOKEN/.test(name));
+export function loginDetails(preset: string | undefined, offers: readonly string[] = []): ErrorDetails {
+  const keys = (presetNamed(preset)?.inheritEnv ?? []).filter((name) => /KEY|TOKEN/.test(name));
   const named = keys.length === 0 ? "the variable that it takes its key from" : keys.join(" or ");
   const offered = offers.length === 0 ? "" : ` It offers: ${offers.join(", ")}.`;
   return { hint: `Log in with the program itself in a terminal, or set ${named}.${offered}` };

@@ -3,9 +3,8 @@ import { mentions } from "../core/formats/config/agent.ts";
 import { mapValues, withoutUndefined } from "../core/formats/json.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
 import type { OutputEvent, OutputReader, ToolUse } from "../core/formats/presets/preset.ts";
-import { presets } from "../core/formats/presets/presets.ts";
 import type { Emit, TurnEnd } from "../core/trace/events.ts";
-import { toolOrigin } from "../core/trace/tool-events.ts";
+import { toolOrigin } from "./tool-origin.ts";
 import { abortWithAny, settlesWithin, untilAborted } from "../process/deadline.ts";
 import { closed } from "../process/process-tree.ts";
 import { ByteStore } from "../process/program-output.ts";
@@ -15,13 +14,13 @@ import {
   fillTemplate,
   findAgentProgram,
   loginDetails,
-  presetOf,
   startAgentProgram,
   type TemplateValues,
 } from "./agent-program.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { withModelProxy } from "./model-proxy.ts";
 import { JsonLines, longestMessage, ProgramLines } from "./program-lines.ts";
+import { presetNamed, type McpClient } from "../core/formats/presets/presets.ts";
 
 /** How long what a program wrote before its end may take to arrive, in milliseconds. */
 const drainMs = 1000;
@@ -40,7 +39,8 @@ export function createCommandAgent(spec: CommandAgentSpec): AgentDriver {
   return {
     reach: "endpoints",
     prepare: async () => {
-      if (!spec.command.includes("{")) await findAgentProgram(spec, presetOf(spec.preset)?.headless.package);
+      if (!spec.command.includes("{"))
+        await findAgentProgram(spec, presetNamed(spec.preset)?.headless.package);
     },
     run: async (context) => {
       context.signal.throwIfAborted();
@@ -58,7 +58,11 @@ async function playWithFiles(spec: CommandAgentSpec, context: AgentContext): Pro
   const needsConfig = texts.some((text) => mentions(text, "mcpConfig"));
   const config = needsConfig ? await writeMcpConfigFile(endpoints, connect) : undefined;
   try {
-    const files = await writeClientFiles(cwd, configFiles, endpoints, { connect, emit, signal });
+    const files = await writeClientFiles(cwd, configFiles as readonly McpClient[], endpoints, {
+      connect,
+      emit,
+      signal,
+    });
     context.defer(() => files.restore());
     try {
       await playTurns(spec, context, config?.path ?? "");
@@ -193,7 +197,7 @@ export class ConversationOutput {
     this.#spec = spec;
     this.#servers = servers;
     this.#emitEvent = emit;
-    this.#reader = spec.output === "text" ? undefined : presets[spec.output].createReader();
+    this.#reader = spec.output === "text" ? undefined : presetNamed(spec.output)?.createReader();
   }
 
   begin(turn: number): TurnOutput {

@@ -16,7 +16,7 @@ import { textOf, type WireObject } from "../core/formats/presets/preset.ts";
 import { jsonExcess } from "../core/formats/read-json.ts";
 import type { Emit, Usage } from "../core/trace/events.ts";
 import { ByteStore, LineReader } from "../process/program-output.ts";
-import { presetOf } from "./agent-program.ts";
+import { presetNamed } from "../core/formats/presets/presets.ts";
 
 /** Called for each request to the model that was answered well; `model`: who answered, where the answer says so. */
 type OnUsage = (usage: Usage, model?: string) => void;
@@ -74,7 +74,7 @@ export async function withModelProxy(
   if (modelProxy === undefined) return run(env);
   const { target, variable } = modelProxy;
   // The usual address is replaced by the one in the program's variable; an address that the user chose is not.
-  const isUsual = presetOf(preset)?.modelApi?.target === target;
+  const isUsual = presetNamed(preset)?.modelApi?.target === target;
   const own = env[variable] ?? "";
   const proxy = await startModelProxy({
     target: isUsual && own !== "" ? own : target,

@@ -17,10 +17,7 @@ export {
   type OperationRun,
   type StartContext,
 } from "./operation.ts";
-export type {
-  ExtensionManifest,
-  ExtensionPhase,
-  OperationDeclaration,
-} from "../core/formats/extension/manifest.ts";
+export type { ExtensionPhase } from "../core/formats/extension/extension-table-schema.ts";
+export type { ExtensionManifest, OperationDeclaration } from "../core/formats/extension/manifest.ts";
 export type { OperationContext } from "../core/formats/extension/protocol.ts";
 export type { Json, JsonObject } from "../core/formats/json.ts";

@@ -1,12 +1,9 @@
 import { inspect } from "node:util";
 import * as z from "zod";
-import {
-  type ExtensionPhase,
-  extensionPhases,
-  type OperationDeclaration,
-} from "../core/formats/extension/manifest.ts";
+import type { OperationDeclaration } from "../core/formats/extension/manifest.ts";
 import type { LogParams, OperationContext, OperationResult } from "../core/formats/extension/protocol.ts";
 import { formatKeyPath, isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
+import { type ExtensionPhase, extensionPhases } from "../core/formats/extension/extension-table-schema.ts";
 
 /** An operation as its author writes it. */
 export interface OperationDefinition<S extends z.ZodType, R> {

@@ -6,12 +6,7 @@ import { stringify } from "yaml";
 import * as z from "zod";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { parseGoDuration } from "../core/formats/duration.ts";
-import {
-  type ExtensionManifest,
-  type ExtensionPhase,
-  extensionPhases,
-  extensionProtocolVersion,
-} from "../core/formats/extension/manifest.ts";
+import { type ExtensionManifest, extensionProtocolVersion } from "../core/formats/extension/manifest.ts";
 import type { OperationContext, OperationResult } from "../core/formats/extension/protocol.ts";
 import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../core/formats/json.ts";
 import {
@@ -23,6 +18,7 @@ import {
   rpcCodes,
   RpcError,
 } from "./operation.ts";
+import { type ExtensionPhase, extensionPhases } from "../core/formats/extension/extension-table-schema.ts";
 
 /** How long a running operation may take once the program has to end, in milliseconds. */
 const workMs = 600;

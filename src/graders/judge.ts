@@ -1,18 +1,12 @@
 import { hash, randomUUID } from "node:crypto";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import { modelId } from "../core/formats/config/agent.ts";
+import { modelId } from "../core/formats/agent-spec.ts";
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json, JudgeSpec } from "../core/formats/model.ts";
 import { previewJson, repeatedKey } from "../core/formats/read-json.ts";
 import type { Grader } from "../core/grade/grader.ts";
 import { judgeName } from "../core/grade/graders.ts";
-import {
-  type JudgeAnswer,
-  judgePrompt,
-  type JudgePrompt,
-  type JudgeQuestion,
-  stepJudgePrompt,
-} from "../core/grade/judge/judge-prompt.ts";
+import { judgePrompt, type JudgePrompt, stepJudgePrompt } from "../core/grade/judge/judge-prompt.ts";
 import {
   type AskJudge,
   type Reading,
@@ -22,7 +16,7 @@ import {
 } from "../core/grade/judge/verdict-forms.ts";
 import { judgedEvents } from "../core/grade/judge/votes.ts";
 import { shortened } from "../core/text/visible-text.ts";
-import type { Emit, JudgeRecord } from "../core/trace/events.ts";
+import type { Emit, JudgeRecord, JudgeAnswer, JudgeQuestion } from "../core/trace/events.ts";
 import { type Environment, locateModel, resolveModel } from "../models/resolve-model.ts";
 import {
   callSettings,

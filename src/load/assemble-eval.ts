@@ -7,7 +7,6 @@ import {
   chooseAgents,
   type CompleteProgram,
   type DeclaredAgents,
-  modelId,
   promptNotes,
 } from "../core/formats/config/agent.ts";
 import { checkPlans } from "../core/formats/config/parse-config.ts";
@@ -19,19 +18,20 @@ import {
   type ParsedExtensionTable,
   readExtensionTable,
   settingsOf,
+  type ExtensionUse,
 } from "../core/formats/extension/extension-table-schema.ts";
 import { settingLocation } from "../core/formats/graders.ts";
 import { asObject, type KeyPath, valueAt, withoutUndefined } from "../core/formats/json.ts";
 import type { AgentSpec, Eval, GraderSpec, JudgeSpec, Task } from "../core/formats/model.ts";
 import { type Problem, problem } from "../core/formats/problem.ts";
 import { walkSteps } from "../core/formats/step.ts";
-import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import { builtInNames, thresholdProblem } from "../core/grade/graders.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 import { type ConfigDocument, FileProblems } from "./read/document.ts";
 import { collectSecrets, extensionVariables, graderVariables, maskSecrets } from "./secrets.ts";
 import type { TasksOfEval } from "./tasks.ts";
+import { modelId } from "../core/formats/agent-spec.ts";
 
 /** An eval that is ready to run. */
 export interface LoadedConfig {

@@ -9,7 +9,8 @@ import {
   withoutRepeats,
 } from "./read/read-files.ts";
 import type { Diagnostic } from "../core/errors/error.ts";
-import { buildAgent, modelAgent, modelId } from "../core/formats/config/agent.ts";
+import { buildAgent } from "../core/formats/config/agent.ts";
+import { modelAgent, modelId } from "../core/formats/agent-spec.ts";
 import { type ProvidedServers, readConfigServers } from "../core/formats/config/server-tables.ts";
 import { buildServers } from "../core/formats/config/server.ts";
 import {
@@ -28,7 +29,6 @@ import {
 import type { EvalExtensions } from "../core/formats/extension/extension-table-schema.ts";
 import { asObject, memberOf, withoutUndefined } from "../core/formats/json.ts";
 import type { AgentSpec, JudgeSpec, ModelAgentSpec, PortableTask } from "../core/formats/model.ts";
-import { presets } from "../core/formats/presets/presets.ts";
 import { type Problem, problem } from "../core/formats/problem.ts";
 import {
   assembleEval,
@@ -51,6 +51,7 @@ import {
 } from "./servers.ts";
 import { expandGlob, pathKind, repositoryOf } from "./sources.ts";
 import { collectTasks, type ParsedFile, parseTasks } from "./tasks.ts";
+import { presetNamed } from "../core/formats/presets/presets.ts";
 
 /** What the parts of an eval's loading share. */
 interface EvalContext extends OpenedFile {
@@ -307,7 +308,7 @@ export function withSkills(agent: AgentSpec, own: AgentFile["skills"], skills: S
       `${named} is a model, which has no skills`,
       "Use an agent that is a program, such as --agent claude-code.",
     );
-  const place = own ?? (agent.preset === undefined ? undefined : presets[agent.preset].skills);
+  const place = own ?? presetNamed(agent.preset)?.skills;
   if (place === undefined)
     return refuse(
       `it is not known where ${named} looks for skills`,

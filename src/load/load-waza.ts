@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { interpolateParts } from "../core/formats/read-json.ts";
-import { modelId } from "../core/formats/config/agent.ts";
+import { modelId } from "../core/formats/agent-spec.ts";
 import type { JudgeSpec, RunHook, RunHooks, ServerSpec, Task, Thresholds } from "../core/formats/model.ts";
 import {
   mergeServerTables,

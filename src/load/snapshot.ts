@@ -1,8 +1,9 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { readRegularFile } from "../files/files.ts";
 import { isJsonObject, type Json, type JsonObject, mapValues } from "../core/formats/json.ts";
-import { readData } from "./read/read-files.ts";
+import { readJsonText } from "../core/formats/read-json.ts";
 
 /**
  * What servers list: tools, resources, resource templates, prompts; by the name of the server in its file. `server` is the name that it
@@ -21,13 +22,23 @@ export async function readSnapshot(
     throw new McpvalsError("config/not-found", `there is no snapshot ${file}`, {
       hint: "Check once with --update, which writes it, and commit it.",
     });
-  const { value } = await readData(file, file);
-  const snapshot = value as Json;
+  const { value: snapshot, reason = "it is not an object of listings" } = readJsonText(textOf(file));
   if (isJsonObject(snapshot) && Object.values(snapshot).every(isJsonObject)) return snapshot as Snapshot;
-  throw new McpvalsError("config/invalid-value", `${file} is no snapshot`, {
+  throw new McpvalsError("config/invalid-value", `${file} is not a snapshot: ${reason}`, {
     location: { file },
     hint: "Name another file, or remove it and check once with --update, which writes it again.",
   });
+}
+
+/** A snapshot has the definitions of all servers of a project, and no more. */
+const maxSnapshotBytes = 64 * 1024 * 1024;
+
+function textOf(file: string): string {
+  try {
+    return readRegularFile(file, maxSnapshotBytes).toString("utf8");
+  } catch (cause) {
+    throw new McpvalsError("config/unreadable", `${file} cannot be read: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /**

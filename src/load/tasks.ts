@@ -12,7 +12,7 @@ import {
 import { McpvalsError } from "../core/errors/error.ts";
 import type { GraderSpec, ServerSpec, Task, Variant } from "../core/formats/model.ts";
 import type { ProvidedServers } from "../core/formats/config/server-tables.ts";
-import type { EvalExtensions } from "../core/formats/extension/extension-table-schema.ts";
+import type { EvalExtensions, ExtensionUse } from "../core/formats/extension/extension-table-schema.ts";
 import { asObject, withoutUndefined } from "../core/formats/json.ts";
 import {
   parseTask,
@@ -20,7 +20,6 @@ import {
   taskChecksNothing,
   type TaskFiles,
 } from "../core/formats/task/parse-task.ts";
-import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import { isInside, readRegularFile } from "../files/files.ts";
 import {
   completeStdio,

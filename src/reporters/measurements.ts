@@ -1,7 +1,7 @@
-import type { JudgeSummary } from "../core/grade/judge/calibration.ts";
 import type { RunResult, TrialResult } from "../core/report/result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { clipText, countOf, formatInteger } from "./text.ts";
+import type { JudgeSummary } from "../core/trace/calibration.ts";
 
 const shownTrials = 3;
 const shownCells = 5;

@@ -3,7 +3,6 @@ import { resolve } from "node:path";
 import type { JudgeSpec } from "../core/formats/model.ts";
 import {
   calibrate,
-  type Calibration,
   calibrationFileSchema,
   type JudgedCase,
   type LabelledCase,
@@ -35,6 +34,7 @@ import { type Locate, problem, type Problem, validate } from "../core/formats/pr
 import { problemsOfIssues } from "../core/formats/zod-problems.ts";
 import { type ConfigDocument, FileProblems, parseJson, type SourceText } from "../load/read/document.ts";
 import { endingOf, readData, readDataText } from "../load/read/read-files.ts";
+import type { Calibration } from "../core/trace/calibration.ts";
 
 /** What asks the judge: a grader `prompt`, the grader of workflows, or a criterion of a step `llm`. */
 export type JudgeUse =

@@ -1,11 +1,11 @@
 import { stat } from "node:fs/promises";
 import { checkText, withoutLineEnds } from "../core/checks/expectations.ts";
 import { codeOf, McpvalsError } from "../core/errors/error.ts";
-import { idlenessOf, type ProgramText } from "../core/formats/weak-expectations.ts";
+import { idlenessOf } from "../core/formats/weak-expectations.ts";
 import { asList, asObject, isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import { readJsonText } from "../core/formats/read-json.ts";
-import type { CommandStep, StepBase, TextExpectation } from "../core/formats/step.ts";
+import type { CommandStep, StepBase, TextExpectation, ProgramText } from "../core/formats/step.ts";
 import { hasShellValues, isShell } from "../core/templates/shell.ts";
 import type { Check } from "../core/trace/events.ts";
 import { abortAfter } from "../process/deadline.ts";

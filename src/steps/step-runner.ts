@@ -1,10 +1,9 @@
-import type { JudgeAnswer, JudgeQuestion } from "../core/grade/judge/judge-prompt.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import type { Scope } from "../core/templates/template.ts";
 import type { CallHistory } from "../core/trace/trajectory.ts";
-import type { Check, Emit, Phase, StepOutcome } from "../core/trace/events.ts";
+import type { Check, Emit, Phase, StepOutcome, JudgeAnswer, JudgeQuestion } from "../core/trace/events.ts";
 import type { OperationHost } from "../extensions/host/trial-extensions.ts";
 import type { ServerSession } from "../servers/client/session.ts";
 import { McpvalsError } from "../core/errors/error.ts";

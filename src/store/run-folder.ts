@@ -7,8 +7,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
 import type { Task } from "../core/formats/model.ts";
 import type { Plan } from "../core/plan/plan.ts";
-import { blocksOf, jsonPieces, type RunResult } from "../core/report/result.ts";
-import type { RecordedRun } from "../core/report/trial-result.ts";
+import { blocksOf, jsonPieces, type RunResult, type RecordedRun } from "../core/report/result.ts";
 import { isForeign, isLink, makeFolder, ownerOf, readRegularFile } from "../files/files.ts";
 import { Journal, type JournalContent, ReadBudget, readJournal } from "./journal.ts";
 

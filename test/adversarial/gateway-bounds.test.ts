@@ -1,8 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { agentPresets, mcpClients } from "../../src/core/formats/model.ts";
-import { presets } from "../../src/core/formats/presets/presets.ts";
+import { presets, agentPresets, mcpClients } from "../../src/core/formats/presets/presets.ts";
 import { writeClientFiles, writeMcpConfigFile } from "../../src/servers/client-files/write-client-files.ts";
 import type { ChannelListener } from "../../src/servers/connections/host.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";

@@ -4,7 +4,6 @@ import { describe, expect, it } from "vitest";
 import { createAcpAgent } from "../../src/agents/acp.ts";
 import { ConversationOutput, createCommandAgent, type TurnResult } from "../../src/agents/command.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { type AgentPreset, agentPresets, type CommandOutput } from "../../src/core/formats/model.ts";
 import type { TrialResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import type { ServerConfig } from "../e2e/support.ts";
@@ -12,6 +11,11 @@ import { eventsOf, type PlayedProgram, playProgram } from "../support/agent-cont
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { lyingAddress, lyingServer } from "../support/hostile.ts";
 import { acpAgent, commandAgent } from "../support/programs.ts";
+import {
+  type AgentPreset,
+  agentPresets,
+  type CommandOutput,
+} from "../../src/core/formats/presets/presets.ts";
 
 const calc: ServerConfig = {
   transport: "mock",

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { JudgeAnswer, JudgeQuestion } from "../../src/core/grade/judge/judge-prompt.ts";
 import type { JudgeSpec } from "../../src/core/formats/model.ts";
-import type { EventBody } from "../../src/core/trace/events.ts";
+import type { EventBody, JudgeAnswer, JudgeQuestion } from "../../src/core/trace/events.ts";
 import { createStepJudge } from "../../src/graders/judge.ts";
 import { type FakeProvider, startFakeProvider } from "../support/fake-provider.ts";
 

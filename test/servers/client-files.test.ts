@@ -20,7 +20,6 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { parse as parseToml } from "smol-toml";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { type McpClient, mcpClients } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import {
   mcpConfigText,
@@ -30,6 +29,7 @@ import {
 } from "../../src/servers/client-files/write-client-files.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { livingWatchdogs } from "../process/support.ts";
+import { type McpClient, mcpClients } from "../../src/core/formats/presets/presets.ts";
 
 const endpoints: readonly GatewayEndpoint[] = ["calc", "my-files"].map((server) => ({
   server,

@@ -6,7 +6,7 @@ import { readSettings } from "../../core/formats/graders.ts";
 import { type JsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import { problemAt, type Problem } from "../../core/formats/problem.ts";
 import { judgeName } from "../../core/grade/graders.ts";
-import { type Calibration, calibrationFile } from "../../core/grade/judge/calibration.ts";
+import { calibrationFile } from "../../core/grade/judge/calibration.ts";
 import { graderKinds } from "../../core/grade/kinds.ts";
 import { prompt, type PromptSettings } from "../../core/grade/prompt.ts";
 import type { Confusion, Proportion } from "../../core/statistics/intervals.ts";
@@ -35,6 +35,7 @@ import {
   writeOut,
   hideSecrets,
 } from "../terminal.ts";
+import type { Calibration } from "../../core/trace/calibration.ts";
 
 /** `mcpvals judge`: commands for language models that judge. */
 export function define(command: Command, setExitCode: SetExitCode): void {

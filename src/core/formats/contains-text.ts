@@ -1,5 +1,5 @@
 import { dashes, plainText } from "../text/visible-text.ts";
-import type { expectedStateSchema, Parsed } from "./config/config-fields.ts";
+import type { ExpectedState } from "./config/config-fields.ts";
 import { compilePattern } from "../templates/pattern.ts";
 
 /** What the redactor leaves in the place of a secret (see `core/trace/redact.ts`). */
@@ -70,9 +70,6 @@ function seal(mark: string): string {
   );
   return sealed.join("");
 }
-
-/** What a text at the end of a turn must be; all parts must hold. */
-export type ExpectedState = Parsed<typeof expectedStateSchema>;
 
 /** The parts of an expected state; as a text it is what is contained. */
 export function stateParts(state: string | ExpectedState): ExpectedState {

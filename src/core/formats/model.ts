@@ -1,7 +1,7 @@
 import type { SourceLocation } from "../errors/error.ts";
-import type { AgentSpec, ModelSpec } from "./config/agent.ts";
+import type { AgentSpec, ModelSpec } from "./agent-spec.ts";
 import type { ServerSpec } from "./config/server.ts";
-import type { ExpectedState } from "./contains-text.ts";
+import type { ExpectedState } from "./config/config-fields.ts";
 import type { ExtensionSettings } from "./extension/extension-table-schema.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { SandboxSpec } from "./sandbox.ts";
@@ -18,7 +18,7 @@ export type {
   PermissionPolicy,
   ScriptedAction,
   ScriptedAgentSpec,
-} from "./config/agent.ts";
+} from "./agent-spec.ts";
 export type {
   Fault,
   HttpServerSpec,
@@ -34,7 +34,6 @@ export type {
 } from "./config/server.ts";
 export type { ExtensionSettings } from "./extension/extension-table-schema.ts";
 export type * from "./json.ts";
-export * from "./presets/presets.ts";
 export * from "./sandbox.ts";
 
 /** The tool that a tool test calls; undefined for a task of another form. */

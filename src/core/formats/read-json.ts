@@ -1,8 +1,7 @@
 import { messageOf } from "../errors/error.ts";
 import { createScanner } from "jsonc-parser";
-import { longestExpansion, TextRoom } from "../templates/template.ts";
-import { isJsonObject, formatKeyPath, type KeyPath } from "./json.ts";
-import type { Json } from "./model.ts";
+import { longestExpansion, TextRoom } from "../text/text-room.ts";
+import { isJsonObject, formatKeyPath, type Json, type KeyPath } from "./json.ts";
 import { type Problem, problem, problemAt } from "./problem.ts";
 
 /** Deepest nesting that a document may have. */

@@ -23,9 +23,15 @@ import {
   argumentText,
 } from "./config/config-fields.ts";
 import { maxDurationMs } from "./duration.ts";
-import type { ProgramText } from "./weak-expectations.ts";
 import { asObject, type Json, type JsonObject, withoutUndefined } from "./json.ts";
 import { validate, type Validated } from "./problem.ts";
+
+/** What the text of a program shows of it before it runs. */
+export interface ProgramText {
+  readonly text: string;
+  /** The shell that gets the text, unless its first line names another program; absent: the usual one. */
+  readonly shell?: string;
+}
 
 /** The keys under which a step has steps. */
 export const innerLists = ["setup", "steps", "cleanup"] as const;

@@ -13,6 +13,7 @@ import {
   valueAt,
 } from "./json.ts";
 import { afterPath, type Problem, problem, problemAt } from "./problem.ts";
+import type { ProgramText } from "./step.ts";
 
 // Expectations that nothing could fail to meet are refused at load, since what checks nothing cannot pass. Those that say
 // less than their author may think are noted.
@@ -367,13 +368,6 @@ export function looseSchemas(schema: unknown, path: KeyPath): WeakPlace[] {
     ...properties.flatMap(([name, each]) => looseSchemas(each, [...path, "properties", name])),
     ...(items === undefined || Array.isArray(items) ? [] : looseSchemas(items, [...path, "items"])),
   ];
-}
-
-/** What the text of a program shows of it before it runs. */
-export interface ProgramText {
-  readonly text: string;
-  /** The shell that gets the text, unless its first line names another program; absent: the usual one. */
-  readonly shell?: string;
 }
 
 /**

@@ -1,11 +1,5 @@
 import { searchableText } from "../checks/tool-result.ts";
-import {
-  containsText,
-  describeState,
-  type ExpectedState,
-  meetsState,
-  stateParts,
-} from "../formats/contains-text.ts";
+import { containsText, describeState, meetsState, stateParts } from "../formats/contains-text.ts";
 import { suggestion } from "../formats/did-you-mean.ts";
 import { assertionKinds, graderOfSet, type Task } from "../formats/model.ts";
 import { countFindings } from "../lint/finding.ts";
@@ -20,6 +14,7 @@ import { createGrader, type Grader, passOrFail, skip } from "./grader.ts";
 import { metricOf, metrics, runMeasures } from "./measurements/metrics.ts";
 import { toolCallHealth, toolInvocationOrder } from "./tool-calls.ts";
 import { verifySteps } from "./verify-steps.ts";
+import type { ExpectedState } from "../formats/config/config-fields.ts";
 
 /**
  * End-to-End Success of the MCPVals specification, 6.1: the last assistant message or the last tool result of a turn

@@ -7,9 +7,9 @@ import {
   TrialEvents,
   workflowTask,
 } from "../../../test/support/trial-events.ts";
-import type { ExpectedState } from "../formats/contains-text.ts";
 import type { Grade } from "../trace/events.ts";
 import { endToEndSuccess } from "./graders.ts";
+import type { ExpectedState } from "../formats/config/config-fields.ts";
 
 type Play = (trial: TrialEvents) => unknown;
 

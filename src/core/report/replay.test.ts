@@ -3,7 +3,8 @@ import { check, textResult, toolTestTask, TrialEvents } from "../../../test/supp
 import type { Task } from "../formats/model.ts";
 import type { Grade, TraceEvent } from "../trace/events.ts";
 import type { Plan } from "../plan/plan.ts";
-import { collectEvidence, type RecordedRun, replayRun } from "./trial-result.ts";
+import { collectEvidence, replayRun } from "./trial-result.ts";
+import type { RecordedRun } from "./result.ts";
 
 const startedAt = "2026-11-21T22:45:59.000Z";
 const environment = { mcpvals: "0.1.0", node: "24.0.0", platform: "any", agents: [], servers: {} };

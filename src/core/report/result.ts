@@ -2,10 +2,11 @@ import * as z from "zod";
 import { errorCatalogue, type ErrorCode, type ErrorKind } from "../errors/catalogue.ts";
 import { json } from "../formats/config/config-fields.ts";
 import type { JsonObject } from "../formats/model.ts";
-import { calibrationSchema, judgeSummarySchema } from "../grade/judge/calibration.ts";
+import { calibrationSchema, judgeSummarySchema } from "../trace/calibration.ts";
 import { findingSchema } from "../lint/finding.ts";
-import type { Verdict } from "../trace/events.ts";
+import type { Verdict, TraceEvent } from "../trace/events.ts";
 import { visibleJson } from "../text/visible-text.ts";
+import type { Plan } from "../plan/plan.ts";
 
 const errorCodes = Object.keys(errorCatalogue) as ErrorCode[];
 const errorKinds = [
@@ -539,4 +540,14 @@ export function* blocksOf(texts: Iterable<string>): Generator<string> {
     length = 0;
   }
   if (length > 0) yield pending.join("");
+}
+
+/** A run as its folder has it. */
+export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
+  readonly plan: Plan;
+  readonly events: readonly TraceEvent[];
+  /** Milliseconds; absent when it did not come to its end. */
+  readonly durationMs?: number;
+  /** Whether it was interrupted in order; absent when it was cut off before it ended. */
+  readonly interrupted?: boolean;
 }

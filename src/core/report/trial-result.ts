@@ -40,7 +40,15 @@ import {
 import { untoldStates, warningsOf } from "../trace/warnings.ts";
 import { CoverageCounter, MeasurementCounter, RoutingCounter } from "./counters.ts";
 import type { RunEnd } from "./reporter.ts";
-import type { ProgramRun, RunResult, RunSummary, RunVerdict, ToolDigest, TrialResult } from "./result.ts";
+import type {
+  ProgramRun,
+  RunResult,
+  RunSummary,
+  RunVerdict,
+  ToolDigest,
+  TrialResult,
+  RecordedRun,
+} from "./result.ts";
 
 /** Said of a pass of the agent `null`. */
 export const nullAgentWarning =
@@ -411,16 +419,6 @@ export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): V
   const counted = outcome === "completed" ? grades.filter(({ required }) => required !== false) : [];
   const verdicts = counted.map(({ verdict }) => verdict);
   return (["fail", "error", "pass"] as const).find((verdict) => verdicts.includes(verdict)) ?? "skip";
-}
-
-/** A run as its folder has it. */
-export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
-  readonly plan: Plan;
-  readonly events: readonly TraceEvent[];
-  /** Milliseconds; absent when it did not come to its end. */
-  readonly durationMs?: number;
-  /** Whether it was interrupted in order; absent when it was cut off before it ended. */
-  readonly interrupted?: boolean;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/json.ts";
+import { longestExpansion, TextRoom } from "../text/text-room.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type FindPlace, inText, inWantedText } from "./places.ts";
 import { selectJson } from "./select-json.ts";
@@ -8,12 +9,10 @@ import {
   type Expression,
   type Filter,
   isTrustedRoot,
-  longestExpansion,
   parseTemplate,
   type Resolve,
   type Scope,
   type TemplatePart,
-  TextRoom,
 } from "./template.ts";
 
 const plainExpander: Expander = {

@@ -169,26 +169,3 @@ function member(value: Json | undefined, name: string): Json | undefined {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
   return (value as Readonly<Record<string, Json>>)[name];
 }
-
-/** Longest that what one step, one table of variables or one file is written with may become, in characters. */
-export const longestExpansion = 16 * 1024 * 1024;
-
-/**
- * What is left for texts while the names in them are replaced: values that use each other twice would else double with every
- * step. `tooLong` makes the error for more than {@link longestExpansion} characters.
- */
-export class TextRoom {
-  #left = longestExpansion;
-  readonly #tooLong: () => Error;
-
-  constructor(tooLong: () => Error) {
-    this.#tooLong = tooLong;
-  }
-
-  /** Takes the room that a piece needs, before it is joined with others, and gives the piece. */
-  take(piece: string): string {
-    this.#left -= piece.length;
-    if (this.#left < 0) throw this.#tooLong();
-    return piece;
-  }
-}

@@ -1,8 +1,20 @@
 import type { SerializedError } from "../errors/error.ts";
 import type { Fault, Json, JsonObject } from "../formats/model.ts";
-import type { TurnEnd, Usage } from "../formats/presets/preset.ts";
 import type { Finding } from "../lint/finding.ts";
 import { previewJson } from "../formats/read-json.ts";
+
+/** Tokens, as the provider reports them. */
+export interface Usage {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly cacheReadTokens?: number;
+  readonly cacheWriteTokens?: number;
+  /** Requests to the model that were answered; absent: not known. */
+  readonly requests?: number;
+}
+
+/** How a user turn ended: only `done` is the agent's own decision to be finished. */
+export type TurnEnd = "done" | "max-steps" | "max-tokens" | "refused" | "cancelled";
 
 export type Verdict = "pass" | "fail" | "error" | "timeout" | "skip";
 
@@ -49,8 +61,6 @@ export interface JudgedCheck {
   readonly check: string;
   readonly judge: JudgeRecord;
 }
-
-export type { TurnEnd, Usage };
 
 /** What is known of the content of a file. */
 export interface FileContent {
@@ -483,4 +493,24 @@ function itemOf(holder: Started | undefined, index: number): string {
   const name = typeof variable === "string" ? variable : "item";
   const item: unknown = Array.isArray(items) ? items[index] : undefined;
   return item === undefined ? `${name} ${index + 1}` : `${name}=${previewJson(item, 40)}`;
+}
+
+/** One question to the judge about a text. */
+export interface JudgeQuestion {
+  /** Whether all of the reference must be in the text, or nothing else either; or whether it satisfies a rubric. */
+  readonly kind: "contains" | "exact" | "rubric";
+  /** The reference, or the rubric. */
+  readonly reference: string;
+  /** What the agent was told. */
+  readonly prompt: string;
+  /** What is judged. */
+  readonly input: string;
+}
+
+/** What the judge answers; the score is from 0 to 1. */
+export interface JudgeAnswer {
+  readonly judge: JudgeRecord;
+  readonly passed: boolean;
+  readonly score: number;
+  readonly reason: string;
 }

@@ -1,9 +1,11 @@
 import { assert, constantFrom, property, stringMatching } from "fast-check";
 import { describe, expect, it } from "vitest";
 import { TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
-import { type AgentPreset, agentPresets, type Json, type JsonObject } from "../formats/model.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
 import type { EventBody, EventOf } from "./events.ts";
-import { matchAgentTools, toolDigest, type ToolEvent, toolEvents, toolOrigin } from "./tool-events.ts";
+import { matchAgentTools, toolDigest, type ToolEvent, toolEvents } from "./tool-events.ts";
+import { type AgentPreset, agentPresets } from "../formats/presets/presets.ts";
+import { toolOrigin } from "../../agents/tool-origin.ts";
 
 const text = (value: string): Json => ({ content: [{ type: "text", text: value }] });
 const badName = { error: { code: -32602, message: "no" } };

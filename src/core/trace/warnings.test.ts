@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/support/portable.ts";
 import { errorResult, textResult, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
-import type { ExpectedState } from "../formats/contains-text.ts";
 import type { AssertionSet, JsonObject } from "../formats/model.ts";
 import type { Check, EventBody, EventOf, Phase } from "./events.ts";
+import type { ExpectedState } from "../formats/config/config-fields.ts";
 
 function warnings(...bodies: readonly EventBody[]): string[] {
   const trial = new TrialEvents();

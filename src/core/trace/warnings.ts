@@ -1,10 +1,4 @@
-import {
-  describeState,
-  type ExpectedState,
-  meetsState,
-  stateParts,
-  statesText,
-} from "../formats/contains-text.ts";
+import { describeState, meetsState, stateParts, statesText } from "../formats/contains-text.ts";
 import { searchableText } from "../checks/tool-result.ts";
 import { asList, asObject, asText, isJsonObject } from "../formats/json.ts";
 import type { Task } from "../formats/model.ts";
@@ -14,6 +8,7 @@ import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf, stepPaths, type StepRun, stepRuns } from "./events.ts";
 import { matchAgentTools } from "./tool-events.ts";
 import { agentCalls, lastAnswered, type Trajectory, turnEnds } from "./trajectory.ts";
+import type { ExpectedState } from "../formats/config/config-fields.ts";
 
 /** What deserves a look but changes no verdict. */
 export function warningsOf(trajectory: Trajectory): string[] {

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import type { McpvalsError } from "../../core/errors/error.ts";
 import {
   type ExtensionManifest,
-  type ExtensionPhase,
   type ExtensionProtocol,
   extensionProtocolVersion,
 } from "../../core/formats/extension/manifest.ts";
@@ -30,6 +29,7 @@ import {
   unknownOperation,
   warn,
 } from "./subject.ts";
+import type { ExtensionPhase } from "../../core/formats/extension/extension-table-schema.ts";
 
 export type { ContractVerdict } from "./subject.ts";
 

@@ -1,7 +1,7 @@
 import type { ValidateSchema } from "../../core/checks/tool-result.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { suggestion } from "../../core/formats/did-you-mean.ts";
-import type { ExtensionManifest, ExtensionPhase } from "../../core/formats/extension/manifest.ts";
+import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
 import {
   fillDefaults,
   goDurationText,
@@ -19,6 +19,7 @@ import { formatArgumentError } from "../prepare/check-uses.ts";
 import type { ExtensionProcess, PreparedExtension, PreparedExtensions } from "./extension-process.ts";
 import { JsonRpcExtension } from "./json-rpc.ts";
 import { runOneShot } from "./one-shot.ts";
+import type { ExtensionPhase } from "../../core/formats/extension/extension-table-schema.ts";
 
 /** Runs the operations of a trial's extensions. */
 export interface OperationHost {

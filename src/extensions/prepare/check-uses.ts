@@ -12,8 +12,8 @@ import {
   withoutUndefined,
 } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, JsonObject, Task } from "../../core/formats/model.ts";
-import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import { parseTemplate } from "../../core/templates/template.ts";
+import type { ExtensionUse } from "../../core/formats/extension/extension-table-schema.ts";
 
 /**
  * Checks the steps of a task that use extensions, as far as their manifests are known: operations, phases, arguments.

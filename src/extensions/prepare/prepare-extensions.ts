@@ -9,7 +9,6 @@ import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, Task } from "../../core/formats/model.ts";
-import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import { type Expander, expanderOf } from "../../core/templates/expand.ts";
 import { parseTemplate, resolveNames, type Scope } from "../../core/templates/template.ts";
 import { createRedactor, type Secret } from "../../core/trace/redact.ts";
@@ -21,6 +20,7 @@ import { readLock, writeLock } from "../resolve/files.ts";
 import type { ResolvedExtension } from "../resolve/program.ts";
 import { createResolver, type ExtensionPlaces, openPackage } from "../resolve/resolver.ts";
 import { checkUses } from "./check-uses.ts";
+import type { ExtensionUse } from "../../core/formats/extension/extension-table-schema.ts";
 
 export interface PrepareOptions {
   /** The tasks that are to be run. */

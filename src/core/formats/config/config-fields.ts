@@ -167,4 +167,7 @@ export const expectedStateSchema = closedObject({
     description: "What must hold at the end of a turn; all parts that are given, of one text.",
   });
 
+/** What a text at the end of a turn must be; all parts must hold. */
+export type ExpectedState = Parsed<typeof expectedStateSchema>;
+
 export const texts = z.record(z.string(), z.string());

@@ -4,7 +4,7 @@ import { gradersField, thresholdsField } from "../graders.ts";
 import { isReporterName, reporterHelp } from "../reporters.ts";
 import { mcpExpectation } from "../step.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
-import { agentSchema, judgeSchema, namedAgentSchema } from "./agent.ts";
+import { agentSchema, namedAgentSchema } from "./agent.ts";
 import {
   anyJson,
   anyObject,
@@ -17,6 +17,7 @@ import {
   optional,
 } from "./config-fields.ts";
 import { lifetimeSchema, mcpMockSchema, mockSchema, serverSchema } from "./server.ts";
+import { judgeSchema } from "../agent-spec.ts";
 
 const answer = closedObject({
   message: optional(filledText, "Text that the question contains, ignoring case.", "any question"),

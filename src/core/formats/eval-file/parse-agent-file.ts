@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { placeVariables, shellMark, ShellTextError } from "../../templates/shell.ts";
-import { type AgentSkills, modelId } from "../config/agent.ts";
+import { type AgentSkills, modelId } from "../agent-spec.ts";
 import { closedObject } from "../config/config-fields.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import { memberOf, withoutUndefined } from "../json.ts";

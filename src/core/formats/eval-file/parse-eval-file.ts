@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { SourceLocation } from "../../errors/error.ts";
-import { modelId, namedAgentSchema, type ParsedAgent } from "../config/agent.ts";
+import { modelId } from "../agent-spec.ts";
+import { namedAgentSchema, type ParsedAgent } from "../config/agent.ts";
 import {
   closedObject,
   filledText,

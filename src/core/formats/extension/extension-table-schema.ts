@@ -28,6 +28,26 @@ import {
 } from "../sandbox.ts";
 import { parsePackageRef } from "./package-ref.ts";
 
+/** Phases of a task in which an operation can be used. */
+export const extensionPhases = ["setup", "verify", "cleanup"] as const;
+export type ExtensionPhase = (typeof extensionPhases)[number];
+
+/** A step that needs an extension. */
+export interface ExtensionUse {
+  /** The step's id. */
+  readonly step: string;
+  readonly phase: ExtensionPhase;
+  /** Name of the extension among those of the task. */
+  readonly extension: string;
+  readonly operation: string;
+  /** As written, with templates. */
+  readonly args: JsonObject;
+  /** Where its type stands. */
+  readonly location?: SourceLocation;
+  /** The lines around it, without anything secret. */
+  readonly frame?: string;
+}
+
 /** How the extensions of an eval are fetched. */
 export interface ExtensionSettings {
   /** Absolute folder; absent: `~/.mcpvals/extensions`. */

@@ -14,13 +14,10 @@ import {
 import { mostProblems, type ParseResult, type Problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
+import { type ExtensionPhase, extensionPhases } from "./extension-table-schema.ts";
 
 /** The version of the JSON-RPC protocol that host and extensions speak. */
 export const extensionProtocolVersion = "0.0.1";
-
-/** Phases of a task in which an operation can be used. */
-export const extensionPhases = ["setup", "verify", "cleanup"] as const;
-export type ExtensionPhase = (typeof extensionPhases)[number];
 
 /** `json-rpc`: one process for many operations, one message a line; `one-shot`: one process an operation. */
 export type ExtensionProtocol = "json-rpc" | "one-shot";

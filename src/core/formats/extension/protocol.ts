@@ -1,13 +1,8 @@
 import { exact, isJsonObject, type Json, type JsonObject, mapValues } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { readJson } from "../read-json.ts";
-import {
-  type ExtensionManifest,
-  type ExtensionPhase,
-  extensionPhases,
-  type OperationDeclaration,
-  readOperationSchema,
-} from "./manifest.ts";
+import { type ExtensionManifest, type OperationDeclaration, readOperationSchema } from "./manifest.ts";
+import { type ExtensionPhase, extensionPhases } from "./extension-table-schema.ts";
 
 export interface InitializeParams {
   readonly protocolVersion: string;

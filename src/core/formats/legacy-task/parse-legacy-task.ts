@@ -8,8 +8,9 @@ import type { PortableTask, Requirement, Turn } from "../model.ts";
 import type { JsonExpectation, Step, TextExpectation } from "../step.ts";
 import { checkFilePath } from "../task/check-texts.ts";
 import { checkSettings, extensionPorts, joinExtensions, usedExtensions } from "../task/task-extensions.ts";
-import type { ExtensionUse, ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
+import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
 import { mergeTaskServers } from "../task/read-task.ts";
+import type { ExtensionUse } from "../extension/extension-table-schema.ts";
 
 /**
  * Reads a task of the older forms: the script form (no apiVersion, or `mcpchecker/v1alpha1`) and the step form

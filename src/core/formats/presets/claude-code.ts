@@ -1,6 +1,7 @@
 import { asList, asObject } from "../json.ts";
-import type { AgentNotice, OutputEvent, OutputReader, Preset, WireObject, TurnEnd } from "./preset.ts";
+import type { AgentNotice, OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
+import type { TurnEnd } from "../../trace/events.ts";
 
 const claudeArgs = [
   "--print",

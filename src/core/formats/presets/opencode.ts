@@ -1,6 +1,7 @@
 import { asObject } from "../json.ts";
-import type { OutputEvent, OutputReader, Preset, WireObject, TurnEnd } from "./preset.ts";
+import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
+import type { TurnEnd } from "../../trace/events.ts";
 
 export const opencode: Preset = {
   title: "opencode",

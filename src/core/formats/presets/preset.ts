@@ -1,17 +1,6 @@
 import { asObject, type Json, type JsonObject } from "../json.ts";
-
-/** Tokens, as the provider reports them. */
-export interface Usage {
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  readonly cacheReadTokens?: number;
-  readonly cacheWriteTokens?: number;
-  /** Requests to the model that were answered; absent: not known. */
-  readonly requests?: number;
-}
-
-/** How a user turn ended: only `done` is the agent's own decision to be finished. */
-export type TurnEnd = "done" | "max-steps" | "max-tokens" | "refused" | "cancelled";
+import type { TurnEnd, Usage } from "../../trace/events.ts";
+import type { ModelProxySpec, SkillsPlace } from "../agent-spec.ts";
 
 /** Everything that is known of one agent program: how it is started, configured and read. */
 export interface Preset {
@@ -31,21 +20,6 @@ export interface Preset {
   readonly clientFile: ClientAdapter;
   /** Creates the reader of what its headless form prints. */
   readonly createReader: () => OutputReader;
-}
-
-/** A proxy for requests to the model, which counts tokens whatever the agent reports. */
-export interface ModelProxySpec {
-  /** Address of the provider's API. */
-  readonly target: string;
-  /** Variable of the agent that is set to the address of the proxy. */
-  readonly variable: string;
-}
-
-export interface SkillsPlace {
-  /** Where the program looks for skills, inside the trial's workspace. */
-  readonly mountPath: string;
-  /** The program's tool that loads a skill; absent: it reads their files with its usual tools. */
-  readonly tool?: string;
 }
 
 /** A form of a tool's name: `before`, server, `between`, tool, `after`; with `toolFirst` the tool precedes the server. */

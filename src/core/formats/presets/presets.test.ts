@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { acpOfPreset, commandOfPreset } from "../config/agent.ts";
-import { agentPresets } from "../model.ts";
 import type { OutputEvent, OutputReader } from "./preset.ts";
-import { presets } from "./presets.ts";
+import { presets, agentPresets } from "./presets.ts";
 
 function read(sample: string, reader: OutputReader): readonly OutputEvent[] {
   const file = new URL(`../../../../test/fixtures/agents/outputs/${sample}.jsonl`, import.meta.url);

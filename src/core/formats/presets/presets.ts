@@ -13,6 +13,11 @@ export type AgentPreset = keyof typeof all;
 /** Every preset, one line each. */
 export const presets: Readonly<Record<AgentPreset, Preset>> = all;
 
+/** The preset of a name; undefined for a name that none has. */
+export function presetNamed(name: string | undefined): Preset | undefined {
+  return presets[name as AgentPreset];
+}
+
 export const agentPresets = Object.keys(all) as readonly AgentPreset[];
 
 /** Programs whose MCP config files can be written into a workspace. */

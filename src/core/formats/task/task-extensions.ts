@@ -1,12 +1,17 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import { type Expression, parseTemplate } from "../../templates/template.ts";
 import { inVariable } from "../../templates/places.ts";
-import { type DeclaredExtension, noExtensions, packageName } from "../extension/extension-table-schema.ts";
+import {
+  type DeclaredExtension,
+  noExtensions,
+  packageName,
+  type ExtensionUse,
+} from "../extension/extension-table-schema.ts";
 import { parsePackageRef } from "../extension/package-ref.ts";
 import type { ExtensionSpec, PortableTask } from "../model.ts";
 import { type Json, type KeyPath, withoutUndefined } from "../json.ts";
 import { checkPlaces, checkText, type DeclaredOutputs, type TaskNames, textsIn } from "./check-texts.ts";
-import { type ExtensionUse, Findings, type ParseTaskOptions, type PlacedNote } from "./task-options.ts";
+import { Findings, type ParseTaskOptions, type PlacedNote } from "./task-options.ts";
 
 /** An import of a task; the package of one that is not valid is empty. */
 export interface TaskImport {

@@ -1,10 +1,9 @@
-import { McpvalsError, type SourceLocation } from "../../errors/error.ts";
+import { McpvalsError } from "../../errors/error.ts";
 import type { CompleteStdio } from "../config/server.ts";
 import type { ProvidedServers } from "../config/server-tables.ts";
-import type { EvalExtensions } from "../extension/extension-table-schema.ts";
-import type { ExtensionPhase } from "../extension/manifest.ts";
+import type { EvalExtensions, ExtensionUse } from "../extension/extension-table-schema.ts";
 import type { GraderTypes } from "../graders.ts";
-import { type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
+import { type KeyPath, withoutUndefined } from "../json.ts";
 import type { GraderSpec, ServerSpec, Task } from "../model.ts";
 import {
   afterPath,
@@ -63,21 +62,6 @@ export type ParsedTask = ParseResult<{
   /** Its steps that need extensions. */
   readonly extensions: readonly ExtensionUse[];
 }>;
-
-export interface ExtensionUse {
-  /** The step's id. */
-  readonly step: string;
-  readonly phase: ExtensionPhase;
-  /** Name of the extension among those of the task. */
-  readonly extension: string;
-  readonly operation: string;
-  /** As written, with templates. */
-  readonly args: JsonObject;
-  /** Where its type stands. */
-  readonly location?: SourceLocation;
-  /** The lines around it, without anything secret. */
-  readonly frame?: string;
-}
 
 /** A note that has a place in the file. */
 export interface PlacedNote {

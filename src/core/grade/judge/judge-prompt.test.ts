@@ -2,9 +2,9 @@ import * as fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import type { Task } from "../../formats/model.ts";
 import type { Trial } from "../../plan/plan.ts";
-import type { EventBody } from "../../trace/events.ts";
+import type { EventBody, JudgeQuestion } from "../../trace/events.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
-import { judgePrompt, type JudgeQuestion, stepJudgePrompt } from "./judge-prompt.ts";
+import { judgePrompt, stepJudgePrompt } from "./judge-prompt.ts";
 
 const nonce = "6f0c1d2e-nonce";
 const begin = `BEGIN-JUDGED-TEXT ${nonce}`;

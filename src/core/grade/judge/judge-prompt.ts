@@ -1,6 +1,6 @@
 import { resultText } from "../../checks/tool-result.ts";
 import type { Json, JsonObject, Task } from "../../formats/model.ts";
-import type { JudgeRecord, TurnEnd } from "../../trace/events.ts";
+import type { TurnEnd, JudgeQuestion } from "../../trace/events.ts";
 import { agentTools } from "../../trace/tool-events.ts";
 import type { ToolCall, Trajectory } from "../../trace/trajectory.ts";
 
@@ -425,23 +425,3 @@ const scoreAnswer = '{"score": 0.0 to 1.0, "reason": "one or two sentences"}';
 const winnerAnswer =
   '{"winner": "A much better", "A slightly better", "tie", "B slightly better" or "B much better", "reason": "one or two sentences"}';
 const yesOrNoAnswer = '{"passed": true or false, "reason": "one or two sentences"}';
-
-/** One question to the judge about a text. */
-export interface JudgeQuestion {
-  /** Whether all of the reference must be in the text, or nothing else either; or whether it satisfies a rubric. */
-  readonly kind: "contains" | "exact" | "rubric";
-  /** The reference, or the rubric. */
-  readonly reference: string;
-  /** What the agent was told. */
-  readonly prompt: string;
-  /** What is judged. */
-  readonly input: string;
-}
-
-/** What the judge answers; the score is from 0 to 1. */
-export interface JudgeAnswer {
-  readonly judge: JudgeRecord;
-  readonly passed: boolean;
-  readonly score: number;
-  readonly reason: string;
-}
