@@ -6,6 +6,7 @@ import { weightOf } from "../core/trace/recorder.ts";
 import { version } from "../core/version.ts";
 import type { StopOptions } from "../process/spawn.ts";
 import type { ServerHost } from "../servers/connections/host.ts";
+import type { Filter, FilterContext } from "../servers/filters/filter-chain.ts";
 import type { Gateway } from "../servers/gateway/gateway.ts";
 import { openHost } from "../servers/server-pool.ts";
 import { type Allowance, type Answer, mostReceived, RawClient } from "./raw-client.ts";
@@ -103,7 +104,9 @@ export class Prober implements AsyncDisposable {
       }
       return this.#options.emit(event);
     };
-    return (await gateway.open({ host, emit, filters: () => [] })).url;
+    const { limitFilters } = await import("../servers/filters/filters.ts");
+    const filters = (context: FilterContext): readonly Filter[] => limitFilters(host.limiter, context);
+    return (await gateway.open({ host, emit, filters })).url;
   }
 
   /** Stops a server. Never throws; disposal waits for it. */

@@ -153,6 +153,8 @@ export class RawClient {
     { timeoutMs = this.#options.timeoutMs, headers, progress = false }: RequestOptions = {},
   ): Promise<{ readonly id: number; readonly answer: Promise<Answer> }> {
     const id = this.#options.nextId();
+    const waiting = this.#host.limiter?.pass(this.#options.signal);
+    if (waiting !== undefined) await waiting;
     const { promise, resolve } = Promise.withResolvers<Answer>();
     const deadline = abortAfter(timeoutMs, () => undefined, this.#options.signal);
     const give = (answer: Answer): void => {

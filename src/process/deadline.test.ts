@@ -1,7 +1,7 @@
 import { getEventListeners } from "node:events";
 import { setImmediate } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
-import { abortAfter, settlesWithin, untilAborted, withDeadline } from "./deadline.ts";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { abortAfter, Clocks, settlesWithin, untilAborted, withDeadline } from "./deadline.ts";
 
 const never = new Promise<never>(() => undefined);
 
@@ -87,5 +87,39 @@ describe("settlesWithin", () => {
     expect(await settlesWithin(Promise.reject(new Error("broken")), 60_000)).toBe(true);
     expect(await settlesWithin(never, 5)).toBe(false);
     expect(timers()).toBe(before);
+  });
+});
+
+describe("Clocks", () => {
+  it("stand still together while something is held", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setImmediate", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const clocks = new Clocks();
+    const { signal } = new AbortController();
+    using first = clocks.start(100, () => "too late", signal);
+    await vi.advanceTimersByTimeAsync(60);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const holding = clocks.hold(promise);
+    using second = clocks.start(100, () => "too late", signal);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect([first.elapsedMs(), second.elapsedMs()]).toEqual([60, 0]);
+    resolve();
+    await holding;
+    await vi.advanceTimersByTimeAsync(50);
+    expect([first.signal.reason, second.signal.aborted, second.elapsedMs()]).toEqual(["too late", false, 50]);
+    await vi.advanceTimersByTimeAsync(51);
+    expect(second.signal.reason).toBe("too late");
+  });
+
+  it("leave no timer, and follow their parent", () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const clocks = new Clocks();
+    const parent = new AbortController();
+    const clock = clocks.start(60_000, () => "too late", parent.signal);
+    parent.abort("stop");
+    expect(clock.signal.reason).toBe("stop");
+    clock[Symbol.dispose]();
+    expect(vi.getTimerCount()).toBe(0);
   });
 });

@@ -60,6 +60,66 @@ export async function withDeadline<T>(
   }
 }
 
+/** A time limit of {@link Clocks}. */
+export interface Clock extends DeadlineSignal {
+  /** How long it has run, in milliseconds. */
+  elapsedMs(): number;
+}
+
+/** Time limits that stand still together. */
+export class Clocks {
+  readonly #all = new Set<{ run(): void; pause(): void }>();
+  #holds = 0;
+
+  /** Starts a time limit, as {@link abortAfter} does. What had arrived by its end is read first. */
+  start(ms: number, reason: () => unknown, parent: AbortSignal): Clock {
+    const controller = new AbortController();
+    const either = abortWithAny([parent, controller.signal]);
+    let elapsedMs = 0;
+    let since: number | undefined;
+    let timer: NodeJS.Timeout | undefined;
+    const elapsed = (): number => elapsedMs + (since === undefined ? 0 : performance.now() - since);
+    const end = (): void => {
+      if (since !== undefined) controller.abort(reason());
+    };
+    const clock = {
+      run() {
+        since = performance.now();
+        const left = Math.max(0, ms - elapsedMs);
+        timer = left > longestTimer ? undefined : setTimeout(() => setImmediate(end), left);
+      },
+      pause() {
+        elapsedMs = elapsed();
+        since = undefined;
+        clearTimeout(timer);
+      },
+    };
+    this.#all.add(clock);
+    if (this.#holds === 0) clock.run();
+    return {
+      signal: either.signal,
+      elapsedMs: elapsed,
+      [Symbol.dispose]: () => {
+        this.#all.delete(clock);
+        clock.pause();
+        either[Symbol.dispose]();
+      },
+    };
+  }
+
+  /** Stops all time limits until a promise settles. */
+  async hold<T>(waiting: Promise<T>): Promise<T> {
+    this.#holds += 1;
+    if (this.#holds === 1) for (const clock of this.#all) clock.pause();
+    try {
+      return await waiting;
+    } finally {
+      this.#holds -= 1;
+      if (this.#holds === 0) for (const clock of this.#all) clock.run();
+    }
+  }
+}
+
 /** Waits for a promise, but no longer than until the signal aborts; then it rejects with the signal's reason. */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {

@@ -6,7 +6,7 @@ import { lifetimeOf, type Trial } from "../core/plan/plan.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { openSession, type ServerSession, type StartOptions } from "./client/session.ts";
 import type { ServerHost } from "./connections/host.ts";
-import type { RateLimiter, TrialFilters } from "./filters/filters.ts";
+import type { TrialFilters } from "./filters/filters.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openStdioHost } from "./stdio/stdio-host.ts";
 import type { GatewayEndpoint } from "./gateway/endpoint.ts";
@@ -40,8 +40,6 @@ interface Entry {
   readonly group: string | undefined;
   /** Rejects when it cannot be opened. */
   readonly opening: Promise<ServerHost>;
-  /** Counts the requests of all agents that the host serves; absent: each trial has its own count. */
-  limiter?: RateLimiter;
   users: number;
   /** It is not shared any more, and is stopped after its last use. */
   isDropped: boolean;
@@ -160,7 +158,7 @@ export class ServerPool implements AsyncDisposable {
       throw error;
     });
     const seeds = JSON.stringify([seed, trial.task, trial.agent, trial.variant, trial.attempt]);
-    const filters = await createFiltersOf(spec, seeds, entry);
+    const filters = await createFiltersOf(spec, seeds, host);
     const lease = { host, shared: entry.key !== undefined, end };
     return serveTrial(lease, {
       ...start,
@@ -247,13 +245,12 @@ async function startedAgain<T>(
 async function createFiltersOf(
   spec: ServerSpec,
   seed: string,
-  entry: Entry,
+  { limiter }: ServerHost,
 ): Promise<TrialFilters | undefined> {
-  const { tools, faults = [], rateLimit } = spec;
-  if (tools === undefined && faults.length === 0 && rateLimit === undefined) return undefined;
-  const { createFilters, RateLimiter: Limiter } = await import("./filters/filters.ts");
-  if (entry.key !== undefined && rateLimit !== undefined) entry.limiter ??= new Limiter(rateLimit);
-  return createFilters(spec, { seed, limiter: entry.limiter });
+  const { tools, faults = [] } = spec;
+  if (tools === undefined && faults.length === 0 && limiter === undefined) return undefined;
+  const { createFilters } = await import("./filters/filters.ts");
+  return createFilters(spec, { seed, limiter });
 }
 
 /** Trials that differ in their number only. */
@@ -315,7 +312,19 @@ export async function startServer(
 export async function openHost(
   name: string,
   spec: ServerSpec,
-  { validateSchema = noValidator }: HostOptions = {},
+  options: HostOptions = {},
+): Promise<ServerHost> {
+  const { rateLimit } = spec;
+  if (rateLimit === undefined) return openHostOf(name, spec, options);
+  const host = openHostOf(name, spec, options);
+  const { RateLimiter } = await import("./filters/filters.ts");
+  return Object.assign(await host, { limiter: new RateLimiter(rateLimit) });
+}
+
+async function openHostOf(
+  name: string,
+  spec: ServerSpec,
+  { validateSchema = noValidator }: HostOptions,
 ): Promise<ServerHost> {
   // The others are loaded only when they are used.
   switch (spec.transport) {
@@ -418,15 +427,13 @@ class ServedServer {
 
   /** The session of an agent in this process: `session`, or one of its own where filters stand before the server. */
   async agentSession({ signal }: { readonly signal: AbortSignal }): Promise<ServerSession> {
-    const { emit, filters, spec } = this.#options;
+    const { filters, spec } = this.#options;
     if (filters === undefined) return this.session;
-    this.#agentSession ??= import("./filters/filter-chain.ts").then(({ FilterChain }) =>
-      openSession(this.#host, spec, {
-        ...this.#options,
-        signal,
-        connect: { agent: true, filters: new FilterChain(filters.of({ server: this.#host.name, emit })) },
-      }),
-    );
+    this.#agentSession ??= openSession(this.#host, spec, {
+      ...this.#options,
+      signal,
+      agent: { filters: filters.of },
+    });
     return this.#agentSession;
   }
 

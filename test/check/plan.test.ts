@@ -2,6 +2,8 @@ import { expect, it } from "vitest";
 import { planCheck } from "../../src/check/plan-check.ts";
 import type { ServerSpec, Task } from "../../src/core/formats/model.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
+import { isJsonObject } from "../../src/core/formats/json.ts";
+import { probeServer } from "../../src/check/probe.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { askingServer } from "../support/programs.ts";
 import { checked, faultyServer } from "./support.ts";
@@ -105,4 +107,22 @@ it("starts one thread for the schemas of a check, which its plan and its run sha
     process.off("worker", count);
   }
   expect(threads).toBe(1);
+});
+
+it("keeps the rate limit of a server", async () => {
+  const perMs = 200;
+  const times: number[] = [];
+  await probeServer({
+    server: "s",
+    spec: { ...faultyServer(), rateLimit: { requests: 1, perMs } },
+    check: { kind: "definitions", disable: [] },
+    signal: new AbortController().signal,
+    callMs: 60_000,
+    emit: (event) => {
+      if (event.type !== "mcp.message" || event.direction !== "client-to-server") return 0;
+      return isJsonObject(event.message) && "id" in event.message ? times.push(performance.now()) : 0;
+    },
+  });
+  expect(times.length).toBeGreaterThan(2);
+  expect((times.at(-1) ?? 0) - (times[0] ?? 0)).toBeGreaterThan(((times.length - 1) * perMs) / 2);
 });

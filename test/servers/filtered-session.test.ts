@@ -1,11 +1,10 @@
 import { expect, it, onTestFinished } from "vitest";
 import type { Fault, MockServerSpec, ServerSpec } from "../../src/core/formats/model.ts";
 import { createFilters } from "../../src/servers/filters/filters.ts";
-import { FilterChain } from "../../src/servers/filters/filter-chain.ts";
 import { type CallOutcome, openSession, type ServerSession } from "../../src/servers/client/session.ts";
 import { openHost } from "../../src/servers/server-pool.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
-import { callOptions, createRecord, fixtureSpec, type Record } from "./support.ts";
+import { callOptions, createRecord, fixtureSpec, type Record, startSession } from "./support.ts";
 
 type Rules = Pick<ServerSpec, "tools" | "rateLimit" | "faults">;
 
@@ -15,8 +14,8 @@ async function start(spec: ServerSpec): Promise<{ session: ServerSession; record
   const host = await openHost("s", spec);
   onTestFinished(() => host.stop());
   const { signal } = new AbortController();
-  const filters = new FilterChain(createFilters(spec, { seed: "0" }).of({ server: "s", emit: record.emit }));
-  const options = { emit: record.emit, signal, version: "9.9.9", connect: { agent: true, filters } };
+  const { of: filters } = createFilters(spec, { seed: "0", limiter: host.limiter });
+  const options = { emit: record.emit, signal, version: "9.9.9", agent: { filters } };
   const session = await openSession(host, spec, options);
   onTestFinished(() => session.stop());
   return { session, record };
@@ -48,6 +47,29 @@ it("injects a dropped call and a truncated result, and holds requests", async ()
   const last = record.of("mcp.message").at(-1);
   expect(last?.message).toMatchObject(cut);
   expect(last?.raw).toBeUndefined();
+});
+
+it("holds requests without filters too, and the wait takes none of the time of the call", async () => {
+  const { session, record } = await startSession({
+    ...fixtureSpec(),
+    rateLimit: { requests: 2, perMs: 500 },
+  });
+  // The requests of the handshake are as many as are allowed.
+  const started = performance.now();
+  const { kind, latencyMs } = await echo(session);
+  const tookMs = performance.now() - started;
+  const [held] = record.of("request.held");
+  expect([kind, held?.server]).toEqual(["result", "s"]);
+  expect(tookMs - latencyMs).toBeGreaterThan(0.9 * (held?.heldMs ?? Infinity));
+});
+
+it("is not asked for a sign of life where the limit would hold that", async () => {
+  const { session, record } = await startSession({
+    ...fixtureSpec(),
+    rateLimit: { requests: 2, perMs: 60_000 },
+  });
+  await session.checkAlive();
+  expect(JSON.stringify(record.of("mcp.message"))).not.toContain('"ping"');
 });
 
 it("disconnects, so that every call fails at once, and the server is not lost", async () => {

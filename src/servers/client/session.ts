@@ -11,16 +11,17 @@ import { isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json, JsonObject, ServerSpec } from "../../core/formats/model.ts";
 import type { McpRequest } from "../../core/formats/step.ts";
 import { shortened } from "../../core/text/visible-text.ts";
-import { abortAfter, settlesWithin, untilAborted } from "../../process/deadline.ts";
+import { Clocks, settlesWithin, untilAborted } from "../../process/deadline.ts";
 import {
   lostAtStart,
-  type ConnectOptions,
   HttpNoAnswer,
   OriginalError,
   type ServerConnection,
   type ServerHost,
   unusableAnswer,
 } from "../connections/host.ts";
+import type { FilterChain } from "../filters/filter-chain.ts";
+import type { RateLimiter, TrialFilters } from "../filters/filters.ts";
 import { errorCodes, modernVersion, paramHeaders } from "../messages/json-rpc.ts";
 import type { ErrorCode } from "../../core/errors/catalogue.ts";
 import type { Emit } from "../../core/trace/events.ts";
@@ -81,6 +82,16 @@ const lists = {
   prompts: { method: "prompts/list", key: "prompts" },
 } as const;
 
+/** What a session is made of, besides its connection and client. */
+interface SessionParts {
+  readonly sdk: Sdk;
+  /** All time limits of the session. */
+  readonly clocks: Clocks;
+  readonly limiter: RateLimiter | undefined;
+  /** Ends the connection. */
+  readonly end: () => Promise<void>;
+}
+
 /** A session with a healthy server, as its users and stand-ins have it. */
 export type ServerSession = Pick<ClientSession, keyof ClientSession>;
 
@@ -94,20 +105,18 @@ export class ClientSession implements AsyncDisposable {
   /** Aborts with an McpvalsError when the connection is lost without being stopped. */
   readonly lost: AbortSignal;
   readonly #client: Client;
-  readonly #sdk: Sdk;
-  readonly #end: () => Promise<void>;
+  readonly #parts: SessionParts;
   readonly #isModern: boolean;
   #tools: readonly ToolDefinition[];
   #toolsMayDiffer = false;
   #stopped = false;
 
-  /** `client` has completed the handshake; `end` ends the connection. */
+  /** `client` has completed the handshake. */
   constructor(
     { name, lost }: ServerConnection,
     client: Client,
     tools: readonly ToolDefinition[],
-    sdk: Sdk,
-    end: () => Promise<void>,
+    parts: SessionParts,
   ) {
     const { tools: hasTools, resources, prompts } = client.getServerCapabilities() ?? {};
     this.name = name;
@@ -118,8 +127,7 @@ export class ClientSession implements AsyncDisposable {
     };
     this.lost = lost;
     this.#client = client;
-    this.#sdk = sdk;
-    this.#end = end;
+    this.#parts = parts;
     this.#isModern = client.getProtocolEra() === "modern";
     this.#tools = tools;
     client.setNotificationHandler("notifications/tools/list_changed", () => this.expireTools());
@@ -164,7 +172,7 @@ export class ClientSession implements AsyncDisposable {
       definition === undefined ? {} : { headers: { ...paramHeaders(definition.inputSchema, args) } };
     const request = { method: "tools/call", params: { name: tool, arguments: args } };
     return this.#settle(`tool "${tool}"`, options, (limits) =>
-      this.#client.request(request, callResultSchema(this.#sdk), { ...limits, ...headers }),
+      this.#client.request(request, callResultSchema(this.#parts.sdk), { ...limits, ...headers }),
     );
   }
 
@@ -202,11 +210,11 @@ export class ClientSession implements AsyncDisposable {
   }
 
   /**
-   * Settles when the server has answered a ping, and so has outlived its last answer, when it is lost, or after a timeout.
-   * Never throws.
+   * Settles when the server has answered a ping, and so has outlived its last answer, when it is lost, or after a timeout. Sends
+   * nothing where the rate limit would hold it. Never throws.
    */
   async checkAlive(): Promise<void> {
-    if (this.#stopped || this.lost.aborted) return;
+    if (this.#stopped || this.lost.aborted || this.#parts.limiter?.isFull === true) return;
     // Any answer is a sign of life, an error too.
     const anyResult = resultSchema(() => undefined);
     await settlesWithin(this.#client.request({ method: "ping" }, anyResult, { timeout: aliveMs }), aliveMs);
@@ -215,7 +223,7 @@ export class ClientSession implements AsyncDisposable {
   /** Ends the connection and the whole process tree; never throws. */
   stop(): Promise<void> {
     this.#stopped = true;
-    return this.#end();
+    return this.#parts.end();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -232,11 +240,10 @@ export class ClientSession implements AsyncDisposable {
     send: (limits: RequestOptions) => Promise<JsonObject>,
   ): Promise<CallOutcome> {
     this.#throwIfOver(signal);
-    const { SdkError, SdkErrorCode } = this.#sdk;
-    const started = performance.now();
+    const { SdkError, SdkErrorCode } = this.#parts.sdk;
     const timedOut = (): Error =>
       new SdkError(SdkErrorCode.RequestTimeout, "Request timed out", { timeout: timeoutMs });
-    using limit = abortAfter(timeoutMs, timedOut, signal);
+    using limit = this.#parts.clocks.start(timeoutMs, timedOut, signal);
     try {
       const result = await send({
         timeout: noTimeout,
@@ -244,9 +251,9 @@ export class ClientSession implements AsyncDisposable {
         // A server reports progress only to a client that handles it. The record has it; the time limit stays as it is.
         ...(progress ? { onprogress: () => undefined } : {}),
       });
-      return { kind: "result", result, latencyMs: performance.now() - started };
+      return { kind: "result", result, latencyMs: limit.elapsedMs() };
     } catch (error) {
-      const latencyMs = performance.now() - started;
+      const latencyMs = limit.elapsedMs();
       this.#throwIfOver(signal);
       if (!limit.signal.aborted) return { kind: "error", ...this.#describe(error), latencyMs };
       const message = `${what} did not answer within ${Math.round(timeoutMs)} ms`;
@@ -262,7 +269,7 @@ export class ClientSession implements AsyncDisposable {
   }
 
   #describe(error: unknown): { message: string; code?: number; data?: Json; unusable?: true } {
-    const data = error instanceof this.#sdk.ProtocolError ? error.data : undefined;
+    const data = error instanceof this.#parts.sdk.ProtocolError ? error.data : undefined;
     if (data instanceof HttpNoAnswer) {
       const { status, message } = data;
       return { message, ...(status < 300 || isNoAnswer(status) ? { unusable: true } : {}) };
@@ -406,7 +413,8 @@ export interface StartOptions {
 }
 
 export interface SessionOptions extends StartOptions {
-  readonly connect?: ConnectOptions;
+  /** It is an agent's, with these filters before the server; absent: only the rate limit concerns it. */
+  readonly agent?: { readonly filters: TrialFilters["of"] };
   /** Called before the connection ends, also when the session does not start. Never throws. */
   readonly end?: () => Promise<void>;
   /** When the start began, by `performance.now()`; absent: now. */
@@ -433,8 +441,10 @@ export async function openSession(
   options: SessionOptions,
 ): Promise<ServerSession> {
   const { emit, signal, started = performance.now() } = options;
-  using deadline = abortAfter(spec.startupTimeoutMs, () => timeUp, signal);
-  const connection = host.connect(emit, options.connect);
+  const clocks = new Clocks();
+  using deadline = clocks.start(spec.startupTimeoutMs, () => timeUp, signal);
+  const filters = await createChain(host, options, clocks);
+  const connection = host.connect(emit, { agent: options.agent !== undefined, filters });
   const stop = async (): Promise<void> => {
     await options.end?.();
     await connection.stop();
@@ -452,20 +462,37 @@ export async function openSession(
     const listing = hasTools ? listTools(client, { signal: lost, timeout: noTimeout }) : [];
     const tools = await untilAborted(Promise.resolve(listing), lost);
     // Recorded once, with the session of the trial.
-    if (options.connect?.agent !== true) {
+    if (options.agent === undefined) {
       const { name = "", version = "" } = client.getServerVersion() ?? {};
       const protocolVersion = client.getNegotiatedProtocolVersion() ?? "";
       const durationMs = performance.now() - started;
       const facts = { name, version, protocolVersion, tools: tools.length, durationMs };
       emit({ type: "server.ready", server: host.name, ...facts });
     }
-    return new ClientSession(connection, client, tools, sdk, stop);
+    return new ClientSession(connection, client, tools, { sdk, clocks, limiter: host.limiter, end: stop });
   } catch (error) {
     await stop();
     signal.throwIfAborted();
     const timedOut = deadline.signal.reason === timeUp;
     throw explainFailure(error, connection, spec, step, await loading, timedOut);
   }
+}
+
+/** What stands between a client and a server; undefined: nothing. It is loaded only when it is used. */
+async function createChain(
+  { name, limiter }: ServerHost,
+  { agent, emit }: SessionOptions,
+  clocks: Clocks,
+): Promise<FilterChain | undefined> {
+  if (agent === undefined && limiter === undefined) return undefined;
+  const [{ FilterChain: Chain }, { limitFilters }] = await Promise.all([
+    import("../filters/filter-chain.ts"),
+    import("../filters/filters.ts"),
+  ]);
+  // What the rate limit holds back takes no time of the server's.
+  const onHeld = (waiting: Promise<void>): void => void clocks.hold(waiting).catch(() => undefined);
+  const context = { server: name, emit, onHeld };
+  return new Chain(agent?.filters(context) ?? limitFilters(limiter, context));
 }
 
 /** Uses the era of the spec, or else `initialize` first and the modern era where the server requires it. */

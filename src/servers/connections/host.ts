@@ -16,6 +16,7 @@ import { closed } from "../../process/process-tree.ts";
 import { TextTail, WholeLines } from "../../process/program-output.ts";
 import type { ManagedProcess, ProcessExit, StopOptions } from "../../process/spawn.ts";
 import type { FilterChain } from "../filters/filter-chain.ts";
+import type { RateLimiter } from "../filters/filters.ts";
 import {
   createReceiveLimits,
   errorCodes,
@@ -47,6 +48,8 @@ export interface ServerHost {
   connect(emit: Emit, options?: ConnectOptions): ServerConnection;
   /** A channel for a client outside this process; nothing of it is recorded here. */
   open(listener: ChannelListener): Channel;
+  /** Holds requests of all its clients; absent: there is no limit. */
+  readonly limiter?: RateLimiter;
   /** How to reach the server itself, for one that has an address. */
   readonly address: HttpAddress | undefined;
   /** Ends the server with its whole process tree, and every channel. Never throws; afterwards nothing is recorded. */

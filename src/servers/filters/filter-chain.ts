@@ -26,6 +26,8 @@ export interface FilterContext {
   /** The agent's own connection; absent: a client in this process. */
   readonly client?: string;
   readonly emit: Emit;
+  /** Called with the wait of a request that the rate limit holds, which takes none of the client's time. */
+  readonly onHeld?: (waiting: Promise<void>) => void;
 }
 
 /** Carries a decision out: passes the message on, to the one side or the other, or cuts the connection. */

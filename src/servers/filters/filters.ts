@@ -20,7 +20,7 @@ import { type Filter, type FilterContext, type FilterDecision, requestCancelled 
 export interface FiltersOptions {
   /** Seed of the random numbers of faults, together with the server's name; the same for one trial in each run. */
   readonly seed: string;
-  /** Shared by all trials that share the server; absent: this trial has one of its own. */
+  /** That of the host; absent: there is no limit. */
   readonly limiter?: RateLimiter | undefined;
 }
 
@@ -37,11 +37,10 @@ export interface TrialFilters {
  * connections of a trial share what is counted.
  */
 export function createFilters(
-  { tools, faults = [], rateLimit }: ServerSpec,
+  { tools, faults = [] }: ServerSpec,
   { seed, limiter }: FiltersOptions,
 ): TrialFilters {
   let states: readonly FaultState[] | undefined;
-  const limit = rateLimit === undefined ? undefined : (limiter ?? new RateLimiter(rateLimit));
   return {
     of: (context) => [
       ...(tools === undefined ? [] : [allowListFilter(tools, context)]),
@@ -55,10 +54,15 @@ export function createFilters(
               context,
             ),
           ]),
-      ...(limit === undefined ? [] : [rateLimitFilter(limit, context)]),
+      ...limitFilters(limiter, context),
     ],
     unmetFaults: () => (states ?? []).filter(({ isMet }) => !isMet).map(({ fault }) => fault),
   };
+}
+
+/** The filters of a client that only the rate limit concerns. */
+export function limitFilters(limiter: RateLimiter | undefined, context: FilterContext): readonly Filter[] {
+  return limiter === undefined ? [] : [rateLimitFilter(limiter, context)];
 }
 
 /** Whom an event is about. */
@@ -299,6 +303,7 @@ function rateLimitFilter(limiter: RateLimiter, context: FilterContext): Filter {
       if (request === undefined) return { kind: "pass", wire };
       const passing = limiter.pass(signal);
       if (passing === undefined) return { kind: "pass", wire };
+      context.onHeld?.(passing);
       return hold(passing, context, request.id, signal).then(() => ({ kind: "pass", wire }));
     },
   };
@@ -324,8 +329,8 @@ async function hold(
 const longestTimer = 2 ** 31 - 1;
 
 /**
- * Lets at most `requests` pass in any span of `perMs`; the others wait in order. All agents of a shared server share one. A
- * timer runs only while a request waits.
+ * Lets at most `requests` pass in any span of `perMs`; the others wait in order. All clients of a host share one. A timer runs only
+ * while a request waits.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
@@ -338,13 +343,18 @@ export class RateLimiter {
     this.#limit = limit;
   }
 
+  /** Whether a request would have to wait. */
+  get isFull(): boolean {
+    return this.#waiting.length > 0 || this.#waitMs() > 0;
+  }
+
   /**
    * Undefined when the request passes at once. Else a promise that settles when it passes, and rejects with the signal's reason
    * when that aborts first.
    */
   pass(signal: AbortSignal): Promise<void> | undefined {
     signal.throwIfAborted();
-    if (this.#waiting.length === 0 && this.#waitMs() <= 0) return this.#note();
+    if (!this.isFull) return this.#note();
     return new Promise<void>((resolve, reject) => {
       const leave = (): void => {
         this.#waiting.splice(this.#waiting.indexOf(go), 1);

@@ -286,7 +286,10 @@ const sharedServerFields = {
     "neither",
   ),
   tools: optional(toolNames, "Tools that agents see and may call, by name or glob (`*`).", "all"),
-  rateLimit: optional(rateLimit, "Maximum number of requests of agents in a period; others wait."),
+  rateLimit: optional(
+    rateLimit,
+    "Maximum number of requests in a period, of agents, steps and checks; others wait.",
+  ),
   faults: optional(
     z.array(fault),
     "Faults that are injected between agents and this server. Steps are not affected.",
