@@ -40,6 +40,8 @@ export interface CheckOptions extends TargetOptions {
   readonly calls?: "safe" | "all" | "none";
   /** Codes of findings to leave out. */
   readonly disable?: readonly string[];
+  /** Codes of findings that are reported only on request. */
+  readonly enable?: readonly string[];
   /** Time limit of a request, in milliseconds. Default: the config's, else 5000. */
   readonly callTimeoutMs?: number;
   /** More warnings than this fail the check. Default: any number may pass. */
@@ -70,7 +72,7 @@ export interface CheckResult extends Evaluation {
  */
 export async function check(target: Target, options: CheckOptions = {}): Promise<CheckResult> {
   checkOptions("check", options, optionChecks);
-  const { calls, disable, callTimeoutMs: callMs, maxWarnings, update, output, conformance } = options;
+  const { calls, disable, enable, callTimeoutMs: callMs, maxWarnings, update, output, conformance } = options;
   const { signal = new AbortController().signal, cwd = process.cwd() } = options;
   const snapshot = options.snapshot === undefined ? undefined : resolve(cwd, options.snapshot);
   const loaded = await loadServers(target, { ...options, signal });
@@ -79,7 +81,7 @@ export async function check(target: Target, options: CheckOptions = {}): Promise
     signal,
     keepPassed: true,
     isWhole: loaded.file !== undefined && options.server === undefined,
-    ...exact({ calls, disable, callMs, maxWarnings, snapshot, update, output, conformance }),
+    ...exact({ calls, disable, enable, callMs, maxWarnings, snapshot, update, output, conformance }),
   });
   const evaluation = evaluationOf(outcome);
   return { ...evaluation, findings: findingsOf(evaluation.trials) };
@@ -92,6 +94,7 @@ const optionChecks: OptionChecks<CheckOptions> = {
   bearerEnv: [isText, "the name of a variable"],
   calls: [(value) => isText(value) && ["safe", "all", "none"].includes(value), "safe, all or none"],
   disable: [isTexts, "a list of codes"],
+  enable: [isTexts, "a list of codes"],
   callTimeoutMs: milliseconds,
   snapshot: [isText, "the path of a file"],
   update: yesOrNo,

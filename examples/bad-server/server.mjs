@@ -181,7 +181,6 @@ addTool("error-without-flag", { call: () => text("Error: file not found") });
 addTool("error-without-words", { call: () => failed("") });
 addTool("large-result", { call: () => text("a line of a log\n".repeat(10_000)) });
 addTool("broken-connection", { call: () => text("x".repeat(12_000_000)) });
-addTool("not-called", { annotations: { readOnlyHint: false } });
 addTool("parameters-not-tried", {
   inputSchema: object(Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`value_${index}`, word]))),
 });

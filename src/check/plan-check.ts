@@ -127,25 +127,16 @@ function exitAtStart(events: readonly TraceEvent[]): McpvalsError | undefined {
 /** Maximum number of calls planned for a server; the calls of one tool stay together. */
 const mostCalls = 500;
 
-/** Why a tool is not called, and what to do. */
+/** Why a tool is not called. */
 const obstacles = {
-  name: { reason: "it has no name", fix: "Give the tool a name." },
-  schema: { reason: "its inputSchema is not an object", fix: 'Give it a schema with type: "object".' },
-  none: { reason: "calls are off (--calls none)", fix: "Check without --calls none." },
-  safe: {
-    reason: "not annotated readOnlyHint: true, so called only with --calls all",
-    fix: "Annotate tools that change nothing with readOnlyHint: true, or check with --calls all.",
-  },
-  arguments: {
-    reason: "no valid arguments could be made from its input schema",
-    fix: "Give the properties of its input schema examples, and require nothing that no value can meet.",
-  },
-  time: {
-    reason: "making arguments from the input schemas takes too long",
-    fix: "Make the input schemas smaller.",
-  },
-  limit: { reason: `a check makes ${mostCalls} calls at most`, fix: "Call it with mcpvals call." },
-} as const satisfies Record<string, Omit<NotCalled, "tool">>;
+  name: "it has no name",
+  schema: "its inputSchema is not an object",
+  none: "calls are off (--calls none)",
+  safe: "not annotated readOnlyHint: true, so called only with --calls all",
+  arguments: "no valid arguments could be made from its input schema",
+  time: "making arguments from the input schemas takes too long",
+  limit: `a check makes ${mostCalls} calls at most`,
+} as const;
 
 async function tasksOf(
   server: string,
@@ -162,7 +153,7 @@ async function tasksOf(
   const planned: PlannedCall[] = [];
   const notCalled: NotCalled[] = [];
   const leaveOut = (tool: string, obstacle: keyof typeof obstacles): void =>
-    void notCalled.push({ tool, ...obstacles[obstacle] });
+    void notCalled.push({ tool, reason: obstacles[obstacle] });
   for (const { name, isNamed, definition } of surface.tools) {
     const { inputSchema = {} } = definition;
     if (!isNamed) leaveOut(name, "name");
@@ -228,7 +219,7 @@ function planReads(
   const [ofResources, ofPrompts] = [chosen(resources), chosen(prompts)];
   const lacking = (what: string, all: number, read: number): readonly string[] => {
     if (read === all) return [];
-    const why = isOff ? obstacles.none.reason : `a check takes ${mostReads} at most, and none without a name`;
+    const why = isOff ? obstacles.none : `a check takes ${mostReads} at most, and none without a name`;
     return [`${all - read} of ${all} ${what}: ${why}`];
   };
   return {
@@ -262,8 +253,8 @@ function whyNothingIsCalled({ tools, incomplete }: Surface, notCalled: readonly 
       : "the server lists no tools";
   const [reason, other] = new Set(notCalled.map((each) => each.reason));
   if (other !== undefined) return "no tool can be called";
-  if (reason === obstacles.none.reason) return reason;
-  return reason === obstacles.safe.reason
+  if (reason === obstacles.none) return reason;
+  return reason === obstacles.safe
     ? "no tool is annotated readOnlyHint: true"
     : "no tool got valid arguments";
 }

@@ -158,7 +158,8 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   });
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
   const parts = parsed.ok ? parsed : parsed.parts;
-  problems.addPlaced(await unknownCodes(parts?.eval.check?.disable ?? []), document);
+  for (const list of ["disable", "enable"] as const)
+    problems.addPlaced(await unknownCodes(list, parts?.eval.check?.[list] ?? []), document);
   const common = {
     spec: parts?.eval,
     file,
@@ -184,15 +185,18 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   );
 }
 
-/** Codes of findings to leave out that no finding has. */
-async function unknownCodes(codes: readonly string[]): Promise<readonly Problem[]> {
+/** Codes in a list of the section `check` that no finding has. */
+async function unknownCodes(
+  list: "disable" | "enable",
+  codes: readonly string[],
+): Promise<readonly Problem[]> {
   if (codes.length === 0) return [];
   const { unknownCode } = await import("../core/lint/catalogue.ts");
   return codes.flatMap((code, index) => {
     const unknown = unknownCode(code);
     if (unknown === undefined) return [];
     const details = { code: "config/unknown-reference", hint: unknown.hint } as const;
-    return problem(["check", "disable", index], unknown.message, details);
+    return problem(["check", list, index], unknown.message, details);
   });
 }
 

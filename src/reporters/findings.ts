@@ -1,4 +1,10 @@
-import type { Finding, FindingPlace, RunFinding, Severity } from "../core/lint/finding.ts";
+import {
+  alikeFindings,
+  type Finding,
+  type FindingPlace,
+  type RunFinding,
+  type Severity,
+} from "../core/lint/finding.ts";
 import type { ServerSummary, Task } from "../core/formats/model.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
@@ -31,7 +37,7 @@ const messageCharacters = 400;
 /** The findings for people: errors first, then by what they are about. A finding of many places is shown once. */
 export function findingLines(findings: readonly RunFinding[], naming: boolean, page: Page): string[] {
   const sections = [...Map.groupBy(findings, ({ severity }) => severity)].map(([severity, group]) => [
-    `${page.style.strong(titles[severity])}  ${page.style.dim(formatInteger(group.length))}`,
+    `${page.style.strong(titles[severity])}  ${page.style.dim(formatInteger(alikeFindings(group).length))}`,
     ...sectionLines(group, naming, page),
   ]);
   return sections.flatMap((lines, index) => (index === 0 ? lines : ["", ...lines]));
@@ -149,7 +155,7 @@ function detailText({ place: { parameter, pointer } }: RunFinding): string {
 }
 
 /** Where a finding is, in a few words: `tool search, parameter query`; with the server where a run has several. */
-export function placeText({ server, place }: Finding, naming = false): string {
+function placeText({ server, place }: Finding, naming = false): string {
   const { tool, resource, prompt, parameter, pointer } = place;
   const subject = { tool, resource, prompt, parameter, at: parameter === undefined ? pointer : undefined };
   const parts = Object.entries({ server: naming ? server : undefined, ...subject }).flatMap(([kind, name]) =>
@@ -158,23 +164,12 @@ export function placeText({ server, place }: Finding, naming = false): string {
   return parts.length === 0 ? "the server" : parts.join(", ");
 }
 
-/** What a rule says in the same words of one or several places. */
-export interface AlikeFindings {
-  readonly finding: RunFinding;
-  readonly where: string;
-}
-
-/** Findings in the order given, those with the same code and message together. */
-export function alikeFindings(findings: readonly RunFinding[], naming: boolean): readonly AlikeFindings[] {
-  const groups = Map.groupBy(findings, ({ code, message, fix }) => JSON.stringify([code, message, fix]));
-  return [...groups.values()].flatMap((group) => {
-    // A place has a comma of its own: `tool search, parameter query`.
-    const where = namesText(
-      group.map((finding) => placeText(finding, naming)),
-      "; ",
-    );
-    return group.slice(0, 1).map((finding) => ({ finding, where }));
-  });
+/** Where findings that are alike are: `tool search, parameter query; tool read`. */
+export function placesText(findings: readonly Finding[], naming = false): string {
+  return namesText(
+    findings.map((finding) => placeText(finding, naming)),
+    "; ",
+  );
 }
 
 /** Whether a check is of several servers, so that its findings have to name theirs. */
@@ -292,7 +287,7 @@ export function serverText({
   return clipText(facts.filter((fact) => fact !== "").join(" · "), 200);
 }
 
-/** How many tools were called, and why others were not: `13 tools, 8 called (5 not: calls are off (--calls none))`. */
+/** How many tools were called, and why others were not: `3 tools, 2 called, 1 not: index (no valid arguments could be made)`. */
 export function calledText(
   tasks: Iterable<Task>,
   trials: readonly Pick<TrialResult, "suite" | "toolsCalled">[],
@@ -309,16 +304,19 @@ export function calledText(
     const whose = checked.length === 1 ? "" : `${visibleText(server)}: `;
     const tools = `${whose}${countOf(about.tools, "tool")}`;
     const left = [
-      ...[...Map.groupBy(notCalled, ({ reason }) => reason)].map(([reason, { length }]) => ({
+      ...[...Map.groupBy(notCalled, ({ reason }) => reason)].map(([reason, same]) => ({
         reason,
-        length,
+        names: `: ${namesText(same.map(({ tool }) => clipText(tool, 80)))}`,
+        length: same.length,
       })),
-      ...(missing === 0 ? [] : [{ reason: "the calls ended before", length: missing }]),
+      ...(missing === 0 ? [] : [{ reason: "the calls ended before", names: "", length: missing }]),
     ];
     const called = about.tools - notCalled.length - missing;
     if (called <= 0 && left.length === 1) return [`${tools}, none called: ${left[0]?.reason}`];
-    const reasons = left.map(({ reason, length }) => `${formatInteger(length)} not: ${reason}`);
-    const why = reasons.length === 0 ? "" : ` (${reasons.join("; ")})`;
+    const reasons = left.map(
+      ({ reason, names, length }) => `${formatInteger(length)} not${names} (${reason})`,
+    );
+    const why = reasons.length === 0 ? "" : `, ${reasons.join(", ")}`;
     return [`${tools}, ${called <= 0 ? "none" : formatInteger(called)} called${why}`];
   });
 }

@@ -1,12 +1,12 @@
 import type { Task } from "../core/formats/model.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "../core/report/reporter.ts";
-import { findingsOf } from "../core/lint/finding.ts";
+import { alikeFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { agentSummary } from "./explain.ts";
 import { markdownText } from "./markdown.ts";
-import { alikeFindings, hasSeveralServers } from "./findings.ts";
+import { hasSeveralServers, placesText } from "./findings.ts";
 import {
   clipText,
   describeCoverage,
@@ -68,8 +68,9 @@ function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Ta
         ? []
         : [annotation("error", { title: `threshold ${visibleText(gate.name)}` }, gateText(gate))],
     ),
-    ...alikeFindings(findings, hasSeveralServers(result.trials)).map(({ finding, where }) => {
-      const { code, title, severity, message, fix } = finding;
+    ...alikeFindings(findings).map((group) => {
+      const [{ code, title, severity, message, fix }] = group;
+      const where = placesText(group, hasSeveralServers(result.trials));
       const kind = severity === "error" ? "error" : "warning";
       return annotation(kind, { title: code }, `${title}: ${where}: ${message}. ${fix}`);
     }),

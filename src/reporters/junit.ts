@@ -3,9 +3,9 @@ import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "
 import { type Gate, summarize } from "../core/report/trial-result.ts";
 import { blocksOf, type RunResult, type TrialResult } from "../core/report/result.ts";
 import { visibleText, visibleXml } from "../core/text/visible-text.ts";
-import { findingsOf } from "../core/lint/finding.ts";
+import { alikeFindings, findingsOf } from "../core/lint/finding.ts";
 import { explainTrial } from "./explain.ts";
-import { placeText } from "./findings.ts";
+import { placesText } from "./findings.ts";
 import {
   agentsIn,
   clipText,
@@ -168,11 +168,12 @@ function testCase(trial: TrialResult, end: RunEnd, task: Task | undefined, varie
 
 /** A trial of a check that failed: each error that it found, `type` is its code. */
 function defects({ id, grades }: TrialResult): string {
-  return findingsOf([{ id, grades }])
-    .filter(({ severity }) => severity === "error")
-    .map((finding) => {
+  const errors = findingsOf([{ id, grades }]).filter(({ severity }) => severity === "error");
+  return alikeFindings(errors)
+    .map((group) => {
+      const [finding] = group;
       const message = clipText(`${finding.title}: ${finding.message}`, messageCharacters);
-      const text = clipText(`${placeText(finding)}: ${finding.fix}`, messageCharacters);
+      const text = clipText(`${placesText(group)}: ${finding.fix}`, messageCharacters);
       return `      <failure${xmlAttributes({ type: finding.code, message })}>${xmlText(text)}</failure>\n`;
     })
     .join("");

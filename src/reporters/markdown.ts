@@ -1,16 +1,22 @@
 import type { Task } from "../core/formats/model.ts";
-import { countFindings, findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
+import {
+  alikeFindings,
+  countFindings,
+  findingsOf,
+  type RunFinding,
+  type Severity,
+} from "../core/lint/finding.ts";
 import { coverageGaps } from "../core/report/counters.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "../core/report/reporter.ts";
 import type { Gate } from "../core/report/trial-result.ts";
 import type { RunResult, TrialResult } from "../core/report/result.ts";
 import { explainTrial } from "./explain.ts";
 import {
-  alikeFindings,
   calledText,
   checkedServers,
   clientTable,
   hasSeveralServers,
+  placesText,
   serverText,
 } from "./findings.ts";
 import { measurementLines } from "./measurements.ts";
@@ -125,18 +131,19 @@ const headings: Readonly<Record<Severity, string>> = { error: "Errors", warning:
 
 function severitySections(findings: readonly RunFinding[], naming: boolean): (readonly string[])[] {
   return [...Map.groupBy(findings, ({ severity }) => severity)].flatMap(([severity, group]) => {
-    const rows = alikeFindings(group, naming);
+    const rows = alikeFindings(group);
     const rest = rows.length - shownFindings;
     const table = [
       "| where | what is wrong | what to do |",
       "| --- | --- | --- |",
-      ...rows.slice(0, shownFindings).map(({ finding: { code, title, message, fix }, where }) => {
+      ...rows.slice(0, shownFindings).map((same) => {
+        const [{ code, title, message, fix }] = same;
         const what = `${plain(title)} (${plain(code)}): ${plain(message)}`;
-        return `| ${plain(where)} | ${what} | ${plain(fix)} |`;
+        return `| ${plain(placesText(same, naming))} | ${what} | ${plain(fix)} |`;
       }),
     ];
     return [
-      [`## ${headings[severity]} (${group.length})`],
+      [`## ${headings[severity]} (${rows.length})`],
       table,
       rest > 0 ? [`and ${countOf(rest, "more finding")}`] : [],
     ];

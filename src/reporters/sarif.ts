@@ -1,19 +1,19 @@
 import type { JsonObject } from "../core/formats/json.ts";
 import type { Task } from "../core/formats/model.ts";
-import { findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
+import { alikeFindings, findingsOf, type RunFinding, type Severity } from "../core/lint/finding.ts";
 import type { RuleTable } from "../core/lint/check-view.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "../core/report/reporter.ts";
 import type { Gate } from "../core/report/trial-result.ts";
 import { blocksOf, type TrialResult } from "../core/report/result.ts";
 import { visibleJson } from "../core/text/visible-text.ts";
-import { placeText } from "./findings.ts";
+import { placesText } from "./findings.ts";
 import { clipText, fullTitle, gateText, trialReason } from "./text.ts";
 
 const messageCharacters = 1000;
 const levels: Readonly<Record<Severity, string>> = { error: "error", warning: "warning", info: "note" };
 
 /**
- * Writes SARIF 2.1.0 at the end, for code scanning: a result for each finding, and for each trial that failed or could not be
+ * Writes SARIF 2.1.0 at the end, for code scanning: a result for each finding (alike ones of a server together), and for each trial that failed or could not be
  * judged, and each threshold that was not reached. Its place is the file that declares the server or the task.
  */
 export function sarifReporter(output: ReporterOutput): Reporter {
@@ -55,8 +55,10 @@ function* documentPieces(
   yield `"invocations":${json([invocation])},\n"results":[`;
   let before = "\n";
   const taskOf = new Map(trials.map((trial) => [trial.id, tasks.get(trial.task)]));
-  for (const finding of findings) {
-    yield before + json(findingResult(finding, taskOf.get(finding.trial)));
+  // The servers of a check may be in different files.
+  const byServer = [...Map.groupBy(findings, ({ server }) => server).values()];
+  for (const group of byServer.flatMap(alikeFindings)) {
+    yield before + json(findingResult(group, taskOf.get(group[0].trial)));
     before = ",\n";
   }
   for (const trial of broken) {
@@ -104,23 +106,41 @@ function rulesOf(
   return broken.length === 0 ? described : [...described, trial];
 }
 
-function findingResult(finding: RunFinding, task: Task | undefined): JsonObject {
-  const { code, title, severity, server, place, message, fix } = finding;
-  const { tool, resource, prompt, parameter, pointer } = place;
-  const subject = Object.entries({ tool, resource, prompt }).flatMap(([kind, name]) =>
-    name === undefined ? [] : [`${kind}:${name}`],
-  );
+/** One result for findings that are alike, with all their places. */
+function findingResult(
+  findings: readonly [RunFinding, ...(readonly RunFinding[])],
+  task: Task | undefined,
+): JsonObject {
+  const [first] = findings;
+  const { code, title, severity, message, fix, place } = first;
+  const [name = [], ...others] = findings.map(logicalName);
   return {
     ruleId: code,
     level: levels[severity],
     message: {
-      text: `${title}: ${clipText(message, messageCharacters)} (${clipText(placeText(finding, true), 200)}). ${clipText(fix, messageCharacters)}`,
+      text: `${title}: ${clipText(message, messageCharacters)} (${clipText(placesText(findings, true), messageCharacters)}). ${clipText(fix, messageCharacters)}`,
     },
-    locations: [location(task, [server, ...subject, ...(parameter === undefined ? [] : [parameter])])],
+    locations: [location(task, name, others.slice(0, mostNames))],
     partialFingerprints: {
-      "mcpvals/v1": JSON.stringify([code, server, ...subject, parameter ?? "", pointer ?? ""]),
+      "mcpvals/v1": JSON.stringify([code, ...subjectOf(first), place.parameter ?? "", place.pointer ?? ""]),
     },
   };
+}
+
+/** Further places of a result: who wants all has the JSON report. */
+const mostNames = 100;
+
+/** The server, and the tool, resource or prompt. */
+function subjectOf({ server, place: { tool, resource, prompt } }: RunFinding): readonly string[] {
+  const subject = Object.entries({ tool, resource, prompt }).flatMap(([kind, name]) =>
+    name === undefined ? [] : [`${kind}:${name}`],
+  );
+  return [server, ...subject];
+}
+
+function logicalName(finding: RunFinding): readonly string[] {
+  const { parameter } = finding.place;
+  return [...subjectOf(finding), ...(parameter === undefined ? [] : [parameter])];
 }
 
 const thresholdRule = {
@@ -150,11 +170,15 @@ function trialProblem(trial: TrialResult, level: string, task: Task | undefined)
 }
 
 /** Where a result is: code scanning needs a file, and a tool of a server has none but the one that names the server. */
-function location(task: Task | undefined, names: readonly string[]): JsonObject {
+function location(
+  task: Task | undefined,
+  names: readonly string[],
+  others: readonly (readonly string[])[] = [],
+): JsonObject {
   const { file, line = 1 } = task?.location ?? {};
   const uri = encodeURI(clipText(file ?? names[0] ?? "mcpvals", messageCharacters)).replaceAll("\\", "/");
   return {
     physicalLocation: { artifactLocation: { uri }, region: { startLine: line } },
-    logicalLocations: [{ fullyQualifiedName: names.join("/") }],
+    logicalLocations: [names, ...others].map((each) => ({ fullyQualifiedName: each.join("/") })),
   };
 }

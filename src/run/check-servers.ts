@@ -9,7 +9,7 @@ import { createRedactor, type Redact } from "../core/trace/redact.ts";
 import { listNames } from "../core/formats/did-you-mean.ts";
 import { exact, type Json, type JsonObject, mapValues } from "../core/formats/json.ts";
 import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
-import { unknownCode } from "../core/lint/catalogue.ts";
+import { codesOnRequest, unknownCode } from "../core/lint/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import {
   nameInSnapshot,
@@ -29,6 +29,8 @@ export type CheckServersOptions = Partial<
   Omit<CheckOptions, "validationOf" | "signal" | "snapshotOf" | "suite">
 > &
   RunOptions & {
+    /** Codes of rules that look only when they are named. */
+    readonly enable?: readonly string[];
     /** Whether the official conformance suite runs, too. */
     readonly conformance?: boolean;
     readonly signal: AbortSignal;
@@ -44,7 +46,7 @@ export type CheckServersOptions = Partial<
     readonly onPlanned?: () => void;
   };
 
-const defaults: CheckSettings = { calls: "safe", disable: [], callMs: 5000, conformance: false };
+const defaults: CheckSettings = { calls: "safe", disable: [], enable: [], callMs: 5000, conformance: false };
 
 /**
  * Checks the servers of a loaded eval: asks what they offer, plans the check, and runs it. Throws as `run`, and McpvalsError
@@ -57,8 +59,13 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const { calls = settings.calls, callMs = settings.callMs, maxWarnings = settings.maxWarnings } = options;
   const { signal, update = false, snapshot: file = settings.snapshot } = options;
   const { conformance = settings.conformance } = options;
-  const disable = [...settings.disable, ...(options.disable ?? [])];
-  for (const code of disable) {
+  const enable = [...settings.enable, ...(options.enable ?? [])];
+  const disable = [
+    ...settings.disable,
+    ...(options.disable ?? []),
+    ...codesOnRequest.filter((code) => !enable.includes(code)),
+  ];
+  for (const code of [...disable, ...enable]) {
     const { message, hint } = unknownCode(code) ?? {};
     if (message !== undefined) throw new McpvalsError("usage/invalid-option", message, exact({ hint }));
   }

@@ -1,9 +1,9 @@
 import { unknownCode } from "../core/lint/catalogue.ts";
-import type { Finding, FindingPlace, RunFinding } from "../core/lint/finding.ts";
+import { alikeFindings, type Finding, type FindingPlace, type RunFinding } from "../core/lint/finding.ts";
 import { resultText } from "../core/checks/tool-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import type { CheckResult } from "../check.ts";
-import { placeText } from "../reporters/findings.ts";
+import { placesText } from "../reporters/findings.ts";
 import { clipLines, clipText, createStyle, formatDuration, paintRows, type Row } from "../reporters/text.ts";
 import { Answer } from "./server.ts";
 
@@ -182,12 +182,13 @@ function describeRequest(request: Answer["request"]): string {
 const shownFindings = 20;
 
 function findingLines(findings: readonly RunFinding[]): string[] {
-  const rest = findings.length - shownFindings;
+  const groups = alikeFindings(findings);
+  const rest = groups.length - shownFindings;
   return [
-    ...findings.slice(0, shownFindings).map((finding) => {
-      const { severity, code, message } = finding;
+    ...groups.slice(0, shownFindings).map((group) => {
+      const [{ severity, code, message }] = group;
       return clipText(
-        [severity, code, placeText(finding), message].filter((part) => part !== "").join("  "),
+        [severity, code, placesText(group), message].filter((part) => part !== "").join("  "),
         500,
       );
     }),

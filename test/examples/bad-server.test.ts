@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { CheckKind } from "../../src/core/formats/model.ts";
-import { findingRules } from "../../src/core/lint/catalogue.ts";
+import { codesOnRequest, findingRules } from "../../src/core/lint/catalogue.ts";
 import { checked, findingsIn } from "../check/support.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { root } from "../support/cli.ts";
@@ -20,7 +20,7 @@ function defectsIn(part: string): readonly { readonly code: string; readonly too
 
 /** What a check finds in the server with defects. */
 function check(...defects: readonly string[]): ReturnType<typeof checked> {
-  return checked([process.execPath, program, ...defects]);
+  return checked([process.execPath, program, ...defects], { enable: codesOnRequest });
 }
 
 describe.concurrent("the bad server", () => {

@@ -53,7 +53,7 @@ it("counts the calls that were made, not those that were planned", async () => {
   const server = ["node", faultyServer, "tools=2", "ends-with-call=ended"];
   const { code, stdout } = await runHere(["check", "--", ...server], { cwd });
   expect(code, stdout).toBe(1);
-  const counts = /^ {2}3 tools, 1 called \(2 not: the calls ended before\)$/m;
+  const counts = /^ {2}3 tools, 1 called, 2 not \(the calls ended before\)$/m;
   expect(stdout).toMatch(counts);
   expect((await runHere(["show"], { cwd })).stdout).toMatch(counts);
 });

@@ -220,7 +220,7 @@ describe("markdown", () => {
     expect(await written("markdown", checkedRun())).toMatchInlineSnapshot(`
       "# mcpvals check: fail
 
-      3 errors, 2 warnings, 5 info · 5 tools, 4 called (1 not: it is not annotated readOnlyHint: true) · 1.1 s
+      3 errors, 2 warnings, 1 info · 5 tools, 4 called, 1 not: delete\\_note (it is not annotated readOnlyHint: true) · 1.1 s
 
       **notes**: notes-server 1.2.0 · MCP 2025-11-25 · 5 tools, 1 resource, 0 prompts
 
@@ -239,11 +239,10 @@ describe("markdown", () => {
       | tool notes.read | Clients refuse a tool's name for its characters (client/name-characters): the name has a dot | Use letters, digits, underscores and hyphens only. |
       | tool search, parameter q | A parameter has no type (schema/untyped-parameter): it has no type, enum or const | Give it a type, an enum or a const. |
 
-      ## Info (5)
+      ## Info (1)
 
       | where | what is wrong | what to do |
       | --- | --- | --- |
-      | tool delete\\_note | A tool was not called (call/not-called): it is not annotated readOnlyHint: true | Annotate tools that change nothing with readOnlyHint: true, or check with --calls all. |
       | tool search; tool read; tool list; tool delete\\_note | OpenAI's strict mode does not take the schema (client/openai-strict): additionalProperties is not false | Set additionalProperties: false in each object, and list all properties as required; optional ones take null. |
 
       ## Clients

@@ -1,12 +1,12 @@
 import { stripVTControlCharacters } from "node:util";
 import { expect, it } from "vitest";
-import { findingsOf } from "../../src/core/lint/finding.ts";
+import { countFindings, findingsOf } from "../../src/core/lint/finding.ts";
 import { countWarnings } from "../../src/core/report/trial-result.ts";
 import { consoleReporter } from "../../src/reporters/console.ts";
 import { reporters } from "../../src/reporters/index.ts";
 import { clientTable } from "../../src/reporters/findings.ts";
 import { checkedRun } from "./runs.ts";
-import { play, type SampleRun } from "./samples.ts";
+import { finding, grade, play, type SampleRun } from "./samples.ts";
 import { type CaptureOptions, captureOutput } from "./screen.ts";
 
 async function printed(run: SampleRun, options: CaptureOptions = {}): Promise<string> {
@@ -30,7 +30,7 @@ it("a check: the server, findings by severity and place, equal ones once, client
     notes-server 1.2.0 · MCP 2025-11-25 · 5 tools, 1 resource, 0 prompts
 
       notes
-      ✗ definitions     120 ms  2 errors, 2 warnings, 5 info
+      ✗ definitions     120 ms  2 errors, 2 warnings, 1 info
       ✗ calls           900 ms  2 errors
 
     Errors  3
@@ -62,22 +62,18 @@ it("a check: the server, findings by severity and place, equal ones once, client
         parameter q: it has no type, enum or const
         Give it a type, an enum or a const.
 
-    Info  5
+    Info  1
 
       several tools
       · OpenAI's strict mode does not take the schema  client/openai-strict
         search, read, list, delete_note: additionalProperties is not false
 
-      tool delete_note
-      · A tool was not called  call/not-called
-        it is not annotated readOnlyHint: true
-
     Clients         Claude   Cursor   VS Code  Gemini   OpenAI   Codex
       search        invalid  invalid  invalid  refused  invalid  changed
       notes.read    refused  ok       ok       ok       ok       refused
 
-      3 errors, 2 warnings, 5 info · 1.1 s
-      5 tools, 4 called (1 not: it is not annotated readOnlyHint: true)
+      3 errors, 2 warnings, 1 info · 1.1 s
+      5 tools, 4 called, 1 not: delete_note (it is not annotated readOnlyHint: true)
 
       FAIL   exit 1
       trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t1
@@ -136,6 +132,39 @@ it("counts what two trials found once", () => {
   ).toEqual(["t1 protocol/stdout", "t1 schema/dangling-ref", "t2 call/crash", "t1 client/name-characters"]);
   expect(countWarnings([...trials, { id: "t3", grades: [], warnings: ["slow", "slow"] }])).toBe(3);
 });
+
+it("counts what is said in the same words of several tools once, also against --max-warnings", () => {
+  const found = ["a.b", "c.d"].map((tool) =>
+    finding("client/name-characters", { tool }, "the name has a dot"),
+  );
+  const other = finding("client/name-characters", { tool: "e.f" }, "the name has two dots");
+  expect(countFindings([...found, other])).toBe("2 warnings");
+  expect(
+    countWarnings([{ id: "t1", grades: [{ ...grade("findings", 1, ""), findings: [...found, other] }] }]),
+  ).toBe(2);
+});
+
+it.each(["sarif", "junit", "markdown", "github"] as const)(
+  "%s has what is alike once, with all its tools",
+  async (name) => {
+    const run = checkedRun();
+    const tools = ["alpha", "beta"];
+    const crash = tools.map((tool) => finding("call/crash", { tool }, "exit code 7 after {}"));
+    const trials = run.end.result.trials.map((trial) => ({
+      ...trial,
+      grades: [{ ...grade("findings", 0, ""), findings: crash }],
+    }));
+    const output = captureOutput();
+    await play(
+      { ...run, trials, end: { ...run.end, result: { ...run.end.result, trials } } },
+      reporters[name](output),
+    );
+    const text = output.text();
+    // Each trial of JUnit has its own.
+    expect(text.split("exit code 7").length - 1).toBe(name === "junit" ? 2 : 1);
+    for (const tool of tools) expect(text).toContain(`tool ${tool}`);
+  },
+);
 
 it("tells refused, changed and invalid apart, and leaves strict modes out of the table", () => {
   expect(clientTable(findingsOf(checkedRun().trials), false)).toEqual([

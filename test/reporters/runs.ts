@@ -247,9 +247,6 @@ export function checkedRun(options: { readonly maxWarnings?: number } = {}): Sam
                 clients: { Codex: "changed" },
               },
             ),
-            finding("call/not-called", { tool: "delete_note" }, "it is not annotated readOnlyHint: true", {
-              evidence: [],
-            }),
             ...strict,
           ),
         ],

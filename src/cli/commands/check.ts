@@ -33,6 +33,7 @@ import { showWaiting } from "../waiting.ts";
 interface CheckFlags extends TargetFlags {
   readonly calls?: CallPolicy;
   readonly disable?: readonly string[];
+  readonly enable?: readonly string[];
   readonly maxWarnings?: number;
   readonly callTimeout?: number;
   readonly reporter?: readonly string[];
@@ -54,6 +55,11 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       ).choices(callPolicies),
     )
     .option("--disable <code>", "leave out findings with this code; repeatable", collect)
+    .option(
+      "--enable <code>",
+      "report findings that are reported only on request, such as client/openai-strict; repeatable",
+      collect,
+    )
     .option(
       "--call-timeout <duration>",
       "time limit of each request, such as 500ms (default: 5s); initialize has the server's startupTimeout (default: 30s)",
@@ -89,7 +95,17 @@ async function checkOnce(
   flags: CheckFlags,
   { signal, onLoaded }: OnceOptions,
 ): Promise<WatchedOutcome> {
-  const { calls, disable, maxWarnings, callTimeout: callMs, output, snapshot, update, conformance } = flags;
+  const {
+    calls,
+    disable,
+    enable,
+    maxWarnings,
+    callTimeout: callMs,
+    output,
+    snapshot,
+    update,
+    conformance,
+  } = flags;
   const cwd = workingFolder();
   const loaded = await loadTarget(target, { cwd, signal, ask: askAtTerminal() });
   hideSecrets(loaded.secrets);
@@ -106,7 +122,7 @@ async function checkOnce(
     onPlanned: () => isReported && waiting[Symbol.dispose](),
     onSnapshot: (file, listed) => writeError(`Wrote ${relative(cwd, file)}: ${listedText(listed)}`),
     isWhole: loaded.file !== undefined && target.server === undefined,
-    ...exact({ calls, disable, maxWarnings, callMs, output, snapshot, update, conformance }),
+    ...exact({ calls, disable, enable, maxWarnings, callMs, output, snapshot, update, conformance }),
   });
   const { result } = outcome;
   return { code: exitCodeOf(result, outcome.failures), result };

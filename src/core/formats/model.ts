@@ -210,8 +210,6 @@ export type CheckKind =
 export interface NotCalled {
   readonly tool: string;
   readonly reason: string;
-  /** Absent in the plans of earlier versions. */
-  readonly fix?: string;
 }
 
 /** One part of a check of a server, all that is decided before it runs. */
@@ -272,6 +270,8 @@ export interface CheckSettings {
   readonly calls: CallPolicy;
   /** Codes of rules that are left out. */
   readonly disable: readonly string[];
+  /** Codes of rules that look only when they are named. */
+  readonly enable: readonly string[];
   /** More warnings fail the check. Absent: any number may pass. */
   readonly maxWarnings?: number;
   /** Absolute path of the file with the definitions that the servers must have. */

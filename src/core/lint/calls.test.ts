@@ -174,12 +174,4 @@ testRules({
     bad: { "100,004 characters": result(textResult("a".repeat(100_004))) },
     good: { "100,000 characters with the quotes": result(textResult("a".repeat(99_998))) },
   },
-  "call/not-called": {
-    bad: {
-      "a tool that is left out": {
-        tools: [tool()],
-        notCalled: [{ tool: "search", reason: "calls are off" }],
-      },
-    },
-  },
 });

@@ -4,7 +4,6 @@ import {
   asList,
   asObject,
   estimateTokens,
-  exact,
   isJsonObject,
   type Json,
   type JsonObject,
@@ -202,7 +201,7 @@ const rulesOfCalls = {
     },
   },
   "call/error-without-flag": {
-    severity: "info",
+    severity: "warning",
     title: "A result reads like a failure, without isError",
     why: "If the call failed, agents and clients take it for a success. This is a guess from the text: it may be what the tool was asked for.",
     fix: "If the call failed, set isError: true.",
@@ -240,7 +239,7 @@ const rulesOfCalls = {
     },
   },
   "call/never-succeeded": {
-    severity: "info",
+    severity: "warning",
     title: "No call with valid arguments succeeded",
     why: "The check saw no result of the tool. Generated arguments may name what does not exist; or the tool needs a network, a key or a file that was not there.",
     fix: "Give the properties of the input schema examples that work, and check where the tool can do its work.",
@@ -274,19 +273,6 @@ const rulesOfCalls = {
         const message = `about ${tokens.toLocaleString("en")} tokens (estimate) for ${argumentsText(call)}`;
         yield aboutCall(call, exchange, message);
       }
-    },
-  },
-  "call/not-called": {
-    severity: "info",
-    title: "A tool was not called",
-    why: "Nothing is known about how it answers.",
-    fix: "Annotate tools that change nothing with readOnlyHint: true, or check with --calls all.",
-    bad: `{ name: "list_files", annotations: {} }`,
-    good: `{ name: "list_files", annotations: { readOnlyHint: true } }`,
-    source: "MCP 2025-11-25, tools: annotations",
-    *find({ spec }) {
-      for (const { tool, reason, fix } of spec.notCalled ?? [])
-        yield { place: { tool }, message: reason, evidence: [], ...exact({ fix }) };
     },
   },
   "call/parameters-not-tried": {

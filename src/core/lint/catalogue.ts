@@ -27,6 +27,11 @@ export const findingRules: RuleTable = {
   ...stabilityRules,
 };
 
+/** The codes of rules that look only when they are enabled. */
+export const codesOnRequest: readonly string[] = Object.entries(findingRules).flatMap(
+  ([code, { onRequest }]) => (onRequest === true ? code : []),
+);
+
 /** What is wrong with a code that no finding has; undefined: one has it. */
 export function unknownCode(code: string): { readonly message: string; readonly hint: string } | undefined {
   if (Object.hasOwn(findingRules, code)) return undefined;

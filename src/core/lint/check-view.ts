@@ -328,6 +328,8 @@ export class OutOfTime extends Error {}
 /** A kind of defect of a server: its check and its documentation (docs/reference/findings.md) in one record. */
 export interface Rule {
   readonly severity: Severity;
+  /** Whether it looks only when its code is enabled. */
+  readonly onRequest?: true;
   /** What is wrong, without the particulars: the heading of its documentation. */
   readonly title: string;
   /** Why it matters to clients and agents. */

@@ -155,11 +155,15 @@ testRules({
   },
 });
 
-it("client/old-dialect concerns Claude Desktop only", async () => {
+it("client/old-dialect names the versions of the client, and is info, since version 1 of the SDK writes the dialect", async () => {
   const view = viewOf(output({ $schema: "http://json-schema.org/draft-07/schema#", type: "object" }));
   const findings = await findDefects(view, { validateSchema: () => Promise.resolve({ status: "valid" }) });
   const found = findings.find(({ code }) => code === "client/old-dialect");
-  expect(found?.clients).toEqual({ "Claude Desktop": "refused" });
+  expect(found).toMatchObject({
+    severity: "info",
+    clients: { "Claude Desktop 1.28929.0, 2.2553.1": "refused" },
+    message: expect.stringContaining("version 1 of the official TypeScript SDK writes it"),
+  });
 });
 
 it.each([

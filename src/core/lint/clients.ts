@@ -126,19 +126,23 @@ export const clientRules = {
     },
   },
   "client/old-dialect": {
-    severity: "warning",
-    title: "Claude Desktop refuses an output schema of an older dialect",
-    why: "Every call of the tool fails with an unsupported dialect: reported for the desktop app of August and September 2026. The command line of Claude Code takes draft-07 (2.1.233, 2.1.250).",
-    fix: "Write the schema for JSON Schema 2020-12, and leave out $schema or name that dialect.",
+    severity: "info",
+    title: "Some versions of Claude Desktop refuse an output schema of an older dialect",
+    why: "Every call of the tool fails there with an unsupported dialect: reported for Claude Desktop 1.28929.0 and 2.2553.1 (August and September 2026). The command line of Claude Code takes draft-07 (2.1.233, 2.1.250). Version 1 of the official TypeScript SDK writes draft-07 into the schemas that it makes, and has no option for it.",
+    fix: "With version 1 of the official TypeScript SDK there is nothing to correct in your tools: version 2 (@modelcontextprotocol/server) writes JSON Schema 2020-12. In a schema that you write yourself, leave out $schema or name 2020-12.",
     bad: `outputSchema: { $schema: "http://json-schema.org/draft-07/schema#", type: "object" }`,
     good: `outputSchema: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" }`,
     source:
-      "anthropics/claude-code#86142, anthropics/claude-code#88882, anthropics/claude-code#90245, shashankswe2020-ux/whoop-mcp#251, DavidFuchs/mcp-uptime-kuma#83",
+      "modelcontextprotocol/typescript-sdk#745, anthropics/claude-code#86142, anthropics/claude-code#88882, anthropics/claude-code#90245, shashankswe2020-ux/whoop-mcp#251, DavidFuchs/mcp-uptime-kuma#83",
     find: (view) =>
-      inSchemas(view, { "Claude Desktop": "refused" }, ({ schema, pointer }, { key }) => {
+      inSchemas(view, { "Claude Desktop 1.28929.0, 2.2553.1": "refused" }, ({ schema, pointer }, { key }) => {
         const dialect = isJsonObject(schema) ? schema["$schema"] : undefined;
         if (pointer !== "" || key !== "outputSchema" || typeof dialect !== "string") return undefined;
-        return dialect.includes("2020-12") ? undefined : `$schema is ${preview(dialect)}`;
+        if (dialect.includes("2020-12")) return undefined;
+        const writer = dialect.includes("draft-07")
+          ? "; version 1 of the official TypeScript SDK writes it, version 2 writes 2020-12"
+          : "";
+        return `$schema is ${preview(dialect)}, which Claude Desktop 1.28929.0 and 2.2553.1 refuse${writer}`;
       }),
   },
   "client/array-without-items": {
@@ -197,6 +201,7 @@ export const clientRules = {
   },
   "client/openai-strict": {
     severity: "info",
+    onRequest: true,
     title: "OpenAI's strict mode does not take the schema",
     why: "Agents that turn strict mode on get an error for the tool, or fall back to arguments that nothing checks.",
     fix: "Set additionalProperties: false in each object, and list all properties as required; optional ones take null.",

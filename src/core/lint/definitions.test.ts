@@ -106,8 +106,13 @@ testRules({
     bad: {
       "no annotations": { tools: [tool({ annotations: {} })] },
       "a title only": { tools: [tool({ annotations: { title: "Search" } })] },
+      "what says nothing about changes": annotated("search", { openWorldHint: true }),
     },
-    good: { "a tool that writes": annotated("save", { readOnlyHint: false }) },
+    good: {
+      "a tool that writes": annotated("save", { readOnlyHint: false }),
+      "a tool that destroys": annotated("wipe", { destructiveHint: true }),
+      "a tool that only adds": annotated("append", { destructiveHint: false }),
+    },
   },
   "definition/contradictory-annotations": {
     bad: {
@@ -126,14 +131,18 @@ testRules({
   },
   "definition/large": {
     bad: {
-      "one long description": described("Words. ".repeat(15_000)),
+      "one definition of more than 5,000 tokens": described("w".repeat(20_000)),
+      "instructions of more than 5,000 tokens": { hello: { instructions: "w".repeat(20_000) } },
       "many tools": {
         tools: Array.from({ length: 100 }, (_, index) =>
           tool({ name: `t${index}`, description: "w".repeat(1000) }),
         ),
       },
     },
-    good: { "a long description": described("Words. ".repeat(2000)) },
+    good: {
+      "a long description": described("w".repeat(19_000)),
+      "long instructions": { hello: { instructions: "w".repeat(19_000) } },
+    },
   },
   "definition/hidden-text": {
     bad: {

@@ -156,7 +156,7 @@ export const definitionRules = {
     },
   },
   "definition/undocumented-parameter": {
-    severity: "warning",
+    severity: "info",
     title: "Parameters have no description",
     why: "A model guesses the meaning, unit and format of an argument.",
     fix: "Give each property of inputSchema, and each argument of a prompt, a description.",
@@ -185,16 +185,18 @@ export const definitionRules = {
   },
   "definition/no-annotations": {
     severity: "info",
-    title: "A tool has no annotations",
-    why: "Clients ask the user before every call, since they cannot tell whether it changes anything.",
-    fix: "Say whether it only reads: annotations: { readOnlyHint: true }, or false with destructiveHint.",
+    title: "A tool does not say whether it changes anything",
+    why: "Clients take it for a tool that may destroy something, and ask the user before every call.",
+    fix: "Set readOnlyHint: true where it only reads, and destructiveHint to true or false where it changes something.",
     bad: `{ name: "list_files" }`,
     good: `{ name: "list_files", annotations: { readOnlyHint: true } }`,
     source: "MCP 2025-11-25, schema: ToolAnnotations",
     *find({ surface }) {
-      for (const tool of surface.tools)
-        if (asObject(tool.definition["annotations"])["readOnlyHint"] === undefined)
-          yield aboutTool(tool, "readOnlyHint is not set");
+      for (const tool of surface.tools) {
+        const { readOnlyHint, destructiveHint } = asObject(tool.definition["annotations"]);
+        if (readOnlyHint === undefined && destructiveHint === undefined)
+          yield aboutTool(tool, "its annotations have neither readOnlyHint nor destructiveHint");
+      }
     },
   },
   "definition/contradictory-annotations": {
@@ -226,9 +228,17 @@ export const definitionRules = {
     fix: "Shorten descriptions and schemas, and leave out what models need not know.",
     bad: `{ name: "query", description: "(the whole manual)" }`,
     good: `{ name: "query", description: "Runs a read-only SQL query. The tool list_tables gives the tables." }`,
-    source: "anthropics/claude-code#12241, getsentry/XcodeBuildMCP#153",
-    *find({ surface: { tools } }) {
-      const sizes = tools.map(({ name, definition }) => ({ name, tokens: estimateTokens(definition) }));
+    source: "anthropics/claude-code#12241, getsentry/XcodeBuildMCP#153; for one definition a fifth of that",
+    *find({ surface: { tools, instructions, evidence } }) {
+      const sizes = tools.map((tool) => ({ ...tool, tokens: estimateTokens(tool.definition) }));
+      for (const { tokens, ...tool } of sizes)
+        if (tokens > mostTokensOfOne) yield aboutTool(tool, `about ${round(tokens)} tokens (estimate)`);
+      const ofInstructions = estimateTokens(instructions);
+      if (evidence !== undefined && ofInstructions > mostTokensOfOne)
+        yield {
+          message: `the instructions of the server have about ${round(ofInstructions)} tokens (estimate)`,
+          evidence: [evidence],
+        };
       const all = sizes.reduce((sum, { tokens }) => sum + tokens, 0);
       if (all <= mostTokens) return;
       const largest = sizes.toSorted((a, b) => b.tokens - a.tokens).slice(0, namedTools);
@@ -449,6 +459,8 @@ const variable = /^(?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*(?::[1-9]\d{0,3}|
 
 /** Where Claude Code warns, all tools together. */
 const mostTokens = 25_000;
+/** A fifth of that: a single definition that leaves little room for others. */
+const mostTokensOfOne = 5000;
 /** Tools that a message about all of them names. */
 const namedTools = 3;
 

@@ -43,10 +43,21 @@ export type Finding = Readonly<
 /** What known clients do with a definition, by their names. */
 export type ClientEffects = Readonly<Record<string, (typeof clientEffects)[number]>>;
 
-/** How many findings there are of each severity, as words: `2 errors, 1 warning`; "no findings" when there are none. */
+/** Findings that say the same of several places are one finding for readers: groups in the order given, at least one in each. */
+export function alikeFindings<T extends Finding>(
+  findings: readonly T[],
+): readonly (readonly [T, ...(readonly T[])])[] {
+  const groups = Map.groupBy(findings, ({ code, message, fix }) => JSON.stringify([code, message, fix]));
+  return [...groups.values()].flatMap(([first, ...others]) =>
+    first === undefined ? [] : [[first, ...others] as const],
+  );
+}
+
+/** How many findings there are of each severity, alike ones once, as words: `2 errors, 1 warning`; "no findings" when there are none. */
 export function countFindings(findings: readonly Finding[]): string {
+  const groups = alikeFindings(findings);
   const counts = severities.flatMap((severity) => {
-    const count = findings.filter((finding) => finding.severity === severity).length;
+    const count = groups.filter(([first]) => first.severity === severity).length;
     if (count === 0) return [];
     return severity === "info" ? `${count} info` : `${count} ${severity}${count === 1 ? "" : "s"}`;
   });

@@ -5,7 +5,7 @@ import { type Task, testedTool, type Thresholds } from "../formats/model.ts";
 import { judgesOf } from "../grade/judge/calibration.ts";
 import { measure } from "../grade/measurements/measure.ts";
 import { type Metric, metricOf, runMeasures } from "../grade/measurements/metrics.ts";
-import { findingsOf } from "../lint/finding.ts";
+import { alikeFindings, findingsOf } from "../lint/finding.ts";
 import { type Plan, taskOf, type Trial } from "../plan/plan.ts";
 import {
   type EventOf,
@@ -602,10 +602,11 @@ export class KeptEvidence {
   }
 }
 
-/** The warnings of a run: findings of that severity, and warnings about trials; equal ones count once. */
+/** The warnings of a run: findings of that severity, and warnings about trials; alike ones count once. */
 export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades" | "warnings">[]): number {
   const notes = new Set(trials.flatMap(({ warnings = [] }) => warnings));
-  return findingsOf(trials).filter(({ severity }) => severity === "warning").length + notes.size;
+  const findings = findingsOf(trials).filter(({ severity }) => severity === "warning");
+  return alikeFindings(findings).length + notes.size;
 }
 
 export type Gate = NonNullable<RunResult["gates"]>[number];

@@ -251,14 +251,15 @@ const rows: readonly Row[] = [
   [
     "Config.check",
     { check: {} },
-    { check: { calls: "safe", disable: [], callMs: 5000, conformance: false } },
+    { check: { calls: "safe", disable: [], enable: [], callMs: 5000, conformance: false } },
   ],
   [
-    "Check.calls Check.disable Check.maxWarnings Check.snapshot Check.callTimeout Check.conformance",
+    "Check.calls Check.disable Check.enable Check.maxWarnings Check.snapshot Check.callTimeout Check.conformance",
     {
       check: {
         calls: "none",
         disable: ["client/long-name"],
+        enable: ["client/openai-strict"],
         maxWarnings: 3,
         snapshot: "tools.json",
         callTimeout: "2s",
@@ -269,6 +270,7 @@ const rows: readonly Row[] = [
       check: {
         calls: "none",
         disable: ["client/long-name"],
+        enable: ["client/openai-strict"],
         maxWarnings: 3,
         snapshot: "/dir/tools.json",
         callMs: 2000,

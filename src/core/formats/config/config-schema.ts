@@ -113,15 +113,19 @@ const limits = closedObject({
   modelCall: duration.prefault("2m").describe("One request to a model."),
 }).meta({ id: "Limits", title: "Limits", description: "Time limits." });
 
+const findingCodes = z
+  .array(z.string().regex(/^[a-z]+\/[a-z0-9-]+$/, { error: "must be the code of a finding, GROUP/NAME" }))
+  .default([]);
+
 const check = closedObject({
   calls: z
     .enum(callPolicies)
     .default("safe")
     .describe("Tools to call: `safe` are those that are annotated `readOnlyHint: true`."),
-  disable: z
-    .array(z.string().regex(/^[a-z]+\/[a-z0-9-]+$/, { error: "must be the code of a finding, GROUP/NAME" }))
-    .default([])
-    .describe("Codes of findings that are not reported, such as `client/openai-strict`."),
+  disable: findingCodes.describe("Codes of findings that are not reported, such as `client/gemini-refs`."),
+  enable: findingCodes.describe(
+    "Codes of findings that are reported only on request, such as `client/openai-strict`.",
+  ),
   maxWarnings: optional(z.int().min(0), "More warnings fail the check.", "any number may pass"),
   snapshot: optional(filledText, "File with the definitions that the servers must have."),
   callTimeout: duration.prefault("5s").describe("Time limit of each request."),
