@@ -462,10 +462,14 @@ function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }:
   return requests === undefined ? tokens : `${tokens}, ${countOf(requests, "model request")}`;
 }
 
-/** How much of what servers list was used: `3/4 tools, 5/9 parameters`; empty when nothing was listed. */
+/** How much of what servers list was used: `3/4 tools (75 %), 5/9 parameters (55 %)`; empty when nothing was listed. */
 export function describeCoverage(coverage: Coverage): string {
   return coverageTotals(coverage)
-    .map(({ kind, used, total }) => `${formatInteger(used)}/${formatInteger(total)} ${kind}`)
+    .map(({ kind, used, total }) => {
+      // Rounded down: only all is 100 %.
+      const percent = Math.floor((100 * used) / total);
+      return `${formatInteger(used)}/${formatInteger(total)} ${kind} (${percent} %)`;
+    })
     .join(", ");
 }
 

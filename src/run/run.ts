@@ -6,6 +6,7 @@ import type { ValidateSchema } from "../core/checks/tool-result.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { asObject, asText, exact } from "../core/formats/json.ts";
 import { calibrationFile } from "../core/grade/judge/calibration.ts";
+import { coveredKind } from "../core/grade/measurements/metrics.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
 import { KeptEvidence, RunTally } from "../core/report/trial-result.ts";
@@ -173,7 +174,8 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     variables: { shell: env, overrides },
     allowOutside: options.allowOutside ?? false,
     strict: options.strict ?? false,
-    listAll: options.coverage ?? false,
+    listAll:
+      options.coverage === true || Object.keys(plan.thresholds ?? {}).some((name) => coveredKind(name)),
     compareState,
     records: options.records,
     missing: ({ trial: { task, variant } }) => missing({ task, variant }),

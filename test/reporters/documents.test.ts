@@ -150,9 +150,9 @@ it.each([
 );
 
 it.each([
-  ["markdown", "1.3 s", "used 1/3 tools, 2/4 parameters · 1.3 s"],
-  ["github", "PASS", "PASS · used 1/3 tools, 2/4 parameters"],
-  ["junit", "", '<property name="mcpvals.coverage" value="1/3 tools, 2/4 parameters"/>'],
+  ["markdown", "1.3 s", "used 1/3 tools (33 %), 2/4 parameters (50 %) · 1.3 s"],
+  ["github", "PASS", "PASS · used 1/3 tools (33 %25), 2/4 parameters (50 %25)"],
+  ["junit", "", '<property name="mcpvals.coverage" value="1/3 tools (33 %), 2/4 parameters (50 %)"/>'],
 ] as const)("says in %s how much of a server was used", async (name, without, expected) => {
   const run = passingRun();
   const coverage = {

@@ -1,7 +1,8 @@
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { evaluate } from "../../src/evaluate.ts";
 import { fixtureServer } from "../e2e/support.ts";
-import { folderOf, runHere, runIn } from "../support/cli.ts";
+import { folderOf, root, runHere, runIn } from "../support/cli.ts";
 
 const call = { call: "echo", args: { message: "hi" } };
 const config = (thresholds: object): Readonly<Record<string, unknown>> => ({
@@ -52,6 +53,21 @@ it("a run passes at its thresholds, whatever trials failed, and show says the sa
     expect.stringContaining('<failure type="threshold" message="passRate 0.50 is below 0.6 (2 trials)"/>'),
   ]);
   expect((await cli("run", "--task", "good", "--threshold", "text=1")).code).toBe(0);
+});
+
+it("a run fails that used too little of what its servers list", async () => {
+  const everything = join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+  const { code, stdout } = await runIn(
+    {
+      "mcp-eval.config.json": {
+        server: { transport: "stdio", command: process.execPath, args: [everything, "stdio"] },
+        toolHealthSuites: [{ name: "a", tests: [{ name: "echo", args: { message: "hi" } }] }],
+        thresholds: { toolCoverage: 0.01, promptCoverage: 0.01 },
+      },
+    },
+    ["run"],
+  );
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/✓ toolCoverage [^]*✗ promptCoverage +0\.00/)]);
 });
 
 it.each(["github", "markdown", "sarif"])("%s says which threshold was missed", async (reporter) => {

@@ -33,7 +33,7 @@ export const thresholdsField = z
   .record(filledText, z.number().min(0))
   .optional()
   .describe(
-    "Lowest values with which a run passes, from 0 to 1: `score` (mean score of the trials), `passRate` (share of the trials with a verdict that passed; it decides about failed trials, of which otherwise one fails the run), `answerRate` (share of the trials with a verdict that passed, those left out in which only a tool's result has the `expectedState`), or the name of a grader (its mean score). Or the name of a measurement of the grader `metric`, such as `invalidCallRate`: its mean over the trials, of which the highest value is given that passes; of `errorRecoveryRate` the lowest.",
+    "Lowest values with which a run passes, from 0 to 1: `score` (mean score of the trials), `passRate` (share of the trials with a verdict that passed; it decides about failed trials, of which otherwise one fails the run), `answerRate` (share of the trials with a verdict that passed, those left out in which only a tool's result has the `expectedState`), `toolCoverage`, `parameterCoverage`, `resourceCoverage` and `promptCoverage` (shares of what the servers list that trials used), or the name of a grader (its mean score). Or the name of a measurement of the grader `metric`, such as `invalidCallRate`: its mean over the trials, of which the highest value is given that passes; of `errorRecoveryRate` the lowest.",
   );
 
 /** Name of the grades of trigger tests. A threshold of that name decides about the trials that only these grades failed. */

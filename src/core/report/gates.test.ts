@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Grade, Verdict } from "../trace/events.ts";
 import { type Gate, gatesOf, runVerdict } from "./trial-result.ts";
-import type { TrialResult } from "./result.ts";
+import type { RunEnvironment, TrialResult } from "./result.ts";
 
 function trial(
   verdict: Verdict,
@@ -119,6 +119,50 @@ it.each<readonly [string, readonly TrialResult[], string, number, Told]>([
 ])("%s", (_, trials, name, threshold, told) => {
   const [gate] = gatesOf(trials, { [name]: threshold });
   expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
+});
+
+const items = (total: number, unused: readonly string[]) => ({ total, unused });
+const calc = { tools: items(4, ["d"]), parameters: items(2, ["a.x"]), errors: items(4, []) };
+const withServers = (...names: readonly string[]) =>
+  ({
+    servers: Object.fromEntries(names.map((name) => [name, { transport: "stdio" }])),
+  }) as unknown as RunEnvironment;
+
+it.each<readonly [string, readonly TrialResult[], string, number, readonly string[], Told]>([
+  ["tools enough", four, "toolCoverage", 0.75, ["calc"], ["pass", 0.75, 4]],
+  ["too few tools", four, "toolCoverage", 0.8, ["calc"], ["fail", 0.75, 4]],
+  [
+    "too few tools, and a trial that did not end",
+    broken,
+    "toolCoverage",
+    0.8,
+    ["calc"],
+    ["incomplete", 0.75, 4],
+  ],
+  [
+    "tools enough of one server, and another unused",
+    four,
+    "toolCoverage",
+    0.75,
+    ["calc", "other"],
+    ["incomplete", 0.75, 4],
+  ],
+  [
+    "too few tools, and another server unused",
+    four,
+    "toolCoverage",
+    0.8,
+    ["calc", "other"],
+    ["fail", 0.75, 4],
+  ],
+  ["parameters", four, "parameterCoverage", 0.5, ["calc"], ["pass", 0.5, 4]],
+  ["prompts that nobody lists", four, "promptCoverage", 0.5, ["calc"], ["incomplete", null, 4]],
+])("coverage: %s", (_, trials, name, threshold, servers, told) => {
+  const covering = { coverage: { calc }, environment: withServers(...servers) };
+  const [gate] = gatesOf(trials, { [name]: threshold }, covering);
+  expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
+  const thresholds = { [name]: threshold, passRate: 0.5 };
+  expect(runVerdict(trials, { interrupted: false, thresholds, ...covering })).toBe(told[0]);
 });
 
 const triggers = [

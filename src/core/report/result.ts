@@ -403,7 +403,7 @@ const gateSchema = z
     name: z
       .string()
       .describe(
-        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; `answerRate`, the share that passed without `byToolResult`; else the mean score of the grader of this name, or the mean of the measurement.",
+        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; `answerRate`, the share that passed without `byToolResult`; `toolCoverage`, `parameterCoverage`, `resourceCoverage` or `promptCoverage`, the share of what servers list that trials used; else the mean score of the grader of this name, or the mean of the measurement.",
       ),
     verdict: z
       .enum(["pass", "fail", "incomplete"])

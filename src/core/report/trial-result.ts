@@ -4,7 +4,7 @@ import { exact, isJsonObject, withoutUndefined } from "../formats/json.ts";
 import { type Task, testedTool, type Thresholds } from "../formats/model.ts";
 import { judgesOf } from "../grade/judge/calibration.ts";
 import { measure } from "../grade/measurements/measure.ts";
-import { type Metric, metricOf, runMeasures } from "../grade/measurements/metrics.ts";
+import { coveredKind, type Metric, metricOf, runMeasures } from "../grade/measurements/metrics.ts";
 import { alikeFindings, findingsOf } from "../lint/finding.ts";
 import { type Plan, taskOf, type Trial } from "../plan/plan.ts";
 import {
@@ -38,9 +38,16 @@ import {
   type Trajectory,
 } from "../trace/trajectory.ts";
 import { untoldStates, warningsOf } from "../trace/warnings.ts";
-import { CoverageCounter, MeasurementCounter, RoutingCounter } from "./counters.ts";
+import {
+  CoverageCounter,
+  coverageGaps,
+  coverageTotals,
+  MeasurementCounter,
+  RoutingCounter,
+} from "./counters.ts";
 import type { RunEnd } from "./reporter.ts";
 import type {
+  CoverageKind,
   ProgramRun,
   RunResult,
   RunSummary,
@@ -235,7 +242,7 @@ function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean 
 }
 
 /** What decides about a run besides its trials. */
-export interface VerdictRules {
+export interface VerdictRules extends Partial<Pick<RunResult, "coverage" | "environment">> {
   readonly interrupted: boolean;
   readonly maxWarnings?: number | undefined;
   readonly thresholds?: Thresholds | undefined;
@@ -250,11 +257,11 @@ export interface VerdictRules {
  */
 export function runVerdict(
   trials: readonly TrialResult[],
-  { interrupted, maxWarnings = Infinity, thresholds = {} }: VerdictRules,
+  { interrupted, maxWarnings = Infinity, thresholds = {}, ...covering }: VerdictRules,
 ): RunVerdict {
   if (interrupted) return "interrupted";
   const { pass, fail, error, timeout } = summarize(trials);
-  const gates = gatesOf(trials, thresholds);
+  const gates = gatesOf(trials, thresholds, covering);
   const isFailed =
     !Object.hasOwn(thresholds, "passRate") &&
     trials.some((trial) => trial.verdict === "fail" && !isTriggerTest(trial, thresholds));
@@ -271,11 +278,6 @@ function isTriggerTest({ grades }: TrialResult, thresholds: Thresholds): boolean
   if (!Object.hasOwn(thresholds, triggerAccuracy)) return false;
   const failed = grades.filter(({ verdict, required }) => verdict === "fail" && required !== false);
   return failed.every(({ grader }) => grader === triggerAccuracy);
-}
-
-interface Concluding {
-  readonly interrupted: boolean;
-  readonly calibrations?: RunResult["environment"]["calibrations"] | undefined;
 }
 
 /** What was collected of trials, as plain data. */
@@ -321,17 +323,18 @@ export class RunTally {
     plan: Plan,
     { interrupted }: Pick<VerdictRules, "interrupted">,
   ): RunResult {
+    const totals = this.totals();
     return {
       schema: "mcpvals.result/1",
       id,
       name: plan.name,
-      ...conclude(trials, plan, { interrupted, calibrations: environment.calibrations }),
+      ...conclude(trials, plan, { interrupted, environment, ...exact({ coverage: totals.coverage }) }),
       startedAt,
       durationMs,
       ...(gradedFrom === undefined ? {} : { gradedFrom }),
       summary: summarize(trials),
       trials,
-      ...this.totals(),
+      ...totals,
       environment,
     };
   }
@@ -352,13 +355,13 @@ type ResultHead = Pick<RunResult, "id" | "startedAt" | "durationMs" | "environme
 export function conclude(
   trials: readonly TrialResult[],
   { maxWarnings, thresholds }: Plan,
-  { interrupted, calibrations }: Concluding,
+  ended: Omit<VerdictRules, "maxWarnings" | "thresholds">,
 ): Pick<RunResult, "verdict" | "maxWarnings" | "gates" | "judges"> {
-  const judges = judgesOf(trials, calibrations);
+  const judges = judgesOf(trials, ended.environment?.calibrations);
   return {
-    verdict: runVerdict(trials, { interrupted, maxWarnings, thresholds }),
+    verdict: runVerdict(trials, { ...ended, maxWarnings, thresholds }),
     ...exact({ maxWarnings }),
-    ...(thresholds === undefined ? {} : { gates: gatesOf(trials, thresholds) }),
+    ...(thresholds === undefined ? {} : { gates: gatesOf(trials, thresholds, ended) }),
     ...(judges === undefined ? {} : { judges }),
   };
 }
@@ -611,9 +614,38 @@ export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades"
 
 export type Gate = NonNullable<RunResult["gates"]>[number];
 
+type Covering = Partial<Pick<RunResult, "coverage" | "environment">>;
+
 /** Compares what the trials measured with the thresholds of a run. */
-export function gatesOf(trials: readonly TrialResult[], thresholds: Thresholds): readonly Gate[] {
-  return Object.entries(thresholds).map(([name, threshold]) => gateOf(trials, name, threshold));
+export function gatesOf(
+  trials: readonly TrialResult[],
+  thresholds: Thresholds,
+  covering: Covering = {},
+): readonly Gate[] {
+  return Object.entries(thresholds).map(([name, threshold]) => {
+    const kind = coveredKind(name);
+    return kind === undefined
+      ? gateOf(trials, name, threshold)
+      : { name, threshold, ...coverageOf(kind, threshold, trials, covering) };
+  });
+}
+
+/** Trials that did not come to their end could have used more, and servers that no trial used list more. */
+function coverageOf(
+  kind: CoverageKind,
+  threshold: number,
+  trials: readonly TrialResult[],
+  { coverage = {}, environment }: Covering,
+): Pick<Gate, "verdict" | "value" | "trials"> {
+  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length;
+  const found = coverageTotals(coverage).find((total) => total.kind === kind);
+  if (found === undefined) return { verdict: "incomplete", value: null, trials: judged };
+  const value = rounded(found.used / found.total);
+  const isCut = trials.some((trial) => couldHaveMeasured(trial, ""));
+  const hasUnknown =
+    environment !== undefined && coverageGaps({ coverage, environment }).some(({ isUsed }) => !isUsed);
+  if (value >= threshold) return { verdict: hasUnknown ? "incomplete" : "pass", value, trials: judged };
+  return { verdict: isCut ? "incomplete" : "fail", value, trials: judged };
 }
 
 /** A trial that should have been measured and was not could have had any value, from 0 to 1 where it is a score or a share. */

@@ -67,7 +67,7 @@ function Kind({
         <span className="inline-flex w-[calc(100%-1.5rem)] flex-wrap items-center gap-x-3 gap-y-1 align-top">
           <span className="w-56">{title}</span>
           <span className="w-24 tabular-nums">
-            {formatNumber(used)} of {formatNumber(total)}
+            {formatNumber(used)} of {formatNumber(total)} ({Math.floor((100 * used) / total)} %)
           </span>
           <Bar share={total === 0 ? 0 : used / total} />
           <span className="text-muted">

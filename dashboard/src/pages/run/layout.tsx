@@ -147,6 +147,10 @@ function verdictInWords(run: RunDocument): ReactNode {
 const gateNames: Readonly<Record<string, string>> = {
   passRate: "pass rate",
   answerRate: "answer rate",
+  toolCoverage: "coverage of tools",
+  parameterCoverage: "coverage of parameters",
+  resourceCoverage: "coverage of resources",
+  promptCoverage: "coverage of prompts",
   score: "mean score",
 };
 

@@ -78,8 +78,30 @@ export const metrics = {
   },
 } as const satisfies Readonly<Record<string, Metric>>;
 
-/** What thresholds compare of trials as a whole, besides graders and measurements: shares, and a mean from 0 to 1. */
-export const runMeasures: readonly string[] = ["score", "passRate", "answerRate"];
+/** The shares of what servers list that trials used, by the name of their threshold. */
+const coverageMeasures = {
+  toolCoverage: "tools",
+  parameterCoverage: "parameters",
+  resourceCoverage: "resources",
+  promptCoverage: "prompts",
+} as const;
+
+/** What thresholds compare of a run as a whole, besides graders and measurements: shares, and a mean from 0 to 1. */
+export const runMeasures: readonly string[] = [
+  "score",
+  "passRate",
+  "answerRate",
+  ...Object.keys(coverageMeasures),
+];
+
+/** The kind of what is covered, of a threshold's name; undefined: it is of something else. */
+export function coveredKind(
+  name: string,
+): (typeof coverageMeasures)[keyof typeof coverageMeasures] | undefined {
+  return Object.hasOwn(coverageMeasures, name)
+    ? coverageMeasures[name as keyof typeof coverageMeasures]
+    : undefined;
+}
 
 /** A measured value with the threshold that it is compared with. */
 interface Measured {
