@@ -2,7 +2,7 @@ import { type Task, testedTool } from "../core/formats/model.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
 import { coverageGaps } from "../core/report/counters.ts";
-import { exitCode, type Gate, isServerError, wasNotRun } from "../core/report/trial-result.ts";
+import { countWarnings, exitCode, type Gate, isServerError, wasNotRun } from "../core/report/trial-result.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { countFindings, findingsOf } from "../core/lint/finding.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
@@ -44,7 +44,13 @@ import {
   type Piece,
   taskTitle,
   type Tone,
-  unmetOptional,
+  hadNothingToDo,
+  optionalRemarks,
+  remarkSubject,
+  type Remarks,
+  skipRemarks,
+  trialTitle,
+  warningRemarks,
   variantName,
   type Variety,
   varietyOf,
@@ -262,11 +268,6 @@ function foldPasses(
   };
 }
 
-/** Whether a trial is a part of a check that had nothing to do; its line says why. */
-function hadNothingToDo({ error }: TrialResult): boolean {
-  return error?.code === "check/nothing-to-do";
-}
-
 /** Not `Math.max(...widths)`: the number of arguments of a call is limited. */
 function widestOf(widths: readonly number[]): number {
   return widths.reduce((widest, width) => Math.max(widest, width), 0);
@@ -290,25 +291,15 @@ function endLines(
   }: Pick<RunStart, "folder"> & { readonly coverage?: boolean; readonly quiet: boolean },
 ): string[] {
   const { result } = ending.end;
-  const skipped = result.trials.filter((trial) => trial.verdict === "skip" && !hadNothingToDo(trial));
-  /** The trials that have a text, by texts. */
-  const trialsBy = (textsOf: (trial: TrialResult) => Iterable<string>) => {
-    const told = result.trials.flatMap((trial) => [...textsOf(trial)].map((text) => ({ trial, text })));
-    const groups = [...Map.groupBy(told, ({ text }) => text)];
-    return groups.map(([text, group]) => [text, group.map(({ trial }) => trial)] as const);
-  };
-  const byWarning = trialsBy(({ warnings }) => new Set(warnings));
-  // A trial that did not pass is explained with all of its grades.
-  const byOptional = trialsBy((trial) => (trial.verdict === "pass" ? unmetOptional(trial) : []));
   const wrong = [...findingSections(ending), failedLines(ending), errorLines(ending)];
   const gates = gateLines(result.gates ?? [], ending.page);
-  const summary = summaryLines(ending, folder);
+  const summary = summaryLines(ending, { folder, quiet });
   if (quiet) return joined([...wrong, result.verdict === "pass" ? [] : gates, summary]);
   return joined([
     ...wrong,
-    remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
-    remarkLines("Warnings", byWarning, ending),
-    remarkLines("Not required", byOptional, ending),
+    remarkLines("Skipped", skipRemarks(result.trials), ending),
+    remarkLines("Warnings", warningRemarks(result.trials), ending),
+    remarkLines("Not required", optionalRemarks(result.trials), ending),
     byTaskLines(ending),
     gates,
     coverage === true ? coverageLines(result, ending.page) : [],
@@ -434,41 +425,24 @@ function errorLines(ending: Ending): string[] {
   ];
 }
 
-function trialTitle(trial: TrialResult, variety: Variety): string {
-  const variant = variantName(trial, variety);
-  return variant === "" ? fullTitle(trial) : `${fullTitle(trial)} · ${variant}`;
-}
-
 function trialName(trial: TrialResult, variety: Variety): string {
   return clipText(trialTitle(trial, variety), 120);
-}
-
-function skipReason(trial: TrialResult): string {
-  if (trial.error !== undefined) return trial.error.message;
-  if (wasNotRun(trial)) return "not run";
-  return [...new Set(trial.grades.map((grade) => grade.reason))].join("; ");
 }
 
 const shownGroups = 20;
 const shownTaskNames = 12;
 
 /** Remarks on trials, each once with its trials; unmet requirements with the names of their tasks. */
-function remarkLines(
-  title: string,
-  groups: readonly (readonly [string, readonly TrialResult[]])[],
-  { page, variety }: Ending,
-): string[] {
+function remarkLines(title: string, groups: Remarks, { page, variety }: Ending): string[] {
   if (groups.length === 0) return [];
   const rest = groups.length - shownGroups;
   return [
     page.style.strong(title),
     "",
     ...groups.slice(0, shownGroups).flatMap(([text, group]) => {
-      const [first] = group;
-      const isOne = group.length === 1 && first !== undefined;
-      const who = isOne ? trialName(first, variety) : countOf(group.length, "trial");
-      const lines = paintText(dim(`- ${who}: ${clipText(text, 400)}`), 2, page, 2);
-      if (isOne || first?.error?.code !== "task/missing-requirement") return lines;
+      const remark = `- ${remarkSubject(group, variety)}: ${clipText(text, 400)}`;
+      const lines = paintText(dim(remark), 2, page, 2);
+      if (group.length === 1 || group[0]?.error?.code !== "task/missing-requirement") return lines;
       const names = [...new Set(group.map((trial) => clipText(fullTitle(trial), 80)))];
       const others = names.length - shownTaskNames;
       const more = others > 0 ? ` and ${countOf(others, "more task")}` : "";
@@ -592,7 +566,10 @@ const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
 };
 
 /** The last lines of a run: counts, models, verdict, the run folder, and the command that shows the first bad trial. */
-function summaryLines({ end: { result }, tasks, page }: Ending, folder: string | undefined): string[] {
+function summaryLines(
+  { end: { result }, tasks, page }: Ending,
+  { folder, quiet }: { readonly folder: string | undefined; readonly quiet: boolean },
+): string[] {
   const { id, verdict, summary, trials, environment } = result;
   const mocked = describeMocks(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
@@ -606,6 +583,9 @@ function summaryLines({ end: { result }, tasks, page }: Ending, folder: string |
         ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),
         ...(used === "" ? [] : [`used ${used}`]),
       ];
+  // `--quiet` leaves out the warnings themselves.
+  const warnings = quiet ? countWarnings(trials) : 0;
+  if (warnings > 0) facts.push(countOf(warnings, "warning"));
   const word = page.style.badge(verdictTones[verdict], verdict.toUpperCase());
   const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;
   const why = verdictReason(result);

@@ -13,6 +13,9 @@ import {
   fullTitle,
   gateText,
   gradedText,
+  remarkSubject,
+  type Remarks,
+  skipRemarks,
   trialReason,
   verdictReason,
   byResultSentence,
@@ -20,6 +23,7 @@ import {
   taskKey,
   variantName,
   varietyOf,
+  warningRemarks,
 } from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
@@ -28,7 +32,7 @@ const messageCharacters = 600;
 
 /**
  * Writes workflow commands of GitHub Actions at the end: an annotation for each error and warning of a check, and for each task (of each
- * agent and variant) of which a trial failed or could not be judged; then the verdict. The report in Markdown becomes the summary of the job.
+ * agent and variant) of which a trial failed or could not be judged; what was skipped and warned of; then the verdict. The report in Markdown becomes the summary of the job.
  */
 export function githubReporter(output: ReporterOutput): Reporter {
   return reporterAtEnd((end, { tasks, coverage }) => {
@@ -48,6 +52,12 @@ function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Ta
     ),
     taskKey,
   );
+  const remarks = (kind: "warning" | "notice", of: (trials: readonly TrialResult[]) => Remarks): string[] =>
+    of(result.trials).map(([text, group]) => {
+      const { file, line } = tasks.get(group[0]?.task ?? "")?.location ?? {};
+      const title = remarkSubject(group, varietyOf(result.trials));
+      return annotation(kind, { file, line, title }, kind === "notice" ? `skipped: ${text}` : text);
+    });
   const lines = [
     ...[...broken].flatMap(([key, [trial]]) => {
       if (trial === undefined) return [];
@@ -74,6 +84,8 @@ function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Ta
       const kind = severity === "error" ? "error" : "warning";
       return annotation(kind, { title: code }, `${title}: ${where}: ${message}. ${fix}`);
     }),
+    ...remarks("warning", warningRemarks),
+    ...remarks("notice", skipRemarks),
   ];
   const rest = lines.length - shownAnnotations;
   const reason = verdictReason(result);

@@ -31,12 +31,17 @@ import {
   fullTitle,
   gapText,
   gradedText,
+  optionalRemarks,
   type Page,
+  remarkSubject,
+  type Remarks,
+  skipRemarks,
   trialReason,
   variantName,
   varietyOf,
   verdictReason,
   wantedText,
+  warningRemarks,
   byResultSentence,
   ratesByTask,
   rateText,
@@ -98,6 +103,7 @@ export function markdownText(
     ...severitySections(findings, naming),
     clientSection(findings, naming),
     ...trialSections(end, tasks),
+    ...remarkSections(trials),
     ...toolUseSections(result),
     ...(coverage && !isCheck ? coverageSections(result) : []),
   ];
@@ -228,6 +234,27 @@ function trialSections(
     ];
   };
   return [...sectionOf("Failed", failed), ...sectionOf("Not judged", broken)];
+}
+
+/** Sections of what the verdicts of the trials do not say: why some were skipped, warnings, and graders that are not required. */
+function remarkSections(trials: readonly TrialResult[]): (readonly string[])[] {
+  const variety = varietyOf(trials);
+  const sections: Readonly<Record<string, Remarks>> = {
+    Skipped: skipRemarks(trials),
+    Warnings: warningRemarks(trials),
+    "Not required": optionalRemarks(trials),
+  };
+  return Object.entries(sections).flatMap(([heading, remarks]) => {
+    if (remarks.length === 0) return [];
+    const rest = remarks.length - shownTrials;
+    return [
+      [`## ${heading}`],
+      remarks
+        .slice(0, shownTrials)
+        .map(([text, group]) => `- ${plain(remarkSubject(group, variety))}: ${plain(text)}`),
+      rest > 0 ? [`and ${countOf(rest, "more reason")}`] : [],
+    ];
+  });
 }
 
 /** Text that Markdown shows as it is, in one line. */

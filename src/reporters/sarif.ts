@@ -7,14 +7,14 @@ import type { Gate } from "../core/report/trial-result.ts";
 import { blocksOf, type TrialResult } from "../core/report/result.ts";
 import { visibleJson } from "../core/text/visible-text.ts";
 import { placesText } from "./findings.ts";
-import { clipText, fullTitle, gateText, trialReason } from "./text.ts";
+import { clipText, fullTitle, gateText, trialReason, warningRemarks } from "./text.ts";
 
 const messageCharacters = 1000;
 const levels: Readonly<Record<Severity, string>> = { error: "error", warning: "warning", info: "note" };
 
 /**
- * Writes SARIF 2.1.0 at the end, for code scanning: a result for each finding (alike ones of a server together), and for each trial that failed or could not be
- * judged, and each threshold that was not reached. Its place is the file that declares the server or the task.
+ * Writes SARIF 2.1.0 at the end, for code scanning: a result for each finding (alike ones of a server together), for each trial that failed or could not be
+ * judged, for each threshold that was not reached, and for each warning. Its place is the file that declares the server or the task.
  */
 export function sarifReporter(output: ReporterOutput): Reporter {
   return reporterAtEnd(async (end, { tasks }) => {
@@ -37,10 +37,15 @@ function* documentPieces(
       each === "error" || each === "timeout" || (each === "fail" && form !== "check"),
   );
   const missed = (result.gates ?? []).filter((gate) => gate.verdict !== "pass");
+  const warnings = warningRemarks(trials);
   const driver = {
     name: "mcpvals",
     version: environment.mcpvals,
-    rules: [...rulesOf(findings, broken, known), ...(missed.length === 0 ? [] : [thresholdRule])],
+    rules: [
+      ...rulesOf(findings, broken, known),
+      ...(missed.length === 0 ? [] : [thresholdRule]),
+      ...(warnings.length === 0 ? [] : [warningRule]),
+    ],
   };
   const ended = new Date(Date.parse(startedAt) + durationMs).toISOString();
   const invocation = {
@@ -69,6 +74,10 @@ function* documentPieces(
   }
   for (const gate of missed) {
     yield before + json(gateProblem(gate));
+    before = ",\n";
+  }
+  for (const [text, [first]] of warnings) {
+    yield before + json(trialWarning(text, first, tasks));
     before = ",\n";
   }
   yield "\n]}]}\n";
@@ -141,6 +150,28 @@ function subjectOf({ server, place: { tool, resource, prompt } }: RunFinding): r
 function logicalName(finding: RunFinding): readonly string[] {
   const { parameter } = finding.place;
   return [...subjectOf(finding), ...(parameter === undefined ? [] : [parameter])];
+}
+
+const warningRule = {
+  id: "trial-warning",
+  shortDescription: { text: "A verdict says less than it seems to, or something went wrong beside it" },
+};
+
+/** A warning, at the place of the first trial that has it. */
+function trialWarning(
+  text: string,
+  first: TrialResult | undefined,
+  tasks: ReadonlyMap<string, Task>,
+): JsonObject {
+  const title = first === undefined ? "" : clipText(fullTitle(first), 200);
+  const message = clipText(text, messageCharacters);
+  return {
+    ruleId: warningRule.id,
+    level: "warning",
+    message: { text: `${title}: ${message}` },
+    locations: [location(tasks.get(first?.task ?? ""), [title])],
+    partialFingerprints: { "mcpvals/v1": JSON.stringify([warningRule.id, title, message]) },
+  };
 }
 
 const thresholdRule = {

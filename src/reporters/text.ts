@@ -623,6 +623,59 @@ export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
   return pieces.flatMap(([count, piece]) => (count > 0 ? [piece] : []));
 }
 
+/** Texts about trials, each with the trials that have it. */
+export type Remarks = readonly (readonly [text: string, trials: readonly TrialResult[]])[];
+
+/** Why trials were skipped. A part of a check that had nothing to do is left out. */
+export function skipRemarks(trials: readonly TrialResult[]): Remarks {
+  const skipped = trials.filter((trial) => trial.verdict === "skip" && !hadNothingToDo(trial));
+  return [...Map.groupBy(skipped, skipReason)];
+}
+
+/** The warnings of trials. */
+export function warningRemarks(trials: readonly TrialResult[]): Remarks {
+  return remarksBy(trials, ({ warnings = [] }) => warnings);
+}
+
+/** What graders that trials pass without say against those that passed; others are explained with all of their grades. */
+export function optionalRemarks(trials: readonly TrialResult[]): Remarks {
+  return remarksBy(trials, (trial) => (trial.verdict === "pass" ? unmetOptional(trial) : []));
+}
+
+function remarksBy(
+  trials: readonly TrialResult[],
+  textsOf: (trial: TrialResult) => readonly string[],
+): Remarks {
+  const found = trials.flatMap((trial) => [...new Set(textsOf(trial))].map((text) => ({ trial, text })));
+  const groups = [...Map.groupBy(found, ({ text }) => text)];
+  return groups.map(([text, group]) => [text, group.map(({ trial }) => trial)]);
+}
+
+/** Whether a trial is a part of a check that had nothing to do; its line says why. */
+export function hadNothingToDo({ error }: TrialResult): boolean {
+  return error?.code === "check/nothing-to-do";
+}
+
+function skipReason(trial: TrialResult): string {
+  if (trial.error !== undefined) return trial.error.message;
+  if (wasNotRun(trial)) return "not run";
+  return [...new Set(trial.grades.map((grade) => grade.reason))].join("; ");
+}
+
+/** The name of a trial with its agent, variant and attempt where the run has several. */
+export function trialTitle(trial: TrialResult, variety: Variety): string {
+  const variant = variantName(trial, variety);
+  return variant === "" ? fullTitle(trial) : `${fullTitle(trial)} · ${variant}`;
+}
+
+/** The name of the only trial that a remark is about, otherwise how many it is about. */
+export function remarkSubject(trials: readonly TrialResult[], variety: Variety): string {
+  const [first] = trials;
+  return trials.length === 1 && first !== undefined
+    ? clipText(trialTitle(first, variety), 120)
+    : countOf(trials.length, "trial");
+}
+
 /** What graders that a trial passes without say against it. */
 export function unmetOptional({ grades }: Pick<TrialResult, "grades">): readonly string[] {
   return grades

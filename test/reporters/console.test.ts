@@ -426,6 +426,10 @@ it("with --quiet shows only what did not pass, and the last lines", async () => 
     expect.stringContaining("trace"),
     "",
   ]);
+  const { end, ...run } = passingRun();
+  const trials = end.result.trials.map((trial) => ({ ...trial, warnings: ["it proves little"] }));
+  const warned = await quiet({ ...run, end: { ...end, result: { ...end.result, trials } } });
+  expect(warned[0]).toBe("  2 passed · 2 trials in 1.3 s · no model took part · 1 warning");
   const failed = await quiet(failingRun());
   expect(failed[0]).toBe("Failed");
   expect(failed.join("\n")).not.toContain("echo answers");

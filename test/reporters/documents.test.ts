@@ -5,6 +5,7 @@ import formats from "ajv-formats";
 import { describe, expect, it } from "vitest";
 import { validateXML } from "xmllint-wasm";
 import type { ReporterName } from "../../src/core/formats/reporters.ts";
+import type { TrialResult } from "../../src/core/report/result.ts";
 import { reporters } from "../../src/reporters/index.ts";
 import { brokenRun, checkedRun, emptyRun, failingRun, passingRun, variedRun } from "./runs.ts";
 import {
@@ -167,6 +168,44 @@ it.each([
   expect(text).toContain(expected);
   const plain = await written(name, run);
   expect([plain.includes(without), plain.includes("tools, ")]).toEqual([true, false]);
+});
+
+describe("warnings and skipped trials", () => {
+  const remarked = (): SampleRun => {
+    const run = passingRun();
+    const [first, second, ...rest] = run.end.result.trials;
+    if (first === undefined || second === undefined) throw new Error("two trials are needed");
+    const trials: TrialResult[] = [
+      { ...first, warnings: ['the grader "lazy" judged nothing: no calls'] },
+      {
+        ...second,
+        verdict: "skip",
+        score: null,
+        grades: [],
+        error: { code: "task/missing-requirement", kind: "environment", message: "needs kubectl" },
+      },
+      ...rest,
+    ];
+    return { ...run, end: { ...run.end, result: { ...run.end.result, trials } } };
+  };
+
+  it("are sections in Markdown", async () => {
+    const text = await written("markdown", remarked());
+    expect(text).toMatch(/## Skipped\n\n- .+: needs kubectl\n/);
+    expect(text).toMatch(/## Warnings\n\n- .+: the grader "lazy" judged nothing: no calls\n/);
+  });
+
+  it("are annotations on GitHub", async () => {
+    const text = await written("github", remarked());
+    expect(text).toMatch(/^::warning .*title=.+::the grader "lazy" judged nothing: no calls$/m);
+    expect(text).toMatch(/^::notice .*title=.+::skipped: needs kubectl$/m);
+  });
+
+  it("has a result for each warning in SARIF", async () => {
+    const text = await written("sarif", remarked());
+    expect(text).toContain('"ruleId":"trial-warning","level":"warning"');
+    expect(text).toContain('{"id":"trial-warning"');
+  });
 });
 
 describe("github", () => {
