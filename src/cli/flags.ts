@@ -151,7 +151,7 @@ export function targetOf(command: Command, words: readonly string[] = wordsOf(co
     // The words of a header without quotes may be a secret.
     const which = headers === undefined ? `: ${source} and ${second}` : "";
     throw new McpvalsError("usage/invalid-option", `two targets were given${which}`, {
-      hint: "Name one. A command goes after --: mcpvals check -- node server.js. A header is one word of the shell: quote it.",
+      hint: "Name one. A command goes after --: npx mcpvals check -- node server.js. A header is one word of the shell: quote it.",
     });
   }
   return { source, command: programOf(command), headers, commandCwd, server, bearerEnv, env };

@@ -4,7 +4,8 @@ import { reportUncaught } from "../process/deadline.ts";
 import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { version } from "../core/version.ts";
 import { type SetExitCode, subcommand } from "./flags.ts";
-import { endProcess, finishOutput, hideSecrets, writeError } from "./terminal.ts";
+import { wrapText } from "../core/text/columns.ts";
+import { columnsOf, endProcess, finishOutput, hideSecrets, writeError } from "./terminal.ts";
 
 interface CommandEntry {
   readonly description: string;
@@ -130,7 +131,7 @@ export async function createProgram(
     .exitOverride()
     .showSuggestionAfterError()
     .showHelpAfterError("(mcpvals --help lists the commands)")
-    .addHelpText("after", `\nExit codes: ${exitCodes}`);
+    .addHelpText("after", `\n${wrapText(`Exit codes: ${exitCodes}`, columnsOf(process.stdout)).join("\n")}`);
   for (const [name, { description, alias, load }] of Object.entries(commands)) {
     const command = subcommand(program, name, description);
     if (alias !== undefined) command.alias(alias);

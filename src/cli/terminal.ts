@@ -22,6 +22,7 @@ import { makeFolder } from "../files/files.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { environment } from "../load/environment.ts";
 import { killAllNow } from "../process/process-tree.ts";
+import { wrapText } from "../core/text/columns.ts";
 
 /** Why stdout did not take everything, a full disk say. */
 let outFailure: Error | undefined;
@@ -82,9 +83,17 @@ let showNotice: ((text: string) => void) | undefined;
  * drives no terminal; lines of others have to be marked as such by the caller.
  */
 export function writeError(text: string): void {
-  const lines = visibleLines(redact(text)).join("\n");
+  const lines = visibleLines(redact(text)).flatMap(fitted).join("\n");
   if (showNotice === undefined) writeLine(process.stderr, lines);
   else showNotice(lines);
+}
+
+/** A line as a terminal shows it: broken at words, all under its indentation and bar. Elsewhere it stays as it is. */
+function fitted(line: string): readonly string[] {
+  if (!isTerminalAt(process.stderr)) return [line];
+  const [lead = ""] = /^ *(?:│ )?/.exec(line) ?? [];
+  const lines = wrapText(line.slice(lead.length), columnsOf(process.stderr) - lead.length);
+  return lines.map((part) => `${lead}${part}`.trimEnd());
 }
 
 /** Gives the listener what `writeError` writes, until what is returned is called. */
@@ -321,7 +330,7 @@ export function abortOnInterrupt(kept?: { readonly output?: string }): Interrupt
       if (isSame) return;
       killAllNow();
       const place = kept?.output === undefined ? "" : ` --output ${kept.output}`;
-      const what = kept === undefined ? "" : ` Finished trials are kept: mcpvals show latest${place}`;
+      const what = kept === undefined ? "" : ` Finished trials are kept: npx mcpvals show latest${place}`;
       writeError(`\nEnded immediately.${what}`);
       endProcess(130);
     }

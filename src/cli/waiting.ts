@@ -1,6 +1,7 @@
 import type { WriteStream } from "node:tty";
 import { visibleText } from "../core/text/visible-text.ts";
-import { cutToWidth, formatElapsed } from "../reporters/text.ts";
+import { cutToWidth } from "../core/text/columns.ts";
+import { formatElapsed } from "../reporters/text.ts";
 import { beforeOutput, columnsOf, isTerminalAt, repeat, takeNotices, writeLine } from "./terminal.ts";
 
 const waitingMs = 200;

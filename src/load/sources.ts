@@ -145,7 +145,7 @@ export function findServersUpwards({ cwd, environment }: Pick<LoadContext, "cwd"
 }
 
 const targetHint =
-  "Name a command after --, a URL with http:// or https://, or a file with servers: mcpvals check -- node server.js";
+  "Name a command after --, a URL with http:// or https://, or a file with servers: npx mcpvals check -- node server.js";
 
 function serversIn(folder: string, files: readonly string[]): string | undefined {
   return configIn(folder) ?? files.map((file) => join(folder, file)).find(hasServers);
@@ -183,7 +183,7 @@ function notFound(folders: readonly string[]): McpvalsError {
   const pattern = `mcp-eval.config.{${configExtensions.join(",")}}`;
   return new McpvalsError("config/not-found", `there is no config file ${where}`, {
     detail: folders.map((folder) => `looked for ${join(folder, pattern)}`).join("\n"),
-    hint: "Write a first config with: mcpvals init. Or run inside a folder with an mcp-eval.config file, or name one, or name tasks.",
+    hint: "Write a first config with: npx mcpvals init. Or run inside a folder with an mcp-eval.config file, or name one, or name tasks.",
   });
 }
 

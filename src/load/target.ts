@@ -102,7 +102,7 @@ export async function describeTarget(
   const file = source === undefined ? findServersUpwards({ cwd, environment }) : requireTarget(source, cwd);
   const shown = shownFrom(cwd, file);
   if (!(await isClientFile(file, shown)))
-    throw invalidOption(`${shown} is a config already`, "Run it: mcpvals run");
+    throw invalidOption(`${shown} is a config already`, "Run it: npx mcpvals run");
   const problems = new FileProblems();
   const { table } = await loadMcpConfig(file, { loadContext, problems, only, start: projectOf(file) });
   problems.throwIfAny([]);
@@ -128,7 +128,7 @@ function refuseMisplaced(
   if (command !== undefined && source !== undefined)
     throw invalidOption(`two targets were given: ${source} and a command`, "Leave one of them out.");
   if (command?.[0] === undefined && command !== undefined)
-    throw invalidOption("no command was given", "Write it after --: mcpvals check -- node server.js");
+    throw invalidOption("no command was given", "Write it after --: npx mcpvals check -- node server.js");
   if (commandCwd !== undefined && command === undefined)
     throw invalidOption("--cwd is for a command after --", "In a file, write cwd at the server.");
   if ((headers ?? bearerEnv) !== undefined && !isUrl)
@@ -210,7 +210,7 @@ async function fileTarget(
   }
   if (pathKind(file) === "file" && !(configExtensions as readonly string[]).includes(endingOf(file)))
     throw new McpvalsError("config/unreadable", `${shown} is no file with servers`, {
-      hint: `To check a program, write its command after --: mcpvals check -- COMMAND ${shown}`,
+      hint: `To check a program, write its command after --: npx mcpvals check -- COMMAND ${shown}`,
     });
   const loaded = await load({ ...rest, cwd, env, sources: [file] });
   const { servers } = loaded.eval;

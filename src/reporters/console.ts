@@ -16,18 +16,17 @@ import {
   serverText,
 } from "./findings.ts";
 import { measurementLines } from "./measurements.ts";
+import { cutToWidth, displayWidth, padToWidth } from "../core/text/columns.ts";
 import {
   agentsIn,
   clipText,
   countOf,
   countPieces,
   createStyle,
-  cutToWidth,
   describeAgent,
   describeCoverage,
   describeMocks,
   describeModels,
-  displayWidth,
   formatDuration,
   formatInteger,
   formatMeasure,
@@ -36,7 +35,6 @@ import {
   gradedText,
   groupName,
   type Nameable,
-  padToWidth,
   type Page,
   paintFlow,
   paintText,

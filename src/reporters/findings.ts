@@ -8,17 +8,8 @@ import {
 import type { ServerSummary, Task } from "../core/formats/model.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
-import {
-  clipText,
-  countOf,
-  cutToWidth,
-  displayWidth,
-  formatInteger,
-  padToWidth,
-  type Page,
-  paintText,
-  type Tone,
-} from "./text.ts";
+import { cutToWidth, displayWidth, padToWidth } from "../core/text/columns.ts";
+import { clipText, countOf, formatInteger, type Page, paintText, type Tone } from "./text.ts";
 
 const marks: Readonly<Record<Severity, { readonly mark: string; readonly tone: Tone }>> = {
   error: { mark: "✗", tone: "bad" },

@@ -4,12 +4,11 @@ import type { ReporterOutput } from "../core/report/reporter.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { withoutCommands } from "../core/text/visible-text.ts";
 import type { Phase, TraceEvent } from "../core/trace/events.ts";
+import { cutToWidth, displayWidth } from "../core/text/columns.ts";
 import {
   clipText,
   countOf,
   countPieces,
-  cutToWidth,
-  displayWidth,
   formatElapsed,
   formatInteger,
   type Piece,

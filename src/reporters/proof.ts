@@ -10,14 +10,12 @@ import {
 import { nullAgentWarning } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { explainTrial } from "./explain.ts";
+import { cutToWidth, displayWidth, padToWidth } from "../core/text/columns.ts";
 import {
   clipText,
   countOf,
-  cutToWidth,
   describeMocks,
-  displayWidth,
   formatDuration,
-  padToWidth,
   type Page,
   paintFlow,
   paintText,

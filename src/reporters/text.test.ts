@@ -1,13 +1,12 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { TrialResult } from "../core/report/result.ts";
+import { cutToWidth, displayWidth, padToWidth, splitAtWidth, wrapText } from "../core/text/columns.ts";
 import {
   clipLines,
   clipText,
   countOf,
-  cutToWidth,
   describeModels,
-  displayWidth,
   formatDuration,
   formatElapsed,
   formatInteger,
@@ -15,12 +14,9 @@ import {
   formatScore,
   fullTitle,
   groupName,
-  padToWidth,
-  splitAtWidth,
   taskTitle,
   variantName,
   varietyOf,
-  wrapText,
 } from "./text.ts";
 
 describe("shortened text", () => {

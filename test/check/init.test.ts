@@ -117,7 +117,7 @@ it("writes how to check a server of which nothing can be tested; the comments be
   });
   expect(await runHere(["run"], { cwd })).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining("To check the servers: mcpvals check"),
+    stderr: expect.stringContaining("To check the servers: npx mcpvals check"),
   });
   writeFileSync(join(cwd, file), uncommented(cwd));
   expect(await runHere(["validate"], { cwd })).toMatchObject({

@@ -60,7 +60,7 @@ it.each([["check"], ["tools"], ["call", "forecast", "{}"], ["init"]])(
     const { code, stderr } = await runIn({}, [...command, "weather"]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("there is no file or folder")]);
     expect(stderr).toContain(
-      "Name a command after --, a URL with http:// or https://, or a file with servers: mcpvals check -- node server.js",
+      "Name a command after --, a URL with http:// or https://, or a file with servers: npx mcpvals check -- node server.js",
     );
   },
 );

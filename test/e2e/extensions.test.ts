@@ -165,7 +165,7 @@ describe("a task whose steps use an extension", () => {
     const { code, stderr } = await here.cli("validate", "hello.json");
     expect(code).toBe(0);
     expect(stderr).toMatch(
-      /^note: not checked: steps of the extension greeter: npm:@acme\/greeter@1 is not in the cache.* Fetch it once with the network: mcpvals extensions add npm:@acme\/greeter@1\.\n$/,
+      /^note: not checked: steps of the extension greeter: npm:@acme\/greeter@1 is not in the cache.* Fetch it once with the network: npx mcpvals extensions add npm:@acme\/greeter@1\.\n$/,
     );
     expect(here.has("mcp-eval.lock")).toBe(false);
   });

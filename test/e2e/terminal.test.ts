@@ -74,3 +74,16 @@ it("Ctrl-C at a question ends mcpvals as Ctrl-C does elsewhere", async () => {
   expect([code, stdout]).toEqual([130, expect.stringContaining("the question was not answered")]);
   expect(stdout).not.toContain("bug");
 });
+
+it("errors and their hints are broken at words, under their indentation", async () => {
+  using folder = folderOf({});
+  const { code, stdout } = await runCli(["run"], { cwd: folder.path, env, typed: [] });
+  const lines = stdout.split("\r\n");
+  expect(code, stdout).toBe(2);
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+  const hint = lines.slice(lines.findIndex((line) => line.startsWith("  hint: ")));
+  expect(hint.filter((line) => line !== "")).toEqual([
+    "  hint: Write a first config with: npx mcpvals init. Or run inside a folder with",
+    "  an mcp-eval.config file, or name one, or name tasks.",
+  ]);
+});

@@ -166,7 +166,7 @@ describe("an interruption", () => {
     toGroup(pid);
     const { code, stdout, stderr } = await run.cli.finished;
     expect([code, stdout]).toEqual([130, ""]);
-    expect(stderr).toContain("Ended immediately. Finished trials are kept: mcpvals show latest");
+    expect(stderr).toContain("Ended immediately. Finished trials are kept: npx mcpvals show latest");
     expect(notes(run)).toEqual(["c3"]);
     await until(() => run.living().length === 0, "the end of all processes");
   });

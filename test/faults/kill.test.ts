@@ -112,7 +112,7 @@ describe.concurrent("a run whose servers heed nothing", () => {
     const { code, stderr } = await run.cli.finished;
     await untilNothingLives(run);
     expect(code).toBe(130);
-    expect(stderr).toContain("Ended immediately. Finished trials are kept: mcpvals show latest\n");
+    expect(stderr).toContain("Ended immediately. Finished trials are kept: npx mcpvals show latest\n");
     await expectShown(run);
   });
 

@@ -71,7 +71,7 @@ const uninstalled = `import { defineConfig } from "mcpvals";\nexport default def
 const noConfig = {
   code: "config/unreadable",
   message: "config.mjs exports no config",
-  hint: "Give it a default export: export default defineConfig({ … }). To check a server's program: mcpvals check -- node config.mjs",
+  hint: "Give it a default export: export default defineConfig({ … }). To check a server's program: npx mcpvals check -- node config.mjs",
 };
 const thrown = (words: string, line: number, column: number): object => ({
   code: "config/unreadable",

@@ -1,4 +1,4 @@
-import { displayWidth } from "../../src/reporters/text.ts";
+import { displayWidth } from "../../src/core/text/columns.ts";
 import type { ReporterOutput } from "../../src/core/report/reporter.ts";
 
 /** An output that keeps what is written; its clock and timer move only when told. */

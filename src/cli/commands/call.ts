@@ -75,7 +75,7 @@ function readCall([tool, ...words]: readonly string[]): {
   readonly others: readonly string[];
 } {
   if (tool === undefined)
-    throw invalidOption("no tool is named", "Write it before --: mcpvals call TOOL -- node server.js");
+    throw invalidOption("no tool is named", "Write it before --: npx mcpvals call TOOL -- node server.js");
   const texts: Record<string, string> = {};
   const others: string[] = [];
   let args: JsonObject = {};

@@ -18,7 +18,8 @@ import {
 } from "../../extensions/resolve/resolver.ts";
 import { environment } from "../../load/environment.ts";
 import { baseEnvironment } from "../../process/environment.ts";
-import { countOf, createStyle, displayWidth, padToWidth, type Tone, wrapText } from "../../reporters/text.ts";
+import { displayWidth, padToWidth, wrapText } from "../../core/text/columns.ts";
+import { countOf, createStyle, type Tone } from "../../reporters/text.ts";
 import { age, duration, jsonObject, type SetExitCode, sha256, subcommand } from "../flags.ts";
 import {
   abortOnInterrupt,

@@ -145,7 +145,7 @@ function refuseExisting(cwd: string, task: boolean): void {
   const existing = names.find((name) => existsSync(join(cwd, name)));
   if (existing === undefined) return;
   throw new McpvalsError("usage/invalid-option", `${existing} exists, and init overwrites nothing`, {
-    hint: task ? `Run it: mcpvals run ${taskName}` : "Run it: mcpvals run",
+    hint: task ? `Run it: npx mcpvals run ${taskName}` : "Run it: npx mcpvals run",
   });
 }
 

@@ -56,13 +56,13 @@ export const errorCatalogue = {
     "A grader asks a judge, and none is configured. Set judge in a config or llmJudge in an Eval, give the grader a model, or pass --judge MODEL.",
   ),
   "usage/invalid-option": usage("Invalid command line. See mcpvals COMMAND --help."),
-  "usage/no-match": usage("The selection matches no task. Run mcpvals list to see all tasks."),
+  "usage/no-match": usage("The selection matches no task. Run npx mcpvals list to see all tasks."),
   "store/unwritable": usage(
     "The output, or a snapshot, cannot be written. Choose a writable folder with --output DIR, or another file with --snapshot FILE.",
   ),
   "store/not-found": usage("Run not found. Look in .mcpvals/runs, or name a run folder."),
   "store/nothing-recorded": usage(
-    "The run has no trial that was recorded. Its trials never began: run them with mcpvals run.",
+    "The run has no trial that was recorded. Its trials never began: run them with npx mcpvals run.",
   ),
   "store/corrupt": environment(
     "A file of the run is missing or does not match its checksum. It was changed or damaged after it was written: do not rely on totals of this run.",
@@ -202,10 +202,10 @@ export const errorCatalogue = {
     "Invalid archive, or one that writes outside its folder. Do not use it, and tell its publisher.",
   ),
   "extension/invalid-lock": usage(
-    "Invalid lock file. Restore mcp-eval.lock, or remove it and run mcpvals extensions add.",
+    "Invalid lock file. Restore mcp-eval.lock, or remove it and run npx mcpvals extensions add.",
   ),
   "extension/not-locked": usage(
-    "An extension is not in the lock file. Run mcpvals extensions add PACKAGE, or remove --frozen.",
+    "An extension is not in the lock file. Run npx mcpvals extensions add PACKAGE, or remove --frozen.",
   ),
   "extension/invalid-manifest": usage(
     "Invalid extension.yaml. Fix what the message names; docs/extensions.md describes the format.",
@@ -220,19 +220,19 @@ export const errorCatalogue = {
     "An extension could not be downloaded. Check the network and the address of the source.",
   ),
   "extension/start-failed": environment(
-    "An extension did not start. Read its stderr, and test it alone: mcpvals extensions test PROGRAM.",
+    "An extension did not start. Read its stderr, and test it alone: npx mcpvals extensions test PROGRAM.",
   ),
   "extension/version": environment(
     "An extension uses another protocol version. Use a version of the extension that supports protocol 0.0.1.",
   ),
   "extension/protocol": environment(
-    "An extension violated the protocol. Fix what the message names; mcpvals extensions test PROGRAM tests the whole protocol.",
+    "An extension violated the protocol. Fix what the message names; npx mcpvals extensions test PROGRAM tests the whole protocol.",
   ),
   "extension/rpc-error": environment(
     "An extension answered with an error. The message is from the extension. Check its config and env in the eval.",
   ),
   "extension/crashed": environment(
-    "An extension exited before it answered. Read its stderr, and test it alone: mcpvals extensions test PROGRAM.",
+    "An extension exited before it answered. Read its stderr, and test it alone: npx mcpvals extensions test PROGRAM.",
   ),
   "extension/answer-too-large": environment(
     "An extension's answer is too large. Return less, or write files to the workspace.",

@@ -350,7 +350,7 @@ function versionedPackage(
   function notCached(what: string): McpvalsError {
     const message = `${what} is not in the cache, and nothing may be fetched (offline).`;
     return new McpvalsError("extension/unreachable", message, {
-      hint: `Fetch it once with the network: mcpvals extensions add ${written}.`,
+      hint: `Fetch it once with the network: npx mcpvals extensions add ${written}.`,
     });
   }
 

@@ -112,7 +112,7 @@ async function openFile(path: string, { cwd, timeoutMs, signal }: LoadContext): 
   if (kind === "config" && isTaskExport(root)) throw exportedTask(shown);
   if (kind === "config" && Object.hasOwn(root, "mcpServers") && !hasSome(root, keysBesideServers)) {
     const message = `${shown} has the servers of an MCP client, and nothing to run`;
-    const hint = `See what is wrong with them: mcpvals check ${shown}. Or pass it along with tasks or an Eval: mcpvals run TASKS --mcp-config ${shown}. In a config its table is mcp_servers.`;
+    const hint = `See what is wrong with them: npx mcpvals check ${shown}. Or pass it along with tasks or an Eval: npx mcpvals run TASKS --mcp-config ${shown}. In a config its table is mcp_servers.`;
     const details = { code: "config/nothing-to-run", at: "key", hint } as const;
     throw fileError(problem(["mcpServers"], message, details), document, shown);
   }
@@ -559,7 +559,7 @@ async function loadModule(file: string, options: LoadModuleOptions): Promise<Loa
       if (exported === undefined) {
         throw new McpvalsError("config/unreadable", `${shown} exports no config`, {
           location: { file: shown },
-          hint: `Give it a default export: export default defineConfig({ … }). To check a server's program: mcpvals check -- node ${shown}`,
+          hint: `Give it a default export: export default defineConfig({ … }). To check a server's program: npx mcpvals check -- node ${shown}`,
         });
       }
       return typeof exported === "function" ? ((await exported()) as unknown) : exported;

@@ -470,7 +470,7 @@ function checkServers({ config, servers, hasProvided, serversOnly, add }: Checks
     add("config/invalid-value", "servers must have at least one server", ["servers"]);
   if (runs + tasks.length === 0 && !serversOnly)
     add("config/nothing-to-run", "there is nothing to run: no workflows, no toolHealthSuites, no tasks", [], {
-      hint: "Add a tool test, a workflow or a task. To check the servers: mcpvals check",
+      hint: "Add a tool test, a workflow or a task. To check the servers: npx mcpvals check",
     });
 }
 
