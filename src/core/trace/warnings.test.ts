@@ -332,6 +332,11 @@ it.each<[string, JsonObject, readonly string[]]>([
     },
     ['reject_tools: "remove_all"'],
   ],
+  [
+    "scripted",
+    { expect_tools: [{ tool: "remove_all", min: 0, max: 2 }, { tool: "purge" }] },
+    ['expect_tools: "remove_all"'],
+  ],
   ["command", { forbidden_tools: ["remove_all"] }, []],
   ["command", { reject_tools: [{ tool: "remove_all", source: "mcp:k8s" }] }, ['reject_tools: "remove_all"']],
 ])("names what graders forbid to an agent of kind %s and no tool is: %j", (kind, config, named) => {
@@ -340,6 +345,27 @@ it.each<[string, JsonObject, readonly string[]]>([
   const graders = [{ type: "tool_calls", name: "g", config, weight: 1, required: true, dir: "" }];
   const told = trial.warnings(workflowTask({ graders }));
   expect(told.map((text) => text.split(" fits no tool ")[0])).toEqual(named);
+});
+
+it("names arguments that graders forbid and no tool has", () => {
+  const inputSchema = { type: "object", properties: { path: { type: "object" } } };
+  const trial = new TrialEvents().server("files", [
+    { name: "write", inputSchema },
+    { name: "open", inputSchema: { ...inputSchema, additionalProperties: true } },
+  ]);
+  trial.emit({ type: "agent.started", agent: "a", kind: "scripted" });
+  const entry = (tool: string, args: JsonObject): JsonObject => ({ tool, args });
+  const config = {
+    reject_tools: [
+      entry("write", { pth: { contains: "etc" }, "path.name": "x" }),
+      entry("/.*/", { pth: 1 }),
+      entry("open", { pth: 1 }),
+    ],
+  };
+  const graders = [{ type: "tool_constraint", name: "g", config, weight: 1, required: true, dir: "" }];
+  expect(trial.warnings(workflowTask({ graders }))).toEqual([
+    'reject_tools: "write" has no argument "pth"; that it was not called with it says nothing',
+  ]);
 });
 
 describe("warnings of a solution", () => {

@@ -7,7 +7,7 @@ import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../text/visible-text.ts";
 import { type EventOf, eventsOf, stepPaths, type StepRun, stepRuns } from "./events.ts";
 import { matchAgentTools } from "./tool-events.ts";
-import { agentCalls, lastAnswered, type Trajectory, turnEnds } from "./trajectory.ts";
+import { agentCalls, lastAnswered, type ToolDeclaration, type Trajectory, turnEnds } from "./trajectory.ts";
 import type { ExpectedState } from "../formats/config/config-fields.ts";
 
 /** What deserves a look but changes no verdict. */
@@ -318,6 +318,8 @@ interface ForbiddenTool {
   readonly name?: string | undefined;
   /** A regular expression for a part of the name. */
   readonly pattern?: string | undefined;
+  /** What its arguments must not be, by their paths. */
+  readonly args?: Readonly<Record<string, unknown>>;
 }
 
 /** A tool by its name, or by a pattern between slashes for the whole name. */
@@ -326,17 +328,24 @@ function forbiddenTool(key: string, name: string, server?: string): ForbiddenToo
   return pattern === undefined ? { key, server, name } : { key, server, pattern: `^(?:${pattern})$` };
 }
 
+/** The tool of a call that a grader describes, unless it is one of the agent's own. */
+function forbiddenCall(key: string, entry: unknown): readonly ForbiddenTool[] {
+  const { tool, tool_pattern: pattern, source, args } = asObject(entry);
+  const server = /^mcp:(.+)$/s.exec(asText(source) ?? "")?.[1];
+  if (source !== undefined && server === undefined) return [];
+  const name = asText(tool) ?? (typeof pattern === "string" ? `/${pattern}/` : undefined);
+  return name === undefined ? [] : [{ ...forbiddenTool(key, name, server), args: asObject(args) }];
+}
+
 /** What assertions and declared graders forbid. */
 function forbiddenTools({ portable, graders = [] }: Task): readonly ForbiddenTool[] {
   const declared = graders.flatMap(({ config }) => [
     ...asList(config["forbidden_tools"]).flatMap((name) => forbiddenTool("forbidden_tools", String(name))),
-    ...asList(config["reject_tools"]).flatMap((entry): ForbiddenTool[] => {
-      const { tool, tool_pattern: pattern, source } = asObject(entry);
-      const server = /^mcp:(.+)$/s.exec(asText(source) ?? "")?.[1];
-      if (source !== undefined && server === undefined) return [];
-      if (typeof tool === "string") return [forbiddenTool("reject_tools", tool, server)];
-      return typeof pattern === "string" ? [forbiddenTool("reject_tools", `/${pattern}/`, server)] : [];
-    }),
+    ...asList(config["reject_tools"]).flatMap((entry) => forbiddenCall("reject_tools", entry)),
+    // Without a least number, an entry only limits the calls that it fits.
+    ...asList(config["expect_tools"]).flatMap((entry) =>
+      asObject(entry)["min"] === 0 ? forbiddenCall("expect_tools", entry) : [],
+    ),
   ]);
   const asserted = [...(portable?.assertions ?? []), ...graders.map(({ config }) => config)].flatMap(
     ({ toolsNotUsed }) => asList(toolsNotUsed).map((entry) => ({ key: "toolsNotUsed", ...asObject(entry) })),
@@ -355,22 +364,49 @@ function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
   const started = eventsOf(events, "agent.started");
   const hasOwnTools =
     started.length === 0 || started.some(({ kind }) => kind === "acp" || kind === "command");
-  const told = forbidden.flatMap(({ key, server, name, pattern }) => {
-    const offered = [...tools, ...hidden].filter((tool) => server === undefined || tool.server === server);
+  const told = forbidden.flatMap(({ key, server, name, pattern, args = {} }) => {
+    const offered: readonly OfferedTool[] = [...tools, ...hidden].filter(
+      (tool) => server === undefined || tool.server === server,
+    );
     if (offered.length === 0 || (name ?? pattern) === undefined) return [];
     if (server === undefined && hasOwnTools) return [];
     const regex = pattern === undefined ? undefined : compilePattern(pattern);
-    const fits = offered.some(
+    const fitting = offered.filter(
       (tool) =>
         tool.name === name || `${tool.server}.${tool.name}` === name || regex?.test(tool.name) === true,
     );
-    if (fits) return [];
+    const unknown = Object.keys(args).filter((path) => fitting.every((tool) => !mayTake(tool, path)));
+    if (fitting.length > 0)
+      return unknown.map(
+        (path) =>
+          `${key}: ${JSON.stringify(name ?? pattern)} has no argument ${JSON.stringify(path)}; that it was not called with it says nothing`,
+      );
     const whose = server === undefined ? "that a server offers" : `of server "${server}"`;
     return [
       `${key}: ${JSON.stringify(name ?? pattern)} fits no tool ${whose}; that it was not called says nothing`,
     ];
   });
   return unique(told);
+}
+
+/** A tool of a server; of one that is hidden from agents the definition is not read. */
+type OfferedTool = Pick<ToolDeclaration, "server" | "name"> & Partial<Pick<ToolDeclaration, "definition">>;
+
+/** Whether a tool may have an argument with this path, as far as its schema says. */
+function mayTake({ definition = {} }: OfferedTool, path: string): boolean {
+  const {
+    properties,
+    patternProperties,
+    additionalProperties = false,
+    ...rest
+  } = asObject(definition["inputSchema"]);
+  const isOpen = additionalProperties !== false || patternProperties !== undefined;
+  const isCombined = ["allOf", "anyOf", "oneOf", "if", "$ref"].some((key) => key in rest);
+  if (properties === undefined || isOpen || isCombined) return true;
+  return (
+    Object.hasOwn(asObject(properties), path) ||
+    Object.hasOwn(asObject(properties), path.split(".")[0] ?? path)
+  );
 }
 
 function shown(text: string): string {
