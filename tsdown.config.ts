@@ -31,7 +31,7 @@ const loadedOften = {
   bridge: "src/cli/bridge.ts",
   program: "src/cli/program.ts",
   run: "src/cli/commands/run.ts",
-  extension: "src/extension-sdk/index.ts",
+  extension: "src/extensions/sdk/index.ts",
   grader: "src/graders/grader-host.ts",
   validator: "src/graders/schema-worker.ts",
 };
@@ -94,9 +94,9 @@ export default defineConfig([
     entry: {
       main: "src/cli/main.ts",
       index: "src/index.ts",
-      extension: "src/extension-sdk/index.ts",
+      extension: "src/extensions/sdk/index.ts",
       vitest: "src/vitest/index.ts",
-      next: "src/next/index.ts",
+      next: "src/dashboard/next.ts",
       "schema-worker": "src/graders/schema-worker.ts",
       "grade-worker": "src/run/grade-worker.ts",
       "grader-host": "src/graders/grader-host.ts",
@@ -120,9 +120,9 @@ export default defineConfig([
     plugins: [],
     entry: {
       index: "src/index.ts",
-      extension: "src/extension-sdk/index.ts",
+      extension: "src/extensions/sdk/index.ts",
       vitest: "src/vitest/index.ts",
-      next: "src/next/index.ts",
+      next: "src/dashboard/next.ts",
     },
     dts: { emitDtsOnly: true },
     clean: false,

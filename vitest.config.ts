@@ -14,7 +14,7 @@ const report = process.env["MCPVALS_TEST_REPORT"];
 /** These fill the memory of their workers, and starting a program takes 3 ms longer for each 100 MB of the process that starts it. */
 const large = [
   "src/**/*.test.ts",
-  "test/{load,reporters}/*.test.ts",
+  "test/{formats,report}/*.test.ts",
   "test/adversarial/{bounded,files,gateway,output,secrets}*.test.ts",
 ];
 

@@ -1,12 +1,12 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { gradersOf } from "../src/core/grade/graders.ts";
-import { createGraders, graderKinds } from "../src/core/grade/kinds.ts";
-import { trialResult } from "../src/core/report/trial-result.ts";
-import type { TraceEvent } from "../src/core/trace/events.ts";
-import { buildTrajectory } from "../src/core/trace/trajectory.ts";
-import type { Plan } from "../src/core/plan/plan.ts";
+import { gradersOf } from "../src/graders/graders.ts";
+import { createGraders, graderKinds } from "../src/graders/kinds.ts";
+import { trialResult } from "../src/report/trial-result.ts";
+import type { TraceEvent } from "../src/model/event.ts";
+import { buildTrajectory } from "../src/trace/trajectory.ts";
+import type { Plan } from "../src/model/plan.ts";
 import { Journal } from "../src/store/journal.ts";
 import { builtMain } from "../test/support/cli.ts";
 import { AgentTrial } from "../test/support/grading.ts";

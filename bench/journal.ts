@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TraceEvent } from "../src/core/trace/events.ts";
+import type { TraceEvent } from "../src/model/event.ts";
 import { Journal } from "../src/store/journal.ts";
 
 /** A real journal in a folder of its own, which `close` removes. */

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
-import { load } from "../src/load/load.ts";
+import { load } from "../src/formats/load.ts";
 import { prepare } from "../src/run/prepare.ts";
 import { run } from "../src/run/run.ts";
 import type { Row } from "./measure.ts";

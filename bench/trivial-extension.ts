@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { defineExtension, operation } from "../src/extension-sdk/index.ts";
+import { defineExtension, operation } from "../src/extensions/sdk/index.ts";
 
 const add = operation({
   description: "Adds two numbers.",

@@ -9,16 +9,16 @@ import { findingReference } from "./finding-reference.ts";
 import { graderReference } from "./grader-reference.ts";
 import { configJsonSchema, configReference } from "./schemas/config-reference.ts";
 import { taskJsonSchema, taskReference } from "./schemas/task-reference.ts";
-import { taskExportJsonSchema } from "../src/core/formats/task/task-export.ts";
+import { taskExportJsonSchema } from "../src/formats/task/task-export.ts";
 import {
   evalJsonSchema,
   wazaEvalJsonSchema,
   wazaTaskJsonSchema,
   wazaTriggerTestsJsonSchema,
 } from "./schemas/eval-json-schemas.ts";
-import { trajectoryJsonSchema } from "../src/core/grade/programs/trajectory-record.ts";
-import { resultJsonSchema } from "../src/core/report/result.ts";
-import { manifestText } from "../src/extension-sdk/serve.ts";
+import { trajectoryJsonSchema } from "../src/graders/programs/trajectory-record.ts";
+import { resultJsonSchema } from "../src/model/result.ts";
+import { manifestText } from "../src/extensions/sdk/serve.ts";
 
 /**
  * Writes every generated file; with `--check` only compares them, and exits with 1 if one is not current. To add a

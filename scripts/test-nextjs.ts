@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import assert from "node:assert/strict";
-import type { RunsDocument } from "../src/core/view/documents.ts";
+import type { RunsDocument } from "../src/report/documents/documents.ts";
 
 /**
  * `npm run test:nextjs`: installs the package and Next.js, about 300 MB, into a folder for temporary files, builds the app of

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import { McpvalsError } from "./core/errors/error.ts";
-import { exact } from "./core/formats/json.ts";
+import { McpvalsError } from "./base/error.ts";
+import { exact } from "./base/json.ts";
 import {
   checkOptions,
   commonChecks,
@@ -12,9 +12,9 @@ import {
   type OptionChecks,
   yesOrNo,
 } from "./evaluate.ts";
-import type { LoadedConfig } from "./load/assemble-eval.ts";
-import { loadTarget } from "./load/target.ts";
-import { findingsOf, type RunFinding } from "./core/lint/finding.ts";
+import type { LoadedConfig } from "./formats/assemble-eval.ts";
+import { loadTarget } from "./formats/target.ts";
+import { findingsOf, type RunFinding } from "./model/finding.ts";
 import { checkServers } from "./run/check-servers.ts";
 
 /** A server: a URL, or the path of a file with servers, such as a config; or a command with its arguments. */

@@ -1,17 +1,17 @@
-import { McpvalsError } from "./core/errors/error.ts";
-import type { Config } from "./core/formats/config/config-schema.ts";
-import { withoutUndefined } from "./core/formats/json.ts";
-import type { LoadedConfig } from "./load/assemble-eval.ts";
-import { load } from "./load/load.ts";
+import { McpvalsError } from "./base/error.ts";
+import type { Config } from "./formats/config/config-schema.ts";
+import { withoutUndefined } from "./base/json.ts";
+import type { LoadedConfig } from "./formats/assemble-eval.ts";
+import { load } from "./formats/load.ts";
 import { prepare } from "./run/prepare.ts";
 import { run, type RunOptions, type RunOutcome } from "./run/run.ts";
-import { suggestion } from "./core/formats/did-you-mean.ts";
-import { parseDuration } from "./core/formats/duration.ts";
-import { type Plan, taskOf } from "./core/plan/plan.ts";
-import type { RunResult } from "./core/report/result.ts";
-import type { TraceEvent } from "./core/trace/events.ts";
-import { buildTrajectory, type ToolCall } from "./core/trace/trajectory.ts";
-import { consoleReporter } from "./reporters/console.ts";
+import { suggestion } from "./base/did-you-mean.ts";
+import { parseDuration } from "./base/duration.ts";
+import { type Plan, taskOf } from "./model/plan.ts";
+import type { RunResult } from "./model/result.ts";
+import type { TraceEvent } from "./model/event.ts";
+import { buildTrajectory, type ToolCall } from "./trace/trajectory.ts";
+import { consoleReporter } from "./report/console.ts";
 
 /** What the verdict of a trial rests on. */
 export interface TrialEvidence {

@@ -12,7 +12,7 @@ import {
   type TrialDocument,
   type TrialUpdate,
   unpackRows,
-} from "../../src/core/view/documents.ts";
+} from "../../src/report/documents/documents.ts";
 import { setOutage } from "./connection.ts";
 
 /** Where the app gets what it shows: the API of the dashboard, or the data of an HTML report. */

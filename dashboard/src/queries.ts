@@ -8,7 +8,7 @@ import {
   type TrialDocument,
   type TrialRow,
   unpackRows,
-} from "../../src/core/view/documents.ts";
+} from "../../src/report/documents/documents.ts";
 import type { DataSource } from "./data.ts";
 
 export const DataSourceContext = createContext<DataSource | undefined>(undefined);

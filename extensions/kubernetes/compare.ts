@@ -1,5 +1,5 @@
 import { RE2JS } from "re2js";
-import { EnvironmentError, type Json, type JsonObject } from "../../src/extension-sdk/index.ts";
+import { EnvironmentError, type Json, type JsonObject } from "../../src/extensions/sdk/index.ts";
 import { isObject, shown } from "./kube/state.ts";
 
 /**

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { defineExtension, type Extension } from "../../src/extension-sdk/index.ts";
+import { defineExtension, type Extension } from "../../src/extensions/sdk/index.ts";
 import { createApi, type KubeApi } from "./kube/api.ts";
 import { type Kubeconfig, type KubeconfigChoice, loadKubeconfig } from "./kube/kubeconfig.ts";
 import { createObjects, type KubeObjects } from "./kube/objects.ts";

@@ -1,5 +1,5 @@
 import { isAbsolute, relative, sep } from "node:path";
-import type { Json, JsonObject } from "../../src/extension-sdk/index.ts";
+import type { Json, JsonObject } from "../../src/extensions/sdk/index.ts";
 
 /** A connected database; it runs one operation at a time. */
 export interface Database {

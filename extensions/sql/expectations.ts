@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Json, JsonObject } from "../../src/extension-sdk/index.ts";
+import type { Json, JsonObject } from "../../src/extensions/sdk/index.ts";
 import { isJsonObject, rowCountText, type Table } from "./database.ts";
 import { jsonArgument } from "./statement.ts";
 

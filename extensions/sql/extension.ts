@@ -7,7 +7,7 @@ import {
   operation,
   OperationFailed,
   type OperationRun,
-} from "../../src/extension-sdk/index.ts";
+} from "../../src/extensions/sdk/index.ts";
 import { config, Connections } from "./connections.ts";
 import { rowCountText, type Table } from "./database.ts";
 import { expectationArgs, expectationNames, unmet } from "./expectations.ts";

@@ -1,5 +1,5 @@
 import { Client, DatabaseError as ServerError, type QueryArrayConfig, type QueryResult, types } from "pg";
-import type { Json } from "../../src/extension-sdk/index.ts";
+import type { Json } from "../../src/extensions/sdk/index.ts";
 import {
   abortable,
   type Batch,

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import type { DatabaseSync, SQLOutputValue, StatementSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
-import type { Json } from "../../src/extension-sdk/index.ts";
+import type { Json } from "../../src/extensions/sdk/index.ts";
 import {
   type Batch,
   bound,

@@ -6,7 +6,7 @@ import {
   type Json,
   OperationFailed,
   type OperationRun,
-} from "../../src/extension-sdk/index.ts";
+} from "../../src/extensions/sdk/index.ts";
 import type { Connections } from "./connections.ts";
 import { type Database, DatabaseError, insideOf, type Limits, withoutBlank } from "./database.ts";
 

@@ -1,11 +1,11 @@
 import * as z from "zod";
-import { serverShapes } from "../../src/core/formats/config/server.ts";
-import { evalSchema } from "../../src/core/formats/eval-file/parse-eval-file.ts";
-import { isJsonObject } from "../../src/core/formats/json.ts";
-import type { Json, JsonObject } from "../../src/core/formats/model.ts";
-import { triggerTestsSchema } from "../../src/core/formats/waza/task-rows.ts";
-import { differences, settingsBeside, wazaEvalSchema, wazaTaskSchema } from "../../src/core/formats/waza/waza-schema.ts";
-import { inputJsonSchema } from "../../src/core/formats/settings.ts";
+import { serverShapes } from "../../src/model/server.ts";
+import { evalSchema } from "../../src/formats/eval-file/parse-eval-file.ts";
+import { isJsonObject } from "../../src/base/json.ts";
+import type { Json, JsonObject } from "../../src/model/model.ts";
+import { triggerTestsSchema } from "../../src/formats/waza/task-rows.ts";
+import { differences, settingsBeside, wazaEvalSchema, wazaTaskSchema } from "../../src/formats/waza/waza-schema.ts";
+import { inputJsonSchema } from "../../src/graders/settings.ts";
 import { settingsJsonSchema, withGraderTypes } from "./grader-json-schemas.ts";
 import { mcpServerDefinitions, withServerOverlays } from "./server-json-schema.ts";
 

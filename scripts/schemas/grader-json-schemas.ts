@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { isJsonObject, type Json, type JsonObject } from "../../src/core/formats/json.ts";
-import { inputJsonSchema } from "../../src/core/formats/settings.ts";
-import { graderKinds } from "../../src/core/grade/kinds.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../src/base/json.ts";
+import { inputJsonSchema } from "../../src/graders/settings.ts";
+import { graderKinds } from "../../src/graders/kinds.ts";
 
 /** How a format writes graders. */
 interface GraderFormat {

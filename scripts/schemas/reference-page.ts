@@ -1,6 +1,6 @@
-import { isJsonObject } from "../../src/core/formats/json.ts";
-import { defaultOf, type NameOfPart, objectAt, textAt, typeText } from "../../src/core/formats/settings.ts";
-import type { JsonObject } from "../../src/core/formats/model.ts";
+import { isJsonObject } from "../../src/base/json.ts";
+import { defaultOf, type NameOfPart, objectAt, textAt, typeText } from "../../src/graders/settings.ts";
+import type { JsonObject } from "../../src/model/model.ts";
 
 export interface ReferencePage {
   /** Everything before the first table, in Markdown. */

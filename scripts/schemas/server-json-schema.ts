@@ -1,6 +1,6 @@
-import { isJsonObject } from "../../src/core/formats/json.ts";
-import type { Json, JsonObject } from "../../src/core/formats/model.ts";
-import { canonicalKey, entryKeys, transports, typeNames } from "../../src/core/formats/config/server-tables.ts";
+import { isJsonObject } from "../../src/base/json.ts";
+import type { Json, JsonObject } from "../../src/model/model.ts";
+import { canonicalKey, entryKeys, transports, typeNames } from "../../src/formats/config/server-tables.ts";
 
 /**
  * Definitions of a JSON Schema for `mcp_servers`: `McpServers` is a table of whole servers, `McpServerChanges` one that is laid over it,

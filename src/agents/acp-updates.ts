@@ -1,11 +1,11 @@
-import { McpvalsError } from "../core/errors/error.ts";
-import { asObject, withoutUndefined } from "../core/formats/json.ts";
-import type { Json } from "../core/formats/model.ts";
-import { jsonOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
-import type { Emit, EventBody, Usage } from "../core/trace/events.ts";
+import { McpvalsError } from "../base/error.ts";
+import { asObject, withoutUndefined } from "../base/json.ts";
+import type { Json } from "../model/model.ts";
+import { jsonOf, textOf, type WireObject } from "./programs/preset.ts";
+import type { Emit, EventBody, Usage } from "../model/event.ts";
 import { toolOrigin, type ToolOrigin } from "./tool-origin.ts";
 import { longestMessage } from "./program-lines.ts";
-import { presetNamed } from "../core/formats/presets/presets.ts";
+import { presetNamed } from "./programs/presets.ts";
 
 export interface AcpUpdatesOptions {
   readonly emit: Emit;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { PermissionPolicy } from "../core/formats/model.ts";
-import type { EventBody } from "../core/trace/events.ts";
+import type { PermissionPolicy } from "../model/model.ts";
+import type { EventBody } from "../model/event.ts";
 import { answerPermission } from "./acp.ts";
 import { AcpUpdates, AcpUsage } from "./acp-updates.ts";
-import type { AgentPreset } from "../core/formats/presets/presets.ts";
+import type { AgentPreset } from "./programs/presets.ts";
 
 interface Bench {
   readonly updates: AcpUpdates;

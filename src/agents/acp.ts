@@ -7,11 +7,11 @@ import type {
   RequestPermissionResponse,
   Stream,
 } from "@agentclientprotocol/sdk";
-import { McpvalsError } from "../core/errors/error.ts";
-import { asObject, isJsonObject, withoutUndefined } from "../core/formats/json.ts";
-import type { AcpAgentSpec, Json, PermissionPolicy } from "../core/formats/model.ts";
-import { textOf, type WireObject } from "../core/formats/presets/preset.ts";
-import type { TurnEnd } from "../core/trace/events.ts";
+import { McpvalsError } from "../base/error.ts";
+import { asObject, isJsonObject, withoutUndefined } from "../base/json.ts";
+import type { AcpAgentSpec, Json, PermissionPolicy } from "../model/model.ts";
+import { textOf, type WireObject } from "./programs/preset.ts";
+import type { TurnEnd } from "../model/event.ts";
 import { abortWithAny, settlesWithin, withDeadline } from "../process/deadline.ts";
 import { closed } from "../process/process-tree.ts";
 import { LineReader } from "../process/program-output.ts";
@@ -33,7 +33,7 @@ import {
   ProgramLines,
   repeatedKeyProblem,
 } from "./program-lines.ts";
-import { presetNamed } from "../core/formats/presets/presets.ts";
+import { presetNamed } from "./programs/presets.ts";
 
 export interface AcpAgentOptions {
   /** Version of mcpvals, for the agent. */

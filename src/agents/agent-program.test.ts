@@ -1,7 +1,7 @@
 import { parse } from "smol-toml";
 import { expect, it } from "vitest";
-import { presets } from "../core/formats/presets/presets.ts";
-import { mentions } from "../core/formats/config/agent.ts";
+import { presets } from "./programs/presets.ts";
+import { mentions } from "./declared-agents.ts";
 import { fillTemplate, type TemplateValues } from "./agent-program.ts";
 
 const values: TemplateValues = {

@@ -1,14 +1,14 @@
-import { type ErrorDetails, McpvalsError, messageOf } from "../core/errors/error.ts";
+import { type ErrorDetails, McpvalsError, messageOf } from "../base/error.ts";
 import { copyFile, lstat, readdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, isAbsolute, join } from "node:path";
-import type { ErrorCode } from "../core/errors/catalogue.ts";
-import { templateNames, templatePlace } from "../core/formats/config/agent.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
-import type { AcpAgentSpec, AgentSkills, CommandAgentSpec } from "../core/formats/model.ts";
-import { longestExpansion, TextRoom } from "../core/text/text-room.ts";
-import type { Emit } from "../core/trace/events.ts";
-import { makeFolder } from "../files/files.ts";
+import type { ErrorCode } from "../base/catalogue.ts";
+import { templateNames, templatePlace } from "./declared-agents.ts";
+import { withoutUndefined } from "../base/json.ts";
+import type { AcpAgentSpec, AgentSkills, CommandAgentSpec } from "../model/model.ts";
+import { longestExpansion, TextRoom } from "../base/text-room.ts";
+import type { Emit } from "../model/event.ts";
+import { makeFolder } from "../base/files.ts";
 import { findProgram } from "../process/environment.ts";
 import {
   type ManagedProcess,
@@ -19,7 +19,7 @@ import {
 } from "../process/spawn.ts";
 import type { AgentContext } from "./driver.ts";
 import { ProgramLines } from "./program-lines.ts";
-import { presetNamed } from "../core/formats/presets/presets.ts";
+import { presetNamed } from "./programs/presets.ts";
 
 export interface AgentProgramOptions extends ProcessSpec {
   /** The agent's name. */

@@ -1,14 +1,14 @@
-import { McpvalsError } from "../core/errors/error.ts";
-import { mentions } from "../core/formats/config/agent.ts";
-import { mapValues, withoutUndefined } from "../core/formats/json.ts";
-import type { CommandAgentSpec } from "../core/formats/model.ts";
-import type { OutputEvent, OutputReader, ToolUse } from "../core/formats/presets/preset.ts";
-import type { Emit, TurnEnd } from "../core/trace/events.ts";
+import { McpvalsError } from "../base/error.ts";
+import { mentions } from "./declared-agents.ts";
+import { mapValues, withoutUndefined } from "../base/json.ts";
+import type { CommandAgentSpec } from "../model/model.ts";
+import type { OutputEvent, OutputReader, ToolUse } from "./programs/preset.ts";
+import type { Emit, TurnEnd } from "../model/event.ts";
 import { toolOrigin } from "./tool-origin.ts";
 import { abortWithAny, settlesWithin, untilAborted } from "../process/deadline.ts";
 import { closed } from "../process/process-tree.ts";
 import { ByteStore } from "../process/program-output.ts";
-import { writeClientFiles, writeMcpConfigFile } from "../servers/client-files/write-client-files.ts";
+import { writeClientFiles, writeMcpConfigFile } from "./write-client-files.ts";
 import {
   copySkills,
   fillTemplate,
@@ -20,7 +20,7 @@ import {
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { withModelProxy } from "./model-proxy.ts";
 import { JsonLines, longestMessage, ProgramLines } from "./program-lines.ts";
-import { presetNamed, type McpClient } from "../core/formats/presets/presets.ts";
+import { presetNamed, type McpClient } from "./programs/presets.ts";
 
 /** How long what a program wrote before its end may take to arrive, in milliseconds. */
 const drainMs = 1000;

@@ -1,6 +1,6 @@
-import type { ElicitationAnswer, JsonObject, SolutionAction, Turn } from "../core/formats/model.ts";
-import type { Scope } from "../core/templates/template.ts";
-import type { Emit } from "../core/trace/events.ts";
+import type { ElicitationAnswer, JsonObject, SolutionAction, Turn } from "../model/model.ts";
+import type { Scope } from "../templates/template.ts";
+import type { Emit } from "../model/event.ts";
 import type { ClientSide, ServerSession } from "../servers/client/session.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
 

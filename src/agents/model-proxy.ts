@@ -10,13 +10,13 @@ import {
 import { request as requestHttps } from "node:https";
 import { PassThrough, pipeline, type Transform } from "node:stream";
 import { createBrotliDecompress, createUnzip } from "node:zlib";
-import { asObject, withoutUndefined } from "../core/formats/json.ts";
-import type { AcpAgentSpec } from "../core/formats/model.ts";
-import { textOf, type WireObject } from "../core/formats/presets/preset.ts";
-import { jsonExcess } from "../core/formats/read-json.ts";
-import type { Emit, Usage } from "../core/trace/events.ts";
+import { asObject, withoutUndefined } from "../base/json.ts";
+import type { AcpAgentSpec } from "../model/model.ts";
+import { textOf, type WireObject } from "./programs/preset.ts";
+import { jsonExcess } from "../base/read-json.ts";
+import type { Emit, Usage } from "../model/event.ts";
 import { ByteStore, LineReader } from "../process/program-output.ts";
-import { presetNamed } from "../core/formats/presets/presets.ts";
+import { presetNamed } from "./programs/presets.ts";
 
 /** Called for each request to the model that was answered well; `model`: who answered, where the answer says so. */
 type OnUsage = (usage: Usage, model?: string) => void;

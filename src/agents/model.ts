@@ -1,15 +1,10 @@
 import type { FinishReason, generateText, ModelMessage, ToolModelMessage, ToolSet } from "ai";
-import { McpvalsError } from "../core/errors/error.ts";
-import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
-import type { Json, JsonObject, ModelAgentSpec } from "../core/formats/model.ts";
-import type { TurnEnd } from "../core/trace/events.ts";
-import { type Environment, locateModel, type ModelAccess, resolveModel } from "../models/resolve-model.ts";
-import {
-  callSettings,
-  createRetryingModel,
-  loadAiSdk,
-  type RetrySettings,
-} from "../models/retrying-model.ts";
+import { McpvalsError } from "../base/error.ts";
+import { isJsonObject, withoutUndefined } from "../base/json.ts";
+import type { Json, JsonObject, ModelAgentSpec } from "../model/model.ts";
+import type { TurnEnd } from "../model/event.ts";
+import { type Environment, locateModel, type ModelAccess, resolveModel } from "./models/resolve-model.ts";
+import { callSettings, createRetryingModel, loadAiSdk, type RetrySettings } from "./models/retrying-model.ts";
 import { abortWithAny } from "../process/deadline.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { describeBlock, type OfferedTool, offeredTools, passableImage, toolOutput } from "./offered-tools.ts";

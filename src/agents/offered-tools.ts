@@ -1,5 +1,5 @@
-import { isJsonObject } from "../core/formats/json.ts";
-import type { Json, JsonObject } from "../core/formats/model.ts";
+import { isJsonObject } from "../base/json.ts";
+import type { Json, JsonObject } from "../model/model.ts";
 import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../servers/client/session.ts";
 
 /** The outcome of a tool, or why the call could not be made. */

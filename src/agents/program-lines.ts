@@ -1,6 +1,6 @@
-import type { WireObject } from "../core/formats/presets/preset.ts";
-import { JsonMeter, mostMemory, repeatedKey } from "../core/formats/read-json.ts";
-import type { Emit } from "../core/trace/events.ts";
+import type { WireObject } from "./programs/preset.ts";
+import { JsonMeter, mostMemory, repeatedKey } from "../base/read-json.ts";
+import type { Emit } from "../model/event.ts";
 import { ByteStore, TextTail, WholeLines } from "../process/program-output.ts";
 
 /** Records program output as `agent.output`: complete lines up to a limit, then only the number of dropped bytes. */

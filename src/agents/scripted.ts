@@ -1,6 +1,6 @@
 import { pathToFileURL } from "node:url";
-import { answerText } from "../core/checks/tool-result.ts";
-import { McpvalsError } from "../core/errors/error.ts";
+import { answerText } from "../expect/tool-result.ts";
+import { McpvalsError } from "../base/error.ts";
 import type {
   BuiltinAgentSpec,
   ElicitationAnswer,
@@ -8,13 +8,13 @@ import type {
   ScriptedAction,
   ScriptedAgentSpec,
   SolutionAction,
-} from "../core/formats/model.ts";
-import type { McpRequest } from "../core/formats/step.ts";
-import { expanderOf, loopItems } from "../core/templates/expand.ts";
-import { type Scope, withLocals } from "../core/templates/template.ts";
+} from "../model/model.ts";
+import type { McpRequest } from "../model/step.ts";
+import { expanderOf, loopItems } from "../templates/expand.ts";
+import { type Scope, withLocals } from "../templates/template.ts";
 import { type CallOutcome, type ClientSide, sendRequest } from "../servers/client/session.ts";
 import type { AgentContext, AgentDriver, ClientSideContext } from "./driver.ts";
-import { mapValues } from "../core/formats/json.ts";
+import { mapValues } from "../base/json.ts";
 
 /** What is played next; the outcome of a request is passed back. */
 type Actions = Generator<

@@ -1,5 +1,5 @@
-import type { ToolNameForm } from "../core/formats/presets/preset.ts";
-import { presetNamed, presets } from "../core/formats/presets/presets.ts";
+import type { ToolNameForm } from "./programs/preset.ts";
+import { presetNamed, presets } from "./programs/presets.ts";
 
 export interface ToolOriginOptions {
   /** Who names the tool; absent: unknown, so all ways to name tools are tried. */

@@ -1,20 +1,15 @@
 import { readdir, readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { McpvalsError } from "../core/errors/error.ts";
-import { readJsonText } from "../core/formats/read-json.ts";
-import { asList, asObject } from "../core/formats/json.ts";
-import type {
-  ConformancePlan,
-  ConformanceSuite,
-  ServerSpec,
-  SkippedScenario,
-} from "../core/formats/model.ts";
+import { McpvalsError } from "../base/error.ts";
+import { readJsonText } from "../base/read-json.ts";
+import { asList, asObject } from "../base/json.ts";
+import type { ConformancePlan, ConformanceSuite, ServerSpec, SkippedScenario } from "../model/model.ts";
 import { abortAfter, untilAborted } from "../process/deadline.ts";
 import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 import { ProgramOutput } from "../process/program-output.ts";
 import { spawnProcess } from "../process/spawn.ts";
-import type { Surface } from "../core/lint/check-view.ts";
+import type { Surface } from "./check-view.ts";
 
 const packageName = "@modelcontextprotocol/conformance";
 

@@ -2,8 +2,8 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import * as fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
-import type { PlannedCall } from "../core/formats/model.ts";
+import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
+import type { PlannedCall } from "../model/model.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { generateCalls } from "./generate-calls.ts";
 

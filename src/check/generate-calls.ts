@@ -1,9 +1,9 @@
-import type { ValidateSchema } from "../core/checks/tool-result.ts";
-import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
-import type { PlannedCall } from "../core/formats/model.ts";
-import { mostParametersTried } from "../core/lint/calls.ts";
-import { compilePattern } from "../core/templates/pattern.ts";
-import { atReference, objectIn, typesOf } from "../core/lint/json-schema.ts";
+import type { ValidateSchema } from "../expect/tool-result.ts";
+import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
+import type { PlannedCall } from "../model/model.ts";
+import { mostParametersTried } from "./calls.ts";
+import { compilePattern } from "../templates/pattern.ts";
+import { atReference, objectIn, typesOf } from "./schema-walk.ts";
 
 /** Most calls of each sort, such as a missing argument or an alternative, so that a tool with many parameters is not called a hundred times. */
 const mostOfSort = 3;

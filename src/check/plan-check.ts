@@ -8,21 +8,14 @@ import type {
   ServerSpec,
   ServerSummary,
   Task,
-} from "../core/formats/model.ts";
-import { McpvalsError } from "../core/errors/error.ts";
-import {
-  type Listed,
-  listingOf,
-  methodOf,
-  OutOfTime,
-  readCheck,
-  type Surface,
-} from "../core/lint/check-view.ts";
-import { failedSecondStart } from "../core/lint/protocol.ts";
-import { asList, asObject, exact, isJsonObject, type JsonObject } from "../core/formats/json.ts";
-import { type EventBody, eventsOf, type TraceEvent } from "../core/trace/events.ts";
-import { buildTrajectory } from "../core/trace/trajectory.ts";
-import type { ValidateSchema } from "../core/checks/tool-result.ts";
+} from "../model/model.ts";
+import { McpvalsError } from "../base/error.ts";
+import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } from "./check-view.ts";
+import { failedSecondStart } from "./protocol.ts";
+import { asList, asObject, exact, isJsonObject, type JsonObject } from "../base/json.ts";
+import { type EventBody, eventsOf, type TraceEvent } from "../model/event.ts";
+import { buildTrajectory } from "../trace/trajectory.ts";
+import type { ValidateSchema } from "../expect/tool-result.ts";
 import { lostAtStart } from "../servers/connections/host.ts";
 import { planConformance } from "./conformance-suite.ts";
 import { generateCalls } from "./generate-calls.ts";

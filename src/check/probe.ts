@@ -1,7 +1,7 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import type { JsonObject } from "../core/formats/json.ts";
-import type { CheckKind, PlannedCall } from "../core/formats/model.ts";
-import { shortened } from "../core/text/visible-text.ts";
+import type { JsonObject } from "../base/json.ts";
+import type { CheckKind, PlannedCall } from "../model/model.ts";
+import { shortened } from "../base/visible-text.ts";
 import { modernVersion } from "../servers/messages/json-rpc.ts";
 import { type ConformanceCheck, runScenario } from "./conformance-suite.ts";
 import { Prober, type ProberOptions, type Session } from "./prober.ts";

@@ -1,9 +1,9 @@
-import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import { isJsonObject, type JsonObject } from "../core/formats/json.ts";
-import type { CheckSpec, ServerSpec } from "../core/formats/model.ts";
-import type { Emit, EventBody, EventOf } from "../core/trace/events.ts";
-import { weightOf } from "../core/trace/recorder.ts";
-import { version } from "../core/version.ts";
+import { McpvalsError, serializeError } from "../base/error.ts";
+import { isJsonObject, type JsonObject } from "../base/json.ts";
+import type { CheckSpec, ServerSpec } from "../model/model.ts";
+import type { Emit, EventBody, EventOf } from "../model/event.ts";
+import { weightOf } from "../trace/recorder.ts";
+import { version } from "../base/version.ts";
 import type { StopOptions } from "../process/spawn.ts";
 import type { ServerHost } from "../servers/connections/host.ts";
 import type { Filter, FilterContext } from "../servers/filters/filter-chain.ts";

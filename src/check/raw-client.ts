@@ -1,14 +1,8 @@
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import {
-  asObject,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  withoutUndefined,
-} from "../core/formats/json.ts";
-import { readJsonText } from "../core/formats/read-json.ts";
-import type { Emit } from "../core/trace/events.ts";
-import { weightOf } from "../core/trace/recorder.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
+import { asObject, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
+import { readJsonText } from "../base/read-json.ts";
+import type { Emit } from "../model/event.ts";
+import { weightOf } from "../trace/recorder.ts";
 import { abortAfter, settlesWithin } from "../process/deadline.ts";
 import {
   type Channel,

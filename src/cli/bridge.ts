@@ -1,7 +1,7 @@
 import { request, type IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { environment } from "../load/environment.ts";
-import { codeOf, messageOf } from "../core/errors/error.ts";
+import { environment } from "../formats/environment.ts";
+import { codeOf, messageOf } from "../base/error.ts";
 
 /**
  * `mcpvals bridge`: connects stdin and stdout with the gateway, for agents that only start programs. Bytes are passed on

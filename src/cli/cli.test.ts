@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Eval, ServerSpec, Task } from "../core/formats/model.ts";
+import type { Eval, ServerSpec, Task } from "../model/model.ts";
 import { variantLine } from "./commands/list.ts";
 import { duration } from "./flags.ts";
 

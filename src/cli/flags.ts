@@ -1,12 +1,12 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { McpvalsError } from "../core/errors/error.ts";
-import { agentPresets } from "../core/formats/presets/presets.ts";
-import { reporterHelp } from "../core/formats/reporters.ts";
-import { parseDuration } from "../core/formats/duration.ts";
-import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
-import type { Thresholds } from "../core/formats/model.ts";
-import type { LoadOptions } from "../load/load.ts";
-import type { Target } from "../load/target.ts";
+import { McpvalsError } from "../base/error.ts";
+import { agentPresets } from "../agents/programs/presets.ts";
+import { reporterHelp } from "../model/reporter.ts";
+import { parseDuration } from "../base/duration.ts";
+import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
+import type { Thresholds } from "../model/model.ts";
+import type { LoadOptions } from "../formats/load.ts";
+import type { Target } from "../formats/target.ts";
 import type { ExtensionsOptions, Filters } from "../run/prepare.ts";
 import { writeError } from "./terminal.ts";
 

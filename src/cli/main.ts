@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import * as nodeModule from "node:module";
 import { join } from "node:path";
-import { cacheFolder } from "../load/environment.ts";
-import { privateFolder } from "../files/files.ts";
+import { cacheFolder } from "../formats/environment.ts";
+import { privateFolder } from "../base/files.ts";
 
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 if (major < 22 || (major === 22 && minor < 13)) {

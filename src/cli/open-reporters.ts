@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
-import type { RunResult } from "../core/report/result.ts";
-import { exitCode } from "../core/report/trial-result.ts";
-import { visibleText } from "../core/text/visible-text.ts";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import { suggestion } from "../core/formats/did-you-mean.ts";
-import type { NamedReporter, ReporterOutput } from "../core/report/reporter.ts";
-import { reporters } from "../reporters/index.ts";
+import type { RunResult } from "../model/result.ts";
+import { exitCode } from "../report/trial-result.ts";
+import { visibleText } from "../base/visible-text.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
+import { suggestion } from "../base/did-you-mean.ts";
+import type { NamedReporter, ReporterOutput } from "../report/reporter.ts";
+import { reporters } from "../report/reporters.ts";
 import { fileOutput, stdoutOutput, writeError } from "./terminal.ts";
 
 const known = new Map(Object.entries(reporters));

@@ -1,10 +1,10 @@
 import { Command, CommanderError } from "commander";
-import { McpvalsError, renderError } from "../core/errors/error.ts";
+import { McpvalsError, renderError } from "../base/error.ts";
 import { reportUncaught } from "../process/deadline.ts";
-import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
-import { version } from "../core/version.ts";
+import { quotedLines, visibleText, withoutCommands } from "../base/visible-text.ts";
+import { version } from "../base/version.ts";
 import { type SetExitCode, subcommand } from "./flags.ts";
-import { wrapText } from "../core/text/columns.ts";
+import { wrapText } from "../base/columns.ts";
 import { columnsOf, endProcess, finishOutput, hideSecrets, writeError } from "./terminal.ts";
 
 interface CommandEntry {

@@ -13,16 +13,16 @@ import {
 import { dirname, resolve } from "node:path";
 import { Writable } from "node:stream";
 import type { WriteStream } from "node:tty";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import type { ClientInput } from "../core/formats/eval-file/parse-mcp-config-file.ts";
-import type { ReporterOutput } from "../core/report/reporter.ts";
-import { visibleJson, visibleLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
-import { createRedactor, type Redact, type Secret } from "../core/trace/redact.ts";
-import { makeFolder } from "../files/files.ts";
-import type { LoadedConfig } from "../load/assemble-eval.ts";
-import { environment } from "../load/environment.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
+import type { ClientInput } from "../formats/eval-file/parse-mcp-config-file.ts";
+import type { ReporterOutput } from "../report/reporter.ts";
+import { visibleJson, visibleLines, visibleText, withoutCommands } from "../base/visible-text.ts";
+import { createRedactor, type Redact, type Secret } from "../trace/redact.ts";
+import { makeFolder } from "../base/files.ts";
+import type { LoadedConfig } from "../formats/assemble-eval.ts";
+import { environment } from "../formats/environment.ts";
 import { killAllNow } from "../process/process-tree.ts";
-import { wrapText } from "../core/text/columns.ts";
+import { wrapText } from "../base/columns.ts";
 
 /** Why stdout did not take everything, a full disk say. */
 let outFailure: Error | undefined;

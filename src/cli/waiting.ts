@@ -1,7 +1,7 @@
 import type { WriteStream } from "node:tty";
-import { visibleText } from "../core/text/visible-text.ts";
-import { cutToWidth } from "../core/text/columns.ts";
-import { formatElapsed } from "../reporters/text.ts";
+import { visibleText } from "../base/visible-text.ts";
+import { cutToWidth } from "../base/columns.ts";
+import { formatElapsed } from "../report/text.ts";
 import { beforeOutput, columnsOf, isTerminalAt, repeat, takeNotices, writeLine } from "./terminal.ts";
 
 const waitingMs = 200;

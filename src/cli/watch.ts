@@ -2,14 +2,14 @@ import { type FSWatcher, readdirSync, watch as watchFolder } from "node:fs";
 import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { emitKeypressEvents } from "node:readline";
 import { homedir } from "node:os";
-import { McpvalsError, renderError } from "../core/errors/error.ts";
-import { didNotPass } from "../core/report/trial-result.ts";
-import type { RunResult } from "../core/report/result.ts";
-import type { LoadedConfig } from "../load/assemble-eval.ts";
+import { McpvalsError, renderError } from "../base/error.ts";
+import { didNotPass } from "../report/trial-result.ts";
+import type { RunResult } from "../model/result.ts";
+import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { askPerson, workingFolder, writeError } from "./terminal.ts";
-import type { Json, ServerSpec, Task } from "../core/formats/model.ts";
-import { effectiveServers } from "../core/plan/plan.ts";
-import { pathKind } from "../load/sources.ts";
+import type { Json, ServerSpec, Task } from "../model/model.ts";
+import { effectiveServers } from "../model/plan.ts";
+import { pathKind } from "../formats/sources.ts";
 
 /** What one run under watch is to do. */
 export interface WatchedSelection {

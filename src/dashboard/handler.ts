@@ -1,14 +1,19 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { McpvalsError } from "../core/errors/error.ts";
-import { contentPart, type RunRow, type RunsDocument, type ServersDocument } from "../core/view/documents.ts";
-import type { EarlierDefinitions } from "../core/view/servers-document.ts";
+import { McpvalsError } from "../base/error.ts";
+import {
+  contentPart,
+  type RunRow,
+  type RunsDocument,
+  type ServersDocument,
+} from "../report/documents/documents.ts";
+import type { EarlierDefinitions } from "../report/documents/servers-document.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { hasRunFolder, runFolders, runStamp } from "../store/run-files.ts";
 import { type Access, refusal, refuseForeign } from "./access.ts";
-import { appFile } from "./report.ts";
+import { appFile } from "../report/html.ts";
 import { followRun, followTrial, toldError } from "./live.ts";
-import { RunRecord, runRow, validationTimeoutMs } from "./run-record.ts";
+import { RunRecord, runRow, validationTimeoutMs } from "../report/documents/run-record.ts";
 
 export interface DashboardOptions {
   /** Absolute path of the folder of the runs. */

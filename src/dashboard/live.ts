@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import type { TrialUpdate } from "../core/view/documents.ts";
-import type { RunRecord } from "./run-record.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
+import type { TrialUpdate } from "../report/documents/documents.ts";
+import type { RunRecord } from "../report/documents/run-record.ts";
 
 /** Least time between two messages, in milliseconds. */
 const betweenMs = 250;

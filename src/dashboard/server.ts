@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
 import { createTokenAccess } from "./access.ts";
 import { createDashboard, type DashboardOptions } from "./handler.ts";
 

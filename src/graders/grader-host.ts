@@ -7,13 +7,8 @@ import { resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { inspect, types } from "node:util";
 import { createContext, Script } from "node:vm";
-import type {
-  CodeAnswer,
-  CodeResult,
-  GraderDefinition,
-  JavaScriptWork,
-} from "../core/grade/programs/answer.ts";
-import { importModule } from "../files/files.ts";
+import type { CodeAnswer, CodeResult, GraderDefinition, JavaScriptWork } from "./programs/answer.ts";
+import { importModule } from "../base/files.ts";
 
 const write = process.stdout.write.bind(process.stdout);
 // What a grader prints is for people; stdout has the answer only.

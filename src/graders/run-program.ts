@@ -1,8 +1,8 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { McpvalsError } from "../core/errors/error.ts";
-import type { GraderProgram, ProgramEnd } from "../core/grade/grader.ts";
+import { McpvalsError } from "../base/error.ts";
+import type { GraderProgram, ProgramEnd } from "./grader.ts";
 import { abortAfter } from "../process/deadline.ts";
 import { type Environment, inheritedEnvironment, localBinPath } from "../process/environment.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";

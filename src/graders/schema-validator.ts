@@ -1,13 +1,13 @@
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
-import type { Json } from "../core/formats/model.ts";
-import { fitsPlainly, isPlain } from "../core/checks/plain-schema.ts";
-import type { SchemaCheck, ValidateSchema } from "../core/checks/tool-result.ts";
-import { asObject } from "../core/formats/json.ts";
-import { listed } from "../core/grade/grader.ts";
-import { OutOfTime } from "../core/lint/check-view.ts";
-import { shortened } from "../core/text/visible-text.ts";
-import { perObject } from "../core/trace/trajectory.ts";
+import type { Json } from "../model/model.ts";
+import { fitsPlainly, isPlain } from "../expect/plain-schema.ts";
+import type { SchemaCheck, ValidateSchema } from "../expect/tool-result.ts";
+import { asObject } from "../base/json.ts";
+import { listed } from "./grader.ts";
+import { OutOfTime } from "../check/check-view.ts";
+import { shortened } from "../base/visible-text.ts";
+import { perObject } from "../trace/trajectory.ts";
 import { untilAborted } from "../process/deadline.ts";
 import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 

@@ -2,9 +2,9 @@ import { parentPort } from "node:worker_threads";
 import type { Ajv, ErrorObject, Options, ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
-import { previewJson } from "../core/formats/read-json.ts";
-import type { SchemaCheck, SchemaError } from "../core/checks/tool-result.ts";
-import type { JsonObject } from "../core/formats/json.ts";
+import { previewJson } from "../base/read-json.ts";
+import type { SchemaCheck, SchemaError } from "../expect/tool-result.ts";
+import type { JsonObject } from "../base/json.ts";
 
 type RegExpEngine = NonNullable<NonNullable<Options["code"]>["regExp"]>;
 type RegExpLike = ReturnType<RegExpEngine>;
@@ -65,7 +65,7 @@ function withFewErrors(code: string): string {
 
 /** Compiles patterns so that they take time linear in the text, where that is possible. */
 async function linearPatterns(): Promise<RegExpEngine> {
-  const { compileEcmaPattern } = await import("../core/templates/pattern.ts");
+  const { compileEcmaPattern } = await import("../templates/pattern.ts");
   const engine = (source: string, flags: string): RegExpLike => {
     const usual = new RegExp(source, flags);
     const linear = compileEcmaPattern(source);

@@ -3,10 +3,10 @@ import { constants } from "node:fs";
 import { lstat, open, readdir, realpath } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import picomatch from "picomatch";
-import { codeOf, messageOf } from "../core/errors/error.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
-import type { EventOf, FileContent, WorkspaceFile } from "../core/trace/events.ts";
-import { isInside } from "../files/files.ts";
+import { codeOf, messageOf } from "../base/error.ts";
+import { withoutUndefined } from "../base/json.ts";
+import type { EventOf, FileContent, WorkspaceFile } from "../model/event.ts";
+import { isInside } from "../base/files.ts";
 
 /** Longest text that is recorded of a file, and of all files of a trial together, in bytes. */
 const longestText = 256 * 1024;

@@ -1,4 +1,4 @@
-import { JsonMeter } from "../core/formats/read-json.ts";
+import { JsonMeter } from "../base/read-json.ts";
 
 /** Limits of JSON responses. */
 export interface AnswerBound {

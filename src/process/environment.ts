@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import platformPath, { type PlatformPath, posix, win32 } from "node:path";
-import { isForeign, ownerOf } from "../files/files.ts";
+import { isForeign, ownerOf } from "../base/files.ts";
 
 /** The operating system, as Node names it, such as `linux`, `darwin` or `win32`. */
 export function runningPlatform(): string {

@@ -5,7 +5,7 @@ import { chmod, lstat, mkdtemp, readdir, realpath, rename, rm } from "node:fs/pr
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { ownUser } from "../files/files.ts";
+import { ownUser } from "../base/files.ts";
 import { livesElsewhere, ownIdentity } from "./process-tree.ts";
 
 /** The purpose of a folder, a part of its name. */

@@ -4,7 +4,7 @@ import { devNull } from "node:os";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { codeOf } from "../core/errors/error.ts";
+import { codeOf } from "../base/error.ts";
 
 /** The first process of a tree. */
 export interface TreeRoot {

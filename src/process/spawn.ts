@@ -11,7 +11,7 @@ import { Socket } from "node:net";
 import { devNull } from "node:os";
 import { resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { settlesWithin } from "./deadline.ts";
 import {
   closed,

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { renameSync, rmdirSync, rmSync } from "node:fs";
 import { Socket } from "node:net";
-import { codeOf } from "../core/errors/error.ts";
+import { codeOf } from "../base/error.ts";
 
 /**
  * Kills what is left when this process ends without running any of its code (SIGKILL), and then restores files. It gets the

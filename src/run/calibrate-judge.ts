@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
-import type { JudgeSpec } from "../core/formats/model.ts";
+import type { JudgeSpec } from "../model/model.ts";
 import {
   calibrate,
   calibrationFileSchema,
@@ -8,20 +8,20 @@ import {
   type LabelledCase,
   labelsSchema,
   trialOfCase,
-} from "../core/grade/judge/calibration.ts";
-import { prompt, type PromptSettings } from "../core/grade/prompt.ts";
-import type { KindContext } from "../core/grade/grader.ts";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import { taskOf } from "../core/plan/plan.ts";
-import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
-import { judgeName } from "../core/grade/graders.ts";
-import { eventsOf, type JudgeRecord } from "../core/trace/events.ts";
-import { createGradersJudge, createJudge, createStepJudge, judgeOf } from "../graders/judge.ts";
-import type { LoadedConfig } from "../load/assemble-eval.ts";
+} from "../graders/judge/calibration.ts";
+import { prompt, type PromptSettings } from "../graders/prompt.ts";
+import type { KindContext } from "../graders/grader.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
+import { taskOf } from "../model/plan.ts";
+import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
+import { judgeName } from "../graders/graders.ts";
+import { eventsOf, type JudgeRecord } from "../model/event.ts";
+import { createGradersJudge, createJudge, createStepJudge, judgeOf } from "../graders/judge/judge.ts";
+import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
-import { checkModel } from "../models/resolve-model.ts";
+import { checkModel } from "../agents/models/resolve-model.ts";
 import { readRun, type StoredRun } from "../store/run-folder.ts";
-import { suggestion } from "../core/formats/did-you-mean.ts";
+import { suggestion } from "../base/did-you-mean.ts";
 import {
   canonicalJson,
   formatKeyPath,
@@ -29,12 +29,12 @@ import {
   type JsonObject,
   type KeyPath,
   withoutUndefined,
-} from "../core/formats/json.ts";
-import { type Locate, problem, type Problem, validate } from "../core/formats/problem.ts";
-import { problemsOfIssues } from "../core/formats/zod-problems.ts";
-import { type ConfigDocument, FileProblems, parseJson, type SourceText } from "../load/read/document.ts";
-import { endingOf, readData, readDataText } from "../load/read/read-files.ts";
-import type { Calibration } from "../core/trace/calibration.ts";
+} from "../base/json.ts";
+import { type Locate, problem, type Problem, validate } from "../base/problem.ts";
+import { problemsOfIssues } from "../model/zod-problems.ts";
+import { type ConfigDocument, FileProblems, parseJson, type SourceText } from "../formats/read/document.ts";
+import { endingOf, readData, readDataText } from "../formats/read/read-files.ts";
+import type { Calibration } from "../model/calibration.ts";
 
 /** What asks the judge: a grader `prompt`, the grader of workflows, or a criterion of a step `llm`. */
 export type JudgeUse =

@@ -3,13 +3,13 @@ import { join, relative, resolve, sep } from "node:path";
 import { findConformanceSuite } from "../check/conformance-suite.ts";
 import { generateCalls } from "../check/generate-calls.ts";
 import { type CheckOptions, planCheck } from "../check/plan-check.ts";
-import type { ValidateSchema } from "../core/checks/tool-result.ts";
-import { McpvalsError } from "../core/errors/error.ts";
-import { createRedactor, type Redact } from "../core/trace/redact.ts";
-import { listNames } from "../core/formats/did-you-mean.ts";
-import { exact, type Json, type JsonObject, mapValues } from "../core/formats/json.ts";
-import type { CheckSettings, ServerSpec, Task } from "../core/formats/model.ts";
-import { codesOnRequest, unknownCode } from "../core/lint/catalogue.ts";
+import type { ValidateSchema } from "../expect/tool-result.ts";
+import { McpvalsError } from "../base/error.ts";
+import { createRedactor, type Redact } from "../trace/redact.ts";
+import { listNames } from "../base/did-you-mean.ts";
+import { exact, type Json, type JsonObject, mapValues } from "../base/json.ts";
+import type { CheckSettings, ServerSpec, Task } from "../model/model.ts";
+import { codesOnRequest, unknownCode } from "../check/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import {
   nameInSnapshot,
@@ -17,7 +17,7 @@ import {
   refuseOtherServers,
   type Snapshot,
   writeSnapshot,
-} from "../load/snapshot.ts";
+} from "../check/snapshot.ts";
 import { followTokens } from "./provisioning.ts";
 import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 

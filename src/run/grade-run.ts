@@ -1,19 +1,19 @@
 import { availableParallelism } from "node:os";
 import { basename, extname, join, resolve } from "node:path";
 import { Worker } from "node:worker_threads";
-import { equalJson } from "../core/checks/json-difference.ts";
-import { McpvalsError } from "../core/errors/error.ts";
-import { suggestion } from "../core/formats/did-you-mean.ts";
-import { exact, withoutUndefined } from "../core/formats/json.ts";
-import type { Task } from "../core/formats/model.ts";
-import { calibrationFile } from "../core/grade/judge/calibration.ts";
-import { type Plan, taskOf } from "../core/plan/plan.ts";
-import { createMultiplexer } from "../core/report/reporter.ts";
-import type { RunEnvironment, TrialResult } from "../core/report/result.ts";
-import { KeptEvidence, notRun, RunTally, ungradedTrial } from "../core/report/trial-result.ts";
-import { createRedactor, type Redact } from "../core/trace/redact.ts";
+import { equalJson } from "../expect/json-difference.ts";
+import { McpvalsError } from "../base/error.ts";
+import { suggestion } from "../base/did-you-mean.ts";
+import { exact, withoutUndefined } from "../base/json.ts";
+import type { Task } from "../model/model.ts";
+import { calibrationFile } from "../graders/judge/calibration.ts";
+import { type Plan, taskOf } from "../model/plan.ts";
+import { createMultiplexer } from "../report/reporter.ts";
+import type { RunEnvironment, TrialResult } from "../model/result.ts";
+import { KeptEvidence, notRun, RunTally, ungradedTrial } from "../report/trial-result.ts";
+import { createRedactor, type Redact } from "../trace/redact.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
-import type { LoadedConfig } from "../load/assemble-eval.ts";
+import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { readTrials } from "../store/journal.ts";
 import { corrupt, JournalFile, journalSize } from "../store/journal-file.ts";
@@ -168,7 +168,7 @@ const maxYoungGenerationSizeMb = 96;
 /** How many threads grade a run: only one, this one, where there is little to read or graders wait for models and programs. */
 async function countThreads({ folder, spec, plan }: GradingJob): Promise<number> {
   if (journalSize(folder) < bytesForThreads || spec.judge !== undefined) return 1;
-  const { graderKinds } = await import("../core/grade/kinds.ts");
+  const { graderKinds } = await import("../graders/kinds.ts");
   const waits = plan.tasks.some(({ graders = [] }) =>
     graders.some(({ type, config }) => {
       const kind = graderKinds[type];

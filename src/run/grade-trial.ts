@@ -1,15 +1,15 @@
-import { McpvalsError, serializeError, type SourceLocation } from "../core/errors/error.ts";
-import { settingLocation } from "../core/formats/graders.ts";
-import type { Eval, GraderSpec, JudgeSpec } from "../core/formats/model.ts";
-import type { GradeContext } from "../core/grade/grader.ts";
-import { gradersOf, judgeName } from "../core/grade/graders.ts";
-import type { AskJudge } from "../core/grade/judge/verdict-forms.ts";
-import { invalidCalls } from "../core/grade/measurements/measure.ts";
-import type { Emit, Grade } from "../core/trace/events.ts";
-import type { Trajectory } from "../core/trace/trajectory.ts";
-import type { JudgeOptions } from "../graders/judge.ts";
+import { McpvalsError, serializeError, type SourceLocation } from "../base/error.ts";
+import { settingLocation } from "../graders/declared.ts";
+import type { Eval, GraderSpec, JudgeSpec } from "../model/model.ts";
+import type { GradeContext } from "../graders/grader.ts";
+import { gradersOf, judgeName } from "../graders/graders.ts";
+import type { AskJudge } from "../graders/judge/verdict-forms.ts";
+import { invalidCalls } from "../graders/measurements/measure.ts";
+import type { Emit, Grade } from "../model/event.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
+import type { JudgeOptions } from "../graders/judge/judge.ts";
 import { validateOfServer } from "../graders/schema-validator.ts";
-import type { LoadedConfig } from "../load/assemble-eval.ts";
+import type { LoadedConfig } from "../formats/assemble-eval.ts";
 
 /** Gives the grades of a completed trial, and records what that takes. */
 export type GradeTrial = (
@@ -41,7 +41,7 @@ export function createGrading(
       (await import("../graders/run-program.ts")).runProgram(program, { env, signal }),
   };
   const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
-  let kinds: Promise<typeof import("../core/grade/kinds.ts")> | undefined;
+  let kinds: Promise<typeof import("../graders/kinds.ts")> | undefined;
   return async (trajectory, emit, kept) => {
     const { graders: declared = [] } = trajectory.task;
     const judgingOf = (name: string): JudgeOptions => ({
@@ -55,13 +55,13 @@ export function createGrading(
       },
     });
     const judge =
-      judgeSpec && (await import("../graders/judge.ts")).createJudge(judgeSpec, judgingOf(judgeName));
+      judgeSpec && (await import("../graders/judge/judge.ts")).createJudge(judgeSpec, judgingOf(judgeName));
     if (trajectory.trial.agent !== null) {
       const calls = await invalidCalls(trajectory, given.validateSchema);
       if (calls.length > 0) emit({ type: "calls.invalid", calls });
     }
     // To import a module takes longer than most graders, also one that is loaded.
-    if (declared.length > 0) kinds ??= import("../core/grade/kinds.ts");
+    if (declared.length > 0) kinds ??= import("../graders/kinds.ts");
     const graders = gradersOf(trajectory.task, judge).filter(
       (grader) => grader.applies?.(trajectory) !== false,
     );
@@ -78,7 +78,10 @@ export function createGrading(
         const share = { ...(weight === 1 ? {} : { weight }), ...(required ? {} : { required }) };
         try {
           const askJudge: AskJudge = async (request) =>
-            (await import("../graders/judge.ts")).createGradersJudge(spec.judge, judgingOf(name))(request);
+            (await import("../graders/judge/judge.ts")).createGradersJudge(
+              spec.judge,
+              judgingOf(name),
+            )(request);
           return { ...(await grader.grade(trajectory, { ...context, askJudge })), ...share };
         } catch (cause) {
           if (cause instanceof AnsweredBefore) {
@@ -118,8 +121,8 @@ export async function judgesOfGraders(
       const judge = await judgeOfGrader(grader, spec);
       if (judge === null && !mayBeNone) throw judgeError ?? noJudge(task, grader);
       if (judge === null || judge === undefined) continue;
-      const { graderKinds } = await import("../core/grade/kinds.ts");
-      const { judgeOf } = await import("../graders/judge.ts");
+      const { graderKinds } = await import("../graders/kinds.ts");
+      const { judgeOf } = await import("../graders/judge/judge.ts");
       const { model, second } = graderKinds[grader.type]?.judge?.(grader.config) ?? {};
       asked.push(model === undefined ? { judge } : { judge, location: settingLocation(grader, "model") });
       if (second !== undefined)
@@ -137,11 +140,11 @@ export async function judgeOfGrader(
   { type, config }: GraderSpec,
   { judge: usual }: Pick<Eval, "judge">,
 ): Promise<JudgeSpec | null | undefined> {
-  const { graderKinds } = await import("../core/grade/kinds.ts");
+  const { graderKinds } = await import("../graders/kinds.ts");
   const judge = graderKinds[type]?.judge?.(config);
   if (judge === undefined) return undefined;
   if (judge.model === undefined && usual === undefined) return null;
-  return (await import("../graders/judge.ts")).judgeOf(usual, judge.model);
+  return (await import("../graders/judge/judge.ts")).judgeOf(usual, judge.model);
 }
 
 function noJudge(task: string, { name, location }: GraderSpec): McpvalsError {

@@ -1,10 +1,10 @@
-import { equalJson } from "../core/checks/json-difference.ts";
-import { serializeError } from "../core/errors/error.ts";
-import type { Json } from "../core/formats/json.ts";
-import type { Eval, GraderSpec, Task } from "../core/formats/model.ts";
-import { judgeName } from "../core/grade/graders.ts";
-import { type Plan, taskOf, type Trial } from "../core/plan/plan.ts";
-import type { TrialResult } from "../core/report/result.ts";
+import { equalJson } from "../expect/json-difference.ts";
+import { serializeError } from "../base/error.ts";
+import type { Json } from "../base/json.ts";
+import type { Eval, GraderSpec, Task } from "../model/model.ts";
+import { judgeName } from "../graders/graders.ts";
+import { type Plan, taskOf, type Trial } from "../model/plan.ts";
+import type { TrialResult } from "../model/result.ts";
 import {
   averageScore,
   KeptEvidence,
@@ -13,13 +13,13 @@ import {
   trialResult,
   trialVerdict,
   ungradedTrial,
-} from "../core/report/trial-result.ts";
-import type { Grade, TraceEvent } from "../core/trace/events.ts";
-import { createRecorder } from "../core/trace/recorder.ts";
-import { createRedactor, type Redact, type Secret } from "../core/trace/redact.ts";
-import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
+} from "../report/trial-result.ts";
+import type { Grade, TraceEvent } from "../model/event.ts";
+import { createRecorder } from "../trace/recorder.ts";
+import { createRedactor, type Redact, type Secret } from "../trace/redact.ts";
+import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
-import type { EnvironmentVariables } from "../load/environment.ts";
+import type { EnvironmentVariables } from "../formats/environment.ts";
 import {
   type Journal,
   type JournalPart,
@@ -193,8 +193,8 @@ async function judgedBefore(
   for (const grade of grades) {
     const { grader: name, judge, secondJudge, verdict } = grade;
     if (judge === undefined || verdict === "error") continue;
-    const { graderKinds } = await import("../core/grade/kinds.ts");
-    const { withThreshold } = await import("../core/grade/judge/votes.ts");
+    const { graderKinds } = await import("../graders/kinds.ts");
+    const { withThreshold } = await import("../graders/judge/votes.ts");
     const [earlier, now] = [before, task].map(({ graders = [] }) =>
       graders.find((each) => each.name === name),
     );

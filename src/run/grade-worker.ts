@@ -1,5 +1,5 @@
 import { parentPort, workerData } from "node:worker_threads";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError } from "../base/error.ts";
 import { Journal, type JournalPart } from "../store/journal.ts";
 import { type Graded, type GradedTrials, type GradingJob, gradeTrials } from "./grade-trials.ts";
 

@@ -1,7 +1,7 @@
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
-import type { RunHook, RunHooks } from "../core/formats/model.ts";
-import type { ReporterFailure } from "../core/report/reporter.ts";
-import type { Redact } from "../core/trace/redact.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
+import type { RunHook, RunHooks } from "../model/model.ts";
+import type { ReporterFailure } from "../report/reporter.ts";
+import type { Redact } from "../trace/redact.ts";
 import { abortAfter } from "../process/deadline.ts";
 import { type Environment, inheritedEnvironment } from "../process/environment.ts";
 import { outputDetails, ProgramOutput, runToEnd } from "../process/program-output.ts";

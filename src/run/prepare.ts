@@ -1,20 +1,20 @@
 import picomatch from "picomatch";
-import type { LoadedConfig } from "../load/assemble-eval.ts";
-import { type Diagnostic, McpvalsError, type SourceLocation } from "../core/errors/error.ts";
-import { suggestion } from "../core/formats/did-you-mean.ts";
-import { settingLocation, workspaceTypes } from "../core/formats/graders.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
-import type { Eval, GraderSpec, ModelSpec, Requirement, Task, Thresholds } from "../core/formats/model.ts";
-import { usesJudge } from "../core/formats/step.ts";
-import { canBeJudged, canBeMissed, thresholdProblem } from "../core/grade/graders.ts";
-import { applyOverrides } from "../core/plan/plan.ts";
-import { FileProblems } from "../load/read/document.ts";
-import { checkModel, locateModel } from "../models/resolve-model.ts";
+import type { LoadedConfig } from "../formats/assemble-eval.ts";
+import { type Diagnostic, McpvalsError, type SourceLocation } from "../base/error.ts";
+import { suggestion } from "../base/did-you-mean.ts";
+import { settingLocation, workspaceTypes } from "../graders/declared.ts";
+import { withoutUndefined } from "../base/json.ts";
+import type { Eval, GraderSpec, ModelSpec, Requirement, Task, Thresholds } from "../model/model.ts";
+import { usesJudge } from "../model/step.ts";
+import { canBeJudged, canBeMissed, thresholdProblem } from "../graders/graders.ts";
+import { applyOverrides } from "../model/plan.ts";
+import { FileProblems } from "../formats/read/document.ts";
+import { checkModel, locateModel } from "../agents/models/resolve-model.ts";
 import { findProgram, runningPlatform } from "../process/environment.ts";
-import type { ValidateSchema } from "../core/checks/tool-result.ts";
-import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";
+import type { ValidateSchema } from "../expect/tool-result.ts";
+import type { PrepareOptions } from "../extensions/prepare-extensions.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
-import type { PrepareContext } from "../core/grade/grader.ts";
+import type { PrepareContext } from "../graders/grader.ts";
 import { judgesOfGraders } from "./grade-trial.ts";
 
 /** Which tasks and variants are meant. Of each list one entry has to fit; of labels, one for each key. Empty or absent: any. */
@@ -369,7 +369,7 @@ async function loadExtensions(
   options: Omit<PrepareOptions, "tasks" | "uses" | "dir" | "secrets" | "places" | "given">,
   releasesUrl?: string,
 ): Promise<PreparedExtensions> {
-  const { prepareExtensions } = await import("../extensions/prepare/prepare-extensions.ts");
+  const { prepareExtensions } = await import("../extensions/prepare-extensions.ts");
   const { extensionPlaces } = await import("../extensions/resolve/resolver.ts");
   const places = extensionPlaces({ options: { releasesUrl }, settings, env });
   return prepareExtensions({
@@ -453,7 +453,7 @@ export async function prepareGraders(
 ): Promise<void> {
   const declared = spec.tasks.flatMap(({ graders = [] }) => graders);
   if (declared.length === 0) return;
-  const { graderKinds } = await import("../core/grade/kinds.ts");
+  const { graderKinds } = await import("../graders/kinds.ts");
   const { environmentOf, runProgram } = await import("../graders/run-program.ts");
   const { readNamedFile } = await import("../graders/workspace-files.ts");
   const context: Omit<PrepareContext, "dir"> = {

@@ -1,16 +1,16 @@
-import type { ValidateSchema } from "../core/checks/tool-result.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
-import type { Eval, ServerSpec, Task } from "../core/formats/model.ts";
-import { effectiveServers, type Plan, type Trial } from "../core/plan/plan.ts";
-import type { Expander } from "../core/templates/expand.ts";
-import { plainText } from "../core/templates/template.ts";
-import type { Emit } from "../core/trace/events.ts";
-import type { Secret } from "../core/trace/redact.ts";
-import { version } from "../core/version.ts";
+import type { ValidateSchema } from "../expect/tool-result.ts";
+import { withoutUndefined } from "../base/json.ts";
+import type { Eval, ServerSpec, Task } from "../model/model.ts";
+import { effectiveServers, type Plan, type Trial } from "../model/plan.ts";
+import type { Expander } from "../templates/expand.ts";
+import { plainText } from "../templates/template.ts";
+import type { Emit } from "../model/event.ts";
+import type { Secret } from "../trace/redact.ts";
+import { version } from "../base/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
 import { ServerPool, type TrialServer } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
-import { mapServerTexts } from "../core/formats/config/server.ts";
+import { mapServerTexts } from "../model/server.ts";
 
 /** A trial and its task, with the servers of the trial's variant. */
 export interface TaskOfTrial {

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Trial } from "../core/plan/plan.ts";
+import type { Trial } from "../model/plan.ts";
 import { schedule } from "./run-trials.ts";
 
 type Lanes = readonly (string | undefined)[];

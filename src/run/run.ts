@@ -2,22 +2,22 @@ import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
 import type { PlanRecord } from "../check/plan-check.ts";
-import type { ValidateSchema } from "../core/checks/tool-result.ts";
-import { McpvalsError } from "../core/errors/error.ts";
-import { asObject, asText, exact } from "../core/formats/json.ts";
-import { calibrationFile } from "../core/grade/judge/calibration.ts";
-import { coveredKind } from "../core/grade/measurements/metrics.ts";
-import type { TraceEvent } from "../core/trace/events.ts";
-import { createPlan, type Plan } from "../core/plan/plan.ts";
-import { KeptEvidence, RunTally } from "../core/report/trial-result.ts";
-import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
-import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../core/report/reporter.ts";
-import type { RunResult } from "../core/report/result.ts";
-import { createRedactor, type Redact } from "../core/trace/redact.ts";
-import { version } from "../core/version.ts";
+import type { ValidateSchema } from "../expect/tool-result.ts";
+import { McpvalsError } from "../base/error.ts";
+import { asObject, asText, exact } from "../base/json.ts";
+import { calibrationFile } from "../graders/judge/calibration.ts";
+import { coveredKind } from "../graders/measurements/metrics.ts";
+import type { TraceEvent } from "../model/event.ts";
+import { createPlan, type Plan } from "../model/plan.ts";
+import { KeptEvidence, RunTally } from "../report/trial-result.ts";
+import { extensionSummaries, runEnvironment } from "../report/environment.ts";
+import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../report/reporter.ts";
+import type { RunResult } from "../model/result.ts";
+import { createRedactor, type Redact } from "../trace/redact.ts";
+import { version } from "../base/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
-import type { LoadedConfig } from "../load/assemble-eval.ts";
+import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import {
   createRunFolder,
   defaultRunsFolder,
@@ -167,7 +167,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   using exit = flushOnExit(folder);
   const place = folder === undefined ? {} : { folder: folder.path };
   const { limits, judge } = spec;
-  const judges = judge && (await import("../graders/judge.ts"));
+  const judges = judge && (await import("../graders/judge/judge.ts"));
   const agents = new Map<string, ReturnType<typeof loadAgent>>();
   const services: TrialServices = {
     limits,

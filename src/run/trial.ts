@@ -1,10 +1,10 @@
 import type { AgentContext, AgentDriver } from "../agents/driver.ts";
-import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
-import type { CheckSpec } from "../core/formats/model.ts";
-import { usesJudge } from "../core/formats/step.ts";
-import { expanderOf } from "../core/templates/expand.ts";
-import type { Emit, Phase, TrialOutcome } from "../core/trace/events.ts";
+import { McpvalsError, serializeError } from "../base/error.ts";
+import { withoutUndefined } from "../base/json.ts";
+import type { CheckSpec } from "../model/model.ts";
+import { usesJudge } from "../model/step.ts";
+import { expanderOf } from "../templates/expand.ts";
+import type { Emit, Phase, TrialOutcome } from "../model/event.ts";
 import { abortAfter, abortWithAny } from "../process/deadline.ts";
 import { isServerFault } from "../servers/connections/host.ts";
 import type { TrialServer } from "../servers/server-pool.ts";
@@ -288,7 +288,7 @@ class TrialPhases {
   /** The paths and globs in the workspace that graders name. */
   async #namedFiles(): Promise<readonly string[]> {
     const { graders = [] } = this.#run.task;
-    return graders.length === 0 ? [] : (await import("../core/grade/kinds.ts")).workspaceFilesOf(graders);
+    return graders.length === 0 ? [] : (await import("../graders/kinds.ts")).workspaceFilesOf(graders);
   }
 
   /** Records what is at paths of the workspace, which is gone when graders look at it. */

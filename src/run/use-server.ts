@@ -1,8 +1,8 @@
-import type { ServerSpec } from "../core/formats/model.ts";
-import { readSurface, type Surface } from "../core/lint/check-view.ts";
-import type { EventBody, TraceEvent } from "../core/trace/events.ts";
-import { exchangesIn } from "../core/trace/trajectory.ts";
-import { version } from "../core/version.ts";
+import type { ServerSpec } from "../model/model.ts";
+import { readSurface, type Surface } from "../check/check-view.ts";
+import type { EventBody, TraceEvent } from "../model/event.ts";
+import { exchangesIn } from "../trace/trajectory.ts";
+import { version } from "../base/version.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { CallOptions, ServerSession } from "../servers/client/session.ts";
 import { startServer } from "../servers/server-pool.ts";

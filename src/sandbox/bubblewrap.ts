@@ -1,8 +1,8 @@
 import { statfsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import { McpvalsError } from "../core/errors/error.ts";
-import type { SandboxSpec } from "../core/formats/model.ts";
+import { McpvalsError } from "../base/error.ts";
+import type { SandboxSpec } from "../model/model.ts";
 import { findProgram } from "../process/environment.ts";
 import {
   killMs,

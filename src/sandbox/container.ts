@@ -1,10 +1,10 @@
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
 import { randomUUID } from "node:crypto";
 import { realpath, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { execPath, getgid, getuid } from "node:process";
-import type { SandboxSpec } from "../core/formats/model.ts";
+import type { SandboxSpec } from "../model/model.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
 import { guardUndo } from "../process/watchdog.ts";

@@ -3,7 +3,7 @@ import { lstat, open, readlink, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, delimiter, dirname, join, resolve } from "node:path";
 import { execPath } from "node:process";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError } from "../base/error.ts";
 import { findProgram, interpreterOf } from "../process/environment.ts";
 import { explainSpawnError, type ProcessSpec } from "../process/spawn.ts";
 import type { Confinement } from "./sandbox.ts";

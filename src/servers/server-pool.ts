@@ -1,8 +1,8 @@
-import type { ValidateSchema } from "../core/checks/tool-result.ts";
-import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
-import type { ServerSpec } from "../core/formats/model.ts";
-import { lifetimeOf, type Trial } from "../core/plan/plan.ts";
+import type { ValidateSchema } from "../expect/tool-result.ts";
+import { McpvalsError, serializeError } from "../base/error.ts";
+import { withoutUndefined } from "../base/json.ts";
+import type { ServerSpec } from "../model/model.ts";
+import { lifetimeOf, type Trial } from "../model/plan.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { openSession, type ServerSession, type StartOptions } from "./client/session.ts";
 import type { ServerHost } from "./connections/host.ts";

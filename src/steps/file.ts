@@ -1,12 +1,12 @@
-import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { lstat, open, rename, rm, rmdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { checkText, excerpt } from "../core/checks/expectations.ts";
-import type { FileStep } from "../core/formats/step.ts";
-import type { Check } from "../core/trace/events.ts";
-import { makeFolder } from "../files/files.ts";
+import { checkText, excerpt } from "../expect/expectations.ts";
+import type { FileStep } from "../model/step.ts";
+import type { Check } from "../model/event.ts";
+import { makeFolder } from "../base/files.ts";
 import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
 import { isInWorkspace, orAbsent, resolveTaskPath } from "./task-path.ts";
 

@@ -1,9 +1,9 @@
-import { checkText, excerpt } from "../core/checks/expectations.ts";
-import { isNoAnswer } from "../core/checks/tool-result.ts";
-import { codeOf, McpvalsError } from "../core/errors/error.ts";
-import type { HttpExpectation, HttpStep } from "../core/formats/step.ts";
-import { shortened } from "../core/text/visible-text.ts";
-import type { Check } from "../core/trace/events.ts";
+import { checkText, excerpt } from "../expect/expectations.ts";
+import { isNoAnswer } from "../expect/tool-result.ts";
+import { codeOf, McpvalsError } from "../base/error.ts";
+import type { HttpExpectation, HttpStep } from "../model/step.ts";
+import { shortened } from "../base/visible-text.ts";
+import type { Check } from "../model/event.ts";
 import { blockedPort } from "../servers/http/http-errors.ts";
 import type { StepRunner } from "./step-runner.ts";
 

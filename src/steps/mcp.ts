@@ -7,16 +7,16 @@ import {
   resultProblem,
   resultText,
   structuredContent,
-} from "../core/checks/tool-result.ts";
-import { checkJson, checkText } from "../core/checks/expectations.ts";
-import { McpvalsError } from "../core/errors/error.ts";
-import { didYouMean, listNames } from "../core/formats/did-you-mean.ts";
-import { asList, asObject, withoutUndefined } from "../core/formats/json.ts";
-import type { JsonObject } from "../core/formats/model.ts";
-import { readJsonText } from "../core/formats/read-json.ts";
-import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.ts";
-import { shortened } from "../core/text/visible-text.ts";
-import type { Check } from "../core/trace/events.ts";
+} from "../expect/tool-result.ts";
+import { checkJson, checkText } from "../expect/expectations.ts";
+import { McpvalsError } from "../base/error.ts";
+import { didYouMean, listNames } from "../base/did-you-mean.ts";
+import { asList, asObject, withoutUndefined } from "../base/json.ts";
+import type { JsonObject } from "../model/model.ts";
+import { readJsonText } from "../base/read-json.ts";
+import type { McpExpectation, McpRequest, McpStep } from "../model/step.ts";
+import { shortened } from "../base/visible-text.ts";
+import type { Check } from "../model/event.ts";
 import { isServerFault } from "../servers/connections/host.ts";
 import {
   type CallOptions,

@@ -1,22 +1,22 @@
-import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import { mapValues, withoutUndefined } from "../core/formats/json.ts";
-import type { Json, JsonObject } from "../core/formats/model.ts";
+import { McpvalsError, serializeError } from "../base/error.ts";
+import { mapValues, withoutUndefined } from "../base/json.ts";
+import type { Json, JsonObject } from "../model/model.ts";
 import {
   type JsonExpectation,
   kindOf,
   type Step,
   type TextExpectation,
   type TextRole,
-} from "../core/formats/step.ts";
+} from "../model/step.ts";
 import {
   checkingScope,
   type Expander,
   expanderOf,
   loopItems,
   refuseEmptySearch,
-} from "../core/templates/expand.ts";
-import { type Resolve, type Scope, withLocals } from "../core/templates/template.ts";
-import type { Check } from "../core/trace/events.ts";
+} from "../templates/expand.ts";
+import { type Resolve, type Scope, withLocals } from "../templates/template.ts";
+import type { Check } from "../model/event.ts";
 import { abortAfter, pause } from "../process/deadline.ts";
 import {
   type StepAttempt,
@@ -26,7 +26,7 @@ import {
   traceName,
 } from "./step-runner.ts";
 import { runnerOf } from "./runners.ts";
-import { expandJsonExpectations, expandTextExpectation } from "../core/checks/expectations.ts";
+import { expandJsonExpectations, expandTextExpectation } from "../expect/expectations.ts";
 
 /**
  * Runs a step to its end: attempts until it passes, its time to retry is over, or it has stayed true long enough. Each

@@ -1,5 +1,5 @@
-import { McpvalsError } from "../core/errors/error.ts";
-import type { JsonObject } from "../core/formats/model.ts";
+import { McpvalsError } from "../base/error.ts";
+import type { JsonObject } from "../model/model.ts";
 import type {
   AllOfStep,
   AnyOfStep,
@@ -10,10 +10,10 @@ import type {
   LlmStep,
   NotStep,
   Step,
-} from "../core/formats/step.ts";
-import { loopItems } from "../core/templates/expand.ts";
-import { withLocals } from "../core/templates/template.ts";
-import type { Check } from "../core/trace/events.ts";
+} from "../model/step.ts";
+import { loopItems } from "../templates/expand.ts";
+import { withLocals } from "../templates/template.ts";
+import type { Check } from "../model/event.ts";
 import { aResult, mcpStep } from "./mcp.ts";
 import {
   innerContext,
@@ -29,8 +29,8 @@ import {
   type StepReport,
   type StepRunner,
 } from "./step-runner.ts";
-import { excerpt } from "../core/checks/expectations.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
+import { excerpt } from "../expect/expectations.ts";
+import { withoutUndefined } from "../base/json.ts";
 
 /** Asks the judge about a text, by default the agent's last message: one question and one check for each criterion. */
 const llmStep: StepRunner<LlmStep> = {

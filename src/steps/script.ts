@@ -1,12 +1,12 @@
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
 import { constants } from "node:fs";
 import { access, open, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
-import type { Json, JsonObject } from "../core/formats/model.ts";
-import { readJsonText } from "../core/formats/read-json.ts";
-import type { ScriptStep, ProgramText } from "../core/formats/step.ts";
-import type { Check } from "../core/trace/events.ts";
+import { isJsonObject, withoutUndefined } from "../base/json.ts";
+import type { Json, JsonObject } from "../model/model.ts";
+import { readJsonText } from "../base/read-json.ts";
+import type { ScriptStep, ProgramText } from "../model/step.ts";
+import type { Check } from "../model/event.ts";
 import { interpreterOf, mergeEnvironments } from "../process/environment.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
 import { outputDetails, tailOf } from "../process/program-output.ts";

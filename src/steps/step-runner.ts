@@ -1,12 +1,12 @@
-import type { JsonObject } from "../core/formats/model.ts";
-import type { Step } from "../core/formats/step.ts";
-import type { ValidateSchema } from "../core/checks/tool-result.ts";
-import type { Scope } from "../core/templates/template.ts";
-import type { CallHistory } from "../core/trace/trajectory.ts";
-import type { Check, Emit, Phase, StepOutcome, JudgeAnswer, JudgeQuestion } from "../core/trace/events.ts";
+import type { JsonObject } from "../model/model.ts";
+import type { Step } from "../model/step.ts";
+import type { ValidateSchema } from "../expect/tool-result.ts";
+import type { Scope } from "../templates/template.ts";
+import type { CallHistory } from "../trace/trajectory.ts";
+import type { Check, Emit, Phase, StepOutcome, JudgeAnswer, JudgeQuestion } from "../model/event.ts";
 import type { OperationHost } from "../extensions/host/trial-extensions.ts";
 import type { ServerSession } from "../servers/client/session.ts";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError } from "../base/error.ts";
 import { abortAfter } from "../process/deadline.ts";
 
 /** What a step may use. */

@@ -1,8 +1,8 @@
-import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { readlink, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import type { TrialContext } from "./step-runner.ts";
-import { isInside } from "../files/files.ts";
+import { isInside } from "../base/files.ts";
 
 /**
  * Makes a path of a task absolute: a relative one starts from the task's folder. Its real place, all links

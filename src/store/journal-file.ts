@@ -1,7 +1,7 @@
 import { isAscii } from "node:buffer";
 import { closeSync, openSync, readSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
-import { McpvalsError, messageOf } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../base/error.ts";
 
 /** Maximum size of a line and of an attachment, in bytes; more than one trial may record. */
 export const largestPart = 256 * 1024 * 1024;

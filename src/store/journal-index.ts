@@ -1,4 +1,4 @@
-import type { TraceEvent } from "../core/trace/events.ts";
+import type { TraceEvent } from "../model/event.ts";
 import { ReadBudget, readStored } from "./journal.ts";
 import { corrupt, JournalFile, journalSize, linesOf } from "./journal-file.ts";
 

@@ -1,4 +1,4 @@
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError } from "../base/error.ts";
 import { createHash } from "node:crypto";
 import {
   closeSync,
@@ -17,10 +17,10 @@ import { promisify } from "node:util";
 import { getHeapStatistics } from "node:v8";
 import { threadId } from "node:worker_threads";
 import { crc32 } from "node:zlib";
-import { isJsonObject, type Json } from "../core/formats/json.ts";
-import { containerWeight, JsonMeter } from "../core/formats/read-json.ts";
-import type { EventOf, TraceEvent } from "../core/trace/events.ts";
-import { makeFolder, readRegularFile } from "../files/files.ts";
+import { isJsonObject, type Json } from "../base/json.ts";
+import { containerWeight, JsonMeter } from "../base/read-json.ts";
+import type { EventOf, TraceEvent } from "../model/event.ts";
+import { makeFolder, readRegularFile } from "../base/files.ts";
 import { corrupt, JournalFile, largestPart, type Line, linesOf } from "./journal-file.ts";
 
 const dataSync = promisify(fdatasync);

@@ -2,11 +2,11 @@ import { closeSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import type { Plan } from "../core/plan/plan.ts";
+import type { Plan } from "../model/plan.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { RunResult, TrialResult } from "../core/report/result.ts";
-import { codeOf, McpvalsError } from "../core/errors/error.ts";
-import { readRegularFile } from "../files/files.ts";
+import type { RunResult, TrialResult } from "../model/result.ts";
+import { codeOf, McpvalsError } from "../base/error.ts";
+import { readRegularFile } from "../base/files.ts";
 import { ReadBudget } from "./journal.ts";
 import { largestDocument, readDocument, type RunHead, unreadable } from "./run-folder.ts";
 

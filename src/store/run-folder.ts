@@ -1,14 +1,14 @@
-import { codeOf, McpvalsError, messageOf } from "../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { createHash, randomBytes } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
-import type { Task } from "../core/formats/model.ts";
-import type { Plan } from "../core/plan/plan.ts";
-import { blocksOf, jsonPieces, type RunResult, type RecordedRun } from "../core/report/result.ts";
-import { isForeign, isLink, makeFolder, ownerOf, readRegularFile } from "../files/files.ts";
+import type { Task } from "../model/model.ts";
+import type { Plan } from "../model/plan.ts";
+import { blocksOf, jsonPieces, type RunResult, type RecordedRun } from "../model/result.ts";
+import { isForeign, isLink, makeFolder, ownerOf, readRegularFile } from "../base/files.ts";
 import { Journal, type JournalContent, ReadBudget, readJournal } from "./journal.ts";
 
 /** Default folder of runs, relative to the working folder. */

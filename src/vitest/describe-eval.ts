@@ -1,20 +1,20 @@
 import { afterAll, describe, test, type TestContext } from "vitest";
-import type { Config } from "../core/formats/config/config-schema.ts";
-import { createPlan, type Trial } from "../core/plan/plan.ts";
-import { type Task, testedTool } from "../core/formats/model.ts";
-import type { Reporter } from "../core/report/reporter.ts";
-import type { TrialResult } from "../core/report/result.ts";
-import { checkedNothing, collectEvidence, wasNotRun } from "../core/report/trial-result.ts";
-import { visibleText } from "../core/text/visible-text.ts";
-import type { TraceEvent } from "../core/trace/events.ts";
+import type { Config } from "../formats/config/config-schema.ts";
+import { createPlan, type Trial } from "../model/plan.ts";
+import { type Task, testedTool } from "../model/model.ts";
+import type { Reporter } from "../report/reporter.ts";
+import type { TrialResult } from "../model/result.ts";
+import { checkedNothing, collectEvidence, wasNotRun } from "../report/trial-result.ts";
+import { visibleText } from "../base/visible-text.ts";
+import type { TraceEvent } from "../model/event.ts";
 import {
   type EvaluateOptions,
   evaluationOf,
   type PreparedEvaluation,
   prepareEvaluation,
 } from "../evaluate.ts";
-import { explainTrial } from "../reporters/explain.ts";
-import { createStyle, fullTitle, variantName, varietyOf } from "../reporters/text.ts";
+import { explainTrial } from "../report/explain.ts";
+import { createStyle, fullTitle, variantName, varietyOf } from "../report/text.ts";
 import { run, type RunOutcome } from "../run/run.ts";
 import { testError } from "./server.ts";
 

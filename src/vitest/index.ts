@@ -6,7 +6,7 @@ export { type Answer, type ServerOptions, startServer, type TestServer } from ".
 export type { FindingCriteria, McpMatchers } from "./matchers.ts";
 export type { CheckOptions, CheckResult, Target, TargetOptions } from "../check.ts";
 export type { EvaluateOptions } from "../evaluate.ts";
-export type { RunFinding } from "../core/lint/finding.ts";
+export type { RunFinding } from "../model/finding.ts";
 
 expect.extend(matchers);
 

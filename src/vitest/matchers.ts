@@ -1,10 +1,10 @@
-import { unknownCode } from "../core/lint/catalogue.ts";
-import { alikeFindings, type Finding, type FindingPlace, type RunFinding } from "../core/lint/finding.ts";
-import { resultText } from "../core/checks/tool-result.ts";
-import { visibleText } from "../core/text/visible-text.ts";
+import { unknownCode } from "../check/catalogue.ts";
+import { alikeFindings, type Finding, type FindingPlace, type RunFinding } from "../model/finding.ts";
+import { resultText } from "../expect/tool-result.ts";
+import { visibleText } from "../base/visible-text.ts";
 import type { CheckResult } from "../check.ts";
-import { placesText } from "../reporters/findings.ts";
-import { clipLines, clipText, createStyle, formatDuration, paintRows, type Row } from "../reporters/text.ts";
+import { placesText } from "../report/findings.ts";
+import { clipLines, clipText, createStyle, formatDuration, paintRows, type Row } from "../report/text.ts";
 import { Answer } from "./server.ts";
 
 /** Which findings are meant: those that have all of this. */

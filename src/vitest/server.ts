@@ -7,12 +7,12 @@ import {
   type Target,
   type TargetOptions,
 } from "../check.ts";
-import { answerText, outputProblem, resultProblem, structuredContent } from "../core/checks/tool-result.ts";
-import { McpvalsError, renderError } from "../core/errors/error.ts";
-import type { Json, JsonObject, ServerSpec } from "../core/formats/model.ts";
-import type { McpRequest } from "../core/formats/step.ts";
-import { createRedactor } from "../core/trace/redact.ts";
-import { version } from "../core/version.ts";
+import { answerText, outputProblem, resultProblem, structuredContent } from "../expect/tool-result.ts";
+import { McpvalsError, renderError } from "../base/error.ts";
+import type { Json, JsonObject, ServerSpec } from "../model/model.ts";
+import type { McpRequest } from "../model/step.ts";
+import { createRedactor } from "../trace/redact.ts";
+import { version } from "../base/version.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import {
   openSession,

@@ -1,11 +1,11 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startModelProxy } from "../../src/agents/model-proxy.ts";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import type { OAuthSpec } from "../../src/core/formats/model.ts";
-import type { Usage } from "../../src/core/trace/events.ts";
-import { locateModel, resolveModel } from "../../src/models/resolve-model.ts";
-import { createRetryingModel } from "../../src/models/retrying-model.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import type { OAuthSpec } from "../../src/model/model.ts";
+import type { Usage } from "../../src/model/event.ts";
+import { locateModel, resolveModel } from "../../src/agents/models/resolve-model.ts";
+import { createRetryingModel } from "../../src/agents/models/retrying-model.ts";
 import { TokenSource } from "../../src/servers/http/oauth-tokens.ts";
 import { createServerFetch } from "../../src/servers/http/server-fetch.ts";
 import { fixtureServer } from "../e2e/support.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import type { Plan } from "../../src/core/plan/plan.ts";
-import { replayRun } from "../../src/core/report/trial-result.ts";
-import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
-import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
-import { createRecorder } from "../../src/core/trace/recorder.ts";
-import { createRedactor, type Redact } from "../../src/core/trace/redact.ts";
+import type { Plan } from "../../src/model/plan.ts";
+import { replayRun } from "../../src/report/trial-result.ts";
+import type { RunResult, TrialResult } from "../../src/model/result.ts";
+import type { EventBody, TraceEvent } from "../../src/model/event.ts";
+import { createRecorder } from "../../src/trace/recorder.ts";
+import { createRedactor, type Redact } from "../../src/trace/redact.ts";
 import { reportUncaught } from "../../src/process/deadline.ts";
 import { runTrials, type TrialsContext } from "../../src/run/run-trials.ts";
 import type { TrialServices } from "../../src/run/trial-state.ts";

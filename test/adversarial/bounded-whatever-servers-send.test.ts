@@ -1,9 +1,9 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { containsText } from "../../src/core/formats/contains-text.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import { containsText } from "../../src/expect/contains-text.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { callOptions, startSession, stdioSpec } from "../servers/support.ts";
@@ -115,7 +115,7 @@ describe("a list of 130,000 items, more than a function takes as arguments", () 
   it("from outside is nowhere spread into the arguments of a call that takes any number of them", () => {
     const calls =
       /\b(?:push|unshift|splice|concat|max|min|fromCharCode|fromCodePoint)\(\s*(?:[^()[\]{}]*,\s*)?\.\.\.([^;]{0,60})/g;
-    const folders = "agents,core/grade,core/trace,extensions/host,graders,models,process,run,servers,steps";
+    const folders = "agents,extensions/host,graders,process,run,servers,steps,trace";
     const files = globSync([`src/{${folders}}/**/*.ts`, "extensions/**/*.ts"], { cwd: root });
     // These spread as many items as a config has limits, or a task has checks.
     const known = ["src/agents/model.ts", "src/process/spawn.ts", "src/steps/file.ts"];

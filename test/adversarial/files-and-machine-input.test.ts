@@ -13,22 +13,22 @@ import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { fillTemplate, type TemplateValues } from "../../src/agents/agent-program.ts";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { Json } from "../../src/core/formats/model.ts";
-import { parseStrictYaml } from "../../src/core/formats/parse-yaml.ts";
-import { envRoot, expanderOf } from "../../src/core/templates/expand.ts";
-import { resolveIn, type Scope } from "../../src/core/templates/template.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { Json } from "../../src/model/model.ts";
+import { parseStrictYaml } from "../../src/base/parse-yaml.ts";
+import { envRoot, expanderOf } from "../../src/templates/expand.ts";
+import { resolveIn, type Scope } from "../../src/templates/template.ts";
 import { ExtensionProcess } from "../../src/extensions/host/extension-process.ts";
 import { unpackArchive } from "../../src/extensions/resolve/archive.ts";
 import { readLock } from "../../src/extensions/resolve/files.ts";
 import { projectNpmrc } from "../../src/extensions/resolve/npm.ts";
 import { packageProgram, readManifest } from "../../src/extensions/resolve/program.ts";
-import { readRegularFile } from "../../src/files/files.ts";
-import { findSources } from "../../src/load/sources.ts";
+import { readRegularFile } from "../../src/base/files.ts";
+import { findSources } from "../../src/formats/sources.ts";
 import { removeFolder } from "../../src/process/folders.ts";
 import { readTaskFolder } from "../../src/run/state-comparison.ts";
-import { clientAdapters, mergeServers } from "../../src/servers/client-files/write-client-files.ts";
-import { recoverFolder } from "../../src/servers/client-files/write-client-files.ts";
+import { clientAdapters, mergeServers } from "../../src/agents/write-client-files.ts";
+import { recoverFolder } from "../../src/agents/write-client-files.ts";
 import {
   markerProgram,
   normally,
@@ -37,7 +37,7 @@ import {
   temporaryFolder,
   upstreamRelease,
 } from "../extensions/resolve/resolving.ts";
-import { failure } from "../load/support/load.ts";
+import { failure } from "../formats/support/load.ts";
 import { folderOf } from "../support/cli.ts";
 import { preparedExtension } from "../support/extensions.ts";
 import { startReleaseMirror, tarOf, zipOf } from "../support/release-mirror.ts";

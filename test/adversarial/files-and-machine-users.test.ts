@@ -18,13 +18,13 @@ import {
 import { basename, join } from "node:path";
 import { crc32 } from "node:zlib";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
+import { McpvalsError } from "../../src/base/error.ts";
 import { ExtensionCache } from "../../src/extensions/resolve/cache.ts";
 import { readLock } from "../../src/extensions/resolve/files.ts";
 import { projectNpmrc } from "../../src/extensions/resolve/npm.ts";
-import { makeFolder, privateFolder } from "../../src/files/files.ts";
-import { cacheFolder } from "../../src/load/environment.ts";
-import { load } from "../../src/load/load.ts";
+import { makeFolder, privateFolder } from "../../src/base/files.ts";
+import { cacheFolder } from "../../src/formats/environment.ts";
+import { load } from "../../src/formats/load.ts";
 import { localBinPath } from "../../src/process/environment.ts";
 import { ownMark, removeLeftovers } from "../../src/process/folders.ts";
 import { readRun, refusePlanted } from "../../src/store/run-folder.ts";

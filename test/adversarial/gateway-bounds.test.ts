@@ -1,13 +1,13 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { presets, agentPresets, mcpClients } from "../../src/core/formats/presets/presets.ts";
-import { writeClientFiles, writeMcpConfigFile } from "../../src/servers/client-files/write-client-files.ts";
+import { presets, agentPresets, mcpClients } from "../../src/agents/programs/presets.ts";
+import { writeClientFiles, writeMcpConfigFile } from "../../src/agents/write-client-files.ts";
 import type { ChannelListener } from "../../src/servers/connections/host.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { wireMessage } from "../../src/servers/messages/json-rpc.ts";
 import { type Opened, openGateway, programHost } from "../gateway/support.ts";
-import { load, problems } from "../load/support/load.ts";
+import { load, problems } from "../formats/support/load.ts";
 import { fixtureServer } from "../process/support.ts";
 import { openTestEndpoint } from "../support/agent-context.ts";
 import { folderOf } from "../support/cli.ts";

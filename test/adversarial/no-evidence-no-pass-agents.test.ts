@@ -3,19 +3,15 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createAcpAgent } from "../../src/agents/acp.ts";
 import { ConversationOutput, createCommandAgent, type TurnResult } from "../../src/agents/command.ts";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import type { TrialResult } from "../../src/core/report/result.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import type { TrialResult } from "../../src/model/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import type { ServerConfig } from "../e2e/support.ts";
 import { eventsOf, type PlayedProgram, playProgram } from "../support/agent-context.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { lyingAddress, lyingServer } from "../support/hostile.ts";
 import { acpAgent, commandAgent } from "../support/programs.ts";
-import {
-  type AgentPreset,
-  agentPresets,
-  type CommandOutput,
-} from "../../src/core/formats/presets/presets.ts";
+import { type AgentPreset, agentPresets, type CommandOutput } from "../../src/agents/programs/presets.ts";
 
 const calc: ServerConfig = {
   transport: "mock",

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { failure, load, problems } from "../load/support/load.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import { failure, load, problems } from "../formats/support/load.ts";
 import { folderOf } from "../support/cli.ts";
 
 function task(name: string, spec = ""): string {

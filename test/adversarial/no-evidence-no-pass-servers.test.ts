@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { McpExpectation, McpRequest, Step } from "../../src/core/formats/step.ts";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import type { TrialResult } from "../../src/core/report/result.ts";
-import { nullAgentWarning } from "../../src/core/report/trial-result.ts";
+import type { McpExpectation, McpRequest, Step } from "../../src/model/step.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import type { TrialResult } from "../../src/model/result.ts";
+import { nullAgentWarning } from "../../src/report/trial-result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { runStep } from "../../src/steps/run-step.ts";

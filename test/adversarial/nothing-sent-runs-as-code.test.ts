@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { checkAgentTemplates } from "../../src/core/formats/config/agent.ts";
-import { escapeTemplate } from "../../src/core/templates/template.ts";
-import { interpreters } from "../../src/core/templates/shell.ts";
+import { checkAgentTemplates } from "../../src/agents/declared-agents.ts";
+import { escapeTemplate } from "../../src/templates/template.ts";
+import { interpreters } from "../../src/templates/shell.ts";
 import {
   attempt,
   hostile,

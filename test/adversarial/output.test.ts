@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { McpvalsError, renderError } from "../../src/core/errors/error.ts";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { visibleJson, visibleText, withoutCommands } from "../../src/core/text/visible-text.ts";
-import { xmlAttributes, xmlText } from "../../src/reporters/junit.ts";
+import { McpvalsError, renderError } from "../../src/base/error.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import { visibleJson, visibleText, withoutCommands } from "../../src/base/visible-text.ts";
+import { xmlAttributes, xmlText } from "../../src/report/junit.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf, type HereOutcome, runHere } from "../support/cli.ts";
 import { command, taskOf } from "./task-verdicts.ts";

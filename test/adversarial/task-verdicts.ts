@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { load } from "../../src/load/load.ts";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { TrialResult } from "../../src/core/report/result.ts";
+import { load } from "../../src/formats/load.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { TrialResult } from "../../src/model/result.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { run } from "../../src/run/run.ts";
 import { folderOf, root } from "../support/cli.ts";

@@ -2,9 +2,9 @@ import { getEventListeners } from "node:events";
 import { realpath } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { type AcpAgentOptions, createAcpAgent } from "../../src/agents/acp.ts";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { AcpAgentSpec } from "../../src/core/formats/model.ts";
-import type { EventBody } from "../../src/core/trace/events.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { AcpAgentSpec } from "../../src/model/model.ts";
+import type { EventBody } from "../../src/model/event.ts";
 import {
   eventsOf,
   openGatewayEndpoint,

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createCommandAgent } from "../../src/agents/command.ts";
-import type { CommandAgentSpec } from "../../src/core/formats/model.ts";
-import type { EventBody } from "../../src/core/trace/events.ts";
+import type { CommandAgentSpec } from "../../src/model/model.ts";
+import type { EventBody } from "../../src/model/event.ts";
 import { livingProcesses } from "../process/support.ts";
 import {
   eventsOf,

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startModelProxy, withModelProxy } from "../../src/agents/model-proxy.ts";
-import type { Usage } from "../../src/core/trace/events.ts";
+import type { Usage } from "../../src/model/event.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { startHttp } from "../support/http.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createModelAgent } from "../../src/agents/model.ts";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { ModelAgentSpec } from "../../src/core/formats/model.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { ModelAgentSpec } from "../../src/model/model.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { loadAgent } from "../../src/agents/create-agent.ts";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
-import type { Json, JsonObject, ScriptedAction, SolutionAction } from "../../src/core/formats/model.ts";
-import { resolveIn, type Scope, withLocals } from "../../src/core/templates/template.ts";
+import type { Json, JsonObject, ScriptedAction, SolutionAction } from "../../src/model/model.ts";
+import { resolveIn, type Scope, withLocals } from "../../src/templates/template.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";

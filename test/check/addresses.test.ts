@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { CheckKind, ServerSpec } from "../../src/core/formats/model.ts";
+import type { CheckKind, ServerSpec } from "../../src/model/model.ts";
 import { type Exchange, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { httpSpec, stdioSpec } from "../servers/support.ts";
 import { startAtPort } from "../support/hostile.ts";

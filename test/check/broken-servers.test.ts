@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { stdoutOutput, writeError, writeOut } from "../../src/cli/terminal.ts";
 import { showWaiting } from "../../src/cli/waiting.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";

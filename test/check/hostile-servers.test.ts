@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { CheckKind } from "../../src/core/formats/model.ts";
-import type { Finding } from "../../src/core/lint/finding.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { CheckKind } from "../../src/model/model.ts";
+import type { Finding } from "../../src/model/finding.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { folderOf, root, runCli, runHere } from "../support/cli.ts";
 import { faultyServer, findingsIn } from "./support.ts";

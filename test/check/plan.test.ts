@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { planCheck } from "../../src/check/plan-check.ts";
-import type { ServerSpec, Task } from "../../src/core/formats/model.ts";
+import type { ServerSpec, Task } from "../../src/model/model.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
-import { isJsonObject } from "../../src/core/formats/json.ts";
+import { isJsonObject } from "../../src/base/json.ts";
 import { probeServer } from "../../src/check/probe.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { askingServer } from "../support/programs.ts";

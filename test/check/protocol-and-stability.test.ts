@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { probeServer } from "../../src/check/probe.ts";
-import type { CheckKind, PlannedCall, ServerSpec } from "../../src/core/formats/model.ts";
-import type { Finding } from "../../src/core/lint/finding.ts";
+import type { CheckKind, PlannedCall, ServerSpec } from "../../src/model/model.ts";
+import type { Finding } from "../../src/model/finding.ts";
 import { folderOf } from "../support/cli.ts";
 import { faultyServer, findingsIn } from "./support.ts";
 

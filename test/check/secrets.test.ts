@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { check } from "../../src/check.ts";
-import { serializeError } from "../../src/core/errors/error.ts";
+import { serializeError } from "../../src/base/error.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 
 const secret = "tok-4711-lighthouse";

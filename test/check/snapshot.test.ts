@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, it } from "vitest";
-import type { JsonObject } from "../../src/core/formats/json.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { JsonObject } from "../../src/base/json.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { faultyServer, findingsIn } from "./support.ts";
 import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
 

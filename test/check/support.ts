@@ -1,10 +1,10 @@
-import { readCheck } from "../../src/core/lint/check-view.ts";
-import { findDefects } from "../../src/core/lint/catalogue.ts";
-import type { Finding, RunFinding } from "../../src/core/lint/finding.ts";
-import type { CheckKind, CheckSpec, ServerSpec, Task } from "../../src/core/formats/model.ts";
-import { exitCode } from "../../src/core/report/trial-result.ts";
-import type { TraceEvent } from "../../src/core/trace/events.ts";
-import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
+import { readCheck } from "../../src/check/check-view.ts";
+import { findDefects } from "../../src/check/catalogue.ts";
+import type { Finding, RunFinding } from "../../src/model/finding.ts";
+import type { CheckKind, CheckSpec, ServerSpec, Task } from "../../src/model/model.ts";
+import { exitCode } from "../../src/report/trial-result.ts";
+import type { TraceEvent } from "../../src/model/event.ts";
+import { buildTrajectory } from "../../src/trace/trajectory.ts";
 import { probeServer } from "../../src/check/probe.ts";
 import { check, type CheckOptions } from "../../src/check.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { workspaceFilesOf, graderKinds } from "../../src/core/grade/kinds.ts";
-import type { GraderKind, KindContext } from "../../src/core/grade/grader.ts";
-import { settingsOf } from "../../src/core/formats/settings.ts";
+import { workspaceFilesOf, graderKinds } from "../../src/graders/kinds.ts";
+import type { GraderKind, KindContext } from "../../src/graders/grader.ts";
+import { settingsOf } from "../../src/graders/settings.ts";
 import { AgentTrial, gradeBy, settingIssues, trialThatLeft } from "../support/grading.ts";
 import { TrialEvents } from "../support/trial-events.ts";
 

@@ -2,12 +2,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { load } from "../../src/load/load.ts";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { replayRun } from "../../src/core/report/trial-result.ts";
-import type { Reporter, RunEnd, RunStart } from "../../src/core/report/reporter.ts";
-import type { RunVerdict } from "../../src/core/report/result.ts";
-import { reporters } from "../../src/reporters/index.ts";
+import { load } from "../../src/formats/load.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import { replayRun } from "../../src/report/trial-result.ts";
+import type { Reporter, RunEnd, RunStart } from "../../src/report/reporter.ts";
+import type { RunVerdict } from "../../src/model/result.ts";
+import { reporters } from "../../src/report/reporters.ts";
 import { run } from "../../src/run/run.ts";
 import { readRun } from "../../src/store/run-folder.ts";
 import { fixtureServer } from "../process/support.ts";
@@ -19,7 +19,7 @@ import {
   interruptedRun,
   passingRun,
   variedRun,
-} from "../reporters/runs.ts";
+} from "../report/runs.ts";
 import {
   brokenTrial,
   claude,
@@ -34,8 +34,8 @@ import {
   toolTest,
   trialOf,
   workflow,
-} from "../reporters/samples.ts";
-import { captureOutput, type CapturedOutput, type CaptureOptions } from "../reporters/screen.ts";
+} from "../report/samples.ts";
+import { captureOutput, type CapturedOutput, type CaptureOptions } from "../report/screen.ts";
 
 /** What is particular to a reporter. */
 interface Traits {

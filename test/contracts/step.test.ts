@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
+import { McpvalsError } from "../../src/base/error.ts";
 import type {
   ActionStep,
   CommandStep,
@@ -15,9 +15,9 @@ import type {
   McpStep,
   ScriptStep,
   Step,
-} from "../../src/core/formats/step.ts";
-import type { EventBody } from "../../src/core/trace/events.ts";
-import { expanderOf } from "../../src/core/templates/expand.ts";
+} from "../../src/model/step.ts";
+import type { EventBody } from "../../src/model/event.ts";
+import { expanderOf } from "../../src/templates/expand.ts";
 import { openTrialExtensions } from "../../src/extensions/host/trial-extensions.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepContext, StepJudge, StepReport } from "../../src/steps/step-runner.ts";

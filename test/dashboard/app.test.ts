@@ -2,14 +2,14 @@ import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatDuration } from "../../dashboard/src/format.ts";
-import type { Verdict } from "../../src/core/trace/events.ts";
+import type { Verdict } from "../../src/model/event.ts";
 import {
   type PackedRun,
   packRows,
   type RunsDocument,
   type TrialUpdate,
   unpackRows,
-} from "../../src/core/view/documents.ts";
+} from "../../src/report/documents/documents.ts";
 import { serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { delimiter, join } from "node:path";
 import { expect, it } from "vitest";
 import { folderOf, runHere, runIn, type RunningCli, startCli } from "../support/cli.ts";
-import type { RunsDocument } from "../../src/core/view/documents.ts";
+import type { RunsDocument } from "../../src/report/documents/documents.ts";
 import { ask, calcConfig, runAndOpen, startWaiting } from "./support.ts";
 
 const address = /http:\/\/127\.0\.0\.1:(\d+)\/\?token=([\w-]+)(?:#(\S+))?/;

@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import type {
   ContentPart,
   RunsDocument,
   ServersDocument,
   TraceItem,
   TrialDocument,
-} from "../../src/core/view/documents.ts";
-import { RunRecord } from "../../src/dashboard/run-record.ts";
+} from "../../src/report/documents/documents.ts";
+import { RunRecord } from "../../src/report/documents/run-record.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { exampleServer } from "../support/programs.ts";

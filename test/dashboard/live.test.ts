@@ -10,7 +10,7 @@ import {
   type TrialUpdate,
   packRows,
   unpackRows,
-} from "../../src/core/view/documents.ts";
+} from "../../src/report/documents/documents.ts";
 import { runHere } from "../support/cli.ts";
 import { startWaiting } from "./support.ts";
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { RunsDocument } from "../../src/core/view/documents.ts";
-import { createDashboardHandler, type DashboardHandlerOptions } from "../../src/next/index.ts";
+import type { RunsDocument } from "../../src/report/documents/documents.ts";
+import { createDashboardHandler, type DashboardHandlerOptions } from "../../src/dashboard/next.ts";
 import { calcConfig, runAndOpen } from "./support.ts";
 
 let recorded: Awaited<ReturnType<typeof runAndOpen>>;

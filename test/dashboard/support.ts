@@ -7,7 +7,7 @@ import {
   type RunDocument,
   type RunsDocument,
   unpackRows,
-} from "../../src/core/view/documents.ts";
+} from "../../src/report/documents/documents.ts";
 import { type ServedDashboard, serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, runHere, type RunningCli, startCli, type StartOptions } from "../support/cli.ts";

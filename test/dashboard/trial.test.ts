@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { TrialDocument } from "../../src/core/view/documents.ts";
+import type { TrialDocument } from "../../src/report/documents/documents.ts";
 import { runHere } from "../support/cli.ts";
 import { everythingServer, exampleServer } from "../support/programs.ts";
 import { faultsOfPages, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";

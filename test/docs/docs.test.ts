@@ -13,9 +13,9 @@ import {
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { McpvalsError, renderError } from "../../src/core/errors/error.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
-import { load } from "../../src/load/load.ts";
+import { McpvalsError, renderError } from "../../src/base/error.ts";
+import type { RunResult } from "../../src/model/result.ts";
+import { load } from "../../src/formats/load.ts";
 import { checkExtensions } from "../../src/run/prepare.ts";
 import { folderOf, installPackage, linkPackage, root, runHere, runShell } from "../support/cli.ts";
 import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "./doc-blocks.ts";

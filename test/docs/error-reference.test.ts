@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { errorCatalogue, errorKinds } from "../../src/core/errors/catalogue.ts";
+import { errorCatalogue, errorKinds } from "../../src/base/catalogue.ts";
 import { errorReference } from "../../scripts/error-reference.ts";
 
 const page = errorReference();

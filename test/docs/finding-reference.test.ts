@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { findingReference } from "../../scripts/finding-reference.ts";
-import { findingRules } from "../../src/core/lint/catalogue.ts";
+import { findingRules } from "../../src/check/catalogue.ts";
 
 const page = findingReference();
 

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { evalJsonSchema } from "../../scripts/schemas/eval-json-schemas.ts";
-import { graderKinds } from "../../src/core/grade/kinds.ts";
-import { gradersOf } from "../../src/core/grade/graders.ts";
+import { graderKinds } from "../../src/graders/kinds.ts";
+import { gradersOf } from "../../src/graders/graders.ts";
 import { toolTestTask, workflowTask } from "../support/trial-events.ts";
 import { root } from "../support/cli.ts";
 

@@ -3,8 +3,8 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import {
   folderOf,
   type HereOutcome,

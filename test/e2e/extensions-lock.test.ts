@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { type HereOutcome, folderOf, runHere } from "../support/cli.ts";
 import { shopRelease, startReleaseMirror } from "../support/release-mirror.ts";
 

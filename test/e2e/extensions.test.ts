@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, type HereOutcome, runHere, runIn } from "../support/cli.ts";
 import { shopRelease, startReleaseMirror } from "../support/release-mirror.ts";
 

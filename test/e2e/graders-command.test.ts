@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { graderKinds } from "../../src/core/grade/kinds.ts";
+import { graderKinds } from "../../src/graders/kinds.ts";
 import { root, runHere } from "../support/cli.ts";
 
 const list = async (...args: readonly string[]) => runHere(["graders", ...args], { cwd: root });

@@ -1,14 +1,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Json, Task } from "../../src/core/formats/model.ts";
-import type { Step } from "../../src/core/formats/step.ts";
-import { parseTask } from "../../src/core/formats/task/parse-task.ts";
-import { parseTemplate, taskRoots } from "../../src/core/templates/template.ts";
-import { load } from "../../src/load/load.ts";
-import { migrateTask } from "../../src/load/migrate/migrate.ts";
-import { SourceText } from "../../src/load/read/document.ts";
-import { parseData } from "../../src/load/read/read-files.ts";
+import type { Json, Task } from "../../src/model/model.ts";
+import type { Step } from "../../src/model/step.ts";
+import { parseTask } from "../../src/formats/task/parse-task.ts";
+import { parseTemplate, taskRoots } from "../../src/templates/template.ts";
+import { load } from "../../src/formats/load.ts";
+import { migrateTask } from "../../src/formats/migrate/migrate.ts";
+import { SourceText } from "../../src/formats/read/document.ts";
+import { parseData } from "../../src/formats/read/read-files.ts";
 import { folderOf, runHere, runIn } from "../support/cli.ts";
 import { closedAddress } from "./support.ts";
 

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import type { TraceEvent } from "../../src/core/trace/events.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import type { TraceEvent } from "../../src/model/event.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { configFile } from "./support.ts";
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { type HereOutcome, folderOf, root, runHere } from "../support/cli.ts";
 import { type KubeApiServer, startKubeApi } from "../support/kube-api.ts";
 import { startReleaseMirror, zipOf } from "../support/release-mirror.ts";

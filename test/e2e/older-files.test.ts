@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { copySkills } from "../../src/agents/agent-program.ts";
 import { exportFile } from "../../src/cli/commands/task.ts";
 import { evaluate } from "../../src/evaluate.ts";
-import { failure, load } from "../load/support/load.ts";
+import { failure, load } from "../formats/support/load.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 
 /** A task of the script form, whose scripts stand in a folder that other tasks share. */

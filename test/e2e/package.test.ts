@@ -12,7 +12,7 @@ import {
 import { isBuiltin } from "node:module";
 import { delimiter, dirname, join, relative, sep } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, root, runShell } from "../support/cli.ts";
 import { gradesOf, toolTest, trialOf } from "./support.ts";
 

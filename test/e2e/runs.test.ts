@@ -2,8 +2,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { run as runEval } from "../../src/run/run.ts";
-import type { Plan } from "../../src/core/plan/plan.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { Plan } from "../../src/model/plan.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { commandAgent } from "../support/programs.ts";
 

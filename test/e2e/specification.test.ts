@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, linkPackage, root, runInline, runShell } from "../support/cli.ts";
 import {
   type FakeProvider,

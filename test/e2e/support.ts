@@ -3,8 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { procLister } from "../../src/process/process-tree.ts";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import { root } from "../support/cli.ts";
 
 export type ServerConfig = NonNullable<Config["server"]>;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { exportFile } from "../../src/cli/commands/task.ts";
-import type { TaskExport } from "../../src/core/formats/task/task-export.ts";
+import type { TaskExport } from "../../src/formats/task/task-export.ts";
 import { folderOf, root, runHere, runIn } from "../support/cli.ts";
 
 const schema = JSON.parse(readFileSync(join(root, "schemas/task-export.schema.json"), "utf8")) as object;

@@ -1,9 +1,9 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { SolutionAction, Task } from "../../src/core/formats/model.ts";
-import type { Step } from "../../src/core/formats/step.ts";
-import type { TrialResult } from "../../src/core/report/result.ts";
+import type { SolutionAction, Task } from "../../src/model/model.ts";
+import type { Step } from "../../src/model/step.ts";
+import type { TrialResult } from "../../src/model/result.ts";
 import { evaluate } from "../../src/index.ts";
 import { run } from "../../src/run/run.ts";
 import { fixtureSpec } from "../servers/support.ts";

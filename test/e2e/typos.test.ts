@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { stringify } from "yaml";
-import { failure, load } from "../load/support/load.ts";
+import { failure, load } from "../formats/support/load.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 
 /** A valid config with an object of every kind that the format has. */

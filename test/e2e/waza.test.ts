@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
+import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import { folderOf, runHere, runIn, runInline } from "../support/cli.ts";
 
 const person = "{ name: Ada, entityType: person, observations: [likes tea] }";

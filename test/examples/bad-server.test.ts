@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { CheckKind } from "../../src/core/formats/model.ts";
-import { codesOnRequest, findingRules } from "../../src/core/lint/catalogue.ts";
+import type { CheckKind } from "../../src/model/model.ts";
+import { codesOnRequest, findingRules } from "../../src/check/catalogue.ts";
 import { checked, findingsIn } from "../check/support.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { root } from "../support/cli.ts";

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
+import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import { folderOf, root, runCli } from "../support/cli.ts";
 
 const folder = join(root, "examples/extensions");

@@ -1,7 +1,7 @@
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 
 /** Runs a copy of the example; its exit code, and the score of each grade by task. */

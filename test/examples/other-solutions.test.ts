@@ -2,7 +2,7 @@ import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
-import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
+import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import { root, runCli } from "../support/cli.ts";
 import { copyTasks } from "./support.ts";
 

@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Verdict } from "../../src/core/trace/events.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { Verdict } from "../../src/model/event.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { procLister } from "../../src/process/process-tree.ts";
 import { type CliOutcome, folderOf, runCli } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";

@@ -1,7 +1,7 @@
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, linkPackage, root, runHere } from "../support/cli.ts";
 
 const source = join(root, "examples/waza");

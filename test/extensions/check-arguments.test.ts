@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { goDurationPattern } from "../../src/core/formats/duration.ts";
-import type { JsonObject } from "../../src/core/formats/model.ts";
-import { checkArguments } from "../../src/extensions/prepare/check-uses.ts";
+import { goDurationPattern } from "../../src/base/duration.ts";
+import type { JsonObject } from "../../src/model/model.ts";
+import { checkArguments } from "../../src/extensions/check-uses.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 
 const validator = new SchemaValidator();

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
 import { folderOf, root, runHere, startCli } from "../support/cli.ts";
 import { type FakeScript, startFakeProvider } from "../support/fake-provider.ts";
 import { type Ended, expectSameWhenRead, type FaultyRun, runsOf, startRun } from "../support/faults.ts";

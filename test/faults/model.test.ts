@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import type { TrialResult } from "../../src/core/report/result.ts";
+import type { TrialResult } from "../../src/model/result.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { type Ended, runFaulty } from "../support/faults.ts";
 import { expectExit, strings } from "./support.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { runProgram } from "../../src/graders/run-program.ts";
-import type { Finding } from "../../src/core/grade/grader.ts";
+import type { Finding } from "../../src/graders/grader.ts";
 import { AgentTrial, gradeBy, settingIssues } from "../support/grading.ts";
 
 const busy = new AgentTrial((trial) => {

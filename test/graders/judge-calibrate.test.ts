@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";

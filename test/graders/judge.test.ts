@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { JudgeSpec, Task } from "../../src/core/formats/model.ts";
-import type { EventBody, Grade } from "../../src/core/trace/events.ts";
-import { buildTrajectory, type Trajectory } from "../../src/core/trace/trajectory.ts";
-import { createJudge, judgeOf, type JudgeOptions } from "../../src/graders/judge.ts";
+import type { JudgeSpec, Task } from "../../src/model/model.ts";
+import type { EventBody, Grade } from "../../src/model/event.ts";
+import { buildTrajectory, type Trajectory } from "../../src/trace/trajectory.ts";
+import { createJudge, judgeOf, type JudgeOptions } from "../../src/graders/judge/judge.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { gradeContext } from "../support/trial-events.ts";
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { runProgram } from "../../src/graders/run-program.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf, linkPackage, runHere, runInline } from "../support/cli.ts";

@@ -1,9 +1,9 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Json } from "../../src/core/formats/model.ts";
-import { formatSchemaError, type SchemaCheck } from "../../src/core/checks/tool-result.ts";
-import { OutOfTime } from "../../src/core/lint/check-view.ts";
+import type { Json } from "../../src/model/model.ts";
+import { formatSchemaError, type SchemaCheck } from "../../src/expect/tool-result.ts";
+import { OutOfTime } from "../../src/check/check-view.ts";
 import { SchemaValidator, validateOfServer } from "../../src/graders/schema-validator.ts";
 
 const limitMs = 400;

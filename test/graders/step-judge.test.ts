@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { JudgeSpec } from "../../src/core/formats/model.ts";
-import type { EventBody, JudgeAnswer, JudgeQuestion } from "../../src/core/trace/events.ts";
-import { createStepJudge } from "../../src/graders/judge.ts";
+import type { JudgeSpec } from "../../src/model/model.ts";
+import type { EventBody, JudgeAnswer, JudgeQuestion } from "../../src/model/event.ts";
+import { createStepJudge } from "../../src/graders/judge/judge.ts";
 import { type FakeProvider, startFakeProvider } from "../support/fake-provider.ts";
 
 type Options = Partial<Parameters<typeof createStepJudge>[1]>;

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { check } from "../../src/check.ts";
-import { McpvalsError } from "../../src/core/errors/error.ts";
+import { McpvalsError } from "../../src/base/error.ts";
 import { evaluate, formatReport } from "../../src/evaluate.ts";
 import { folderOf, root } from "../support/cli.ts";
 import { configFile, fixtureServer, toolTest, trialOf } from "../e2e/support.ts";

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, linkPackage, runShell } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { exampleServer } from "../support/programs.ts";

@@ -13,8 +13,8 @@ async function run(code: string, env: Readonly<Record<string, string>> = {}): Pr
       if (name !== undefined && /^(?:ai$|@ai-sdk\\/(?!provider))/.test(name)) loaded.add(name);
       return next(url, context);
     } });
-    const { locateModel } = await import("./src/models/resolve-model.ts");
-    const { resolveModel } = await import("./src/models/resolve-model.ts");
+    const { locateModel } = await import("./src/agents/models/resolve-model.ts");
+    const { resolveModel } = await import("./src/agents/models/resolve-model.ts");
     const spec = { type: "model", name: "m", model: "anthropic/m", apiKey: "k", baseURL: "http://127.0.0.1:9", maxSteps: 1 };
     ${code}`;
   const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "--eval", module], {
@@ -28,7 +28,7 @@ test("an agent and a judge are prepared without loading any SDK, and each model 
   const providers = ["anthropic", "openai", "google", "openai-compatible"];
   const added = await run(`
     const { createModelAgent } = await import("./src/agents/model.ts");
-    const { createJudge } = await import("./src/graders/judge.ts");
+    const { createJudge } = await import("./src/graders/judge/judge.ts");
     await import("./src/agents/scripted.ts");
     await createModelAgent(spec, { env: {}, modelMs: 1000 }).prepare();
     createJudge({ ...spec, passThreshold: 1 }, { env: {}, modelMs: 1000, emit: () => 0, signal: AbortSignal.abort() });

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { ModelSpec } from "../../src/core/formats/model.ts";
-import type { EventBody } from "../../src/core/trace/events.ts";
-import { locateModel, type ModelAnswer, resolveModel } from "../../src/models/resolve-model.ts";
-import { createRetryingModel, type RetrySettings } from "../../src/models/retrying-model.ts";
+import type { ModelSpec } from "../../src/model/model.ts";
+import type { EventBody } from "../../src/model/event.ts";
+import { locateModel, type ModelAnswer, resolveModel } from "../../src/agents/models/resolve-model.ts";
+import { createRetryingModel, type RetrySettings } from "../../src/agents/models/retrying-model.ts";
 import { eventsOf } from "../support/agent-context.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 

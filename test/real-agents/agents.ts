@@ -1,4 +1,4 @@
-import type { AgentPreset } from "../../src/core/formats/presets/presets.ts";
+import type { AgentPreset } from "../../src/agents/programs/presets.ts";
 
 /** A server in the user's own config. */
 export interface OwnServer {

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
+import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import { folderOf, root, runCli } from "../support/cli.ts";
 import { type RealAgent, realAgents } from "./agents.ts";
 import { startFakeModel } from "./fake-model.ts";

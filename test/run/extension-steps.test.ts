@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { ExtensionStep, Step } from "../../src/core/formats/step.ts";
-import type { OperationResult } from "../../src/core/formats/extension/protocol.ts";
-import { McpvalsError } from "../../src/core/errors/error.ts";
+import type { ExtensionStep, Step } from "../../src/model/step.ts";
+import type { OperationResult } from "../../src/extensions/protocol.ts";
+import { McpvalsError } from "../../src/base/error.ts";
 import type { OperationCall } from "../../src/extensions/host/trial-extensions.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";

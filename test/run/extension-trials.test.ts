@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import type { ExtensionStep } from "../../src/core/formats/step.ts";
-import type { EventBody } from "../../src/core/trace/events.ts";
+import type { ExtensionStep } from "../../src/model/step.ts";
+import type { EventBody } from "../../src/model/event.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { preparedAs, preparedExtension } from "../support/extensions.ts";
 import { type PlayedTrial, playTrial, portableTask } from "../support/portable.ts";

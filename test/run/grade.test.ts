@@ -11,10 +11,10 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { Reporter } from "../../src/core/report/reporter.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
-import { load } from "../../src/load/load.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { Reporter } from "../../src/report/reporter.ts";
+import type { RunResult } from "../../src/model/result.ts";
+import { load } from "../../src/formats/load.ts";
 import { gradeRun } from "../../src/run/grade-run.ts";
 import { openRun } from "../../src/store/run-folder.ts";
 import { fixtureServer } from "../e2e/support.ts";

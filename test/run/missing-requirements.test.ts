@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { Eval, Requirement, ServerSpec, Task } from "../../src/core/formats/model.ts";
+import type { Eval, Requirement, ServerSpec, Task } from "../../src/model/model.ts";
 import { missingRequirements } from "../../src/run/prepare.ts";
 import { preparedExtension } from "../support/extensions.ts";
 import { portableTask, taskFolder } from "../support/portable.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { EventOf } from "../../src/core/trace/events.ts";
+import type { EventOf } from "../../src/model/event.ts";
 import { type PlayedTrial, playTrial, taskFolder } from "../support/portable.ts";
 import { taskDocument, valid } from "../support/task-file.ts";
 

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import type { AgentContext } from "../../src/agents/driver.ts";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { ServerSpec, Task } from "../../src/core/formats/model.ts";
-import { expanderOf } from "../../src/core/templates/expand.ts";
-import type { TraceEvent } from "../../src/core/trace/events.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { ServerSpec, Task } from "../../src/model/model.ts";
+import { expanderOf } from "../../src/templates/expand.ts";
+import type { TraceEvent } from "../../src/model/event.ts";
 import { leaf, type LeafEnd } from "../support/sessions.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
 

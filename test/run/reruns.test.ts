@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, type HereOutcome, runHere } from "../support/cli.ts";
 import { everythingServer } from "../support/programs.ts";
 import { configFile, fixtureServer } from "../e2e/support.ts";

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
+import { McpvalsError } from "../../src/base/error.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
 import { leaf, leafServer, trialServer } from "../support/sessions.ts";
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
-import type { SolutionAction } from "../../src/core/formats/model.ts";
-import type { TraceEvent } from "../../src/core/trace/events.ts";
+import type { SolutionAction } from "../../src/model/model.ts";
+import type { TraceEvent } from "../../src/model/event.ts";
 import { leaf } from "../support/sessions.ts";
 import { playTrial, portableTask } from "../support/portable.ts";
 import { scriptStepOf } from "../support/step-context.ts";

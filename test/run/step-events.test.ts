@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { EventOf, TraceEvent } from "../../src/core/trace/events.ts";
+import type { EventOf, TraceEvent } from "../../src/model/event.ts";
 import { playTrial, taskFolder } from "../support/portable.ts";
 import { taskOf } from "../support/task-file.ts";
 

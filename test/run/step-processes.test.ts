@@ -1,11 +1,11 @@
-import { expanderOf } from "../../src/core/templates/expand.ts";
+import { expanderOf } from "../../src/templates/expand.ts";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { AgentContext } from "../../src/agents/driver.ts";
-import type { JsonObject, Task } from "../../src/core/formats/model.ts";
-import type { ParseTaskOptions } from "../../src/core/formats/task/parse-task.ts";
+import type { JsonObject, Task } from "../../src/model/model.ts";
+import type { ParseTaskOptions } from "../../src/formats/task/parse-task.ts";
 import type { TrialServices } from "../../src/run/trial-state.ts";
 import { evaluate } from "../../src/index.ts";
 import { folderOf, root } from "../support/cli.ts";

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Keys, watch, watchedFiles, type WatchedSelection } from "../../src/cli/watch.ts";
-import { load } from "../../src/load/load.ts";
-import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
+import { load } from "../../src/formats/load.ts";
+import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import { folderOf, root, type RunningCli, startCli } from "../support/cli.ts";
 
 const program = join(root, "test/fixtures/servers/notes-server.mjs");

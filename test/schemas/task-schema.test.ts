@@ -10,9 +10,9 @@ import {
   taskDocument,
   valid,
 } from "../support/task-file.ts";
-import { isJsonObject } from "../../src/core/formats/json.ts";
-import type { JsonObject } from "../../src/core/formats/model.ts";
-import { stepTypes } from "../../src/core/formats/step.ts";
+import { isJsonObject } from "../../src/base/json.ts";
+import type { JsonObject } from "../../src/model/model.ts";
+import { stepTypes } from "../../src/model/step.ts";
 import { taskJsonSchema, taskReference } from "../../scripts/schemas/task-reference.ts";
 
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(

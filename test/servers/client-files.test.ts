@@ -20,16 +20,16 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { parse as parseToml } from "smol-toml";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { EventBody } from "../../src/core/trace/events.ts";
+import type { EventBody } from "../../src/model/event.ts";
 import {
   mcpConfigText,
   writeClientFiles,
   writeMcpConfigFile,
   type WrittenFiles,
-} from "../../src/servers/client-files/write-client-files.ts";
+} from "../../src/agents/write-client-files.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { livingWatchdogs } from "../process/support.ts";
-import { type McpClient, mcpClients } from "../../src/core/formats/presets/presets.ts";
+import { type McpClient, mcpClients } from "../../src/agents/programs/presets.ts";
 
 const endpoints: readonly GatewayEndpoint[] = ["calc", "my-files"].map((server) => ({
   server,

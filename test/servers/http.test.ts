@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { McpvalsError } from "../../src/core/errors/error.ts";
-import type { HttpServerSpec } from "../../src/core/formats/model.ts";
+import type { McpvalsError } from "../../src/base/error.ts";
+import type { HttpServerSpec } from "../../src/model/model.ts";
 import {
   answer,
   type Exchange,

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";

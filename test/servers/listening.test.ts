@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { eventsOf } from "../../src/core/trace/events.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import { eventsOf } from "../../src/model/event.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { readRun } from "../../src/store/run-folder.ts";
 import { closedAddress, processTag, type ServerConfig } from "../e2e/support.ts";

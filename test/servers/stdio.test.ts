@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
+import { McpvalsError } from "../../src/base/error.ts";
 import { startServer } from "../../src/servers/server-pool.ts";
 import { livingProcesses } from "../process/support.ts";
 import { callOptions, createRecord, failToStart, fixtureSpec, rejection, startSession } from "./support.ts";

@@ -1,7 +1,7 @@
 import { onTestFinished } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { HttpServerSpec, ServerSpec, StdioServerSpec } from "../../src/core/formats/model.ts";
-import type { Emit, EventBody } from "../../src/core/trace/events.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { HttpServerSpec, ServerSpec, StdioServerSpec } from "../../src/model/model.ts";
+import type { Emit, EventBody } from "../../src/model/event.ts";
 import { localBinPath } from "../../src/process/environment.ts";
 import { startServer } from "../../src/servers/server-pool.ts";
 import type { CallOptions, ServerSession } from "../../src/servers/client/session.ts";

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { CommandStep, ScriptStep } from "../../src/core/formats/step.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { CommandStep, ScriptStep } from "../../src/model/step.ts";
 import { procLister } from "../../src/process/process-tree.ts";
 import { livingProcesses } from "../process/support.ts";
 import { watchLeftovers } from "../support/leftovers.ts";

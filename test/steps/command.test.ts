@@ -1,7 +1,7 @@
 import { mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { CommandStep, TextExpectation } from "../../src/core/formats/step.ts";
+import type { CommandStep, TextExpectation } from "../../src/model/step.ts";
 import {
   commandStepOf as command,
   playStep,

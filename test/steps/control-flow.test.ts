@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Json } from "../../src/core/formats/model.ts";
-import type { ForeachStep, GroupStep, Step } from "../../src/core/formats/step.ts";
-import type { EventBody } from "../../src/core/trace/events.ts";
+import type { Json } from "../../src/model/model.ts";
+import type { ForeachStep, GroupStep, Step } from "../../src/model/step.ts";
+import type { EventBody } from "../../src/model/event.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepContext, StepReport } from "../../src/steps/step-runner.ts";
 import { leaf, type LeafEnd, leafServer } from "../support/sessions.ts";

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { FileStep } from "../../src/core/formats/step.ts";
+import type { FileStep } from "../../src/model/step.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport, TrialContext } from "../../src/steps/step-runner.ts";
 import { runShell } from "../support/cli.ts";

@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { HttpExpectation, HttpStep } from "../../src/core/formats/step.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { HttpExpectation, HttpStep } from "../../src/model/step.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
 import { watchLeftovers } from "../support/leftovers.ts";

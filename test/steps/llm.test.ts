@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { LlmStep } from "../../src/core/formats/step.ts";
+import type { LlmStep } from "../../src/model/step.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { plainTrial, scopeOf, stepContext } from "../support/step-context.ts";
-import type { JudgeAnswer, JudgeQuestion } from "../../src/core/trace/events.ts";
+import type { JudgeAnswer, JudgeQuestion } from "../../src/model/event.ts";
 
 const by = { model: "a/b", prompt: "sha256:0", threshold: 0.8, votes: [1] };
 const good: JudgeAnswer = { passed: true, score: 1, reason: "it is there", judge: by };

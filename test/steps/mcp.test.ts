@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
-import type { Json, JsonObject } from "../../src/core/formats/model.ts";
-import type { McpExpectation, McpRequest, McpStep, Step } from "../../src/core/formats/step.ts";
+import type { Json, JsonObject } from "../../src/model/model.ts";
+import type { McpExpectation, McpRequest, McpStep, Step } from "../../src/model/step.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { runStep } from "../../src/steps/run-step.ts";

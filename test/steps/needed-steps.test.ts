@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Step } from "../../src/core/formats/step.ts";
+import type { Step } from "../../src/model/step.ts";
 import { runSequence } from "../../src/steps/step-runner.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { leaf, type LeafEnd, leafServer } from "../support/sessions.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ControlStep, Step } from "../../src/core/formats/step.ts";
+import type { ControlStep, Step } from "../../src/model/step.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
 import { commandStepOf, stepContext, testTrial, writeTaskFile } from "../support/step-context.ts";

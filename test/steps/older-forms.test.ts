@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import type { JsonObject, Task } from "../../src/core/formats/model.ts";
-import { parseLegacyTask } from "../../src/core/formats/legacy-task/parse-legacy-task.ts";
-import type { Check } from "../../src/core/trace/events.ts";
+import type { JsonObject, Task } from "../../src/model/model.ts";
+import { parseLegacyTask } from "../../src/formats/task/parse-legacy-task.ts";
+import type { Check } from "../../src/model/event.ts";
 import { runSequence } from "../../src/steps/step-runner.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { anyTool, stubSession } from "../support/sessions.ts";

@@ -12,9 +12,9 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import type { McpvalsError } from "../../src/core/errors/error.ts";
-import type { JsonObject } from "../../src/core/formats/model.ts";
-import type { ScriptStep } from "../../src/core/formats/step.ts";
+import type { McpvalsError } from "../../src/base/error.ts";
+import type { JsonObject } from "../../src/model/model.ts";
+import type { ScriptStep } from "../../src/model/step.ts";
 import {
   type PlayedStep,
   playStep,

@@ -1,7 +1,7 @@
 import { appendFileSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { TraceEvent } from "../../src/core/trace/events.ts";
+import type { TraceEvent } from "../../src/model/event.ts";
 import { Journal, readJournal } from "../../src/store/journal.ts";
 import { JournalIndex } from "../../src/store/journal-index.ts";
 import { folderOf } from "../support/cli.ts";

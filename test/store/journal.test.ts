@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { getHeapStatistics } from "node:v8";
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Json } from "../../src/core/formats/model.ts";
-import { JsonMeter } from "../../src/core/formats/read-json.ts";
-import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
+import type { Json } from "../../src/model/model.ts";
+import { JsonMeter } from "../../src/base/read-json.ts";
+import type { EventBody, TraceEvent } from "../../src/model/event.ts";
 import {
   Journal,
   type JournalPart,

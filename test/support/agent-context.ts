@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import type { AgentContext, AgentDriver } from "../../src/agents/driver.ts";
-import type { Emit, EventBody } from "../../src/core/trace/events.ts";
+import type { Emit, EventBody } from "../../src/model/event.ts";
 import type { ServerSession } from "../../src/servers/client/session.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 
 /** The checkout. */
 export const root: string = resolve(import.meta.dirname, "../..");

@@ -1,10 +1,6 @@
 import { expect } from "vitest";
-import {
-  type EvalExtensions,
-  extensionTableSchema,
-  readExtensionTable,
-} from "../../src/core/formats/extension/extension-table-schema.ts";
-import type { ExtensionSpec, SandboxSpec } from "../../src/core/formats/model.ts";
+import { type EvalExtensions, extensionTableSchema, readExtensionTable } from "../../src/model/extension.ts";
+import type { ExtensionSpec, SandboxSpec } from "../../src/model/model.ts";
 
 /** What a valid table of extensions in `/eval` gives to tasks. */
 export function extensionsOf(table: object): EvalExtensions {

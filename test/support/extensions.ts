@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { PassThrough, type Readable, type Writable } from "node:stream";
 import { expect } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { ExtensionManifest } from "../../src/core/formats/extension/manifest.ts";
-import type { OperationResult } from "../../src/core/formats/extension/protocol.ts";
-import { defaultSandbox, type ExtensionSpec, type JsonObject } from "../../src/core/formats/model.ts";
-import { expanderOf } from "../../src/core/templates/expand.ts";
-import type { EventBody, EventOf, Phase } from "../../src/core/trace/events.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { ExtensionManifest } from "../../src/extensions/manifest.ts";
+import type { OperationResult } from "../../src/extensions/protocol.ts";
+import { defaultSandbox, type ExtensionSpec, type JsonObject } from "../../src/model/model.ts";
+import { expanderOf } from "../../src/templates/expand.ts";
+import type { EventBody, EventOf, Phase } from "../../src/model/event.ts";
 import {
   type ExtensionTrial,
   openTrialExtensions,

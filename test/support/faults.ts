@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { exitCode, replayRun } from "../../src/core/report/trial-result.ts";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { Config } from "../../src/formats/config/config-schema.ts";
+import { exitCode, replayRun } from "../../src/report/trial-result.ts";
+import type { RunResult } from "../../src/model/result.ts";
 import { procLister } from "../../src/process/process-tree.ts";
 import { runMarkerName } from "../../src/process/watchdog.ts";
 import { readRun } from "../../src/store/run-folder.ts";

@@ -1,8 +1,8 @@
-import type { JsonObject } from "../../src/core/formats/json.ts";
-import type { Task } from "../../src/core/formats/model.ts";
-import type { Finding, KindContext } from "../../src/core/grade/grader.ts";
-import { graderKinds } from "../../src/core/grade/kinds.ts";
-import type { EventOf, WorkspaceFile } from "../../src/core/trace/events.ts";
+import type { JsonObject } from "../../src/base/json.ts";
+import type { Task } from "../../src/model/model.ts";
+import type { Finding, KindContext } from "../../src/graders/grader.ts";
+import { graderKinds } from "../../src/graders/kinds.ts";
+import type { EventOf, WorkspaceFile } from "../../src/model/event.ts";
 import { errorResult, gradeContext, textResult, TrialEvents, workflowTask } from "./trial-events.ts";
 
 /** A trial of an agent, with servers `k8s` (tools list, get, delete) and `docs`; its agent phase is what `play` adds. */

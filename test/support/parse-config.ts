@@ -2,10 +2,10 @@ import {
   parseConfig,
   type ParseConfigOptions,
   type ParsedEval,
-} from "../../src/core/formats/config/parse-config.ts";
-import { formatKeyPath } from "../../src/core/formats/json.ts";
-import { graderKinds } from "../../src/core/grade/kinds.ts";
-import type { Eval } from "../../src/core/formats/model.ts";
+} from "../../src/formats/config/parse-config.ts";
+import { formatKeyPath } from "../../src/base/json.ts";
+import { graderKinds } from "../../src/graders/kinds.ts";
+import type { Eval } from "../../src/model/model.ts";
 
 export const stdio = { transport: "stdio", command: "node" } as const;
 

@@ -6,11 +6,11 @@ import type {
   JsonObject,
   PlannedCall,
   PlannedRead,
-} from "../../src/core/formats/model.ts";
+} from "../../src/model/model.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
-import { findDefects } from "../../src/core/lint/catalogue.ts";
-import { type CheckView, readCheck } from "../../src/core/lint/check-view.ts";
-import type { Finding } from "../../src/core/lint/finding.ts";
+import { findDefects } from "../../src/check/catalogue.ts";
+import { type CheckView, readCheck } from "../../src/check/check-view.ts";
+import type { Finding } from "../../src/model/finding.ts";
 import { type SentRequest, TrialEvents, workflowTask } from "./trial-events.ts";
 
 /** A server as a check finds it: what it says in the handshake, what it lists, and how it answers calls. */

@@ -1,8 +1,8 @@
 import { fileURLToPath } from "node:url";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { JsonObject } from "../../src/core/formats/model.ts";
-import type { McpStep } from "../../src/core/formats/step.ts";
-import type { Emit } from "../../src/core/trace/events.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { JsonObject } from "../../src/model/model.ts";
+import type { McpStep } from "../../src/model/step.ts";
+import type { Emit } from "../../src/model/event.ts";
 import type {
   CallOptions,
   CallOutcome,

@@ -2,11 +2,11 @@ import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { Json, JsonObject } from "../../src/core/formats/model.ts";
-import type { CommandStep, ScriptStep } from "../../src/core/formats/step.ts";
-import { resolveIn, type Scope, withLocals } from "../../src/core/templates/template.ts";
-import type { Check, EventBody } from "../../src/core/trace/events.ts";
+import { McpvalsError } from "../../src/base/error.ts";
+import type { Json, JsonObject } from "../../src/model/model.ts";
+import type { CommandStep, ScriptStep } from "../../src/model/step.ts";
+import { resolveIn, type Scope, withLocals } from "../../src/templates/template.ts";
+import type { Check, EventBody } from "../../src/model/event.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepContext, StepJudge, StepReport, TrialContext } from "../../src/steps/step-runner.ts";
 import { stepOf } from "./task-file.ts";

@@ -1,16 +1,13 @@
-import {
-  type EvalExtensions,
-  noExtensions,
-} from "../../src/core/formats/extension/extension-table-schema.ts";
-import { formatKeyPath } from "../../src/core/formats/json.ts";
-import type { PortableTask, Task } from "../../src/core/formats/model.ts";
-import type { Step } from "../../src/core/formats/step.ts";
+import { type EvalExtensions, noExtensions } from "../../src/model/extension.ts";
+import { formatKeyPath } from "../../src/base/json.ts";
+import type { PortableTask, Task } from "../../src/model/model.ts";
+import type { Step } from "../../src/model/step.ts";
 import {
   type ParsedTask,
   parseTask,
   type ParseTaskOptions,
   type TaskFiles,
-} from "../../src/core/formats/task/parse-task.ts";
+} from "../../src/formats/task/parse-task.ts";
 
 /** Files of a task by path: text, `null` for a folder; a path that leaves the folder is `outside`. */
 export function filesOf(files: Readonly<Record<string, string | null>>): TaskFiles {

@@ -1,12 +1,12 @@
-import type { SerializedError } from "../../src/core/errors/error.ts";
-import type { Json, JsonObject, Task, Turn } from "../../src/core/formats/model.ts";
-import type { McpExpectation, McpStep } from "../../src/core/formats/step.ts";
-import type { SchemaCheck } from "../../src/core/checks/tool-result.ts";
-import type { GradeContext } from "../../src/core/grade/grader.ts";
-import type { Trial } from "../../src/core/plan/plan.ts";
-import { buildTrajectory, type Trajectory } from "../../src/core/trace/trajectory.ts";
-import { warningsOf } from "../../src/core/trace/warnings.ts";
-import type { Check, EventBody, StepOutcome, TraceEvent, TrialOutcome } from "../../src/core/trace/events.ts";
+import type { SerializedError } from "../../src/base/error.ts";
+import type { Json, JsonObject, Task, Turn } from "../../src/model/model.ts";
+import type { McpExpectation, McpStep } from "../../src/model/step.ts";
+import type { SchemaCheck } from "../../src/expect/tool-result.ts";
+import type { GradeContext } from "../../src/graders/grader.ts";
+import type { Trial } from "../../src/model/plan.ts";
+import { buildTrajectory, type Trajectory } from "../../src/trace/trajectory.ts";
+import { warningsOf } from "../../src/trace/warnings.ts";
+import type { Check, EventBody, StepOutcome, TraceEvent, TrialOutcome } from "../../src/model/event.ts";
 
 /** A tool as a server of a test offers it in `tools/list`. */
 export interface OfferedTool {

@@ -1,5 +1,5 @@
 import { memo, type ReactElement } from "react";
-import type { TrialRow } from "../../../src/core/view/documents.ts";
+import type { TrialRow } from "../../../src/report/documents/documents.ts";
 import { type Status, statusOf, toneOf, useShownStatus, VerdictSign, wordOf } from "./verdict-badge.tsx";
 
 /** The attempts of a task: a link for each, with its verdict. */

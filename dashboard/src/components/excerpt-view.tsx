@@ -1,6 +1,6 @@
 import { type ReactElement, useEffect, useState } from "react";
-import { base64Parts } from "../../../src/core/text/base64.ts";
-import type { ContentPart, Excerpt } from "../../../src/core/view/documents.ts";
+import { base64Parts } from "../../../src/base/base64.ts";
+import type { ContentPart, Excerpt } from "../../../src/report/documents/documents.ts";
 import { formatNumber } from "../format.ts";
 import { useDataSource } from "../queries.ts";
 import { FoldedText } from "./folded-text.tsx";

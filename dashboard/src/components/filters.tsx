@@ -1,5 +1,5 @@
 import type { ReactElement, ReactNode } from "react";
-import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { visibleOnPage } from "../../../src/base/visible-text.ts";
 import { counted, formatNumber } from "../format.ts";
 import { EmptyState } from "./states.tsx";
 

@@ -1,6 +1,6 @@
 import { memo, type ReactElement, type ReactNode, useState } from "react";
-import { type Base64Part, base64Parts } from "../../../src/core/text/base64.ts";
-import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { type Base64Part, base64Parts } from "../../../src/base/base64.ts";
+import { visibleOnPage } from "../../../src/base/visible-text.ts";
 import { formatNumber } from "../format.ts";
 
 /** In characters: more of what is folded is shown with each click. */

@@ -1,5 +1,5 @@
 import { Fragment, memo, type ReactElement, type ReactNode } from "react";
-import { shortened } from "../../../src/core/text/visible-text.ts";
+import { shortened } from "../../../src/base/visible-text.ts";
 import { type Folded, foldedBase64, shownStretch, type TextProps } from "./folded-text.tsx";
 
 /** In characters: of longer texts the rest is left out. */

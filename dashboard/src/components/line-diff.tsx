@@ -1,6 +1,6 @@
 import type { ReactElement } from "react";
-import { commonSequence } from "../../../src/core/checks/json-difference.ts";
-import { shortened, visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { commonSequence } from "../../../src/expect/json-difference.ts";
+import { shortened, visibleOnPage } from "../../../src/base/visible-text.ts";
 
 /** In characters: of longer texts the rest is left out. */
 const longestText = 200_000;

@@ -1,5 +1,5 @@
 import { type ReactElement, type ReactNode, useEffect } from "react";
-import { shortened, visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { shortened, visibleOnPage } from "../../../src/base/visible-text.ts";
 import { PlainText } from "./plain-text.tsx";
 
 /** The heading of a page, and the title of its window. */

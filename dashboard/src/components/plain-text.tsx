@@ -1,5 +1,5 @@
 import { type ReactElement, useState } from "react";
-import { shortened, visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { shortened, visibleOnPage } from "../../../src/base/visible-text.ts";
 
 /** In characters: what a page shows of a name, a message or a description, and of a title. */
 const longestText = 10_000;

@@ -1,7 +1,7 @@
 import type { ReactElement } from "react";
-import type { RunVerdict } from "../../../src/core/report/result.ts";
-import type { Verdict } from "../../../src/core/trace/events.ts";
-import type { RunRow, TrialRow } from "../../../src/core/view/documents.ts";
+import type { RunVerdict } from "../../../src/model/result.ts";
+import type { Verdict } from "../../../src/model/event.ts";
+import type { RunRow, TrialRow } from "../../../src/report/documents/documents.ts";
 import { useIsOffline } from "../connection.ts";
 
 /** What there is to say of a run, a trial or a grade in one word. */

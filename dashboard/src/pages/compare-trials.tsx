@@ -1,8 +1,8 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo, useState } from "react";
-import { alignCalls, type AlignedCalls, type Call } from "../../../src/core/view/compare-runs.ts";
-import type { TrialDocument } from "../../../src/core/view/documents.ts";
-import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
+import { alignCalls, type AlignedCalls, type Call } from "../../../src/report/documents/compare-runs.ts";
+import type { TrialDocument } from "../../../src/report/documents/documents.ts";
+import { visibleOnPage } from "../../../src/base/visible-text.ts";
 import { ExcerptView } from "../components/excerpt-view.tsx";
 import { Duration, Tokens } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";

@@ -1,9 +1,13 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
-import { visibleOnPage } from "../../../src/core/text/visible-text.ts";
-import { compareRuns, type RunComparison, type TaskPair } from "../../../src/core/view/compare-runs.ts";
-import type { PairedRatio } from "../../../src/core/statistics/intervals.ts";
-import type { RunDocument, RunRow } from "../../../src/core/view/documents.ts";
+import { visibleOnPage } from "../../../src/base/visible-text.ts";
+import {
+  compareRuns,
+  type RunComparison,
+  type TaskPair,
+} from "../../../src/report/documents/compare-runs.ts";
+import type { PairedRatio } from "../../../src/statistics/intervals.ts";
+import type { RunDocument, RunRow } from "../../../src/report/documents/documents.ts";
 import { Attempts } from "../components/attempts.tsx";
 import { type Column, DataTable } from "../components/data-table.tsx";
 import { Nothing } from "../components/numbers.tsx";

@@ -1,6 +1,6 @@
 import { getRouteApi, Link, Navigate } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import type { RunRow, RunsDocument } from "../../../src/core/view/documents.ts";
+import type { RunRow, RunsDocument } from "../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../components/data-table.tsx";
 import { ChoiceFilter, FilterBar, NoMatch, TextFilter } from "../components/filters.tsx";
 import { DateTime, Duration, Nothing } from "../components/numbers.tsx";

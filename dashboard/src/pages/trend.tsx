@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import { wilson } from "../../../src/core/statistics/intervals.ts";
-import type { RunRow } from "../../../src/core/view/documents.ts";
+import { wilson } from "../../../src/statistics/intervals.ts";
+import type { RunRow } from "../../../src/report/documents/documents.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
 import { TrendChart, type TrendPoint } from "../components/trend-chart.tsx";

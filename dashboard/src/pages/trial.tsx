@@ -1,6 +1,6 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
-import type { TrialDocument } from "../../../src/core/view/documents.ts";
+import type { TrialDocument } from "../../../src/report/documents/documents.ts";
 import { JsonText } from "../components/json-text.tsx";
 import { Duration, Elapsed, Tokens } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";

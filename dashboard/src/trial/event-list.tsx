@@ -1,6 +1,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactElement, useDeferredValue, useEffect, useMemo, useRef } from "react";
-import type { EventRow, TrialDocument } from "../../../src/core/view/documents.ts";
+import type { EventRow, TrialDocument } from "../../../src/report/documents/documents.ts";
 import { ExcerptView } from "../components/excerpt-view.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState } from "../components/states.tsx";

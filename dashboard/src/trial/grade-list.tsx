@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactElement, ReactNode } from "react";
-import type { TrialResult } from "../../../src/core/report/result.ts";
-import type { TrialDocument } from "../../../src/core/view/documents.ts";
+import type { TrialResult } from "../../../src/model/result.ts";
+import type { TrialDocument } from "../../../src/report/documents/documents.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState } from "../components/states.tsx";
 import { VerdictBadge } from "../components/verdict-badge.tsx";

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useState } from "react";
-import type { Excerpt, Media, TraceItem } from "../../../src/core/view/documents.ts";
-import type { Grade, Usage } from "../../../src/core/trace/events.ts";
+import type { Excerpt, Media, TraceItem } from "../../../src/report/documents/documents.ts";
+import type { Grade, Usage } from "../../../src/model/event.ts";
 import { ExcerptView } from "../components/excerpt-view.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { VerdictBadge } from "../components/verdict-badge.tsx";

@@ -1,7 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactElement, type ReactNode, useEffect, useRef } from "react";
-import type { TraceItem } from "../../../src/core/view/documents.ts";
-import type { Grade } from "../../../src/core/trace/events.ts";
+import type { TraceItem } from "../../../src/report/documents/documents.ts";
+import type { Grade } from "../../../src/model/event.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { toneOf, useShownStatus, VerdictSign, wordOf } from "../components/verdict-badge.tsx";
 import { compactJson, formatDuration } from "../format.ts";

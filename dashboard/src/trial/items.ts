@@ -1,6 +1,6 @@
-import { withoutUndefined } from "../../../src/core/formats/json.ts";
-import type { CallItem, Excerpt, TraceItem, TrialDocument } from "../../../src/core/view/documents.ts";
-import type { Grade } from "../../../src/core/trace/events.ts";
+import { withoutUndefined } from "../../../src/base/json.ts";
+import type { CallItem, Excerpt, TraceItem, TrialDocument } from "../../../src/report/documents/documents.ts";
+import type { Grade } from "../../../src/model/event.ts";
 
 /** How an item is shown: what went wrong, what is in progress, what is only there for those who look for it. */
 export type ItemStatus = "ok" | "bad" | "open" | "quiet";

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from "react";
-import type { TraceItem } from "../../../src/core/view/documents.ts";
+import type { TraceItem } from "../../../src/report/documents/documents.ts";
 import { endOf } from "./items.ts";
 
 export const speeds = [0.1, 0.5, 1, 2, 5, 10, 50] as const;

@@ -1,5 +1,5 @@
 import { type ReactElement, useDeferredValue, useMemo } from "react";
-import { excerptLength, type TrialDocument } from "../../../src/core/view/documents.ts";
+import { excerptLength, type TrialDocument } from "../../../src/report/documents/documents.ts";
 import { EmptyState } from "../components/states.tsx";
 import { formatDuration } from "../format.ts";
 import { type Shortcut, useShortcuts } from "../shortcuts.tsx";

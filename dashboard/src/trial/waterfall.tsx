@@ -1,5 +1,5 @@
 import { type PointerEvent, type ReactElement, useEffect, useMemo, useRef, useState } from "react";
-import type { TraceItem } from "../../../src/core/view/documents.ts";
+import type { TraceItem } from "../../../src/report/documents/documents.ts";
 import { useElapsed } from "../components/numbers.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { formatDuration } from "../format.ts";

@@ -5,7 +5,7 @@ import {
   type Json,
   type JsonObject,
   OperationFailed,
-} from "../../../src/extension-sdk/index.ts";
+} from "../../../src/extensions/sdk/index.ts";
 import type { Kubeconfig } from "./kubeconfig.ts";
 import { isObject, objectsOf, textOf } from "./state.ts";
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { WebSocket } from "ws";
-import { EnvironmentError, type Json, type JsonObject } from "../../../src/extension-sdk/index.ts";
+import { EnvironmentError, type Json, type JsonObject } from "../../../src/extensions/sdk/index.ts";
 import { causesOf, type KubeApi, problemOf } from "./api.ts";
 import { isObject, shown, textOf } from "./state.ts";
 

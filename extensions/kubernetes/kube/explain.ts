@@ -1,4 +1,4 @@
-import { EnvironmentError, type JsonObject } from "../../../src/extension-sdk/index.ts";
+import { EnvironmentError, type JsonObject } from "../../../src/extensions/sdk/index.ts";
 import { memberOf, objectOf, textOf } from "./state.ts";
 import { type KubeObjects, targetOf } from "./objects.ts";
 import { containersOf, stateOf } from "./state.ts";

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node";
 import { parse } from "yaml";
-import type { Json, JsonObject } from "../../../src/extension-sdk/index.ts";
+import type { Json, JsonObject } from "../../../src/extensions/sdk/index.ts";
 import { memberOf, objectOf, objectsOf, textOf } from "./state.ts";
 
 /** The kubeconfig that everything goes by. */

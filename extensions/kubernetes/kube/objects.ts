@@ -1,4 +1,4 @@
-import type { JsonObject } from "../../../src/extension-sdk/index.ts";
+import type { JsonObject } from "../../../src/extensions/sdk/index.ts";
 import type { KubeApi } from "./api.ts";
 import { isNotFound } from "./api.ts";
 import { createDiscovery, type ResourceType } from "./api.ts";

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../../../src/extension-sdk/index.ts";
+import type { Json, JsonObject } from "../../../src/extensions/sdk/index.ts";
 
 /** Whether a value is an object, not a list. */
 export function isObject(value: unknown): value is JsonObject {

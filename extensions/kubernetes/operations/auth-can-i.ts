@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { operation, OperationFailed, type OperationRun } from "../../../src/extension-sdk/index.ts";
+import { operation, OperationFailed, type OperationRun } from "../../../src/extensions/sdk/index.ts";
 import type { Cluster } from "../extension.ts";
 import { memberOf, textOf } from "../kube/state.ts";
 

@@ -5,7 +5,7 @@ import {
   operation,
   OperationFailed,
   type OperationRun,
-} from "../../../src/extension-sdk/index.ts";
+} from "../../../src/extensions/sdk/index.ts";
 import type { Cluster } from "../extension.ts";
 import { ApiProblem, isNotFound, UnknownKind } from "../kube/api.ts";
 import { deletionText, memberOf, stateOf, textOf } from "../kube/state.ts";

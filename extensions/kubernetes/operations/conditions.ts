@@ -5,7 +5,7 @@ import {
   operation,
   OperationFailed,
   type OperationRun,
-} from "../../../src/extension-sdk/index.ts";
+} from "../../../src/extensions/sdk/index.ts";
 import type { Cluster } from "../extension.ts";
 import { explain } from "../kube/explain.ts";
 import { type Condition, conditionsOf, conditionText, memberOf, shown } from "../kube/state.ts";

@@ -4,7 +4,7 @@ import {
   operation,
   OperationFailed,
   type OperationRun,
-} from "../../../src/extension-sdk/index.ts";
+} from "../../../src/extensions/sdk/index.ts";
 import type { Cluster } from "../extension.ts";
 import { execute } from "../kube/exec.ts";
 import { memberOf, objectsOf, stateOf, textOf } from "../kube/state.ts";

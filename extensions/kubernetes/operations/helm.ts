@@ -8,7 +8,7 @@ import {
   operation,
   OperationFailed,
   type OperationRun,
-} from "../../../src/extension-sdk/index.ts";
+} from "../../../src/extensions/sdk/index.ts";
 import type { Cluster } from "../extension.ts";
 import { isObject, objectsOf, shown, textOf } from "../kube/state.ts";
 

@@ -5,7 +5,7 @@ import {
   operation,
   OperationFailed,
   type OperationRun,
-} from "../../../src/extension-sdk/index.ts";
+} from "../../../src/extensions/sdk/index.ts";
 import type { Cluster } from "../extension.ts";
 import { waitingTime } from "../polling.ts";
 import { nameOf, type Target, targetOf } from "../kube/objects.ts";

@@ -7,7 +7,7 @@ import {
   type Json,
   type JsonObject,
   OperationFailed,
-} from "../../../src/extension-sdk/index.ts";
+} from "../../../src/extensions/sdk/index.ts";
 import type { Cluster } from "../extension.ts";
 import { isObject, memberOf, objectsOf, shown, textOf } from "../kube/state.ts";
 import { nameOf, type Target, targetOf } from "../kube/objects.ts";

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { didYouMean, listNames, suggestion } from "../../core/formats/did-you-mean.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { didYouMean, listNames, suggestion } from "../../base/did-you-mean.ts";
 import {
   asList,
   asObject,
@@ -8,11 +8,11 @@ import {
   isJsonObject,
   type Json,
   type JsonObject,
-} from "../../core/formats/json.ts";
-import { maxDepth, readJsonText } from "../../core/formats/read-json.ts";
-import { objectIn, typesOf } from "../../core/lint/json-schema.ts";
-import { visibleLines } from "../../core/text/visible-text.ts";
-import { invalidOption, loadTarget, type Target } from "../../load/target.ts";
+} from "../../base/json.ts";
+import { maxDepth, readJsonText } from "../../base/read-json.ts";
+import { objectIn, typesOf } from "../../check/schema-walk.ts";
+import { visibleLines } from "../../base/visible-text.ts";
+import { invalidOption, loadTarget, type Target } from "../../formats/target.ts";
 import { followTokens } from "../../run/provisioning.ts";
 import { useServer } from "../../run/use-server.ts";
 import {

@@ -1,11 +1,11 @@
 import { relative } from "node:path";
 import { type Command, Option } from "commander";
-import { asList, exact } from "../../core/formats/json.ts";
-import { type CallPolicy, callPolicies } from "../../core/formats/model.ts";
-import type { LoadedConfig } from "../../load/assemble-eval.ts";
-import type { Snapshot } from "../../load/snapshot.ts";
-import { loadTarget, type Target } from "../../load/target.ts";
-import { countOf } from "../../reporters/text.ts";
+import { asList, exact } from "../../base/json.ts";
+import { type CallPolicy, callPolicies } from "../../model/model.ts";
+import type { LoadedConfig } from "../../formats/assemble-eval.ts";
+import type { Snapshot } from "../../check/snapshot.ts";
+import { loadTarget, type Target } from "../../formats/target.ts";
+import { countOf } from "../../report/text.ts";
 import { checkServers } from "../../run/check-servers.ts";
 import {
   addMaxWarningsFlag,

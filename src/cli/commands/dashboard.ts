@@ -1,10 +1,10 @@
 import { basename, dirname, resolve } from "node:path";
 import type { Command } from "commander";
-import type { NamedReporter, RunStart } from "../../core/report/reporter.ts";
-import { exitCode } from "../../core/report/trial-result.ts";
+import type { NamedReporter, RunStart } from "../../report/reporter.ts";
+import { exitCode } from "../../report/trial-result.ts";
 import { openBrowser } from "../../process/spawn.ts";
 import { serveDashboard } from "../../dashboard/server.ts";
-import { environment } from "../../load/environment.ts";
+import { environment } from "../../formats/environment.ts";
 import { defaultRunsFolder, findRun } from "../../store/run-folder.ts";
 import { type SetExitCode, wholeNumber } from "../flags.ts";
 import { abortOnInterrupt, untilInterrupted, workingFolder, writeError, writeOut } from "../terminal.ts";

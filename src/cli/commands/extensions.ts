@@ -2,12 +2,12 @@ import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import type { Command } from "commander";
 import semver from "semver";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
-import type { LockedExtension, LockFile } from "../../core/formats/extension/lock-file.ts";
-import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
-import type { JsonObject } from "../../core/formats/json.ts";
-import { quoteBar, visibleText } from "../../core/text/visible-text.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { listNames, suggestion } from "../../base/did-you-mean.ts";
+import type { LockedExtension, LockFile } from "../../extensions/lock-file.ts";
+import { parsePackageRef } from "../../model/package-ref.ts";
+import type { JsonObject } from "../../base/json.ts";
+import { quoteBar, visibleText } from "../../base/visible-text.ts";
 import type { ContractReport, ContractVerdict } from "../../extensions/contract/run-contract.ts";
 import type { CachedVersion } from "../../extensions/resolve/cache.ts";
 import { readLock, writeLock } from "../../extensions/resolve/files.ts";
@@ -16,10 +16,10 @@ import {
   extensionPlaces,
   type ExtensionResolver,
 } from "../../extensions/resolve/resolver.ts";
-import { environment } from "../../load/environment.ts";
+import { environment } from "../../formats/environment.ts";
 import { baseEnvironment } from "../../process/environment.ts";
-import { displayWidth, padToWidth, wrapText } from "../../core/text/columns.ts";
-import { countOf, createStyle, type Tone } from "../../reporters/text.ts";
+import { displayWidth, padToWidth, wrapText } from "../../base/columns.ts";
+import { countOf, createStyle, type Tone } from "../../report/text.ts";
 import { age, duration, jsonObject, type SetExitCode, sha256, subcommand } from "../flags.ts";
 import {
   abortOnInterrupt,

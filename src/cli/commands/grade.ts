@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { exact } from "../../core/formats/json.ts";
-import type { Thresholds } from "../../core/formats/model.ts";
-import { load } from "../../load/load.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { exact } from "../../base/json.ts";
+import type { Thresholds } from "../../model/model.ts";
+import { load } from "../../formats/load.ts";
 import { gradeRun } from "../../run/grade-run.ts";
 import { defaultRunsFolder, openRun, type OpenedRun } from "../../store/run-folder.ts";
 import {

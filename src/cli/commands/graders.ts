@@ -1,10 +1,10 @@
 import type { Command } from "commander";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
-import { exampleText, inputJsonSchema, type Setting, settingsOf } from "../../core/formats/settings.ts";
-import type { GraderKind } from "../../core/grade/grader.ts";
-import { graderKinds } from "../../core/grade/kinds.ts";
-import { createStyle, type Page, paintText } from "../../reporters/text.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { listNames, suggestion } from "../../base/did-you-mean.ts";
+import { exampleText, inputJsonSchema, type Setting, settingsOf } from "../../graders/settings.ts";
+import type { GraderKind } from "../../graders/grader.ts";
+import { graderKinds } from "../../graders/kinds.ts";
+import { createStyle, type Page, paintText } from "../../report/text.ts";
 import type { SetExitCode } from "../flags.ts";
 import { stdoutOutput, writeJson, writeOut } from "../terminal.ts";
 

@@ -2,9 +2,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { Command } from "commander";
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { asList, asObject, type JsonObject, mapValues } from "../../core/formats/json.ts";
-import { countFindings, findingsOf } from "../../core/lint/finding.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
+import { asList, asObject, type JsonObject, mapValues } from "../../base/json.ts";
+import { countFindings, findingsOf } from "../../model/finding.ts";
 import {
   starterDocument,
   starterTask,
@@ -13,15 +13,15 @@ import {
   testsOfCalls,
   type UntestedTool,
   writtenServer,
-} from "../../core/report/starter-config.ts";
-import { readSurface } from "../../core/lint/check-view.ts";
-import { buildTrajectory, type Trajectory } from "../../core/trace/trajectory.ts";
-import type { LoadedConfig } from "../../load/assemble-eval.ts";
-import { environment } from "../../load/environment.ts";
-import { load } from "../../load/load.ts";
-import { configExtensions } from "../../load/sources.ts";
-import { describeTarget, loadTarget, type Target } from "../../load/target.ts";
-import { countOf } from "../../reporters/text.ts";
+} from "../../check/starter-config.ts";
+import { readSurface } from "../../check/check-view.ts";
+import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
+import type { LoadedConfig } from "../../formats/assemble-eval.ts";
+import { environment } from "../../formats/environment.ts";
+import { load } from "../../formats/load.ts";
+import { configExtensions } from "../../formats/sources.ts";
+import { describeTarget, loadTarget, type Target } from "../../formats/target.ts";
+import { countOf } from "../../report/text.ts";
 import { checkServers, exampleArguments } from "../../run/check-servers.ts";
 import { run } from "../../run/run.ts";
 import { defaultRunsFolder, readRun } from "../../store/run-folder.ts";

@@ -1,18 +1,18 @@
 import { dirname, resolve } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { suggestion } from "../../core/formats/did-you-mean.ts";
-import { readSettings } from "../../core/formats/graders.ts";
-import { type JsonObject, withoutUndefined } from "../../core/formats/json.ts";
-import { problemAt, type Problem } from "../../core/formats/problem.ts";
-import { judgeName } from "../../core/grade/graders.ts";
-import { calibrationFile } from "../../core/grade/judge/calibration.ts";
-import { graderKinds } from "../../core/grade/kinds.ts";
-import { prompt, type PromptSettings } from "../../core/grade/prompt.ts";
-import type { Confusion, Proportion } from "../../core/statistics/intervals.ts";
-import { visibleText } from "../../core/text/visible-text.ts";
-import { type LoadedConfig, usualThreshold } from "../../load/assemble-eval.ts";
-import { environment } from "../../load/environment.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { suggestion } from "../../base/did-you-mean.ts";
+import { readSettings } from "../../graders/declared.ts";
+import { type JsonObject, withoutUndefined } from "../../base/json.ts";
+import { problemAt, type Problem } from "../../base/problem.ts";
+import { judgeName } from "../../graders/graders.ts";
+import { calibrationFile } from "../../graders/judge/calibration.ts";
+import { graderKinds } from "../../graders/kinds.ts";
+import { prompt, type PromptSettings } from "../../graders/prompt.ts";
+import type { Confusion, Proportion } from "../../statistics/intervals.ts";
+import { visibleText } from "../../base/visible-text.ts";
+import { type LoadedConfig, usualThreshold } from "../../formats/assemble-eval.ts";
+import { environment } from "../../formats/environment.ts";
 import {
   calibrateJudge,
   judgeOfUse,
@@ -22,9 +22,9 @@ import {
   refuseLabels,
   writeCalibration,
 } from "../../run/calibrate-judge.ts";
-import { load } from "../../load/load.ts";
-import { graderTypesAt } from "../../load/read/read-files.ts";
-import { countOf } from "../../reporters/text.ts";
+import { load } from "../../formats/load.ts";
+import { graderTypesAt } from "../../formats/read/read-files.ts";
+import { countOf } from "../../report/text.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
 import { type SetExitCode, subcommand, wholeNumber } from "../flags.ts";
 import {
@@ -35,7 +35,7 @@ import {
   writeOut,
   hideSecrets,
 } from "../terminal.ts";
-import type { Calibration } from "../../core/trace/calibration.ts";
+import type { Calibration } from "../../model/calibration.ts";
 
 /** `mcpvals judge`: commands for language models that judge. */
 export function define(command: Command, setExitCode: SetExitCode): void {

@@ -1,21 +1,14 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
-import type {
-  AgentSpec,
-  Eval,
-  ServerProgramSpec,
-  ServerSpec,
-  Task,
-  Variant,
-} from "../../core/formats/model.ts";
-import { actingAgents, effectiveServers, lifetimeOf, type ServerTable } from "../../core/plan/plan.ts";
-import { visibleLines, visibleText } from "../../core/text/visible-text.ts";
-import type { LoadedConfig } from "../../load/assemble-eval.ts";
-import { load } from "../../load/load.ts";
+import type { AgentSpec, Eval, ServerProgramSpec, ServerSpec, Task, Variant } from "../../model/model.ts";
+import { actingAgents, effectiveServers, lifetimeOf, type ServerTable } from "../../model/plan.ts";
+import { visibleLines, visibleText } from "../../base/visible-text.ts";
+import type { LoadedConfig } from "../../formats/assemble-eval.ts";
+import { load } from "../../formats/load.ts";
 import { prepare } from "../../run/prepare.ts";
 import { addQueryFlags, type ConfigQuery, queryOf, type SetExitCode, type SourceFlags } from "../flags.ts";
 import { workingFolder, writeJson, writeOut, hideSecrets } from "../terminal.ts";
-import { mapValues } from "../../core/formats/json.ts";
+import { mapValues } from "../../base/json.ts";
 
 /** `mcpvals list`: shows what would be evaluated without starting anything. */
 export function define(command: Command, setExitCode: SetExitCode): void {

@@ -1,10 +1,10 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { visibleText } from "../../core/text/visible-text.ts";
-import { makeFolder } from "../../files/files.ts";
-import { evalPackages, type MigratedFile, migrateFile, taskFiles } from "../../load/migrate/migrate.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
+import { visibleText } from "../../base/visible-text.ts";
+import { makeFolder } from "../../base/files.ts";
+import { evalPackages, type MigratedFile, migrateFile, taskFiles } from "../../formats/migrate/migrate.ts";
 import type { SetExitCode } from "../flags.ts";
 import { workingFolder, writeError, writeFile } from "../terminal.ts";
 

@@ -3,21 +3,21 @@ import { createHash } from "node:crypto";
 import { readdirSync, statSync } from "node:fs";
 import { dirname, isAbsolute, posix, resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { visibleJson, visibleText } from "../../core/text/visible-text.ts";
+import { visibleJson, visibleText } from "../../base/visible-text.ts";
 import { type SetExitCode, subcommand } from "../flags.ts";
 import { fileOutput, workingFolder, writeError, writeJson } from "../terminal.ts";
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
-import type { Task } from "../../core/formats/model.ts";
-import { walkSteps } from "../../core/formats/step.ts";
-import { type Artifact, exportTask, type TaskExport } from "../../core/formats/task/task-export.ts";
-import type { TaskFiles } from "../../core/formats/task/parse-task.ts";
-import { plainText } from "../../core/templates/template.ts";
-import { readRegularFile } from "../../files/files.ts";
-import { shownFrom } from "../../load/environment.ts";
-import { readDataText } from "../../load/read/read-files.ts";
-import { parseTaskText, type TaskAlone, type TaskOptions } from "../../load/tasks.ts";
-import { asObject } from "../../core/formats/json.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
+import { parsePackageRef } from "../../model/package-ref.ts";
+import type { Task } from "../../model/model.ts";
+import { walkSteps } from "../../model/step.ts";
+import { type Artifact, exportTask, type TaskExport } from "../../formats/task/task-export.ts";
+import type { TaskFiles } from "../../formats/task/parse-task.ts";
+import { plainText } from "../../templates/template.ts";
+import { readRegularFile } from "../../base/files.ts";
+import { shownFrom } from "../../formats/environment.ts";
+import { readDataText } from "../../formats/read/read-files.ts";
+import { parseTaskText, type TaskAlone, type TaskOptions } from "../../formats/tasks.ts";
+import { asObject } from "../../base/json.ts";
 
 /** `mcpvals task`: commands for a single task. */
 export function define(command: Command, setExitCode: SetExitCode): void {

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
-import { messageOf } from "../../core/errors/error.ts";
-import { asList, asObject, asText, isJsonObject, type Json } from "../../core/formats/json.ts";
-import { emptyListing, type Listed, listingOf } from "../../core/lint/check-view.ts";
-import { atReference, objectIn, typesOf } from "../../core/lint/json-schema.ts";
-import { shortened, visibleText } from "../../core/text/visible-text.ts";
-import { loadTarget, type Target } from "../../load/target.ts";
-import { countOf, createStyle, type Page, paintText } from "../../reporters/text.ts";
+import { messageOf } from "../../base/error.ts";
+import { asList, asObject, asText, isJsonObject, type Json } from "../../base/json.ts";
+import { emptyListing, type Listed, listingOf } from "../../check/check-view.ts";
+import { atReference, objectIn, typesOf } from "../../check/schema-walk.ts";
+import { shortened, visibleText } from "../../base/visible-text.ts";
+import { loadTarget, type Target } from "../../formats/target.ts";
+import { countOf, createStyle, type Page, paintText } from "../../report/text.ts";
 import { followTokens } from "../../run/provisioning.ts";
 import { listServer, type ServerListing } from "../../run/use-server.ts";
 import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flags.ts";

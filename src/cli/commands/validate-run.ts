@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import type { AgentSpec, GraderSpec, Json, Task } from "../../core/formats/model.ts";
-import { applyOverrides, type Trial } from "../../core/plan/plan.ts";
-import { collectEvidence } from "../../core/report/trial-result.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
+import type { AgentSpec, GraderSpec, Json, Task } from "../../model/model.ts";
+import { applyOverrides, type Trial } from "../../model/plan.ts";
+import { collectEvidence } from "../../report/trial-result.ts";
 import {
   comparisonIn,
   isInTaskFolder,
@@ -11,14 +11,14 @@ import {
   proveTask,
   type TaskProof,
   wasCutOff,
-} from "../../core/report/proof.ts";
-import type { Reporter } from "../../core/report/reporter.ts";
-import { visibleText } from "../../core/text/visible-text.ts";
-import type { TraceEvent } from "../../core/trace/events.ts";
-import type { LoadedConfig } from "../../load/assemble-eval.ts";
-import { load } from "../../load/load.ts";
-import { countOf, createStyle } from "../../reporters/text.ts";
-import { type ProofEnd, proofLines, untouchedWarning } from "../../reporters/proof.ts";
+} from "../../report/proof.ts";
+import type { Reporter } from "../../report/reporter.ts";
+import { visibleText } from "../../base/visible-text.ts";
+import type { TraceEvent } from "../../model/event.ts";
+import type { LoadedConfig } from "../../formats/assemble-eval.ts";
+import { load } from "../../formats/load.ts";
+import { countOf, createStyle } from "../../report/text.ts";
+import { type ProofEnd, proofLines, untouchedWarning } from "../../report/proof-text.ts";
 import { type ExtensionsOptions, prepare } from "../../run/prepare.ts";
 import { run, type RunOptions } from "../../run/run.ts";
 import { recordProofs } from "../../store/run-folder.ts";

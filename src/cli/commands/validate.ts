@@ -1,12 +1,12 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
-import { McpvalsError } from "../../core/errors/error.ts";
-import type { GraderSpec, Task } from "../../core/formats/model.ts";
-import { usesJudge } from "../../core/formats/step.ts";
-import { actingAgents, lifetimeOf } from "../../core/plan/plan.ts";
-import { visibleText } from "../../core/text/visible-text.ts";
-import type { LoadedConfig } from "../../load/assemble-eval.ts";
-import { load } from "../../load/load.ts";
+import { McpvalsError } from "../../base/error.ts";
+import type { GraderSpec, Task } from "../../model/model.ts";
+import { usesJudge } from "../../model/step.ts";
+import { actingAgents, lifetimeOf } from "../../model/plan.ts";
+import { visibleText } from "../../base/visible-text.ts";
+import type { LoadedConfig } from "../../formats/assemble-eval.ts";
+import { load } from "../../formats/load.ts";
 import { checkExtensions, checkGraders, prepare, requireWorkspaces } from "../../run/prepare.ts";
 import {
   addQueryFlags,
@@ -86,7 +86,7 @@ const mostNames = 10;
 async function judgeNotes({ eval: spec, judgeError }: LoadedConfig): Promise<readonly string[]> {
   if (spec.judge !== undefined) return [];
   const hasGraders = spec.tasks.some(({ graders = [] }) => graders.length > 0);
-  const kinds = hasGraders ? await import("../../core/grade/kinds.ts") : undefined;
+  const kinds = hasGraders ? await import("../../graders/kinds.ts") : undefined;
   const asksJudge = ({ type, config }: GraderSpec): boolean => {
     const judge = kinds?.graderKinds[type]?.judge?.(config);
     return judge !== undefined && judge.model === undefined;

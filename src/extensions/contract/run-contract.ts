@@ -1,14 +1,10 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { McpvalsError } from "../../core/errors/error.ts";
-import {
-  type ExtensionManifest,
-  type ExtensionProtocol,
-  extensionProtocolVersion,
-} from "../../core/formats/extension/manifest.ts";
-import { readInitializeResult, readOperationResult } from "../../core/formats/extension/protocol.ts";
-import { isJsonObject } from "../../core/formats/json.ts";
-import type { Json, JsonObject } from "../../core/formats/model.ts";
+import type { McpvalsError } from "../../base/error.ts";
+import { type ExtensionManifest, type ExtensionProtocol, extensionProtocolVersion } from "../manifest.ts";
+import { readInitializeResult, readOperationResult } from "../protocol.ts";
+import { isJsonObject } from "../../base/json.ts";
+import type { Json, JsonObject } from "../../model/model.ts";
 import { abortAfter, settlesWithin, withDeadline } from "../../process/deadline.ts";
 import { makeTemporaryFolder } from "../../process/folders.ts";
 import { type ExtensionProcess, formatExit } from "../host/extension-process.ts";
@@ -29,7 +25,7 @@ import {
   unknownOperation,
   warn,
 } from "./subject.ts";
-import type { ExtensionPhase } from "../../core/formats/extension/extension-table-schema.ts";
+import type { ExtensionPhase } from "../../model/extension.ts";
 
 export type { ContractVerdict } from "./subject.ts";
 

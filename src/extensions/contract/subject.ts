@@ -2,20 +2,20 @@ import { randomUUID } from "node:crypto";
 import { basename } from "node:path";
 import formats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { jsonDifference } from "../../core/checks/json-difference.ts";
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { didYouMean } from "../../core/formats/did-you-mean.ts";
-import type { ExtensionManifest, ExtensionProtocol } from "../../core/formats/extension/manifest.ts";
-import { type OperationContext, readInitializeResult } from "../../core/formats/extension/protocol.ts";
-import { isJsonObject } from "../../core/formats/json.ts";
-import { defaultSandbox, type Json, type JsonObject } from "../../core/formats/model.ts";
+import { jsonDifference } from "../../expect/json-difference.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
+import { didYouMean } from "../../base/did-you-mean.ts";
+import type { ExtensionManifest, ExtensionProtocol } from "../manifest.ts";
+import { type OperationContext, readInitializeResult } from "../protocol.ts";
+import { isJsonObject } from "../../base/json.ts";
+import { defaultSandbox, type Json, type JsonObject } from "../../model/model.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { processLister } from "../../process/process-tree.ts";
 import { ProgramOutput } from "../../process/program-output.ts";
 import { spawnProcess } from "../../process/spawn.ts";
 import { noSandbox } from "../../sandbox/sandboxes.ts";
 import type { ExtensionProcess, ProcessStart } from "../host/extension-process.ts";
-import { type ExtensionPhase, extensionPhases } from "../../core/formats/extension/extension-table-schema.ts";
+import { type ExtensionPhase, extensionPhases } from "../../model/extension.ts";
 
 /** The outcome of a check. `skip`: it could not be tried, and the message says why. */
 export interface Finding {

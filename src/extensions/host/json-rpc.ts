@@ -1,16 +1,16 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { type ExtensionManifest, extensionProtocolVersion } from "../../core/formats/extension/manifest.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { type ExtensionManifest, extensionProtocolVersion } from "../manifest.ts";
 import {
   type ExecuteParams,
   type InitializeParams,
   type OperationResult,
   readInitializeResult,
   readOperationResult,
-} from "../../core/formats/extension/protocol.ts";
-import { isJsonObject } from "../../core/formats/json.ts";
-import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { previewJson } from "../../core/formats/read-json.ts";
+} from "../protocol.ts";
+import { isJsonObject } from "../../base/json.ts";
+import type { Json, JsonObject } from "../../model/model.ts";
+import { previewJson } from "../../base/read-json.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { LineReader } from "../../process/program-output.ts";
 import type { ProcessExit } from "../../process/spawn.ts";

@@ -1,25 +1,20 @@
-import type { ValidateSchema } from "../../core/checks/tool-result.ts";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { suggestion } from "../../core/formats/did-you-mean.ts";
-import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
-import {
-  fillDefaults,
-  goDurationText,
-  type OperationContext,
-  type OperationResult,
-} from "../../core/formats/extension/protocol.ts";
-import { mapValues, withoutUndefined } from "../../core/formats/json.ts";
-import type { ExtensionSpec, JsonObject } from "../../core/formats/model.ts";
-import type { Expander } from "../../core/templates/expand.ts";
-import { inVariable } from "../../core/templates/places.ts";
-import type { Emit, Phase } from "../../core/trace/events.ts";
+import type { ValidateSchema } from "../../expect/tool-result.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { suggestion } from "../../base/did-you-mean.ts";
+import type { ExtensionManifest } from "../manifest.ts";
+import { fillDefaults, goDurationText, type OperationContext, type OperationResult } from "../protocol.ts";
+import { mapValues, withoutUndefined } from "../../base/json.ts";
+import type { ExtensionSpec, JsonObject } from "../../model/model.ts";
+import type { Expander } from "../../templates/expand.ts";
+import { inVariable } from "../../templates/places.ts";
+import type { Emit, Phase } from "../../model/event.ts";
 import { abortAfter, untilAborted, withDeadline } from "../../process/deadline.ts";
 import { baseEnvironment, inheritedEnvironment, mergeEnvironments } from "../../process/environment.ts";
-import { formatArgumentError } from "../prepare/check-uses.ts";
+import { formatArgumentError } from "../check-uses.ts";
 import type { ExtensionProcess, PreparedExtension, PreparedExtensions } from "./extension-process.ts";
 import { JsonRpcExtension } from "./json-rpc.ts";
 import { runOneShot } from "./one-shot.ts";
-import type { ExtensionPhase } from "../../core/formats/extension/extension-table-schema.ts";
+import type { ExtensionPhase } from "../../model/extension.ts";
 
 /** Runs the operations of a trial's extensions. */
 export interface OperationHost {

@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import type { ReadEntry } from "tar";
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { makeFolder } from "../../files/files.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
+import { makeFolder } from "../../base/files.ts";
 
 type Kind = "file" | "folder";
 

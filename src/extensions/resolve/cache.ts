@@ -4,10 +4,10 @@ import { readdir, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/pro
 import { basename, dirname, join, relative, sep } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import * as z from "zod";
-import { McpvalsError } from "../../core/errors/error.ts";
-import type { LockedExtension } from "../../core/formats/extension/lock-file.ts";
-import { withoutUndefined } from "../../core/formats/json.ts";
-import { makeFolder, readRegularFile } from "../../files/files.ts";
+import { McpvalsError } from "../../base/error.ts";
+import type { LockedExtension } from "../lock-file.ts";
+import { withoutUndefined } from "../../base/json.ts";
+import { makeFolder, readRegularFile } from "../../base/files.ts";
 import { runningPlatform } from "../../process/environment.ts";
 import { ownMark, removeLeftovers } from "../../process/folders.ts";
 import { hasCode, integrityError, unwritable } from "./files.ts";

@@ -1,12 +1,12 @@
-import { codeOf, McpvalsError, messageOf } from "../../core/errors/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import type { ErrorCode } from "../../core/errors/catalogue.ts";
-import { formatLock, type LockFile, parseLock } from "../../core/formats/extension/lock-file.ts";
-import { parseStrictYaml } from "../../core/formats/parse-yaml.ts";
-import { isForeign, ownerOf, readRegularFile } from "../../files/files.ts";
+import type { ErrorCode } from "../../base/catalogue.ts";
+import { formatLock, type LockFile, parseLock } from "../lock-file.ts";
+import { parseStrictYaml } from "../../base/parse-yaml.ts";
+import { isForeign, ownerOf, readRegularFile } from "../../base/files.ts";
 
 /**
  * The error `extension/integrity` for a file, or the files of a folder, whose content is not the expected one; `expected`

@@ -2,7 +2,7 @@ import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/pro
 import { dirname, join, resolve } from "node:path";
 import { maxSatisfying, parse, rcompare, valid, validRange } from "semver";
 import * as z from "zod";
-import { McpvalsError } from "../../core/errors/error.ts";
+import { McpvalsError } from "../../base/error.ts";
 import { withDeadline } from "../../process/deadline.ts";
 import { findProgram, releasePlatform } from "../../process/environment.ts";
 import { makeTemporaryFolder } from "../../process/folders.ts";

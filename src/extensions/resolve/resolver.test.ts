@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, test } from "vitest";
-import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
+import { parsePackageRef } from "../../model/package-ref.ts";
 import { releasePlatform } from "../../process/environment.ts";
 import { platformAsset, platformName } from "./program.ts";
 import { baseAddress, checkAddress, isPartialVersion, newestTag, tagsOf } from "./releases.ts";

@@ -2,11 +2,11 @@ import { homedir } from "node:os";
 import { join, posix } from "node:path";
 import picomatch from "picomatch";
 import { maxSatisfying, validRange } from "semver";
-import { McpvalsError } from "../../core/errors/error.ts";
-import type { LockedExtension, LockedFile } from "../../core/formats/extension/lock-file.ts";
-import { type PackageRef, parsePackageRef } from "../../core/formats/extension/package-ref.ts";
-import { withoutUndefined } from "../../core/formats/json.ts";
-import type { ExtensionSettings } from "../../core/formats/model.ts";
+import { McpvalsError } from "../../base/error.ts";
+import type { LockedExtension, LockedFile } from "../lock-file.ts";
+import { type PackageRef, parsePackageRef } from "../../model/package-ref.ts";
+import { withoutUndefined } from "../../base/json.ts";
+import type { ExtensionSettings } from "../../model/model.ts";
 import { releasePlatform, runningPlatform } from "../../process/environment.ts";
 import {
   type CachedVersion,

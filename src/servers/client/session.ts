@@ -5,12 +5,12 @@ import type {
   RequestOptions,
   StandardSchemaV1,
 } from "@modelcontextprotocol/client";
-import { contentProblem, isNoAnswer } from "../../core/checks/tool-result.ts";
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
-import type { Json, JsonObject, ServerSpec } from "../../core/formats/model.ts";
-import type { McpRequest } from "../../core/formats/step.ts";
-import { shortened } from "../../core/text/visible-text.ts";
+import { contentProblem, isNoAnswer } from "../../expect/tool-result.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
+import { isJsonObject, withoutUndefined } from "../../base/json.ts";
+import type { Json, JsonObject, ServerSpec } from "../../model/model.ts";
+import type { McpRequest } from "../../model/step.ts";
+import { shortened } from "../../base/visible-text.ts";
 import { Clocks, settlesWithin, untilAborted } from "../../process/deadline.ts";
 import {
   lostAtStart,
@@ -23,8 +23,8 @@ import {
 import type { FilterChain } from "../filters/filter-chain.ts";
 import type { RateLimiter, TrialFilters } from "../filters/filters.ts";
 import { errorCodes, modernVersion, paramHeaders } from "../messages/json-rpc.ts";
-import type { ErrorCode } from "../../core/errors/catalogue.ts";
-import type { Emit } from "../../core/trace/events.ts";
+import type { ErrorCode } from "../../base/catalogue.ts";
+import type { Emit } from "../../model/event.ts";
 
 /** A tool as the server listed it. */
 export interface ToolDefinition {

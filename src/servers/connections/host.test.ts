@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
-import type { EventBody } from "../../core/trace/events.ts";
+import type { EventBody } from "../../model/event.ts";
 import {
   type ChannelListener,
   HttpNoAnswer,

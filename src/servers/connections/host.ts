@@ -5,12 +5,12 @@ import type {
   Transport,
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { asObject, isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
-import type { HttpServerSpec, Json, ServerSpec } from "../../core/formats/model.ts";
-import { readJsonText } from "../../core/formats/read-json.ts";
-import { shortened } from "../../core/text/visible-text.ts";
-import type { Emit, EventBody } from "../../core/trace/events.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { asObject, isJsonObject, withoutUndefined } from "../../base/json.ts";
+import type { HttpServerSpec, Json, ServerSpec } from "../../model/model.ts";
+import { readJsonText } from "../../base/read-json.ts";
+import { shortened } from "../../base/visible-text.ts";
+import type { Emit, EventBody } from "../../model/event.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { closed } from "../../process/process-tree.ts";
 import { TextTail, WholeLines } from "../../process/program-output.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { EventBody } from "../../core/trace/events.ts";
+import type { EventBody } from "../../model/event.ts";
 import { Watchers } from "./host.ts";
 
 const started: EventBody = { type: "server.started", server: "s", transport: "stdio", target: "x" };

@@ -1,4 +1,4 @@
-import type { Emit } from "../../core/trace/events.ts";
+import type { Emit } from "../../model/event.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import { cancelledId, type MessageId, requestOf, type WireMessage } from "../messages/json-rpc.ts";
 

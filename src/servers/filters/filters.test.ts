@@ -1,8 +1,8 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import * as fc from "fast-check";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { Fault, JsonObject, ServerSpec } from "../../core/formats/model.ts";
-import type { EventBody } from "../../core/trace/events.ts";
+import type { Fault, JsonObject, ServerSpec } from "../../model/model.ts";
+import type { EventBody } from "../../model/event.ts";
 import { wireMessage } from "../messages/json-rpc.ts";
 import { FilterChain, type FilterDecision } from "./filter-chain.ts";
 import {

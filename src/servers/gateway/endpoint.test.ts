@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { McpvalsError } from "../../core/errors/error.ts";
-import type { EventBody } from "../../core/trace/events.ts";
+import type { McpvalsError } from "../../base/error.ts";
+import type { EventBody } from "../../model/event.ts";
 import type { ServerHost } from "../connections/host.ts";
 import { wireMessage } from "../messages/json-rpc.ts";
 import { AgentConnection } from "./endpoint.ts";

@@ -1,10 +1,10 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { McpvalsError } from "../../core/errors/error.ts";
-import { isJsonObject } from "../../core/formats/json.ts";
-import { repeatedKey } from "../../core/formats/read-json.ts";
-import { shortened } from "../../core/text/visible-text.ts";
-import type { Emit } from "../../core/trace/events.ts";
+import type { McpvalsError } from "../../base/error.ts";
+import { isJsonObject } from "../../base/json.ts";
+import { repeatedKey } from "../../base/read-json.ts";
+import { shortened } from "../../base/visible-text.ts";
+import type { Emit } from "../../model/event.ts";
 import type { ServerHost } from "../connections/host.ts";
 import {
   type Deliver,

@@ -1,4 +1,4 @@
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { extname } from "node:path";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { type JsonExcess, jsonExcess } from "../../core/formats/read-json.ts";
+import { type JsonExcess, jsonExcess } from "../../base/read-json.ts";
 import { ByteStore, LineReader } from "../../process/program-output.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
 import {

@@ -1,4 +1,4 @@
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import type { HttpAddress } from "../connections/host.ts";
 import { chunksOf, eventsOf, eventWithData, type ReadLimits, wholeOf } from "../http/event-stream.ts";

@@ -1,4 +1,4 @@
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
 import { randomUUID } from "node:crypto";
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import type { Channel, ServerHost } from "../connections/host.ts";

@@ -1,4 +1,4 @@
-import { jsonExcess } from "../../core/formats/read-json.ts";
+import { jsonExcess } from "../../base/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import { deepestMessage, excessive, messageTooLarge } from "../messages/json-rpc.ts";
 

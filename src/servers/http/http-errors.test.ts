@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { McpvalsError } from "../../core/errors/error.ts";
+import { McpvalsError } from "../../base/error.ts";
 import { explainUnreachable, shownUrl } from "./http-errors.ts";
 
 const place = { server: "s", url: new URL("http://h/mcp?k=1") };

@@ -1,5 +1,5 @@
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
-import { shortened } from "../../core/text/visible-text.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
+import { shortened } from "../../base/visible-text.ts";
 import { HttpNoAnswer, isAccepted } from "../connections/host.ts";
 
 /** A server with an address. */

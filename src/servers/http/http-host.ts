@@ -1,9 +1,9 @@
 import type { FetchLike } from "@modelcontextprotocol/client";
-import { isNoAnswer } from "../../core/checks/tool-result.ts";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { valueAt } from "../../core/formats/json.ts";
-import type { HttpServerSpec } from "../../core/formats/model.ts";
-import type { Emit } from "../../core/trace/events.ts";
+import { isNoAnswer } from "../../expect/tool-result.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { valueAt } from "../../base/json.ts";
+import type { HttpServerSpec } from "../../model/model.ts";
+import type { Emit } from "../../model/event.ts";
 import { pause, untilAborted, withDeadline } from "../../process/deadline.ts";
 import {
   type Channel,

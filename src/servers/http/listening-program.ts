@@ -1,7 +1,7 @@
-import { McpvalsError } from "../../core/errors/error.ts";
-import { withoutUndefined } from "../../core/formats/json.ts";
-import type { HttpServerSpec } from "../../core/formats/model.ts";
-import type { Emit } from "../../core/trace/events.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { withoutUndefined } from "../../base/json.ts";
+import type { HttpServerSpec } from "../../model/model.ts";
+import type { Emit } from "../../model/event.ts";
 import { pause, settlesWithin, untilAborted, withDeadline } from "../../process/deadline.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
 import {

@@ -1,4 +1,4 @@
-import { McpvalsError, messageOf } from "../../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import type {
@@ -7,10 +7,10 @@ import type {
   OAuthProtectedResourceMetadata,
   OAuthTokens,
 } from "@modelcontextprotocol/client";
-import { isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
-import type { Json, JsonObject, OAuthSpec } from "../../core/formats/model.ts";
-import { createRedactor, isTraceWord, type Secret } from "../../core/trace/redact.ts";
-import { readRegularFile } from "../../files/files.ts";
+import { isJsonObject, withoutUndefined } from "../../base/json.ts";
+import type { Json, JsonObject, OAuthSpec } from "../../model/model.ts";
+import { createRedactor, isTraceWord, type Secret } from "../../trace/redact.ts";
+import { readRegularFile } from "../../base/files.ts";
 import { boundedFetch } from "../../process/bounded-fetch.ts";
 import { abortAfter } from "../../process/deadline.ts";
 import { loadSdk, type Sdk } from "../client/session.ts";

@@ -2,12 +2,12 @@ import { isUtf8 } from "node:buffer";
 import { isDeepStrictEqual } from "node:util";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { createScanner, visit } from "jsonc-parser";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { hasMoreLevels, isJsonObject, valueAt, withoutUndefined } from "../../core/formats/json.ts";
-import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { type JsonExcess, jsonToken, mostMemory, repeatedKey } from "../../core/formats/read-json.ts";
-import { shortened } from "../../core/text/visible-text.ts";
-import type { EventOf } from "../../core/trace/events.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { hasMoreLevels, isJsonObject, valueAt, withoutUndefined } from "../../base/json.ts";
+import type { Json, JsonObject } from "../../model/model.ts";
+import { type JsonExcess, jsonToken, mostMemory, repeatedKey } from "../../base/read-json.ts";
+import { shortened } from "../../base/visible-text.ts";
+import type { EventOf } from "../../model/event.ts";
 
 /** JSON-RPC's and MCP's error codes. */
 export const errorCodes = {

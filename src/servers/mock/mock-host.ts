@@ -1,17 +1,11 @@
-import { jsonDifference } from "../../core/checks/json-difference.ts";
-import { formatSchemaError, type ValidateSchema } from "../../core/checks/tool-result.ts";
-import { messageOf } from "../../core/errors/error.ts";
-import { isJsonObject, valueAt, withoutUndefined } from "../../core/formats/json.ts";
-import type {
-  Json,
-  JsonObject,
-  MockDefinition,
-  MockResponse,
-  MockServerSpec,
-} from "../../core/formats/model.ts";
-import { previewJson } from "../../core/formats/read-json.ts";
-import { compilePattern } from "../../core/templates/pattern.ts";
-import type { Emit } from "../../core/trace/events.ts";
+import { jsonDifference } from "../../expect/json-difference.ts";
+import { formatSchemaError, type ValidateSchema } from "../../expect/tool-result.ts";
+import { messageOf } from "../../base/error.ts";
+import { isJsonObject, valueAt, withoutUndefined } from "../../base/json.ts";
+import type { Json, JsonObject, MockDefinition, MockResponse, MockServerSpec } from "../../model/model.ts";
+import { previewJson } from "../../base/read-json.ts";
+import { compilePattern } from "../../templates/pattern.ts";
+import type { Emit } from "../../model/event.ts";
 import { pause } from "../../process/deadline.ts";
 import {
   type Channel,

@@ -1,5 +1,5 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { valueAt } from "../../core/formats/json.ts";
+import { valueAt } from "../../base/json.ts";
 import type { Channel, ChannelListener } from "../connections/host.ts";
 import {
   errorAnswer,

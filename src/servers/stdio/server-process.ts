@@ -1,9 +1,9 @@
 import { homedir } from "node:os";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { withoutUndefined } from "../../core/formats/json.ts";
-import type { ServerSpec, StdioServerSpec } from "../../core/formats/model.ts";
-import { jsonExcess } from "../../core/formats/read-json.ts";
-import type { Emit } from "../../core/trace/events.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { withoutUndefined } from "../../base/json.ts";
+import type { ServerSpec, StdioServerSpec } from "../../model/model.ts";
+import { jsonExcess } from "../../base/read-json.ts";
+import type { Emit } from "../../model/event.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { LineReader } from "../../process/program-output.ts";
 import {

@@ -1,7 +1,7 @@
-import { messageOf } from "../../core/errors/error.ts";
-import { asObject, valueAt } from "../../core/formats/json.ts";
-import type { StdioServerSpec } from "../../core/formats/model.ts";
-import type { Emit } from "../../core/trace/events.ts";
+import { messageOf } from "../../base/error.ts";
+import { asObject, valueAt } from "../../base/json.ts";
+import type { StdioServerSpec } from "../../model/model.ts";
+import type { Emit } from "../../model/event.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import type { StopOptions } from "../../process/spawn.ts";
 import {

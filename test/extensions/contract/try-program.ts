@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
 import { parse } from "yaml";
-import { type ExtensionManifest, parseManifest } from "../../../src/core/formats/extension/manifest.ts";
+import { type ExtensionManifest, parseManifest } from "../../../src/extensions/manifest.ts";
 import {
   type ContractOptions,
   type ContractReport,

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { askManifest } from "../../../src/extensions/host/trial-extensions.ts";
-import { expanderOf } from "../../../src/core/templates/expand.ts";
+import { expanderOf } from "../../../src/templates/expand.ts";
 import { noSandbox } from "../../../src/sandbox/sandboxes.ts";
 import { folderOf } from "../../support/cli.ts";
 import { errorOf, isGone, preparedExtension } from "../../support/extensions.ts";

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Config } from "../../../src/core/formats/config/config-schema.ts";
+import type { Config } from "../../../src/formats/config/config-schema.ts";
 import { runHere } from "../../support/cli.ts";
 import { expectSameWhenRead, type FaultyRun, startRun } from "../../support/faults.ts";
 

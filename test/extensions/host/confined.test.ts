@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { McpvalsError } from "../../../src/core/errors/error.ts";
-import type { ExtensionManifest } from "../../../src/core/formats/extension/manifest.ts";
-import { defaultSandbox } from "../../../src/core/formats/model.ts";
+import { McpvalsError } from "../../../src/base/error.ts";
+import type { ExtensionManifest } from "../../../src/extensions/manifest.ts";
+import { defaultSandbox } from "../../../src/model/model.ts";
 import { noSandbox, sandboxOf } from "../../../src/sandbox/sandboxes.ts";
 import type { Confinement, Sandbox } from "../../../src/sandbox/sandbox.ts";
 import { errorOf, play } from "../../support/extensions.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { McpvalsError } from "../../../src/core/errors/error.ts";
+import { McpvalsError } from "../../../src/base/error.ts";
 import { noSandbox } from "../../../src/sandbox/sandboxes.ts";
 import {
   errorOf,

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { ExtensionManifest } from "../../../src/core/formats/extension/manifest.ts";
+import type { ExtensionManifest } from "../../../src/extensions/manifest.ts";
 import { expectError, isGone, play } from "../../support/extensions.ts";
 
 const names = "ok no liar coward two quiet crash large orphan signalled twins deep hang".split(" ");

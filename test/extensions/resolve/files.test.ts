@@ -1,7 +1,7 @@
 import { chmod, mkdir, open, readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { LockFile } from "../../../src/core/formats/extension/lock-file.ts";
+import type { LockFile } from "../../../src/extensions/lock-file.ts";
 import { unpackArchive } from "../../../src/extensions/resolve/archive.ts";
 import { hashTree, type Tree } from "../../../src/extensions/resolve/cache.ts";
 import { readLock, writeLock } from "../../../src/extensions/resolve/files.ts";

@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { McpvalsError } from "../../../src/core/errors/error.ts";
+import { McpvalsError } from "../../../src/base/error.ts";
 import { platformName } from "../../../src/extensions/resolve/program.ts";
 import {
   createResolver,

@@ -3,7 +3,7 @@ import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "n
 import { join, relative, sep } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { LockedExtension } from "../../../src/core/formats/extension/lock-file.ts";
+import type { LockedExtension } from "../../../src/extensions/lock-file.ts";
 import { nameChecker } from "../../../src/extensions/resolve/archive.ts";
 import { hashTree, recordedFiles } from "../../../src/extensions/resolve/cache.ts";
 import { readChecksums } from "../../../src/extensions/resolve/releases.ts";

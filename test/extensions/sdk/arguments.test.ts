@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { parse } from "yaml";
 import { expect, test } from "vitest";
-import { parseManifest } from "../../../src/core/formats/extension/manifest.ts";
+import { parseManifest } from "../../../src/extensions/manifest.ts";
 import { folderOf } from "../../support/cli.ts";
 import { extension } from "../../fixtures/extensions/sample.ts";
 import { execute, Program, type ProgramEnd } from "./program.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Json } from "../../../src/core/formats/model.ts";
-import { resultOf } from "../../../src/extension-sdk/operation.ts";
+import type { Json } from "../../../src/model/model.ts";
+import { resultOf } from "../../../src/extensions/sdk/operation.ts";
 import { root } from "../../support/cli.ts";
 import { extension } from "../../fixtures/extensions/sample.ts";
 import { execute, initialize, Program, shutdown } from "./program.ts";

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { JsonObject } from "../../../src/core/formats/json.ts";
+import type { JsonObject } from "../../../src/base/json.ts";
 import { startKinds } from "./databases.ts";
 import { type Answer, broken, failed, type SqlExtension } from "./sql-extension.ts";
 

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect } from "vitest";
-import type { OperationResult } from "../../../src/core/formats/extension/protocol.ts";
-import type { JsonObject } from "../../../src/core/formats/json.ts";
+import type { OperationResult } from "../../../src/extensions/protocol.ts";
+import type { JsonObject } from "../../../src/base/json.ts";
 import { root } from "../../support/cli.ts";
 
 /** An answer: a result, or the error that says that the environment is broken. */

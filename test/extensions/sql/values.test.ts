@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { exactNumber } from "../../../extensions/sql/database.ts";
 import { sameValue } from "../../../extensions/sql/expectations.ts";
-import type { Json } from "../../../src/core/formats/json.ts";
+import type { Json } from "../../../src/base/json.ts";
 
 describe("exactNumber", () => {
   it.each<[string, number | string]>([

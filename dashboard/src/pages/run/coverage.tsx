@@ -1,5 +1,5 @@
 import type { ReactElement, ReactNode } from "react";
-import type { Covered } from "../../../../src/core/report/result.ts";
+import type { Covered } from "../../../../src/model/result.ts";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";

@@ -1,6 +1,6 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import type { RunFinding, Severity } from "../../../../src/core/lint/finding.ts";
+import type { RunFinding, Severity } from "../../../../src/model/finding.ts";
 import { ChoiceFilter, FilterBar, NoMatch, TextFilter } from "../../components/filters.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";

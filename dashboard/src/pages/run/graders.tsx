@@ -1,5 +1,5 @@
 import type { ReactElement } from "react";
-import type { GraderRow, RunDocument } from "../../../../src/core/view/documents.ts";
+import type { GraderRow, RunDocument } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { Count, Percent } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";

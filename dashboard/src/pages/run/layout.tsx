@@ -1,8 +1,8 @@
 import { getRouteApi, Link, Outlet } from "@tanstack/react-router";
 import { createContext, type ReactElement, type ReactNode, useContext, useMemo } from "react";
-import { metricOf, roundMeasured } from "../../../../src/core/grade/measurements/metrics.ts";
-import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
-import type { RunDocument } from "../../../../src/core/view/documents.ts";
+import { metricOf, roundMeasured } from "../../../../src/graders/measurements/metrics.ts";
+import { visibleOnPage } from "../../../../src/base/visible-text.ts";
+import type { RunDocument } from "../../../../src/report/documents/documents.ts";
 import { DateTime, Duration, Elapsed } from "../../components/numbers.tsx";
 import { PageTitle } from "../../components/page-title.tsx";
 import { PlainText } from "../../components/plain-text.tsx";

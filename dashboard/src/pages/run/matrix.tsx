@@ -1,5 +1,5 @@
 import { type ReactElement, useMemo } from "react";
-import type { TrialRow } from "../../../../src/core/view/documents.ts";
+import type { TrialRow } from "../../../../src/report/documents/documents.ts";
 import { Attempts } from "../../components/attempts.tsx";
 import { rowHeader } from "../../components/data-table.tsx";
 import { LongTable } from "../../components/long-table.tsx";

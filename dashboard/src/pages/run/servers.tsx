@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
-import { visibleOnPage } from "../../../../src/core/text/visible-text.ts";
-import type { Definition, RunRow, ServerRow, ToolRow } from "../../../../src/core/view/documents.ts";
+import { visibleOnPage } from "../../../../src/base/visible-text.ts";
+import type { Definition, RunRow, ServerRow, ToolRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { JsonText } from "../../components/json-text.tsx";
 import { ExcerptView } from "../../components/excerpt-view.tsx";

@@ -1,6 +1,6 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import type { TrialRow } from "../../../../src/core/view/documents.ts";
+import type { TrialRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { ChoiceFilter, FilterBar, NoMatch, TextFilter } from "../../components/filters.tsx";
 import { Count, Duration, Nothing, Percent, Tokens } from "../../components/numbers.tsx";

@@ -1,8 +1,8 @@
 import { type ReactElement, useMemo } from "react";
-import { withoutModel } from "../../../../src/core/plan/plan.ts";
-import type { RunMeasurements } from "../../../../src/core/report/result.ts";
-import type { Usage } from "../../../../src/core/trace/events.ts";
-import type { RunDocument, TrialRow } from "../../../../src/core/view/documents.ts";
+import { withoutModel } from "../../../../src/model/plan.ts";
+import type { RunMeasurements } from "../../../../src/model/result.ts";
+import type { Usage } from "../../../../src/model/event.ts";
+import type { RunDocument, TrialRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { Count, Duration, Nothing, Tokens } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";

@@ -1,0 +1,138 @@
+import { describe, expect, it } from "vitest";
+import type { ModelSpec } from "../../model/model.ts";
+import { type Environment, locateModel } from "./resolve-model.ts";
+import { askedDelay, defaultRetryPolicy, retryDelay } from "./retrying-model.ts";
+
+const keys: Environment = { ANTHROPIC_API_KEY: "a", OPENAI_API_KEY: "o", GEMINI_API_KEY: "g" };
+
+describe("locateModel", () => {
+  it("gives all that is needed to ask a model", () => {
+    expect(locateModel({ model: "openai/gpt-5", headers: { "x-team": "t" } }, keys)).toEqual({
+      label: "openai/gpt-5",
+      provider: "openai",
+      model: "gpt-5",
+      wire: "openai-responses",
+      baseURL: "https://api.openai.com/v1",
+      apiKey: "o",
+      headers: { "x-team": "t" },
+    });
+  });
+
+  const compatible = "openai-compatible";
+  const baseURL = "http://h/v1";
+  it.each<[ModelSpec, string, string, string]>([
+    [{ model: "anthropic/claude-sonnet-4-5" }, "anthropic", "anthropic", "claude-sonnet-4-5"],
+    [{ model: "claude-opus-4-5" }, "anthropic", "anthropic", "claude-opus-4-5"],
+    [{ model: "gpt-4o-mini" }, "openai", "openai-responses", "gpt-4o-mini"],
+    [{ model: "o3" }, "openai", "openai-responses", "o3"],
+    [{ model: "gemini-2.5-flash" }, "google", "google", "gemini-2.5-flash"],
+    [{ model: "openai/gpt-4o", api: "chat" }, "openai", "openai-chat", "gpt-4o"],
+    [{ model: "lmstudio/org/model" }, "lmstudio", compatible, "org/model"],
+    [{ model: "claude-opus-4-5", baseURL }, compatible, compatible, "claude-opus-4-5"],
+    [{ model: "meta-llama/llama-4", baseURL }, compatible, compatible, "meta-llama/llama-4"],
+    [{ model: "openai-compatible/m", baseURL }, compatible, compatible, "m"],
+    [{ model: "openai-compatible/m", baseURL, api: "responses" }, compatible, "openai-responses", "m"],
+    [{ model: "anthropic/m", baseURL: "http://h" }, "anthropic", "anthropic", "m"],
+    [{ model: "google/m", baseURL: "http://h" }, "google", "google", "m"],
+  ])("%j is a model of %s over %s called %s", (spec, provider, wire, model) => {
+    expect(locateModel(spec, keys)).toMatchObject({ provider, wire, model });
+  });
+
+  const anthropic = { model: "anthropic/m" };
+  it.each<[string, ModelSpec, Environment]>([
+    ["https://api.anthropic.com/v1", anthropic, {}],
+    ["https://generativelanguage.googleapis.com/v1beta", { model: "google/m" }, {}],
+    ["http://127.0.0.1:11434/v1", { model: "ollama/m" }, {}],
+    ["http://h/v1", { ...anthropic, baseURL: "http://h" }, {}],
+    ["http://h/v1", anthropic, { ANTHROPIC_BASE_URL: "http://h/" }],
+    ["http://h/proxy/v1", anthropic, { ANTHROPIC_BASE_URL: "http://h/proxy" }],
+    ["http://h/proxy/v1", anthropic, { ANTHROPIC_BASE_URL: "http://h/proxy/v1/" }],
+    ["http://spec/v1", { ...anthropic, baseURL: "http://spec/v1" }, { ANTHROPIC_BASE_URL: "http://env" }],
+    ["https://api.anthropic.com/v1", anthropic, { ANTHROPIC_BASE_URL: "" }],
+    ["http://h/v1", { model: "openai/m" }, { OPENAI_BASE_URL: "http://h" }],
+    ["http://h/openai", { model: "openai/m" }, { OPENAI_BASE_URL: "http://h/openai" }],
+    ["http://h/v1beta", { model: "google/m" }, { GOOGLE_GEMINI_BASE_URL: "http://h" }],
+    ["http://h/v1beta", { model: "google/m" }, { GOOGLE_GEMINI_BASE_URL: "http://h/v1beta" }],
+    ["http://h:11434/v1", { model: "ollama/m", baseURL: "http://h:11434" }, {}],
+    ["http://h/api", { model: "m", baseURL: "http://h/api/" }, {}],
+  ])("gives the base URL %s of %j with %j", (expected, spec, env) => {
+    expect(locateModel(spec, { ...keys, ...env }).baseURL).toBe(expected);
+  });
+
+  const google = { GOOGLE_GENERATIVE_AI_API_KEY: "1", GEMINI_API_KEY: "2", GOOGLE_API_KEY: "3" };
+  it.each<[string | undefined, ModelSpec, Environment]>([
+    ["spec", { ...anthropic, apiKey: "spec" }, keys],
+    ["a", { ...anthropic, apiKey: "" }, keys],
+    ["1", { model: "google/m" }, google],
+    ["3", { model: "google/m" }, { GOOGLE_GENERATIVE_AI_API_KEY: "", GOOGLE_API_KEY: "3" }],
+    [undefined, { model: "m", baseURL: "http://h" }, keys],
+    [undefined, { model: "ollama/m" }, {}],
+  ])("finds the key %s of %j", (expected, spec, env) => {
+    expect(locateModel(spec, env).apiKey).toBe(expected);
+  });
+
+  const unknown = "model/unknown-provider";
+  const names = "anthropic, openai, google, ollama, lmstudio, openai-compatible";
+  const variables = "GOOGLE_GENERATIVE_AI_API_KEY nor GEMINI_API_KEY nor GOOGLE_API_KEY";
+  it.each<[ModelSpec, string, RegExp]>([
+    [anthropic, "model/no-key", /ANTHROPIC_API_KEY is not set/],
+    [{ model: "google/m" }, "model/no-key", new RegExp(`neither ${variables} is set`)],
+    [{ model: "claude/m" }, unknown, /no provider is called "claude"; .* Did you mean anthropic\/m\?/],
+    [{ model: "OpenAI/gpt-5" }, unknown, /Did you mean openai\/gpt-5\?/],
+    [{ model: "antropic/m" }, unknown, /Did you mean anthropic\/m\?/],
+    [{ model: "mistral/large" }, unknown, new RegExp(`the providers are ${names}\\.$`)],
+    [{ model: "llama" }, unknown, /"llama" names no provider/],
+    [{ model: "" }, unknown, /"" names no provider/],
+    [{ model: "anthropic/" }, unknown, /names no model/],
+    [{ model: "openai-compatible/m" }, unknown, /needs the baseURL of its server/],
+    [
+      { model: "m", baseURL: "localhost:80" },
+      "config/invalid-value",
+      /baseURL of m is not an http or https URL/,
+    ],
+    [
+      { model: "m", baseURL: "http://u:secret@h" },
+      "config/invalid-value",
+      /^(?!.*secret).*user name or password/,
+    ],
+  ])("refuses %j with %s", (spec, code, message) => {
+    const expected = { code, message: expect.stringMatching(message) as string };
+    expect(() => locateModel(spec, {})).toThrow(expect.objectContaining(expected));
+  });
+
+  it("names the variable that an invalid base URL comes from", () => {
+    const env = { ANTHROPIC_API_KEY: "k", ANTHROPIC_BASE_URL: "nowhere" };
+    expect(() => locateModel(anthropic, env)).toThrow(/^ANTHROPIC_BASE_URL of anthropic\/m/);
+  });
+});
+
+describe("waits between attempts", () => {
+  it.each<[Record<string, string> | undefined, number | undefined]>([
+    [undefined, undefined],
+    [{}, undefined],
+    [{ "retry-after": "2" }, 2000],
+    [{ "retry-after": "0" }, 0],
+    [{ "retry-after": "1.5" }, 1500],
+    [{ "retry-after-ms": "250", "retry-after": "9" }, 250],
+    [{ "retry-after-ms": "soon", "retry-after": "9" }, 9000],
+    [{ "retry-after": "Sat, 21 Nov 2026 12:00:30 GMT" }, 30_000],
+    [{ "retry-after": "Sat, 21 Nov 2026 11:00:00 GMT" }, 0],
+    [{ "retry-after": "tomorrow" }, undefined],
+    [{ "retry-after": "-5" }, undefined],
+    [{ "retry-after": "" }, undefined],
+  ])("%j asks for %s ms", (headers, expected) => {
+    expect(askedDelay(headers, () => Date.parse("2026-11-21T12:00:00Z"))).toBe(expected);
+  });
+
+  it.each([
+    [1, undefined, 1, 500],
+    [2, undefined, 1, 1000],
+    [4, undefined, 1, 4000],
+    [20, undefined, 1, 30_000],
+    [3, undefined, 0.25, 500],
+    [3, undefined, 0, 0],
+    [1, 7000, 0.5, 7000],
+  ])("after attempt %d, asked for %s ms, with the random number %d: %d ms", (attempt, asked, random, ms) => {
+    expect(retryDelay(defaultRetryPolicy, attempt, { asked, random: () => random })).toBe(ms);
+  });
+});

@@ -1,0 +1,287 @@
+import type { wrapLanguageModel } from "ai";
+import { McpvalsError } from "../../base/error.ts";
+import { didYouMean } from "../../base/did-you-mean.ts";
+import { isJsonObject, withoutUndefined } from "../../base/json.ts";
+import type { Json, ModelSpec } from "../../model/model.ts";
+import { previewJson, repeatedKey } from "../../base/read-json.ts";
+import { boundedFetch, withBody } from "../../process/bounded-fetch.ts";
+
+/** A model of the AI SDK's providers (`LanguageModelV4`). */
+export type LanguageModelV4 = ReturnType<typeof wrapLanguageModel>;
+
+/** A request to a model, as the AI SDK passes it to a provider. */
+export type ModelCallOptions = Parameters<LanguageModelV4["doGenerate"]>[0];
+
+/** The response of a model. */
+export type ModelAnswer = Awaited<ReturnType<LanguageModelV4["doGenerate"]>>;
+
+/** Environment variables. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Everything that is needed to call a model; computed without loading any SDK. */
+export interface ModelAccess {
+  /** The model as the user wrote it; messages and events use it. */
+  readonly label: string;
+  readonly provider: string;
+  /** The model's name as its provider knows it. */
+  readonly model: string;
+  readonly wire: ModelWire;
+  readonly baseURL: string;
+  readonly apiKey?: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The wire format of a provider. */
+type ModelWire = "anthropic" | "openai-responses" | "openai-chat" | "openai-compatible" | "google";
+
+/** A provider, as far as it is known before its package is loaded: URL, key, wire format. */
+interface ModelProvider {
+  readonly name: string;
+  readonly wire: Exclude<ModelWire, "openai-chat">;
+  /** Absent: the user must give one. */
+  readonly baseURL?: string;
+  /** Environment variable that replaces `baseURL`. */
+  readonly urlVariable?: string;
+  /** Environment variables that hold a key, the first that is set. Empty: no key is needed. */
+  readonly keyVariables: readonly string[];
+  /** Names of models that imply this provider if no provider is given. */
+  readonly bareNames?: RegExp;
+  /** Other common names of the provider. */
+  readonly aliases: readonly string[];
+  /** Completes the path of a base URL for the AI SDK, where the provider's own tools omit a part. */
+  completePath(path: string): string;
+}
+
+const withV1 = (path: string): string => (path === "" ? "/v1" : path);
+const local = { wire: "openai-compatible", keyVariables: [], aliases: [], completePath: withV1 } as const;
+
+const providers: readonly ModelProvider[] = [
+  {
+    name: "anthropic",
+    wire: "anthropic",
+    baseURL: "https://api.anthropic.com/v1",
+    urlVariable: "ANTHROPIC_BASE_URL",
+    keyVariables: ["ANTHROPIC_API_KEY"],
+    bareNames: /^claude-/,
+    aliases: ["claude"],
+    completePath: (path) => (path.endsWith("/v1") ? path : `${path}/v1`),
+  },
+  {
+    name: "openai",
+    wire: "openai-responses",
+    baseURL: "https://api.openai.com/v1",
+    urlVariable: "OPENAI_BASE_URL",
+    keyVariables: ["OPENAI_API_KEY"],
+    bareNames: /^(?:gpt-|chatgpt-|o\d)/,
+    aliases: ["gpt"],
+    completePath: withV1,
+  },
+  {
+    name: "google",
+    wire: "google",
+    baseURL: "https://generativelanguage.googleapis.com/v1beta",
+    urlVariable: "GOOGLE_GEMINI_BASE_URL",
+    keyVariables: ["GOOGLE_GENERATIVE_AI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    bareNames: /^gemini-/,
+    aliases: ["gemini"],
+    completePath: (path) => (/\/v\d\w*$/.test(path) ? path : `${path}/v1beta`),
+  },
+  { ...local, name: "ollama", baseURL: "http://127.0.0.1:11434/v1" },
+  { ...local, name: "lmstudio", baseURL: "http://127.0.0.1:1234/v1" },
+  { ...local, name: "openai-compatible", aliases: ["custom"], completePath: (path) => path },
+];
+
+/**
+ * Determines the provider of a model id, its URL and its key. An id is `PROVIDER/MODEL`; a bare `claude-…`, `gpt-…`,
+ * `o3…` or `gemini-…` implies its provider; with `baseURL`, any other name is a model of an
+ * OpenAI-compatible server. The spec overrides the environment.
+ *
+ * Throws `model/unknown-provider`, `model/no-key`, or `config/invalid-value` for an invalid base URL.
+ */
+export function locateModel(spec: ModelSpec, env: Environment): ModelAccess {
+  const { model: label, api, headers = {} } = spec;
+  const slash = label.indexOf("/");
+  const prefix = label.slice(0, Math.max(slash, 0));
+  const prefixed = providers.find(({ name }) => name === prefix);
+  const model = prefixed === undefined ? label : label.slice(slash + 1);
+  const provider =
+    prefixed ??
+    (spec.baseURL === undefined
+      ? providers.find(({ bareNames }) => slash === -1 && bareNames?.test(label))
+      : providers.at(-1));
+  if (provider === undefined) throw unknownProvider(label, prefix);
+  if (model === "")
+    throw new McpvalsError("model/unknown-provider", `the model id ${JSON.stringify(label)} names no model`);
+  let { wire }: { wire: ModelWire } = provider;
+  if (wire === "openai-responses" && api === "chat") wire = "openai-chat";
+  else if (wire === "openai-compatible" && api === "responses") wire = "openai-responses";
+  const apiKey = findKey(spec, provider, env);
+  const baseURL = findBaseURL(spec, provider, env);
+  return withoutUndefined({ label, provider: provider.name, model, wire, baseURL, apiKey, headers });
+}
+
+function unknownProvider(id: string, prefix: string): McpvalsError {
+  const names = providers.map(({ name }) => name);
+  const aliased = providers.find(({ aliases }) => aliases.includes(prefix.toLowerCase()));
+  const near = prefix === "" ? undefined : (aliased?.name ?? didYouMean(prefix, names));
+  const what =
+    prefix === ""
+      ? `${JSON.stringify(id)} names no provider`
+      : `no provider is called ${JSON.stringify(prefix)}`;
+  const guess = near === undefined ? "" : ` Did you mean ${near}/${id.slice(prefix.length + 1)}?`;
+  const message = `${what}; the providers are ${names.join(", ")}.${guess}`;
+  const hint =
+    "Write PROVIDER/MODEL, such as anthropic/claude-sonnet-4-5, or give baseURL for an OpenAI-compatible server.";
+  return new McpvalsError("model/unknown-provider", message, { hint });
+}
+
+function findKey(
+  { apiKey, model }: ModelSpec,
+  provider: ModelProvider,
+  env: Environment,
+): string | undefined {
+  if (isSet(apiKey)) return apiKey;
+  const { keyVariables } = provider;
+  const key = keyVariables.map((name) => env[name]).find(isSet);
+  if (key !== undefined || keyVariables.length === 0) return key;
+  const unset =
+    keyVariables.length === 1
+      ? `${keyVariables[0]} is not set`
+      : `neither ${keyVariables.join(" nor ")} is set`;
+  throw new McpvalsError("model/no-key", `no API key for ${model}: ${unset}, and no apiKey is given`, {
+    hint:
+      `Set ${keyVariables.join(" or ")}, give apiKey in the file, or choose a model that needs no key ` +
+      `(ollama/MODEL, lmstudio/MODEL, any OpenAI-compatible baseURL) or a scripted agent.`,
+  });
+}
+
+function findBaseURL(spec: ModelSpec, provider: ModelProvider, env: Environment): string {
+  const variable = provider.urlVariable ?? "";
+  const fromEnv = isSet(env[variable]) ? env[variable] : undefined;
+  const given = spec.baseURL ?? fromEnv ?? provider.baseURL;
+  if (given === undefined)
+    throw new McpvalsError("model/unknown-provider", `${spec.model} needs the baseURL of its server`, {
+      hint: "Give baseURL, such as http://127.0.0.1:8080/v1.",
+    });
+  const source = `${spec.baseURL === undefined && fromEnv !== undefined ? variable : "baseURL"} of ${spec.model}`;
+  const url = URL.canParse(given) ? new URL(given) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol))
+    throw new McpvalsError("config/invalid-value", `${source} is not an http or https URL`);
+  if (url.username !== "" || url.password !== "")
+    throw new McpvalsError("config/invalid-value", `${source} has a user name or password in it`, {
+      hint: "Give credentials as apiKey or in headers.",
+    });
+  url.pathname = provider.completePath(url.pathname.replace(/\/+$/, ""));
+  return url.href;
+}
+
+function isSet(value: string | undefined): value is string {
+  return value !== undefined && value.trim() !== "";
+}
+
+/**
+ * Refuses a model that is invalid in the config itself. Throws `model/unknown-provider` or
+ * `config/invalid-value`; a missing key is not an error of the config and is reported when the model is called.
+ */
+export function checkModel(spec: ModelSpec, env: Environment): void {
+  try {
+    locateModel(spec, env);
+  } catch (error) {
+    if (!(error instanceof McpvalsError) || error.kind === "usage") throw error;
+  }
+}
+
+/**
+ * Creates the model that `access` describes, loading only its provider's package. It reads a limited amount of
+ * response data in its lifetime. Base URL, key and headers are always passed: a provider reads missing ones from the process's own
+ * environment.
+ *
+ * Throws `config/invalid-value` when the package cannot be loaded because of an empty variable in that environment.
+ */
+export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4> {
+  const { wire, model, baseURL, provider, apiKey, headers } = access;
+  // A provider without a key would look for one in the process's environment.
+  const settings = { baseURL, apiKey: apiKey ?? "none", headers: { ...headers }, fetch: modelFetch() };
+  try {
+    switch (wire) {
+      case "anthropic":
+        return (await import("@ai-sdk/anthropic")).createAnthropic(settings)(model);
+      case "openai-responses":
+        return (await import("@ai-sdk/openai")).createOpenAI(settings).responses(model);
+      case "openai-chat":
+        return (await import("@ai-sdk/openai")).createOpenAI(settings).chat(model);
+      case "google":
+        return (await import("@ai-sdk/google")).createGoogle(settings)(model);
+      case "openai-compatible": {
+        const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+        const { apiKey: key, ...others } = settings;
+        return createOpenAICompatible({
+          ...others,
+          ...(apiKey === undefined ? {} : { apiKey: key }),
+          name: provider,
+          // Without it no schema is sent with a request for structured output.
+          supportsStructuredOutputs: true,
+        })(model);
+      }
+    }
+  } catch (error) {
+    // Some packages create a default provider when they load, which fails if a base URL variable is set but empty.
+    if (!(error instanceof Error) || error.name !== "AI_InvalidArgumentError") throw error;
+    throw new McpvalsError(
+      "config/invalid-value",
+      `the package for ${access.label} does not load in this environment: ${error.message}`,
+      { cause: error, hint: "Unset ANTHROPIC_BASE_URL or OPENAI_BASE_URL where it is set to an empty text." },
+    );
+  }
+}
+
+/** A response whose body is not used; the message is the reason. */
+export class UnusableAnswer extends Error {}
+
+/** Limits on all responses of a model together: a response is read whole before it is used, and a conversation keeps them all. */
+export const mostRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
+
+/**
+ * `fetch` for the SDKs of providers. The SDKs accept duplicate keys, use only the first of several choices, and ignore an
+ * error beside a choice; here, reading such a body fails with {@link UnusableAnswer}. Redirects are not followed: the key in
+ * the headers is for the base URL alone.
+ */
+function modelFetch(): typeof fetch {
+  const limits = {
+    ...mostRead,
+    onTooMuch: (more: string) => new UnusableAnswer(`with those before it, it has more than ${more}`),
+  };
+  const bounded = boundedFetch(limits, (input, init) => fetch(input, { ...init, redirect: "manual" }));
+  return async (input, init) => {
+    const response = await bounded(input, init);
+    if (!response.ok || response.body === null) return response;
+    return withBody(response, checked(response.body));
+  };
+}
+
+async function* checked(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    yield chunk;
+  }
+  const problem = problemOf(Buffer.concat(chunks).toString("utf8"));
+  if (problem !== undefined) throw new UnusableAnswer(problem);
+}
+
+function problemOf(text: string): string | undefined {
+  let body: Json;
+  try {
+    body = JSON.parse(text) as Json;
+  } catch {
+    return undefined; // the SDK reports it
+  }
+  if (!isJsonObject(body)) return undefined;
+  const key = repeatedKey(text);
+  if (key !== undefined) return `it has the key ${previewJson(key)} twice`;
+  // OpenAI's Responses API has `error: null` in every successful response.
+  const { error = null, choices, candidates } = body;
+  if (error !== null) return `it has an error: ${previewJson(error)}`;
+  const several = [choices, candidates].find((list) => Array.isArray(list) && list.length > 1);
+  return several === undefined ? undefined : "it has more than one answer, and one was asked for";
+}

@@ -1,0 +1,347 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { APICallError, generateText } from "ai";
+import { codeOf, McpvalsError } from "../../base/error.ts";
+import { withoutUndefined } from "../../base/json.ts";
+import type { ModelSpec } from "../../model/model.ts";
+import { JsonMeter } from "../../base/read-json.ts";
+import type { Emit } from "../../model/event.ts";
+import { createRedactor } from "../../trace/redact.ts";
+import { mostLevels } from "../../process/bounded-fetch.ts";
+import { abortAfter } from "../../process/deadline.ts";
+import {
+  type LanguageModelV4,
+  type ModelAccess,
+  type ModelAnswer,
+  type ModelCallOptions,
+  mostRead,
+  UnusableAnswer,
+} from "./resolve-model.ts";
+
+/** How often and how long to try again when a model does not answer. Times are in milliseconds. */
+export interface RetryPolicy {
+  /** Attempts after the first. */
+  readonly maxRetries: number;
+  /** Longest first wait; the longest wait doubles with every attempt. */
+  readonly baseDelayMs: number;
+  /** Longest single wait, unless the provider asks for a longer one. */
+  readonly maxDelayMs: number;
+  /** Longest that all waits between attempts may take together. */
+  readonly waitBudgetMs: number;
+}
+
+export const defaultRetryPolicy: RetryPolicy = {
+  maxRetries: 4,
+  baseDelayMs: 500,
+  maxDelayMs: 30_000,
+  waitBudgetMs: 60_000,
+};
+
+/** The retry policy, and the sources of chance and time; all have defaults. */
+export interface RetrySettings extends Partial<RetryPolicy> {
+  /** Returns 0 to 1. */
+  readonly random?: () => number;
+  /** Resolves after `ms`; rejects when the signal aborts. */
+  readonly sleep?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
+  /** Milliseconds since the Unix epoch. */
+  readonly now?: () => number;
+}
+
+export interface RetryingModelOptions {
+  readonly access: ModelAccess;
+  readonly purpose: "agent" | "judge";
+  readonly emit: Emit;
+  /** Longest that one attempt may take, in milliseconds. */
+  readonly requestTimeoutMs: number;
+  readonly retry?: RetrySettings;
+}
+
+/**
+ * Wraps a model so that every answer is emitted as `model.called` and every failed attempt that is tried again as
+ * `model.retried`. Throttling, server errors, broken connections and attempts that take too long are retried with
+ * exponential backoff, or after the time that the provider asks for, within the limits of the retry policy.
+ *
+ * The wrapped model throws McpvalsError `model/unreachable`, `model/rejected` or `model/invalid-response`, with the
+ * provider's error as its cause, and the reason of the call's own signal when that aborts.
+ */
+export async function createRetryingModel(
+  model: LanguageModelV4,
+  options: RetryingModelOptions,
+): Promise<LanguageModelV4> {
+  const ai = await loadAiSdk();
+  return ai.wrapLanguageModel({
+    model,
+    middleware: {
+      specificationVersion: "v4",
+      wrapGenerate: ({ model: inner, params }) => callWithRetries(inner, params, { ...options, ai }),
+    },
+  });
+}
+
+async function callWithRetries(
+  model: LanguageModelV4,
+  params: ModelCallOptions,
+  { access, purpose, emit, requestTimeoutMs, retry = {}, ai }: RetryingModelOptions & { readonly ai: AiSdk },
+): Promise<ModelAnswer> {
+  const policy = { ...defaultRetryPolicy, ...retry };
+  const { abortSignal } = params;
+  const { sleep = sleepFor, now = Date.now, random = Math.random } = retry;
+  // Providers and proxies may repeat a key in their messages.
+  const secrets = Object.entries(withoutUndefined({ ...access.headers, apiKey: access.apiKey }));
+  const redact = createRedactor(secrets.map(([name, value]) => ({ name, value })));
+  let leftMs = policy.waitBudgetMs;
+  for (let attempt = 1; ; attempt += 1) {
+    const started = performance.now();
+    try {
+      const answer = await ask(model, params, requestTimeoutMs);
+      const durationMs = performance.now() - started;
+      const { inputTokens, outputTokens } = answer.usage;
+      const usage = withoutUndefined({
+        inputTokens: inputTokens.total ?? 0,
+        outputTokens: outputTokens.total ?? 0,
+        cacheReadTokens: inputTokens.cacheRead,
+        cacheWriteTokens: inputTokens.cacheWrite,
+        requests: 1,
+      });
+      const finishReason = answer.finishReason.unified;
+      emit({ type: "model.called", purpose, model: access.label, durationMs, finishReason, usage });
+      return answer;
+    } catch (error) {
+      abortSignal?.throwIfAborted();
+      const failure = classifyFailure(error, ai);
+      if (failure === undefined) throw error;
+      const { code, reason, status, retryable, headers } = failure;
+      const asked = askedDelay(headers, now);
+      const delayMs = retryDelay(policy, attempt, { asked, random });
+      const canWait = delayMs <= leftMs;
+      if (!retryable || attempt > policy.maxRetries || !canWait) {
+        const isWaitTooLong = retryable && attempt <= policy.maxRetries;
+        const note = `; the next attempt would have to wait ${delayMs / 1000} s, and only ${leftMs / 1000} s are left for waiting`;
+        const attempts = attempt === 1 ? "1 attempt" : `${attempt} attempts`;
+        const outcome = {
+          "model/unreachable": `did not answer after ${attempts}: ${reason}${isWaitTooLong ? note : ""}`,
+          "model/rejected": `refused the request: ${reason}`,
+          "model/invalid-response": `gave an invalid response: ${reason}`,
+        }[code];
+        const message = redact(`${access.label} at ${new URL(access.baseURL).origin} ${outcome}`);
+        throw new McpvalsError(code, message, withoutUndefined({ cause: error, hint: hintOf(failure) }));
+      }
+      const told = withoutUndefined({ attempt, reason: redact(reason), status, delayMs });
+      emit({ type: "model.retried", purpose, model: access.label, ...told });
+      leftMs -= delayMs;
+      await sleep(delayMs, abortSignal).catch((cause: unknown) => {
+        abortSignal?.throwIfAborted();
+        throw cause;
+      });
+    }
+  }
+}
+
+async function ask(model: LanguageModelV4, params: ModelCallOptions, ms: number): Promise<ModelAnswer> {
+  using limit = abortAfter(
+    ms,
+    () => new RequestTimeout(`no answer within ${ms / 1000} s`),
+    params.abortSignal,
+  );
+  try {
+    const answer = await model.doGenerate({ ...params, abortSignal: limit.signal });
+    refuseExcess(answer);
+    return answer;
+  } catch (error) {
+    throw limit.signal.reason instanceof RequestTimeout ? limit.signal.reason : error;
+  }
+}
+
+/** The arguments of calls are JSON as a text, which is parsed later. */
+function refuseExcess({ content }: ModelAnswer): void {
+  const tooMuch = "the arguments of its calls have more than";
+  let values = 0;
+  for (const part of content) {
+    if (part.type !== "tool-call") continue;
+    const meter = new JsonMeter().push(Buffer.from(part.input));
+    values += meter.values;
+    if (meter.deepest > mostLevels) throw new UnusableAnswer(`${tooMuch} ${mostLevels} levels`);
+    if (values > mostRead.values) throw new UnusableAnswer(`${tooMuch} ${mostRead.values} values`);
+  }
+}
+
+/** One attempt took longer than it may. */
+class RequestTimeout extends Error {}
+
+async function sleepFor(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await wait(ms, undefined, signal === undefined ? {} : { signal });
+}
+
+/**
+ * How long to wait after the given failed attempt, counting from 1: what the provider asked for, else exponential
+ * backoff with full jitter. `random` returns 0 to 1.
+ */
+export function retryDelay(
+  { maxDelayMs, baseDelayMs }: RetryPolicy,
+  attempt: number,
+  { asked, random }: { readonly asked: number | undefined; readonly random: () => number },
+): number {
+  return asked ?? Math.round(random() * Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1)));
+}
+
+/**
+ * The wait that a response asks for, in milliseconds: `retry-after-ms`, else `retry-after` in seconds or as an HTTP
+ * date (RFC 9110, 10.2.3); undefined when it asks for none. `now` is the time in milliseconds since the Unix epoch.
+ */
+export function askedDelay(
+  headers: Readonly<Record<string, string>> = {},
+  now: () => number,
+): number | undefined {
+  const { "retry-after-ms": inMs = "", "retry-after": written = "" } = headers;
+  const seconds = numberIn(written);
+  const asked = numberIn(inMs) ?? (seconds === undefined ? undefined : seconds * 1000);
+  if (asked !== undefined) return asked;
+  // Every form of an HTTP date begins with the day of the week; Date.parse accepts much else.
+  const date = /^\s*[a-z]{3}/i.test(written) ? Date.parse(written) : Number.NaN;
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now());
+}
+
+function numberIn(text: string): number | undefined {
+  return /^\s*\d+(?:\.\d+)?\s*$/.test(text) ? Number(text) : undefined;
+}
+
+type AiSdk = typeof import("ai");
+
+/**
+ * Loads the AI SDK, which takes some sixty milliseconds, when a model is first used. Its warnings are silenced: they
+ * would be printed between the lines of a report.
+ */
+export async function loadAiSdk(): Promise<AiSdk> {
+  globalThis.AI_SDK_LOG_WARNINGS = false;
+  return import("ai");
+}
+
+type CallSettings = Pick<
+  Parameters<typeof generateText>[0],
+  "maxRetries" | "temperature" | "maxOutputTokens" | "providerOptions"
+>;
+
+/** Anthropic's API demands a limit; the AI SDK knows one only for the models that it knows. */
+const anthropicOutputTokens = 8192;
+
+/**
+ * The settings of every request to a model: temperature and output limit only if the user set them. The wrapped model
+ * retries, so the SDK does not. OpenAI is asked to store nothing: the conversation is then sent whole with each request
+ * instead of by reference to what OpenAI kept.
+ */
+export function callSettings(
+  { temperature, maxOutputTokens }: ModelSpec,
+  { wire }: ModelAccess,
+): CallSettings {
+  const limit = maxOutputTokens ?? (wire === "anthropic" ? anthropicOutputTokens : undefined);
+  return {
+    maxRetries: 0,
+    ...withoutUndefined({ temperature, maxOutputTokens: limit }),
+    ...(wire === "openai-responses" ? { providerOptions: { openai: { store: false } } } : {}),
+  };
+}
+
+/** Why one attempt to ask a model failed, and what follows from it. */
+interface ModelFailure {
+  readonly code: "model/unreachable" | "model/rejected" | "model/invalid-response";
+  /** One line: the HTTP status with the provider's message, or what happened to the connection. */
+  readonly reason: string;
+  readonly status?: number;
+  readonly retryable: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Reads an error that a provider threw; undefined for an error that is not a failure to ask a model. */
+function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undefined {
+  if (error instanceof RequestTimeout)
+    return { code: "model/unreachable", reason: error.message, retryable: true };
+  if (error instanceof UnusableAnswer || ai.InvalidResponseDataError.isInstance(error))
+    return invalid(error.message);
+  if (ai.UnsupportedFunctionalityError.isInstance(error))
+    return { code: "model/rejected", reason: error.message, retryable: false };
+  return ai.APICallError.isInstance(error) ? classifyCall(error) : undefined;
+}
+
+function classifyCall(error: APICallError): ModelFailure {
+  const causes: Error[] = [];
+  for (let cause: unknown = error; causes.length < mostCauses && cause instanceof Error; cause = cause.cause)
+    causes.push(cause);
+  const unusable = causes.find((cause) => cause instanceof UnusableAnswer);
+  if (unusable !== undefined) return invalid(unusable.message);
+  const connection = causes
+    .slice(1)
+    .map((cause) => codeOf(cause) ?? "")
+    .find((code) => Object.hasOwn(connectionFailures, code));
+  if (connection !== undefined) {
+    const reason = `${connectionFailures[connection]} (${connection})`;
+    return { code: "model/unreachable", reason, retryable: true };
+  }
+  const { statusCode: status, responseBody: body = "", responseHeaders: headers = {} } = error;
+  // Of a successful answer that it cannot use the AI SDK gives the parsed JSON, with a status of its own.
+  if (typeof body !== "string") return invalid(`an answer of another form: ${excerpt(JSON.stringify(body))}`);
+  if (status === undefined)
+    return { code: "model/unreachable", reason: oneLine(error.message), retryable: false };
+  if (status >= 200 && status < 300) {
+    const what =
+      body.trim() === "" ? "an empty body" : `a body that is not the expected JSON: ${excerpt(body)}`;
+    return invalid(`HTTP ${status}, ${error.responseBody === undefined ? error.message : what}`);
+  }
+  // Request timeout, conflict, too many requests, and what servers report as their own fault.
+  const isTransient = status === 408 || status === 409 || status === 429 || status >= 500;
+  // OpenAI answers with 429 for an exhausted account, where waiting does not help.
+  const mayPass = isTransient && !body.includes('"insufficient_quota"');
+  return {
+    code: mayPass ? "model/unreachable" : "model/rejected",
+    reason: `HTTP ${status}: ${providerMessage(error)}`,
+    status,
+    retryable: mayPass && headers["x-should-retry"] !== "false",
+    headers,
+  };
+}
+
+function invalid(reason: string): ModelFailure {
+  return { code: "model/invalid-response", reason: oneLine(reason), retryable: false };
+}
+
+function providerMessage({ data, message, responseBody = "" }: APICallError): string {
+  const body = responseBody.trim();
+  if (data !== undefined || body === "") return oneLine(message) || "no message";
+  return oneLine([message, excerpt(body)].filter((part) => part !== "").join(": "));
+}
+
+const longestExcerpt = 300;
+const mostCauses = 8;
+
+function excerpt(text: string): string {
+  const line = oneLine(text);
+  return line.length > longestExcerpt ? `${line.slice(0, longestExcerpt)}…` : line;
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s+/g, " ").trim();
+}
+
+/** Failures of a connection that may not happen again. */
+const connectionFailures: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "connection reset",
+  ECONNABORTED: "connection aborted",
+  EPIPE: "connection closed",
+  ETIMEDOUT: "connection timed out",
+  EHOSTUNREACH: "host unreachable",
+  ENETUNREACH: "network unreachable",
+  EAI_AGAIN: "name lookup failed for now",
+  UND_ERR_SOCKET: "connection closed before the answer was complete",
+  UND_ERR_CONNECT_TIMEOUT: "connection timed out",
+  UND_ERR_HEADERS_TIMEOUT: "no answer in time",
+  UND_ERR_BODY_TIMEOUT: "the answer stopped half way",
+};
+
+function hintOf({ status = 0, code }: ModelFailure): string | undefined {
+  if ([301, 302, 307, 308].includes(status)) return "Give the base URL that it redirects to.";
+  if ([401, 403].includes(status)) return "Check the API key and that it may use this model.";
+  if (status === 404) return "Check the model's name and the base URL.";
+  if (status !== 429) return undefined;
+  return code === "model/rejected"
+    ? "Raise the account's quota or limit, or use another key."
+    : "Run fewer trials at once, or try again when the provider's limit has passed.";
+}

@@ -1,0 +1,157 @@
+import { asObject } from "../../base/json.ts";
+import type {
+  AgentNotice,
+  OutputEvent,
+  OutputReader,
+  Preset,
+  Tokens,
+  ToolUse,
+  WireObject,
+} from "./preset.ts";
+import * as common from "./preset.ts";
+
+const codexArgs = [
+  "--json",
+  "--skip-git-repo-check",
+  "--dangerously-bypass-approvals-and-sandbox",
+  // It reads the config file of trusted folders only. Dots in a quoted key would split the path.
+  "--config",
+  `projects={'{cwd}'={trust_level="trusted"}}`,
+];
+
+export const codex: Preset = {
+  title: "Codex",
+  acp: {
+    readNotice,
+    command: "codex-acp",
+    args: [],
+    // In its default mode a model of its own decides on permissions.
+    env: { NO_BROWSER: "1", INITIAL_AGENT_MODE: "workspace-write" },
+    package: "@agentclientprotocol/codex-acp",
+    model: { by: "session" },
+    login: { method: "api-key", variables: ["CODEX_API_KEY", "OPENAI_API_KEY"] },
+  },
+  headless: {
+    command: "codex",
+    args: ["exec", ...codexArgs, "--", "{prompt}"],
+    nextArgs: ["exec", "resume", ...codexArgs, "--", "{session}", "{prompt}"],
+    modelArgs: common.modelFlag,
+    env: {},
+    package: "@openai/codex",
+    stdin: false,
+    usesClientFile: true,
+  },
+  inheritEnv: ["CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_HOME", "CODEX_PATH", "CODEX_CONFIG"],
+  skills: { mountPath: ".agents/skills" },
+  toolNames: [
+    common.doubleUnderscore,
+    { before: "mcp__", between: "." },
+    { before: "mcp__", between: "/" },
+    { before: "mcp.", between: "." },
+    { before: "", between: "." },
+    { before: "", between: "/" },
+  ],
+  clientFile: {
+    file: ".codex/config.toml",
+    format: "toml",
+    key: "mcp_servers",
+    http: (url) => ({ url }),
+    bridge: common.program,
+  },
+  createReader,
+};
+
+/** Types of items that are uses of built-in tools. */
+const ownTools = new Set(["command_execution", "file_change", "web_search", "collab_tool_call"]);
+
+/** Creates the reader of what `codex exec --json` prints. */
+function createReader(): OutputReader {
+  let before: Tokens | undefined;
+  return {
+    lastEvent: "turn.completed",
+    finish: () => [],
+    read(line) {
+      switch (line["type"]) {
+        case "thread.started":
+          return common.sessionEvent(line["thread_id"]);
+        case "item.started":
+        case "item.completed":
+          return readItem(asObject(line["item"]), line["type"] === "item.started");
+        case "turn.completed": {
+          const total = common.tokensOf(asObject(line["usage"]), {
+            input: "input_tokens",
+            output: "output_tokens",
+            cacheRead: "cached_input_tokens",
+            cacheWrite: "cache_write_input_tokens",
+          });
+          const usage = common.usageOf(since(before, total));
+          before = total;
+          return [{ kind: "usage", usage }, { kind: "complete" }];
+        }
+        case "turn.failed":
+          return [
+            {
+              kind: "failed",
+              message: common.textOf(asObject(line["error"])["message"]) ?? "the turn failed",
+            },
+          ];
+        default:
+          return [];
+      }
+    },
+  };
+}
+
+function readItem(item: WireObject, started: boolean): readonly OutputEvent[] {
+  const type = common.textOf(item["type"]) ?? "";
+  const callId = common.textOf(item["id"]) ?? "";
+  if (type === "agent_message") return started ? [] : common.messageEvent(item["text"]);
+  const ended = item["status"] === "failed" || item["status"] === "declined" ? "failed" : "completed";
+  const status = started ? "started" : ended;
+  if (type === "mcp_tool_call") return [{ kind: "tool", callId, status, ...serverTool(item) }];
+  return ownTools.has(type) ? [{ kind: "tool", callId, status, name: type, ...ownTool(item, started) }] : [];
+}
+
+function serverTool(item: WireObject): Pick<ToolUse, "name" | "args" | "result" | "origin"> {
+  const server = common.textOf(item["server"]) ?? "";
+  const tool = common.textOf(item["tool"]) ?? "";
+  return {
+    name: `${server}.${tool}`,
+    origin: { server, tool },
+    ...common.optional("args", item["arguments"]),
+    ...common.optional("result", item["result"] ?? item["error"]),
+  };
+}
+
+/** For built-in tools, arguments and result are in one object; the result is there at the end. */
+function ownTool(item: WireObject, started: boolean): Pick<ToolUse, "args" | "result"> {
+  const { id: _, type: __, status: ___, aggregated_output: output, exit_code: exitCode, ...args } = item;
+  const result = started || output === undefined ? undefined : { output, exitCode };
+  return { ...common.optional("args", args), ...common.optional("result", result) };
+}
+
+/** It reports the tokens of the whole session; these are those of the last turn. */
+function since(before: Tokens | undefined, now: Tokens): Tokens {
+  if (before === undefined || now.input < before.input || now.output < before.output) return now;
+  return {
+    input: now.input - before.input,
+    output: now.output - before.output,
+    cacheRead: now.cacheRead - before.cacheRead,
+    cacheWrite: now.cacheWrite - before.cacheWrite,
+  };
+}
+
+/** Its own notices have no `messageId`, messages of its model have one; the last notice after an error is the reason. */
+function readNotice(update: WireObject): AgentNotice {
+  const { error, threadStatus } = asObject(asObject(update["_meta"])["codex"]);
+  if (threadStatus !== undefined) {
+    const failed = asObject(threadStatus)["type"] === "systemError";
+    return { failure: failed ? "its model could not be reached" : null };
+  }
+  if (error !== undefined) {
+    const { message, additionalDetails, willRetry } = asObject(error);
+    const note = [message, additionalDetails].flatMap((text) => common.textOf(text) ?? []).join(": ");
+    return { note, ...(willRetry === false ? { failure: note } : {}) };
+  }
+  return update["messageId"] === undefined ? common.noteOf(common.chunkText(update)) : {};
+}

@@ -1,0 +1,108 @@
+import { asObject } from "../../base/json.ts";
+import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
+import * as common from "./preset.ts";
+
+const geminiArgs = ["--yolo", "--skip-trust", "--output-format", "stream-json"];
+
+export const gemini: Preset = {
+  title: "Gemini CLI",
+  acp: {
+    command: "gemini",
+    args: ["--acp", "--skip-trust"],
+    env: {},
+    package: "@google/gemini-cli",
+    model: { by: "args", args: common.modelFlag },
+    login: { method: "gemini-api-key", variables: ["GEMINI_API_KEY"] },
+  },
+  headless: {
+    command: "gemini",
+    args: [...geminiArgs, "--prompt={prompt}"],
+    nextArgs: [...geminiArgs, "--resume", "{session}", "--prompt={prompt}"],
+    modelArgs: common.modelFlag,
+    // It reads settings of trusted folders only, and --skip-trust does not cover their servers.
+    env: { GEMINI_CLI_TRUST_WORKSPACE: "true" },
+    package: "@google/gemini-cli",
+    stdin: false,
+    usesClientFile: true,
+  },
+  modelApi: {
+    variable: "GOOGLE_GEMINI_BASE_URL",
+    target: "https://generativelanguage.googleapis.com",
+  },
+  inheritEnv: ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"],
+  skills: { mountPath: ".gemini/skills", tool: "activate_skill" },
+  toolNames: [
+    common.doubleUnderscore,
+    { before: "mcp_", between: "_" },
+    { before: "", between: " (", after: " MCP Server)", toolFirst: true },
+    { before: "", between: "__" },
+  ],
+  clientFile: {
+    file: ".gemini/settings.json",
+    format: "json",
+    key: "mcpServers",
+    http: (url) => ({ httpUrl: url }),
+    bridge: common.program,
+  },
+  createReader,
+};
+
+/** Creates the reader of what `gemini --output-format stream-json` prints. */
+function createReader(): OutputReader {
+  const names = new Map<string, string>();
+  let said = "";
+  const finish = (): readonly OutputEvent[] => {
+    const events = common.messageEvent(said);
+    said = "";
+    return events;
+  };
+  return {
+    lastEvent: "result",
+    finish,
+    read(line) {
+      switch (line["type"]) {
+        case "init":
+          return common.sessionEvent(line["session_id"]);
+        case "message": {
+          if (line["role"] !== "assistant") return [];
+          // Pieces of one message follow each other.
+          const earlier = line["delta"] === true ? [] : finish();
+          said += common.textOf(line["content"]) ?? "";
+          return earlier;
+        }
+        case "tool_use": {
+          const callId = common.textOf(line["tool_id"]) ?? "";
+          const name = common.textOf(line["tool_name"]) ?? "";
+          names.set(callId, name);
+          const args = common.optional("args", line["parameters"]);
+          return [...finish(), { kind: "tool", callId, name, status: "started", ...args }];
+        }
+        case "tool_result": {
+          const callId = common.textOf(line["tool_id"]) ?? "";
+          const status = line["status"] === "error" ? "failed" : "completed";
+          const result = common.optional("result", line["output"] ?? asObject(line["error"])["message"]);
+          return [...finish(), { kind: "tool", callId, name: names.get(callId) ?? "", status, ...result }];
+        }
+        case "result":
+          return [...finish(), ...readEnd(line), { kind: "complete" }];
+        default:
+          return [];
+      }
+    },
+  };
+}
+
+function readEnd(line: WireObject): readonly OutputEvent[] {
+  const stats = asObject(line["stats"]);
+  const usage = common.usageOf(
+    common.tokensOf(stats, { input: "input_tokens", output: "output_tokens", cacheRead: "cached" }),
+  );
+  const models = Object.keys(asObject(stats["models"]));
+  const ran = models.map((model) => ({ kind: "ran", model }) as const);
+  const events: OutputEvent[] = line["stats"] === undefined ? [] : [...ran, { kind: "usage", usage }];
+  if (line["status"] !== "error") return events;
+  return [
+    ...events,
+    { kind: "failed", message: common.textOf(asObject(line["error"])["message"]) ?? "it failed" },
+  ];
+}

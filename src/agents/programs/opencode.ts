@@ -1,0 +1,118 @@
+import { asObject } from "../../base/json.ts";
+import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
+import * as common from "./preset.ts";
+import type { TurnEnd } from "../../model/event.ts";
+
+export const opencode: Preset = {
+  title: "opencode",
+  acp: {
+    command: "opencode",
+    args: ["acp"],
+    // By default it asks for no permission, so that no policy would apply.
+    env: { OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_PERMISSION: '{"*":"ask"}' },
+    package: "opencode-ai",
+    model: { by: "session" },
+  },
+  headless: {
+    command: "opencode",
+    args: ["run", "--auto", "--format", "json", "--", "{prompt}"],
+    nextArgs: ["run", "--auto", "--format", "json", "--session", "{session}", "--", "{prompt}"],
+    modelArgs: common.modelFlag,
+    env: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
+    package: "opencode-ai",
+    stdin: false,
+    usesClientFile: true,
+  },
+  inheritEnv: [
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "OPENCODE_CONFIG",
+    "OPENCODE_CONFIG_CONTENT",
+  ],
+  skills: { mountPath: ".opencode/skills", tool: "skill" },
+  toolNames: [{ before: "", between: "_" }],
+  clientFile: {
+    file: "opencode.json",
+    format: "json",
+    key: "mcp",
+    http: (url) => ({ type: "remote", url, enabled: true }),
+    bridge: ({ command, args, env }) => ({
+      type: "local",
+      command: [command, ...args],
+      environment: env,
+      enabled: true,
+    }),
+  },
+  createReader,
+};
+
+/** Creates the reader of what `opencode run --format json` prints. Uses of tools are printed at their end. */
+function createReader(): OutputReader {
+  let session: string | undefined;
+  return {
+    lastEvent: "step_finish with the reason stop",
+    finish: () => [],
+    read(line) {
+      const earlier = session;
+      session = common.textOf(line["sessionID"]) ?? session;
+      return [...(session === earlier ? [] : common.sessionEvent(session)), ...readPart(line)];
+    },
+  };
+}
+
+function readPart(line: WireObject): readonly OutputEvent[] {
+  const part = asObject(line["part"]);
+  switch (line["type"]) {
+    case "text":
+      return common.messageEvent(part["text"]);
+    case "tool_use": {
+      const state = asObject(part["state"]);
+      return [
+        {
+          kind: "tool",
+          callId: common.textOf(part["callID"]) ?? "",
+          name: common.textOf(part["tool"]) ?? "",
+          status: state["status"] === "completed" ? "completed" : "failed",
+          ...common.optional("args", state["input"]),
+          ...common.optional("result", state["output"] ?? state["error"]),
+        },
+      ];
+    }
+    case "step_finish":
+      return readStep(part);
+    case "error": {
+      const error = asObject(line["error"]);
+      const message =
+        common.textOf(asObject(error["data"])["message"]) ?? common.textOf(error["name"]) ?? "it failed";
+      return [{ kind: "failed", message }];
+    }
+    default:
+      return [];
+  }
+}
+
+/** The last one counts: a program may continue after a response that was cut off. */
+const ends: Readonly<Record<string, TurnEnd>> = {
+  length: "max-tokens",
+  "content-filter": "refused",
+  stop: "done",
+  "tool-calls": "done",
+};
+
+/** `input` is without the tokens of the cache. */
+function readStep(part: WireObject): readonly OutputEvent[] {
+  const tokens = asObject(part["tokens"]);
+  const cache = asObject(tokens["cache"]);
+  const cacheRead = common.countOf(cache["read"]);
+  const cacheWrite = common.countOf(cache["write"]);
+  const input = common.countOf(tokens["input"]) + cacheRead + cacheWrite;
+  const output = common.countOf(tokens["output"]) + common.countOf(tokens["reasoning"]);
+  const reason = ends[common.textOf(part["reason"]) ?? ""];
+  return [
+    { kind: "usage", usage: common.usageOf({ input, output, cacheRead, cacheWrite }, 1) },
+    ...(reason === undefined ? [] : [{ kind: "end", reason } as const]),
+    ...(reason === undefined || part["reason"] === "tool-calls" ? [] : [{ kind: "complete" } as const]),
+  ];
+}

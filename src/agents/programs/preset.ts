@@ -1,0 +1,225 @@
+import { asObject, type Json, type JsonObject } from "../../base/json.ts";
+import type { TurnEnd, Usage } from "../../model/event.ts";
+import type { ModelProxySpec, SkillsPlace } from "../../model/agent.ts";
+
+/** Everything that is known of one agent program: how it is started, configured and read. */
+export interface Preset {
+  readonly title: string;
+  /** How it is started to speak the Agent Client Protocol. */
+  readonly acp: AcpForm;
+  /** How it is started once for each user turn. */
+  readonly headless: HeadlessForm;
+  /** The API of its model, if a variable can change the address; absent: only its own config file can. */
+  readonly modelApi?: ModelProxySpec;
+  /** Variables of the shell with keys and accounts. */
+  readonly inheritEnv: readonly string[];
+  readonly skills: SkillsPlace;
+  /** The forms in which it names the tools of servers. */
+  readonly toolNames: readonly ToolNameForm[];
+  /** The file in a workspace that it reads servers from. */
+  readonly clientFile: ClientAdapter;
+  /** Creates the reader of what its headless form prints. */
+  readonly createReader: () => OutputReader;
+}
+
+/** A form of a tool's name: `before`, server, `between`, tool, `after`; with `toolFirst` the tool precedes the server. */
+export interface ToolNameForm {
+  readonly before: string;
+  readonly between: string;
+  readonly after?: string;
+  readonly toolFirst?: true;
+}
+
+interface ServerProgram {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Where a client reads servers from in the folder that it works in, and the form of an entry. */
+export interface ClientAdapter {
+  /** Path in the folder, with slashes. */
+  readonly file: string;
+  readonly format: "json" | "toml";
+  /** The key of the table of servers. */
+  readonly key: string;
+  readonly http: (url: string) => JsonObject;
+  readonly bridge: (bridge: ServerProgram) => JsonObject;
+}
+
+export const typedHttp = (url: string): JsonObject => ({ type: "http", url });
+export const program = ({ command, args, env }: ServerProgram): JsonObject => ({ command, args, env });
+export const typedProgram = (bridge: ServerProgram): JsonObject => ({ type: "stdio", ...program(bridge) });
+
+/** `mcp__SERVER__TOOL`. */
+export const doubleUnderscore: ToolNameForm = { before: "mcp__", between: "__" };
+
+/** Arguments that choose a model. */
+export const modelFlag = ["--model", "{model}"];
+
+interface ProgramForm {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Variables that turn off updates and questions. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The npm package that has the command. */
+  readonly package: string;
+}
+
+export interface AcpForm extends ProgramForm {
+  /** Reads what it reports about itself in updates of the session, or in a message of its own; absent: it does not. */
+  readonly readNotice?: (update: WireObject) => AgentNotice;
+  readonly model: ModelChoice;
+  /** It accepts servers by URL only, and ignores others. */
+  readonly httpOnly?: true;
+  /** The session mode in which it asks for permission, where another mode may be its default. */
+  readonly mode?: string;
+  /** `_meta` of the request that begins a session. */
+  readonly sessionMeta?: JsonObject;
+  /** The tokens that it reports are those of all turns so far; absent: of one turn. */
+  readonly usage?: "session";
+  /** How it logs in without a user, when it asks for a login and one of the variables is set. */
+  readonly login?: { readonly method: string; readonly variables: readonly string[] };
+}
+
+/** Arguments may have the placeholders of a `CommandAgentSpec`. */
+export interface HeadlessForm extends ProgramForm {
+  /** Arguments of every turn but the first; they resume its session. */
+  readonly nextArgs: readonly string[];
+  /** Inserted before the other arguments when a model is chosen. */
+  readonly modelArgs: readonly string[];
+  readonly stdin: boolean;
+  /** Whether its own config file leads it to the servers; otherwise an argument does. */
+  readonly usesClientFile: boolean;
+}
+
+/** How a model is chosen; `{model}` stands for its name. */
+export type ModelChoice =
+  | { readonly by: "args"; readonly args: readonly string[] }
+  | { readonly by: "env"; readonly variable: string; readonly value: string }
+  /** One of those that the agent offers in the session. */
+  | { readonly by: "session" };
+
+/** What an ACP agent reports about itself, outside its messages to the user. */
+export interface AgentNotice {
+  /** A notice that is not part of its answer, such as of a retry. */
+  readonly note?: string;
+  /** Why its model could not be reached; null: it can be reached again. */
+  readonly failure?: string | null;
+  /** Its key was refused, so retries are useless. */
+  readonly isRefused?: true;
+  /** The program, with its version. */
+  readonly program?: string;
+}
+
+/** The text of a message chunk; undefined for other updates. */
+export function chunkText({ sessionUpdate, content }: WireObject): string | undefined {
+  return sessionUpdate === "agent_message_chunk" ? textOf(asObject(content)["text"]) : undefined;
+}
+
+export function noteOf(note: string | undefined): AgentNotice {
+  return note === undefined ? {} : { note };
+}
+
+/** What one line of a program's output means. */
+export type OutputEvent =
+  | { readonly kind: "session"; readonly id: string }
+  | { readonly kind: "message"; readonly text: string }
+  | ({ readonly kind: "tool" } & ToolUse)
+  | { readonly kind: "usage"; readonly usage: Usage }
+  /** How a response of the model ended; the last one is how the turn ended. */
+  | { readonly kind: "end"; readonly reason: TurnEnd }
+  /** The program with its version, or a model that answered. */
+  | { readonly kind: "ran"; readonly program?: string; readonly model?: string }
+  /** A notice of the program that is not part of its answer. */
+  | { readonly kind: "note"; readonly text: string }
+  /** Its key was refused, so retries are useless. */
+  | { readonly kind: "refused"; readonly message: string }
+  /** The turn is over, unless another event follows. */
+  | { readonly kind: "complete" }
+  /** The program could not act. */
+  | { readonly kind: "failed"; readonly message: string };
+
+export interface ToolUse {
+  readonly callId: string;
+  readonly name: string;
+  readonly status: "started" | "completed" | "failed";
+  readonly args?: Json;
+  readonly result?: Json;
+  readonly parentCallId?: string;
+  /** Present when the program reports server and tool separately. */
+  readonly origin?: { readonly server: string; readonly tool: string };
+}
+
+/** Reads the lines of JSON that one kind of program prints; one reader reads all turns of a conversation. */
+export interface OutputReader {
+  /** The program's name of the event that ends each turn. */
+  readonly lastEvent: string;
+  /** The events of a line; none for a line of unknown type. */
+  read(line: WireObject): readonly OutputEvent[];
+  /** The events that remain at the end of a turn. */
+  finish(): readonly OutputEvent[];
+}
+
+/** A positive number from the wire, or 0 if it is not one. */
+export function countOf(value: unknown): number {
+  return typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0;
+}
+
+/** An object with the key, or an empty one when the value is missing. */
+export function optional<K extends string>(key: K, value: unknown): { readonly [key in K]?: Json } {
+  const json = jsonOf(value);
+  return json === undefined ? {} : ({ [key]: json } as { readonly [key in K]: Json });
+}
+
+export type Tokens = Readonly<Record<"input" | "output" | "cacheRead" | "cacheWrite", number>>;
+
+/** Numbers of tokens from the wire, by the names that a program has for them. */
+export function tokensOf(
+  source: WireObject,
+  { input, output, cacheRead, cacheWrite }: Partial<Record<keyof Tokens, string>>,
+): Tokens {
+  const count = (name = ""): number => countOf(source[name]);
+  return {
+    input: count(input),
+    output: count(output),
+    cacheRead: count(cacheRead),
+    cacheWrite: count(cacheWrite),
+  };
+}
+
+/** The session with an id from the wire; nothing without one. */
+export function sessionEvent(id: unknown): readonly OutputEvent[] {
+  const text = textOf(id);
+  return text === undefined ? [] : [{ kind: "session", id: text }];
+}
+
+/** A message from the wire; nothing without one. */
+export function messageEvent(value: unknown): readonly OutputEvent[] {
+  const text = textOf(value);
+  return text === undefined ? [] : [{ kind: "message", text }];
+}
+
+/** Tokens as in the trace. `input` includes those of the cache; without `requests` their number is unknown. */
+export function usageOf({ input, output, cacheRead, cacheWrite }: Tokens, requests?: number): Usage {
+  return {
+    inputTokens: input,
+    outputTokens: output,
+    cacheReadTokens: cacheRead,
+    ...(cacheWrite === 0 ? {} : { cacheWriteTokens: cacheWrite }),
+    ...(requests === undefined ? {} : { requests }),
+  };
+}
+
+/** A JSON object from another program; its values may be of any type. */
+export type WireObject = Readonly<Record<string, unknown>>;
+
+/** The value if it is a string that is not empty. */
+export function textOf(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+/** A value that was parsed from JSON; null counts as absent. */
+export function jsonOf(value: unknown): Json | undefined {
+  return value === undefined || value === null ? undefined : (value as Json);
+}

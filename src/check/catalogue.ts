@@ -1,0 +1,105 @@
+import type { ValidateSchema } from "../expect/tool-result.ts";
+import type { Json } from "../base/json.ts";
+import { suggestion } from "../base/did-you-mean.ts";
+import type { CheckKind } from "../model/model.ts";
+import { callRules } from "./calls.ts";
+import { type CheckView, OutOfTime, type RuleContext, type RuleTable } from "./check-view.ts";
+import { clientRules } from "./clients.ts";
+import { conformanceRules } from "./conformance.ts";
+import { definitionRules } from "./definitions.ts";
+import { bySeverity, type Finding } from "../model/finding.ts";
+import { protocolRules } from "./protocol.ts";
+import { serverMessageRules } from "./server-messages.ts";
+import { readRules } from "./reads.ts";
+import { schemaRules, uncheckedRules } from "./schemas.ts";
+import { stabilityRules } from "./stability.ts";
+
+export const findingRules: RuleTable = {
+  ...protocolRules,
+  ...serverMessageRules,
+  ...conformanceRules,
+  ...definitionRules,
+  ...schemaRules,
+  ...uncheckedRules,
+  ...clientRules,
+  ...callRules,
+  ...readRules,
+  ...stabilityRules,
+};
+
+/** The codes of rules that look only when they are enabled. */
+export const codesOnRequest: readonly string[] = Object.entries(findingRules).flatMap(
+  ([code, { onRequest }]) => (onRequest === true ? code : []),
+);
+
+/** What is wrong with a code that no finding has; undefined: one has it. */
+export function unknownCode(code: string): { readonly message: string; readonly hint: string } | undefined {
+  if (Object.hasOwn(findingRules, code)) return undefined;
+  const hint = suggestion(code, Object.keys(findingRules), "codes");
+  return { message: `no finding has the code ${JSON.stringify(code)}`, hint };
+}
+
+/** The rules that look at a trial of each kind. */
+const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
+  handshake: [protocolRules, serverMessageRules],
+  requests: [protocolRules, serverMessageRules],
+  shutdown: [protocolRules, serverMessageRules],
+  definitions: [
+    protocolRules,
+    serverMessageRules,
+    definitionRules,
+    schemaRules,
+    clientRules,
+    callRules,
+    readRules,
+    uncheckedRules,
+    conformanceRules,
+  ],
+  calls: [protocolRules, serverMessageRules, callRules, uncheckedRules],
+  reads: [protocolRules, serverMessageRules, readRules],
+  stability: [protocolRules, serverMessageRules, stabilityRules],
+  conformance: [conformanceRules],
+};
+
+/** Findings of one rule in one trial that are listed, and that are counted; a server can have a million parameters. */
+const mostOfRule = 200;
+const mostCounted = 10_000;
+
+/** What the rules find in a trial of a check, without those that are disabled; errors first. */
+export async function findDefects(view: CheckView, context: RuleContext): Promise<readonly Finding[]> {
+  const { spec, server } = view;
+  const findings: Finding[] = [];
+  const outOfTime: string[] = [];
+  const notValidated = new Map<Json, string>();
+  const validateSchema: ValidateSchema = async (schema, value) => {
+    const check = await context.validateSchema(schema, value);
+    if (check.status === "unusable" && check.isLimit === true) notValidated.set(schema, check.reason);
+    return check;
+  };
+  for (const table of rulesOf[spec.kind]) {
+    for (const [code, rule] of Object.entries(table)) {
+      if (spec.disable.includes(code)) continue;
+      const { severity, title } = rule;
+      let count = 0;
+      try {
+        for await (const { place = {}, fix = rule.fix, ...rest } of rule.find(view, {
+          validateSchema,
+          outOfTime,
+          notValidated,
+        })) {
+          if (count === mostCounted) break;
+          count += 1;
+          if (count <= mostOfRule) findings.push({ code, title, severity, server, place, fix, ...rest });
+        }
+      } catch (error) {
+        if (!(error instanceof OutOfTime)) throw error;
+        outOfTime.push(code);
+      }
+      if (count <= mostOfRule) continue;
+      const least = count === mostCounted ? "at least " : "";
+      const message = `${least}${count - mostOfRule} more of these are left out`;
+      findings.push({ code, title, severity, server, place: {}, fix: rule.fix, message, evidence: [] });
+    }
+  }
+  return bySeverity(findings);
+}

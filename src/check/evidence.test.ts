@@ -1,0 +1,45 @@
+import { expect, it } from "vitest";
+import { errorResult, textResult } from "../../test/support/trial-events.ts";
+import { type CheckedServer, tool, viewOf } from "../../test/support/rules.ts";
+import { evidenceIn } from "./evidence.ts";
+
+const refusal = { args: { word: 1 }, expects: "refusal", result: textResult("ok") } as const;
+
+const cases: Readonly<Record<string, readonly [server: CheckedServer, lack: unknown]>> = {
+  "a call that succeeds among others": [
+    { tools: [tool()], calls: [{ result: errorResult("no such file") }, { result: textResult("ok") }] },
+    undefined,
+  ],
+  "no call with valid arguments that succeeds": [
+    { tools: [tool()], calls: [{ result: errorResult("no such file") }, refusal] },
+    expect.stringMatching(/^none of the 1 calls .*--calls all/),
+  ],
+  "only results that read like failures": [
+    { tools: [tool()], calls: [{ result: textResult("Error: NOTES_TOKEN is not set") }] },
+    expect.stringMatching(/^none of the 1 calls /),
+  ],
+  "no call that is answered": [
+    { tools: [tool()], calls: [{ answersPing: true }] },
+    expect.stringMatching(/^the server answered no call in time/),
+  ],
+  "a resource that is given": [
+    { reads: [{ kind: "resource", name: "a:b", result: { contents: [] } }] },
+    undefined,
+  ],
+  "resources that are all refused": [
+    { reads: [{ kind: "resource", name: "a:b", error: { code: -1, message: "no" } }] },
+    "the server gave no resource and no prompt that it lists",
+  ],
+  "a prompt that refuses arguments that were made up": [
+    { reads: [{ kind: "prompt", name: "p", args: { q: "text" }, error: { code: -1, message: "no" } }] },
+    undefined,
+  ],
+  "a stability trial with a list": [{ kind: "stability", tools: [tool()] }, undefined],
+  "a stability trial without a list": [{ kind: "stability" }, "the server gave no list again"],
+  "a conformance trial without a verdict": [{ kind: "conformance" }, "the conformance suite checked nothing"],
+  "an answered handshake": [{ kind: "handshake" }, undefined],
+};
+
+it.each(Object.entries(cases))("judges the evidence of %s", (_, [server, lack]) => {
+  expect(evidenceIn(viewOf(server)).lack).toEqual(lack);
+});

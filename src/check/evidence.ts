@@ -1,0 +1,51 @@
+import { eventsOf } from "../model/event.ts";
+import { validCalls } from "./calls.ts";
+import { answeredReads } from "./reads.ts";
+import { type CheckView, exchangesOf, givesList, listMethods } from "./check-view.ts";
+
+/** What shows that a part of a check could judge something. */
+export interface CheckEvidence {
+  /** Numbers of events that show it. */
+  readonly evidence: readonly number[];
+  /** Why the part judged nothing, and what to do; absent: it judged something. */
+  readonly lack?: string;
+}
+
+/** The evidence of one part of a check, by what the part is about. */
+export function evidenceIn(view: CheckView): CheckEvidence {
+  const { spec, exchanges, events } = view;
+  const answers = (of: typeof exchanges): readonly number[] => of.flatMap(({ answer }) => answer?.seq ?? []);
+  switch (spec.kind) {
+    case "calls": {
+      const answered = answers(exchangesOf(exchanges, "tools/call"));
+      const { made, succeeded } = validCalls(view);
+      if (answered.length === 0 || succeeded > 0)
+        return lacking(answered, "the server answered no call in time; --call-timeout gives calls more time");
+      const lack = `none of the ${made} calls with valid arguments succeeded; give the server what it works with (${needs}), or call more tools with --calls all`;
+      return { evidence: answered, lack };
+    }
+    case "reads":
+      return lacking(answeredReads(view), "the server gave no resource and no prompt that it lists");
+    case "stability":
+      return lacking(
+        answers(exchangesOf(exchanges, ...listMethods).filter(givesList)),
+        "the server gave no list again",
+      );
+    case "conformance":
+      return lacking(
+        eventsOf(events, "conformance.checked")
+          .filter(({ status }) => status !== "SKIPPED")
+          .map(({ seq }) => seq),
+        "the conformance suite checked nothing",
+      );
+    default:
+      return lacking(answers(exchanges), "the server answered nothing");
+  }
+}
+
+function lacking(evidence: readonly number[], lack: string): CheckEvidence {
+  return evidence.length === 0 ? { evidence, lack } : { evidence };
+}
+
+/** What tools often lack where a check runs. */
+const needs = "a file or folder as an argument, an environment variable with -e NAME=VALUE, a service";

@@ -1,0 +1,501 @@
+import { McpvalsError } from "../base/error.ts";
+import { leavesNothing, withoutPaths } from "./weak-expectations.ts";
+import { didYouMean } from "../base/did-you-mean.ts";
+import { formatKeyPath, isJsonObject, type Json, mapTexts } from "../base/json.ts";
+import { previewJson, readJsonText } from "../base/read-json.ts";
+import type { JsonExpectation, TextExpectation } from "../model/step.ts";
+import type { Expander } from "../templates/expand.ts";
+import { compilePattern, isFoundInEveryText } from "../templates/pattern.ts";
+import { inEqualText, inIgnoredPath, inJsonPath, inPattern } from "../templates/places.ts";
+import {
+  completePath,
+  type Lookup,
+  lookupsIn,
+  membersOf,
+  selectJson,
+  wayEnd,
+  type WayEnd,
+} from "../templates/select-json.ts";
+import type { Check } from "../model/event.ts";
+import { containsJson, here, jsonDifference, type JsonDifference } from "./json-difference.ts";
+
+/**
+ * Replaces the templates in what is expected of a text. Values from outside mean themselves in patterns and paths. Throws
+ * `task/untrusted-value` where that cannot be, and `task/unfit-value` for what has to be there and became empty.
+ */
+export function expandTextExpectation(expectation: TextExpectation, expander: Expander): TextExpectation {
+  const { equals, contains, matches, json } = expectation;
+  return {
+    ...(equals === undefined ? {} : { equals: expander.placed(equals, inEqualText) }),
+    ...(contains === undefined ? {} : { contains: contains.map((text) => expander.wanted(text)) }),
+    ...(matches === undefined ? {} : { matches: matches.map((pattern) => expandPattern(pattern, expander)) }),
+    ...(json === undefined ? {} : { json: expandJsonExpectations(json, expander) }),
+  };
+}
+
+/** Replaces the templates in what is expected of places in a JSON value, paths included. */
+export function expandJsonExpectations(
+  expectations: readonly JsonExpectation[],
+  expander: Expander,
+): readonly JsonExpectation[] {
+  return expectations.map((expectation) => {
+    const { path, equals, contains, matches, ignorePaths } = expectation;
+    return {
+      ...expectation,
+      path: expander.placed(path, inJsonPath),
+      ...(equals === undefined ? {} : { equals: expander.json(equals) }),
+      ...(contains === undefined ? {} : { contains: expandWanted(contains, expander) }),
+      ...(matches === undefined ? {} : { matches: expandPattern(matches, expander) }),
+      ...(ignorePaths && { ignorePaths: ignorePaths.map((each) => expander.placed(each, inIgnoredPath)) }),
+    };
+  });
+}
+
+/** A pattern that is found everywhere is refused when it is read; here it is for what templates made of it. */
+function expandPattern(template: string, expander: Expander): string {
+  const pattern = expander.placed(template, inPattern);
+  if (pattern === template || (pattern !== "" && !isFoundInEveryText(pattern))) return pattern;
+  throw new McpvalsError(
+    "task/unfit-value",
+    `${template} gives the pattern ${JSON.stringify(pattern)}, which is found in every text`,
+  );
+}
+
+/** Every text that has to be contained, at any depth. */
+function expandWanted(contains: Json, expander: Expander): Json {
+  return mapTexts(contains, (text) => {
+    const value = expander.json(text);
+    return typeof value === "string" ? expander.wanted(text) : value;
+  });
+}
+
+/**
+ * Looks at a text: one check for each part of what is expected of it, named after the text and the part. Line ends after
+ * the last line do not count for `equals`; an expected text that is empty is contained in the empty text only. Throws
+ * `task/pattern` and `task/json-path`.
+ */
+export function checkText(name: string, expectation: TextExpectation, text: string): Check[] {
+  const { equals, contains = [], matches = [], json } = expectation;
+  return [
+    ...(equals === undefined ? [] : [checkEquals(name, equals, text)]),
+    ...contains.map((wanted) => checkContains(name, wanted, text)),
+    ...matches.map((pattern) => checkMatches(name, pattern, text)),
+    ...(json === undefined ? [] : checkJsonText(`${name} json`, json, text)),
+  ];
+}
+
+function checkEquals(name: string, expected: string, text: string): Check {
+  const wanted = withoutLineEnds(expected);
+  const found = withoutLineEnds(text);
+  const passed = found === wanted;
+  const at = passed ? 0 : firstDifference(found, wanted);
+  return {
+    name: `${name} equals`,
+    passed,
+    expected: excerpt(wanted, at),
+    actual: excerpt(found, at),
+    message: passed ? "it is as expected" : textDifference(found, wanted),
+  };
+}
+
+function checkContains(name: string, wanted: string, text: string): Check {
+  const at = text.indexOf(wanted);
+  const passed = wanted === "" ? text === "" : at !== -1;
+  const near = passed ? at : text.toLowerCase().indexOf(wanted.toLowerCase());
+  const shown = previewJson(wanted);
+  const message = passed
+    ? `it contains ${shown}`
+    : wanted === ""
+      ? "it is not empty, expected nothing"
+      : text === ""
+        ? `it is empty, expected it to contain ${shown}`
+        : `it does not contain ${shown}${near === -1 ? "" : ", only in another case"}`;
+  const actual = excerpt(text, Math.max(0, near));
+  return { name: `${name} contains`, passed, expected: excerpt(wanted), actual, message };
+}
+
+function checkMatches(name: string, pattern: string, text: string): Check {
+  const passed = compilePattern(pattern).test(text);
+  const claim = passed ? "it matches" : `${text === "" ? "it is empty and" : "it"} does not match`;
+  const message = `${claim} ${previewJson(pattern)}`;
+  return { name: `${name} matches`, passed, expected: excerpt(pattern), actual: excerpt(text), message };
+}
+
+/** A text without the line ends after its last line. */
+export function withoutLineEnds(text: string): string {
+  let end = text.length;
+  while (end > 0 && text[end - 1] === "\n") end -= text[end - 2] === "\r" ? 2 : 1;
+  return text.slice(0, end);
+}
+
+function firstDifference(left: string, right: string): number {
+  const length = Math.min(left.length, right.length);
+  for (let at = 0; at < length; at += 1) if (left[at] !== right[at]) return at;
+  return length;
+}
+
+/** Longest text that fits a line of a report. */
+const shortText = 80;
+
+function isShort(text: string): boolean {
+  return text.length <= shortText && !text.includes("\n");
+}
+
+function preview(text: string): string {
+  return previewJson(text, shortText);
+}
+
+/** The first difference of two texts: whole where they are short, else the first line that differs. */
+function textDifference(found: string, wanted: string): string {
+  if (isShort(found) && isShort(wanted)) return `it is ${preview(found)}, expected ${preview(wanted)}`;
+  const [lines, expectedLines] = [found.split("\n"), wanted.split("\n")];
+  const differing = lines.findIndex((line, index) => line !== expectedLines[index]);
+  const index = differing === -1 ? lines.length : differing;
+  const [line, expected] = [lines[index], expectedLines[index]];
+  const { length } = lines;
+  const sizes =
+    length === expectedLines.length
+      ? ""
+      : ` (it has ${length === 1 ? "1 line" : `${length} lines`}, expected ${expectedLines.length})`;
+  if (line === undefined)
+    return `it ends before line ${index + 1}, expected ${preview(expected ?? "")}${sizes}`;
+  if (expected === undefined) return `line ${index + 1} is ${preview(line)}, expected the end${sizes}`;
+  if (isShort(line) && isShort(expected))
+    return `line ${index + 1} is ${preview(line)}, expected ${preview(expected)}${sizes}`;
+  const at = firstDifference(line, expected);
+  const rest = (of: string): string => (at >= of.length ? "its end" : preview(of.slice(at)));
+  return `line ${index + 1} differs at column ${at + 1}: there is ${rest(line)}, expected ${rest(expected)}${sizes}`;
+}
+
+/** Looks at a text that must be JSON, as `checkJson` does. A text that is none is one failed check. */
+function checkJsonText(name: string, expectations: readonly JsonExpectation[], text: string): Check[] {
+  const parsed = readJsonText(text);
+  const passed = parsed.reason === undefined;
+  if (passed && expectations.length > 0) return checkJson(name, expectations, parsed.value);
+  const message = passed ? "it is JSON" : `it is not JSON: ${parsed.reason}`;
+  const check = { name, passed, expected: "JSON", actual: excerpt(text), message };
+  return [passed ? check : { ...check, unplaced: true }];
+}
+
+/**
+ * Looks at places in a JSON value: one check for each part of each expectation, named after the value, the place and the
+ * part. A path that can lead to one place only is looked at there; for any other, `equals` and `contains` look at the list
+ * of what it leads to, `matches` and `type` at every one of these, of which there must be some. Throws `task/json-path`
+ * and `task/pattern`.
+ */
+export function checkJson(name: string, expectations: readonly JsonExpectation[], value: Json): Check[] {
+  return expectations.flatMap((expectation) => {
+    const found = find(expectation.path, value);
+    const parts = partsOf(expectation, found);
+    const { problem, doubt = misspellingIn(value, found.path) } =
+      found.values.length === 0 ? absenceAt(value, found.path) : {};
+    return parts.map(([part, outcome]): Check => {
+      const check = { name: `${name} ${found.path} ${part}`, ...outcome };
+      if (problem === undefined) return doubt === undefined ? check : { ...check, doubt };
+      const message = outcome.passed ? problem : `${outcome.message}; ${problem}`;
+      return { ...check, passed: false, message, unplaced: true };
+    });
+  });
+}
+
+/** What a path leads to. */
+interface Found {
+  readonly path: string;
+  readonly values: readonly Json[];
+  /** What `equals` and `contains` look at; undefined when nothing is there. */
+  readonly whole: Json | undefined;
+  /** The words for a place inside the whole, given as `.a[0]`; "" is the whole itself. */
+  readonly placeOf: (inside: string) => string;
+  /** What is there instead, for the reader: the last values along the path. */
+  readonly instead: () => Json;
+}
+
+type Part = Pick<Check, "passed" | "expected" | "actual" | "message">;
+
+function find(written: string, value: Json): Found {
+  const path = completePath(written);
+  const { values, singular } = selectJson(value, path);
+  return {
+    path,
+    values,
+    whole: singular ? values[0] : values,
+    placeOf: (inside) => (singular ? `${path}${inside}` : inside === "" ? path : `${inside} of ${path}`),
+    instead() {
+      const nearest = wayEnd(value, path).values;
+      const [only] = nearest;
+      return outlinedJson(nearest.length === 1 && only !== undefined ? only : nearest);
+    },
+  };
+}
+
+function partsOf(expectation: JsonExpectation, found: Found): [string, Part][] {
+  const { exists, equals, contains, matches, type, count, ignorePaths = [] } = expectation;
+  const parts: [string, Part][] = [];
+  if (exists !== undefined) parts.push(["exists", existence(found, exists)]);
+  if (equals !== undefined) {
+    const isEqual = (left: Json, right: Json): JsonDifference | undefined =>
+      expectation.loose === true && isPrintedAlike(left, right)
+        ? undefined
+        : jsonDifference(left, right, "equal");
+    parts.push(["equals", compared(found, equals, ignorePaths, isEqual, "is as expected")]);
+  }
+  if (contains !== undefined) {
+    const claim = `contains ${previewJson(contains)}`;
+    parts.push(["contains", compared(found, contains, ignorePaths, absence, claim)]);
+  }
+  if (matches !== undefined) {
+    const compiled = compilePattern(matches);
+    const shown = previewJson(matches);
+    const matching = every(found, matches, `a text that matches ${shown}`, (value) =>
+      typeof value !== "string" ? "is no text" : compiled.test(value) ? undefined : `does not match ${shown}`,
+    );
+    parts.push(["matches", matching]);
+  }
+  if (type !== undefined) {
+    const typed = every(found, type, `of type ${type}`, (value) =>
+      typeOf(value) === type ? undefined : `is of type ${typeOf(value)}, expected ${type}`,
+    );
+    parts.push(["type", typed]);
+  }
+  if (count !== undefined) parts.push(["count", counted(found, count)]);
+  return parts.length > 0 ? parts : [["exists", existence(found, true)]];
+}
+
+function existence({ path, values, whole, instead }: Found, expected: boolean): Part {
+  const actual = values.length > 0;
+  const passed = actual === expected;
+  const there = whole === undefined ? "" : ` is there: ${previewJson(whole)}`;
+  const seen = actual ? `${path}${there}` : `${path} leads to nothing`;
+  return {
+    passed,
+    expected,
+    actual: passed || actual ? actual : instead(),
+    message: passed ? seen : `${seen}, expected ${expected ? "something" : "nothing"} there`,
+  };
+}
+
+/**
+ * Compares what a path leads to with what is expected, both without what `ignorePaths` (RFC 9535) leave out; the message names
+ * the first difference.
+ */
+function compared(
+  { path, whole, placeOf, instead }: Found,
+  expected: Json,
+  ignorePaths: readonly string[],
+  differenceOf: (actual: Json, expected: Json) => JsonDifference | undefined,
+  claim: string,
+): Part {
+  const shown = shownJson(expected);
+  if (whole === undefined) {
+    const message = `${path} leads to nothing, expected ${previewJson(expected)}`;
+    return { passed: false, expected: shown, actual: instead(), message };
+  }
+  const actual = shownJson(whole);
+  if (leavesNothing(expected, ignorePaths)) {
+    const message = "ignorePaths leaves out all that is expected, so that nothing is left to compare";
+    return { passed: false, expected: shown, actual, message };
+  }
+  const difference = differenceOf(withoutPaths(whole, ignorePaths), withoutPaths(expected, ignorePaths));
+  const message =
+    difference === undefined
+      ? `${placeOf("")} ${claim}`
+      : difference.messageFor(placeOf(pathOf(difference.pointer)));
+  return { passed: difference === undefined, expected: shown, actual, message };
+}
+
+/** Whether every value is as `claim` says; `denial` says of one that is not what is wrong with it. */
+function every(
+  { path, values, whole, instead }: Found,
+  expected: Json,
+  claim: string,
+  denial: (value: Json) => string | undefined,
+): Part {
+  if (whole === undefined || values.length === 0) {
+    const message = `${path} leads to nothing, expected it to be ${claim}`;
+    return { passed: false, expected, actual: instead(), message };
+  }
+  const bad = values.find((value) => denial(value) !== undefined);
+  const message =
+    bad === undefined ? `${path} is ${claim}` : `${path}: ${previewJson(bad)} ${denial(bad) ?? ""}`;
+  return { passed: bad === undefined, expected, actual: shownJson(whole), message };
+}
+
+function counted({ path, values, whole, instead }: Found, expected: number): Part {
+  const { length } = values;
+  const places = length === 1 ? "1 place" : `${length} places`;
+  const passed = length === expected;
+  return {
+    passed,
+    expected,
+    actual: passed ? length : whole === undefined || length === 0 ? instead() : outlinedJson(whole),
+    message: `${path} leads to ${places}${passed ? "" : `, expected ${expected}`}`,
+  };
+}
+
+function typeOf(value: Json): string {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : typeof value;
+}
+
+/** Whether two values are printed alike, such as 5 and "5". Lists and objects that are not equal never are. */
+function isPrintedAlike(...values: readonly Json[]): boolean {
+  const [left, right] = values.map((each) =>
+    typeof each === "object" && each !== null ? each : String(each),
+  );
+  return typeof left === "string" && left === right;
+}
+
+/**
+ * Why a value does not contain another one: a text that text, an object all members at any depth, a list that member, or,
+ * given a list, every member of it. Lists inside have as many entries as expected.
+ */
+function absence(actual: Json, expected: Json): JsonDifference | undefined {
+  if (typeof actual === "string" && typeof expected === "string") {
+    if (expected === "" ? actual === "" : actual.includes(expected)) return undefined;
+    return here(
+      (place) => `${place} is ${previewJson(actual)}, which does not contain ${previewJson(expected)}`,
+    );
+  }
+  if (!Array.isArray(actual)) return jsonDifference(actual, expected, "contain");
+  const has = (wanted: Json): boolean => actual.some((item: Json) => containsJson(item, wanted));
+  if (has(expected)) return undefined;
+  const missing = Array.isArray(expected) ? expected.find((wanted: Json) => !has(wanted)) : expected;
+  if (missing === undefined && Array.isArray(expected) && expected.length > 0) return undefined;
+  const shown = previewJson(missing ?? expected);
+  return here((place) =>
+    actual.length === 0
+      ? `${place} has no entries, expected one that contains ${shown}`
+      : `no entry of ${place} (${actual.length} in all) contains ${shown}`,
+  );
+}
+
+/** A JSON pointer as it is written in a path. */
+function pathOf(pointer: string): string {
+  const keys = pointer
+    .split("/")
+    .slice(1)
+    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
+  const path = formatKeyPath(keys.map((key) => (/^(?:0|[1-9]\d*)$/.test(key) ? Number(key) : key)));
+  return path === "" || path.startsWith("[") ? path : `.${path}`;
+}
+
+/** Whether it is evidence that a path selects nothing. */
+interface Absence {
+  /** Why it is no evidence: the parent is absent, or has no members. */
+  readonly problem?: string;
+  /** Why the path may be misspelt. */
+  readonly doubt?: string;
+}
+
+/**
+ * Decides whether it is evidence that a path (RFC 9535) selects nothing in a value: it is when the singular part of the path
+ * exists, which of `$.a.b` and of `$.a[?@.b].c` is `$.a`. Throws `task/json-path`.
+ */
+function absenceAt(value: Json, path: string): Absence {
+  if (path === "$") return {};
+  const { values, wants, names, isOneWay, isSettled, path: reached, missing } = wayEnd(value, path);
+  const parent = values.find((each) => each !== null) ?? (isOneWay ? values[0] : undefined);
+  if (parent === undefined) return {};
+  // `..` looks for members of all that is below.
+  const holders = wants === "some" ? [...values, ...values.flatMap(membersOf)] : values;
+  const near = names.map((name) => similarKey({ name, holders })).find((key) => key !== undefined);
+  const meant = near === undefined ? "" : `; there is ${JSON.stringify(near)} there, did you mean that?`;
+  const proves = `it proves nothing that ${path} leads to nothing:`;
+  if (!canHold(parent, wants)) {
+    const lacks = wants === "entry" ? "entries" : "members";
+    return { problem: `${proves} ${reached} is ${previewJson(parent, 40)}, which has no ${lacks}` };
+  }
+  if (!isSettled) return { problem: `${proves} ${missing} leads to nothing already${meant}` };
+  return near === undefined ? {} : { doubt: `${path} leads to nothing${meant}` };
+}
+
+function canHold(value: Json, wants: WayEnd["wants"]): boolean {
+  if (wants === "entry") return Array.isArray(value);
+  return wants === "member" ? isJsonObject(value) : typeof value === "object" && value !== null;
+}
+
+/**
+ * Reports a probable misspelling in a path, whatever it selects: a name in a filter or in a list of names that none of the
+ * searched values has, while one has a similar name. Throws `task/json-path`.
+ */
+function misspellingIn(value: Json, path: string): string | undefined {
+  for (const lookup of lookupsIn(value, path)) {
+    const near = similarKey(lookup);
+    if (near !== undefined)
+      return `${path} looks for ${JSON.stringify(lookup.name)}; there is ${JSON.stringify(near)} there, did you mean that?`;
+  }
+  return undefined;
+}
+
+/** Shorter names are too often similar. */
+const shortestName = 4;
+/** Members of a value whose names are compared. */
+const mostLooked = 200;
+
+/** The key of an existing member that a missing name is probably a misspelling of. */
+function similarKey({ name, holders }: Lookup): string | undefined {
+  const present = new Set(
+    holders.flatMap((holder) => (isJsonObject(holder) ? Object.keys(holder).slice(0, mostLooked) : [])),
+  );
+  if (present.has(name) || name.length < shortestName) return undefined;
+  const near = didYouMean(name, present);
+  // "user2" beside "user1" is another user.
+  return near !== undefined && withoutDigits(near) !== withoutDigits(name) ? near : undefined;
+}
+
+function withoutDigits(name: string): string {
+  return name.replaceAll(/\d+/g, "#");
+}
+
+/** Longest text that is shown whole, in characters. */
+const longest = 1000;
+/** How far a cut may move so that it does not split a word: a part of a secret would not be recognised. */
+const longestWord = 300;
+
+/** A text as evidence: whole where it is short, else the part around a place, with `…` where something is left out. */
+export function excerpt(text: string, at = 0): string {
+  if (text.length <= longest) return text;
+  const from = Math.min(Math.max(0, at - longest / 2), text.length - longest);
+  const to = from + longest;
+  const after = text.slice(from, from + longestWord).search(/\s/);
+  const before = text.slice(to - longestWord, to).search(/\s\S*$/);
+  const start = from === 0 || after === -1 ? from : from + after;
+  const end = to === text.length || before === -1 ? to : to - longestWord + before + 1;
+  return `${start === 0 ? "" : "…"}${text.slice(start, end)}${end === text.length ? "" : "…"}`.toWellFormed();
+}
+
+/** A JSON value as evidence: itself where it is small, else the beginning of its JSON as a text. */
+function shownJson(value: Json): Json {
+  if (typeof value === "string") return excerpt(value);
+  const shown = previewJson(value, longest);
+  return shown.length > longest ? shown : value;
+}
+
+/** Longest value that `outlinedJson` shows whole, in characters of its JSON, and longest member of one that it does not. */
+const longestOutline = 400;
+const longestMember = 60;
+const mostMembers = 12;
+
+/** A JSON value for a reader who looks for its keys: itself where it is small, else its long members with their sizes only. */
+function outlinedJson(value: Json): Json {
+  if (typeof value === "string") return excerpt(value);
+  if (typeof value !== "object" || value === null || isShorter(value, longestOutline)) return value;
+  const entries = Object.entries(value);
+  const shown = entries.slice(0, mostMembers).map(([key, member]): [string, Json] => [key, sized(member)]);
+  const rest = `${entries.length - mostMembers} more`;
+  if (entries.length > mostMembers) shown.push(["…", rest]);
+  return Array.isArray(value) ? shown.map(([, member]) => member) : Object.fromEntries(shown);
+}
+
+/** A long member is not cut, but counted. */
+function sized(member: Json): Json {
+  if (typeof member === "string")
+    return member.length > longestMember ? `a text of ${member.length} characters` : member;
+  if (typeof member !== "object" || member === null || isShorter(member, longestMember)) return member;
+  const { length } = Object.keys(member);
+  return Array.isArray(member) ? `a list of ${length}` : `an object of ${length}`;
+}
+
+function isShorter(value: Json, characters: number): boolean {
+  return previewJson(value, characters).length <= characters;
+}

@@ -1,0 +1,251 @@
+import { basename, dirname, resolve } from "node:path";
+import {
+  graderTypesOf,
+  type OpenedFile,
+  type OpenedSources,
+  openSources,
+  type TaskFile,
+  tasksOfPatterns,
+  withoutRepeats,
+} from "./read/read-files.ts";
+import { McpvalsError } from "../base/error.ts";
+import type { Config } from "./config/config-schema.ts";
+import { isSettingOfConfig, parseConfig } from "./config/parse-config.ts";
+import { buildServers } from "../model/server.ts";
+import { noExtensions } from "../model/extension.ts";
+import { type Problem, problem } from "../base/problem.ts";
+import { interpolate } from "../base/read-json.ts";
+import { asObject, withoutUndefined } from "../base/json.ts";
+import {
+  assembleEval,
+  type LoadedConfig,
+  noTasks,
+  ownServers,
+  placeExtensions,
+  requestedAgents,
+  requestedJudge,
+} from "./assemble-eval.ts";
+import {
+  completeStdio,
+  environment as readEnvironment,
+  type EnvironmentVariables,
+  type LoadContext,
+  lookupIn,
+  programCompleter,
+  shownFrom,
+  unsetInherited,
+} from "./environment.ts";
+import { type ConfigDocument, FileProblems, valueDocument } from "./read/document.ts";
+import { loadMcpConfig, noServers, readFixtures, serverBuilder } from "./servers.ts";
+import { findSources, type Source } from "./sources.ts";
+import type { TaskContext, TasksOfEval } from "./tasks.ts";
+
+/** What is loaded, and how; what is absent is as the members of {@link LoadContext} say, or empty, or false. */
+export interface LoadOptions extends Partial<Omit<LoadContext, "overrides" | "cwd">> {
+  /**
+   * Files, folders and globs: one config, one Eval or eval of waza, or any number of tasks; none: the nearest config from `cwd` upwards.
+   * Or the config itself.
+   */
+  readonly sources: readonly string[] | Config;
+  /** Absolute path of the folder that everything starts from. */
+  readonly cwd: string;
+  /** Variables over those of the environment. */
+  readonly env?: EnvironmentVariables;
+}
+
+const defaultTimeoutMs = 30_000;
+
+/**
+ * Finds, reads, checks and completes the files to evaluate. Throws one McpvalsError of kind `usage`, whose
+ * `details.diagnostics` has all problems of all files, and the signal's reason.
+ */
+export async function load({ sources, env = {}, ...given }: LoadOptions): Promise<LoadedConfig> {
+  const { cwd, signal, mcpConfig } = given;
+  signal?.throwIfAborted();
+  const loadContext: LoadContext = {
+    environment: given.environment ?? readEnvironment(),
+    agents: [],
+    lookOnly: false,
+    allowOutside: false,
+    timeoutMs: defaultTimeoutMs,
+    ...withoutUndefined(given),
+    overrides: env,
+    mcpConfig: mcpConfig === undefined ? undefined : resolve(cwd, mcpConfig),
+  };
+  // A config given as a value is copied before anything is waited for: its owner may change it from then on.
+  if (!isList(sources)) return loadConfig({ document: valueDocument(sources, "(config)") }, loadContext);
+  const found = findSources(sources, loadContext);
+  const opened = await openSources(found, loadContext);
+  signal?.throwIfAborted();
+  const [other] = opened.others;
+  if (other === undefined) return loadTasks(found, opened, loadContext);
+  if (found.length > 1) throw notAlone(other);
+  switch (other.kind) {
+    case "config":
+      return loadConfig({ document: other.document, file: other.path }, loadContext);
+    case "Eval":
+      return (await import("./load-eval.ts")).loadEval(other, loadContext);
+    case "waza":
+      return (await import("./load-waza.ts")).loadWaza(other, loadContext);
+    case "Agent":
+      throw new McpvalsError("usage/invalid-option", `${other.shown} is an agent, which has nothing to run`, {
+        location: { file: other.shown },
+        hint: "Name tasks, or an Eval that names this agent.",
+      });
+  }
+}
+
+function isList(sources: LoadOptions["sources"]): sources is readonly string[] {
+  return Array.isArray(sources);
+}
+
+function notAlone({ kind, shown }: OpenedFile): McpvalsError {
+  const what = { config: "a config", Eval: "an Eval", waza: "an eval", Agent: "an agent", Task: "a task" };
+  return new McpvalsError(
+    "usage/invalid-option",
+    `several sources are named, and ${shown} is ${what[kind]}`,
+    {
+      hint: "Only tasks can be run together; name a config or an Eval alone.",
+    },
+  );
+}
+
+interface OpenedConfig {
+  readonly document: ConfigDocument;
+  /** Absolute path; absent when the config was given as a value. */
+  readonly file?: string;
+}
+
+const serverTables = ["server", "servers", "mcp_servers", "mocks", "mcp_mocks"];
+
+/**
+ * Checks and completes a config, and loads the tasks that it names. Throws one McpvalsError of kind `usage`, whose
+ * `details.diagnostics` has all problems of the config; when its parts can be read, of its tasks too.
+ */
+async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadContext): Promise<LoadedConfig> {
+  const { cwd, environment, overrides, agents, judge, judgeModel, mcpConfig, lookOnly } = loadContext;
+  const dir = file === undefined ? resolve(cwd) : dirname(file);
+  const found = interpolate(document.value, lookupIn(loadContext), {
+    mayBeAbsent: isSettingOfConfig,
+  });
+  const problems = new FileProblems();
+  const root = asObject(document.value);
+  // A config that only says how servers are checked is valid; it has nothing to run.
+  const serversOnly = loadContext.serversOnly ?? (lookOnly && root["check"] !== undefined);
+  if (mcpConfig !== undefined && serverTables.some((key) => root[key] !== undefined))
+    throw ownServers(file === undefined ? "the config" : shownFrom(cwd, file));
+  const others =
+    mcpConfig === undefined ? noServers : await loadMcpConfig(mcpConfig, { loadContext, problems });
+  const unset = new Set<string>();
+  const parsed = parseConfig(found.value, {
+    defaultName: basename(dir) || "config",
+    locate: document.locate,
+    earlier: found.problems,
+    templates: found.templates,
+    agents,
+    serversOnly,
+    ...withoutUndefined({ judge, judgeModel }),
+    completeStdio: (server, name) => {
+      for (const variable of unsetInherited(server, environment))
+        unset.add(`server "${name}": inheritEnv names ${variable}, which is not set`);
+      return completeStdio(server, { dir, environment, overrides });
+    },
+    completeProgram: programCompleter({ dir, environment, overrides }),
+    resolvePath: (path) => resolve(dir, path),
+    readFixtures: (path) => readFixtures(dir, path),
+    provided: others.table,
+    graderTypes: await graderTypesOf(document, dir),
+  });
+  if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
+  const parts = parsed.ok ? parsed : parsed.parts;
+  for (const list of ["disable", "enable"] as const)
+    problems.addPlaced(await unknownCodes(list, parts?.eval.check?.[list] ?? []), document);
+  const common = {
+    spec: parts?.eval,
+    file,
+    dir,
+    document,
+    agents: parts?.agents ?? {},
+    config: found.value,
+    variables: new Map([...found.variables, ...others.variables]),
+    notes: [...others.notes, ...(parts?.notes ?? []), ...unset],
+    problems,
+  };
+  if (parts === undefined) return assembleEval({ ...common, tasks: noTasks }, loadContext);
+  const places = { dir, path: ["extensions"], locate: document.locate };
+  const extensions = placeExtensions(parts.extensions, places, environment);
+  const { provided, taskFiles } = parts;
+  const { files, notes } = await tasksOfPatterns(taskFiles.patterns, { dir, cwd, problems });
+  const { inheritEnv, graders } = taskFiles;
+  const context = { loadContext, provided, inheritEnv, extensions, graders, problems };
+  const tasks = await readTasks(files, context);
+  return assembleEval(
+    { ...common, tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions },
+    loadContext,
+  );
+}
+
+/** Codes in a list of the section `check` that no finding has. */
+async function unknownCodes(
+  list: "disable" | "enable",
+  codes: readonly string[],
+): Promise<readonly Problem[]> {
+  if (codes.length === 0) return [];
+  const { unknownCode } = await import("../check/catalogue.ts");
+  return codes.flatMap((code, index) => {
+    const unknown = unknownCode(code);
+    if (unknown === undefined) return [];
+    const details = { code: "config/unknown-reference", hint: unknown.hint } as const;
+    return problem(["check", list, index], unknown.message, details);
+  });
+}
+
+/** What files of tasks give to an eval; without any, what reads tasks is not loaded. */
+async function readTasks(files: readonly TaskFile[], context: TaskContext): Promise<TasksOfEval> {
+  if (files.length === 0) return noTasks;
+  const { collectTasks, parseTasks } = await import("./tasks.ts");
+  return collectTasks(await parseTasks(files, context), context);
+}
+
+/** Makes an eval of tasks that were named one by one, by folder or by glob. Throws one error for all their problems. */
+async function loadTasks(
+  sources: readonly Source[],
+  { tasks: files, notes, problems }: OpenedSources,
+  loadContext: LoadContext,
+): Promise<LoadedConfig> {
+  const { mcpConfig, agents, cwd } = loadContext;
+  const provided =
+    mcpConfig === undefined ? noServers : await loadMcpConfig(mcpConfig, { loadContext, problems });
+  const build = serverBuilder({ dir: cwd, loadContext });
+  const tasks = await readTasks(withoutRepeats(files), {
+    loadContext,
+    provided: { base: provided.table, build },
+    inheritEnv: [],
+    extensions: noExtensions,
+    problems,
+  });
+  const only = sources.length === 1 ? sources[0] : undefined;
+  const complete = programCompleter({ ...loadContext, dir: cwd });
+  return assembleEval(
+    {
+      spec: {
+        name: only?.name ?? (basename(cwd) || "tasks"),
+        servers: buildServers(provided.table.servers, build),
+        agents: requestedAgents({}, agents, { problems, complete }),
+        ...withoutUndefined({ judge: requestedJudge(loadContext) }),
+      },
+      file: only?.kind === "file" ? only.path : undefined,
+      dir: only === undefined ? cwd : only.kind === "file" ? dirname(only.path) : only.dir,
+      tasks,
+      variables: provided.variables,
+      notes: [...notes, ...provided.notes],
+      problems,
+    },
+    loadContext,
+  );
+}
+
+/** Gives the config back as it is; it is there so that editors check and complete it. */
+export function defineConfig(config: Config): Config {
+  return config;
+}

@@ -1,0 +1,283 @@
+import { realpathSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import {
+  endingOf,
+  exportedTask,
+  graderKindsFor,
+  graderTypesAt,
+  isTaskExport,
+  parseData,
+  type TaskFile,
+} from "./read/read-files.ts";
+import { McpvalsError } from "../base/error.ts";
+import type { GraderSpec, ServerSpec, Task, Variant } from "../model/model.ts";
+import type { ProvidedServers } from "./config/server-tables.ts";
+import type { EvalExtensions, ExtensionUse } from "../model/extension.ts";
+import { asObject, withoutUndefined } from "../base/json.ts";
+import { parseTask, type ParseTaskOptions, taskChecksNothing, type TaskFiles } from "./task/parse-task.ts";
+import { isInside, readRegularFile } from "../base/files.ts";
+import {
+  completeStdio,
+  environment as readEnvironment,
+  type EnvironmentVariables,
+  type LoadContext,
+} from "./environment.ts";
+import { documentKind, FileProblems, isOlderForm, type SourceText } from "./read/document.ts";
+import { taskVariables, withVariables } from "./secrets.ts";
+import { pathKind, repositoryOf } from "./sources.ts";
+
+/** What the eval around them gives to tasks. */
+export interface TaskContext {
+  readonly loadContext: LoadContext;
+  /** The eval's servers. */
+  readonly provided: ProvidedServers;
+  /** Variables of the shell that tasks' processes get. */
+  readonly inheritEnv: readonly string[] | true;
+  /** What the eval says of extensions. */
+  readonly extensions: EvalExtensions;
+  /** Graders of all tasks. Absent: none. */
+  readonly graders?: readonly GraderSpec[];
+  readonly problems: FileProblems;
+}
+
+/** A task that was made of a file. */
+export interface ParsedFile {
+  readonly file: TaskFile;
+  readonly task: Task;
+  /** Those that it declares itself. */
+  readonly servers: Readonly<Record<string, ServerSpec>>;
+  /** All servers that it starts, by variant of the eval. */
+  readonly variants: Variant["servers"];
+  readonly notes: readonly string[];
+  /** Its steps that need extensions. */
+  readonly extensions: readonly ExtensionUse[];
+}
+
+/** Maximum number of notes on one file. */
+const mostNotes = 50;
+
+/** Makes tasks of files. What is wrong with them goes to the context's problems. */
+export async function parseTasks(
+  files: readonly TaskFile[],
+  context: TaskContext,
+): Promise<readonly ParsedFile[]> {
+  const { loadContext, problems, provided, inheritEnv, extensions, graders = [] } = context;
+  const { environment, overrides, allowOutside } = loadContext;
+  const kinds = await graderKindsFor(files.map(({ document }) => document));
+  return files.flatMap((file): ParsedFile[] => {
+    const { path, document } = file;
+    const dir = dirname(path);
+    problems.add([], document.source);
+    const seen = filesOfTask(file, allowOutside);
+    const types = kinds && graderTypesAt(dir, kinds, document.locate);
+    const parsed = parseTask(document.value, {
+      file: path,
+      dir,
+      locate: document.locate,
+      ...seen,
+      servers: Object.keys(provided.base.written),
+      provided,
+      resolvePath: (inside) => resolve(dir, inside),
+      variables: { ...environment, ...overrides },
+      completeStdio: (server) => completeStdio(server, { dir, environment, overrides }),
+      inheritEnv,
+      extensions,
+      graders,
+      graderTypes: types && { ...types, look: (path) => seen.files.look(path) },
+    });
+    if (!parsed.ok) {
+      problems.add(parsed.diagnostics);
+      return [];
+    }
+    const { servers, variants = {}, extensions: uses } = parsed;
+    const all = [...graders, ...(parsed.task.graders ?? [])];
+    const task = graders.length === 0 ? parsed.task : { ...parsed.task, graders: all };
+    const name = task.location?.file ?? task.name;
+    // A note with its place as other messages have it.
+    const placed = parsed.notes.map((note) => {
+      const [start = "", line] = /^line (\d+): /.exec(note) ?? [];
+      return `${name}${line === undefined ? "" : `:${line}`}: ${note.slice(start.length)}`;
+    });
+    const notes = [...(document.notes ?? []), ...placed];
+    if (notes.length > mostNotes)
+      notes.splice(mostNotes, Infinity, `${name}: … and ${notes.length - mostNotes} more notes`);
+    return [{ file, task, servers, variants, notes, extensions: uses }];
+  });
+}
+
+/** Everything that an eval takes over from its tasks. */
+export interface TasksOfEval {
+  readonly tasks: readonly Task[];
+  /** The servers that tasks declare themselves, by task. */
+  readonly taskServers: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
+  /** All servers that tasks start, by variant and task. */
+  readonly variants: Readonly<Record<string, Variant["servers"]>>;
+  readonly notes: readonly string[];
+  /** Variables that may hold secrets; a name may come again with another value. */
+  readonly variables: readonly EnvironmentVariables[];
+  /** The tasks' own servers, with variables for the templates in them. */
+  readonly servers: readonly ServerSpec[];
+  /** Steps that need extensions, by task; tasks without any are left out. */
+  readonly extensionUses: ReadonlyMap<string, readonly ExtensionUse[]>;
+}
+
+/** Puts tasks together; those that check nothing go to the problems. */
+export function collectTasks(
+  parsed: readonly ParsedFile[],
+  { loadContext, problems }: Pick<TaskContext, "loadContext" | "problems">,
+): TasksOfEval {
+  const environment = { ...loadContext.environment, ...loadContext.overrides };
+  // Many tasks may inherit the same variables.
+  const variables = new Map<string, EnvironmentVariables>();
+  const servers: ServerSpec[] = [];
+  const extensionUses = new Map<string, readonly ExtensionUse[]>();
+  for (const { file, task, servers: own, variants, extensions } of parsed) {
+    const { name, location } = task;
+    const { source } = file.document;
+    if (taskChecksNothing(task)) {
+      const message = `the task ${JSON.stringify(name)} checks nothing, so it could not fail`;
+      const hint = "Give it verify steps, or assertions in the task set that it is in.";
+      problems.add([withoutUndefined({ code: "config/checks-nothing" as const, message, hint, location })]);
+    }
+    const { named, all } = taskVariables(source?.text ?? "", task, environment);
+    for (const entry of all.flatMap((some) => Object.entries(some)))
+      variables.set(entry.join("="), Object.fromEntries([entry]));
+    for (const server of [own, ...Object.values(variants)].flatMap((table) => Object.values(table)))
+      servers.push(withVariables(server, named));
+    const uses = extensions.map((use) =>
+      withoutUndefined({ ...use, frame: use.location && source?.frame(use.location) }),
+    );
+    if (uses.length > 0) extensionUses.set(name, uses);
+  }
+  const declaring = parsed.filter((each) => Object.keys(each.servers).length > 0);
+  const variants = new Set(parsed.flatMap((each) => Object.keys(each.variants)));
+  return {
+    tasks: parsed.map(({ task }) => task),
+    taskServers: Object.fromEntries(declaring.map(({ task, servers: own }) => [task.name, own])),
+    variants: Object.fromEntries(
+      [...variants].map((name) => [
+        name,
+        Object.fromEntries(parsed.map((each) => [each.task.name, each.variants[name] ?? {}])),
+      ]),
+    ),
+    notes: parsed.flatMap(({ notes }) => notes),
+    variables: [...variables.values()],
+    servers,
+    extensionUses,
+  };
+}
+
+/** How a task is read by itself. */
+export interface TaskOptions {
+  /** Absolute path of the folder that the file is named from. */
+  readonly cwd: string;
+  /** Whether paths of the task may leave its folder. */
+  readonly allowOutside: boolean;
+  /** Default: this process's. */
+  readonly environment?: EnvironmentVariables;
+}
+
+/** A task by itself, without what an eval around it would give. */
+export interface TaskAlone {
+  readonly task: Task;
+  /** Its own servers, as the file says them: folders relative to the task's, and no environment but their own. */
+  readonly servers: Readonly<Record<string, ServerSpec>>;
+  readonly notes: readonly string[];
+  readonly document: unknown;
+  /** The files that it may see. */
+  readonly files: TaskFiles;
+}
+
+/**
+ * Reads the text of one task; `path` is the absolute path of its file. Variables need not be set: they may be where the
+ * task runs. Throws one McpvalsError of kind `usage` for everything that is wrong.
+ */
+export async function parseTaskText(
+  source: SourceText,
+  path: string,
+  { allowOutside, environment = readEnvironment() }: Omit<TaskOptions, "cwd">,
+): Promise<TaskAlone> {
+  const dir = dirname(path);
+  const document = await parseData(source, endingOf(path));
+  const root = asObject(document.value);
+  if (isTaskExport(root)) throw exportedTask(source.file);
+  if (documentKind(root) !== "Task") {
+    throw new McpvalsError("config/invalid-value", `${source.file} is not a task: its kind is not Task`, {
+      location: { file: source.file },
+    });
+  }
+  const files = filesOfTask({ path, repository: repositoryOf(dir), document }, allowOutside);
+  const named = [...source.text.matchAll(/\benv\.(\w+)/g)].map(([, name = ""]) => [name, ""]);
+  const parsed = parseTask(document.value, {
+    file: path,
+    dir,
+    locate: document.locate,
+    ...files,
+    servers: [],
+    variables: { ...environment, ...Object.fromEntries(named) },
+    completeStdio: ({ cwd = ".", env }) => ({ cwd, env: { ...env } }),
+    inheritEnv: [],
+  });
+  if (parsed.ok) return { ...parsed, document: document.value, files: files.files };
+  return new FileProblems().refuse(parsed.diagnostics, source);
+}
+
+/** The files that a task may see: those of its folder, and in the older forms those of its repository. */
+function filesOfTask(
+  { path, repository, document }: Pick<TaskFile, "path" | "repository" | "document">,
+  allowOutside: boolean,
+): Pick<ParseTaskOptions, "files" | "repository"> {
+  const dir = dirname(path);
+  if (!isOlderForm(asObject(document.value))) return { files: taskFiles(dir, { allowOutside }) };
+  return { files: taskFiles(dir, { allowOutside, repository }), repository };
+}
+
+/** Largest file, such as a prompt, that is read into a task; in bytes. */
+const largestFile = 4 * 1024 * 1024;
+
+export interface TaskFilesOptions {
+  readonly allowOutside: boolean;
+  /** Absolute path of a folder that paths may lead into besides the task's own. */
+  readonly repository?: string | undefined;
+}
+
+/**
+ * What a task may see of the files in its folder. A path that leaves the folder, be it through a link, is `outside`,
+ * except when that is allowed.
+ */
+export function taskFiles(dir: string, { allowOutside, repository = dir }: TaskFilesOptions): TaskFiles {
+  const look: TaskFiles["look"] = (path) => {
+    const target = resolve(dir, path);
+    if (!allowOutside && leadsOut(dir, target) && leadsOut(repository, target)) return "outside";
+    return (target.includes("\0") ? undefined : pathKind(target)) ?? "nothing";
+  };
+  return {
+    look,
+    read(path) {
+      if (look(path) !== "file") return undefined;
+      try {
+        const bytes = readRegularFile(resolve(dir, path), largestFile);
+        return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+      } catch {
+        return undefined; // the parser reports that the file cannot be read, and where it is named
+      }
+    },
+    leaves: (path) => leadsOut(dir, resolve(dir, path)),
+  };
+}
+
+/** Whether a path leads out of a folder, before or after links are followed. */
+function leadsOut(folder: string, target: string): boolean {
+  return !isInside(folder, target) || !isInside(realPath(folder), realPath(target));
+}
+
+/** Where a path leads; of what does not exist, where it would be. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (cause) {
+    const parent = dirname(path);
+    if (parent === path) throw cause;
+    return join(realPath(parent), relative(parent, path));
+  }
+}

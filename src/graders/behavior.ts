@@ -1,0 +1,203 @@
+import * as z from "zod";
+import { closedObject, filledText, optional } from "../model/fields.ts";
+import { shortened } from "../base/visible-text.ts";
+import { eventsOf } from "../model/event.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
+import { agentGrade, type GraderCheck, graderKind, listed, misspelling } from "./grader.ts";
+import { nameTest, toolName } from "./call-matchers.ts";
+import { isMcp, namesOf, repeatsOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+
+const limit = z.int().min(0);
+const names = z.array(filledText).default([]);
+
+/** Tools that must, or must not, have been used. */
+export const namedTools = {
+  required_tools: z
+    .array(toolName)
+    .default([])
+    .describe(
+      "Tools that must have been used with success, by their exact names, also as SERVER.NAME; or `/PATTERN/`, a regular expression (RE2) that must match the whole name.",
+    ),
+  forbidden_tools: z
+    .array(toolName)
+    .default([])
+    .describe("Tools that must not have been used, not even without success; named in the same way."),
+};
+
+export const requiredAndForbidden = "must not have a tool in both required_tools and forbidden_tools";
+
+/** Whether no tool is both required and forbidden. */
+export function namesNoToolTwice({
+  required_tools,
+  forbidden_tools,
+}: Readonly<Record<"required_tools" | "forbidden_tools", readonly string[]>>): boolean {
+  return !required_tools.some((name) => forbidden_tools.includes(name));
+}
+
+const config = closedObject({
+  max_tool_calls: optional(limit, "Most uses of any tools, failed ones included. 0: none."),
+  max_mcp_calls: optional(limit, "Most calls of tools of MCP servers, failed ones included. 0: none."),
+  max_tool_errors: optional(limit, "Most uses of tools that failed."),
+  max_duplicate_calls: optional(
+    limit,
+    "Most calls that repeat an earlier one: the same tool with equal arguments.",
+  ),
+  max_tokens: optional(limit, "Most tokens of the agent's model, input and output together."),
+  max_duration_ms: optional(
+    z.number().positive(),
+    "Longest time of all of the agent's turns, in milliseconds.",
+  ),
+  max_iterations: optional(limit, "Most answers of the agent's model."),
+  ...namedTools,
+  required_mcp_servers: names.describe("Servers of which a tool must have been called with success."),
+  forbidden_mcp_servers: names.describe(
+    "Servers of which no tool may have been called; also those that an agent program could have of its own.",
+  ),
+})
+  .refine(
+    (all) =>
+      Object.values(all).some((value) => (Array.isArray(value) ? value.length > 0 : value !== undefined)),
+    {
+      error: "must have a limit, or a tool or server to look for",
+    },
+  )
+  .refine(namesNoToolTwice, { error: requiredAndForbidden })
+  .refine((all) => !all.required_mcp_servers.some((name) => all.forbidden_mcp_servers.includes(name)), {
+    error: "must not have a server in both required_mcp_servers and forbidden_mcp_servers",
+  });
+
+/** Was the agent's use of tools, tokens and time inside its limits? Score = checks that hold / checks that are made. */
+export const behavior = graderKind({
+  type: "behavior",
+  description:
+    "Limits of what the agent did, and tools and servers that it must or must not have used. All must hold. Where the numbers are not known, such as the tokens of an agent that does not report them, the limit fails.",
+  config,
+  example: { max_mcp_calls: 5, required_mcp_servers: ["notes"], max_tool_errors: 0 },
+  servers: ({ required_mcp_servers }) => required_mcp_servers,
+  grade(wanted, trajectory) {
+    return agentGrade(
+      [
+        ...limitChecks(wanted, trajectory),
+        ...toolChecks(wanted, trajectory),
+        ...serverChecks(wanted, trajectory),
+      ],
+      trajectory,
+    );
+  },
+});
+
+type Behavior = z.output<typeof config>;
+
+function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderCheck[] {
+  const uses = toolUses(trajectory);
+  const counted = {
+    max_tool_calls: { isOfCalls: false, what: "tool call", find: () => uses },
+    max_mcp_calls: { isOfCalls: false, what: "MCP tool call", find: () => uses.filter(isMcp) },
+    max_tool_errors: {
+      isOfCalls: true,
+      what: "failed tool call",
+      find: () => uses.filter(({ failure }) => failure !== undefined),
+    },
+    max_duplicate_calls: { isOfCalls: true, what: "repeated call", find: () => repeated(uses) },
+  } as const;
+  const counts = Object.entries(counted).flatMap(([key, { isOfCalls, what, find }]) => {
+    const most = wanted[key as keyof typeof counted];
+    // Without a call there was none that could have failed or been repeated.
+    if (most === undefined || (isOfCalls && uses.length === 0)) return [];
+    const found = find();
+    const names = found.length === 0 ? "" : ` (${listed(namesOf(found), 5)})`;
+    const check = limitCheck(
+      `${found.length} ${what}${found.length === 1 ? "" : "s"}${names}`,
+      found.length,
+      most,
+    );
+    return [{ ...check, evidence: found.map(({ seq }) => seq) }];
+  });
+  return [...counts, ...usageChecks(wanted, trajectory)];
+}
+
+/** Calls that repeat an earlier one. */
+function repeated(uses: readonly ToolUse[]): readonly ToolUse[] {
+  const repeats = repeatsOf(uses);
+  return uses.filter((use) => repeats.has(use));
+}
+
+function usageChecks(wanted: Behavior, { usage, events }: Trajectory): readonly GraderCheck[] {
+  const { max_tokens, max_iterations, max_duration_ms } = wanted;
+  const ended = eventsOf(events, "phase.finished").filter(({ phase }) => phase === "agent");
+  const answers = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "agent");
+  const tokens = usage === undefined ? undefined : usage.inputTokens + usage.outputTokens;
+  const requests = usage?.requests ?? (answers.length > 0 ? answers.length : undefined);
+  const durationMs =
+    ended.length === 0 ? undefined : Math.round(ended.reduce((sum, event) => sum + event.durationMs, 0));
+  return [
+    ...(max_tokens === undefined ? [] : [known(tokens, "token", max_tokens)]),
+    ...(max_iterations === undefined ? [] : [known(requests, "answer of the model", max_iterations)]),
+    ...(max_duration_ms === undefined ? [] : [known(durationMs, "ms", max_duration_ms)]),
+  ].map((check) => ({ ...check, evidence: ended.map(({ seq }) => seq) }));
+}
+
+/** A limit of a number that may not be known. */
+function known(found: number | undefined, unit: string, most: number): Omit<GraderCheck, "evidence"> {
+  const [one, ...rest] = unit.split(" ");
+  const units = (count: number): string =>
+    unit === "ms" || count === 1 ? unit : [`${one ?? ""}s`, ...rest].join(" ");
+  if (found === undefined)
+    return { passed: false, reason: `the number of ${units(2)} is not known, at most ${most} allowed` };
+  return limitCheck(`${found} ${units(found)}`, found, most);
+}
+
+function limitCheck(told: string, found: number, most: number): Omit<GraderCheck, "evidence"> {
+  return { passed: found <= most, reason: `${told}, at most ${most} allowed` };
+}
+
+type FindUses = (uses: readonly ToolUse[], name: string) => readonly ToolUse[];
+
+const ofTool: FindUses = (uses, name) => uses.filter(nameTest(name));
+const ofServer: FindUses = (uses, name) => uses.filter(({ source }) => source === `mcp:${name}`);
+
+/** Checks of tools that must, or must not, have been used. */
+export function toolChecks(
+  { required_tools, forbidden_tools }: Pick<Behavior, "required_tools" | "forbidden_tools">,
+  trajectory: Trajectory,
+): readonly GraderCheck[] {
+  return [
+    ...nameChecks(required_tools, ofTool, true, trajectory),
+    ...nameChecks(forbidden_tools, ofTool, false, trajectory),
+  ];
+}
+
+function serverChecks(
+  { required_mcp_servers, forbidden_mcp_servers }: Behavior,
+  trajectory: Trajectory,
+): readonly GraderCheck[] {
+  return [
+    ...nameChecks(required_mcp_servers, ofServer, true, trajectory),
+    ...nameChecks(forbidden_mcp_servers, ofServer, false, trajectory),
+  ];
+}
+
+function nameChecks(
+  names: readonly string[],
+  find: FindUses,
+  isWanted: boolean,
+  trajectory: Trajectory,
+): readonly GraderCheck[] {
+  if (names.length === 0) return [];
+  const uses = toolUses(trajectory);
+  const counted = isWanted ? successfulUses(trajectory) : uses;
+  return names.map((name) => {
+    const found = find(counted, name);
+    const isUsed = found.length > 0;
+    const failed =
+      isWanted && !isUsed ? find(uses, name).find(({ failure }) => failure !== undefined) : undefined;
+    const why =
+      failed === undefined ? "" : ` with success (it failed: ${shortened(failed.failure ?? "", 200)})`;
+    const slip = isUsed || find !== ofTool ? undefined : misspelling(name, trajectory);
+    const hint = slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
+    const reason = `${name} was ${isUsed ? "" : "not "}used${why}${hint}`;
+    const evidence = found.map(({ seq }) => seq);
+    // That a tool was not used says nothing where its name is a slip.
+    return { passed: isUsed === isWanted && slip === undefined, reason, evidence };
+  });
+}

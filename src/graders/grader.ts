@@ -1,0 +1,250 @@
+import type * as z from "zod";
+import type { ValidateSchema } from "../expect/tool-result.ts";
+import { didYouMean } from "../base/did-you-mean.ts";
+import type { GraderSettings, NamedFile } from "./declared.ts";
+import type { JsonObject } from "../base/json.ts";
+import { compilePattern } from "../templates/pattern.ts";
+import { eventsOf, type FileContent, type Grade } from "../model/event.ts";
+import type { AskJudge } from "./judge/verdict-forms.ts";
+import { perObject, type ToolCall, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
+
+/** The outside world as graders see it. */
+export interface GradeContext {
+  readonly validateSchema: ValidateSchema;
+  /** Reads a file that settings name, relative to a folder. Rejects when it cannot be read. */
+  readonly readFile: (dir: string, file: string) => Promise<FileContent>;
+  readonly runProgram: RunProgram;
+  readonly askJudge: AskJudge;
+}
+
+/** A program that a grader runs. */
+export interface GraderProgram {
+  /** Absent: mcpvals' own program for graders in JavaScript, which gets `JavaScriptWork` on stdin. */
+  readonly command?: string;
+  readonly args: readonly string[];
+  readonly stdin: string;
+  /** Absolute path of the folder that it runs in. */
+  readonly cwd: string;
+  /** Names of the variables that it gets besides those that every program needs. */
+  readonly inheritEnv: readonly string[];
+  /** Texts of files by their relative paths: they are in a folder that the variable `WAZA_WORKSPACE_DIR` names. */
+  readonly workspace?: ReadonlyMap<string, string>;
+  readonly timeoutMs: number;
+}
+
+/** How a program ended, and what it wrote. */
+export interface ProgramEnd {
+  readonly exitCode: number;
+  readonly stdout: string;
+  /** Bytes of stdout that were dropped, since it was too long. */
+  readonly omitted: number;
+  /** The end of what it wrote on stderr. */
+  readonly stderr: string;
+}
+
+/**
+ * Runs a program to its end, and ends what it leaves running. Throws McpvalsError `grader/cannot-run` also for one that a signal
+ * ended, and `grader/timeout`.
+ */
+export type RunProgram = (program: GraderProgram) => Promise<ProgramEnd>;
+
+/** Reads a finished trial and gives a verdict; it never touches a server. */
+export interface Grader {
+  readonly name: string;
+  /** Weight of its score in the trial's score. Absent: 1. */
+  readonly weight?: number;
+  /** False: the trial passes without it. */
+  readonly required?: boolean;
+  /** Whether it has anything to say of a trial; absent: always. */
+  applies?(trajectory: Trajectory): boolean;
+  grade(trajectory: Trajectory, context: GradeContext): Grade | Promise<Grade>;
+}
+
+/** A grade without the name of its grader. */
+export type Finding = Omit<Grade, "grader">;
+
+export function createGrader(
+  name: string,
+  find: (trajectory: Trajectory, context: GradeContext) => Finding | Promise<Finding>,
+): Grader {
+  return { name, grade: async (...about) => ({ grader: name, ...(await find(...about)) }) };
+}
+
+/** A type of grader that files can declare: its settings, its documentation and what it does, in one record. */
+export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSettings {
+  readonly type: string;
+  /** What it looks at and when it passes, for reference pages: one or two sentences. */
+  readonly description: string;
+  /** The settings, each with its description. What it gives is JSON. */
+  readonly config: S;
+  /** Settings that show its use, for reference pages; they are valid. */
+  readonly example: JsonObject;
+  files?(config: z.output<S>): readonly NamedFile[];
+  /** It runs programs. */
+  readonly runsPrograms?: true;
+  /** Paths and globs in the workspace of which the record has to say what is there. */
+  workspaceFiles?(config: z.output<S>): readonly string[];
+  servers?(config: z.output<S>): readonly string[];
+  /**
+   * Tries settings before anything runs, where reading them is not enough: code has to load, a schema has to be usable. By the keys of
+   * what is tried; each rejects with `grader/broken` for what is wrong.
+   */
+  prepare?(
+    config: z.output<S>,
+    context: PrepareContext,
+  ): Partial<Record<keyof z.output<S> & string, Promise<unknown>>>;
+  grade(config: z.output<S>, trajectory: Trajectory, context: KindContext): Finding | Promise<Finding>;
+}
+
+/** The outside world as graders that files declare see it. */
+export interface KindContext extends GradeContext {
+  /** Absolute path of the folder that files in the settings are relative to. */
+  readonly dir: string;
+}
+
+/** The outside world as graders see it before anything runs. */
+export interface PrepareContext extends Omit<KindContext, "askJudge"> {
+  /** The path of a program that `runProgram` would start; undefined where there is none. */
+  readonly findProgram: (
+    program: Pick<GraderProgram, "cwd" | "inheritEnv"> & { readonly command: string },
+  ) => Promise<string | undefined>;
+}
+
+/** A type of grader, with the type of its settings inferred from their schema. */
+export function graderKind<S extends z.ZodType>(kind: GraderKind<S>): GraderKind<S> {
+  return kind;
+}
+
+/** One thing that a grader checks. */
+export interface GraderCheck {
+  readonly passed: boolean;
+  /** What is so, or is not, in words. */
+  readonly reason: string;
+  /** Numbers of the events that show it; none where it rests on what is not there. */
+  readonly evidence: readonly number[];
+}
+
+/** The finding of checks that must all pass: score = passed / all. It cites those that failed; if none did, all of them. */
+export function checksGrade(checks: readonly GraderCheck[], { agentStarted, events }: Trajectory): Finding {
+  if (checks.length === 0) return skip("nothing to check");
+  const failed = checks.filter(({ passed }) => !passed);
+  const told = failed.length === 0 ? checks : failed;
+  // What is not there is shown by all that is: the record up to the end of the agent's phase.
+  const absence = [agentStarted ?? events[0]?.seq ?? 1];
+  const evidence = told.flatMap((check) => (check.evidence.length === 0 ? absence : check.evidence));
+  return passOrFail(checks.length - failed.length, checks.length, {
+    reason: told.map(({ reason }) => reason).join("; "),
+    evidence: [...new Set(evidence)].toSorted((a, b) => a - b),
+  });
+}
+
+/**
+ * The finding of checks of what the agent did. Of an agent that did nothing, what must be there fails with the score 0, and
+ * that everything else is not there is no evidence.
+ */
+export function agentGrade(checks: readonly GraderCheck[], trajectory: Trajectory): Finding {
+  const nothing = nothingDone(trajectory);
+  if (nothing === undefined) return checksGrade(checks, trajectory);
+  const failed = checks.filter(({ passed }) => !passed);
+  if (trajectory.agentStarted === undefined || failed.length === 0) return skip(nothing);
+  const finding = checksGrade(failed, trajectory);
+  return { ...finding, reason: `${nothing}: ${finding.reason}` };
+}
+
+/**
+ * Why a trial shows nothing of an agent: none took part, or it neither said nor called anything. Undefined when it shows
+ * something. A limit that such a trial keeps is no evidence.
+ */
+export const nothingDone = perObject((trajectory: Trajectory): string | undefined => {
+  const { agentStarted, events, exchanges } = trajectory;
+  if (agentStarted === undefined) return "no agent took part";
+  const spoke = events.some((event) => event.type === "agent.message" && event.text.trim() !== "");
+  const acted = exchanges.some(
+    ({ byAgent, request: { message } }) => byAgent && actions.has(message["method"]),
+  );
+  const reported = events.some(({ type }) => type === "agent.tool" || type === "tool.rejected");
+  return spoke || acted || reported ? undefined : "the agent said nothing and called nothing";
+});
+
+const actions: ReadonlySet<unknown> = new Set(["tools/call", "resources/read", "prompts/get"]);
+
+/** A finding of a grader that has nothing to judge. */
+export function skip(reason: string, evidence: readonly number[] = []): Finding {
+  return { verdict: "skip", score: null, reason, evidence };
+}
+
+/** A finding that passes if all of its parts do. */
+export function passOrFail(
+  passed: number,
+  total: number,
+  rest: Pick<Finding, "reason" | "evidence">,
+): Finding {
+  return { verdict: passed === total ? "pass" : "fail", score: passed / total, ...rest };
+}
+
+/** The question for the tool that `name`, or SERVER.NAME, is most likely a misspelling of; undefined when none is near. */
+export function nearestTool(name: string, tools: readonly ToolDeclaration[]): string | undefined {
+  const [ofAnother, ...more] = tools.filter((tool) => name.endsWith(`.${tool.name}`));
+  const near =
+    didYouMean(name, [...tools.map((tool) => tool.name), ...tools.map(qualified)]) ??
+    (ofAnother !== undefined && more.length === 0 ? qualified(ofAnother) : undefined);
+  return near === undefined ? undefined : `did you mean "${near}"?`;
+}
+
+/**
+ * A hint for a tool that no server, or not this one, has, by NAME or SERVER.NAME; undefined for one that is not near any. Tools that
+ * an allow-list hides from the agent are there too.
+ */
+export function misspelling(
+  name: string,
+  { tools, events }: Pick<Trajectory, "tools" | "events">,
+  server?: string,
+): string | undefined {
+  const hidden = eventsOf(events, "tools.hidden").flatMap((event) =>
+    event.tools.map((tool) => ({ server: event.server, name: tool })),
+  );
+  const offered = tools.filter((tool) => server === undefined || tool.server === server);
+  const pattern = patternIn(name);
+  if (pattern !== undefined) return patternOfQualified(pattern, [...offered, ...hidden]);
+  const isThere = [...offered, ...hidden].some((tool) => tool.name === name || qualified(tool) === name);
+  return isThere ? undefined : nearestTool(name, offered);
+}
+
+/** What stands between the slashes of a name that is a pattern; undefined for an exact name. */
+export function patternIn(name: string): string | undefined {
+  return /^\/(.+)\/$/s.exec(name)?.[1];
+}
+
+/** The hint for a pattern that matches SERVER.NAME of a tool, but not its name alone. */
+function patternOfQualified(
+  pattern: string,
+  tools: readonly Pick<ToolDeclaration, "server" | "name">[],
+): string | undefined {
+  const whole = compilePattern(`^(?:${pattern})$`);
+  if (tools.some(({ name }) => whole.test(name)) || !tools.some((tool) => whole.test(qualified(tool))))
+    return undefined;
+  return "since a pattern is compared with the name without its server";
+}
+
+/** The names of the tools, with their servers when there are several. */
+export function offeredTools(tools: readonly ToolDeclaration[]): string {
+  const several = new Set(tools.map((tool) => tool.server)).size > 1;
+  const names = [...new Set(tools.map((tool) => (several ? qualified(tool) : tool.name)))];
+  return `offered: ${listed(names, 10)}`;
+}
+
+/** The first so many names, and how many more there are. */
+export function listed(names: readonly string[], most: number): string {
+  const more = names.length > most ? ` and ${names.length - most} more` : "";
+  return `${names.slice(0, most).join(", ")}${more}`;
+}
+
+/** A tool's name with that of its server. */
+export function qualified({ server, name }: { readonly server: string; readonly name: string }): string {
+  return `${server}.${name}`;
+}
+
+/** Whether a fault was injected that takes the answer away, as all but a delay do, so that nothing is known of the call. */
+export function lostToFault({ fault }: Pick<ToolCall, "fault">): boolean {
+  return fault !== undefined && fault !== "delay";
+}

@@ -1,0 +1,44 @@
+import { expect, it } from "vitest";
+import type { Grade, JudgeRecord } from "../../model/event.ts";
+import { calibrate, type JudgedCase, judgesOf } from "./calibration.ts";
+
+const judge = (...votes: readonly number[]): JudgeRecord => ({
+  model: "test/judge",
+  prompt: "sha256:1",
+  threshold: 0.5,
+  votes,
+});
+
+it("takes what most votes say, and counts cases whose votes disagree", () => {
+  const cases: readonly JudgedCase[] = [
+    { label: "pass", judge: judge(1, 1, 0) },
+    { label: "pass", judge: judge(1, 0, 0) },
+    { label: "fail", judge: judge(0.5, 0.5, 0.5) },
+    { label: "fail", judge: judge(0, 0, 0) },
+    { label: "fail" },
+  ];
+  expect(calibrate(cases)).toMatchObject({
+    labels: 4,
+    unscored: 1,
+    votes: 3,
+    confusion: { passPass: 1, passFail: 1, failPass: 1, failFail: 1 },
+    agreement: { value: 0.5 },
+    flipRate: 0.5,
+  });
+  expect(calibrate([{ label: "pass" }])).toBeUndefined();
+});
+
+it.each<[string, Partial<JudgeRecord>]>([
+  ["model", { model: "test/other" }],
+  ["prompt", { prompt: "sha256:2" }],
+  ["threshold", { threshold: 0.6 }],
+  ["number of votes", { votes: [1, 1, 1] }],
+])("a calibration is of no use for a judge with another %s", (_, changes) => {
+  const known = calibrate([{ label: "pass", judge: judge(1) }]);
+  if (known === undefined) throw new Error("the judge gave a verdict");
+  const graded = (record: JudgeRecord): { readonly grades: readonly Grade[] } => ({
+    grades: [{ grader: "prompt", verdict: "pass", score: 1, reason: "", evidence: [1], judge: record }],
+  });
+  const trials = [graded(judge(0.5)), graded({ ...judge(1), ...changes })];
+  expect(judgesOf(trials, [known])?.map(({ calibration }) => calibration)).toEqual([known, null]);
+});

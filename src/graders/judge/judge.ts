@@ -1,0 +1,245 @@
+import { hash, randomUUID } from "node:crypto";
+import { McpvalsError, serializeError } from "../../base/error.ts";
+import { modelId } from "../../model/agent.ts";
+import { isJsonObject } from "../../base/json.ts";
+import type { Json, JudgeSpec } from "../../model/model.ts";
+import { previewJson, repeatedKey } from "../../base/read-json.ts";
+import type { Grader } from "../grader.ts";
+import { judgeName } from "../graders.ts";
+import { judgePrompt, type JudgePrompt, stepJudgePrompt } from "./judge-prompt.ts";
+import { type AskJudge, type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "./verdict-forms.ts";
+import { judgedEvents } from "./votes.ts";
+import { shortened } from "../../base/visible-text.ts";
+import type { Emit, JudgeRecord, JudgeAnswer, JudgeQuestion } from "../../model/event.ts";
+import { type Environment, locateModel, resolveModel } from "../../agents/models/resolve-model.ts";
+import {
+  callSettings,
+  createRetryingModel,
+  loadAiSdk,
+  type RetrySettings,
+} from "../../agents/models/retrying-model.ts";
+
+export interface JudgeOptions {
+  readonly env: Environment;
+  /** Records the judge's model calls in the trial that is graded. */
+  readonly emit: Emit;
+  /** Ends a request at once; its reason is then thrown. */
+  readonly signal: AbortSignal;
+  /** Longest that one request to the model may take, in milliseconds. */
+  readonly modelMs: number;
+  readonly retry?: RetrySettings;
+  /** Called with the `question` of the judge's record before it is asked; what this throws is thrown. */
+  readonly beforeAsking?: (question: string) => void;
+  /** Returns an unpredictable text. Default: a random UUID. */
+  readonly nonce?: () => string;
+}
+
+/**
+ * Creates a grader that asks a language model for a score from 0 to 1; the grade passes at the spec's threshold. It
+ * rests on the last assistant message and the tool calls. Without a usable verdict, for whatever reason, the grade is
+ * an error without a score: `judge/no-verdict`, or the code of the model's error.
+ *
+ * `grade` throws only the signal's reason.
+ */
+export function createJudge(spec: JudgeSpec, options: JudgeOptions): Grader {
+  return {
+    name: judgeName,
+    async grade(trajectory) {
+      const evidence = judgedEvents(trajectory);
+      const unscored = { grader: judgeName, score: null, evidence };
+      if (trajectory.task.turns.length === 0)
+        return { ...unscored, verdict: "skip", reason: "no agent took part" };
+      try {
+        const prompt = (nonce: string): JudgePrompt => judgePrompt(trajectory, { nonce });
+        const hashes = hashesOf(prompt(sameNonce), scoreForm);
+        options.beforeAsking?.(hashes.question);
+        const asked = { prompt: prompt((options.nonce ?? randomUUID)()), form: scoreForm };
+        const { score, reason } = await askJudge(asked, spec, options);
+        const { model, passThreshold: threshold } = spec;
+        const judge = { model, ...hashes, threshold, votes: [score] };
+        return { ...unscored, verdict: score >= threshold ? "pass" : "fail", score, reason, judge };
+      } catch (error) {
+        options.signal.throwIfAborted();
+        if (!(error instanceof McpvalsError)) throw error;
+        return { ...unscored, verdict: "error", reason: error.message, error: serializeError(error) };
+      }
+    },
+  };
+}
+
+/** Longest text that is judged, in characters. A text is judged whole or not at all: what is cut off could decide. */
+const longestInput = 400_000;
+
+/**
+ * Creates the judge for steps. Whether a text contains a reference or equals it is the judge's own yes or no, with a
+ * score of 1 or 0; a rubric passes from the spec's threshold on. The judge throws `judge/no-verdict` without a usable
+ * verdict, what the model throws when it could not be asked, and the signal's reason.
+ */
+export function createStepJudge(
+  spec: JudgeSpec,
+  options: Omit<JudgeOptions, "signal">,
+): (question: JudgeQuestion, signal: AbortSignal) => Promise<JudgeAnswer> {
+  return async (question, signal) => {
+    const { length } = question.input;
+    if (length > longestInput) {
+      throw new McpvalsError(
+        "judge/no-verdict",
+        `the text to be judged has ${length} characters, and only ${longestInput} can be judged`,
+        { hint: "Judge a part of it: give `input` the part that matters." },
+      );
+    }
+    signal.throwIfAborted();
+    const prompt = stepJudgePrompt(question, (options.nonce ?? randomUUID)());
+    const { model, passThreshold } = spec;
+    const { system } = stepJudgePrompt(question, sameNonce);
+    if (question.kind === "rubric") {
+      const verdict = await askJudge({ prompt, form: scoreForm }, spec, { ...options, signal });
+      // The rubric is an instruction too, although it stands in the other message.
+      const hashed = promptHash(`${system}\n\n${question.reference}`, scoreForm);
+      const judge = { model, prompt: hashed, threshold: passThreshold, votes: [verdict.score] };
+      return { ...verdict, passed: verdict.score >= passThreshold, judge };
+    }
+    const verdict = await askJudge({ prompt, form: yesOrNoForm }, spec, { ...options, signal });
+    const score = verdict.passed ? 1 : 0;
+    const judge = { model, prompt: promptHash(system, yesOrNoForm), threshold: 1, votes: [score] };
+    return { ...verdict, score, judge };
+  };
+}
+
+/**
+ * The judge for graders that files declare. A grader's own model has the settings of the eval's judge only where both are of
+ * the server that `baseURL` names.
+ */
+export function createGradersJudge(spec: JudgeSpec | undefined, options: JudgeOptions): AskJudge {
+  return async ({ prompt, form, model }) => {
+    const judge = judgeOf(spec, model);
+    const hashes = hashesOf(prompt(sameNonce), form);
+    options.beforeAsking?.(hashes.question);
+    const asked = prompt((options.nonce ?? randomUUID)());
+    const verdict = await askJudge({ prompt: asked, form }, judge, options);
+    return { verdict, model: judge.model, ...hashes };
+  };
+}
+
+/** The judge of a grader. Throws `config/no-judge` when there is none. */
+export function judgeOf(spec: JudgeSpec | undefined, model: string | undefined): JudgeSpec {
+  if (model !== undefined) {
+    const isOfServer = spec?.baseURL !== undefined && !model.includes("/");
+    return isOfServer ? { ...spec, model } : { model: modelId(model) ?? model, passThreshold: 1 };
+  }
+  if (spec !== undefined) return spec;
+  throw new McpvalsError("config/no-judge", "a grader asks a judge, and none is configured");
+}
+
+const sameNonce = "00000000-0000-0000-0000-000000000000";
+
+function promptHash(system: string, { schema }: Pick<VerdictForm<unknown>, "schema">): string {
+  return `sha256:${hash("sha256", JSON.stringify([system, schema]))}`;
+}
+
+/** What tells whether a judge has the same instructions, and whether it is asked the same. */
+function hashesOf(
+  { system, user }: JudgePrompt,
+  form: Pick<VerdictForm<unknown>, "schema">,
+): Pick<Required<JudgeRecord>, "prompt" | "question"> {
+  return { prompt: promptHash(system, form), question: promptHash(`${system}\n\n${user}`, form) };
+}
+
+/** A prompt, and what a verdict has to look like. */
+export interface Asked<V> {
+  readonly prompt: JudgePrompt;
+  readonly form: VerdictForm<V>;
+}
+
+/**
+ * Asks a judge's model for a verdict. Throws `judge/no-verdict` when the answer is none, what the model throws when it
+ * could not be asked, and the signal's reason.
+ */
+export async function askJudge<V>(
+  { prompt, form }: Asked<V>,
+  spec: JudgeSpec,
+  options: JudgeOptions,
+): Promise<V> {
+  const { env, emit, signal, modelMs: requestTimeoutMs, retry } = options;
+  const access = locateModel(spec, env);
+  const ai = await loadAiSdk();
+  const settings = {
+    access,
+    purpose: "judge",
+    emit,
+    requestTimeoutMs,
+    ...(retry === undefined ? {} : { retry }),
+  } as const;
+  const model = await createRetryingModel(await resolveModel(access), settings);
+  const text = await (async () => {
+    try {
+      const { responseFormat } = ai.Output.object({ schema: ai.jsonSchema(form.schema), name: "verdict" });
+      const result = await ai.generateText({
+        ...callSettings(spec, access),
+        model,
+        instructions: prompt.system,
+        prompt: prompt.user,
+        // Read as text: the library's own reading of JSON takes the last of two equal keys.
+        output: { ...ai.Output.text(), responseFormat },
+        abortSignal: signal,
+      });
+      const { finishReason, rawFinishReason } = result;
+      const told =
+        rawFinishReason === undefined ? "no finish reason" : `finish reason ${previewJson(rawFinishReason)}`;
+      const ends: Readonly<Record<string, string>> = {
+        "content-filter": "refused to judge",
+        length: "was cut off at its output limit",
+      };
+      if (finishReason !== "stop")
+        throw noVerdict(
+          `${spec.model} ${ends[finishReason] ?? `did not end its answer: ${told}`}`,
+          result.text,
+        );
+      return result.output;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (ai.AISDKError.isInstance(error))
+        throw noVerdict(`${spec.model} gave no verdict`, error.message, error);
+      throw error;
+    }
+  })();
+  const reading = readAnswer(text, form);
+  if ("problem" in reading) throw noVerdict(`${spec.model} ${reading.problem}`, text);
+  return reading.verdict;
+}
+
+function readAnswer<V>(text: string, form: VerdictForm<V>): Reading<V> {
+  if (text.trim() === "") return { problem: "gave an empty answer" };
+  // JSON in a code fence only if there is nothing else: a quoted verdict is not one.
+  const json = /^```(?:json)?\s*\n([\s\S]*?)\n?\s*```$/i.exec(text.trim())?.[1] ?? text;
+  const value = parse(json);
+  if (!isJsonObject(value)) return { problem: "answered with something that is not a verdict" };
+  const key = repeatedKey(json);
+  if (key !== undefined) return { problem: `gave ${previewJson(key)} twice in one answer` };
+  const rival = Object.keys(value).find(
+    (member) => verdictMembers.has(member.toLowerCase()) && !form.schema.required.includes(member),
+  );
+  const reading = form.read(value);
+  return "problem" in reading || rival === undefined
+    ? reading
+    : { problem: `gave ${previewJson(rival)} beside its verdict, which may contradict it` };
+}
+
+/** Names of what is a verdict in some form. Any other member beside a verdict says nothing against it. */
+const verdictMembers: ReadonlySet<string> = new Set(["score", "passed", "winner", "verdict"]);
+
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    // A judge's answer may be any text; one that is not JSON is no verdict.
+    return undefined;
+  }
+}
+
+function noVerdict(message: string, shown: string, cause?: unknown): McpvalsError {
+  return new McpvalsError("judge/no-verdict", message, {
+    ...(shown.trim() === "" ? {} : { detail: `The judge's answer: ${shortened(shown, 2000)}` }),
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

@@ -1,0 +1,193 @@
+import * as z from "zod";
+import { anyJson } from "../../model/fields.ts";
+import { type Exact, type JsonObject, withoutUndefined } from "../../base/json.ts";
+import { agentTools } from "../../trace/tool-events.ts";
+import { eventsOf } from "../../model/event.ts";
+import { agentCalls, type Trajectory } from "../../trace/trajectory.ts";
+import { toolUses } from "../tool-uses.ts";
+
+const seq = z.int().min(1).describe("Number of the event that began it, which `evidence` can name.");
+const turn = z.int().min(0).describe("Number of its turn, counting from 0; absent: outside of turns.");
+const error = z.string().describe("Why it failed; absent: it succeeded.");
+const count = z.int().min(0);
+
+const request = {
+  seq,
+  server: z.string(),
+  result: anyJson.describe("The result as received; absent: there was none.").exactOptional(),
+  error: error.exactOptional(),
+};
+
+/**
+ * A finished trial as graders of the user's own see it. Members may be added to version 1; what is there stays as it is. Secrets
+ * are replaced by `[secret:NAME]` in it.
+ */
+export const trajectoryRecordSchema = z
+  .strictObject({
+    schema: z.literal("mcpvals.trajectory/1"),
+    task: z.strictObject({
+      name: z.string(),
+      form: z.enum(["workflow", "tool-test", "task", "check"]),
+      description: z.string().exactOptional(),
+    }),
+    trial: z.strictObject({
+      id: z.string(),
+      agent: z.string().nullable().describe("Name of the agent."),
+      variant: z.string().describe("Name of the set of servers; absent: there is only one.").exactOptional(),
+      attempt: z.int().min(1),
+    }),
+    output: z.string().describe("The agent's last message; empty when it said nothing."),
+    turns: z.array(
+      z.strictObject({
+        prompt: z.string(),
+        ended: z
+          .enum(["done", "max-steps", "max-tokens", "refused", "cancelled"])
+          .describe("How the turn ended; `done`: by the agent itself.")
+          .exactOptional(),
+      }),
+    ),
+    messages: z.array(z.strictObject({ seq, turn, text: z.string() })).describe("What the agent said."),
+    calls: z
+      .array(
+        z.strictObject({
+          seq,
+          turn: turn.exactOptional(),
+          tool: z.string().describe("The tool's own name."),
+          source: z
+            .string()
+            .describe("`mcp:SERVER`, `builtin` (a tool of the agent), `skill`, or `unknown` (no such tool)."),
+          args: anyJson,
+          result: anyJson
+            .describe("Of a tool of a server: the `CallToolResult` as received. Absent: there was none.")
+            .exactOptional(),
+          error: error.exactOptional(),
+          durationMs: z.number().min(0).exactOptional(),
+          faulted: z
+            .literal(true)
+            .describe("An injected fault took its answer away, so it says nothing of the agent.")
+            .exactOptional(),
+        }),
+      )
+      .describe("Uses of tools by the agent, in the order in which they began; failed ones have `error`."),
+    resourceReads: z.array(z.strictObject({ ...request, uri: z.string() })),
+    promptGets: z.array(z.strictObject({ ...request, prompt: z.string(), args: anyJson })),
+    verify: z
+      .array(
+        z.strictObject({
+          step: z.string(),
+          outcome: z.enum(["passed", "failed", "error", "timeout", "skipped"]),
+          checks: z.array(z.strictObject({ name: z.string(), passed: z.boolean(), message: z.string() })),
+          outputs: z.record(z.string(), anyJson).exactOptional(),
+        }),
+      )
+      .describe("The verify steps of the task, each with its last attempt."),
+    files: z
+      .array(
+        z.strictObject({
+          path: z.string().describe("Relative to the workspace."),
+          kind: z.enum(["file", "folder", "link", "other"]),
+          size: count.exactOptional(),
+          sha256: z.string().exactOptional(),
+          text: z.string().describe("Absent: it is too long, or no UTF-8 text.").exactOptional(),
+        }),
+      )
+      .describe("What the agent left at the paths of the workspace that graders of the task name."),
+    usage: z
+      .strictObject({
+        inputTokens: count,
+        outputTokens: count,
+        cacheReadTokens: count.exactOptional(),
+        cacheWriteTokens: count.exactOptional(),
+        requests: count.describe("Answers of the model.").exactOptional(),
+      })
+      .describe("Tokens of the agent's model; absent: not known.")
+      .exactOptional(),
+    durationMs: z.number().min(0).describe("Time of all of the agent's turns, in milliseconds."),
+  })
+  .meta({ title: "mcpvals trajectory", description: "A finished trial, as a grader of your own gets it." });
+
+export type TrajectoryRecord = Exact<z.output<typeof trajectoryRecordSchema>>;
+
+export function trajectoryJsonSchema(): JsonObject {
+  const { $schema, ...rest } = z.toJSONSchema(trajectoryRecordSchema, {
+    target: "draft-2020-12",
+    unrepresentable: "any",
+  });
+  return { $schema: $schema ?? "", $id: "urn:mcpvals:trajectory", ...(rest as JsonObject) };
+}
+
+/** The record of a trajectory. */
+export function recordOf(trajectory: Trajectory): TrajectoryRecord {
+  const { task, trial, turns, events, steps, usage } = trajectory;
+  const messages = eventsOf(events, "agent.message").map((event) => {
+    const { seq: number, turn: inTurn, text } = event;
+    return { seq: number, turn: inTurn, text };
+  });
+  const left = eventsOf(events, "workspace.files").flatMap(({ files }) => files);
+  const ended = eventsOf(events, "phase.finished").filter(({ phase }) => phase === "agent");
+  const { id, agent, variant, attempt } = trial;
+  return withoutUndefined({
+    schema: "mcpvals.trajectory/1" as const,
+    task: withoutUndefined({ name: task.name, form: task.form, description: task.description }),
+    trial: withoutUndefined({ id, agent, variant, attempt }),
+    output: messages.at(-1)?.text ?? "",
+    turns: turns.map(({ user: prompt, reason }) => withoutUndefined({ prompt, ended: reason })),
+    messages,
+    calls: callsOf(trajectory),
+    ...requestsOf(trajectory),
+    verify: steps
+      .filter(({ phase, parent }) => phase === "verify" && parent === undefined)
+      .map(({ step, last: { outcome, checks, outputs } }) =>
+        withoutUndefined({
+          step,
+          outcome,
+          checks: checks.map(({ name, passed, message }) => ({ name, passed, message })),
+          outputs,
+        }),
+      ),
+    files: [...new Map(left.map((file) => [file.path, file])).values()],
+    usage,
+    durationMs: ended.reduce((sum, { durationMs }) => sum + durationMs, 0),
+  });
+}
+
+function callsOf(trajectory: Trajectory): TrajectoryRecord["calls"] {
+  const recorded = new Map(
+    trajectory.calls.map(({ seq: number, turn: inTurn, result, latencyMs }) => [
+      number,
+      { turn: inTurn, result, durationMs: latencyMs },
+    ]),
+  );
+  const own = new Map(
+    agentTools(trajectory.events).map(({ seq: number, turn: inTurn, result, startedAt, endedAt }) => [
+      number,
+      { turn: inTurn, result, durationMs: endedAt === undefined ? undefined : endedAt - startedAt },
+    ]),
+  );
+  return toolUses(trajectory).map(({ seq: number, tool, source, args, failure, faulted }) =>
+    withoutUndefined({
+      seq: number,
+      tool,
+      source,
+      args,
+      error: failure,
+      faulted,
+      ...(recorded.get(number) ?? own.get(number)),
+    }),
+  );
+}
+
+function requestsOf(trajectory: Trajectory): Pick<TrajectoryRecord, "resourceReads" | "promptGets"> {
+  const all = agentCalls(trajectory).map(({ type, seq: number, server, name, args, answer, failure }) => {
+    const result = answer?.message["result"];
+    return { type, name, args, request: withoutUndefined({ seq: number, server, result, error: failure }) };
+  });
+  return {
+    resourceReads: all.flatMap(({ type, name: uri, request: read }) =>
+      type === "resource" ? [{ ...read, uri }] : [],
+    ),
+    promptGets: all.flatMap(({ type, name: prompt, args, request: read }) =>
+      type === "prompt" ? [{ ...read, prompt, args }] : [],
+    ),
+  };
+}

@@ -1,0 +1,278 @@
+import { anError, contentProblem, outputProblem, resultText } from "../expect/tool-result.ts";
+import { containsText } from "../expect/contains-text.ts";
+import type { Json } from "../base/json.ts";
+import { commonSequence } from "../expect/json-difference.ts";
+import { shortened } from "../base/visible-text.ts";
+import { type EventOf, eventsOf } from "../model/event.ts";
+import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
+import {
+  createGrader,
+  type GradeContext,
+  listed,
+  lostToFault,
+  nearestTool,
+  offeredTools,
+  passOrFail,
+  qualified,
+  skip,
+} from "./grader.ts";
+
+const shownProblems = 5;
+
+/**
+ * Tool Call Health of the MCPVals specification, 6.3: of all tool calls, the share that returned successfully: no
+ * exception, no `isError`, content that clients can use, HTTP status 200 to 299 where the transport is HTTP, structured
+ * content valid against the tool's `outputSchema`. A failure that its turn expects is healthy. A turn that
+ * expects an error and saw none counts as one unhealthy call. So does a server that was lost while no call was pending. A call of a step
+ * that expects an error is not counted, since the step says whether it came, unless the server was lost. Attempts of a step that were tried again do not count, nor do calls that we made fail on
+ * purpose.
+ */
+export const toolCallHealth = createGrader("tool-call-health", async (trajectory, context) => {
+  const made = trajectory.calls.filter((call) => !call.superseded && !lostToFault(call));
+  const calls = made.filter((call) => !isJudgedByStep(call, trajectory));
+  const missing = [...missingErrors(trajectory, calls), ...idleLosses(trajectory, calls)];
+  const total = calls.length + missing.length;
+  if (total === 0)
+    return skip(
+      made.length > 0
+        ? "the step that expects an error judges its call"
+        : trajectory.calls.some(lostToFault)
+          ? "every tool call had a fault injected"
+          : "no tool was called",
+    );
+  const problems = await outputProblems(calls, context);
+  const diagnoses = calls.map((call) => diagnose(call, problems.get(call), trajectory));
+  const sick = [...diagnoses.filter(({ status }) => status === "sick"), ...missing];
+  const told = sick.length === 0 ? diagnoses : sick;
+  return passOrFail(total - sick.length, total, {
+    reason: sick.length === 0 ? healthyReason(diagnoses) : sickReason(sick, total),
+    evidence: [...new Set(told.flatMap(({ evidence }) => evidence))],
+  });
+});
+
+interface Diagnosis {
+  readonly status: "healthy" | "expected-error" | "sick";
+  readonly reason: string;
+  readonly evidence: readonly number[];
+}
+
+/** What is wrong with the structured content of calls that succeeded, by the `outputSchema` of their tools. */
+async function outputProblems(
+  calls: readonly ToolCall[],
+  { validateSchema }: GradeContext,
+): Promise<ReadonlyMap<ToolCall, string>> {
+  const problems = new Map<ToolCall, string>();
+  const check = async (call: ToolCall, schema: Json): Promise<void> => {
+    const problem = await outputProblem(schema, call.result ?? {}, validateSchema);
+    if (problem !== undefined) problems.set(call, problem);
+  };
+  const checks: Promise<void>[] = [];
+  for (const call of calls) {
+    const schema = call.declared?.[0]?.definition["outputSchema"];
+    if (schema !== undefined && failureOf(call) === undefined) checks.push(check(call, schema));
+  }
+  await Promise.all(checks);
+  return problems;
+}
+
+function diagnose(call: ToolCall, problem: string | undefined, trajectory: Trajectory): Diagnosis {
+  const { tool, declared = [] } = call;
+  const loss = lossIn(call, trajectory);
+  const evidence = [call.responseSeq ?? call.seq];
+  if (loss !== undefined) evidence.push(loss.seq);
+  const sick = (reason: string): Diagnosis => ({ status: "sick", reason: `${tool} ${reason}`, evidence });
+  const failure = failureOf(call);
+  const unoffered = unofferedNote(call, trajectory);
+  if (loss !== undefined) return sick(`gave no result: ${describeLoss(loss)}`);
+  if (failure !== undefined) {
+    if (isExpected(failure, call, trajectory))
+      return { status: "expected-error", reason: `${tool} failed as expected`, evidence };
+    const said = failure.text === "" ? "" : `: ${shortened(failure.text, 300)}`;
+    return sick(`${failure.kind}${said}${unoffered}`);
+  }
+  if (unoffered !== "") return sick(`was answered${unoffered}`);
+  if (declared.length > 1) return sick(`is listed ${declared.length} times by its server`);
+  return problem === undefined
+    ? { status: "healthy", reason: `${tool} is healthy`, evidence }
+    : sick(problem);
+}
+
+type Loss = EventOf<"server.lost">;
+
+/** How the server of a call was lost before it had answered; undefined when it was not. */
+function lossIn({ server, responseSeq, error }: ToolCall, { events }: Trajectory): Loss | undefined {
+  if (responseSeq !== undefined || error?.kind !== "no-response" || error.cancelled !== undefined)
+    return undefined;
+  return eventsOf(events, "server.lost").find((loss) => loss.server === server);
+}
+
+/** Servers that were lost before or after a call, each with the last call that it got. */
+function idleLosses(trajectory: Trajectory, calls: readonly ToolCall[]): Diagnosis[] {
+  const told = new Set(calls.map((call) => lossIn(call, trajectory)));
+  return eventsOf(trajectory.events, "server.lost").flatMap((loss): Diagnosis[] => {
+    if (told.has(loss)) return [];
+    const last = trajectory.calls.findLast(({ server }) => server === loss.server);
+    const evidence = [...(last === undefined ? [] : [last.responseSeq ?? last.seq]), loss.seq];
+    return [{ status: "sick", reason: describeLoss(loss), evidence }];
+  });
+}
+
+/** The end of a server's stderr, as far as a reason has room for it. */
+const shownDetail = 300;
+
+function describeLoss({ error: { message, detail = "" } }: Loss): string {
+  const tail = detail.trim().slice(-shownDetail);
+  return tail === "" ? message : `${message}: ${tail}`;
+}
+
+/** Says so when the called tool is none of those that its server listed; nothing when the list is not known. */
+function unofferedNote({ server, tool }: ToolCall, trajectory: Trajectory): string {
+  const isAsked = (offer: ToolDeclaration): boolean => server === null || offer.server === server;
+  if (trajectory.tools.some((offer) => offer.name === tool && isAsked(offer))) return "";
+  const tools = trajectory.tools.filter(isAsked);
+  if (tools.length === 0) return "";
+  const help = nearestTool(tool, tools) ?? offeredTools(tools);
+  return server === null ? ` (${help})` : ` (the server offers no such tool; ${help})`;
+}
+
+interface Failure {
+  /** What the call did, as a verb. */
+  readonly kind: string;
+  /** The server's message, or else ours. */
+  readonly text: string;
+  /** The text is ours, so it cannot be the error that the server was expected to give. */
+  readonly ours?: boolean;
+  readonly status?: string;
+}
+
+const failureKinds = {
+  protocol: "answered with an error",
+  rejected: "cannot be called",
+  "no-response": "gave no result",
+} as const;
+
+function failureOf({ httpStatus, error, result }: ToolCall): Failure | undefined {
+  if (httpStatus !== undefined && (httpStatus < 200 || httpStatus > 299)) {
+    const status = `HTTP ${httpStatus}`;
+    return { kind: `answered ${status}`, text: error?.kind === "protocol" ? error.message : "", status };
+  }
+  if (error !== undefined)
+    return { kind: failureKinds[error.kind], text: error.message, ours: error.kind !== "protocol" };
+  if (result === undefined) return undefined;
+  if (result["isError"] === true) return { kind: "answered isError", text: resultText(result) };
+  if (result["content"] === undefined && !("structuredContent" in result))
+    return { kind: "answered without content", text: JSON.stringify(result), ours: true };
+  const problem = contentProblem(result);
+  return problem === undefined
+    ? undefined
+    : { kind: "answered with unusable content", text: problem, ours: true };
+}
+
+/** Whether a step made the call that expects an error of it, and got an answer. */
+function isJudgedByStep(call: ToolCall, trajectory: Trajectory): boolean {
+  const step = trajectory.steps.find((candidate) => candidate.step === call.step)?.last;
+  const checks = step?.checks ?? [];
+  const expects = checks.some(
+    ({ name, expected }) => name === "error" || (name === "call" && expected === anError),
+  );
+  return expects && lossIn(call, trajectory) === undefined;
+}
+
+/** What a server says of a tool that it does not list is not the tool's error. */
+function isExpected(failure: Failure, call: ToolCall, { task }: Trajectory): boolean {
+  if (call.turn === undefined || call.declared === undefined) return false;
+  return contains(failure, task.turns[call.turn]?.expectedError);
+}
+
+function contains(failure: Failure | undefined, expected: string | undefined): boolean {
+  if (failure === undefined || failure.ours === true || expected === undefined) return false;
+  return containsText(`${failure.status ?? ""} ${failure.text}`, expected);
+}
+
+function missingErrors({ task }: Trajectory, calls: readonly ToolCall[]): Diagnosis[] {
+  return task.turns.flatMap(({ expectedError }, index): Diagnosis[] => {
+    const inTurn = calls.filter((call) => call.turn === index);
+    const isSeen = inTurn.some(
+      (call) => call.declared !== undefined && contains(failureOf(call), expectedError),
+    );
+    if (expectedError === undefined || isSeen) return [];
+    const reason = `turn ${index + 1} expected a tool error containing ${JSON.stringify(expectedError)}, there was none`;
+    return [{ status: "sick", reason, evidence: inTurn.map((call) => call.responseSeq ?? call.seq) }];
+  });
+}
+
+function healthyReason(diagnoses: readonly Diagnosis[]): string {
+  const expected = diagnoses.filter(({ status }) => status === "expected-error").length;
+  const calls = `${diagnoses.length} ${diagnoses.length === 1 ? "call" : "calls"} healthy`;
+  return expected === 0 ? calls : `${calls}, ${expected} of them failed as expected`;
+}
+
+function sickReason(sick: readonly Diagnosis[], total: number): string {
+  const reasons = sick.slice(0, shownProblems).map(({ reason }) => reason);
+  const more = sick.length > shownProblems ? `; and ${sick.length - shownProblems} more` : "";
+  const share = total === 1 ? "" : `${sick.length} of ${total} calls unhealthy: `;
+  return `${share}${reasons.join("; ")}${more}`;
+}
+
+/**
+ * Tool Invocation Order of the MCPVals specification, 6.2: were the expected tools called, in the expected order?
+ * Matched are the most expected tools that occur in order among the agent's calls (longest common subsequence); other
+ * calls in between are allowed and named. Score = matched / expected; only a full match passes. An expected tool is
+ * its name, or `SERVER.TOOL` where several servers offer it. Calls are no evidence when all of them were made to fail on
+ * purpose.
+ */
+export const toolInvocationOrder = createGrader("tool-invocation-order", (trajectory) => {
+  const expected = trajectory.task.expectTools;
+  if (expected.length === 0) return skip("no expectTools to look for");
+  const calls = trajectory.calls.filter((call) => call.step === undefined && call.server !== null);
+  const pairs = commonSequence(expected, calls, isCallOf);
+  const matched = pairs.flatMap(([, index]) => calls[index]?.seq ?? []);
+  if (pairs.length < expected.length) {
+    const reason = failReason(trajectory, calls, new Set(pairs.map(([index]) => index)));
+    return passOrFail(pairs.length, expected.length, { reason, evidence: calls.map(({ seq }) => seq) });
+  }
+  const isShown = calls.some((call) => !lostToFault(call) && expected.some((tool) => isCallOf(tool, call)));
+  if (!isShown)
+    return skip(`called in order, but every call had a fault injected: ${expected.join(", ")}`, matched);
+  const others = calls.length - expected.length;
+  const extra = others === 0 ? "" : `, with ${others} other ${others === 1 ? "call" : "calls"}`;
+  return passOrFail(1, 1, { reason: `called in order: ${expected.join(", ")}${extra}`, evidence: matched });
+});
+
+function isCallOf(expected: string, { server, tool }: ToolCall): boolean {
+  return tool === expected || `${server}.${tool}` === expected;
+}
+
+function failReason(
+  { task, tools }: Trajectory,
+  calls: readonly ToolCall[],
+  matched: ReadonlySet<number>,
+): string {
+  const { expectTools, servers } = task;
+  const unoffered = "offered by no server";
+  const groups = Map.groupBy(
+    expectTools.filter((_, index) => !matched.has(index)),
+    (expected) => {
+      if (calls.some((call) => isCallOf(expected, call))) return "out of order or too few times";
+      const isOffered = tools.some((tool) => tool.name === expected || qualified(tool) === expected);
+      return isOffered ? "not called" : unoffered;
+    },
+  );
+  const problems = [...groups].map(
+    ([problem, names]) =>
+      `${problem}: ${problem === unoffered ? unofferedTools(names, tools) : names.join(", ")}`,
+  );
+  const names = calls.map(({ server, tool }) => (servers.length > 1 ? `${server}.${tool}` : tool));
+  const called = calls.length === 0 ? "no tool was called" : `called: ${listed(names, 20)}`;
+  return `${problems.join("; ")}; expected: ${expectTools.join(", ")}; ${called}`;
+}
+
+/** Each with the tool that is probably meant; where none is near, all that there are, once. */
+function unofferedTools(names: readonly string[], tools: Trajectory["tools"]): string {
+  const questions = names.map((name) => nearestTool(name, tools));
+  const told = names.map((name, index) =>
+    questions[index] === undefined ? name : `${name} (${questions[index]})`,
+  );
+  const all = tools.length > 0 && questions.includes(undefined) ? ` (${offeredTools(tools)})` : "";
+  return `${told.join(", ")}${all}`;
+}

@@ -1,0 +1,245 @@
+import * as z from "zod";
+import { closedObject, optional } from "../model/fields.ts";
+import { assertionSet, assertionsSchema } from "./assertions-schema.ts";
+import { assertedServers, assertionKinds } from "../model/model.ts";
+import { holdsForAll } from "../expect/weak-expectations.ts";
+import { shortened } from "../base/visible-text.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
+import { gradeAssertions } from "./assertions.ts";
+import { namedTools, namesNoToolTwice, requiredAndForbidden, toolChecks } from "./behavior.ts";
+import {
+  callSchema,
+  describeCall,
+  requireUsableSchemas,
+  usesThatFit,
+  type WantedCall,
+} from "./call-matchers.ts";
+import {
+  agentGrade,
+  type GradeContext,
+  type GraderCheck,
+  graderKind,
+  listed,
+  misspelling,
+} from "./grader.ts";
+import { isMcp, namesOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+
+const count = z.int().min(0);
+
+const namesSomething = "must have tool, tool_pattern, source, args or a pattern";
+
+function says({ success: _success, ...wanted }: WantedCall): boolean {
+  return Object.values(wanted).some((value) => value !== undefined);
+}
+
+function hasOneName({ tool, tool_pattern }: WantedCall): boolean {
+  return tool === undefined || tool_pattern === undefined;
+}
+
+const oneName = "must not have both tool and tool_pattern";
+
+const expectedCall = closedObject({
+  ...callSchema.shape,
+  min: optional(count, "Least number of such calls.", "1"),
+  max: optional(count, "Most such calls, failed ones included unless `success` is given."),
+})
+  .refine(({ min: _min, max: _max, ...wanted }) => says(wanted), { error: namesSomething })
+  .refine(hasOneName, { error: oneName })
+  .refine(({ min = 1, max = Infinity }) => min <= max, {
+    error: "has a max below min, which is 1 unless given",
+  })
+  .refine(({ min = 1, max }) => !holdsForAll({ min, max }), {
+    error: "could not fail: there are never fewer than 0 calls",
+  });
+
+const rejectedCall = callSchema
+  .refine(says, { error: namesSomething })
+  .refine(hasOneName, { error: oneName });
+
+const expectedCalls = z
+  .array(expectedCall)
+  .default([])
+  .describe("Calls that must have been made with success, each on its own; with `success: false`, without.");
+
+const constraintConfig = closedObject({
+  expect_tools: expectedCalls,
+  reject_tools: z
+    .array(rejectedCall)
+    .default([])
+    .describe(
+      "Calls that must not have been made, not even without success; with `success`, only such calls.",
+    ),
+}).refine(({ expect_tools, reject_tools }) => expect_tools.length + reject_tools.length > 0, {
+  error: "must have an entry in expect_tools or reject_tools",
+});
+
+/** Were calls with these tools, servers and arguments made, or not? Score = entries that hold / entries. */
+export const toolConstraint = graderKind({
+  type: "tool_constraint",
+  description:
+    "Calls that the agent must or must not have made, by tool, server, arguments, outcome and number. All entries must hold.",
+  config: constraintConfig,
+  example: {
+    expect_tools: [{ tool: "get_issue", source: "mcp:tracker", args: { number: { range: { gte: 1 } } } }],
+    reject_tools: [{ tool: "/delete_.*/" }],
+  },
+  servers: ({ expect_tools, reject_tools }) => serversOf([...expect_tools, ...reject_tools]),
+  prepare: ({ expect_tools, reject_tools }, context) => ({
+    expect_tools: requireUsableSchemas(expect_tools, context),
+    reject_tools: requireUsableSchemas(reject_tools, context),
+  }),
+  async grade({ expect_tools, reject_tools }, trajectory, context) {
+    const rejected = reject_tools.map((wanted) => rejectedCheck(wanted, trajectory, context));
+    const checks = [...expectedChecks(expect_tools, trajectory, context), ...rejected];
+    return agentGrade(await Promise.all(checks), trajectory);
+  },
+});
+
+const callsConfig = closedObject({
+  ...namedTools,
+  min_calls: optional(count, "Least number of uses of any tools that succeeded."),
+  max_calls: optional(count, "Most uses of any tools, failed ones included. 0: none."),
+  expect: expectedCalls,
+})
+  .refine(
+    (all) =>
+      Object.entries(all).some(([key, value]) =>
+        Array.isArray(value)
+          ? value.length > 0
+          : value !== undefined && !(key === "min_calls" && value === 0),
+      ),
+    { error: "must have a tool, a number of calls or an entry in expect" },
+  )
+  .refine(({ min_calls = 0, max_calls = Infinity }) => min_calls <= max_calls, {
+    error: "has a max_calls below min_calls",
+  })
+  .refine(namesNoToolTwice, { error: requiredAndForbidden });
+
+/** Were these tools called, and as often as expected? Score = checks that hold / checks that are made. */
+export const toolCalls = graderKind({
+  type: "tool_calls",
+  description:
+    "Tools that the agent must or must not have used, and how often it may use tools. All must hold.",
+  config: callsConfig,
+  example: { required_tools: ["search_issues"], forbidden_tools: ["delete_issue"], max_calls: 4 },
+  servers: ({ expect }) => serversOf(expect),
+  prepare: ({ expect }, context) => ({ expect: requireUsableSchemas(expect, context) }),
+  async grade(wanted, trajectory, context) {
+    const expected = await Promise.all(expectedChecks(wanted.expect, trajectory, context));
+    return agentGrade(
+      [...toolChecks(wanted, trajectory), ...numberChecks(wanted, trajectory), ...expected],
+      trajectory,
+    );
+  },
+});
+
+/** The assertions of task sets, declared as a grader. Here, since every run loads `assertions.ts`. */
+export const assertions = graderKind({
+  type: "assertions",
+  description:
+    "The assertions of task sets of an Eval about the agent's calls, such as `toolsUsed` and `callOrder`. All kinds that are given must hold.",
+  config: assertionsSchema.refine((all) => assertionKinds(assertionSet(all)).length > 0, {
+    error: "must have an assertion that says something",
+  }),
+  example: { toolsUsed: [{ server: "tracker", tool: "get_issue" }], maxToolCalls: 4 },
+  servers: (config) => assertedServers(assertionSet(config)),
+  grade: (config, trajectory) => gradeAssertions([assertionSet(config)], trajectory),
+});
+
+function serversOf(wanted: readonly WantedCall[]): readonly string[] {
+  return wanted.flatMap(({ source = "" }) => (isMcp({ source }) ? source.slice("mcp:".length) : []));
+}
+
+function numberChecks(
+  { min_calls, max_calls }: Pick<z.output<typeof callsConfig>, "min_calls" | "max_calls">,
+  trajectory: Trajectory,
+): readonly GraderCheck[] {
+  const worked = successfulUses(trajectory);
+  const all = toolUses(trajectory);
+  return [
+    ...(min_calls === undefined
+      ? []
+      : [numberCheck(worked, worked.length >= min_calls, `at least ${min_calls} that succeed expected`)]),
+    ...(max_calls === undefined
+      ? []
+      : [numberCheck(all, all.length <= max_calls, `at most ${max_calls} allowed`)]),
+  ];
+}
+
+function numberCheck(uses: readonly ToolUse[], passed: boolean, wanted: string): GraderCheck {
+  const names = uses.length === 0 ? "" : ` (${listed(namesOf(uses), 5)})`;
+  return { passed, reason: `${calls(uses.length)}${names}, ${wanted}`, evidence: seqs(uses) };
+}
+
+function calls(number: number): string {
+  return `${number} call${number === 1 ? "" : "s"}`;
+}
+
+function expectedChecks(
+  entries: readonly z.output<typeof expectedCall>[],
+  trajectory: Trajectory,
+  context: GradeContext,
+): readonly Promise<GraderCheck>[] {
+  const uses = toolUses(trajectory);
+  return entries.map(async ({ min = 1, max, ...wanted }) => {
+    const found = await usesThatFit(wanted, uses, context);
+    const shown = wanted.success === false ? found : found.filter(({ worked }) => worked);
+    const what = describeCall(wanted);
+    if (max !== undefined && found.length > max)
+      return {
+        passed: false,
+        reason: `${calls(found.length)} of ${what}, at most ${max} allowed`,
+        evidence: seqs(found),
+      };
+    if (shown.length >= min)
+      return { passed: true, reason: `${calls(shown.length)} of ${what}`, evidence: seqs(shown) };
+    const failed = found.find(({ failure }) => failure !== undefined);
+    const why =
+      failed === undefined || wanted.success === false
+        ? ""
+        : `; it failed: ${shortened(failed.failure ?? "", 200)}`;
+    const number =
+      min === 1
+        ? `no ${wanted.success === false ? "" : "successful "}call`
+        : `${calls(shown.length)} with success`;
+    const least = min === 1 ? "" : `, at least ${min} expected`;
+    const slip = found.length > 0 ? "" : slipOf(wanted, trajectory);
+    const made = found.length > 0 || uses.length === 0 ? "" : `; called: ${listed(namesOf(uses), 10)}`;
+    return {
+      passed: false,
+      reason: `${number} of ${what}${least}${why}${slip}${made}`,
+      evidence: seqs(found),
+    };
+  });
+}
+
+async function rejectedCheck(
+  wanted: WantedCall,
+  trajectory: Trajectory,
+  context: GradeContext,
+): Promise<GraderCheck> {
+  const { source } = wanted;
+  const isOwn = source === "builtin" || source === "skill";
+  // What an agent reports without its origin may be a tool of its own or the load of a skill.
+  const uses = isOwn
+    ? toolUses(trajectory).map((use) => (use.source === "unknown" ? { ...use, source } : use))
+    : toolUses(trajectory);
+  const found = await usesThatFit(wanted, uses, context);
+  const what = describeCall(wanted);
+  // That a tool was not called says nothing where its name is a slip.
+  const slip = found.length > 0 ? "" : slipOf(wanted, trajectory);
+  const reason =
+    found.length === 0 ? `no call of ${what}${slip}` : `${calls(found.length)} of ${what}, which is rejected`;
+  return { passed: found.length === 0 && slip === "", reason, evidence: seqs(found) };
+}
+
+/** A hint where the name of a tool must be a slip; else "". */
+function slipOf({ tool, source = "" }: WantedCall, trajectory: Trajectory): string {
+  if (tool === undefined || (source !== "" && !isMcp({ source }))) return "";
+  const slip = misspelling(tool, trajectory, isMcp({ source }) ? source.slice("mcp:".length) : undefined);
+  return slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
+}
+
+function seqs(uses: readonly ToolUse[]): readonly number[] {
+  return uses.map(({ seq }) => seq);
+}

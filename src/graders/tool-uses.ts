@@ -1,0 +1,173 @@
+import { canonicalJson, isJsonObject, type Json } from "../base/json.ts";
+import { eventsOf } from "../model/event.ts";
+import { type AgentTool, agentTools } from "../trace/tool-events.ts";
+import { qualified } from "./grader.ts";
+import { agentCalls, perObject, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
+
+/** One use of a tool by the agent: of a server's tool, as the gateway recorded it, or of its own, as it reports it. */
+export interface ToolUse {
+  /** The tool's own name. */
+  readonly tool: string;
+  /** The tool with its server, as messages name it. */
+  readonly name: string;
+  /** `mcp:SERVER`, `builtin`, `skill`, or `unknown`. */
+  readonly source: string;
+  readonly args: Json;
+  /** What the server that it was sent to says of it; absent: that it has no such tool, or the tool is not of a server. */
+  readonly declared?: ToolDeclaration | undefined;
+  /** Number of the event that began it. */
+  readonly seq: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** The result that a server gave. */
+  readonly result?: Json | undefined;
+  /** Why it failed; absent: it did not. */
+  readonly failure?: string | undefined;
+  /** A fault was injected that took its answer away. */
+  readonly faulted?: true | undefined;
+  /** The tool does not exist: no server has it, or it is not in the list of the server that was asked. */
+  readonly isUnknown: boolean;
+  /**
+   * It shows that the tool was used: it did not fail, no injected fault took its answer away, and it is not an agent's report of a
+   * tool that a server offers, since about those the record decides.
+   */
+  readonly worked: boolean;
+}
+
+/**
+ * Everything that the agent did with tools, in the order in which it began. The gateway's record is the only source about
+ * the tools of servers.
+ */
+export const toolUses = perObject((trajectory: Trajectory): readonly ToolUse[] => {
+  const uses: ToolUse[] = [];
+  const listing = new Set(trajectory.tools.map(({ server }) => server));
+  const offered = new Set(toolsForAgent(trajectory).map(qualified));
+  for (const call of agentCalls(trajectory)) {
+    const { type, server, failure, faulted } = call;
+    if (type !== "tool") continue;
+    const name = qualified(call);
+    uses.push({
+      tool: call.name,
+      name,
+      source: `mcp:${server}`,
+      args: call.args,
+      declared: call.declared,
+      seq: call.seq,
+      at: call.at,
+      result: call.answer?.message["result"],
+      failure,
+      faulted,
+      isUnknown: listing.has(server) && !offered.has(name),
+      worked: failure === undefined && faulted === undefined,
+    });
+  }
+  for (const { server, step, tool, args, seq, at } of trajectory.calls) {
+    if (server !== null || step !== undefined) continue;
+    const failure = "no server offers such a tool";
+    uses.push({
+      tool,
+      name: tool,
+      source: "unknown",
+      args,
+      seq,
+      at,
+      failure,
+      isUnknown: true,
+      worked: false,
+    });
+  }
+  for (const { name: tool, source, args = {}, seq, startedAt: at, status } of agentTools(trajectory.events)) {
+    if (isMcp({ source })) continue;
+    const failure = status === "completed" ? undefined : `the agent reports that it ${status}`;
+    const worked = failure === undefined && !trajectory.tools.some(({ name }) => name === tool);
+    uses.push({ tool, name: tool, source, args, seq, at, failure, isUnknown: false, worked });
+  }
+  return uses.sort((a, b) => a.at - b.at || a.seq - b.seq);
+});
+
+/** The uses that show that something was used. */
+export const successfulUses = perObject((trajectory: Trajectory): readonly ToolUse[] =>
+  toolUses(trajectory).filter(({ worked }) => worked),
+);
+
+/** The tools that servers listed for the agent, each once, as they were listed last. */
+export const toolsForAgent = perObject(({ tools, events }: Trajectory): readonly ToolDeclaration[] => {
+  const hidden = new Set(
+    eventsOf(events, "tools.hidden").flatMap(({ server, tools: names }) =>
+      names.map((name) => qualified({ server, name })),
+    ),
+  );
+  const offered = new Map(tools.map((tool) => [qualified(tool), tool]));
+  return [...offered].flatMap(([name, tool]) => (hidden.has(name) ? [] : [tool]));
+});
+
+/**
+ * The uses that repeat an earlier one, each with the first of them: of the same tool of the same server, with arguments that are equal
+ * as JSON.
+ */
+export const repeatsOf = perObject((uses: readonly ToolUse[]): ReadonlyMap<ToolUse, ToolUse> => {
+  const repeats = new Map<ToolUse, ToolUse>();
+  // Neither a source nor a number has line breaks.
+  const candidates = Map.groupBy(uses, ({ source, tool, args }) => `${source}\n${tool}\n${sketch(args)}`);
+  for (const alike of candidates.values()) {
+    if (alike.length === 1) continue;
+    const firsts = new Map<string, ToolUse>();
+    for (const use of alike) {
+      const json = canonicalJson(use.args);
+      const first = firsts.get(json);
+      if (first === undefined) firsts.set(json, use);
+      else repeats.set(use, first);
+    }
+  }
+  return repeats;
+});
+
+/** A cheap hash of a value: equal values have the same. Canonical JSON takes ten times as long. */
+function sketch(value: Json): number {
+  if (typeof value === "string")
+    return Math.imul(value.length, 961) + (value.charCodeAt(value.length - 1) | 0);
+  if (typeof value === "number") return value | 0;
+  if (typeof value !== "object" || value === null) return value === true ? 1 : 0;
+  let sum = 0;
+  if (isJsonObject(value))
+    // Members may be in any order.
+    for (const key of Object.keys(value))
+      sum = (sum + Math.imul(sketch(key), 31 + sketch(value[key] ?? null))) | 0;
+  else for (const item of value) sum = (Math.imul(sum, 31) + sketch(item)) | 0;
+  return sum;
+}
+
+/** Whether a use is of a tool of an MCP server. */
+export function isMcp({ source }: Pick<ToolUse, "source">): boolean {
+  return source.startsWith("mcp:");
+}
+
+/** The names of the tools that were used, each once. */
+export function namesOf(uses: readonly ToolUse[]): readonly string[] {
+  return [...new Set(uses.map(({ name }) => name))];
+}
+
+/** A load of a skill, as the agent reports it. */
+export interface SkillLoad extends Pick<AgentTool, "status" | "seq"> {
+  /** The arguments of the load, as JSON. */
+  readonly text: string;
+}
+
+/** The loads of skills; `given` are the skills that the agent was given, undefined for one that was given none. */
+export function skillLoads({ events }: Pick<Trajectory, "events">): {
+  readonly loads: readonly SkillLoad[];
+  readonly given?: readonly string[];
+} {
+  const [copied] = eventsOf(events, "skills.copied");
+  const { tool, folder = "", skills: given } = copied ?? {};
+  const loads = agentTools(events).flatMap(({ name, args = null, status, seq, source }): SkillLoad[] => {
+    if (isMcp({ source })) return [];
+    const text = JSON.stringify(args);
+    if (source === "skill" || name === tool) return [{ text, status, seq }];
+    // An agent without a tool for it reads the files of skills.
+    const read =
+      tool === undefined ? (given ?? []).filter((skill) => text.includes(`${folder}/${skill}/`)) : [];
+    return read.map((skill) => ({ text: JSON.stringify({ skill }), status, seq }));
+  });
+  return given === undefined ? { loads } : { loads, given };
+}

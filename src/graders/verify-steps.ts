@@ -1,0 +1,84 @@
+import type { Task } from "../model/model.ts";
+import type { JudgedCheck } from "../model/event.ts";
+import type { StepView, Trajectory } from "../trace/trajectory.ts";
+import { createGrader, type Finding, passOrFail, skip } from "./grader.ts";
+
+/** Above this many checks that hold, they are counted instead of listed. */
+const shownChecks = 8;
+
+/**
+ * Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. What
+ * a step only did, such as writing a file, is no check, nor is one whose failure would change nothing.
+ */
+export const verifySteps = createGrader("verify-steps", find);
+
+/** Whether verify steps have found anything, even that something does not hold. */
+export function hasLooked(trajectory: Trajectory): boolean {
+  return trajectory.task.verify.length > 0 && find(trajectory).verdict !== "skip";
+}
+
+function find({ task, steps }: Trajectory): Finding {
+  const ignored = task.verify.flatMap(({ id, continueOnError }) => (continueOnError === true ? [id] : []));
+  // A phase's own steps only: the outcome of a step contains those of the steps inside it.
+  const verified = steps.filter(
+    ({ step, phase, parent, last }) =>
+      phase === "verify" && parent === undefined && last.ignored !== true && !ignored.includes(step),
+  );
+  const checks = verified.flatMap((step) => checksOf(step, task));
+  const skipped = verified
+    .filter(({ last }) => last.outcome === "skipped")
+    .map(({ step }) => labelOf(step, task));
+  const note = skipped.length === 0 ? "" : `; skipped, as its condition does not hold: ${skipped.join(", ")}`;
+  if (checks.length === 0) return skip(`no step checks anything${note}`);
+  const failed = checks.filter((check) => !check.passed);
+  const told = failed.length === 0 ? checks : failed;
+  const reasons =
+    failed.length === 0 && checks.length > shownChecks
+      ? `all ${checks.length} checks of ${verified.length} steps hold`
+      : told.map((check) => check.reason).join("; ");
+  const judged = judgedChecks(steps);
+  return {
+    ...passOrFail(checks.length - failed.length, checks.length, {
+      reason: `${reasons}${note}`,
+      evidence: [...new Set(told.map((check) => check.seq))],
+    }),
+    ...(judged.length === 0 ? {} : { judged }),
+  };
+}
+
+/** What a judge said in verify steps, also in those inside other steps, which repeat it. */
+function judgedChecks(steps: readonly StepView[]): readonly JudgedCheck[] {
+  const outer = new Set(steps.map(({ parent }) => parent));
+  return steps
+    .filter(({ step, phase }) => phase === "verify" && !outer.has(step))
+    .flatMap(({ last }) => last.checks)
+    .flatMap(({ name, judge }) => (judge === undefined ? [] : [{ check: name, judge }]));
+}
+
+/** A check, with the number of the event that ended its step. */
+interface TriedCheck {
+  readonly passed: boolean;
+  readonly reason: string;
+  readonly seq: number;
+}
+
+function checksOf({ step, last, attempts }: StepView, task: Task): readonly TriedCheck[] {
+  const { outcome, seq } = last;
+  const label = labelOf(step, task);
+  const count = attempts.length;
+  const tried = count < 2 ? "" : outcome === "passed" ? ` (attempt ${count})` : ` (${count} attempts)`;
+  const checks = last.checks
+    .filter((check) => !check.passed || check.acted !== true)
+    .map(({ passed, name, message }) => {
+      const isNamed = task.verify.length > 1 && label !== name;
+      return { passed, reason: `${isNamed ? `${label}: ` : ""}${name}: ${message}${tried}`, seq };
+    });
+  // Health of the calls of a tool test has a grader of its own.
+  const isBroken = task.form === "task" && outcome !== "passed" && outcome !== "skipped";
+  if (!isBroken || checks.some((check) => !check.passed)) return checks;
+  return [...checks, { passed: false, reason: `${label}: ${outcome}${tried}`, seq }];
+}
+
+function labelOf(step: string, { verify }: Task): string {
+  return verify.find(({ id }) => id === step)?.name ?? step;
+}

@@ -1,0 +1,186 @@
+import * as z from "zod";
+import {
+  anyObject,
+  closedObject,
+  filledText,
+  httpUrl,
+  named,
+  nameKey,
+  optional,
+  type Parsed,
+} from "./fields.ts";
+
+const modelFields = {
+  model: filledText.describe(
+    "`PROVIDER/MODEL`, such as `anthropic/claude-sonnet-4-5`; with `baseURL` any name.",
+  ),
+  baseURL: optional(
+    httpUrl,
+    "Address of the provider's API, or of any OpenAI-compatible server.",
+    "the provider's own",
+  ),
+  apiKey: optional(
+    z.string(),
+    "API key. Prefer the provider's environment variable, or `${VAR}`.",
+    "the provider's usual variable",
+  ),
+  api: optional(z.enum(["responses", "chat"]), "Which OpenAI API to use.", "the provider's usual one"),
+  temperature: optional(z.number().min(0), "Sampling temperature.", "the provider's"),
+  maxOutputTokens: optional(
+    z.int().min(1),
+    "Maximum number of tokens in one answer.",
+    "the provider's; 8192 for Anthropic",
+  ),
+};
+
+export const modelAgentSchema = closedObject({
+  type: optional(z.literal("model"), "A language model in a tool loop.", "`model`"),
+  ...modelFields,
+  headers: optional(
+    z.record(filledText, z.string()),
+    "HTTP headers sent to the provider. Their values are not recorded.",
+  ),
+  maxSteps: z.int().min(1).default(20).describe("Model calls allowed in one user turn."),
+  system: optional(z.string(), "System prompt.", "none"),
+  resources: optional(
+    z.boolean(),
+    "Whether the model gets tools of mcpvals to read resources and get prompts.",
+    "`true`",
+  ),
+}).meta(named("ModelAgent", "Model agent", "A language model in a tool loop of mcpvals."));
+
+const scriptedCall = closedObject({
+  call: filledText.describe("Tool to call."),
+  server: optional(filledText, "Server to call it on.", "the one that offers the tool"),
+  args: anyObject.default({}).describe("Arguments of the call."),
+}).meta({ id: "ScriptedCall", title: "Scripted call", description: "Calls one tool." });
+
+const scriptedSay = closedObject({
+  say: z.string().describe("The agent's message. It ends the turn."),
+}).meta({ id: "ScriptedSay", title: "Scripted words", description: "Says something." });
+
+export const scriptedAgentSchema = closedObject({
+  type: z.literal("scripted").describe("A plan instead of a model."),
+  plan: z
+    .record(nameKey, z.array(z.union([scriptedCall, scriptedSay])))
+    .describe(
+      "Actions in order, by the name of the workflow or task. Each one that the agent plays needs a plan. For task files, texts may contain templates such as `{workspace}`, as in their `solution`.",
+    ),
+}).meta(named("ScriptedAgent", "Scripted agent", "Plays a plan; for examples, tests and offline use."));
+
+export const judgeSchema = closedObject({
+  ...modelFields,
+  passThreshold: optional(
+    z.number().min(0).max(1),
+    "Lowest score that passes.",
+    "the config's `passThreshold`",
+  ),
+}).meta(named("Judge", "Judge", "The model that judges."));
+
+/** A proxy for requests to the model, which counts tokens whatever the agent reports. */
+export interface ModelProxySpec {
+  /** Address of the provider's API. */
+  readonly target: string;
+  /** Variable of the agent that is set to the address of the proxy. */
+  readonly variable: string;
+}
+
+export interface SkillsPlace {
+  /** Where the program looks for skills, inside the trial's workspace. */
+  readonly mountPath: string;
+  /** The program's tool that loads a skill; absent: it reads their files with its usual tools. */
+  readonly tool?: string;
+}
+
+/** How to reach a language model. */
+export type ModelSpec = Omit<Parsed<typeof modelAgentSchema>, "type" | "maxSteps" | "system" | "resources">;
+
+export interface ModelAgentSpec extends Omit<Parsed<typeof modelAgentSchema>, "type"> {
+  readonly type: "model";
+  readonly name: string;
+}
+
+export interface ScriptedAgentSpec extends Parsed<typeof scriptedAgentSchema> {
+  readonly name: string;
+}
+
+/** One thing a scripted agent does: call a tool, or say something, which ends the turn. */
+export type ScriptedAction = ScriptedAgentSpec["plan"][string][number];
+
+/** Agents that need no declaration: `oracle` plays a task's own solution, `null` does nothing. */
+export const builtinAgents = ["oracle", "null"] as const;
+
+export interface BuiltinAgentSpec {
+  readonly type: (typeof builtinAgents)[number];
+  readonly name: string;
+}
+
+/** Skills that a program gets: the contents of some folders, copied into the folder in which it looks for skills. */
+export interface AgentSkills extends SkillsPlace {
+  /** Absolute paths: folders with a folder for each skill, or the folder of one skill. */
+  readonly folders: readonly string[];
+}
+
+export interface ProgramAgentSpec {
+  readonly name: string;
+  /** Name of a known program. */
+  readonly preset?: string;
+  readonly model?: string;
+  /** How it reaches servers: by URL, or by a command that it starts; absent: as the program can. */
+  readonly connect?: "http" | "bridge";
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The complete environment of the program. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute path of the folder that it works in; absent: the trial's workspace. */
+  readonly cwd?: string;
+  readonly modelProxy?: ModelProxySpec;
+  readonly skills?: AgentSkills;
+}
+
+/** A program that speaks the Agent Client Protocol on its stdin and stdout. */
+export interface AcpAgentSpec extends ProgramAgentSpec {
+  readonly type: "acp";
+  readonly permissions: PermissionPolicy;
+}
+
+/** The answer to an agent's own permission requests. `allow-mcp` allows calls of tools of servers only. */
+export type PermissionPolicy = "allow" | "allow-mcp" | "deny";
+
+/** A program that is started once for each user turn; the description of its schema says what is replaced in its texts. */
+export interface CommandAgentSpec extends ProgramAgentSpec {
+  readonly type: "command";
+  /** Arguments of every turn but the first; absent: the same. */
+  readonly nextArgs?: readonly string[];
+  /** Format of its output: `text`, or the name of a preset. */
+  readonly output: string;
+  readonly stdin: boolean;
+  /** Clients whose MCP config files are written into its working folder. */
+  readonly configFiles: readonly string[];
+}
+
+export type AgentSpec =
+  | ModelAgentSpec
+  | ScriptedAgentSpec
+  | BuiltinAgentSpec
+  | AcpAgentSpec
+  | CommandAgentSpec;
+
+export function modelAgent(name: string, model: string): ModelAgentSpec {
+  return { type: "model", name, model, maxSteps: 20 };
+}
+
+/** Providers with another name here. */
+const providers: Readonly<Record<string, string>> = { gemini: "google" };
+
+/**
+ * Turns `PROVIDER:MODEL` into `PROVIDER/MODEL`; what is in that form stays. A bare name gets `usual` as its provider;
+ * without that it gives undefined.
+ */
+export function modelId(text: string, usual?: string): string | undefined {
+  const trimmed = text.trim();
+  const [, provider = "", model = ""] = /^([\w.-]+):(.+)$/s.exec(trimmed) ?? [];
+  if (model !== "") return `${providers[provider] ?? provider}/${model.trim()}`;
+  if (/^[\w.-]+\/\S+$/.test(trimmed)) return trimmed;
+  return usual === undefined || trimmed === "" ? undefined : `${usual}/${trimmed}`;
+}

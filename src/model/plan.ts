@@ -1,0 +1,232 @@
+import type { AgentSpec, Eval, ServerSpec, Task, Thresholds, Variant } from "./model.ts";
+import { mapValues } from "../base/json.ts";
+
+/** One attempt of one task by one agent: the unit of scheduling. */
+export interface Trial {
+  readonly id: string;
+  readonly task: string;
+  /** Name of the agent; null when the task has no user turns, so that no agent takes part. */
+  readonly agent: string | null;
+  /** Name of the set of servers; absent when the eval has no variants. */
+  readonly variant?: string | undefined;
+  /** Counts from 1. */
+  readonly attempt: number;
+  /** Name of a sequential group: its trials run one after the other. Without one a trial may overlap with any other. */
+  readonly lane?: string | undefined;
+}
+
+/** Everything that will run, resolved and in order. */
+export interface Plan {
+  readonly schema: "mcpvals.plan/1";
+  readonly name: string;
+  readonly agents: readonly AgentSummary[];
+  readonly tasks: readonly Task[];
+  readonly trials: readonly Trial[];
+  /** Names of the servers that trials of each task start, by variant; absent when the eval has none. */
+  readonly variants?: readonly VariantPlan[];
+  /** Trials at once. */
+  readonly concurrency: number;
+  /** More warnings fail the run. Absent: any number may pass. */
+  readonly maxWarnings?: number;
+  /** Absent: a failed trial fails the run, and scores do not matter. */
+  readonly thresholds?: Thresholds;
+}
+
+/** One set of servers that tasks are run with. */
+export interface VariantPlan {
+  readonly name: string;
+  /** Names of servers, by task. */
+  readonly servers: Readonly<Record<string, readonly string[]>>;
+}
+
+/** What a report says of an agent: enough to know who acted, nothing secret. */
+export interface AgentSummary {
+  readonly name: string;
+  readonly type: string;
+  readonly model?: string;
+}
+
+/** What the types of agents are that act without any model. */
+export const withoutModel: Readonly<Record<string, string>> = {
+  scripted: "a written plan, not a model",
+  oracle: "the task's own solution, not a model",
+  null: "does nothing",
+};
+
+/**
+ * Lays out every trial of an eval: task by task, agent by agent, attempt by attempt. Without an explicit concurrency as many run at once as
+ * there are `processors`.
+ */
+export function createPlan(spec: Eval, processors = 1): Plan {
+  const trials: Trial[] = [];
+  for (const task of spec.tasks) addTrials(trials, task, spec);
+  return {
+    schema: "mcpvals.plan/1",
+    name: spec.name,
+    agents: spec.agents.map(summarizeAgent),
+    tasks: spec.tasks,
+    trials,
+    ...(spec.variants === undefined ? {} : { variants: spec.variants.map(planVariant) }),
+    concurrency: spec.concurrency ?? processors,
+    ...(spec.thresholds === undefined ? {} : { thresholds: spec.thresholds }),
+  };
+}
+
+/** The tasks of plans by name, kept as long as their plans, since a large run looks them up for each trial. */
+const namedTasks = new WeakMap<Plan, ReadonlyMap<string, Task>>();
+
+/** The task of a trial, with the servers of the trial's variant. Throws for a plan that lacks it. */
+export function taskOf({ task: name, variant }: Pick<Trial, "task" | "variant">, plan: Plan): Task {
+  const tasks = namedTasks.get(plan) ?? new Map(plan.tasks.map((task) => [task.name, task]));
+  namedTasks.set(plan, tasks);
+  const task = tasks.get(name);
+  if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${name}`);
+  if (variant === undefined) return task;
+  const servers = plan.variants?.find((each) => each.name === variant)?.servers[name];
+  return { ...task, servers: servers ?? [] };
+}
+
+function planVariant({ name, servers }: Variant): VariantPlan {
+  return { name, servers: mapValues(servers, (table) => Object.keys(table)) };
+}
+
+/** What may be said of an agent in public. */
+export function summarizeAgent(agent: AgentSpec): AgentSummary {
+  const model = "model" in agent && agent.model !== undefined ? { model: agent.model } : {};
+  return { name: agent.name, type: agent.type, ...model };
+}
+
+/** One object literal and no lists in between, since a large run holds a hundred thousand trials at once. */
+function addTrials(trials: Trial[], task: Task, spec: Eval): void {
+  for (const agent of task.turns.length === 0 ? [undefined] : spec.agents) {
+    const lane = laneOf(task, agent, spec);
+    for (const variant of spec.variants ?? [undefined]) {
+      for (let attempt = 1; attempt <= (task.portable?.runs ?? spec.trials); attempt++) {
+        trials.push({
+          id: `t${trials.length + 1}`,
+          task: task.name,
+          agent: agent?.name ?? null,
+          variant: variant?.name,
+          attempt,
+          lane,
+        });
+      }
+    }
+  }
+}
+
+/** The sequential group of a task's trials with an agent; undefined: they run beside all others. */
+function laneOf(task: Task, agent: AgentSpec | undefined, spec: Eval): string | undefined {
+  // Tasks of the older forms may count on being alone unless they say otherwise.
+  const isOlder = task.portable !== undefined && task.portable.format !== "mcp-eval/v1";
+  if (isOlder && !task.parallel) return "not parallel";
+  if (task.suite !== undefined && task.parallel) return undefined;
+  if (spec.concurrency === undefined && sharesServer(task, spec)) return "shared server";
+  // They share the home folder of the user.
+  const isProgram = agent?.type === "command" || agent?.type === "acp";
+  if (spec.concurrency === undefined && isProgram) return `agent:${agent.name}`;
+  return task.suite === undefined ? undefined : `suite:${task.suite}`;
+}
+
+/** Whether other trials use a server of this task too. */
+function sharesServer(task: Task, spec: Eval): boolean {
+  return (spec.variants ?? [undefined]).some((variant) =>
+    Object.values(effectiveServers(spec, task, variant?.name)).some(
+      (server) => lifetimeOf(server) !== "per_trial",
+    ),
+  );
+}
+
+/** The agents that some task has a part for; one without user turns has none. */
+export function actingAgents({ agents, tasks }: Pick<Eval, "agents" | "tasks">): Eval["agents"] {
+  return tasks.some((task) => task.turns.length > 0) ? agents : [];
+}
+
+/** The servers that a trial starts, by name, in the order in which they are declared. */
+export type ServerTable = Readonly<Record<string, ServerSpec>>;
+
+/** The servers that a trial of a task starts in a variant. Throws when the plan names what the eval lacks, which is a bug. */
+export function effectiveServers(spec: Eval, task: Task, variant: string | undefined): ServerTable {
+  if (variant !== undefined) {
+    const servers = spec.variants?.find(({ name }) => name === variant)?.servers[task.name];
+    if (servers === undefined) throw new Error(`the plan names a variant that the eval lacks: ${variant}`);
+    return servers;
+  }
+  const own = spec.taskServers?.[task.name];
+  return Object.fromEntries(
+    task.servers.map((name) => {
+      const server = own?.[name] ?? spec.servers[name];
+      if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
+      return [name, server];
+    }),
+  );
+}
+
+/** What the lifetime of a server is unless it says. */
+export function lifetimeOf(server: ServerSpec): NonNullable<ServerSpec["lifetime"]> {
+  const hasAddress = server.transport === "shttp" || server.transport === "sse";
+  return server.lifetime ?? (hasAddress ? "per_run" : "per_trial");
+}
+
+/** What a command line may change about an eval. */
+export interface Overrides {
+  readonly trials?: number;
+  readonly concurrency?: number;
+  /** Longest that a trial, and so anything inside it, may take; in milliseconds. */
+  readonly timeoutMs?: number;
+  /** Keeps only the tasks for which this is true. */
+  readonly selects?: (task: Task) => boolean;
+  /** Keeps only the variants of these names. */
+  readonly variants?: readonly string[];
+  /** Replaces those of the eval. */
+  readonly thresholds?: Thresholds;
+}
+
+export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
+  const { trials = spec.trials, concurrency = spec.concurrency, timeoutMs, selects, variants } = overrides;
+  const { thresholds = spec.thresholds } = overrides;
+  const tasks = spec.tasks.filter((task) => selects?.(task) !== false);
+  const kept = spec.variants?.filter(({ name }) => variants?.includes(name) !== false);
+  const changed: Eval = {
+    ...spec,
+    trials,
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(thresholds === undefined ? {} : { thresholds }),
+    tasks: overrides.trials === undefined ? tasks : tasks.map(withoutRuns),
+    ...(kept === undefined ? {} : { variants: kept }),
+  };
+  return timeoutMs === undefined ? changed : limitTimes(changed, timeoutMs);
+}
+
+function limitTimes(spec: Eval, most: number): Eval {
+  const { callMs, modelMs } = spec.limits;
+  const { taskServers, variants } = spec;
+  const limitStarts = (servers: ServerTable): ServerTable =>
+    mapValues(servers, (server) => ({
+      ...server,
+      startupTimeoutMs: Math.min(server.startupTimeoutMs, most),
+    }));
+  const limited = variants?.map(({ name, servers }) => ({ name, servers: mapValues(servers, limitStarts) }));
+  return {
+    ...spec,
+    tasks: spec.tasks.map((task) => limitSteps(task, most)),
+    servers: limitStarts(spec.servers),
+    ...(taskServers === undefined ? {} : { taskServers: mapValues(taskServers, limitStarts) }),
+    ...(limited === undefined ? {} : { variants: limited }),
+    limits: { trialMs: most, callMs: Math.min(callMs, most), modelMs: Math.min(modelMs, most) },
+  };
+}
+
+/** A requested number of attempts wins over those of tasks. */
+function withoutRuns(task: Task): Task {
+  if (task.portable?.runs === undefined) return task;
+  const { runs: _, ...portable } = task.portable;
+  return { ...task, portable };
+}
+
+function limitSteps(task: Task, most: number): Task {
+  // The steps of a task from a file of its own end with the trial anyway.
+  if (task.portable !== undefined) return { ...task, portable: { ...task.portable, timeoutMs: most } };
+  const verify = task.verify.map((step) => ({ ...step, timeoutMs: Math.min(step.timeoutMs, most) }));
+  return { ...task, verify };
+}

@@ -1,0 +1,100 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { visibleJson } from "../base/visible-text.ts";
+import { jsonPieces, resultJsonSchema, resultSchema, type RunResult } from "./result.ts";
+
+const result: RunResult = {
+  schema: "mcpvals.result/1",
+  id: "20261121-101500-4f2a",
+  name: "quickstart",
+  verdict: "incomplete",
+  startedAt: "2026-11-21T10:15:00.000Z",
+  durationMs: 12.5,
+  summary: { total: 1, pass: 0, fail: 0, error: 1, timeout: 0, skip: 0 },
+  trials: [
+    {
+      id: "t1",
+      task: "task",
+      form: "tool-test",
+      suite: "suite",
+      agent: null,
+      attempt: 1,
+      verdict: "error",
+      score: null,
+      durationMs: 3,
+      grades: [{ grader: "judge", verdict: "error", score: null, reason: "no verdict", evidence: [1, 2] }],
+      error: { code: "judge/no-verdict", kind: "environment", message: "no verdict" },
+      usage: { inputTokens: 1, outputTokens: 2, requests: 1 },
+      warnings: ["look"],
+    },
+  ],
+  environment: {
+    mcpvals: "0.1.0",
+    node: "24.0.0",
+    platform: "linux",
+    agents: [{ name: "scripted", type: "scripted" }],
+    servers: { one: { transport: "stdio", nested: [1, null, { deep: true }] } },
+  },
+};
+
+describe("the schema of results", () => {
+  it("accepts a result, in zod and as JSON Schema", () => {
+    expect(resultSchema.parse(result)).toEqual(result);
+    const validate = new Ajv2020({ strict: true, strictTypes: false }).compile(resultJsonSchema());
+    expect(validate(result) || validate.errors).toBe(true);
+  });
+
+  it.each([
+    ["an unknown key", { ...result, extra: 1 }],
+    ["another version", { ...result, schema: "mcpvals.result/2" }],
+    ["a score over 1", { ...result, trials: [{ ...result.trials[0], score: 1.5 }] }],
+    ["an unknown error code", { ...result, trials: [{ ...result.trials[0], error: { code: "x/y" } }] }],
+    ["a missing summary", { ...result, summary: undefined }],
+  ])("refuses %s", (_, wrong) => {
+    expect(resultSchema.safeParse(wrong).success).toBe(false);
+    const validate = new Ajv2020({ strictTypes: false }).compile(resultJsonSchema());
+    expect(validate(JSON.parse(JSON.stringify(wrong)))).toBe(false);
+  });
+
+  it("describes every property", () => {
+    const bare: string[] = [];
+    walk(resultJsonSchema(), "", bare);
+    expect(bare).toEqual([]);
+  });
+});
+
+function walk(value: unknown, path: string, bare: string[]): void {
+  if (typeof value !== "object" || value === null) return;
+  for (const [key, child] of Object.entries(value)) {
+    const at = `${path}/${key}`;
+    if (path.endsWith("/properties") && !("description" in child) && !("$ref" in child)) bare.push(at);
+    walk(child, at, bare);
+  }
+}
+
+function whole(document: object): string {
+  return [...jsonPieces(document)].join("");
+}
+
+it("gives the document as JSON.stringify does, indented by two and safe to print", () => {
+  const member = fc.oneof(fc.jsonValue(), fc.array(fc.jsonValue()), fc.constant(undefined));
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), member), (document) => {
+      expect(whole(document)).toBe(`${visibleJson(JSON.stringify(document, undefined, 2))}\n`);
+      expect(JSON.parse(whole(document))).toEqual(JSON.parse(JSON.stringify(document)));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+it("leaves alone what looks like layout inside texts", () => {
+  const document = { text: "a\n  b", list: ["x\ny", { z: "\n\n" }], nested: { deep: ["\n"] } };
+  expect(JSON.parse(whole(document))).toEqual(document);
+});
+
+it("writes lists item by item, so that no piece is larger than one of them", () => {
+  const items = Array.from({ length: 1000 }, (_, index) => ({ index, text: "x".repeat(100) }));
+  const longest = Math.max(...[...jsonPieces({ items })].map((piece) => piece.length));
+  expect(longest).toBeLessThan(200);
+});

@@ -1,0 +1,553 @@
+import * as z from "zod";
+import { errorCatalogue, type ErrorCode, type ErrorKind } from "../base/catalogue.ts";
+import { json } from "./fields.ts";
+import type { JsonObject } from "./model.ts";
+import { calibrationSchema, judgeSummarySchema } from "./calibration.ts";
+import { findingSchema } from "./finding.ts";
+import type { Verdict, TraceEvent } from "./event.ts";
+import { visibleJson } from "../base/visible-text.ts";
+import type { Plan } from "./plan.ts";
+
+const errorCodes = Object.keys(errorCatalogue) as ErrorCode[];
+const errorKinds = [
+  "usage",
+  "environment",
+  "timeout",
+  "interrupted",
+  "bug",
+] as const satisfies readonly ErrorKind[];
+const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const;
+const verdicts = ["pass", "fail", "error", "timeout", "skip"] as const satisfies readonly Verdict[];
+
+const count = z.int().min(0);
+const score = z.number().min(0).max(1).nullable();
+const milliseconds = z.number().min(0);
+
+const errorSchema = z
+  .strictObject({
+    code: z.enum(errorCodes).describe("Permanent code of the error; docs/errors.md lists them all."),
+    kind: z
+      .enum(errorKinds)
+      .describe(
+        "Cause: the user (usage), the environment, a time limit (timeout), an interruption, or a bug in mcpvals.",
+      ),
+    message: z.string().describe("Error message."),
+    hint: z.string().describe("How to fix it.").exactOptional(),
+    detail: z.string().describe("Additional text, such as the end of a server's stderr.").exactOptional(),
+  })
+  .meta({ id: "Error", description: "An error as plain data." });
+
+const judgeRecordSchema = z
+  .strictObject({
+    model: z.string().describe("The judge's model id."),
+    prompt: z.string().describe("`sha256:HEX` of the judge's instructions, without the trial."),
+    question: z
+      .string()
+      .describe(
+        "`sha256:HEX` of all that the judge was asked, the trial included. Absent for a verdict on a step.",
+      )
+      .exactOptional(),
+    threshold: score.unwrap().describe("Lowest score that passes."),
+    votes: z.array(score.unwrap()).describe("The score of each vote."),
+  })
+  .meta({ id: "JudgeRecord", description: "How a judge came to a grade." });
+
+const gradeSchema = z
+  .strictObject({
+    grader: z.string().describe("Name of the grader."),
+    verdict: z
+      .enum(["pass", "fail", "error", "skip"])
+      .describe("`error`: the grader gave no verdict; `skip`: there was nothing to grade."),
+    score: score.describe("0 to 1; null if there is nothing to score."),
+    reason: z.string().describe("Reason of the verdict."),
+    evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that the verdict is based on."),
+    error: errorSchema.describe("Reason for the verdict `error`.").exactOptional(),
+    weight: z
+      .number()
+      .positive()
+      .describe("Weight of the score in the trial's score; 1 if absent.")
+      .exactOptional(),
+    required: z.literal(false).describe("Present if the trial passes without it.").exactOptional(),
+    judge: judgeRecordSchema.describe("Who judged; absent if no model did.").exactOptional(),
+    secondJudge: judgeRecordSchema
+      .describe("Who was asked the same to compare; the grade does not depend on it.")
+      .exactOptional(),
+    judged: z
+      .array(
+        z
+          .strictObject({
+            check: z.string().describe("Criterion of an `llm` step: contains, exact or rubric."),
+            judge: judgeRecordSchema.describe("Who judged."),
+          })
+          .meta({ id: "JudgedCheck", description: "A verdict of a judge on one criterion of a step." }),
+      )
+      .describe("Verdicts of a judge that the grade rests on in part.")
+      .exactOptional(),
+    findings: z.array(findingSchema).describe("Defects of the server, in trials of a check.").exactOptional(),
+  })
+  .meta({ id: "Grade", description: "The grade of one grader for one trial." });
+
+const usageSchema = z
+  .strictObject({
+    inputTokens: count.describe("Input tokens, as counted by the provider."),
+    outputTokens: count.describe("Output tokens, as counted by the provider."),
+    cacheReadTokens: count.describe("Input tokens that were read from a cache.").exactOptional(),
+    cacheWriteTokens: count.describe("Input tokens that were written to a cache.").exactOptional(),
+    requests: count
+      .describe("Requests to the model that were answered; absent when unknown.")
+      .exactOptional(),
+  })
+  .meta({ id: "Usage", description: "Use of a model." });
+
+const serverDigestSchema = z
+  .strictObject({
+    calls: count.describe("Number of calls of its tools."),
+    errors: count.describe("Number of calls that failed or were not answered."),
+    distinctTools: count.describe("Number of different tools that were called."),
+    p50Ms: milliseconds.describe("Median latency in milliseconds.").exactOptional(),
+    p95Ms: milliseconds.describe("95th percentile of the latency in milliseconds.").exactOptional(),
+  })
+  .meta({ id: "ServerDigest", description: "Calls of one server by the agent." });
+
+const digestSchema = z
+  .strictObject({
+    toolCalls: count.describe("Uses of tools of any kind, including the agent's own if it reports them."),
+    mcpToolCalls: count.describe("Recorded calls of servers' tools, whatever their result."),
+    resourceReads: count.describe("Resources read; absent if none.").exactOptional(),
+    promptGets: count.describe("Prompts asked for; absent if none.").exactOptional(),
+    serversUsed: z.array(z.string()).describe("Servers that the agent called."),
+    serversUnused: z.array(z.string()).describe("Servers that it could reach and never called."),
+    servers: z.record(z.string(), serverDigestSchema).describe("By name of the server."),
+  })
+  .meta({ id: "ToolDigest", description: "Tool use of an agent." });
+
+const estimated = "Estimate: characters of their JSON / 4.";
+
+const trialMeasurementsSchema = z
+  .strictObject({
+    calls: count.describe("Calls of servers' tools, those of tools that do not exist included."),
+    unknownTools: count.describe("Calls of tools that no server offers."),
+    invalidCalls: count.describe("Calls whose arguments do not fit the `inputSchema` of their tool."),
+    invalidCauses: z
+      .record(z.string(), count)
+      .describe(
+        "Invalid calls by cause: `unknown key`, `missing key`, `wrong type`, `unknown value`, `invalid value`. A call may have several.",
+      ),
+    redundantCalls: count.describe(
+      "Calls with the arguments and the result of an earlier one, with nothing between that may have changed something.",
+    ),
+    errors: count.describe("Calls of tools that exist that failed."),
+    recoveredErrors: count.describe("Those after which a call of the same tool succeeded."),
+    identicalRetries: count.describe(
+      "Calls with the arguments of the call of that tool before, which failed.",
+    ),
+    definitionTokens: count.describe(
+      `Tokens of the definitions of all tools that it was offered. ${estimated}`,
+    ),
+    unusedDefinitionTokens: count.describe("The same of the tools that it did not call."),
+    unsupportedClaims: z
+      .array(
+        z.strictObject({
+          tool: z.string().describe("The tool that does this, with its server."),
+          text: z.string().describe("The sentence, shortened."),
+        }),
+      )
+      .describe("Claims of the last message to have done what no successful call did; at most five."),
+    ignoredErrors: z
+      .array(z.string())
+      .describe(
+        "Tools that failed at last, and no later message of the agent speaks of a failure; at most five.",
+      ),
+  })
+  .meta({
+    id: "TrialMeasurements",
+    description: "How an agent used tools; not graded. See docs/measurements.md.",
+  });
+
+const ranSchema = z.strictObject({
+  programs: z.array(z.string()).nullable().describe("Names with versions; null if it reported none."),
+  models: z.array(z.string()).nullable().describe("Models that answered; null if unknown."),
+});
+
+const trialSchema = z
+  .strictObject({
+    id: z.string().describe("Id of the trial, unique in the run."),
+    task: z.string().describe("Name of the task, unique in the run."),
+    form: z
+      .enum(["workflow", "tool-test", "task", "check"])
+      .describe(
+        "What the task is: a workflow, one direct tool call, a task from a file of its own, or a part of a check.",
+      ),
+    suite: z.string().describe("The suite of a tool test, or the server of a check.").exactOptional(),
+    tool: z.string().describe("The tool that a tool test calls.").exactOptional(),
+    difficulty: z.string().describe("Difficulty of the task, if it has one.").exactOptional(),
+    tags: z.array(z.string()).describe("The task's tags, if it has any.").exactOptional(),
+    labels: z.record(z.string(), z.string()).describe("The task's labels, if it has any.").exactOptional(),
+    agent: z.string().nullable().describe("Name of the agent; null when no agent takes part."),
+    variant: z.string().describe("Name of the variant, if the eval has variants.").exactOptional(),
+    attempt: z.int().min(1).describe("Number of the attempt of the task by the agent, from 1."),
+    verdict: z
+      .enum(verdicts)
+      .describe("`fail`: the agent or server did the wrong thing; `error`: the environment broke."),
+    score: score.describe("Average of the scored grades, 0 to 1; null when nothing was scored."),
+    durationMs: milliseconds.describe(
+      "Duration from the start of the servers until they are stopped, in milliseconds.",
+    ),
+    grades: z.array(gradeSchema).describe("The grades; empty for a trial that did not complete."),
+    error: errorSchema.describe("Reason of the verdict `error`, `timeout` or `skip`.").exactOptional(),
+    usage: usageSchema.describe("Model use of the agent; absent if no model was used.").exactOptional(),
+    judgeUsage: usageSchema.describe("Model use of the judge; absent if there was none.").exactOptional(),
+    ran: ranSchema
+      .describe("What ran if the agent is a program, as reported by the program or its model.")
+      .exactOptional(),
+    tools: digestSchema
+      .describe("Tool use of the agent; absent if there was no agent, or no servers and no tools.")
+      .exactOptional(),
+    measurements: trialMeasurementsSchema
+      .describe("Absent if the agent had no tool of a server and called none.")
+      .exactOptional(),
+    toolsCalled: count
+      .describe("Number of tools that were called; only of the calls of a check.")
+      .exactOptional(),
+    lostServers: z
+      .array(z.string())
+      .describe(
+        "Servers that crashed, closed the connection or sent an unreadable message after their handshake. In a tool test the verdict is then `fail`, otherwise `error`. Absent if there were none.",
+      )
+      .exactOptional(),
+    mocks: z
+      .array(z.string())
+      .describe("Servers that were replaced by a mock. Absent when there were none.")
+      .exactOptional(),
+    byToolResult: z
+      .literal(true)
+      .describe(
+        "It passed with an `expectedState` that a tool's result has and the answer does not, where the file does not say where it must be. Absent otherwise.",
+      )
+      .exactOptional(),
+    warnings: z.array(z.string()).describe("Warnings; they do not change the verdict.").exactOptional(),
+  })
+  .meta({ id: "Trial", description: "One attempt of one task by one agent." });
+
+const summarySchema = z
+  .strictObject({
+    total: count.describe("All trials of the run."),
+    pass: count.describe("Trials that passed."),
+    byToolResult: count
+      .describe("Those of `pass` that have `byToolResult`. Absent if there were none.")
+      .exactOptional(),
+    fail: count.describe("Trials in which the agent or server did the wrong thing."),
+    error: count.describe("Trials without a verdict, because of an error in their environment."),
+    serverErrors: count
+      .describe("Those of `error` in which a server was lost after its handshake. Absent if there were none.")
+      .exactOptional(),
+    timeout: count.describe("Trials that reached a time limit."),
+    skip: count.describe("Trials that were not run, or had nothing to grade."),
+  })
+  .meta({ id: "Summary", description: "Number of trials by verdict." });
+
+const coveredSchema = z
+  .strictObject({
+    total: count.describe("Number of items that the server lists."),
+    unused: z.array(z.string()).describe("The items that no trial used."),
+  })
+  .meta({ id: "Covered", description: "Items of one kind that a server lists." });
+
+const coverageSchema = z
+  .strictObject({
+    tools: coveredSchema.describe("Used: called."),
+    parameters: coveredSchema.describe(
+      "Top-level parameters of tools, as `TOOL.PARAMETER`. Used: a call had it.",
+    ),
+    errors: coveredSchema.describe("Tools whose failure can be seen. Used: a call of it failed."),
+    resources: coveredSchema.describe("Resources and templates of resources. Used: read.").exactOptional(),
+    prompts: coveredSchema.describe("Used: got.").exactOptional(),
+  })
+  .meta({
+    id: "ServerCoverage",
+    description:
+      "What a server lists and trials used. Resources and prompts are absent when none were listed; `run --coverage` asks for them.",
+  });
+
+const runMeasurementsSchema = z
+  .strictObject({
+    ...trialMeasurementsSchema.omit({
+      definitionTokens: true,
+      unusedDefinitionTokens: true,
+      unsupportedClaims: true,
+      ignoredErrors: true,
+    }).shape,
+    trials: count.describe("Trials that were measured."),
+    unsupportedClaims: count.describe("Trials with such claims."),
+    ignoredErrors: count.describe("Trials with such errors."),
+    definitions: z
+      .strictObject({
+        tokens: count.describe(
+          `Tokens of the definitions of all tools that agents were offered. ${estimated}`,
+        ),
+        unused: count.describe("The same of the tools that no agent called."),
+        perPassedTrial: count
+          .nullable()
+          .describe(
+            "Tokens of definitions that models read in all trials, with each of their requests, for each trial that passed. Null if none passed; absent if no agent has a model. A trial whose number of requests is unknown counts as one request.",
+          )
+          .exactOptional(),
+        tools: z
+          .record(z.string(), z.record(z.string(), count))
+          .describe("By server and tool, the tokens of its definition as it was listed last."),
+      })
+      .describe("What definitions of tools cost."),
+  })
+  .meta({ id: "RunMeasurements", description: "How agents used tools in all trials of a run, in numbers." });
+
+const proportionSchema = z
+  .strictObject({
+    value: z.number().min(0).max(1).describe("The share."),
+    low: z
+      .number()
+      .min(0)
+      .max(1)
+      .describe("Lower end of the 95 % interval (Wilson), as if trials were independent."),
+    high: z.number().min(0).max(1).describe("Upper end."),
+    trials: count.describe("Trials that it is a share of."),
+  })
+  .meta({ id: "Proportion", description: "A share of trials with its interval." });
+
+const routedSchema = z
+  .strictObject({
+    correct: proportionSchema.describe("Share of trials that led to what was expected."),
+    matrix: z
+      .array(
+        z.strictObject({
+          expected: z.string().describe("What was expected; `none`: no call."),
+          called: z.string().describe("What was called; `none`: nothing."),
+          trials: count.describe("Number of trials."),
+        }),
+      )
+      .describe("The confusion matrix: its cells that are not 0."),
+    precision: z
+      .record(z.string(), proportionSchema)
+      .describe("Of the trials that led there, the share in which it was expected."),
+    recall: z
+      .record(z.string(), proportionSchema)
+      .describe("Of the trials in which it was expected, the share that led there."),
+  })
+  .meta({ id: "Routed", description: "Expected and called tools, servers, or loaded skills." });
+
+const routingSchema = z
+  .strictObject({
+    nearMisses: count.describe("Trials whose first call was wrong, and a later one the expected one."),
+    tools: routedSchema
+      .describe("By `SERVER.TOOL`, of trials with an expected tool or none.")
+      .exactOptional(),
+    servers: routedSchema.describe("By server, of trials with an expected server or none.").exactOptional(),
+    skills: routedSchema
+      .describe("By skill, of trials with a skill that was expected, or not.")
+      .exactOptional(),
+  })
+  .meta({
+    id: "Routing",
+    description: "Where prompts led, of trials with a grader `tool_routing` or `trigger`.",
+  });
+
+const agentSchema = z
+  .strictObject({
+    name: z.string().describe("Name of the agent, as trials refer to it."),
+    type: z.string().describe("Type of the agent, such as `model` or `scripted`."),
+    model: z.string().describe("The agent's model, if any.").exactOptional(),
+  })
+  .meta({ id: "Agent", description: "An agent of the run." });
+
+const extensionSchema = z.strictObject({
+  name: z.string().describe("Its name in steps."),
+  package: z.string().describe("Package, as written in the file."),
+  version: z.string().describe("The version that was used; absent for a path without one.").exactOptional(),
+  hash: z
+    .string()
+    .describe("`sha256:HEX` of all files of a release or package, as in the lock; else of the program alone.")
+    .exactOptional(),
+  sandbox: z.enum(["none", "process", "docker"]).describe("The sandbox that it ran in."),
+});
+
+const environmentSchema = z
+  .strictObject({
+    mcpvals: z.string().describe("Version of mcpvals."),
+    node: z.string().describe("Version of Node.js."),
+    platform: z.string().describe("Operating system and architecture."),
+    agents: z.array(agentSchema).describe("The agents that were configured."),
+    judge: z
+      .strictObject({ model: z.string().describe("Its model id.") })
+      .describe("The judge's model; absent if there was no judge.")
+      .exactOptional(),
+    calibrations: z
+      .array(calibrationSchema)
+      .describe("What was known of judges when the run began. Absent if no grader asked a judge.")
+      .exactOptional(),
+    servers: z
+      .record(z.string(), json)
+      .describe("By name: how each server is started or reached, and its settings, without secrets."),
+    taskServers: z
+      .record(z.string(), json)
+      .describe("Servers that tasks declare themselves, by task and name.")
+      .exactOptional(),
+    extensions: z.array(extensionSchema).describe("Extensions that the tasks use.").exactOptional(),
+    variants: z
+      .record(z.string(), json)
+      .describe("The servers of each variant: `servers` by name; tasks with other servers are in `tasks`.")
+      .exactOptional(),
+  })
+  .meta({ id: "Environment", description: "Versions, agents, servers and extensions of the run." });
+
+const gateSchema = z
+  .strictObject({
+    name: z
+      .string()
+      .describe(
+        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; `answerRate`, the share that passed without `byToolResult`; `toolCoverage`, `parameterCoverage`, `resourceCoverage` or `promptCoverage`, the share of what servers list that trials used; else the mean score of the grader of this name, or the mean of the measurement.",
+      ),
+    verdict: z
+      .enum(["pass", "fail", "incomplete"])
+      .describe("`incomplete`: nothing was measured, or trials that were not could have changed it."),
+    value: z.number().min(0).nullable().describe("What was measured; null if nothing was."),
+    threshold: z.number().min(0).describe("Lowest value that passes; with `atMost` the highest."),
+    atMost: z.literal(true).describe("Less is better.").exactOptional(),
+    trials: count.describe("Number of trials that were measured."),
+  })
+  .meta({ id: "Gate", description: "A measured value with its threshold." });
+
+/** The result document of a run, such as the JSON reporter writes. */
+export const resultSchema = z
+  .strictObject({
+    schema: z.literal("mcpvals.result/1").describe("Name and version of this format."),
+    id: z.string().describe("Id of the run."),
+    name: z.string().describe("Name of the eval."),
+    verdict: z
+      .enum(runVerdicts)
+      .describe(
+        "`fail`: a trial failed, though not where `gates` have a `passRate`; a gate failed; or there are more than `maxWarnings` warnings. `incomplete`: nothing failed, but errors, timeouts or missing evidence could have changed the verdict.",
+      ),
+    maxWarnings: z
+      .int()
+      .min(0)
+      .describe("Most warnings with which a run passes; absent: any number.")
+      .exactOptional(),
+    gates: z.array(gateSchema).describe("The run's thresholds. Absent when there are none.").exactOptional(),
+    judges: z
+      .array(judgeSummarySchema)
+      .describe("Judges that graders asked. Absent if none gave a verdict.")
+      .exactOptional(),
+    startedAt: z.string().describe("When the run began: ISO 8601, UTC."),
+    durationMs: milliseconds.describe("How long the run took, in milliseconds."),
+    gradedFrom: z
+      .strictObject({ id: z.string().describe("Its id."), startedAt: z.string().describe("When it began.") })
+      .describe(
+        "The run that recorded the trials, whose record was graded again. Absent for a run that recorded them itself.",
+      )
+      .exactOptional(),
+    summary: summarySchema,
+    trials: z.array(trialSchema).describe("Every trial of the run."),
+    coverage: z
+      .record(z.string(), coverageSchema)
+      .describe("By name of the server: which of its tools, parameters, resources and prompts trials used.")
+      .exactOptional(),
+    measurements: runMeasurementsSchema
+      .describe("How agents used tools. Absent if no trial was measured.")
+      .exactOptional(),
+    routing: routingSchema
+      .describe("Where prompts led. Absent if no grader `tool_routing` or `trigger` gave a verdict.")
+      .exactOptional(),
+    environment: environmentSchema,
+  })
+  .meta({ title: "mcpvals result", description: "The result of one run of mcpvals." });
+
+/** A type with all properties read-only. JSON objects, which are recursive, stay as they are. */
+type ReadonlyDeep<T> = [JsonObject] extends [T]
+  ? JsonObject
+  : T extends object
+    ? { readonly [K in keyof T]: ReadonlyDeep<T[K]> }
+    : T;
+
+export type RunResult = ReadonlyDeep<z.output<typeof resultSchema>>;
+export type RunVerdict = RunResult["verdict"];
+export type RunSummary = RunResult["summary"];
+export type RunEnvironment = RunResult["environment"];
+export type ExtensionSummary = ReadonlyDeep<z.output<typeof extensionSchema>>;
+export type Covered = ReadonlyDeep<z.output<typeof coveredSchema>>;
+export type Coverage = NonNullable<RunResult["coverage"]>;
+/** The kinds that reports count. */
+export type CoverageKind = Exclude<keyof Coverage[string], "errors">;
+export type TrialResult = ReadonlyDeep<z.output<typeof trialSchema>>;
+export type ServerDigest = ReadonlyDeep<z.output<typeof serverDigestSchema>>;
+export type ToolDigest = ReadonlyDeep<z.output<typeof digestSchema>>;
+export type TrialMeasurements = ReadonlyDeep<z.output<typeof trialMeasurementsSchema>>;
+export type Routing = ReadonlyDeep<z.output<typeof routingSchema>>;
+export type RunMeasurements = ReadonlyDeep<z.output<typeof runMeasurementsSchema>>;
+/** What a program reported about itself and its models; null: nothing. */
+export type ProgramRun = ReadonlyDeep<z.output<typeof ranSchema>>;
+
+/** The JSON Schema (2020-12) of the result document, as published in `schemas/result.schema.json`. */
+export function resultJsonSchema(): JsonObject {
+  const { $schema, ...rest } = z.toJSONSchema(resultSchema, { target: "draft-2020-12" });
+  return { $schema: $schema ?? "", $id: "urn:mcpvals:result", ...(rest as JsonObject) };
+}
+
+/**
+ * What `JSON.stringify(document, null, 2)` gives, with a final line break and safe to print, but in pieces: the items of
+ * lists one by one, since a large run's document would not fit one string.
+ */
+export function* jsonPieces(document: object): Generator<string> {
+  let before = "{\n";
+  for (const [key, value] of Object.entries(document) as [string, unknown][]) {
+    if (value === undefined) continue;
+    yield `${before}  ${visibleJson(JSON.stringify(key))}: `;
+    if (Array.isArray(value)) yield* listPieces(value);
+    else yield indented(value, 1);
+    before = ",\n";
+  }
+  yield before === "{\n" ? "{}\n" : "\n}\n";
+}
+
+function* listPieces(items: readonly unknown[]): Generator<string> {
+  let before = "[\n";
+  for (const item of items) {
+    yield `${before}    ${indented(item, 2)}`;
+    before = ",\n";
+  }
+  yield items.length === 0 ? "[]" : "\n  ]";
+}
+
+/** Pretty JSON of a value as it stands in a list, or in a list of a list: faster than to indent its lines again. */
+function indented(value: unknown, lists: 1 | 2): string {
+  return visibleJson(
+    lists === 1
+      ? JSON.stringify([value], null, 2).slice("[\n  ".length, -"\n]".length)
+      : JSON.stringify([[value]], null, 2).slice("[\n  [\n    ".length, -"\n  ]\n]".length),
+  );
+}
+
+const blockCharacters = 65_536;
+
+/** Joins small texts to pieces of about 64 Ki characters: each piece is a write of its own. */
+export function* blocksOf(texts: Iterable<string>): Generator<string> {
+  let pending: string[] = [];
+  let length = 0;
+  for (const text of texts) {
+    pending.push(text);
+    length += text.length;
+    if (length < blockCharacters) continue;
+    yield pending.join("");
+    pending = [];
+    length = 0;
+  }
+  if (length > 0) yield pending.join("");
+}
+
+/** A run as its folder has it. */
+export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
+  readonly plan: Plan;
+  readonly events: readonly TraceEvent[];
+  /** Milliseconds; absent when it did not come to its end. */
+  readonly durationMs?: number;
+  /** Whether it was interrupted in order; absent when it was cut off before it ended. */
+  readonly interrupted?: boolean;
+}

@@ -1,0 +1,646 @@
+import * as z from "zod";
+import { exact, type Json, type JsonObject, mapValues, withoutUndefined } from "../base/json.ts";
+import {
+  defaultSandbox,
+  mergeSandbox,
+  sandboxLimits,
+  sandboxSchema,
+  type SandboxSpec,
+  unconfined,
+} from "./sandbox.ts";
+import {
+  anyJson,
+  anyObject,
+  closedObject,
+  duration,
+  filledText,
+  argumentText,
+  httpUrl,
+  named,
+  optional,
+  type Parsed,
+  patternText,
+  variableNames,
+  variables,
+} from "./fields.ts";
+
+const answers = ["return", "error", "protocolError", "malformed", "silence"] as const;
+
+/** Whether no key is given as both `camelCase` and `snake_case`. */
+function isSpelledOnce(value: object): boolean {
+  return Object.keys(value).every(
+    (key) => !key.includes("_") || !(key.replace(/_./, ([, letter = ""]) => letter.toUpperCase()) in value),
+  );
+}
+
+const bothSpellings = { error: "must not have a key in two spellings" };
+
+const patterns = z.record(filledText, patternText);
+
+const writtenResponse = closedObject({
+  match: optional(anyObject, "The arguments must be exactly these."),
+  matchSchema: optional(anyObject, "A JSON Schema that the arguments must match."),
+  match_schema: optional(anyObject, "The same as `matchSchema`."),
+  matchRegex: optional(
+    patterns,
+    "Regular expressions (RE2) by argument; each must match a part of the value.",
+  ),
+  match_regex: optional(patterns, "The same as `matchRegex`."),
+  when: optional(anyObject, "Values that the state must have."),
+  set: optional(anyObject, "Values that the state gets."),
+  latency: optional(duration, "How long the answer takes."),
+  return: optional(
+    anyJson,
+    "The result: a text, or any other JSON value, which is also the structured content.",
+  ),
+  error: optional(z.string(), "The call fails with this text (`isError`)."),
+  protocolError: optional(
+    closedObject({
+      code: z.int().describe("Its code."),
+      message: z.string().describe("Message of the error."),
+    }),
+    "The answer is this JSON-RPC error.",
+  ),
+  malformed: optional(z.string(), "This text replaces the whole message; `{id}` is the request's id."),
+  silence: optional(z.literal(true), "There is no answer."),
+})
+  .refine((value) => answers.filter((key) => key in value).length === 1, {
+    error: `must have exactly one of ${answers.join(", ")}`,
+  })
+  .refine(isSpelledOnce, bothSpellings);
+
+const response = writtenResponse
+  .transform(({ matchSchema, match_schema, matchRegex, match_regex, latency, ...rest }) => {
+    const { match, when, set } = rest;
+    return {
+      match,
+      matchSchema: matchSchema ?? match_schema,
+      matchRegex: matchRegex ?? match_regex,
+      when,
+      set,
+      latencyMs: latency,
+      answer: answerOf(rest),
+    };
+  })
+  .meta({
+    id: "MockResponse",
+    title: "Mock response",
+    description: "One response of a mock's tool: its conditions, and exactly one kind of answer.",
+  });
+
+type MockAnswer =
+  | { readonly kind: "return"; readonly value: Json }
+  /** An error of the tool (`isError`). */
+  | { readonly kind: "error"; readonly message: string }
+  /** A JSON-RPC error. */
+  | { readonly kind: "protocol-error"; readonly code: number; readonly message: string }
+  /** This text replaces the whole message; `{id}` is the request's id as JSON. */
+  | { readonly kind: "malformed"; readonly text: string }
+  | { readonly kind: "silence" };
+
+function answerOf(written: Pick<z.output<typeof writtenResponse>, (typeof answers)[number]>): MockAnswer {
+  const { error, protocolError, malformed, silence } = written;
+  if (error !== undefined) return { kind: "error", message: error };
+  if (protocolError !== undefined) return { kind: "protocol-error", ...protocolError };
+  if (malformed !== undefined) return { kind: "malformed", text: malformed };
+  return silence === true ? { kind: "silence" } : { kind: "return", value: written.return ?? null };
+}
+
+const toolSchema = anyObject.refine(({ type = "object" }) => type === "object", {
+  error: 'must be a JSON Schema of type "object"',
+});
+
+function objectSchema(schema: JsonObject = {}): JsonObject {
+  return { type: "object", ...schema };
+}
+
+const mockToolSchema = closedObject({
+  description: optional(z.string(), "Its description."),
+  inputSchema: optional(toolSchema, "JSON Schema of its arguments.", "any object"),
+  input_schema: optional(toolSchema, "The same as `inputSchema`."),
+  outputSchema: optional(toolSchema, "JSON Schema of its structured results."),
+  output_schema: optional(toolSchema, "The same as `outputSchema`."),
+  responses: z
+    .array(response)
+    .min(1)
+    .describe("The first that matches is returned; if none does, the call fails."),
+})
+  .refine(isSpelledOnce, bothSpellings)
+  .transform(({ description, inputSchema, input_schema, outputSchema, output_schema, responses }) => {
+    const output = outputSchema ?? output_schema;
+    return {
+      description,
+      inputSchema: objectSchema(inputSchema ?? input_schema),
+      outputSchema: output && objectSchema(output),
+      responses,
+    };
+  })
+  .meta({ id: "MockTool", title: "Mock tool", description: "A tool with fixed responses." });
+
+const mockResource = closedObject({
+  uri: filledText.describe("Its address."),
+  name: optional(filledText, "Its name.", "its address"),
+  description: optional(z.string(), "Its description."),
+  mimeType: optional(filledText, "Its type."),
+  text: z.string().describe("Its content."),
+})
+  .transform((resource) => ({ ...resource, name: resource.name ?? resource.uri }))
+  .meta({ id: "MockResource", title: "Mock resource", description: "A resource with fixed contents." });
+
+const mockArgument = closedObject({
+  name: filledText.describe("Its name."),
+  required: z.boolean().default(false).describe("Whether it is required."),
+  description: optional(z.string(), "Its description."),
+}).meta({ id: "MockArgument", title: "Mock argument", description: "An argument of a prompt." });
+
+const mockMessage = closedObject({
+  role: z.enum(["user", "assistant"]).default("user").describe("The role."),
+  text: z.string().describe("The text; `{NAME}` is replaced by the argument."),
+}).meta({ id: "MockMessage", title: "Mock message", description: "A message of a prompt." });
+
+const mockPrompt = closedObject({
+  name: filledText.describe("Its name."),
+  description: optional(z.string(), "Its description."),
+  arguments: z.array(mockArgument).default([]).describe("Its arguments."),
+  messages: z.array(mockMessage).min(1).describe("Its messages."),
+}).meta({ id: "MockPrompt", title: "Mock prompt", description: "A prompt with fixed messages." });
+
+export const mockTools = z.record(filledText, mockToolSchema);
+
+/** What a mock offers and answers. */
+export const mockSchema = closedObject({
+  instructions: optional(z.string(), "The server's instructions."),
+  tools: mockTools.default({}).describe("Its tools, by name."),
+  resources: z.array(mockResource).prefault([]).describe("Its resources."),
+  prompts: z.array(mockPrompt).default([]).describe("Its prompts."),
+  state: anyObject
+    .default({})
+    .describe("Initial state of each server; responses test it (`when`) and change it (`set`)."),
+})
+  .refine(
+    ({ tools, resources, prompts }) => Object.keys(tools).length + resources.length + prompts.length > 0,
+    { error: "must offer something: tools, resources or prompts" },
+  )
+  .meta({ id: "Mock", title: "Mock", description: "A server with fixed responses." });
+
+/** A mock in the spelling of others: a list, each with its server's name. */
+export const mcpMockSchema = closedObject({
+  name: filledText.describe("Name of the server that it replaces."),
+  fixtures: optional(
+    filledText,
+    "Folder with JSON files, relative to this file: each contains `tools`, or is the tool with the file's name. `tools` takes precedence.",
+  ),
+  tools: optional(mockTools, "Its tools, by name."),
+})
+  .refine(({ fixtures, tools = {} }) => fixtures !== undefined || Object.keys(tools).length > 0, {
+    error: "must have tools or fixtures",
+  })
+  .meta({ id: "McpMock", title: "MCP mock", description: "A mock, by the name of its server." });
+
+/** What a mock server offers and answers. */
+export type MockDefinition = Parsed<typeof mockSchema>;
+/** The first response of a tool whose conditions are met is given; if none is, the call is an error of the tool. */
+export type MockResponse = Parsed<typeof response>;
+
+/** How long one started server serves; `per_benchmark` is another name of `per_run`. */
+export const lifetimeSchema = z
+  .enum(["per_trial", "per_task", "per_run", "per_benchmark"])
+  .transform((written) => (written === "per_benchmark" ? ("per_run" as const) : written))
+  .meta({ id: "Lifetime", title: "Lifetime", description: "How long one server process is used." });
+
+const rateLimit = closedObject({
+  requests: z.int().min(1).describe("Maximum number of requests in the period."),
+  per: duration.describe("The period."),
+})
+  .transform(({ requests, per }) => ({ requests, perMs: per }))
+  .meta({ id: "RateLimit", title: "Rate limit", description: "Limits the rate of requests; others wait." });
+
+const faultTarget = {
+  tool: optional(filledText, "Name or glob of the affected tools; only for `tools/call`.", "any"),
+  method: filledText.default("tools/call").describe("The affected method."),
+  probability: z.number().min(0).max(1).default(1).describe("0: never, 1: always."),
+  times: optional(z.int().min(1), "Maximum number of times in one trial.", "no limit"),
+};
+
+const delayFault = closedObject({
+  kind: z.literal("delay").describe("The request is delayed."),
+  ...faultTarget,
+  delay: duration.describe("The delay."),
+})
+  .transform(({ delay, ...fault }) => ({ ...fault, ms: delay }))
+  .meta({ id: "DelayFault", title: "Delay", description: "Delays a request." });
+
+const dropFault = closedObject({
+  kind: z.literal("drop").describe("The request is never answered."),
+  ...faultTarget,
+}).meta({ id: "DropFault", title: "Drop", description: "Drops a request." });
+
+const errorFault = closedObject({
+  kind: z.literal("error").describe("mcpvals answers with a JSON-RPC error."),
+  ...faultTarget,
+  code: optional(z.int(), "Code of the error.", "-32603"),
+  message: optional(filledText, "Message of the error.", "a default message"),
+}).meta({ id: "ErrorFault", title: "Error", description: "Answers with an error." });
+
+const truncateFault = closedObject({
+  kind: z.literal("truncate").describe("The texts of the result are cut."),
+  ...faultTarget,
+  bytes: z.int().min(0).describe("Length that is kept of each text, in bytes."),
+}).meta({ id: "TruncateFault", title: "Truncate", description: "Truncates a result." });
+
+const disconnectFault = closedObject({
+  kind: z.literal("disconnect").describe("The connection is closed."),
+  ...faultTarget,
+}).meta({ id: "DisconnectFault", title: "Disconnect", description: "Closes the connection." });
+
+const fault = z
+  .discriminatedUnion("kind", [delayFault, dropFault, errorFault, truncateFault, disconnectFault])
+  .refine(({ tool, method }) => tool === undefined || method === "tools/call", {
+    error: 'must not have tool, since its method is not "tools/call"',
+  })
+  .meta(named("Fault", "Fault", "An injected fault; `kind` is its type."));
+
+const protocol = z
+  .enum(["auto", "legacy", "modern"])
+  .transform((name) => (name === "auto" ? undefined : name));
+
+/** Without names where `*` names all. */
+const toolNames = z.array(filledText).transform((names) => (names.includes("*") ? undefined : names));
+
+/** What every kind of server may have, beside how it is reached. */
+const sharedServerFields = {
+  startupTimeout: optional(duration, "Time limit of `initialize` and `tools/list` together.", "`timeout`"),
+  maxMessageBytes: z
+    .int()
+    .min(1)
+    .default(10 * 1024 * 1024)
+    .describe("Largest single message accepted from the server, in bytes."),
+  lifetime: optional(
+    lifetimeSchema,
+    "How long one server process is used: for one trial, for all trials of a task with one agent, or for the run. `per_benchmark` is another name of `per_run`.",
+    "`serverLifetime`; else `per_trial`, for servers with a URL `per_run`",
+  ),
+  required: optional(
+    z.boolean(),
+    "If it cannot start: `true`: nothing runs; `false`: trials run without it; not set: the trial is an error.",
+    "neither",
+  ),
+  tools: optional(toolNames, "Tools that agents see and may call, by name or glob (`*`).", "all"),
+  rateLimit: optional(
+    rateLimit,
+    "Maximum number of requests in a period, of agents, steps and checks; others wait.",
+  ),
+  faults: optional(
+    z.array(fault),
+    "Faults that are injected between agents and this server. Steps are not affected.",
+  ),
+  protocol: optional(
+    protocol,
+    "`legacy`: starts with `initialize`; `modern`: protocol 2026-07-28; `auto`: `legacy`, or `modern` if the server refuses that.",
+    "`auto`",
+  ),
+  captureStderr: optional(z.boolean(), "Whether what a program writes to stderr is recorded.", "`true`"),
+};
+
+const bearer = closedObject({
+  type: z.literal("bearer").describe("A bearer token in the header `Authorization`."),
+  token: filledText.describe("The token; use `${VAR}` to keep it out of the file."),
+})
+  .transform(({ type: kind, token }) => ({ kind, token }))
+  .meta({ id: "BearerAuth", title: "Bearer token", description: "A fixed token." });
+
+const clientCredentials = closedObject({
+  type: z.literal("client-credentials").describe("OAuth 2.1 client credentials."),
+  clientId: filledText.describe("The client id."),
+  clientSecret: filledText.describe("The client secret; use `${VAR}` to keep it out of the file."),
+  scope: optional(filledText, "The requested scopes.", "none"),
+  issuer: optional(
+    httpUrl,
+    "The only authorization server that gets the secret.",
+    "none; then no token is requested",
+  ),
+})
+  .transform(({ type: kind, ...client }) => ({ kind, ...client }))
+  .meta({
+    id: "ClientCredentialsAuth",
+    title: "Client credentials",
+    description: "A token that is requested with client id and secret.",
+  });
+
+const storedTokens = closedObject({
+  type: z.literal("stored").describe("Tokens of an earlier login."),
+  file: filledText.describe(
+    "JSON file with `access_token` and `refresh_token`, relative to this one; new tokens are written back.",
+  ),
+  clientId: optional(filledText, "The client id, for refreshing."),
+  clientSecret: optional(filledText, "The client secret, for refreshing."),
+  issuer: optional(
+    httpUrl,
+    "The only authorization server that gets the refresh token.",
+    "the file's `issuer`, or none",
+  ),
+})
+  .transform(({ type: kind, ...client }) => ({ kind, ...client }))
+  .meta({ id: "StoredAuth", title: "Stored tokens", description: "Tokens in a file." });
+
+const authSchema = z
+  .discriminatedUnion("type", [bearer, clientCredentials, storedTokens])
+  .meta({ id: "Auth", title: "Auth", description: "Authentication; `type` is the method." });
+const auth = optional(authSchema, "Authentication.", "none");
+
+const headers = z
+  .record(filledText, z.string())
+  .default({})
+  .describe("HTTP headers sent with every request. Their values are not recorded.");
+
+const args = z.array(argumentText);
+const argsText = "Its arguments.";
+const envText = "Environment variables for the program, on top of a small safe set.";
+const inheritText =
+  "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).";
+const cwd = optional(
+  filledText,
+  "Folder that the program starts in, relative to the config file.",
+  "the config file's folder",
+);
+
+/** Of a server with a URL: the program that serves there. */
+const listeningFields = {
+  command: optional(
+    filledText,
+    "Program that serves at `url`. It is started, used when `url` answers, and stopped at the end.",
+    "none: the server runs already",
+  ),
+  args: optional(args, argsText),
+  env: optional(variables, envText),
+  cwd,
+  inheritEnv: optional(variableNames, inheritText),
+};
+
+export const programKeys: readonly string[] = Object.keys(listeningFields);
+
+/** A server with a URL has settings of a program only together with its command. */
+function checkProgram(server: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void {
+  const given = server["command"] === undefined ? programKeys.filter((key) => server[key] !== undefined) : [];
+  for (const key of given)
+    context.addIssue({ code: "custom", path: [key], message: "must not be given without command" });
+}
+
+const stdioServer = closedObject({
+  transport: z.literal("stdio").describe("A program that talks over stdin and stdout."),
+  command: filledText.describe(
+    "The program to start. Those in `node_modules/.bin` above `cwd` are found by name.",
+  ),
+  args: args.default([]).describe(argsText),
+  env: variables.default({}).describe(envText),
+  cwd,
+  inheritEnv: variableNames.default([]).describe(inheritText),
+  sandbox: optional(
+    sandboxSchema,
+    "The sandbox of the program. Its other settings may also be given here.",
+    "`none`",
+  ),
+  ...sandboxLimits(),
+  ...sharedServerFields,
+})
+  .superRefine((server, context) => {
+    const [key] = unconfined(server);
+    if (key === undefined) return;
+    const message = `has ${JSON.stringify(key)}, but nothing says which sandbox confines it: write sandbox: process, or sandbox: none`;
+    context.addIssue({ code: "custom", message });
+  })
+  .meta({ id: "StdioServer", title: "Server over stdio", description: "A local program." });
+
+const shttpServer = closedObject({
+  transport: z.literal(["shttp", "http"]).describe("Streamable HTTP."),
+  url: httpUrl.describe("The server's MCP address."),
+  ...listeningFields,
+  headers,
+  auth,
+  ...sharedServerFields,
+})
+  .superRefine(checkProgram)
+  .meta({ id: "ShttpServer", title: "Server over Streamable HTTP", description: "A server with a URL." });
+
+const sseServer = closedObject({
+  transport: z.literal("sse").describe("The older HTTP+SSE transport."),
+  url: httpUrl.describe("The address of the event stream."),
+  ...listeningFields,
+  headers,
+  auth,
+  reconnect: optional(z.boolean(), "Accepted for older configs; has no effect."),
+  reconnectInterval: optional(duration, "Accepted for older configs; has no effect."),
+  maxReconnectAttempts: optional(z.int().min(0), "Accepted for older configs; has no effect."),
+  ...sharedServerFields,
+})
+  .superRefine(checkProgram)
+  .meta({
+    id: "SseServer",
+    title: "Server over HTTP+SSE",
+    description: "A server that speaks only the older HTTP+SSE transport.",
+  });
+
+const mockServer = closedObject({
+  transport: z.literal("mock").describe("A server with fixed responses."),
+  mock: mockSchema.describe("Its tools, resources, prompts and responses."),
+  ...sharedServerFields,
+}).meta({ id: "MockServer", title: "Mock server", description: "A mock server." });
+
+/** The keys that each kind of server has. */
+export const shapesOfKinds = {
+  stdio: stdioServer.shape,
+  shttp: shttpServer.shape,
+  sse: sseServer.shape,
+  mock: mockServer.shape,
+};
+
+/** Every key that some kind of server has. */
+export const serverShapes = {
+  ...sseServer.shape,
+  ...shttpServer.shape,
+  ...mockServer.shape,
+  ...stdioServer.shape,
+};
+
+/** How to start or reach one MCP server. */
+export const serverSchema = z
+  .discriminatedUnion("transport", [stdioServer, shttpServer, sseServer, mockServer])
+  .meta({ id: "Server", title: "Server", description: "One MCP server; `transport` says which kind." });
+
+/** A server as parsed: defaults filled in, durations in milliseconds. */
+export type ParsedServer = z.output<typeof serverSchema>;
+
+/** A local server as a file gives it. */
+export type ParsedStdioServer = Extract<ParsedServer, { transport: "stdio" }>;
+
+/** How long one started server serves; see docs/architecture.md, "Servers". */
+export type ServerLifetime = z.output<typeof lifetimeSchema>;
+
+/** At most `requests` of the client's requests in any `perMs`; others wait. */
+export type RateLimit = Parsed<typeof rateLimit>;
+
+/** A fault that is injected between agents and a server. */
+export interface Fault {
+  readonly kind: z.output<typeof fault>["kind"];
+  /** Name or glob; only for `tools/call`. Absent: any tool. */
+  readonly tool?: string;
+  /** Absent: `tools/call`. */
+  readonly method?: string;
+  /** 0 to 1. */
+  readonly probability: number;
+  /** Maximum number of times in one trial. Absent: no limit. */
+  readonly times?: number;
+  /** Of `delay`. */
+  readonly ms?: number;
+  /** Of `truncate`. */
+  readonly bytes?: number;
+  /** Of `error`, like `message`. */
+  readonly code?: number;
+  readonly message?: string;
+}
+
+/** How to get an access token by OAuth 2.1. The file of stored tokens is an absolute path. */
+export type OAuthSpec = Exclude<Parsed<typeof authSchema>, { readonly kind: "bearer" }>;
+
+interface ServerBase extends Omit<
+  Parsed<z.ZodObject<typeof sharedServerFields>>,
+  "startupTimeout" | "faults"
+> {
+  readonly faults?: readonly Fault[];
+  /** Time limit of handshake and `tools/list` together. */
+  readonly startupTimeoutMs: number;
+}
+
+export interface ServerProgramSpec {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The complete environment of the process. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute path. */
+  readonly cwd: string;
+}
+
+export interface StdioServerSpec extends ServerBase, ServerProgramSpec {
+  readonly transport: "stdio";
+  /** Absent: no sandbox. */
+  readonly sandbox?: SandboxSpec;
+}
+
+export interface HttpServerSpec extends ServerBase {
+  /** `shttp` is Streamable HTTP; `sse` is the older HTTP+SSE transport. */
+  readonly transport: "shttp" | "sse";
+  readonly url: string;
+  /** Serves at the URL; absent: what serves there is not ours. */
+  readonly program?: ServerProgramSpec;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly auth?: OAuthSpec;
+}
+
+export interface MockServerSpec extends ServerBase {
+  readonly transport: "mock";
+  readonly mock: MockDefinition;
+}
+
+export type ServerSpec = StdioServerSpec | HttpServerSpec | MockServerSpec;
+
+/**
+ * The server with each text changed that says how it is started or reached. Variables of its program are changed by
+ * `variable`, which also gets their names.
+ */
+export function mapServerTexts(
+  server: ServerSpec,
+  text: (text: string) => string,
+  variable: (value: string, name: string) => string = text,
+): ServerSpec {
+  if (server.transport === "mock") return server;
+  const inProgram = ({ command, args, cwd, env }: ServerProgramSpec): ServerProgramSpec => ({
+    command: text(command),
+    args: args.map(text),
+    cwd: text(cwd),
+    env: mapValues(env, variable),
+  });
+  if (server.transport === "stdio") {
+    const { sandbox: { read = [], write = [] } = {} } = server;
+    const sandbox = server.sandbox && { ...server.sandbox, read: read.map(text), write: write.map(text) };
+    return { ...server, ...withoutUndefined({ sandbox }), ...inProgram(server) };
+  }
+  const { url, headers, program, auth } = server;
+  return {
+    ...server,
+    url: text(url),
+    headers: mapValues(headers, text),
+    ...(program === undefined ? {} : { program: inProgram(program) }),
+    ...(auth === undefined
+      ? {}
+      : { auth: { ...mapValues(withoutUndefined(auth), text), kind: auth.kind } as OAuthSpec }),
+  };
+}
+
+/** Where a file says that a server's program starts, and with which variables. */
+export type ParsedProgram = Pick<ParsedStdioServer, "cwd" | "env" | "inheritEnv">;
+
+/** What the loader adds to the program of a server: where it starts, and in which environment. */
+export type CompleteStdio = (program: ParsedProgram, name: string) => Pick<ServerProgramSpec, "cwd" | "env">;
+
+export interface BuildServerOptions {
+  readonly completeStdio: CompleteStdio;
+  /** For servers that set none. */
+  readonly startupTimeoutMs: number;
+  /** For servers that set none. */
+  readonly lifetime?: ServerLifetime | undefined;
+  /** Makes the path of a file absolute. Default: it is left as written. */
+  readonly resolvePath?: ((path: string) => string) | undefined;
+}
+
+/** Converts a valid server to the model. */
+export type BuildServer = (name: string, server: ParsedServer) => ServerSpec;
+
+/** Builds all servers of a table. */
+export function buildServers(
+  servers: Readonly<Record<string, ParsedServer>>,
+  build: BuildServer,
+): Readonly<Record<string, ServerSpec>> {
+  return mapValues(servers, (server, name) => build(name, server));
+}
+
+/** Converts a valid server to the model. */
+export function buildServer(name: string, server: ParsedServer, options: BuildServerOptions): ServerSpec {
+  const { resolvePath = (path) => path } = options;
+  const common = exact({
+    startupTimeoutMs: server.startupTimeout ?? options.startupTimeoutMs,
+    maxMessageBytes: server.maxMessageBytes,
+    lifetime: server.lifetime ?? options.lifetime,
+    required: server.required,
+    tools: server.tools,
+    rateLimit: server.rateLimit,
+    faults: server.faults,
+    protocol: server.protocol,
+    captureStderr: server.captureStderr,
+  });
+  if (server.transport === "mock") return { transport: "mock", mock: exact(server.mock), ...common };
+  if (server.transport === "stdio") {
+    const { transport, command, args, network, read, write, memory, processes, image } = server;
+    const own = mergeSandbox(defaultSandbox, server.sandbox, resolvePath);
+    const sandbox = mergeSandbox(own, { network, read, write, memory, processes, image }, resolvePath);
+    return {
+      transport,
+      command,
+      args,
+      ...options.completeStdio(server, name),
+      ...(sandbox.kind === "none" ? {} : { sandbox }),
+      ...common,
+    };
+  }
+  const { url, headers, auth: given, command, args = [], env = {}, cwd, inheritEnv = [] } = server;
+  const place = (): ReturnType<CompleteStdio> => options.completeStdio({ env, cwd, inheritEnv }, name);
+  const program = command === undefined ? {} : { program: { command, args, ...place() } };
+  const transport = server.transport === "sse" ? "sse" : "shttp";
+  const http = { transport, url, ...program, headers, ...common } as const;
+  if (given === undefined) return http;
+  if (given.kind === "bearer")
+    return { ...http, headers: { ...headers, Authorization: `Bearer ${given.token}` } };
+  return {
+    ...http,
+    auth: exact(given.kind === "stored" ? { ...given, file: resolvePath(given.file) } : given),
+  };
+}

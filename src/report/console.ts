@@ -1,0 +1,606 @@
+import { type Task, testedTool } from "../model/model.ts";
+import type { Plan, Trial } from "../model/plan.ts";
+import type { Reporter, ReporterOutput, RunEnd, RunStart } from "./reporter.ts";
+import { coverageGaps } from "./counters.ts";
+import { countWarnings, exitCode, type Gate, isServerError, wasNotRun } from "./trial-result.ts";
+import type { RunResult, RunVerdict, TrialResult } from "../model/result.ts";
+import { countFindings, findingsOf } from "../model/finding.ts";
+import { visibleText, withoutCommands } from "../base/visible-text.ts";
+import { explainTrial } from "./explain.ts";
+import {
+  calledText,
+  checkedServers,
+  clientLines,
+  findingLines,
+  hasSeveralServers,
+  serverText,
+} from "./findings.ts";
+import { measurementLines } from "./measurements.ts";
+import { cutToWidth, displayWidth, padToWidth } from "../base/columns.ts";
+import {
+  agentsIn,
+  clipText,
+  countOf,
+  countPieces,
+  createStyle,
+  describeAgent,
+  describeCoverage,
+  describeMocks,
+  describeModels,
+  formatDuration,
+  formatInteger,
+  formatMeasure,
+  fullTitle,
+  gapText,
+  gradedText,
+  groupName,
+  type Nameable,
+  type Page,
+  paintFlow,
+  paintText,
+  partialScore,
+  type Piece,
+  taskTitle,
+  type Tone,
+  hadNothingToDo,
+  optionalRemarks,
+  remarkSubject,
+  type Remarks,
+  skipRemarks,
+  trialTitle,
+  warningRemarks,
+  variantName,
+  type Variety,
+  varietyOf,
+  verdictReason,
+  wantedText,
+  type RateRow,
+  ratesByTask,
+  rateText,
+  taskKey,
+  taskPlace,
+} from "./text.ts";
+import { Progress } from "./progress.ts";
+
+/**
+ * Output for people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and
+ * evidence, the verdict, and the location of the traces. Control characters in text from servers and models are escaped.
+ */
+export function consoleReporter(output: ReporterOutput): Reporter {
+  const style = createStyle(output.colors);
+  let start: RunStart | undefined;
+  let lines: TrialLines | undefined;
+  let progress: Progress | undefined;
+
+  const print = (printed: readonly string[]): void => {
+    if (printed.length > 0) output.write(withoutCommands(printed.map((line) => `${line}\n`).join("")));
+  };
+  // Lines are wrapped only on a terminal, so that text in files can be searched.
+  const pageNow = (): Page => ({ style, width: output.isTerminal ? output.columns() : Infinity });
+
+  return {
+    onRunStart(begun) {
+      start = begun;
+      if (output.quiet === true) return;
+      lines = createTrialLines(begun.plan, pageNow(), output.columns());
+      const gap = begun.plan.trials.length === 0 ? [] : [""];
+      print([...headerLines(begun, pageNow()), ...gap]);
+      if (output.isTerminal) progress = new Progress(output, style, begun.plan, lines.nameOf);
+    },
+    onTrialStart: (trial) => progress?.trialStarted(trial),
+    onEvent: (event) => progress?.event(event),
+    onTrialEnd(result) {
+      const printed = lines?.of(result) ?? [];
+      if (progress === undefined) print(printed);
+      else progress.trialEnded(result, printed);
+    },
+    onRunEnd(end) {
+      progress?.stop();
+      const tasks = new Map<string, Task>(start?.plan.tasks.map((task) => [task.name, task]));
+      const variety = varietyOf(end.result.trials);
+      const quiet = output.quiet === true;
+      const printed = endLines({ end, tasks, page: pageNow(), variety }, { ...start, quiet });
+      print(quiet ? printed.slice(1) : printed);
+    },
+    close: () => progress?.stop(),
+  };
+}
+
+function dim(text: string): Piece {
+  return { text, tone: "dim" };
+}
+
+/** The number of tasks and trials, and the agents. */
+function headerLines({ plan, environment, gradedFrom }: RunStart, page: Page): string[] {
+  const { tasks, trials, agents, name } = plan;
+  const size = countOf(tasks.length, "task");
+  const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
+  const isTested = tasks.some((task) => task.form === "tool-test");
+  const withoutAgent = isTested ? "tools called directly, no agent" : "no agent takes part";
+  const facts = [
+    trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`,
+    ...(trials.length === 0 ? [] : acting.length === 0 ? [withoutAgent] : acting),
+  ];
+  const version = page.style.strong(`mcpvals ${visibleText(environment.mcpvals)}`);
+  if (tasks.length > 0 && tasks.every(({ form }) => form === "check")) {
+    const checked = checkedServers(tasks);
+    const servers = [...new Set(tasks.flatMap((task) => task.servers))];
+    const aboutOf = (server: string): string => {
+      const about = checked.get(server);
+      if (about === undefined) return `${visibleText(server)}: no session could be opened`;
+      return servers.length === 1 ? serverText(about) : `${visibleText(server)}: ${serverText(about)}`;
+    };
+    return [`${version}  check`, ...servers.flatMap((server) => paintText(dim(aboutOf(server)), 0, page, 2))];
+  }
+  const graded = gradedText(gradedFrom === undefined ? {} : { gradedFrom });
+  return [
+    `${version}  ${visibleText(name)}`,
+    ...paintFlow(facts.map(dim), 0, page),
+    ...(graded === "" ? [] : paintText({ text: graded }, 0, page)),
+  ];
+}
+
+const verdictMarks: Readonly<Record<TrialResult["verdict"], { readonly mark: string; readonly tone: Tone }>> =
+  {
+    pass: { mark: "✓", tone: "good" },
+    fail: { mark: "✗", tone: "bad" },
+    error: { mark: "!", tone: "warn" },
+    timeout: { mark: "!", tone: "warn" },
+    skip: { mark: "-", tone: "dim" },
+  };
+
+const maxNameWidth = 60;
+const durationWidth = 9;
+
+/** One line for each finished trial, with names and times aligned for the whole run. */
+interface TrialLines {
+  /**
+   * The lines to print when a trial has ended; the first of a group also gets its heading. The parts of a check are printed in the
+   * plan's order, so that one may wait for those before it.
+   */
+  of(result: TrialResult): string[];
+  /** Name of a planned trial in one line, for progress. */
+  readonly nameOf: (trial: Trial) => string;
+}
+
+/**
+ * Groups get headings when trials run one after the other; when groups run concurrently, each task is prefixed with the
+ * name of its group instead.
+ */
+function createTrialLines(plan: Plan, { style, width }: Page, columns: number): TrialLines {
+  const variety = varietyOf(plan.trials);
+  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  const groups = new Set(plan.tasks.map(groupName));
+  const isImplied = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
+  const isCheck = plan.tasks.every(({ form }) => form === "check");
+  const isFolded = !isCheck && plan.trials.length > mostPassLines;
+  const headed = !isImplied && !isFolded && (plan.concurrency === 1 || groups.size === 1);
+  const nameOf = (trial: Nameable): string =>
+    [headed || isImplied ? taskTitle(trial) : fullTitle(trial), variantName(trial, variety)]
+      .filter((part) => part !== "")
+      .join(" · ");
+  const plannedName = (trial: Trial): string => {
+    const task = tasks.get(trial.task);
+    return nameOf({ form: "workflow", ...task, ...trial, tool: task && testedTool(task) });
+  };
+  const widest = widestOf(plan.trials.map((trial) => displayWidth(plannedName(trial))));
+  const nameWidth = Math.min(widest, maxNameWidth, Math.max(20, columns - 24));
+  let group: string | undefined;
+  const linesOf = (result: TrialResult): string[] => {
+    if (wasNotRun(result)) return [];
+    const { verdict, error, durationMs, form, grades } = result;
+    const isFirst = group === undefined;
+    const isNew = headed && group !== groupName(result);
+    if (isNew) group = groupName(result);
+    const { mark, tone } = verdictMarks[verdict];
+    const name = padToWidth(nameOf(result), nameWidth);
+    const time = style.dim(formatDuration(durationMs).padStart(durationWidth));
+    const why = hadNothingToDo(result) ? `skipped: ${visibleText(error?.message ?? "")}` : "skipped";
+    const skip = cutToWidth(why, width - displayWidth(name) - durationWidth - 8);
+    const score = partialScore(result);
+    const notes = { error: error?.code ?? "no verdict", timeout: "timeout", skip };
+    const found = countFindings(grades.flatMap(({ findings = [] }) => findings));
+    const note =
+      verdict !== "pass" && verdict !== "fail"
+        ? `  ${style[tone](notes[verdict])}`
+        : form === "check"
+          ? `  ${style.dim(found)}`
+          : score === ""
+            ? ""
+            : `  ${style.dim(score)}`;
+    return [
+      ...(isNew ? [...(isFirst ? [] : [""]), `  ${style.strong(group ?? "")}`] : []),
+      `  ${style[tone](mark)} ${verdict === "skip" ? style.dim(name) : name}  ${time}${note}`,
+    ];
+  };
+  if (isFolded) return { nameOf: plannedName, of: foldPasses(plan, variety, { style, linesOf }) };
+  if (!isCheck) return { nameOf: plannedName, of: linesOf };
+  const ended = new Map<string, TrialResult>();
+  let next = 0;
+  return {
+    nameOf: plannedName,
+    of(result) {
+      ended.set(result.id, result);
+      const due = plan.trials.slice(next).map(({ id }) => ended.get(id));
+      const waiting = due.indexOf(undefined);
+      const printed = waiting === -1 ? due : due.slice(0, waiting);
+      next += printed.length;
+      return printed.flatMap((each) => (each === undefined ? [] : linesOf(each)));
+    },
+  };
+}
+
+/** In a run of more trials those that pass share a line with the others of their group. */
+const mostPassLines = 20;
+
+/** Lines of trials that did not pass, and one for those that did of each suite, or of each task with several attempts. */
+function foldPasses(
+  plan: Plan,
+  variety: Variety,
+  { style, linesOf }: { readonly style: Page["style"]; readonly linesOf: TrialLines["of"] },
+): TrialLines["of"] {
+  const hasSeveral = variety.agents || variety.variants || variety.attempts;
+  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  const groupOf = ({ task }: Pick<Trial, "task">): string => {
+    const { form = "task", suite } = tasks.get(task) ?? {};
+    const named = { task, form, ...(suite === undefined ? {} : { suite }), agent: null, attempt: 1 };
+    return hasSeveral ? fullTitle(named) : groupName(named);
+  };
+  const left = new Map<string, number>();
+  for (const trial of plan.trials) left.set(groupOf(trial), (left.get(groupOf(trial)) ?? 0) + 1);
+  const passes = new Map<string, number>();
+  return (result) => {
+    const group = groupOf(result);
+    const isPass = result.verdict === "pass" && partialScore(result) === "";
+    const passed = (passes.get(group) ?? 0) + Number(isPass);
+    const rest = (left.get(group) ?? 0) - 1;
+    passes.set(group, passed);
+    left.set(group, rest);
+    const { mark, tone } = verdictMarks.pass;
+    return [
+      ...(isPass ? [] : linesOf(result)),
+      ...(rest === 0 && passed > 0
+        ? [`  ${style[tone](mark)} ${group}  ${style.dim(`${formatInteger(passed)} passed`)}`]
+        : []),
+    ];
+  };
+}
+
+/** Not `Math.max(...widths)`: the number of arguments of a call is limited. */
+function widestOf(widths: readonly number[]): number {
+  return widths.reduce((widest, width) => Math.max(widest, width), 0);
+}
+
+/** Input of the report at the end. */
+interface Ending {
+  readonly end: RunEnd;
+  readonly tasks: ReadonlyMap<string, Task>;
+  readonly page: Page;
+  readonly variety: Variety;
+}
+
+/** The report at the end of a run: its sections, each after an empty line. */
+function endLines(
+  ending: Ending,
+  {
+    folder,
+    coverage,
+    quiet,
+  }: Pick<RunStart, "folder"> & { readonly coverage?: boolean; readonly quiet: boolean },
+): string[] {
+  const { result } = ending.end;
+  const wrong = [...findingSections(ending), failedLines(ending), errorLines(ending)];
+  const gates = gateLines(result.gates ?? [], ending.page);
+  const summary = summaryLines(ending, { folder, quiet });
+  if (quiet) return joined([...wrong, result.verdict === "pass" ? [] : gates, summary]);
+  return joined([
+    ...wrong,
+    remarkLines("Skipped", skipRemarks(result.trials), ending),
+    remarkLines("Warnings", warningRemarks(result.trials), ending),
+    remarkLines("Not required", optionalRemarks(result.trials), ending),
+    byTaskLines(ending),
+    gates,
+    coverage === true ? coverageLines(result, ending.page) : [],
+    toolUseLines(result, ending.page),
+    summary,
+  ]);
+}
+
+/** Parts with an empty line before each. */
+function joined(parts: readonly (readonly string[])[]): string[] {
+  return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
+}
+
+/** The findings of a check, and what clients do with the tools. */
+function findingSections({ end: { result }, page }: Ending): readonly string[][] {
+  const findings = findingsOf(result.trials);
+  if (findings.length === 0) return [];
+  const naming = hasSeveralServers(result.trials);
+  const narrow = { ...page, width: Math.min(page.width, widestTable) };
+  return [findingLines(findings, naming, narrow), clientLines(findings, naming, page)];
+}
+
+const shownFailures = 40;
+const shownReasons = 3;
+
+/** The failed tasks, each with reasons and evidence; attempts with the same reasons are shown once. */
+function failedLines(ending: Ending): string[] {
+  const { trials } = ending.end.result;
+  const { style } = ending.page;
+  const { variety } = ending;
+  const failed = [
+    ...Map.groupBy(
+      // What failed in a check is among the findings.
+      trials.filter(({ verdict, form }) => verdict === "fail" && form !== "check"),
+      taskKey,
+    ),
+  ];
+  if (failed.length === 0) return [];
+  const attempts = Map.groupBy(variety.attempts ? trials : [], taskKey);
+  const tasks = failed.slice(0, shownFailures).flatMap(([key, group]) => {
+    const all = attempts.get(key);
+    const alike = [...Map.groupBy(group, reasonKey).values()];
+    const place = taskPlace(ending.tasks.get(group[0]?.task ?? ""));
+    const note = [all === undefined ? (group[0]?.id ?? "") : rateText(all, " passed"), place ?? []]
+      .flat()
+      .join("  ");
+    const rest = alike.slice(shownReasons).flat().length;
+    return [
+      "",
+      ...group
+        .slice(0, 1)
+        .map(
+          (first) =>
+            `  ${style.bad("✗")} ${style.strong(trialTitle(first, { ...variety, attempts: false }))}${style.dim(`  ${note}`)}`,
+        ),
+      ...alike
+        .slice(0, shownReasons)
+        .flatMap((same) => [
+          ...(all === undefined ? [] : [style.dim(`    ${attemptsOf(same)}`)]),
+          ...explainFirst(same, ending),
+        ]),
+      ...(rest > 0 ? [style.dim(`    and ${countOf(rest, "more attempt")} that failed in other ways`)] : []),
+    ];
+  });
+  const rest = failed.length - shownFailures;
+  const more = rest > 0 ? ["", `  and ${countOf(rest, "more failed task")}, marked ✗ above`] : [];
+  return [style.strong("Failed"), ...tasks, ...more];
+}
+
+function attemptsOf(trials: readonly TrialResult[]): string {
+  const numbers = listOf(trials.map((trial) => String(trial.attempt)));
+  return `attempt${trials.length === 1 ? "" : "s"} ${numbers}  ${listOf(trials.map((trial) => trial.id))}`;
+}
+
+function listOf(items: readonly string[]): string {
+  const rest = items.length - 8;
+  return `${items.slice(0, 8).join(", ")}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
+}
+
+/** Trials with equal keys failed for the same reasons. */
+function reasonKey({ grades, error }: TrialResult): string {
+  const unmet = grades.filter(({ verdict }) => verdict === "fail" || verdict === "error");
+  return JSON.stringify([error?.code, error?.message, unmet.map((grade) => [grade.grader, grade.reason])]);
+}
+
+function explainFirst(trials: readonly TrialResult[], { end, tasks, page }: Ending): string[] {
+  return trials.slice(0, 1).flatMap((trial) => {
+    const task = tasks.get(trial.task);
+    return explainTrial(trial, end.evidence.get(trial.id) ?? [], { task, indent: 4, page });
+  });
+}
+
+const shownErrors = 20;
+const shownNames = 4;
+
+/** The trials that could not be judged; trials with the same error are shown once. */
+function errorLines(ending: Ending): string[] {
+  const { style } = ending.page;
+  const broken = ending.end.result.trials.filter(
+    ({ verdict }) => verdict === "error" || verdict === "timeout",
+  );
+  if (broken.length === 0) return [];
+  const groups = [...Map.groupBy(broken, reasonKey).values()];
+  const rest = groups.slice(shownErrors).flat().length;
+  const crash = broken.some(isServerError) ? "a server crashed, " : "";
+  return [
+    `${style.strong("Errors")}  ${style.dim(`not judged: ${crash}the environment broke or time ran out`)}`,
+    ...groups.slice(0, shownErrors).flatMap((group) => {
+      const names = group.slice(0, shownNames).map((trial) => trialName(trial, ending.variety));
+      const more = group.length > shownNames ? `, and ${formatInteger(group.length - shownNames)} more` : "";
+      const heading =
+        group.length === 1
+          ? [
+              `  ${style.warn("!")} ${style.strong(names.join(""))}  ${style.dim([group[0]?.id ?? "", taskPlace(ending.tasks.get(group[0]?.task ?? "")) ?? []].flat().join("  "))}`,
+            ]
+          : [
+              `  ${style.warn("!")} ${style.strong(countOf(group.length, "trial"))}`,
+              ...paintText(dim(`${names.join(", ")}${more}`), 4, ending.page, 2),
+            ];
+      return ["", ...heading, ...explainFirst(group, ending)];
+    }),
+    ...(rest > 0 ? ["", `  and ${countOf(rest, "more trial")}, marked ! above`] : []),
+  ];
+}
+
+function trialName(trial: TrialResult, variety: Variety): string {
+  return clipText(trialTitle(trial, variety), 120);
+}
+
+const shownGroups = 20;
+const shownTaskNames = 12;
+
+/** Remarks on trials, each once with its trials; unmet requirements with the names of their tasks. */
+function remarkLines(title: string, groups: Remarks, { page, variety }: Ending): string[] {
+  if (groups.length === 0) return [];
+  const rest = groups.length - shownGroups;
+  return [
+    page.style.strong(title),
+    "",
+    ...groups.slice(0, shownGroups).flatMap(([text, group]) => {
+      const remark = `- ${remarkSubject(group, variety)}: ${clipText(text, 400)}`;
+      const lines = paintText(dim(remark), 2, page, 2);
+      if (group.length === 1 || group[0]?.error?.code !== "task/missing-requirement") return lines;
+      const names = [...new Set(group.map((trial) => clipText(fullTitle(trial), 80)))];
+      const others = names.length - shownTaskNames;
+      const more = others > 0 ? ` and ${countOf(others, "more task")}` : "";
+      return [...lines, ...paintText(dim(names.slice(0, shownTaskNames).join(", ") + more), 4, page)];
+    }),
+    ...(rest > 0 ? [page.style.dim(`  and ${countOf(rest, "more reason")}`)] : []),
+  ];
+}
+
+const shownTasks = 30;
+const maxTitleWidth = 50;
+/** Maximum width of tables and findings, also when other lines are not wrapped. */
+const widestTable = 120;
+
+/** Passed attempts of each task by agent and variant; empty if the run has one agent, one variant and one attempt. */
+function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
+  const rates = ratesByTask(result.trials, variety);
+  if (rates === undefined) return [];
+  const { columns, rows } = rates;
+  const mixed = rows.filter(({ isMixed }) => isMixed);
+  const shown = rows.length <= shownTasks ? rows : mixed.slice(0, shownTasks);
+  const [hidden, passed] = [mixed.length - shown.length, rows.length - mixed.length];
+  const rest = [
+    ...(hidden > 0 ? [`  and ${countOf(hidden, "more task")} with attempts that did not pass`] : []),
+    ...(passed > 0 ? [`  and ${countOf(passed, "task")} of which every attempt passed`] : []),
+  ];
+  return [
+    ...(tableLines(columns, shown, page) ?? listLines(columns, shown, page)),
+    ...(shown === rows ? [] : rest.map(page.style.dim)),
+  ];
+}
+
+/** One row for each task; undefined if the table is wider than the page. */
+function tableLines(
+  columns: readonly string[],
+  rows: readonly RateRow[],
+  { style, width }: Page,
+): string[] | undefined {
+  const titleWidth = Math.min(
+    maxTitleWidth,
+    Math.max(7, widestOf(rows.map(({ title }) => displayWidth(title)))),
+  );
+  const widths = columns.map((name) =>
+    Math.max(displayWidth(name), widestOf(rows.map(({ cells }) => cells.get(name)?.text.length ?? 0))),
+  );
+  const total = widths.reduce((sum, each) => sum + each + 2, titleWidth + 2);
+  if (total > Math.min(width, widestTable) && columns.length > 1) return undefined;
+  const headings = columns.map((name, index) => padToWidth(name, widths[index] ?? 0)).join("  ");
+  return [
+    `${style.strong(padToWidth("By task", titleWidth + 2))}  ${style.dim(headings.trimEnd())}`.trimEnd(),
+    "",
+    ...rows.map(({ title, cells }) => {
+      const painted = columns.map((name, index) => {
+        const { text, tone } = cells.get(name) ?? { text: "", tone: "dim" };
+        return style[tone](padToWidth(text, widths[index] ?? 0));
+      });
+      return `  ${padToWidth(cutToWidth(title, titleWidth), titleWidth)}  ${painted.join("  ")}`.trimEnd();
+    }),
+  ];
+}
+
+/** One block for each task, with a line for each column. */
+function listLines(columns: readonly string[], rows: readonly RateRow[], { style, width }: Page): string[] {
+  const nameWidth = Math.min(Math.max(20, width - 20), widestOf(columns.map(displayWidth)));
+  const blocks = rows.flatMap(({ title, cells }) => [
+    `  ${cutToWidth(title, width - 4)}`,
+    ...columns.flatMap((name) => {
+      const cell = cells.get(name);
+      const padded = style.dim(padToWidth(cutToWidth(name, nameWidth), nameWidth));
+      return cell === undefined ? [] : [`    ${padded}  ${style[cell.tone](cell.text)}`];
+    }),
+  ]);
+  return [style.strong("By task"), "", ...blocks];
+}
+
+/** The thresholds with what was measured, in columns. */
+function gateLines(gates: readonly Gate[], { style, width }: Page): string[] {
+  if (gates.length === 0) return [];
+  const nameWidth = Math.min(
+    widestOf(gates.map(({ name }) => displayWidth(visibleText(name)))),
+    maxTitleWidth,
+    width - 45,
+  );
+  const lines = gates.map((gate) => {
+    const { name, verdict, value, trials } = gate;
+    const { mark, tone } = verdictMarks[verdict === "incomplete" ? "error" : verdict];
+    const shown = padToWidth(cutToWidth(visibleText(name), nameWidth), nameWidth);
+    const about = value === null ? "not measured" : countOf(trials, "trial");
+    const measured = formatMeasure(gate).padStart(5);
+    return `  ${style[tone](mark)} ${shown}  ${measured}  ${style.dim(`${wantedText(gate).padEnd(14)}  ${about}`)}`;
+  });
+  return [style.strong("Thresholds"), "", ...lines];
+}
+
+/** What no trial used, by server. */
+function coverageLines(result: RunResult, page: Page): string[] {
+  const { style } = page;
+  const blocks = coverageGaps(result).flatMap(({ server, isUsed, gaps }) => [
+    "",
+    `  ${style.strong(visibleText(server))}${isUsed ? "" : `  ${style.dim("no test used it")}`}`,
+    ...gaps.flatMap((gap) => paintText({ text: gapText(gap) }, 4, page, 2)),
+  ]);
+  const title = style.strong("Not used by any test");
+  return [
+    title,
+    ...(blocks.length === 0 ? ["", style.dim("  nothing: everything listed was used")] : blocks),
+  ];
+}
+
+function toolUseLines(result: RunResult, page: Page): string[] {
+  const lines = measurementLines(result);
+  if (lines.length === 0) return [];
+  return [page.style.strong("Use of tools"), "", ...lines.flatMap((text) => paintText({ text }, 2, page, 2))];
+}
+
+const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
+  pass: "good",
+  fail: "bad",
+  incomplete: "warn",
+  interrupted: "warn",
+};
+
+/** The last lines of a run: counts, models, verdict, the run folder, and the command that shows the first bad trial. */
+function summaryLines(
+  { end: { result }, tasks, page }: Ending,
+  { folder, quiet }: { readonly folder: string | undefined; readonly quiet: boolean },
+): string[] {
+  const { id, verdict, summary, trials, environment } = result;
+  const mocked = describeMocks(trials);
+  const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
+  const used = describeCoverage(result.coverage ?? {});
+  const graded = result.gradedFrom === undefined ? "" : " graded again";
+  const facts = isCheck
+    ? [countFindings(findingsOf(trials)), formatDuration(result.durationMs)]
+    : [
+        `${countOf(summary.total, "trial")}${graded} in ${formatDuration(result.durationMs)}`,
+        ...(trials.length === 0 ? [] : describeModels(trials, environment)),
+        ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),
+        ...(used === "" ? [] : [`used ${used}`]),
+      ];
+  // `--quiet` leaves out the warnings themselves.
+  const warnings = quiet ? countWarnings(trials) : 0;
+  if (warnings > 0) facts.push(countOf(warnings, "warning"));
+  const word = page.style.badge(verdictTones[verdict], verdict.toUpperCase());
+  const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;
+  const why = verdictReason(result);
+  const bad = trials.find((trial) => trial.verdict !== "pass" && trial.verdict !== "skip");
+  const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
+  // `show` finds a run in the default folder by its id.
+  const isUsual = /(?:^|[\\/])\.mcpvals[\\/]runs[\\/][^\\/]+$/.test(folder ?? "");
+  const shown = visibleText(folder ?? "");
+  const show = `npx mcpvals show ${isUsual ? visibleText(id) : shown}${trial}`;
+  return [
+    ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
+    ...(isCheck
+      ? calledText(tasks.values(), trials).flatMap((text) => paintText(dim(text), 2, page, 2))
+      : []),
+    "",
+    ` ${word}${exit}`.trimEnd(),
+    ...(why === "" ? [] : paintText({ text: why }, 2, page)),
+    ...(folder === undefined ? [] : paintFlow([dim(`trace ${shown}`), dim(show)], 2, page)),
+  ];
+}

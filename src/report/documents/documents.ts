@@ -1,0 +1,454 @@
+import { type Json, type JsonObject, valueAt } from "../../base/json.ts";
+import type { RunFinding } from "../../model/finding.ts";
+import type { AgentSummary } from "../../model/plan.ts";
+import type { Phase, TraceEvent, TurnEnd, Usage, Verdict } from "../../model/event.ts";
+import type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "../../model/result.ts";
+
+// What the dashboard and the HTML report show. Each document is made on the server from the record of a run, so that the app
+// only draws. Every text in them may come from a server, a model or a task: it is shown as text, never as markup.
+
+/** A run in the list of runs. */
+export interface RunRow {
+  readonly id: string;
+  /** Name of the eval; for a check, of what was checked. */
+  readonly name: string;
+  /** The file that was run, relative to the working folder where it is inside; of a check without a file, the command or URL. */
+  readonly source?: string;
+  readonly kind: "run" | "check";
+  /** `cut-off`: its process ended before it wrote a result. `damaged`: its files cannot be read, or lack what its result rests on; `problem` says why. */
+  readonly state: "running" | "ended" | "cut-off" | "damaged";
+  readonly problem?: string;
+  /** Absent until it has ended. */
+  readonly verdict?: RunVerdict;
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  /** Id of the run of which it only graded the record. */
+  readonly gradedFrom?: string;
+  readonly durationMs?: number;
+  readonly summary?: RunSummary;
+  readonly agents: readonly AgentSummary[];
+  readonly servers: readonly string[];
+}
+
+/** All runs of a folder, newest first. */
+export interface RunsDocument {
+  /** The folder, as a user would write it. */
+  readonly folder: string;
+  readonly runs: readonly RunRow[];
+}
+
+/** A trial in the tables of a run. */
+export interface TrialRow {
+  readonly id: string;
+  readonly task: string;
+  readonly form: TrialResult["form"];
+  /** The suite of a tool test, or the server of a check. */
+  readonly suite?: string;
+  /** Absent when no agent takes part. */
+  readonly agent?: string;
+  readonly variant?: string;
+  readonly attempt: number;
+  /** `cut-off`: it had begun when the run was killed or interrupted; `not-run`: it had not. */
+  readonly state: "waiting" | "running" | "ended" | "cut-off" | "not-run";
+  /** Absent until it has ended. What was cut off or not run counts as skipped. */
+  readonly verdict?: Verdict;
+  readonly score?: number;
+  readonly durationMs?: number;
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  readonly toolCalls?: number;
+  readonly warnings?: number;
+  /** It passed by a tool's result only. */
+  readonly byToolResult?: true;
+  /** The first reason why it did not pass, shortened. */
+  readonly reason?: string;
+}
+
+/** What a grader said of all trials of a run. */
+export interface GraderRow {
+  readonly grader: string;
+  readonly pass: number;
+  readonly fail: number;
+  readonly error: number;
+  readonly skip: number;
+  /** Mean of its scores; absent when it gave none. */
+  readonly score?: number;
+  /** Its weight in the score of a trial; several where tasks give it different ones. */
+  readonly weights: readonly number[];
+  /** How many of its grades change no verdict. */
+  readonly notRequired: number;
+}
+
+/** One run. */
+export interface RunDocument extends RunRow {
+  readonly environment: RunEnvironment;
+  readonly trials: readonly TrialRow[];
+  readonly graders: readonly GraderRow[];
+  readonly findings: readonly RunFinding[];
+  /** Model use of agents and of judges in all trials. */
+  readonly usage?: Usage;
+  readonly judgeUsage?: Usage;
+  readonly gates?: RunResult["gates"];
+  readonly judges?: RunResult["judges"];
+  readonly coverage?: RunResult["coverage"];
+  readonly measurements?: RunResult["measurements"];
+  readonly routing?: RunResult["routing"];
+}
+
+/** A run as it is sent. */
+export interface PackedRun extends Omit<RunDocument, "trials"> {
+  readonly trials: PackedRows<TrialRow>;
+}
+
+/** A text that may be large: its beginning, and where the rest is. */
+export interface Excerpt {
+  /** At most {@link excerptLength} characters, of a definition {@link definitionLength}. */
+  readonly text: string;
+  /** Length of the whole text in characters. */
+  readonly length: number;
+  /** `json`: the whole text is JSON, indented. */
+  readonly type: "text" | "json";
+  /** The event that has it, and the JSON Pointer to it in the event. */
+  readonly seq: number;
+  readonly pointer: string;
+}
+
+/** In characters. */
+export const excerptLength = 400;
+export const definitionLength = 4000;
+
+/** An image or a sound in the result of a tool: base64 text in an event. */
+export interface Media {
+  readonly type: "image" | "audio";
+  readonly mimeType: string;
+  /** Length of the base64 text. */
+  readonly length: number;
+  readonly seq: number;
+  readonly pointer: string;
+}
+
+interface ItemStamp {
+  /** Number of the event that it begins with; identifies the item in its trial. */
+  readonly seq: number;
+  /** Number of the event that it ends with; absent: it is this one event, or it has not ended. */
+  readonly endSeq?: number;
+  /** Milliseconds since the trial's first event; what happened when it was graded stands at its end. */
+  readonly at: number;
+  /** Absent for what has no duration, or has not ended. */
+  readonly durationMs?: number;
+  readonly phase?: Phase;
+  readonly turn?: number;
+  /** The step that it belongs to, as it is called for readers. */
+  readonly step?: string;
+}
+
+/** Something that happened in a trial. Items are in the order of `seq`. */
+export type TraceItem = ItemStamp &
+  (
+    | { readonly kind: "phase"; readonly name: Phase }
+    | {
+        readonly kind: "turn";
+        readonly user: Excerpt;
+        /** Absent: it has not ended. */
+        readonly reason?: TurnEnd;
+        /** What is wrong with how it ended. */
+        readonly problem?: string;
+      }
+    | { readonly kind: "message"; readonly text: Excerpt }
+    | CallItem
+    | {
+        readonly kind: "step";
+        readonly name: string;
+        readonly stepType: string;
+        readonly attempt: number;
+        /** Absent: it has not ended. */
+        readonly outcome?: "passed" | "failed" | "error" | "timeout" | "skipped";
+        /** What it works with, in one line; empty when there is nothing to say. */
+        readonly summary: string;
+        readonly input: Excerpt;
+        readonly outputs?: Excerpt;
+        readonly checks: readonly {
+          readonly name: string;
+          readonly passed: boolean;
+          readonly message: string;
+        }[];
+        readonly error?: string;
+        readonly ignored?: true;
+      }
+    /** A request to a server that calls no tool, with its answer; or a notification, or a request of the server. */
+    | {
+        readonly kind: "request";
+        readonly server: string;
+        readonly direction: "client-to-server" | "server-to-client";
+        readonly method: string;
+        readonly params?: Excerpt;
+        readonly result?: Excerpt;
+        readonly error?: string;
+      }
+    /** Output of a program on stderr or stdout. */
+    | {
+        readonly kind: "output";
+        /** The server, the extension or the agent. */
+        readonly from: string;
+        readonly stream: "stderr" | "stdout" | "log";
+        readonly text: Excerpt;
+      }
+    | {
+        readonly kind: "model";
+        readonly purpose: "agent" | "judge";
+        readonly model: string;
+        readonly usage?: Usage;
+        readonly finishReason?: string;
+        /** Why the request was sent again. */
+        readonly retried?: string;
+      }
+    /** Any other event: its type, and a line that says what it says. */
+    | {
+        readonly kind: "event";
+        readonly type: string;
+        readonly server?: string;
+        readonly text: string;
+        readonly problem?: true;
+      }
+  );
+
+/** The use of a tool: one that the gateway recorded, or one that only the agent reports. */
+export interface CallItem {
+  readonly kind: "call";
+  /** `server`: of a server, recorded; `builtin`, `skill`, `unknown`: the agent's own, as it reports it. */
+  readonly source: "server" | "builtin" | "skill" | "unknown";
+  readonly server?: string;
+  /** The agent reports that it called the server's tool, and no server received the call. */
+  readonly unrecorded?: true;
+  readonly tool: string;
+  readonly byAgent: boolean;
+  /** `pending`: under way, or the agent did not report its end. `rejected`: no server has such a tool, or the agent may not use it. */
+  readonly status: "ok" | "error" | "pending" | "rejected";
+  readonly args: Excerpt;
+  /** What of the arguments does not fit the tool's `inputSchema`: JSON Pointer into them and problem. Empty: all fit; absent: unknown. */
+  readonly invalid?: readonly { readonly pointer: string; readonly problem: string }[];
+  readonly result?: Excerpt;
+  readonly media?: readonly Media[];
+  readonly error?: string;
+  readonly fault?: string;
+  /** Hashes of the whole arguments, and of the whole result and error, of which the document has only the beginning. */
+  readonly hashes?: { readonly arguments?: string; readonly result?: string };
+}
+
+/** One event in the list of all events. */
+export interface EventRow {
+  readonly seq: number;
+  /** Milliseconds since the trial's first event. */
+  readonly at: number;
+  readonly type: string;
+  /** What it says, in one line. */
+  readonly text: string;
+}
+
+/** One trial. */
+export interface TrialDocument {
+  readonly run: Pick<RunRow, "id" | "name" | "kind" | "state" | "startedAt">;
+  readonly row: TrialRow;
+  /** When it began: ISO 8601, UTC. Absent until then. */
+  readonly startedAt?: string;
+  /** Grades with their evidence, measurements, errors; absent until it has ended. */
+  readonly result?: TrialResult;
+  /** The task as planned. */
+  readonly task: JsonObject;
+  /** Servers of the trial, in the order of their start: one lane each in the waterfall. */
+  readonly servers: readonly string[];
+  readonly items: readonly TraceItem[];
+  readonly events: readonly EventRow[];
+  /** Trials before and after it in the plan. */
+  readonly previous?: string;
+  readonly next?: string;
+}
+
+/** A part of a large text. */
+export interface ContentPart {
+  readonly text: string;
+  /** Position of `text` in the whole text, and the length of the whole text, in characters. */
+  readonly from: number;
+  readonly length: number;
+}
+
+/** A tool of a server over all trials of a run. */
+export interface ToolRow {
+  readonly name: string;
+  /** Shortened; the definition has all of it. */
+  readonly description?: string;
+  /** As it was listed last; absent: it was called but never listed. */
+  readonly definition?: Definition;
+  /** Tokens of the definition: an estimate. */
+  readonly tokens?: number;
+  /** Uses by agents and steps. */
+  readonly calls: number;
+  readonly errors: number;
+  /** Calls that a check made, which are no uses; absent: none. */
+  readonly checked?: CheckedCalls;
+  readonly p50Ms?: number;
+  readonly p95Ms?: number;
+  readonly findings: number;
+  /** Against the run before that has this server. */
+  readonly change?: "added" | "removed" | "changed";
+  /** The definition then; present when it changed or was removed. */
+  readonly before?: Definition;
+}
+
+/** The calls of tools that checks planned and made, by what they expected. */
+export interface CheckedCalls {
+  /** With valid arguments, and how many of these did not succeed. */
+  readonly valid: number;
+  readonly failed: number;
+  /** With invalid arguments, and how many of these were refused, as they should be. */
+  readonly invalid: number;
+  readonly refused: number;
+}
+
+/** The definition of a tool, and the run and the trial that have all of it. */
+export interface Definition extends Excerpt {
+  readonly run: string;
+  readonly trial: string;
+}
+
+/** A server over all trials of a run. */
+export interface ServerRow {
+  readonly name: string;
+  /** What it calls itself in the handshake. */
+  readonly reported?: { readonly name: string; readonly version: string; readonly protocolVersion: string };
+  /** How it is started or reached. */
+  readonly target?: Json;
+  readonly starts: number;
+  readonly losses: number;
+  readonly calls: number;
+  readonly errors: number;
+  readonly checked?: CheckedCalls;
+  readonly p50Ms?: number;
+  readonly p95Ms?: number;
+  /** Tokens of all definitions, and of those of tools without a call: estimates. */
+  readonly tokens: number;
+  readonly unusedTokens: number;
+  readonly tools: readonly ToolRow[];
+  readonly findings: readonly RunFinding[];
+  /** Id of the run that definitions were compared with. */
+  readonly comparedWith?: string;
+}
+
+/** The servers of one run. */
+export interface ServersDocument {
+  readonly run: Pick<RunRow, "id" | "name" | "startedAt">;
+  readonly servers: readonly ServerRow[];
+  /** How many of the run's trials have been read so far; absent: all. */
+  readonly reading?: { readonly trials: number; readonly of: number };
+}
+
+/** Of the live view of a run: the trials that changed, and the run without its trials. The first has all trials. */
+export interface RunUpdate extends Omit<RunDocument, "trials"> {
+  readonly changed: PackedRows<TrialRow>;
+}
+
+/** Of the live view of a trial: the items and events that are new or changed. The first has all. */
+export interface TrialUpdate extends Omit<TrialDocument, "items" | "events"> {
+  readonly items: readonly TraceItem[];
+  readonly events: readonly EventRow[];
+}
+
+/** The data of an HTML report: one run with as much of its trials as fits. */
+export interface ReportDocument {
+  readonly run: PackedRun;
+  readonly servers: ServersDocument;
+  /** By id of the trial; those that did not pass come first. One that is absent did not fit. */
+  readonly trials: Readonly<Record<string, ReportTrial>>;
+}
+
+export interface ReportTrial {
+  readonly document: TrialDocument;
+  /** Events as they were recorded, by their numbers. Those that are absent did not fit. */
+  readonly events: Readonly<Record<string, Json>>;
+}
+
+/** Most characters of one part of a text. */
+const longestPart = 1024 * 1024;
+
+/** A text as it is, any other value as indented JSON. */
+function textOf(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+/** The beginning of a value in an event. */
+export function excerptOf(value: Json, seq: number, pointer: string, most = excerptLength): Excerpt {
+  const text = textOf(value);
+  const type = typeof value === "string" ? "text" : "json";
+  return { text: text.slice(0, most), length: text.length, type, seq, pointer };
+}
+
+/** The text of the value at a JSON Pointer (RFC 6901) in an event; undefined where the pointer leads nowhere. */
+export function contentText(event: TraceEvent | Json, pointer: string): string | undefined {
+  const path = pointer
+    .split("/")
+    .slice(1)
+    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
+  const value = valueAt(event, path);
+  return value === undefined ? undefined : textOf(value as Json);
+}
+
+/** A part of a text: from a position, at most so many characters. */
+export function contentPart(text: string, from: number, length: number): ContentPart {
+  return { text: text.slice(from, from + Math.min(length, longestPart)), from, length: text.length };
+}
+
+/** Rows of a table as JSON, column by column: each name, and each value that repeats, is written once. */
+export interface PackedRows<Row> {
+  readonly length: number;
+  readonly columns: { readonly [Name in keyof Row]?: PackedColumn };
+}
+
+/** The values of all rows, null where a row has none; or the distinct values, and which of them each row has: all the first, if `at` is absent. */
+type PackedColumn =
+  | { readonly cells: readonly Json[] }
+  | { readonly values: readonly Json[]; readonly at?: readonly number[] };
+
+/** A column with more distinct values than this share of its rows is written as it is. */
+const mostDistinct = 0.25;
+
+/** Packs rows whose members are JSON other than null. */
+export function packRows<Row extends object>(rows: readonly Row[]): PackedRows<Row> {
+  const names = new Set<keyof Row>();
+  for (const row of rows) for (const name in row) names.add(name);
+  const columns: { [Name in keyof Row]?: PackedColumn } = {};
+  for (const name of names) columns[name] = packColumn(rows.map((row) => (row[name] ?? null) as Json));
+  return { length: rows.length, columns };
+}
+
+function packColumn(cells: readonly Json[]): PackedColumn {
+  const positions = new Map<Json, number>();
+  for (const cell of cells) {
+    if (!positions.has(cell)) positions.set(cell, positions.size);
+    if (positions.size > Math.max(1, cells.length * mostDistinct)) return { cells };
+  }
+  const values = [...positions.keys()];
+  if (values.length === 1) return { values };
+  return { values, at: cells.map((cell) => positions.get(cell) ?? 0) };
+}
+
+/** The rows that were packed. */
+export function unpackRows<Row extends object>({ length, columns }: PackedRows<Row>): readonly Row[] {
+  const rows = Array.from({ length }, (): Record<string, Json> => ({}));
+  for (const [name, column] of Object.entries<PackedColumn | undefined>(columns)) {
+    if (column === undefined) continue;
+    const cellAt = cellsOf(column);
+    let index = 0;
+    for (const row of rows) {
+      const cell = cellAt(index) ?? null;
+      if (cell !== null) row[name] = cell;
+      index += 1;
+    }
+  }
+  return rows as Row[];
+}
+
+function cellsOf(column: PackedColumn): (index: number) => Json | undefined {
+  if ("cells" in column) return (index) => column.cells[index];
+  const { values, at } = column;
+  return at === undefined ? () => values[0] : (index) => values[at[index] ?? 0];
+}

@@ -1,0 +1,171 @@
+import { type Finding, findingsOf, type RunFinding } from "../../model/finding.ts";
+import type { Task } from "../../model/model.ts";
+import type { Plan, Trial } from "../../model/plan.ts";
+import { withoutUndefined } from "../../base/json.ts";
+import type { RunResult, TrialResult } from "../../model/result.ts";
+import { unfinishedState } from "../trial-result.ts";
+import { shortened } from "../../base/visible-text.ts";
+import type { Usage } from "../../model/event.ts";
+import { addUsage } from "../../trace/trajectory.ts";
+import {
+  type GraderRow,
+  type PackedRun,
+  type RunDocument,
+  type RunRow,
+  type TrialRow,
+  packRows,
+} from "./documents.ts";
+
+const longestReason = 300;
+
+/** The row of a trial that has ended, or of which the end of its run left a part or nothing. */
+export function trialRow(trial: TrialResult): TrialRow {
+  const {
+    id,
+    task,
+    form,
+    suite,
+    agent,
+    variant,
+    attempt,
+    verdict,
+    score,
+    usage,
+    tools,
+    warnings,
+    byToolResult,
+  } = trial;
+  const state = unfinishedState(trial) ?? "ended";
+  return withoutUndefined({
+    id,
+    task,
+    form,
+    suite,
+    agent: agent ?? undefined,
+    variant,
+    attempt,
+    state,
+    verdict,
+    score: score ?? undefined,
+    // The duration of an item without an end is not known.
+    durationMs: state === "ended" || trial.durationMs > 0 ? trial.durationMs : undefined,
+    inputTokens: usage?.inputTokens,
+    outputTokens: usage?.outputTokens,
+    toolCalls: tools?.toolCalls,
+    warnings: warnings?.length,
+    byToolResult,
+    reason: reasonOf(trial),
+  });
+}
+
+/** Why a trial did not pass: what broke it, else the first grade of its verdict. */
+function reasonOf({ verdict, error, grades }: TrialResult): string | undefined {
+  if (verdict === "pass") return undefined;
+  const deciding = grades.find((grade) => grade.verdict === verdict && grade.required !== false);
+  const reason = error?.message ?? (deciding ?? grades.find((grade) => grade.verdict !== "pass"))?.reason;
+  return reason === undefined ? undefined : shortened(reason, longestReason);
+}
+
+/** The row of a trial that has not ended. */
+export function plannedRow(
+  { id, agent, variant, attempt }: Trial,
+  { name: task, form, suite }: Task,
+  state: "waiting" | "running",
+): TrialRow {
+  return withoutUndefined({ id, task, form, suite, agent: agent ?? undefined, variant, attempt, state });
+}
+
+/** Whether a run is a check of servers. */
+export function kindOf({ tasks }: Pick<Plan, "tasks">): RunRow["kind"] {
+  return tasks.some(({ form }) => form === "check") ? "check" : "run";
+}
+
+/** Names of the servers of a run. */
+export function serverNames({ servers, taskServers = {} }: RunDocument["environment"]): readonly string[] {
+  const own = Object.values(taskServers).flatMap((table) => Object.keys(table ?? {}));
+  return [...new Set([...Object.keys(servers), ...own])];
+}
+
+/** Adds up what the trials of a run say, so that not all of them need be in memory. */
+export class RunTotals {
+  readonly #graders = new Map<string, GraderSums>();
+  readonly #findings: {
+    readonly id: string;
+    readonly grades: readonly { readonly findings: readonly Finding[] }[];
+  }[] = [];
+  #usage: Usage | undefined;
+  #judgeUsage: Usage | undefined;
+
+  add({ id, grades, usage, judgeUsage }: TrialResult): void {
+    for (const { grader, verdict, score, weight = 1, required } of grades) {
+      const sums = this.#graders.get(grader) ?? noGrades();
+      this.#graders.set(grader, sums);
+      sums[verdict] += 1;
+      sums.weights.add(weight);
+      if (required === false) sums.notRequired += 1;
+      if (score === null) continue;
+      sums.score += score;
+      sums.scored += 1;
+    }
+    const found = grades.filter(({ findings }) => findings !== undefined);
+    if (found.length > 0)
+      this.#findings.push({ id, grades: found.map(({ findings = [] }) => ({ findings })) });
+    if (usage !== undefined) this.#usage = addUsage(this.#usage, usage);
+    if (judgeUsage !== undefined) this.#judgeUsage = addUsage(this.#judgeUsage, judgeUsage);
+  }
+
+  result(): Pick<RunDocument, "graders" | "findings" | "usage" | "judgeUsage"> {
+    const graders = [...this.#graders].map(([grader, { score, scored, weights, ...counts }]): GraderRow => {
+      const mean = scored === 0 ? {} : { score: score / scored };
+      return { grader, ...counts, weights: [...weights].toSorted((a, b) => a - b), ...mean };
+    });
+    const findings: readonly RunFinding[] = findingsOf(this.#findings);
+    return withoutUndefined({ graders, findings, usage: this.#usage, judgeUsage: this.#judgeUsage });
+  }
+}
+
+type GraderSums = ReturnType<typeof noGrades>;
+
+function noGrades() {
+  return {
+    pass: 0,
+    fail: 0,
+    error: 0,
+    skip: 0,
+    score: 0,
+    scored: 0,
+    weights: new Set<number>(),
+    notRequired: 0,
+  };
+}
+
+/** The trials of a run that has ended, or was cut off, as they are added. */
+export class EndedTrials {
+  readonly #totals = new RunTotals();
+  readonly #rows: TrialRow[] = [];
+
+  add(trial: TrialResult): void {
+    this.#totals.add(trial);
+    this.#rows.push(trialRow(trial));
+  }
+
+  /** The document of the run. */
+  document(row: RunRow, result: Omit<RunResult, "trials">): PackedRun {
+    const { verdict, durationMs, summary, environment, gates, judges, coverage, measurements, routing } =
+      result;
+    return withoutUndefined({
+      ...row,
+      verdict,
+      durationMs,
+      summary,
+      environment,
+      trials: packRows(this.#rows),
+      ...this.#totals.result(),
+      gates,
+      judges,
+      coverage,
+      measurements,
+      routing,
+    });
+  }
+}

@@ -1,0 +1,492 @@
+import { hash } from "node:crypto";
+import { isAbsolute, join, relative } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { McpvalsError, messageOf } from "../../base/error.ts";
+import { withoutUndefined } from "../../base/json.ts";
+import { callFaults } from "../../graders/measurements/measure.ts";
+import { OutOfTime } from "../../check/check-view.ts";
+import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
+import { RunReplay } from "../trial-result.ts";
+import type { RunResult, RunSummary, TrialResult } from "../../model/result.ts";
+import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
+import type { TraceEvent, Verdict } from "../../model/event.ts";
+import {
+  type CallItem,
+  contentText,
+  type PackedRun,
+  type RunDocument,
+  type RunRow,
+  type RunUpdate,
+  type ServersDocument,
+  type TrialDocument,
+  type TrialRow,
+  packRows,
+} from "./documents.ts";
+import { EndedTrials, kindOf, plannedRow, RunTotals, serverNames, trialRow } from "./run-document.ts";
+import { ServerTotals } from "./servers-document.ts";
+import { trialDocument } from "./trial-document.ts";
+import { type SchemaValidator, validateOfServer } from "../../graders/schema-validator.ts";
+import { readTrials, type StoredTrial } from "../../store/journal.ts";
+import { endsWithTrial, journalSize } from "../../store/journal-file.ts";
+import { JournalIndex, type TrialProgress } from "../../store/journal-index.ts";
+import {
+  readHead,
+  readPlan,
+  readPlanHead,
+  readResult,
+  readResultByTrial,
+  readResultHead,
+  runState,
+} from "../../store/run-files.ts";
+import type { RunHead } from "../../store/run-folder.ts";
+
+/** The row of a run in the list of runs. Never throws: one that cannot be read says why. */
+export function runRow(runs: string, id: string, cwd: string): RunRow {
+  const folder = join(runs, id);
+  try {
+    const head = readHead(folder);
+    const state = runState(folder, head);
+    const row = rowOf(id, { head, plan: readPlanHead(folder), state, cwd });
+    if (state !== "ended") return row;
+    const { verdict, durationMs, summary } = readResultHead(folder);
+    return { ...row, verdict, durationMs, summary, ...damageOf(missingAtEnd(folder, summary)) };
+  } catch (error) {
+    const unknown = {
+      name: id,
+      kind: "run",
+      startedAt: new Date(0).toISOString(),
+      agents: [],
+      servers: [],
+    } as const;
+    return { id, ...unknown, state: "damaged", problem: messageOf(error) };
+  }
+}
+
+/** How many trials the journal of a run lacks, if its end shows that something is missing: to look at all of it takes too long in a list. */
+function missingAtEnd(folder: string, { total, skip }: RunSummary): number {
+  const size = journalSize(folder);
+  if (size === 0) return total - skip;
+  if (size > mostSought || endsWithTrial(folder)) return 0;
+  const recorded = new JournalIndex(folder).extend();
+  return readResult(folder).trials.filter((trial) => isMissing(trial, recorded)).length;
+}
+
+/** Whether a trial of a result has no end in the journal. */
+function isMissing({ id, verdict }: TrialResult, recorded: ReadonlyMap<string, TrialProgress>): boolean {
+  return verdict !== "skip" && recorded.get(id)?.ended !== true;
+}
+
+/** What is said of a run whose journal lacks trials that its result has: they are without evidence. */
+function damageOf(missing: number): { readonly state?: "damaged"; readonly problem?: string } {
+  if (missing === 0) return {};
+  const problem = `Its journal lacks ${missing} of the trials that its result has, so nothing shows that they ended so. mcpvals show says what the journal has.`;
+  return { state: "damaged", problem };
+}
+
+interface RowInput {
+  readonly head: RunHead;
+  readonly plan: Omit<Plan, "trials">;
+  readonly state: RunRow["state"];
+  readonly cwd: string;
+}
+
+function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
+  const { source, startedAt, environment, gradedFrom } = head;
+  return withoutUndefined({
+    id,
+    name: plan.name,
+    source: source === undefined ? undefined : shownSource(source, cwd),
+    kind: kindOf(plan),
+    state,
+    startedAt,
+    gradedFrom: gradedFrom?.id,
+    agents: environment.agents,
+    servers: serverNames(environment),
+  });
+}
+
+/** The source of a run: a path inside the working folder becomes relative to it; a command or URL stays as it is. */
+function shownSource(path: string, cwd: string): string {
+  if (!isAbsolute(path)) return path;
+  const inside = relative(cwd, path);
+  if (inside === "") return ".";
+  return inside.startsWith("..") ? path : inside;
+}
+
+/** Trials between two looks at other work. */
+const trialsAtOnce = 200;
+/** Bytes of a journal in which all trials of a result are looked for, which takes two milliseconds for a million. */
+const mostSought = 64 * 1024 * 1024;
+/** Calls of a trial whose arguments are validated, and the time for all of them, in milliseconds. */
+const mostValidated = 1000;
+const validationMs = 10_000;
+
+/** Most time for the arguments of one call, in milliseconds. */
+export const validationTimeoutMs = 2000;
+
+export interface RecordOptions {
+  readonly cwd: string;
+  readonly validator: SchemaValidator;
+}
+
+/** The trials of a plan. */
+class Planned {
+  readonly plan: Plan;
+  readonly replay: RunReplay;
+  readonly positions: ReadonlyMap<string, number>;
+
+  constructor(head: RunHead, plan: Plan) {
+    this.plan = plan;
+    this.replay = new RunReplay({ ...head, plan });
+    this.positions = new Map(plan.trials.map(({ id }, index) => [id, index]));
+  }
+
+  trial(id: string): Trial | undefined {
+    return this.plan.trials[this.positions.get(id) ?? -1];
+  }
+}
+
+/** A run as its folder has it, which may still grow. */
+export class RunRecord implements AsyncDisposable {
+  readonly id: string;
+  readonly #folder: string;
+  readonly #options: RecordOptions;
+  readonly #head: RunHead;
+  readonly #planHead: Omit<Plan, "trials">;
+  /** Read when it is needed: to show all trials of a run that has ended, its result is enough. */
+  #planned: Planned | undefined;
+  readonly #index: JournalIndex;
+  #state: RunRow["state"] = "running";
+  /** Of a run that has ended. */
+  #document: PackedRun | undefined;
+  #loading: Promise<void> | undefined;
+  // Of a run that goes on:
+  readonly #totals = new RunTotals();
+  readonly #rows: TrialRow[] = [];
+  /** The version in which the row of each trial changed last. */
+  readonly #changed: number[] = [];
+  #version = 0;
+  readonly #counts: Record<Verdict, number> = { pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
+  #servers:
+    | { readonly totals: ServerTotals; readonly trials: AsyncGenerator<StoredTrial>; isRead: boolean }
+    | undefined;
+  #content: { readonly key: string; readonly text: string } | undefined;
+  /** The trial that was asked for last. */
+  #shown: ShownTrial | undefined;
+
+  /** Throws `store/corrupt`. */
+  constructor(runs: string, id: string, options: RecordOptions) {
+    this.id = id;
+    this.#folder = join(runs, id);
+    this.#options = options;
+    this.#head = readHead(this.#folder);
+    this.#planHead = readPlanHead(this.#folder);
+    this.#index = new JournalIndex(this.#folder);
+  }
+
+  get #plan(): Planned {
+    this.#planned ??= new Planned(this.#head, readPlan(this.#folder));
+    return this.#planned;
+  }
+
+  /** Whether nothing of it changes any more. */
+  get isOver(): boolean {
+    return this.#document !== undefined;
+  }
+
+  /** Takes what has happened since. Throws `store/corrupt`. */
+  refresh(): Promise<void> {
+    if (this.#document !== undefined) return Promise.resolve();
+    this.#loading ??= this.#load().finally(() => {
+      this.#loading = undefined;
+    });
+    return this.#loading;
+  }
+
+  async #load(): Promise<void> {
+    const state = runState(this.#folder, this.#head);
+    if (state === "running") await this.#follow();
+    else {
+      const trials = new EndedTrials();
+      const recorded = state === "ended" ? this.#recorded() : undefined;
+      let missing = 0;
+      const add = (some: readonly TrialResult[]): void => {
+        for (const trial of some) {
+          trials.add(trial);
+          if (recorded !== undefined && isMissing(trial, recorded)) missing += 1;
+        }
+      };
+      const result =
+        state === "ended" ? await readResultByTrial(this.#folder, add) : await this.#replayAll(add);
+      this.#document = { ...trials.document(this.#row(state), result), ...damageOf(missing) };
+      this.#version += 1;
+    }
+    this.#state = state;
+  }
+
+  /** The trials in the journal; undefined where looking for them takes too long. Throws `store/corrupt`. */
+  #recorded(): ReadonlyMap<string, TrialProgress> | undefined {
+    return journalSize(this.#folder) > mostSought ? undefined : new JournalIndex(this.#folder).extend();
+  }
+
+  #row(state: RunRow["state"]): RunRow {
+    return rowOf(this.id, { head: this.#head, plan: this.#planHead, state, cwd: this.#options.cwd });
+  }
+
+  /** The result of a run that was cut off. */
+  async #replayAll(onTrials: (trials: readonly TrialResult[]) => void): Promise<RunResult> {
+    const { plan } = this.#plan;
+    const replay = new RunReplay({ ...this.#head, plan });
+    const rows = new Map<string, TrialResult>();
+    let lastAt: number | undefined;
+    for await (const { id, events: stored } of readTrials(this.#folder)) {
+      const trial = this.#plan.trial(id);
+      const events = stored.map(({ event }) => event);
+      lastAt = Math.max(lastAt ?? 0, events.at(-1)?.at ?? 0);
+      if (trial !== undefined) rows.set(id, replay.add(trial, events));
+    }
+    const results = plan.trials.map((trial) => rows.get(trial.id) ?? replay.add(trial, []));
+    onTrials(results);
+    return replay.result(results, lastAt);
+  }
+
+  async #follow(): Promise<void> {
+    const { plan, positions } = this.#plan;
+    if (this.#rows.length === 0) {
+      this.#version += 1;
+      for (const trial of plan.trials) {
+        this.#rows.push(plannedRow(trial, taskOf(trial, plan), "waiting"));
+        this.#changed.push(this.#version);
+      }
+    }
+    const added = this.#index.extend();
+    if (added.size === 0) return;
+    this.#version += 1;
+    let count = 0;
+    for (const [id, { ended }] of added) {
+      const position = positions.get(id);
+      const trial = plan.trials[position ?? -1];
+      if (position === undefined || trial === undefined || this.#rows[position]?.state === "ended") continue;
+      const row = ended ? this.#endedRow(trial) : undefined;
+      this.#rows[position] = row ?? plannedRow(trial, taskOf(trial, plan), "running");
+      this.#changed[position] = this.#version;
+      count += 1;
+      if (count % trialsAtOnce === 0) await nextTurn();
+    }
+  }
+
+  /** The row of a trial that has come to its end; undefined while it has not been graded. */
+  #endedRow(trial: Trial): TrialRow | undefined {
+    const events = this.#index.events(trial.id);
+    if (!isFinished(events)) return undefined;
+    const result = this.#plan.replay.add(trial, events);
+    this.#totals.add(result);
+    this.#counts[result.verdict] += 1;
+    return trialRow(result);
+  }
+
+  /** Throws `store/corrupt`. */
+  async run(): Promise<PackedRun> {
+    await this.refresh();
+    return this.#document ?? { ...this.#live(), trials: packRows(this.#rows) };
+  }
+
+  #live(): Omit<RunDocument, "trials"> {
+    const { environment } = this.#head;
+    const { plan, replay } = this.#plan;
+    const summary: RunSummary = { total: plan.trials.length, ...this.#counts };
+    return {
+      ...this.#row(this.#state),
+      summary,
+      environment,
+      ...this.#totals.result(),
+      ...replay.totals(),
+    };
+  }
+
+  /** What has changed since a version, 0 for all; `update` is absent when nothing has. Throws `store/corrupt`. */
+  async changesSince(version: number): Promise<{ readonly version: number; readonly update?: RunUpdate }> {
+    await this.refresh();
+    const now = this.#version;
+    if (now === version) return { version };
+    if (this.#document !== undefined) {
+      const { trials: changed, ...run } = this.#document;
+      return { version: now, update: { ...run, changed } };
+    }
+    const changed = this.#rows.filter((_, index) => (this.#changed[index] ?? 0) > version);
+    return { version: now, update: { ...this.#live(), changed: packRows(changed) } };
+  }
+
+  /** Changes whenever the document of the trial does. Throws `store/corrupt`, and `store/not-found` for an unknown trial. */
+  async stampOf(id: string): Promise<string> {
+    this.#trial(id);
+    await this.refresh();
+    return `${this.#index.endOf(id)} ${this.#state}`;
+  }
+
+  /** Made again only when the trial has changed. Throws `store/corrupt`, and `store/not-found` for an unknown trial. */
+  async trial(id: string): Promise<TrialDocument> {
+    const stamp = await this.stampOf(id);
+    if (this.#shown?.id === id && this.#shown.stamp === stamp) return await this.#shown.document;
+    const invalid: InvalidArguments = this.#shown?.id === id ? this.#shown.invalid : new Map();
+    const document = this.#trialDocument(id, invalid);
+    this.#shown = { id, stamp, document, invalid };
+    try {
+      return await document;
+    } catch (error) {
+      if (this.#shown.document === document) this.#shown = undefined;
+      throw error;
+    }
+  }
+
+  async #trialDocument(id: string, known: InvalidArguments): Promise<TrialDocument> {
+    const trial = this.#trial(id);
+    const events = this.#index.events(id);
+    const { plan, positions } = this.#plan;
+    const position = positions.get(id) ?? 0;
+    const isEnded = this.#state !== "running" || isFinished(events);
+    const trajectory = buildTrajectory(trial, taskOf(trial, plan), events);
+    const { name, kind, startedAt } = this.#row(this.#state);
+    return trialDocument({
+      run: { id: this.id, name, kind, state: this.#state, startedAt },
+      trajectory,
+      ...(isEnded ? { result: this.#resultOf(trial, events) } : {}),
+      invalid: await this.#validate(trajectory, known),
+      hashOf: (text) => hash("sha256", text, "base64url"),
+      previous: plan.trials[position - 1],
+      next: plan.trials[position + 1],
+    });
+  }
+
+  #resultOf(trial: Trial, events: readonly TraceEvent[]): TrialResult {
+    const result = this.#plan.replay.resultOf(trial, events);
+    if (this.#document?.state !== "damaged" || isFinished(events)) return result;
+    const message = "the journal lacks the end of this trial, so nothing shows how it ended";
+    return { ...result, error: { code: "run/interrupted", kind: "interrupted", message } };
+  }
+
+  /** The events of a trial as far as they have come. Throws `store/corrupt`. */
+  events(id: string): readonly TraceEvent[] {
+    return this.#index.events(id);
+  }
+
+  #trial(id: string): Trial {
+    const trial = this.#plan.trial(id);
+    if (trial !== undefined) return trial;
+    throw new McpvalsError("store/not-found", `the run ${this.id} has no trial ${JSON.stringify(id)}`);
+  }
+
+  /** What does not fit in the arguments of calls, of the first that were made; what is `known` is not looked at again. */
+  async #validate(trajectory: Trajectory, known: InvalidArguments): Promise<InvalidArguments> {
+    const { validator } = this.#options;
+    const validate = validateOfServer(
+      validator.validate.bind(validator),
+      new AbortController().signal,
+      validationMs,
+    );
+    for (const { seq, args, declared } of trajectory.calls.slice(0, mostValidated)) {
+      const [declaration] = declared ?? [];
+      if (declaration === undefined || known.has(seq)) continue;
+      try {
+        const [checked] = await callFaults([{ args, declared: declaration }], validate);
+        if (checked?.faults === undefined) continue;
+        known.set(
+          seq,
+          // The message begins with the place, which is shown before it.
+          checked.faults.map(({ pointer, message }) => ({
+            pointer,
+            problem: message.startsWith(`${pointer} `) ? message.slice(pointer.length + 1) : message,
+          })),
+        );
+      } catch (error) {
+        if (error instanceof OutOfTime) break;
+        throw error;
+      }
+    }
+    return known;
+  }
+
+  /** The whole text at a JSON Pointer in an event. Throws `store/corrupt`, and `store/not-found` where there is none. */
+  content(id: string, seq: number, pointer: string): string {
+    this.#trial(id);
+    const key = JSON.stringify([id, seq, pointer]);
+    if (this.#content?.key === key) return this.#content.text;
+    const event = this.#index.event(id, seq);
+    const text = event === undefined ? undefined : contentText(event, pointer);
+    if (text === undefined)
+      throw new McpvalsError(
+        "store/not-found",
+        `trial ${JSON.stringify(id)} has no such content: ${seq}${pointer}`,
+      );
+    this.#content = { key, text };
+    return text;
+  }
+
+  /**
+   * What trials say of servers. Reads on where the last call ended, until one of the limits; a run that goes on is read again when
+   * all of it was read. Throws `store/corrupt`.
+   */
+  async servers({ mostMs = Infinity, mostTrials = Infinity }: ServersLimits = {}): Promise<ServersRead> {
+    const { plan } = this.#plan;
+    if (this.#servers === undefined || (this.#servers.isRead && !this.isOver))
+      this.#servers = { totals: new ServerTotals(), trials: readTrials(this.#folder), isRead: false };
+    const reading = this.#servers;
+    const { totals, trials } = reading;
+    const until = performance.now() + mostMs;
+    try {
+      while (!reading.isRead && performance.now() < until && totals.trials < mostTrials) {
+        const { value, done } = await trials.next();
+        if (done === true) {
+          // It may also have been ended.
+          reading.isRead = this.#servers === reading;
+          break;
+        }
+        const trial = this.#plan.trial(value.id);
+        const events = value.events.map(({ event }) => event);
+        if (trial !== undefined) totals.add(buildTrajectory(trial, taskOf(trial, plan), events));
+      }
+    } catch (error) {
+      this.#servers = undefined;
+      throw error;
+    }
+    if (reading.isRead) return { totals };
+    return { totals, reading: { trials: totals.trials, of: plan.trials.length } };
+  }
+
+  /** Ends what is being read. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const reading = this.#servers;
+    this.#servers = undefined;
+    await reading?.trials.return(undefined);
+  }
+}
+
+interface ServersLimits {
+  readonly mostMs?: number;
+  readonly mostTrials?: number;
+}
+
+/** What was read so far. */
+interface ServersRead {
+  readonly totals: ServerTotals;
+  /** Absent: all of it. */
+  readonly reading?: NonNullable<ServersDocument["reading"]>;
+}
+
+interface ShownTrial {
+  readonly id: string;
+  readonly stamp: string;
+  readonly document: Promise<TrialDocument>;
+  /** What was found of the arguments of its calls. */
+  readonly invalid: InvalidArguments;
+}
+
+/** By the number of the request. */
+type InvalidArguments = Map<number, NonNullable<CallItem["invalid"]>>;
+
+/** Whether a trial has come to its end: a completed one when it was graded. */
+function isFinished(events: readonly TraceEvent[]): boolean {
+  const finished = events.findLast((event) => event.type === "trial.finished");
+  if (finished === undefined) return false;
+  return finished.outcome !== "completed" || events.some((event) => event.type === "trial.graded");
+}

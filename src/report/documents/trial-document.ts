@@ -1,0 +1,583 @@
+import {
+  canonicalJson,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  withoutUndefined,
+} from "../../base/json.ts";
+import type { Trial } from "../../model/plan.ts";
+import { describeInput, eventLines } from "../render-trace.ts";
+import type { TrialResult } from "../../model/result.ts";
+import { shortened } from "../../base/visible-text.ts";
+import {
+  type EventOf,
+  type Phase,
+  type StepAttempt,
+  stepPaths,
+  type StepRun,
+  stepRuns,
+  type TraceEvent,
+} from "../../model/event.ts";
+import { type AgentTool, matchAgentTools } from "../../trace/tool-events.ts";
+import { type Exchange, type ToolCall, type Trajectory, turnEnds } from "../../trace/trajectory.ts";
+import {
+  type CallItem,
+  type Excerpt,
+  excerptOf,
+  type Media,
+  type TraceItem,
+  type TrialDocument,
+} from "./documents.ts";
+import { plannedRow, trialRow } from "./run-document.ts";
+
+/** What a document of a trial is made of. */
+export interface TrialInput {
+  readonly run: TrialDocument["run"];
+  readonly trajectory: Trajectory;
+  /** Absent until it has ended. */
+  readonly result?: TrialResult;
+  /** What of the arguments of a call does not fit, by the number of its request. */
+  readonly invalid: ReadonlyMap<number, NonNullable<CallItem["invalid"]>>;
+  /** A cryptographic hash of a text. */
+  readonly hashOf: (text: string) => string;
+  /** Trials before and after it in the plan. */
+  readonly previous: Trial | undefined;
+  readonly next: Trial | undefined;
+}
+
+/** Makes the document of a trial. */
+export function trialDocument(input: TrialInput): TrialDocument {
+  const { run, trajectory, result, invalid, hashOf, previous, next } = input;
+  const { trial, task, events } = trajectory;
+  const [first] = events;
+  const lineOf = eventLines(events);
+  const state = first === undefined ? "waiting" : "running";
+  return withoutUndefined({
+    run,
+    row: result === undefined ? plannedRow(trial, task, state) : trialRow(result),
+    startedAt: first === undefined ? undefined : new Date(first.at).toISOString(),
+    result,
+    // A plan is JSON.
+    task: task as unknown as JsonObject,
+    servers: serversOf(trajectory),
+    items: traceItems(trajectory, {
+      invalid,
+      hashOf,
+      lineOf,
+      isOngoing: result === undefined && run.state === "running",
+    }),
+    events: events.map((event) => ({
+      seq: event.seq,
+      at: event.at - (first?.at ?? 0),
+      type: event.type,
+      text: lineOf(event),
+    })),
+    previous: previous?.id,
+    next: next?.id,
+  });
+}
+
+/** Servers in the order in which they appear, then those of the task that did not start. */
+function serversOf({ events, task }: Trajectory): readonly string[] {
+  const seen = events.flatMap((event) => {
+    const isServer = event.type === "mcp.message" || event.type.startsWith("server.");
+    return isServer && "server" in event ? [event.server] : [];
+  });
+  return [...new Set([...seen, ...task.servers])];
+}
+
+/** What items are made with besides the events. */
+interface Making {
+  readonly invalid: TrialInput["invalid"];
+  readonly hashOf: TrialInput["hashOf"];
+  readonly lineOf: (event: TraceEvent) => string;
+  /** Whether calls may still be answered. */
+  readonly isOngoing: boolean;
+}
+
+/** Where in the trial the events are that are read. */
+interface Place {
+  phase?: Phase;
+  turn?: number;
+  readonly steps: string[];
+}
+
+type Item = TraceItem;
+type ItemOf<K extends Item["kind"]> = Extract<Item, { readonly kind: K }>;
+/** An item without what every item has. */
+type Body = {
+  [K in Item["kind"]]: Omit<ItemOf<K>, "at" | "phase" | "turn" | "step"> & { kind: K };
+}[Item["kind"]];
+
+/** The items of a trial, in the order of their numbers. Each event is an item, or a part of one. */
+function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[] {
+  const { events } = trajectory;
+  const start = events[0]?.at ?? 0;
+  // Graders may ask a judge much later.
+  const end = events.find(({ type }) => type === "trial.finished")?.at ?? Infinity;
+  const pathOf = stepPaths(events);
+  const bodies = joinedItems(trajectory, making, pathOf);
+  const place: Place = { steps: [] };
+  const items: TraceItem[] = [];
+  for (const event of events) {
+    if (event.type === "phase.started") place.phase = event.phase;
+    if (event.type === "turn.started") place.turn = event.turn;
+    if (event.type === "step.finished") place.steps.pop();
+    const body = bodies.has(event.seq) ? bodies.get(event.seq) : itemOf(event, making);
+    if (body !== undefined) {
+      // These are recorded when they have ended.
+      const isLate = body.kind === "model" || body.kind === "event";
+      const began = isLate ? event.at - (body.durationMs ?? 0) : event.at;
+      // What comes over a connection of the agent's belongs to no step.
+      const step = "client" in event ? undefined : place.steps.at(-1);
+      const at = Math.max(0, Math.min(began, end) - start);
+      const stamp = { at, phase: place.phase, turn: place.turn };
+      const calls = body.kind === "call" ? making.invalid.get(event.seq) : undefined;
+      items.push(
+        withoutUndefined({
+          ...body,
+          ...stamp,
+          step: step === undefined ? undefined : pathOf(step),
+          ...(calls === undefined ? {} : { invalid: calls }),
+        }),
+      );
+    }
+    if (event.type === "step.started") place.steps.push(event.step);
+    if (event.type === "turn.finished") delete place.turn;
+    if (event.type === "phase.finished") delete place.phase;
+  }
+  return items;
+}
+
+/** Items of several events, by the number of the first; undefined for the other events of one. */
+function joinedItems(
+  trajectory: Trajectory,
+  { lineOf, isOngoing, hashOf }: Making,
+  pathOf: (step: string) => string,
+): ReadonlyMap<number, Body | undefined> {
+  const { events } = trajectory;
+  const bodies = new Map<number, Body | undefined>();
+  const add = (body: Body, ...parts: readonly (number | undefined)[]): void => {
+    for (const seq of [body.endSeq, ...parts]) if (seq !== undefined) bodies.set(seq, undefined);
+    bodies.set(body.seq, body);
+  };
+  addSpans(events, add);
+  addSteps(stepRuns(events), pathOf, add);
+  const reports = new Map<string, EventOf<"agent.tool">[]>();
+  for (const event of events) {
+    if (event.type !== "agent.tool") continue;
+    reports.set(event.callId, [...(reports.get(event.callId) ?? []), event]);
+  }
+  const seqsOf = (tool: AgentTool | undefined) =>
+    (reports.get(tool?.callId ?? "") ?? []).map(({ seq }) => seq);
+  const { calls, unrecorded, others } = matchAgentTools(trajectory);
+  const told = new Map(calls.map((matched) => [matched.call, matched.told]));
+  const exchanges = new Map(trajectory.exchanges.map((exchange) => [exchange.request.seq, exchange]));
+  const refused = new Set(
+    events.flatMap((event) => (event.type === "tool.refused" ? [requestKey(event, event.id)] : [])),
+  );
+  for (const call of trajectory.calls) {
+    const exchange = exchanges.get(call.seq);
+    const isRefused = refused.has(requestKey(exchange?.request, exchange?.request.message["id"]));
+    add(callBody(call, exchange, { isRefused, isOngoing, hashOf }), ...seqsOf(told.get(call)));
+  }
+  for (const tool of [...unrecorded, ...others])
+    add(reportedBody(tool, reports.get(tool.callId) ?? [], hashOf), ...seqsOf(tool));
+  const called = new Set(trajectory.calls.map(({ seq }) => seq));
+  for (const exchange of trajectory.exchanges)
+    if (!called.has(exchange.request.seq)) add(requestBody(exchange));
+  for (const event of trajectory.unasked) add(otherBody(event, lineOf));
+  addServerRequests(events, new Set(trajectory.unasked.map(({ seq }) => seq)), add);
+  return bodies;
+}
+
+type Add = (body: Body, ...parts: readonly (number | undefined)[]) => void;
+
+/** What the two halves of an exchange have in common. */
+function requestKey(
+  event: { readonly server: string; readonly client?: string } | undefined,
+  id: Json | undefined,
+): string {
+  return JSON.stringify([event?.server, event?.client, id]);
+}
+
+/** Phases and turns, from their begin to their end. */
+function addSpans(events: readonly TraceEvent[], add: Add): void {
+  const ends = new Map(turnEnds(events).map((end) => [end.seq, end.oddity]));
+  const phases = new Map<Phase, EventOf<"phase.started">>();
+  const turns = new Map<number, EventOf<"turn.started">>();
+  for (const event of events) {
+    switch (event.type) {
+      case "phase.started":
+        phases.set(event.phase, event);
+        add({ kind: "phase", seq: event.seq, name: event.phase });
+        break;
+      case "phase.finished": {
+        const { seq: endSeq, phase: name, durationMs } = event;
+        const seq = phases.get(name)?.seq;
+        if (seq !== undefined) add({ kind: "phase", seq, endSeq, name, durationMs });
+        break;
+      }
+      case "turn.started":
+        turns.set(event.turn, event);
+        add({ kind: "turn", seq: event.seq, user: excerptOf(event.user, event.seq, "/user") });
+        break;
+      case "turn.finished": {
+        const begun = turns.get(event.turn);
+        if (begun === undefined) break;
+        const { seq } = begun;
+        add(
+          withoutUndefined({
+            kind: "turn" as const,
+            seq,
+            endSeq: event.seq,
+            user: excerptOf(begun.user, seq, "/user"),
+            durationMs: event.at - begun.at,
+            reason: event.reason,
+            problem: ends.get(event.seq),
+          }),
+        );
+        break;
+      }
+      default:
+        break;
+    }
+  }
+}
+
+function addSteps(runs: readonly StepRun[], pathOf: (step: string) => string, add: Add): void {
+  for (const { attempts } of runs)
+    for (const attempt of attempts) {
+      add(stepBody(attempt, pathOf));
+      addSteps(attempt.children, pathOf, add);
+    }
+}
+
+const longestSummary = 200;
+
+function stepBody({ started, finished }: StepAttempt, pathOf: (step: string) => string): Body {
+  const { seq, step, stepType, attempt, input } = started;
+  const { error, outputs } = finished ?? {};
+  return withoutUndefined({
+    kind: "step" as const,
+    seq,
+    endSeq: finished?.seq,
+    durationMs: finished?.durationMs,
+    name: pathOf(step),
+    stepType,
+    attempt,
+    outcome: finished?.outcome,
+    summary: shortened(describeInput(stepType, input), longestSummary),
+    input: excerptOf(input, seq, "/input"),
+    outputs: outputs === undefined ? undefined : excerptOf(outputs, finished?.seq ?? seq, "/outputs"),
+    checks: (finished?.checks ?? []).map(({ name, passed, message }) => ({ name, passed, message })),
+    error: error === undefined ? undefined : `${error.code}: ${error.message}`,
+    ignored: finished?.ignored,
+  });
+}
+
+const longestError = 1000;
+
+function callBody(
+  call: ToolCall,
+  exchange: Exchange | undefined,
+  { isRefused, isOngoing, hashOf }: Pick<Making, "isOngoing" | "hashOf"> & { readonly isRefused: boolean },
+): Body {
+  const { seq, server, tool, args, responseSeq, result, error, fault } = call;
+  const hasArgs = exchange?.params["arguments"] !== undefined;
+  const status = isRefused ? "rejected" : statusOf(call, isOngoing);
+  const place = exchange === undefined ? "/args" : hasArgs ? "/message/params/arguments" : "/message/params";
+  const [value, pointer] = result === undefined ? [undefined, ""] : shownResult(result);
+  const shown = {
+    args: excerptOf(args, seq, place),
+    result: value === undefined ? undefined : excerptOf(value, responseSeq ?? seq, pointer),
+    error: error === undefined || status === "pending" ? undefined : shortened(error.message, longestError),
+  };
+  return withoutUndefined({
+    kind: "call" as const,
+    seq,
+    endSeq: responseSeq,
+    durationMs: call.latencyMs,
+    source: server === null ? ("unknown" as const) : ("server" as const),
+    server: server ?? undefined,
+    tool,
+    byAgent: exchange?.byAgent ?? call.step === undefined,
+    status,
+    ...shown,
+    media: result === undefined ? undefined : mediaOf(result, responseSeq ?? seq),
+    fault,
+    hashes: hashesOf(shown, { args, result: [value ?? null, error?.message ?? null] }, hashOf),
+  });
+}
+
+function isCut(excerpt: Excerpt | undefined): boolean {
+  return excerpt !== undefined && excerpt.length > excerpt.text.length;
+}
+
+/** Hashes of what is shown only in part: values that differ may begin alike. */
+function hashesOf(
+  shown: Pick<CallItem, "args"> & {
+    readonly result?: Excerpt | undefined;
+    readonly error?: string | undefined;
+  },
+  { args, result }: { readonly args: Json; readonly result: Json },
+  hashOf: Making["hashOf"],
+): CallItem["hashes"] {
+  const hashes = {
+    ...(isCut(shown.args) ? { arguments: hashOf(canonicalJson(args)) } : {}),
+    ...(isCut(shown.result) || (shown.error?.length ?? 0) >= longestError
+      ? { result: hashOf(canonicalJson(result)) }
+      : {}),
+  };
+  return Object.keys(hashes).length === 0 ? undefined : hashes;
+}
+
+function statusOf({ error, result, responseSeq }: ToolCall, isOngoing: boolean): CallItem["status"] {
+  if (error?.kind === "rejected") return "rejected";
+  if (error === undefined) return result?.["isError"] === true ? "error" : "ok";
+  const isOpen = error.kind === "no-response" && error.cancelled === undefined && responseSeq === undefined;
+  return isOpen && isOngoing ? "pending" : "error";
+}
+
+/** The text of a result that is one text, else all of it; and the JSON Pointer to that in the event. */
+function shownResult(result: JsonObject): readonly [value: Json, pointer: string] {
+  const { content, structuredContent } = result;
+  const [only, ...others] = Array.isArray(content) ? (content as readonly Json[]) : [];
+  if (structuredContent === undefined && others.length === 0 && isJsonObject(only)) {
+    const { type, text } = only;
+    if (type === "text" && typeof text === "string") return [text, "/message/result/content/0/text"];
+  }
+  return [result, "/message/result"];
+}
+
+const mostMedia = 100;
+
+/** Images and sounds of a result; undefined when there are none. */
+function mediaOf({ content }: JsonObject, seq: number): readonly Media[] | undefined {
+  if (!Array.isArray(content)) return undefined;
+  const media = (content as readonly Json[]).slice(0, mostMedia).flatMap((block, index): Media[] => {
+    if (!isJsonObject(block)) return [];
+    const { resource } = block;
+    const isResource = block["type"] === "resource" && isJsonObject(resource);
+    const data = isResource ? resource["blob"] : block["data"];
+    const mimeType = (isResource ? resource : block)["mimeType"];
+    if (typeof data !== "string" || typeof mimeType !== "string") return [];
+    const type = /^(image|audio)\//i.exec(mimeType)?.[1]?.toLowerCase();
+    if (type !== "image" && type !== "audio") return [];
+    const pointer = `/message/result/content/${index}/${isResource ? "resource/blob" : "data"}`;
+    return [{ type, mimeType, length: data.length, seq, pointer }];
+  });
+  return media.length === 0 ? undefined : media;
+}
+
+/** A use of a tool that only the agent reports; `reports` are the events that say it. */
+function reportedBody(
+  tool: AgentTool,
+  reports: readonly EventOf<"agent.tool">[],
+  hashOf: Making["hashOf"],
+): Body {
+  const { seq, source, status, args = {}, result, startedAt, endedAt } = tool;
+  const server = source.startsWith("mcp:") ? source.slice("mcp:".length) : undefined;
+  const last = reports.at(-1)?.seq;
+  const argsSeq = reports.findLast((report) => report.args === args)?.seq;
+  const resultSeq = reports.findLast((report) => report.result !== undefined)?.seq;
+  const shown = {
+    args: excerptOf(args, argsSeq ?? seq, argsSeq === undefined ? "" : "/args"),
+    result:
+      result === undefined || resultSeq === undefined ? undefined : excerptOf(result, resultSeq, "/result"),
+  };
+  return withoutUndefined({
+    kind: "call" as const,
+    seq,
+    endSeq: last === seq ? undefined : last,
+    durationMs: endedAt === undefined ? undefined : endedAt - startedAt,
+    source: source === "builtin" || source === "skill" ? source : ("unknown" as const),
+    server,
+    unrecorded: server === undefined ? undefined : (true as const),
+    tool: tool.tool ?? tool.name,
+    byAgent: true,
+    status: ({ started: "pending", completed: "ok", failed: "error" } as const)[status],
+    ...shown,
+    hashes: hashesOf(shown, { args, result: result ?? null }, hashOf),
+  });
+}
+
+function requestBody({ request, answer, cancelled }: Exchange): Body {
+  const { seq, at, server, direction } = request;
+  const unusable =
+    answer === undefined && cancelled !== undefined ? `cancelled: ${cancelled.reason}` : undefined;
+  return withoutUndefined({
+    kind: "request" as const,
+    seq,
+    endSeq: answer?.seq,
+    durationMs: answer === undefined ? undefined : answer.at - at,
+    server,
+    direction,
+    ...saidIn(request),
+    ...answeredBy(answer),
+    ...(unusable === undefined ? {} : { error: unusable }),
+  });
+}
+
+type Message = Exchange["request"];
+
+function saidIn({ seq, message: { method, params } }: Message): {
+  readonly method: string;
+  readonly params?: Excerpt;
+} {
+  const name = typeof method === "string" ? method : JSON.stringify(method ?? null);
+  return {
+    method: name,
+    ...(params === undefined ? {} : { params: excerptOf(params, seq, "/message/params") }),
+  };
+}
+
+function answeredBy(answer: Message | undefined): { readonly result?: Excerpt; readonly error?: string } {
+  if (answer === undefined) return {};
+  const { seq, malformed, message } = answer;
+  const { result, error } = message;
+  if (malformed !== undefined) return { error: shortened(`malformed: ${malformed}`, longestError) };
+  if (error !== undefined) return { error: shortened(errorText(error), longestError) };
+  return result === undefined ? {} : { result: excerptOf(result, seq, "/message/result") };
+}
+
+function errorText(error: Json): string {
+  const text = isJsonObject(error) ? error["message"] : undefined;
+  const code = isJsonObject(error) && typeof error["code"] === "number" ? ` (code ${error["code"]})` : "";
+  return typeof text === "string" ? `${text}${code}` : JSON.stringify(error);
+}
+
+/** Requests and notifications of servers, with the answers of clients. */
+function addServerRequests(events: readonly TraceEvent[], unasked: ReadonlySet<number>, add: Add): void {
+  const open = new Map<string, Message>();
+  for (const event of events) {
+    if (event.type !== "mcp.message" || !isJsonObject(event.message) || unasked.has(event.seq)) continue;
+    // The type of the message was just looked at.
+    const message = event as Message;
+    const { method, id } = message.message;
+    const key = requestKey(event, id);
+    if (event.direction === "server-to-client" && method !== undefined) {
+      const { seq, server, direction } = event;
+      add({ kind: "request", seq, server, direction, ...saidIn(message) });
+      if (id !== undefined) open.set(key, message);
+    } else if (event.direction === "client-to-server" && method === undefined) {
+      const request = open.get(key);
+      if (request === undefined) continue;
+      open.delete(key);
+      const { seq, server, direction } = request;
+      const durationMs = event.at - request.at;
+      add({
+        kind: "request",
+        seq,
+        endSeq: event.seq,
+        durationMs,
+        server,
+        direction,
+        ...saidIn(request),
+        ...answeredBy(message),
+      });
+    }
+  }
+}
+
+/** The item of an event that is joined with no other; undefined for one that says nothing by itself. */
+function itemOf(event: TraceEvent, { lineOf }: Making): Body | undefined {
+  const { seq } = event;
+  switch (event.type) {
+    case "agent.message":
+      return { kind: "message", seq, text: excerptOf(event.text, seq, "/text") };
+    case "server.stderr":
+    case "server.stdout":
+      return outputBody(seq, event.server, event.type === "server.stderr" ? "stderr" : "stdout", event.text);
+    case "extension.stderr":
+      return outputBody(seq, event.extension, "stderr", event.text);
+    case "extension.log": {
+      const { extension: from, message } = event;
+      return { kind: "output", seq, from, stream: "log", text: excerptOf(message, seq, "/message") };
+    }
+    case "agent.output":
+      return outputBody(seq, "agent", event.stream, event.text);
+    case "model.called": {
+      const { purpose, model, usage, finishReason, durationMs } = event;
+      return { kind: "model", seq, durationMs, purpose, model, usage, finishReason };
+    }
+    case "model.retried": {
+      const { purpose, model, reason: retried } = event;
+      return { kind: "model", seq, purpose, model, retried };
+    }
+    case "calls.invalid":
+    case "trial.graded":
+      // The calls, and the grades of the result, say it; it did not happen in the trial.
+      return undefined;
+    case "http.response":
+      // The answer itself is a message.
+      return event.requestIds.length > 0 && event.status < 400 ? undefined : otherBody(event, lineOf);
+    default:
+      return otherBody(event, lineOf);
+  }
+}
+
+function outputBody(seq: number, from: string, stream: "stderr" | "stdout", text: string): Body {
+  return { kind: "output", seq, from, stream, text: excerptOf(text, seq, "/text") };
+}
+
+function otherBody(event: TraceEvent, lineOf: (event: TraceEvent) => string): Body {
+  const { seq, type } = event;
+  return withoutUndefined({
+    kind: "event" as const,
+    seq,
+    type,
+    server: "server" in event ? event.server : undefined,
+    // The end of the trial is a moment, not all of the trial.
+    durationMs: "durationMs" in event && type !== "trial.finished" ? event.durationMs : undefined,
+    text: wordsOf(event) ?? lineOf(event),
+    problem: isProblem(event) ? (true as const) : undefined,
+  });
+}
+
+/** What an event that ends something says in words; undefined for others. */
+function wordsOf(event: TraceEvent): string | undefined {
+  if (event.type === "trial.finished" && event.error !== undefined)
+    return `the trial ended: ${event.error.message}`;
+  if (event.type !== "server.exited") return undefined;
+  const { server, exitCode, signal } = event;
+  return `${server} exited ${exitCode === null ? `because of ${signal ?? "a signal"}` : `with code ${exitCode}`}`;
+}
+
+/** Whether an event says that something went wrong. */
+function isProblem(event: TraceEvent): boolean {
+  switch (event.type) {
+    case "server.failed":
+    case "server.late":
+    case "server.lost":
+    case "server.invalid_output":
+    case "server.output_omitted":
+    case "extension.invalid_output":
+    case "extension.output_omitted":
+    case "fault.unmet":
+    case "tool.refused":
+      return true;
+    case "server.exited":
+    case "extension.exited":
+    case "agent.exited":
+      return !event.expected;
+    case "server.stopped":
+      return event.survivors !== undefined;
+    case "mcp.message":
+      return true; // what is joined with nothing: no request waited for it, or it is no object
+    case "http.response":
+      return event.status >= 400;
+    case "agent.permission":
+      return event.decision !== "allowed";
+    case "probe.finished":
+      return event.outcome !== "done";
+    case "conformance.checked":
+      return event.status !== "SUCCESS" && event.status !== "INFO";
+    case "state.compared":
+      return event.differences.length > 0;
+    case "trial.finished":
+      return event.error !== undefined;
+    default:
+      return false;
+  }
+}

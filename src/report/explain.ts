@@ -1,0 +1,702 @@
+import { commonSequence, equalJson } from "../expect/json-difference.ts";
+import { answerText, resultText, structuredContent } from "../expect/tool-result.ts";
+import { errorCatalogue } from "../base/catalogue.ts";
+import type { SerializedError } from "../base/error.ts";
+import { isJsonObject, type Json } from "../base/json.ts";
+import type { Task } from "../model/model.ts";
+import { readJsonText } from "../base/read-json.ts";
+import {
+  type Check,
+  type EventOf,
+  type Grade,
+  type StepAttempt,
+  stepPaths,
+  type StepRun,
+  stepRuns,
+  type TraceEvent,
+} from "../model/event.ts";
+import { type AgentAct, agentActs, firstAndLast, isServerError, lastMessage } from "./trial-result.ts";
+import { describeInput } from "./render-trace.ts";
+import type { TrialResult } from "../model/result.ts";
+import { quoteBar } from "../base/visible-text.ts";
+import type { AgentTool } from "../trace/tool-events.ts";
+import { type AgentCall, buildTrajectory, type ToolCall } from "../trace/trajectory.ts";
+import {
+  type ClipLimits,
+  clipLines,
+  clipText,
+  countOf,
+  formatDuration,
+  gradeTitle,
+  type Page,
+  paintRows,
+  paintText,
+  type Piece,
+  type Row,
+  type Tone,
+  unmetOptional,
+  weighted,
+} from "./text.ts";
+
+/**
+ * Why a trial did not pass, as lines: its error with the steps that did not do what they should; every grade that is not a
+ * pass, with its reason and evidence; then the graders that passed.
+ */
+export function explainTrial(
+  trial: TrialResult,
+  events: readonly TraceEvent[],
+  { task, indent, page }: { readonly task: Task | undefined; readonly indent: number; readonly page: Page },
+): string[] {
+  const { error, grades } = trial;
+  const evidence = readEvidence(events, trial, task);
+  const told = grades.filter(isUnmet);
+  const passed = grades
+    .filter(({ verdict }) => verdict === "pass")
+    .map(({ grader, weight }) => weighted(grader, weight));
+  const broken =
+    error === undefined
+      ? []
+      : [
+          ...explainError(error, indent, page),
+          ...(isServerError(trial)
+            ? paintText({ text: serverFault(trial.lostServers) }, indent, page, 2)
+            : []),
+          ...paintRows(
+            evidence.steps.flatMap((run) => stepRows(run, error.message, evidence)),
+            indent + 2,
+            page,
+          ),
+        ];
+  return [
+    ...broken,
+    ...told.flatMap((grade) => explainGrade(grade, evidence, indent, page)),
+    ...unmetOptional(trial).flatMap((text) =>
+      paintText({ text: `not required: ${text}`, tone: "dim" }, indent, page, 2),
+    ),
+    ...(told.length === 0 || passed.length === 0
+      ? []
+      : paintText({ text: `passed: ${passed.join(", ")}`, tone: "dim" }, indent, page, 2)),
+    ...explainAgent(trial, evidence, indent, page),
+  ];
+}
+
+/** Whether a grade is why a trial did not pass. */
+function isUnmet({ verdict, required }: Grade): boolean {
+  return (verdict === "fail" || verdict === "error") && required !== false;
+}
+
+const shownCall = 240;
+
+/** What an agent did, as reports list it: the first and the last of many acts, and between them those that grades cite. */
+interface ListedActs {
+  readonly first: readonly AgentAct[];
+  readonly cited: readonly AgentAct[];
+  readonly last: readonly AgentAct[];
+  /** Numbers of their events, so that grades do not show them, too. */
+  readonly seqs: ReadonlySet<number>;
+}
+
+function listActs(acts: readonly AgentAct[], total: number, grades: readonly Grade[]): ListedActs {
+  const [first, last] = firstAndLast(acts, total);
+  const numbers = new Set(grades.flatMap((grade) => grade.evidence));
+  const between = last.length === 0 ? [] : acts.slice(first.length, -last.length);
+  const cited = between.filter((act) => seqsOf(act).some((seq) => numbers.has(seq))).slice(0, shownEvents);
+  return { first, cited, last, seqs: new Set([...first, ...cited, ...last].flatMap(seqsOf)) };
+}
+
+/** The numbers of the events of an act. */
+function seqsOf(act: AgentAct): readonly number[] {
+  if ("reported" in act) return [act.reported.seq];
+  if ("request" in act) return [act.request.seq, act.request.answer?.seq ?? act.request.seq];
+  return [act.call.seq, act.call.responseSeq ?? act.call.seq];
+}
+
+/** The agent's uses of tools in order, with answers, and its last message unless a grade showed it. */
+function explainAgent(
+  { agent, tools, verdict }: TrialResult,
+  evidence: Evidence,
+  indent: number,
+  page: Page,
+): string[] {
+  const events = [...evidence.events.values()];
+  const { shown, acts, listed } = evidence;
+  const message = lastMessage(events);
+  const isSaid = message === undefined || shown.has(`event ${message.seq}`);
+  const isIdle =
+    acts.length === 0 && verdict === "fail" && events.some(({ type }) => type === "turn.started");
+  const isEmpty = acts.length === 0 && (verdict === "error" || (isSaid && !isIdle));
+  if (agent === null || isEmpty) return [];
+  const counts = countsOf(tools, acts);
+  const { first, cited, last } = listed;
+  const rowsOf = (act: AgentAct): readonly Row[] => {
+    if ("call" in act) return shortCall(act.call, evidence);
+    return "request" in act ? shortRequest(act.request) : shortReport(act.reported);
+  };
+  const rest = totalOf(counts) - first.length - cited.length - last.length;
+  const said = message && row("said", clipLines(message.text, shownText), `event ${message.seq}`);
+  return [
+    ...paintText({ text: `the agent made ${describeCounts(counts)}` }, indent, page),
+    ...paintRows(
+      [
+        ...first.flatMap(rowsOf),
+        ...(rest > 0 ? [moreRow(`… ${countOf(rest, "more call")}`)] : []),
+        ...cited.flatMap(rowsOf),
+        ...last.flatMap(rowsOf),
+        ...(isSaid || said === undefined ? [] : [said]),
+      ],
+      indent + 2,
+      page,
+    ),
+  ];
+}
+
+interface ActCounts {
+  readonly tool: number;
+  readonly resource: number;
+  readonly prompt: number;
+}
+
+/** All acts by kind; of those that are not shown only the result knows. */
+function countsOf(tools: TrialResult["tools"], acts: readonly AgentAct[]): ActCounts {
+  const { toolCalls = 0, resourceReads = 0, promptGets = 0 } = tools ?? {};
+  const of = (type: AgentCall["type"]): number =>
+    acts.filter((act) => ("request" in act ? act.request.type : "tool") === type).length;
+  return {
+    tool: Math.max(toolCalls, of("tool")),
+    resource: Math.max(resourceReads, of("resource")),
+    prompt: Math.max(promptGets, of("prompt")),
+  };
+}
+
+function totalOf({ tool, resource, prompt }: ActCounts): number {
+  return tool + resource + prompt;
+}
+
+function describeCounts({ tool, resource, prompt }: ActCounts): string {
+  const parts = [
+    tool === 0 ? "no tool calls" : countOf(tool, "tool call"),
+    ...(resource === 0 ? [] : [countOf(resource, "resource read")]),
+    ...(prompt === 0 ? [] : [countOf(prompt, "prompt request")]),
+  ];
+  return parts.join(", ");
+}
+
+/** What an agent did and said last, in a few words; empty where it did nothing or no agent took part. */
+export function agentSummary({ agent, tools }: TrialResult, events: readonly TraceEvent[]): string {
+  const acts = agent === null ? [] : agentActs(events);
+  const message = agent === null ? undefined : lastMessage(events);
+  const total = totalOf(countsOf(tools, acts));
+  const [first, last] = firstAndLast(acts, total);
+  const rest = total - first.length - last.length;
+  const names = [...first.map(nameOf), ...(rest > 0 ? [`… ${rest} more`] : []), ...last.map(nameOf)];
+  return [
+    ...(acts.length === 0 ? [] : [`the agent called ${clipText(names.join(", "), 200)}`]),
+    ...(message === undefined ? [] : [`it said: ${clipText(message.text, 200)}`]),
+  ].join("; ");
+}
+
+function nameOf(act: AgentAct): string {
+  if ("reported" in act) return act.reported.name;
+  if ("call" in act) return `${act.call.tool}${isHealthy(act.call) ? "" : " (failed)"}`;
+  const { type, name, failure } = act.request;
+  return `${type} ${name}${failure === undefined ? "" : " (failed)"}`;
+}
+
+function isHealthy({ result }: ToolCall): boolean {
+  return result !== undefined && result["isError"] !== true;
+}
+
+function shortRow(label: string, text: string, note?: string, tone: Tone = "plain"): Row {
+  const pieces = [{ text: clipText(text, shownCall), tone }];
+  return { label, pieces, cut: true, ...(note === undefined ? {} : { note }) };
+}
+
+/** A call with its answer, each on one line; more of both where a grade cites them. */
+function shortCall(call: ToolCall, evidence: Evidence): readonly Row[] {
+  const { seq, responseSeq = seq, tool, args, result, error } = call;
+  if (evidence.cited.has(seq) || evidence.cited.has(responseSeq)) return callRows(call, true, evidence);
+  const request = shortRow("call", `${tool} ${JSON.stringify(args)}`, `event ${seq}`);
+  if (result === undefined) return [request, shortRow("error", error?.message ?? "", undefined, "bad")];
+  const isError = result["isError"] === true;
+  const text = resultText(result).trim() || JSON.stringify(structuredContent(result) ?? result);
+  return [request, shortRow(isError ? "isError" : "result", text, undefined, isError ? "bad" : "dim")];
+}
+
+/** A resource read or a prompt asked for, with its answer, each on one line. */
+function shortRequest({ type, name, args, seq, answer, failure }: AgentCall): readonly Row[] {
+  const [label, told] = type === "prompt" ? ["prompt", `${name} ${JSON.stringify(args)}`] : ["read", name];
+  const request = shortRow(label, told, `event ${seq}`);
+  if (failure !== undefined) return [request, shortRow("error", failure, undefined, "bad")];
+  const result = answer?.message["result"];
+  const text = isJsonObject(result) ? answerText(type, result).trim() || JSON.stringify(result) : "";
+  return [request, shortRow("result", text, undefined, "dim")];
+}
+
+/** What only the agent reports: a tool of its own, or a call that is not on record. */
+function shortReport({ seq, source, name, args = {}, status, result }: AgentTool): readonly Row[] {
+  const isClaim = source.startsWith("mcp:");
+  const note = `event ${seq}, ${isClaim ? "reported by the agent, not on record" : "its own tool"}`;
+  const request = shortRow("tool", `${name} ${JSON.stringify(args)}`, note);
+  if (result === undefined && status !== "failed") return [request];
+  const text = result === undefined ? status : typeof result === "string" ? result : JSON.stringify(result);
+  return [
+    request,
+    shortRow(status === "failed" ? "failed" : "result", text, undefined, status === "failed" ? "bad" : "dim"),
+  ];
+}
+
+function serverFault(servers: readonly string[] = []): string {
+  const names = servers.map((name) => JSON.stringify(clipText(name, 80))).join(", ");
+  return `It is a fault of the server ${names}, which had completed its handshake.`;
+}
+
+const shownHint = 1000;
+
+/** An error as lines: code and message, what to do, and supporting text such as stderr. */
+function explainError(
+  { code, message, hint, detail }: SerializedError,
+  indent: number,
+  page: Page,
+): string[] {
+  const lines = clipLines(message, { lines: 12, characters: 2000 });
+  const label = detailLabel(code);
+  const shownDetail = clipLines(detail ?? "", { lines: 12, characters: 4000, keep: "tail" });
+  return [
+    ...headLines(code, "warn", lines, indent, page),
+    ...paintText({ text: clipText(hint ?? errorCatalogue[code].help, shownHint) }, indent, page, 2),
+    ...(detail === undefined ? [] : paintRows([row(label, shownDetail)], indent + 2, page)),
+  ];
+}
+
+function detailLabel(code: SerializedError["code"]): string {
+  if (code === "server/http-status") return "answer";
+  return code.startsWith("server/") ? "stderr" : "detail";
+}
+
+function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Page): string[] {
+  const { verdict, error } = grade;
+  const lines = clipLines(headlineOf(grade, evidence), { lines: 12, characters: 1000 });
+  const tone = verdict === "error" ? "warn" : "bad";
+  return [
+    ...headLines(gradeTitle(grade), tone, lines, indent, page),
+    ...(error === undefined ? [] : explainError(error, indent + 2, page)),
+    ...paintRows(evidenceRows(grade, evidence), indent + 2, page),
+  ];
+}
+
+/** A text after its head; further lines of it are quoted, so that they cannot be taken for lines of the report. */
+function headLines(
+  head: string,
+  leadTone: Tone,
+  [first = "", ...others]: readonly string[],
+  indent: number,
+  page: Page,
+): string[] {
+  return [
+    ...paintText({ text: `${head}  ${first}`, lead: head.length, leadTone }, indent, page, 2),
+    ...others.flatMap((line) => paintText({ text: `${quoteBar}${line}` }, indent + 2, page, 2)),
+  ];
+}
+
+function row(label: string, text: string | readonly string[], note?: string): Row {
+  const lines = typeof text === "string" ? [text] : text;
+  return { label, pieces: lines.map((line) => ({ text: line })), ...(note === undefined ? {} : { note }) };
+}
+
+const shownEvents = 8;
+const shownData = 300;
+const shownText: ClipLimits = { lines: 8, characters: 800 };
+
+/** What is known of the events that a trial's grades cite. */
+export interface Evidence {
+  readonly events: ReadonlyMap<number, TraceEvent>;
+  readonly calls: readonly ToolCall[];
+  /** The phases' own steps, of a task from a file of its own; a tool test has only one. */
+  readonly steps: readonly StepRun[];
+  readonly pathOf: (step: string) => string;
+  /** What was shown already, so that no two grades of a trial show the same. */
+  readonly shown: Set<string>;
+  /** What the agent did. */
+  readonly acts: readonly AgentAct[];
+  readonly listed: ListedActs;
+  /** Numbers of the events that grades cite. */
+  readonly cited: ReadonlySet<number>;
+}
+
+/** Reads a trial's evidence; `task` is needed to join requests with their responses. */
+export function readEvidence(
+  events: readonly TraceEvent[],
+  { id, agent, attempt, task: name, form, tools, grades }: TrialResult,
+  task: Task | undefined,
+): Evidence {
+  const acts = agent === null ? [] : agentActs(events);
+  const unmet = grades.filter(isUnmet);
+  return {
+    events: new Map(events.map((event) => [event.seq, event])),
+    calls: task === undefined ? [] : buildTrajectory({ id, task: name, agent, attempt }, task, events).calls,
+    steps: form === "task" ? stepRuns(events) : [],
+    pathOf: stepPaths(events),
+    shown: new Set(),
+    acts,
+    listed: listActs(acts, totalOf(countsOf(tools, acts)), unmet),
+    cited: new Set(unmet.flatMap(({ evidence }) => evidence)),
+  };
+}
+
+/** The reason of a grade; if several checks of steps did not hold, how many, as the rows say which. */
+function headlineOf(grade: Grade, { steps }: Evidence): string {
+  const cited = new Set(grade.evidence);
+  const failures = steps
+    .filter(({ attempts }) => cited.has(attempts.at(-1)?.finished?.seq ?? 0))
+    .reduce((sum, run) => sum + countFailures(run), 0);
+  return failures > 1 ? `${failures} checks do not hold` : grade.reason;
+}
+
+/** The events that a grade cites, as rows: checks that did not hold, calls with their answers, messages. */
+export function evidenceRows(grade: Grade, evidence: Evidence): Row[] {
+  const all = [...new Set(grade.evidence)].flatMap((seq) => evidence.events.get(seq) ?? []);
+  const below = all.filter(({ seq }) => evidence.listed.seqs.has(seq)).map(({ seq }) => String(seq));
+  const cited = all.filter(({ seq }) => !evidence.listed.seqs.has(seq));
+  const rest = cited.length - shownEvents;
+  const numbers = `event${below.length === 1 ? "" : "s"} ${clipText(below.join(", "), 80)} below`;
+  return [
+    ...(below.length === 0 ? [] : [{ label: "cited", pieces: [{ text: numbers, tone: "dim" as const }] }]),
+    ...cited.slice(0, shownEvents).flatMap((event) => eventRows(event, grade, evidence)),
+    ...(rest > 0 ? [moreRow(`… and ${countOf(rest, "more event")}`)] : []),
+  ];
+}
+
+function moreRow(text: string): Row {
+  return { label: "", pieces: [{ text, tone: "dim" }] };
+}
+
+function once(key: string, { shown }: Evidence, rows: readonly Row[]): readonly Row[] {
+  if (shown.has(key)) return [];
+  shown.add(key);
+  return rows;
+}
+
+function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonly Row[] {
+  const { seq } = event;
+  const note = `event ${seq}`;
+  const show = (label: string, text: string): readonly Row[] =>
+    once(note, evidence, [row(label, clipLines(text, shownText), note)]);
+  switch (event.type) {
+    case "step.finished":
+      return stepEvidence(event, grade, evidence);
+    case "mcp.message":
+    case "tool.rejected": {
+      const call = evidence.calls.find((each) => each.seq === seq || each.responseSeq === seq);
+      if (call !== undefined) return callRows(call, seq !== call.seq, evidence);
+      if (event.type === "tool.rejected") return [];
+      const label = event.direction === "client-to-server" ? "sent" : "received";
+      return once(note, evidence, [row(label, clipText(JSON.stringify(event.message), shownData), note)]);
+    }
+    case "turn.started":
+      return show("user", event.user);
+    case "agent.message":
+      return show("said", event.text);
+    case "server.stderr":
+      return once(note, evidence, [row("stderr", clipLines(event.text, { ...shownText, keep: "tail" }))]);
+    case "server.invalid_output":
+      return show("stdout", event.text);
+    case "server.lost": {
+      const { code, hint, detail = "" } = event.error;
+      // The grade says how the server was lost, with the end of the detail.
+      const isSaid = grade.reason.includes(detail.trim());
+      return once(note, evidence, [
+        ...(isSaid ? [] : [row(detailLabel(code), clipLines(detail, { ...shownText, keep: "tail" }), note)]),
+        row("hint", clipText(hint ?? errorCatalogue[code].help, shownHint)),
+      ]);
+    }
+    case "server.exited":
+      return show(
+        "exited",
+        `${event.server} ${event.signal === null ? `with code ${event.exitCode}` : `on ${event.signal}`}`,
+      );
+    case "http.response":
+      return show("http", `${event.method} answered ${event.status}`);
+    default:
+      return [];
+  }
+}
+
+function stepEvidence(event: EventOf<"step.finished">, grade: Grade, evidence: Evidence): readonly Row[] {
+  const note = `event ${event.seq}`;
+  const run = evidence.steps.find(({ attempts }) => attempts.at(-1)?.finished === event);
+  if (run !== undefined) return once(note, evidence, stepRows(run, headlineOf(grade, evidence), evidence));
+  const { error } = event;
+  return [
+    ...once(note, evidence, [
+      ...failedChecks(event, evidence).flatMap((check) => checkRows(check, grade.reason)),
+      ...(error === undefined
+        ? []
+        : [row("error", clipLines(`${error.code}: ${error.message}`, shownText), note)]),
+    ]),
+    ...callsOfStep(event.step, evidence),
+  ];
+}
+
+/** The checks of a step that did not hold. Their texts are shown with them and not with the calls of the step. */
+function failedChecks(finished: StepAttempt["finished"], { shown }: Evidence): readonly Check[] {
+  const failed = finished?.checks.filter((check) => !check.passed) ?? [];
+  for (const { actual } of failed) if (typeof actual === "string") shown.add(`text ${actual}`);
+  return failed;
+}
+
+function callsOfStep(step: string, evidence: Evidence): readonly Row[] {
+  return evidence.calls
+    .filter((call) => call.step === step && !call.superseded)
+    .slice(0, shownEvents)
+    .flatMap((call) => callRows(call, true, evidence));
+}
+
+function callRows(call: ToolCall, withAnswer: boolean, evidence: Evidence): readonly Row[] {
+  const { seq, tool, args, latencyMs } = call;
+  const note = `event ${seq}${latencyMs === undefined ? "" : `, ${formatDuration(latencyMs)}`}`;
+  const request = row("call", `${clipText(tool, 100)} ${clipText(JSON.stringify(args), shownData)}`, note);
+  return [
+    ...once(`event ${seq}`, evidence, [request]),
+    ...(withAnswer ? once(`answer ${seq}`, evidence, answerRows(call, evidence)) : []),
+  ];
+}
+
+/** Structured content is shown where it does not say the same as the text. */
+function answerRows({ result, error, httpStatus }: ToolCall, { shown }: Evidence): readonly Row[] {
+  const http = httpStatus === undefined || httpStatus < 300 ? "" : `HTTP ${httpStatus}: `;
+  if (result === undefined) return [row("error", clipLines(`${http}${error?.message ?? ""}`, shownText))];
+  const text = resultText(result);
+  if (shown.has(`text ${text}`)) return [];
+  const label = result["isError"] === true ? "isError" : "result";
+  const answer = row(label, clipLines(`${http}${text || JSON.stringify(result)}`, shownText));
+  const structured = structuredContent(result);
+  if (text === "" || structured === undefined) return [answer];
+  const { value } = readJsonText(text);
+  return value !== undefined && equalJson(value, structured)
+    ? [answer]
+    : [answer, row("structured", clipLines(JSON.stringify(structured), shownText))];
+}
+
+/** Shows what a check expected and what there was: as a diff where both have lines; not what `said` already states. */
+export function checkRows({ name, expected, actual }: Check, said: string): readonly Row[] {
+  const diff = diffRow(expected, actual);
+  if (diff !== undefined) return [diff];
+  return [
+    ...valueRow("expected", name, expected, said),
+    ...(actual === null ? [] : valueRow("actual", name, actual, said)),
+  ];
+}
+
+/** Checks whose expected value, or also the actual one, is a description and not data, so that it is not quoted. */
+const described: Readonly<Record<"expected" | "actual", readonly string[]>> = {
+  expected: ["exists", "file", "not", "call", "items", "input"],
+  actual: ["exists", "file", "not"],
+};
+
+function valueRow(label: "expected" | "actual", name: string, value: Json, said: string): readonly Row[] {
+  const isDescription = typeof value === "string" && described[label].includes(name);
+  if (!isDescription && typeof value === "string" && value.trimEnd().includes("\n"))
+    return [row(label, clipLines(value, { lines: 12, characters: 1200 }))];
+  const text = isDescription ? value : JSON.stringify(value);
+  return states(said, text) ? [] : [row(label, clipText(text, 600))];
+}
+
+/** Whether a sentence states a value as a whole word. */
+function states(said: string, value: string): boolean {
+  for (let at = said.indexOf(value); at !== -1; at = said.indexOf(value, at + 1)) {
+    const after = said.slice(at + value.length, at + value.length + 2);
+    if (!/[\w.-]/u.test(said[at - 1] ?? " ") && !/^(?:\w|\.\d)/u.test(after)) return true;
+  }
+  return false;
+}
+
+const shownDiffLines = 24;
+
+function diffRow(expected: Json, actual: Json): Row | undefined {
+  const exact = isJsonObject(expected) && "$equals" in expected;
+  const wanted = exact ? (expected["$equals"] ?? null) : expected;
+  const before = linesOf(wanted);
+  const after = linesOf(alignTo(wanted, actual, exact)) ?? [];
+  if (before === undefined || after.length === 0) return undefined;
+  const pruned = diffLines(before, after);
+  const diff = pruned.length > 0 ? pruned : diffLines(before, linesOf(actual) ?? []);
+  if (diff.length === 0) return undefined;
+  const shown = diff.slice(0, shownDiffLines).map(({ kind, text }): Piece => {
+    const { mark, tone } = diffMarks[kind];
+    return { text: `${mark} ${text}`, tone };
+  });
+  const rest = diff.length - shown.length;
+  const more: Piece[] = rest > 0 ? [{ text: `  … ${rest} more lines`, tone: "dim" }] : [];
+  return { label: "diff", pieces: [{ text: "- expected  + actual", tone: "dim" }, ...shown, ...more] };
+}
+
+const diffMarks: Readonly<Record<DiffLine["kind"], { readonly mark: string; readonly tone: Tone }>> = {
+  same: { mark: " ", tone: "dim" },
+  gap: { mark: " ", tone: "dim" },
+  removed: { mark: "-", tone: "bad" },
+  added: { mark: "+", tone: "good" },
+};
+
+/** The lines of a value that has several: text with line breaks, a list or an object. */
+function linesOf(value: Json): string[] | undefined {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return text.includes("\n") ? clipLines(text, { lines: Infinity, characters: 50_000 }) : undefined;
+}
+
+/** Brings the keys of a value into the order of what was expected; unexpected keys go, unless `exact`. */
+function alignTo(expected: Json, actual: Json, exact: boolean): Json {
+  if (Array.isArray(expected) && Array.isArray(actual))
+    return actual.map((item: Json, index) =>
+      alignTo((expected[index] as Json | undefined) ?? null, item, exact),
+    );
+  if (!isJsonObject(expected) || !isJsonObject(actual)) return actual;
+  const shared = Object.keys(expected).filter((key) => Object.hasOwn(actual, key));
+  const others = exact ? Object.keys(actual).filter((key) => !Object.hasOwn(expected, key)) : [];
+  return Object.fromEntries(
+    [...shared, ...others].map((key) => [key, alignTo(expected[key] ?? null, actual[key] ?? null, exact)]),
+  );
+}
+
+/** One line of a diff: kept, only in the first text (`-`), only in the second (`+`), or a gap of kept lines. */
+export interface DiffLine {
+  readonly kind: "same" | "removed" | "added" | "gap";
+  readonly text: string;
+}
+
+/** Above this many comparisons the differing middle is shown whole instead of being matched line by line. */
+const maxComparisons = 250_000;
+const contextLines = 2;
+
+/** The difference of two lists of lines, with a little context around each change; empty when there is none. */
+export function diffLines(before: readonly string[], after: readonly string[]): DiffLine[] {
+  const most = Math.min(before.length, after.length);
+  let start = 0;
+  while (start < most && before[start] === after[start]) start += 1;
+  let end = 0;
+  while (end < most - start && before.at(-1 - end) === after.at(-1 - end)) end += 1;
+  const [old, now] = [before.slice(start, before.length - end), after.slice(start, after.length - end)];
+  if (old.length + now.length === 0) return [];
+  const isLarge = old.length * now.length > maxComparisons;
+  const pairs = isLarge ? [] : commonSequence(old, now, (a, b) => a === b);
+  const lines = mark("same", before.slice(0, start));
+  let [row, column] = [0, 0];
+  for (const [nextRow, nextColumn] of [...pairs, [old.length, now.length] as const]) {
+    for (const line of mark("removed", old.slice(row, nextRow))) lines.push(line);
+    for (const line of mark("added", now.slice(column, nextColumn))) lines.push(line);
+    lines.push(...mark("same", old.slice(nextRow, nextRow + 1)));
+    [row, column] = [nextRow + 1, nextColumn + 1];
+  }
+  return foldKept([...lines, ...mark("same", before.slice(before.length - end))]);
+}
+
+function mark(kind: DiffLine["kind"], lines: readonly string[]): DiffLine[] {
+  return lines.map((text) => ({ kind, text }));
+}
+
+/** Leaves out kept lines that are far from any change; a single one is shown, since a gap would take its place. */
+function foldKept(lines: readonly DiffLine[]): DiffLine[] {
+  const near = new Uint8Array(lines.length);
+  lines.forEach((line, index) => {
+    if (line.kind !== "same") near.fill(1, Math.max(0, index - contextLines), index + contextLines + 1);
+  });
+  return lines.flatMap((line, index): DiffLine[] => {
+    const alone = near[index - 1] !== 0 && near[index + 1] !== 0;
+    if (near[index] === 1 || alone) return [line];
+    return index > 0 && near[index - 1] === 0 ? [] : [{ kind: "gap", text: "…" }];
+  });
+}
+
+const shownInner = 6;
+const shownError = 600;
+/** Steps whose programs judge by themselves: what they found is in their message. */
+const judging: readonly string[] = ["extension", "script"];
+
+/**
+ * Why a step's last attempt did not pass, down to the innermost steps: which step, what it worked with, what it expected,
+ * what there was, and the calls that it made. Checks that `said` states are not named again.
+ */
+function stepRows(run: StepRun, said: string, evidence: Evidence): Row[] {
+  const attempt = run.attempts.at(-1);
+  if (attempt === undefined) return [];
+  const { started, finished, messages } = attempt;
+  const broken = brokenInside(attempt);
+  const isChoice = broken.length > 0 && started.stepType === "anyOf";
+  const head = headRow(run, attempt, evidence, isChoice ? ": no alternative holds" : "");
+  if (broken.length > 0) {
+    const rest = broken.length - shownInner;
+    return [
+      ...(isChoice || started.attempt > 1 ? [head] : []),
+      ...broken.slice(0, shownInner).flatMap((child) => stepRows(child, said, evidence)),
+      ...(rest > 0 ? [moreRow(`… and ${countOf(rest, "more step")} inside it`)] : []),
+    ];
+  }
+  const error = finished?.error;
+  const input = describeInput(started.stepType, started.input);
+  return [
+    head,
+    // A call is shown with its answer.
+    ...(input === "" || messages.length > 0 ? [] : [row("input", clipText(input, shownData))]),
+    ...failedChecks(finished, evidence).flatMap((check) => {
+      const told = `${check.name}: ${check.message}`;
+      const named = said.includes(told)
+        ? []
+        : [row("check", clipLines(told, { lines: 16, characters: shownError }))];
+      // That it did not succeed, though it should, is no news.
+      const isJudged =
+        judging.includes(started.stepType) && check.expected === true && check.actual === false;
+      return isJudged ? named : [...named, ...(programRows(check) ?? checkRows(check, told))];
+    }),
+    ...(error === undefined || said.includes(error.message)
+      ? []
+      : [row("error", clipText(`${error.code}: ${error.message}`, shownError))]),
+    ...callsOfStep(run.step, evidence),
+  ];
+}
+
+/** How many checks did not hold, or had no chance to, in the innermost steps. */
+function countFailures(run: StepRun): number {
+  const attempt = run.attempts.at(-1);
+  if (attempt === undefined) return 0;
+  const broken = brokenInside(attempt);
+  if (broken.length > 0) return broken.reduce((sum, child) => sum + countFailures(child), 0);
+  return Math.max(1, attempt.finished?.checks.filter((check) => !check.passed).length ?? 0);
+}
+
+/** The steps inside that are why the whole did not pass: all that did not, but for `not`, which fails because they passed. */
+function brokenInside({ children, started }: StepAttempt): readonly StepRun[] {
+  return children.filter(({ attempts }) => {
+    const { outcome, ignored } = attempts.at(-1)?.finished ?? {};
+    if (outcome === "passed" || outcome === "skipped" || ignored === true) return false;
+    return started.stepType !== "not" || outcome !== "failed";
+  });
+}
+
+/** Output of a program that did not end as it should; undefined for other checks. */
+function programRows({ name, actual }: Check): readonly Row[] | undefined {
+  if (name !== "exit code" || !isJsonObject(actual) || !("exitCode" in actual || "signal" in actual))
+    return undefined;
+  return ["stderr", "stdout"].flatMap((label) => {
+    const text = actual[label];
+    if (typeof text !== "string" || text.trim() === "") return [];
+    return [row(label, clipLines(text, { lines: 12, characters: 1200, keep: "tail" }))];
+  });
+}
+
+/** The step with where it is, how often it was tried and over what time. */
+function headRow(
+  { step, attempts: [first] }: StepRun,
+  { started, finished }: StepAttempt,
+  { pathOf }: Evidence,
+  suffix: string,
+): Row {
+  const { stepType, phase, attempt } = started;
+  const end = finished?.at ?? started.at;
+  const tried = `${countOf(attempt, "attempt")} in ${formatDuration(end - (first?.started.at ?? end))}`;
+  const notes = [
+    `${stepType} in ${phase}`,
+    ...(attempt < 2 ? [] : [tried]),
+    `event ${finished?.seq ?? started.seq}`,
+  ];
+  const text = `${clipText(pathOf(step), 200)}${suffix}`;
+  return { label: "step", pieces: [{ text, tone: "strong" }], note: notes.join(", ") };
+}

@@ -1,0 +1,197 @@
+import { expect, it } from "vitest";
+import type { Grade, Verdict } from "../model/event.ts";
+import { type Gate, gatesOf, runVerdict } from "./trial-result.ts";
+import type { RunEnvironment, TrialResult } from "../model/result.ts";
+
+function trial(
+  verdict: Verdict,
+  score: number | null = null,
+  graded: Grade["verdict"] = "pass",
+  { grader = "text", weight }: { readonly grader?: string; readonly weight?: number } = {},
+): TrialResult {
+  const share = weight === undefined ? {} : { weight };
+  const grades: Grade[] =
+    score === null ? [] : [{ grader, verdict: graded, score, reason: "", evidence: [], ...share }];
+  if (score === null && graded === "error")
+    grades.push({ grader: "text", verdict: "error", score, reason: "", evidence: [] });
+  return {
+    id: "t",
+    task: "a",
+    form: "workflow",
+    agent: "a",
+    attempt: 1,
+    verdict,
+    score,
+    durationMs: 1,
+    grades,
+  };
+}
+
+/** A trial of an agent that made ten calls, so many of them invalid. */
+function measured(verdict: Verdict, invalidCalls: number, grader = "text"): TrialResult {
+  const counts = {
+    calls: 10,
+    unknownTools: 0,
+    invalidCalls,
+    redundantCalls: 0,
+    errors: 0,
+    recoveredErrors: 0,
+  };
+  const rest = { identicalRetries: 0, definitionTokens: 0, unusedDefinitionTokens: 0 };
+  return {
+    ...trial(verdict, 1, "pass", { grader }),
+    measurements: { ...counts, ...rest, invalidCauses: {}, unsupportedClaims: [], ignoredErrors: [] },
+  };
+}
+
+const two = [measured("pass", 2), measured("fail", 4)];
+const four = [trial("pass", 1), trial("pass", 1), trial("pass", 0.8), trial("fail", 0.4, "fail")];
+const broken = [...four, trial("error")];
+const weighed = [trial("pass", 1, "pass", { weight: 3 }), trial("fail", 0, "fail", { weight: 1 })];
+type Told = readonly [Gate["verdict"], Gate["value"], Gate["trials"]];
+
+it.each<readonly [string, readonly TrialResult[], string, number, Told]>([
+  ["a value that is reached", four, "passRate", 0.75, ["pass", 0.75, 4]],
+  ["a value below", four, "passRate", 0.76, ["fail", 0.75, 4]],
+  ["the answers", [...four, { ...trial("pass"), byToolResult: true }], "answerRate", 0.6, ["pass", 0.6, 5]],
+  ["the mean score", four, "score", 0.8, ["pass", 0.8, 4]],
+  ["the score of a grader", four, "text", 0.81, ["fail", 0.8, 4]],
+  [
+    "a mean with a rounding error",
+    [0.1, 0.2, 0.6].map((score) => trial("pass", score)),
+    "score",
+    0.3,
+    ["pass", 0.3, 3],
+  ],
+  ["an error that could have changed it", broken, "passRate", 0.75, ["incomplete", 0.75, 4]],
+  ["an error that changes nothing where it passes", broken, "passRate", 0.6, ["pass", 0.75, 4]],
+  ["an error that changes nothing where it fails", broken, "passRate", 0.81, ["fail", 0.75, 4]],
+  [
+    "a grader without a verdict",
+    [trial("pass", 1), trial("pass", null, "error")],
+    "text",
+    0.8,
+    ["incomplete", 1, 1],
+  ],
+  ["the score of a grader by its weights", weighed, "text", 0.75, ["pass", 0.75, 2]],
+  [
+    "an error that weighs no less than any other",
+    [...weighed, trial("error")],
+    "text",
+    0.5,
+    ["incomplete", 0.75, 2],
+  ],
+  ["the mean of a measurement", two, "invalidCallRate", 0.3, ["pass", 0.3, 2]],
+  ["a measurement above", two, "invalidCallRate", 0.29, ["fail", 0.3, 2]],
+  ["a count above 1", two, "invalidCalls", 3, ["pass", 3, 2]],
+  [
+    "an error that could have had more",
+    [...two, trial("error")],
+    "invalidCallRate",
+    0.5,
+    ["incomplete", 0.3, 2],
+  ],
+  [
+    "an error that could not have had enough",
+    [...two, trial("error")],
+    "invalidCallRate",
+    0.54,
+    ["pass", 0.3, 2],
+  ],
+  [
+    "an error that could have had any count",
+    [...two, trial("error")],
+    "invalidCalls",
+    99,
+    ["incomplete", 3, 2],
+  ],
+  ["an error after too many", [...two, trial("error")], "invalidCalls", 1, ["fail", 3, 2]],
+  ["a share of nothing", two, "errorRecoveryRate", 0, ["incomplete", null, 0]],
+  [
+    "a measurement of a trial that was not judged",
+    [measured("skip", 2)],
+    "invalidCalls",
+    9,
+    ["incomplete", null, 0],
+  ],
+  ["a grader with the name of a measurement", [measured("pass", 2, "errors")], "errors", 1, ["pass", 1, 1]],
+  ["nothing measured", [trial("skip")], "text", 0, ["incomplete", null, 0]],
+])("%s", (_, trials, name, threshold, told) => {
+  const [gate] = gatesOf(trials, { [name]: threshold });
+  expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
+});
+
+const items = (total: number, unused: readonly string[]) => ({ total, unused });
+const calc = { tools: items(4, ["d"]), parameters: items(2, ["a.x"]), errors: items(4, []) };
+const withServers = (...names: readonly string[]) =>
+  ({
+    servers: Object.fromEntries(names.map((name) => [name, { transport: "stdio" }])),
+  }) as unknown as RunEnvironment;
+
+it.each<readonly [string, readonly TrialResult[], string, number, readonly string[], Told]>([
+  ["tools enough", four, "toolCoverage", 0.75, ["calc"], ["pass", 0.75, 4]],
+  ["too few tools", four, "toolCoverage", 0.8, ["calc"], ["fail", 0.75, 4]],
+  [
+    "too few tools, and a trial that did not end",
+    broken,
+    "toolCoverage",
+    0.8,
+    ["calc"],
+    ["incomplete", 0.75, 4],
+  ],
+  [
+    "tools enough of one server, and another unused",
+    four,
+    "toolCoverage",
+    0.75,
+    ["calc", "other"],
+    ["incomplete", 0.75, 4],
+  ],
+  [
+    "too few tools, and another server unused",
+    four,
+    "toolCoverage",
+    0.8,
+    ["calc", "other"],
+    ["fail", 0.75, 4],
+  ],
+  ["parameters", four, "parameterCoverage", 0.5, ["calc"], ["pass", 0.5, 4]],
+  ["prompts that nobody lists", four, "promptCoverage", 0.5, ["calc"], ["incomplete", null, 4]],
+])("coverage: %s", (_, trials, name, threshold, servers, told) => {
+  const covering = { coverage: { calc }, environment: withServers(...servers) };
+  const [gate] = gatesOf(trials, { [name]: threshold }, covering);
+  expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
+  const thresholds = { [name]: threshold, passRate: 0.5 };
+  expect(runVerdict(trials, { interrupted: false, thresholds, ...covering })).toBe(told[0]);
+});
+
+const triggers = [
+  trial("pass", 1, "pass", { grader: "trigger_accuracy" }),
+  trial("fail", 0, "fail", { grader: "trigger_accuracy" }),
+] as const;
+const bothFailed = {
+  ...triggers[1],
+  grades: [...triggers[1].grades, ...trial("fail", 0, "fail").grades],
+};
+
+it.each<readonly [string, readonly TrialResult[], Readonly<Record<string, number>>, string]>([
+  ["a pass rate decides about failed trials", four, { passRate: 0.75 }, "pass"],
+  ["a pass rate that is too low", four, { passRate: 0.8 }, "fail"],
+  ["a trigger accuracy decides about trigger tests", triggers, { trigger_accuracy: 0.5 }, "pass"],
+  ["a trigger accuracy that is too low", triggers, { trigger_accuracy: 0.6 }, "fail"],
+  ["it decides about nothing else", [...triggers, ...four], { trigger_accuracy: 0.5 }, "fail"],
+  [
+    "it decides about no trial that failed otherwise too",
+    [triggers[0], bothFailed],
+    { trigger_accuracy: 0.5 },
+    "fail",
+  ],
+  ["without a threshold, one trigger test fails the run", triggers, {}, "fail"],
+  ["a score does not", four, { score: 0.5 }, "fail"],
+  ["a score alone decides where any pass rate will do", four, { passRate: 0, score: 0.9 }, "fail"],
+  ["a score that is too low where every trial passes", [trial("pass", 0.8)], { score: 0.9 }, "fail"],
+  ["a grader of which nothing was measured", [trial("pass", 1)], { other: 0 }, "incomplete"],
+  ["an error leaves it open", broken, { passRate: 0.5 }, "incomplete"],
+])("%s", (_, trials, thresholds, verdict) => {
+  expect(runVerdict(trials, { interrupted: false, thresholds })).toBe(verdict);
+});

@@ -1,0 +1,263 @@
+import type { Task } from "../model/model.ts";
+import {
+  alikeFindings,
+  countFindings,
+  findingsOf,
+  type RunFinding,
+  type Severity,
+} from "../model/finding.ts";
+import { coverageGaps } from "./counters.ts";
+import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
+import type { Gate } from "./trial-result.ts";
+import type { RunResult, TrialResult } from "../model/result.ts";
+import { explainTrial } from "./explain.ts";
+import {
+  calledText,
+  checkedServers,
+  clientTable,
+  hasSeveralServers,
+  placesText,
+  serverText,
+} from "./findings.ts";
+import { measurementLines } from "./measurements.ts";
+import {
+  clipText,
+  countOf,
+  createStyle,
+  describeCoverage,
+  describeMocks,
+  formatDuration,
+  formatMeasure,
+  fullTitle,
+  gapText,
+  gradedText,
+  optionalRemarks,
+  type Page,
+  remarkSubject,
+  type Remarks,
+  skipRemarks,
+  trialReason,
+  variantName,
+  varietyOf,
+  verdictReason,
+  wantedText,
+  warningRemarks,
+  byResultSentence,
+  ratesByTask,
+  rateText,
+  taskKey,
+} from "./text.ts";
+
+const shownFindings = 200;
+const shownTrials = 40;
+const messageCharacters = 400;
+const page: Page = { style: createStyle(false), width: Infinity };
+
+/** Writes Markdown at the end, for pull requests and pages: the verdict, findings, and what failed, with its evidence. */
+export function markdownReporter(output: ReporterOutput): Reporter {
+  return reporterAtEnd((end, { tasks, coverage }) => output.write(markdownText(end, tasks, { coverage })));
+}
+
+/** The report of a run in Markdown; with `coverage` it lists what no trial used. */
+export function markdownText(
+  end: RunEnd,
+  tasks: ReadonlyMap<string, Task>,
+  { coverage }: { readonly coverage: boolean },
+): string {
+  const { result } = end;
+  const { name, verdict, trials, durationMs, summary } = result;
+  const findings = findingsOf(trials);
+  const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
+  const naming = hasSeveralServers(trials);
+  const mocked = describeMocks(trials);
+  const used = describeCoverage(result.coverage ?? {});
+  const graded = gradedText(result);
+  const counts = Object.entries({
+    passed: summary.pass,
+    failed: summary.fail,
+    errors: summary.error,
+    timeouts: summary.timeout,
+    skipped: summary.skip,
+  }).flatMap(([word, count]) => (count === 0 ? [] : [`${count} ${word}`]));
+  const facts = isCheck
+    ? [countFindings(findings), ...calledText(tasks.values(), trials).map(plain)]
+    : [
+        ...counts,
+        countOf(summary.total, "trial"),
+        ...(mocked === "" ? [] : [`mocks: ${plain(mocked)}`]),
+        ...(used === "" ? [] : [`used ${used}`]),
+        ...(graded === "" ? [] : [plain(graded)]),
+      ];
+  const reason = verdictReason(result);
+  const byResult = byResultSentence(trials);
+  const sections = [
+    [`# ${isCheck ? "mcpvals check" : `mcpvals: ${plain(name)}`}: ${verdict}`],
+    [[...facts, formatDuration(durationMs)].join(" · ")],
+    ...(reason === "" ? [] : [[plain(reason)]]),
+    ...(byResult === "" ? [] : [[plain(`${byResult}.`)]]),
+    gateTable(result.gates ?? []),
+    isCheck ? [] : rateTable(trials),
+    ...[...checkedServers(tasks.values())].map(([server, about]) => [
+      `**${plain(server)}**: ${plain(serverText(about))}`,
+    ]),
+    ...severitySections(findings, naming),
+    clientSection(findings, naming),
+    ...trialSections(end, tasks),
+    ...remarkSections(trials),
+    ...toolUseSections(result),
+    ...(coverage && !isCheck ? coverageSections(result) : []),
+  ];
+  return `${sections
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join("\n"))
+    .join("\n\n")}\n`;
+}
+
+function coverageSections(result: RunResult): (readonly string[])[] {
+  const lines = coverageGaps(result).flatMap(({ server, isUsed, gaps }) => [
+    `- **${plain(server)}**${isUsed ? "" : ": no test used it"}`,
+    ...gaps.map((gap) => `  - ${plain(gapText(gap))}`),
+  ]);
+  return [["## Not used by any test"], lines.length === 0 ? ["nothing: everything listed was used"] : lines];
+}
+
+function gateTable(gates: readonly Gate[]): readonly string[] {
+  if (gates.length === 0) return [];
+  return [
+    "| threshold | measured | wanted | trials | verdict |",
+    "| --- | --- | --- | --- | --- |",
+    ...gates.map(
+      (gate) =>
+        `| ${plain(gate.name)} | ${formatMeasure(gate)} | ${wantedText(gate)} | ${gate.trials} | ${gate.verdict} |`,
+    ),
+  ];
+}
+
+const headings: Readonly<Record<Severity, string>> = { error: "Errors", warning: "Warnings", info: "Info" };
+
+function severitySections(findings: readonly RunFinding[], naming: boolean): (readonly string[])[] {
+  return [...Map.groupBy(findings, ({ severity }) => severity)].flatMap(([severity, group]) => {
+    const rows = alikeFindings(group);
+    const rest = rows.length - shownFindings;
+    const table = [
+      "| where | what is wrong | what to do |",
+      "| --- | --- | --- |",
+      ...rows.slice(0, shownFindings).map((same) => {
+        const [{ code, title, message, fix }] = same;
+        const what = `${plain(title)} (${plain(code)}): ${plain(message)}`;
+        return `| ${plain(placesText(same, naming))} | ${what} | ${plain(fix)} |`;
+      }),
+    ];
+    return [
+      [`## ${headings[severity]} (${rows.length})`],
+      table,
+      rest > 0 ? [`and ${countOf(rest, "more finding")}`] : [],
+    ];
+  });
+}
+
+function clientSection(findings: readonly RunFinding[], naming: boolean): readonly string[] {
+  const rows = clientTable(findings, naming).slice(0, shownFindings);
+  const [first] = rows;
+  if (first === undefined) return [];
+  const clients = Object.keys(first.effects);
+  return [
+    "## Clients",
+    "",
+    `| tool | ${clients.map(plain).join(" | ")} |`,
+    `| --- |${" --- |".repeat(clients.length)}`,
+    ...rows.map(({ tool, effects }) => `| ${plain(tool)} | ${Object.values(effects).join(" | ")} |`),
+  ];
+}
+
+function toolUseSections(result: RunResult): (readonly string[])[] {
+  const lines = measurementLines(result);
+  return lines.length === 0 ? [] : [["## Use of tools"], lines.map((line) => `- ${plain(line)}`)];
+}
+
+const shownRows = 100;
+
+/** Rates by task, those first of which not all attempts passed. */
+function rateTable(trials: readonly TrialResult[]): readonly string[] {
+  const { columns, rows } = ratesByTask(trials, varietyOf(trials)) ?? { columns: [], rows: [] };
+  if (rows.length === 0) return [];
+  const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));
+  const rest = rows.length - shownRows;
+  return [
+    `| task | ${columns.map(plain).join(" | ")} |`,
+    `| --- |${" --- |".repeat(columns.length)}`,
+    ...sorted
+      .slice(0, shownRows)
+      .map(
+        ({ title, cells }) =>
+          `| ${plain(title)} | ${columns.map((name) => cells.get(name)?.text ?? "").join(" | ")} |`,
+      ),
+    ...(rest > 0 ? ["", `and ${countOf(rest, "more task")}`] : []),
+  ];
+}
+
+/** A section for each task, agent and variant, with its rate and its first trial that failed. */
+function trialSections(
+  { result: { trials }, evidence }: RunEnd,
+  tasks: ReadonlyMap<string, Task>,
+): (readonly string[])[] {
+  const variety = { ...varietyOf(trials), attempts: false };
+  const attempts = Map.groupBy(trials, taskKey);
+  // What failed in a check is among the findings.
+  const failed = trials.filter(({ verdict, form }) => verdict === "fail" && form !== "check");
+  const broken = trials.filter(({ verdict }) => verdict === "error" || verdict === "timeout");
+  const sectionOf = (heading: string, group: readonly TrialResult[]): (readonly string[])[] => {
+    if (group.length === 0) return [];
+    const byTask = [...Map.groupBy(group, taskKey)];
+    const rest = byTask.length - shownTrials;
+    const items = byTask.slice(0, shownTrials).flatMap(([key, [trial]]) => {
+      if (trial === undefined) return [];
+      const variant = variantName(trial, variety);
+      const all = attempts.get(key) ?? [];
+      const which = all.length > 1 ? `${rateText(all, " passed")}; ${trial.id}` : trial.id;
+      const title = `${fullTitle(trial)}${variant === "" ? "" : ` · ${variant}`} (${which})`;
+      const lines = explainTrial(trial, evidence.get(trial.id) ?? [], {
+        task: tasks.get(trial.task),
+        indent: 0,
+        page,
+      });
+      return [
+        [`### ${plain(title)}`],
+        [plain(trialReason(trial))],
+        lines.length === 0 ? [] : ["```text", ...lines.map((line) => line.replaceAll("```", "'''")), "```"],
+      ];
+    });
+    return [
+      [`## ${heading} (${group.length})`],
+      ...items,
+      rest > 0 ? [`and ${countOf(rest, "more task")}`] : [],
+    ];
+  };
+  return [...sectionOf("Failed", failed), ...sectionOf("Not judged", broken)];
+}
+
+/** Sections of what the verdicts of the trials do not say: why some were skipped, warnings, and graders that are not required. */
+function remarkSections(trials: readonly TrialResult[]): (readonly string[])[] {
+  const variety = varietyOf(trials);
+  const sections: Readonly<Record<string, Remarks>> = {
+    Skipped: skipRemarks(trials),
+    Warnings: warningRemarks(trials),
+    "Not required": optionalRemarks(trials),
+  };
+  return Object.entries(sections).flatMap(([heading, remarks]) => {
+    if (remarks.length === 0) return [];
+    const rest = remarks.length - shownTrials;
+    return [
+      [`## ${heading}`],
+      remarks
+        .slice(0, shownTrials)
+        .map(([text, group]) => `- ${plain(remarkSubject(group, variety))}: ${plain(text)}`),
+      rest > 0 ? [`and ${countOf(rest, "more reason")}`] : [],
+    ];
+  });
+}
+
+/** Text that Markdown shows as it is, in one line. */
+function plain(text: string): string {
+  return clipText(text, messageCharacters).replaceAll(/[\\`*_<>|[\]#~&]/gu, (character) => `\\${character}`);
+}

@@ -1,0 +1,194 @@
+import { isJsonObject } from "../base/json.ts";
+import type { Json, JsonObject } from "../model/model.ts";
+import { previewJson } from "../base/read-json.ts";
+import { shownShellText } from "../templates/shell.ts";
+import { visibleText } from "../base/visible-text.ts";
+import { type EventOf, stepPaths, type TraceEvent } from "../model/event.ts";
+
+const shownText = 400;
+
+/**
+ * One line an event: its number, the milliseconds since the trial began, and what happened. Long texts are cut, and what
+ * servers and models wrote cannot drive the reader's terminal.
+ */
+export function renderTrace(events: readonly TraceEvent[]): string[] {
+  const start = events[0]?.at ?? 0;
+  const width = String(events.at(-1)?.seq ?? 0).length;
+  const lineOf = eventLines(events);
+  return events.map((event) => {
+    const offset = (event.at - start).toFixed(1).padStart(9);
+    return `${String(event.seq).padStart(width)} ${offset} ms  ${lineOf(event)}`;
+  });
+}
+
+/** What happened, in one line, for each event of a trial. */
+export function eventLines(events: readonly TraceEvent[]): (event: TraceEvent) => string {
+  const pathOf = stepPaths(events);
+  return (event) => visibleText(describe(event, pathOf)).trimEnd();
+}
+
+function describe(event: TraceEvent, pathOf: (step: string) => string): string {
+  switch (event.type) {
+    case "mcp.message":
+      return describeMessage(event);
+    case "server.stderr":
+      return `${event.server} stderr: ${shorten(event.text)}`;
+    case "server.stdout":
+      return `${event.server} stdout: ${shorten(event.text)}`;
+    case "server.invalid_output":
+      return `${event.server} stdout, not MCP: ${shorten(event.text)}`;
+    case "extension.started": {
+      const { extension, package: from, version, protocol, sandbox, pid } = event;
+      const named = version === undefined ? from : `${from} (${version})`;
+      return `${extension} started: ${named}, ${protocol}, sandbox ${sandbox}, pid ${pid}`;
+    }
+    case "extension.log":
+      return `${event.extension} ${event.level}: ${shorten([event.message, preview(event.data)].join(" ").trim())}`;
+    case "extension.stderr":
+      return `${event.extension} stderr: ${shorten(event.text)}`;
+    case "extension.invalid_output":
+      return `${event.extension} stdout, no message: ${shorten(event.text)}`;
+    case "agent.output":
+      return `agent ${event.stream}: ${shorten(event.text)}`;
+    case "agent.tool": {
+      const { name, source, status, callId } = event;
+      const told = [event.args, event.result].flatMap((value) =>
+        value === undefined ? [] : [preview(value)],
+      );
+      return withDetails(`agent's tool ${name} (${source}, ${callId}) ${status}`, told.join(" → "));
+    }
+    case "agent.message":
+      return `assistant: ${shorten(event.text)}`;
+    case "turn.started":
+      return `user: ${shorten(event.user)}`;
+    case "trial.graded": {
+      const told = event.grades.map(({ grader, verdict, reason }) => `${grader} ${verdict}: ${reason}`);
+      return withDetails(`graded ${event.verdict}`, shorten(told.join("; ")));
+    }
+    case "step.started": {
+      const { phase, step, stepType, attempt, input } = event;
+      const again = attempt > 1 ? `, attempt ${attempt}` : "";
+      const line = shorten(describeInput(stepType, input));
+      return withDetails(`${phase}: ${pathOf(step)} begins (${stepType}${again})`, line);
+    }
+    case "step.finished":
+      return describeEnd(event, pathOf);
+    default: {
+      const { seq: _seq, at: _at, trial: _trial, type, ...rest } = event;
+      const fields = Object.entries(rest).map(([key, value]) => `${key}=${preview(value as Json)}`);
+      return [type, ...fields].join(" ");
+    }
+  }
+}
+
+function withDetails(what: string, details: string): string {
+  return details === "" ? what : `${what}: ${details}`;
+}
+
+function describeMessage({ client, server, direction, message }: EventOf<"mcp.message">): string {
+  const who = client === undefined ? server : `${server} (agent ${client})`;
+  const arrow = direction === "client-to-server" ? `→ ${who}` : `← ${who}`;
+  if (!isJsonObject(message)) return `${arrow} ${preview(message)}`;
+  const { id, method, params, error, result } = message;
+  const numbered = id === undefined ? arrow : `${arrow} #${preview(id)}`;
+  if (typeof method === "string") return `${numbered} ${method} ${preview(params)}`;
+  return error === undefined
+    ? `${numbered} result ${preview(result)}`
+    : `${numbered} error ${preview(error)}`;
+}
+
+function describeEnd(event: EventOf<"step.finished">, pathOf: (step: string) => string): string {
+  const { phase, step, attempt, outcome, checks, outputs, durationMs, error, ignored } = event;
+  const notes = [
+    `${roundOff(durationMs)} ms`,
+    ...(attempt > 1 ? [`attempt ${attempt}`] : []),
+    ...(ignored === true ? ["changes no verdict"] : []),
+  ];
+  const said = [
+    ...checks.map((check) => `${check.passed ? "✓" : "✗"} ${check.name}: ${check.message}`),
+    ...(error === undefined ? [] : [`${error.code}: ${error.message}`]),
+    ...Object.entries(outputs ?? {}).map(([name, value]) => `${name} = ${preview(value)}`),
+  ];
+  return withDetails(`${phase}: ${pathOf(step)} ${outcome} (${notes.join(", ")})`, shorten(said.join("; ")));
+}
+
+function preview(value: Json | undefined): string {
+  return value === undefined
+    ? ""
+    : shorten(typeof value === "number" ? roundOff(value) : JSON.stringify(value));
+}
+
+function roundOff(value: number): string {
+  return Number.isInteger(value) ? String(value) : value.toFixed(1);
+}
+
+function shorten(text: string): string {
+  if (text.length <= shownText) return text;
+  const shown = text.slice(0, shownText);
+  return `${shown.isWellFormed() ? shown : shown.slice(0, -1)}…`;
+}
+
+const shownInput = 200;
+
+/** What a step works with, in one line: `GET http://…`, `$ command`; empty when there is nothing to say. */
+export function describeInput(stepType: string, input: JsonObject): string {
+  const members = Object.entries(input).map(([key, value]) => `${key} ${valueOf(value)}`);
+  const line = describeValue(stepType, input) ?? members.join(", ");
+  return line.replaceAll(/\s*\n\s*/g, " ⏎ ").trim();
+}
+
+function describeValue(stepType: string, input: JsonObject): string | undefined {
+  if ("if" in input && Object.keys(input).length === 1) return `if ${textOf(input["if"])}`;
+  switch (stepType) {
+    case "command":
+      return "run" in input ? `$ ${shellTextOf(input["run"], input)}` : undefined;
+    case "http":
+      return "url" in input ? `${textOf(input["method"] ?? "GET")} ${textOf(input["url"])}` : undefined;
+    case "file": {
+      const { path, action } = input;
+      const kind = isJsonObject(action) ? action["kind"] : action;
+      if (path === undefined) return undefined;
+      return typeof kind === "string" ? `${kind} ${textOf(path)}` : textOf(path);
+    }
+    case "script": {
+      const { file, inline } = isJsonObject(input["source"]) ? input["source"] : input;
+      const args = Array.isArray(input["args"]) ? (input["args"] as Json[]) : [];
+      if (file !== undefined) return [file, ...args].map(textOf).join(" ");
+      return inline === undefined ? undefined : shellTextOf(inline, input);
+    }
+    case "mcp":
+      return describeCall(input);
+    case "extension":
+      return `${textOf(input["extension"])}.${textOf(input["operation"])} ${valueOf(input["args"])}`;
+    case "foreach":
+      return "in" in input ? `${textOf(input["var"] ?? "item")} in ${valueOf(input["in"])}` : undefined;
+    case "anyOf":
+    case "allOf":
+    case "not":
+    case "group":
+      return ""; // how many steps they have says nothing
+    default:
+      return undefined;
+  }
+}
+
+function shellTextOf(text: Json | undefined, { env }: JsonObject): string {
+  return shownShellText(textOf(text), isJsonObject(env) ? env : {});
+}
+
+function describeCall(input: JsonObject): string | undefined {
+  const { server, tool, uri, resource, prompt, args } = input;
+  const where = server === undefined ? "" : `${textOf(server)}: `;
+  if (tool !== undefined) return `${where}${textOf(tool)} ${valueOf(args ?? {})}`;
+  const read = uri ?? resource;
+  if (read !== undefined) return `${where}read ${textOf(read)}`;
+  return prompt === undefined ? undefined : `${where}prompt ${textOf(prompt)} ${valueOf(args ?? {})}`;
+}
+
+function textOf(value: Json | undefined): string {
+  return typeof value === "string" ? value : valueOf(value);
+}
+
+function valueOf(value: Json | undefined): string {
+  return value === undefined ? "" : previewJson(value, shownInput);
+}

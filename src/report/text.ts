@@ -1,0 +1,629 @@
+import picocolors from "picocolors";
+import { roundMeasured } from "../graders/measurements/metrics.ts";
+import { type AgentSummary, type Trial, withoutModel } from "../model/plan.ts";
+import { coverageTotals } from "./counters.ts";
+import {
+  checkedNothing,
+  countWarnings,
+  type Gate,
+  unfinishedState,
+  wasNotRun,
+  summarize,
+} from "./trial-result.ts";
+import type { Task } from "../model/model.ts";
+import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
+import { cutToWidth, displayWidth, padToWidth, wrapText } from "../base/columns.ts";
+import { quoteBar, visibleLines, visibleText } from "../base/visible-text.ts";
+import type { Grade, Usage } from "../model/event.ts";
+import { addUsage } from "../trace/trajectory.ts";
+
+/** A line of text that is safe to print, and what it means. */
+export interface Piece {
+  readonly text: string;
+  readonly tone?: Tone;
+  /** How many characters at the start are painted in `leadTone` instead. */
+  readonly lead?: number;
+  readonly leadTone?: Tone;
+}
+
+/** A labelled fact under a verdict: `call  echo {"message":"hi"}`. */
+export interface Row {
+  readonly label: string;
+  readonly pieces: readonly Piece[];
+  /** A remark behind the last line, such as an event's number. */
+  readonly note?: string;
+  /** Whether it stays on one line, cut where it does not fit. */
+  readonly cut?: boolean;
+}
+
+/** Where lines are painted: in which style, and how wide they may be; Infinity never wraps. */
+export interface Page {
+  readonly style: Style;
+  readonly width: number;
+}
+
+const labelWidth = 10;
+
+/** Rows as lines, labels in one column. */
+export function paintRows(rows: readonly Row[], indent: number, page: Page): string[] {
+  return rows.flatMap((row) => paintRow(row, indent, page));
+}
+
+/** A paragraph as lines, those after the first `hang` columns further in. */
+export function paintText(piece: Piece, indent: number, page: Page, hang = 0): string[] {
+  const { style } = page;
+  const paint = style[piece.tone ?? "plain"];
+  const [first = "", ...others] = wrapText(piece.text, page.width - indent - hang);
+  const { lead = 0, leadTone = "plain" } = piece;
+  return [
+    " ".repeat(indent) + (lead > 0 ? style[leadTone](first.slice(0, lead)) : "") + paint(first.slice(lead)),
+    ...others.map((line) => " ".repeat(indent + hang) + paint(line)),
+  ];
+}
+
+/** Short texts side by side with dots between them, on as many lines as they need. */
+export function paintFlow(pieces: readonly Piece[], indent: number, { style, width }: Page): string[] {
+  const rows: Piece[][] = [];
+  let room = 0;
+  for (const piece of pieces) {
+    const columns = displayWidth(piece.text);
+    const row = rows.at(-1);
+    if (row !== undefined && columns + 3 <= room) {
+      row.push(piece);
+      room -= columns + 3;
+    } else {
+      rows.push([piece]);
+      room = width - indent - columns;
+    }
+  }
+  const paint = ({ text, tone }: Piece): string => style[tone ?? "plain"](text);
+  return rows.map((row) => " ".repeat(indent) + row.map(paint).join(style.dim(" · ")));
+}
+
+function paintRow(row: Row, indent: number, { style, width }: Page): string[] {
+  // Of several lines only the first would stand behind our label.
+  const bar = row.pieces.length > 1 ? quoteBar : "";
+  const room = width - indent - labelWidth - bar.length;
+  const lines = row.pieces.flatMap(({ text, tone }) =>
+    (row.cut === true ? [cutToWidth(text, room)] : wrapText(text, room)).map((line) => ({
+      text: line,
+      paint: style[tone ?? "plain"],
+    })),
+  );
+  const last = lines.at(-1);
+  const note = row.note === undefined ? "" : `  (${row.note})`;
+  const noteFits = last !== undefined && displayWidth(last.text + note) <= room;
+  const painted = lines.map((line, index) => {
+    const label = padToWidth(index === 0 ? row.label : "", labelWidth);
+    const remark = noteFits && line === last ? style.dim(note) : "";
+    return `${" ".repeat(indent)}${style.dim(label + bar)}${line.paint(line.text)}${remark}`.trimEnd();
+  });
+  return noteFits || note === "" || row.cut === true
+    ? painted
+    : [...painted, " ".repeat(indent + labelWidth) + style.dim(note.trim())];
+}
+
+/** What a piece of text means; the style says how that looks. */
+export type Tone = "plain" | "dim" | "strong" | "good" | "bad" | "warn";
+
+/** Paints text; without colours every tone leaves the text as it is. */
+export type Style = Readonly<Record<Tone, (text: string) => string>> & {
+  /** A space, the text and a space on the tone's colour, for the one word that matters most. */
+  readonly badge: (tone: Tone, text: string) => string;
+};
+
+/** The style for a place that shows colours or not. */
+export function createStyle(colors: boolean): Style {
+  const paint = picocolors.createColors(colors);
+  const tones: Record<Tone, (text: string) => string> = {
+    plain: (text) => text,
+    dim: paint.dim,
+    strong: paint.bold,
+    good: paint.green,
+    bad: paint.red,
+    warn: paint.yellow,
+  };
+  return {
+    ...tones,
+    badge: (tone, text) => paint.bold(paint.inverse(tones[tone](` ${text} `))),
+  };
+}
+
+const errorCharacters = 300;
+
+/** How much of a text to show. */
+export interface ClipLimits {
+  readonly lines: number;
+  readonly characters: number;
+  /** Which end matters more; the head unless given. */
+  readonly keep?: "head" | "tail";
+}
+
+/**
+ * Text of others as printable lines, shortened; what was left out is said in its place. A tail is led by the line
+ * that looks like the error itself, when that would be left out.
+ */
+export function clipLines(text: string, { lines: most, characters, keep = "head" }: ClipLimits): string[] {
+  const trimmed = text.replace(/[\r\n]+$/u, "");
+  const cut = Math.max(0, trimmed.length - characters);
+  if (keep === "head") {
+    const lines = visibleLines(trimmed.slice(0, characters));
+    return [...lines.slice(0, most), ...noteOf(lines.length - most, cut, "more")];
+  }
+  const lines = visibleLines(trimmed.slice(cut));
+  const extra = Math.max(0, lines.length - most);
+  const tail = lines.slice(extra);
+  const error = errorLine(trimmed.slice(0, cut) + lines.slice(0, extra).join("\n"));
+  if (error !== undefined) return [error, "…", ...tail.slice(Math.max(0, tail.length - most + 1))];
+  return [...noteOf(extra, cut, "before"), ...tail];
+}
+
+/** Text of others on one line, shortened to about `characters`. */
+export function clipText(text: string, characters: number): string {
+  if (text.length <= characters) return visibleText(text);
+  return `${visibleText(text.slice(0, characters))}… (${countOf(text.length - characters, "more character")})`;
+}
+
+/** The first line that names an error, such as Node's `Error: Cannot find module …`. */
+function errorLine(text: string): string | undefined {
+  // Shortened first: the pattern is slow on very long lines.
+  const lines = text.split("\n").map((line) => line.slice(0, errorCharacters));
+  const found = lines.find((line) => /^\s*(\w*Error|error|fatal|panic)\b.*:/i.test(line));
+  return found === undefined ? undefined : visibleText(found.trimEnd().replaceAll("\t", "  "));
+}
+
+function noteOf(lines: number, characters: number, word: string): string[] {
+  if (characters > 0) return [`… ${countOf(characters, "character")} ${word}`];
+  return lines > 0 ? [`… ${countOf(lines, "line")} ${word}`] : [];
+}
+
+/** A duration in the unit that reads best: `41 ms`, `2.0 s`, `3 min 12 s`, `1 h 2 min`. */
+export function formatDuration(milliseconds: number): string {
+  const ms = Number.isFinite(milliseconds) ? Math.max(0, milliseconds) : 0;
+  if (ms > 0 && ms < 1) return "<1 ms";
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  const minutes = Math.round(seconds / 60);
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** A duration that is still growing, so that it does not change its unit while one looks: `0.4 s`. */
+export function formatElapsed(milliseconds: number): string {
+  return milliseconds < 1000
+    ? `${(Math.floor(Math.max(0, milliseconds) / 100) / 10).toFixed(1)} s`
+    : formatDuration(milliseconds);
+}
+
+/** A whole number with its thousands parted: `12,345`. */
+export function formatInteger(value: number): string {
+  return String(Math.round(value)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");
+}
+
+/** A number with its noun: `1 trial`, `2 trials`. */
+export function countOf(count: number, noun: string): string {
+  return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A score with two digits; never rounded up to `1.00`, which is a perfect one. */
+export function formatScore(score: number): string {
+  const shown = Math.round(score * 100) / 100;
+  return (score < 1 ? Math.min(shown, 0.99) : shown).toFixed(2);
+}
+
+/** The score of an agent's trial where the verdict does not say it: all of a pass, or nothing of a fail. */
+export function partialScore({ agent, verdict, score }: TrialResult): string {
+  const isJudged = agent !== null && (verdict === "pass" || verdict === "fail");
+  if (!isJudged || score === null || score === Number(verdict === "pass")) return "";
+  return `score ${formatScore(score)}`;
+}
+
+/** What a name is read from; a planned trial and its result both have it. */
+export type Nameable = Pick<TrialResult, "task" | "agent" | "attempt" | "form"> & {
+  readonly suite?: string;
+  /** The tool of a tool test. */
+  readonly tool?: string | undefined;
+  readonly variant?: string | undefined;
+};
+
+/** Whether a run has several agents, sets of servers or attempts, so that names must say which one is meant. */
+export interface Variety {
+  readonly agents: boolean;
+  readonly variants: boolean;
+  readonly attempts: boolean;
+}
+
+/** Finds out which variants trials come in. */
+export function varietyOf(trials: readonly Pick<Trial, "agent" | "variant" | "attempt">[]): Variety {
+  const agents = new Set<string>();
+  const variants = new Set<string>();
+  let attempts = false;
+  for (const { agent, variant, attempt } of trials) {
+    if (agent !== null) agents.add(agent);
+    if (variant !== undefined) variants.add(variant);
+    if (attempt > 1) attempts = true;
+  }
+  return { agents: agents.size > 1, variants: variants.size > 0, attempts };
+}
+
+const groups: Readonly<Record<Nameable["form"], string>> = {
+  workflow: "workflows",
+  "tool-test": "tool tests",
+  task: "tasks",
+  check: "checks",
+};
+
+/** The name of the group that a trial is shown under: its suite, or what it is. */
+export function groupName(trial: Pick<Nameable, "suite" | "form">): string {
+  return trial.suite === undefined ? groups[trial.form] : visibleText(trial.suite);
+}
+
+/** A task's name within its group: without the suite's name where the task repeats it; of a tool test `TOOL › DESCRIPTION`. */
+export function taskTitle({ task, suite, tool }: Pick<Nameable, "task" | "suite" | "tool">): string {
+  if (suite === undefined || !task.startsWith(suite)) return visibleText(task);
+  const rest = /^\s*(?:::|[/›>:.·])\s*(\S.*)$/su.exec(task.slice(suite.length));
+  const title = rest?.[1] ?? task;
+  return visibleText(tool === undefined || title.startsWith(tool) ? title : `${tool} › ${title}`);
+}
+
+/** Where a task stands: `FILE:LINE`; undefined where that is not known. */
+export function taskPlace(task: Pick<Task, "location"> | undefined): string | undefined {
+  const { file, line } = task?.location ?? {};
+  if (file === undefined) return undefined;
+  return visibleText(line === undefined ? file : `${file}:${line}`);
+}
+
+/** Equal for the attempts of one task by one agent in one variant. */
+export function taskKey({ task, agent, variant }: Nameable): string {
+  return JSON.stringify([task, agent, variant]);
+}
+
+/** A task in a table of rates. */
+export interface RateRow {
+  readonly title: string;
+  /** Passed attempts of those with a verdict, by column. */
+  readonly cells: ReadonlyMap<string, { readonly text: string; readonly tone: Tone }>;
+  readonly isMixed: boolean;
+}
+
+/** Rates of each task, a column for each agent and variant; undefined if the run has one agent, one variant and one attempt. */
+export function ratesByTask(
+  trials: readonly TrialResult[],
+  variety: Variety,
+): { readonly columns: readonly string[]; readonly rows: readonly RateRow[] } | undefined {
+  if (!variety.agents && !variety.variants && !variety.attempts) return undefined;
+  const columnOf = ({ agent, variant }: TrialResult): string => {
+    const who = agent === null ? "no agent" : visibleText(agent);
+    if (variant === undefined) return who;
+    return variety.agents || agent === null ? `${who} · ${visibleText(variant)}` : visibleText(variant);
+  };
+  const rows = [...Map.groupBy(trials, ({ task }) => task).values()].map((own): RateRow => ({
+    title: own.slice(0, 1).map(fullTitle).join(""),
+    cells: new Map([...Map.groupBy(own, columnOf)].map(([column, group]) => [column, rateCell(group)])),
+    isMixed: own.some(({ verdict }) => verdict !== "pass"),
+  }));
+  return { columns: [...new Set(trials.map(columnOf))], rows };
+}
+
+function rateCell(trials: readonly TrialResult[]): { readonly text: string; readonly tone: Tone } {
+  const { pass, fail, total, byToolResult } = summarize(trials);
+  const tone = fail > 0 ? "bad" : pass === total && byToolResult === undefined ? "good" : "warn";
+  return { text: rateText(trials), tone };
+}
+
+/** A task's name with its group in front, for places without a heading. */
+export function fullTitle(trial: Nameable): string {
+  return trial.suite === undefined ? taskTitle(trial) : `${groupName(trial)} › ${taskTitle(trial)}`;
+}
+
+/** Which agent, set of servers and attempt a trial is, where a run has several; empty otherwise. */
+export function variantName(
+  { agent, variant, attempt }: Pick<Nameable, "agent" | "variant" | "attempt">,
+  variety: Variety,
+): string {
+  const parts = [
+    ...(variety.agents && agent !== null ? [visibleText(agent)] : []),
+    ...(variety.variants && variant !== undefined ? [visibleText(variant)] : []),
+    ...(variety.attempts ? [`attempt ${attempt}`] : []),
+  ];
+  return parts.join(" · ");
+}
+
+/** Says who an agent is: its model, or that it is a written plan. */
+export function describeAgent({ name, type, model }: AgentSummary): string {
+  const what = model ?? withoutModel[type] ?? type;
+  return `${visibleText(name)} (${visibleText(what)})`;
+}
+
+/** The agents among the configured ones that have trials. */
+export function agentsIn(
+  trials: readonly { readonly agent: string | null }[],
+  agents: readonly AgentSummary[],
+): AgentSummary[] {
+  const names = new Set(trials.map((trial) => trial.agent));
+  return agents.filter((agent) => names.has(agent.name));
+}
+
+/** Whether a judge was asked for a grade, with or without a verdict. */
+function hasAskedJudge({ judge, judged, error }: Grade): boolean {
+  return (
+    (judge ?? judged) !== undefined ||
+    error?.code.startsWith("judge/") ||
+    (error?.code.startsWith("model/") === true && error.code !== "model/no-key")
+  );
+}
+
+/**
+ * What models took part, as short sentences: tokens by agent, `no model took part`, or that a model was configured
+ * and none answered; and who judged. Empty when it is not known, as with agents that run their own.
+ */
+export function describeModels(
+  trials: readonly TrialResult[],
+  { agents, judge }: Pick<RunEnvironment, "agents" | "judge">,
+): string[] {
+  const used = new Map<string | null, Usage>();
+  let asked: Usage | undefined;
+  const isAsked = trials.some(
+    ({ judgeUsage, grades }) => judgeUsage !== undefined || grades.some(hasAskedJudge),
+  );
+  for (const { agent, usage, judgeUsage } of trials) {
+    if (usage !== undefined) used.set(agent, addUsage(used.get(agent), usage));
+    if (judgeUsage !== undefined) asked = addUsage(asked, judgeUsage);
+  }
+  const tokens = asked === undefined ? "" : ` (${describeUsage(asked)})`;
+  const judged = judge === undefined || !isAsked ? [] : [`judged by ${visibleText(judge.model)}${tokens}`];
+  if (used.size > 0) {
+    const acted = [...used].map(([agent, usage]) => {
+      const who = used.size > 1 && agent !== null ? `${visibleText(agent)}: ` : "";
+      return `${who}${describeUsage(usage)}`;
+    });
+    return [...acted, ...judged];
+  }
+  const acting = agentsIn(trials, agents);
+  if (acting.some((agent) => agent.model !== undefined)) return ["no model answered", ...judged];
+  const isKnown = acting.every((agent) => agent.type in withoutModel);
+  return [...(isKnown ? [judged.length === 0 ? "no model took part" : "no model acted"] : []), ...judged];
+}
+
+function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }: Usage): string {
+  const cached = cacheReadTokens === undefined ? "" : ` (${formatInteger(cacheReadTokens)} cached)`;
+  const tokens = `${formatInteger(inputTokens)} tokens in${cached}, ${formatInteger(outputTokens)} out`;
+  // Some programs tell tokens and not how often they asked.
+  return requests === undefined ? tokens : `${tokens}, ${countOf(requests, "model request")}`;
+}
+
+/** How much of what servers list was used: `3/4 tools (75 %), 5/9 parameters (55 %)`; empty when nothing was listed. */
+export function describeCoverage(coverage: Coverage): string {
+  return coverageTotals(coverage)
+    .map(({ kind, used, total }) => {
+      // Rounded down: only all is 100 %.
+      const percent = Math.floor((100 * used) / total);
+      return `${formatInteger(used)}/${formatInteger(total)} ${kind} (${percent} %)`;
+    })
+    .join(", ");
+}
+
+const shownUnused = 100;
+
+/** Items that no trial used, in a line: `tools: add, echo`. */
+export function gapText({
+  what,
+  names,
+}: {
+  readonly what: string;
+  readonly names: readonly string[];
+}): string {
+  const rest = names.length - shownUnused;
+  const shown = names.slice(0, shownUnused).map((name) => clipText(name, 120));
+  return `${what}: ${shown.join(", ")}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
+}
+
+/** The servers in whose place mocks stood, as a short text; empty when there were none. */
+export function describeMocks(trials: readonly TrialResult[]): string {
+  const mocked = trials.filter(({ mocks = [] }) => mocks.length > 0);
+  const names = [...new Set(mocked.flatMap(({ mocks = [] }) => mocks))];
+  if (names.length === 0) return "";
+  const some =
+    mocked.length === trials.length ? "" : ` in ${countOf(mocked.length, "trial")} of ${trials.length}`;
+  return `${names.map(visibleText).join(", ")}${some}`;
+}
+
+const reasonCharacters = 1000;
+
+/** Why a trial did not pass, in one line: its error, or what its graders say. */
+export function trialReason({ verdict, error, grades }: TrialResult): string {
+  if (error !== undefined) return clipText(error.message, reasonCharacters);
+  const told = grades.filter((grade) => grade.verdict === verdict && grade.required !== false);
+  if (told.length === 0) return verdict === "skip" ? "not run" : verdict;
+  return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), reasonCharacters);
+}
+
+/** A measured value with two or three digits. */
+export function formatMeasure({ value, threshold, atMost }: Gate): string {
+  if (value === null) return "-";
+  return roundMeasured({ value, threshold, atMost }).toFixed(3).replace(/0$/, "");
+}
+
+/** What a value has to be, in words. */
+export function wantedText({ threshold, atMost }: Pick<Gate, "threshold" | "atMost">): string {
+  return `${atMost === true ? "at most" : "at least"} ${threshold}`;
+}
+
+/** A threshold with what was measured, in words. */
+export function gateText(gate: Gate): string {
+  const { name, verdict, value, threshold, trials, atMost } = gate;
+  const what = visibleText(name);
+  const needed = `${wantedText(gate)} ${atMost === true ? "allowed" : "needed"}`;
+  if (value === null) return `${what} was not measured, ${needed}`;
+  const measured = `${what} ${formatMeasure(gate)}`;
+  const about = countOf(trials, "trial");
+  if (verdict === "fail")
+    return `${measured} is ${atMost === true ? "above" : "below"} ${threshold} (${about})`;
+  if (verdict === "pass") return `${measured}, ${needed} (${about})`;
+  return `${measured} of ${about}, ${needed}: trials that were not measured could change it`;
+}
+
+/** Says of a run that it only graded the record of another one; empty otherwise. */
+export function gradedText({ gradedFrom }: Pick<RunResult, "gradedFrom">): string {
+  if (gradedFrom === undefined) return "";
+  const { id, startedAt } = gradedFrom;
+  return visibleText(`graded again from the record of run ${id}, which began ${startedAt}`);
+}
+
+/** What the trials alone do not say of the verdict: a threshold, warnings, what was not evaluated; empty otherwise. */
+export function verdictReason(result: RunResult): string {
+  const { verdict, summary, trials, maxWarnings = Infinity, gates = [] } = result;
+  const { total, pass, fail, error, timeout } = summary;
+  const notRun = trials.filter(wasNotRun).length;
+  const gatesText = (which: Gate["verdict"]): string =>
+    gates
+      .filter((gate) => gate.verdict === which)
+      .map(gateText)
+      .join("; ");
+  if (verdict === "fail") {
+    const low = gatesText("fail");
+    if (low !== "") return `Failed: ${low}.`;
+    if (fail > 0 && !gates.some(({ name }) => name === "passRate")) return "";
+    return `Failed: ${countOf(countWarnings(trials), "warning")}; --max-warnings allows ${maxWarnings}.`;
+  }
+  if (verdict === "pass")
+    return fail === 0 ? "" : `Passed, though ${countOf(fail, "trial")} failed: ${gatesText("pass")}.`;
+  if (verdict === "interrupted") {
+    const before = notRun === 0 ? "" : ` before ${countOf(notRun, "trial")} of ${total} could finish`;
+    const cutOff = trials.filter((trial) => unfinishedState(trial) === "cut-off").length;
+    const begun =
+      cutOff === 0 ? "" : `: ${formatInteger(cutOff)} cut off, ${formatInteger(notRun - cutOff)} not run`;
+    return `The run was interrupted${before}${begun}.`;
+  }
+  const reasons = [
+    ...(error > 0 ? [countOf(error, "error")] : []),
+    ...(timeout > 0 ? [countOf(timeout, "timeout")] : []),
+    ...(notRun > 0 ? [`${notRun} not run`] : []),
+  ];
+  const open = error + timeout + notRun;
+  if (total === 0) return "Incomplete: no trial ran.";
+  if (open > 0) return `Incomplete: ${fail} failed, ${open} not evaluated (${reasons.join(", ")}).`;
+  const unmeasured = gatesText("incomplete");
+  if (unmeasured !== "") return `Incomplete: ${unmeasured}.`;
+  return pass + fail === 0
+    ? "Incomplete: every trial was skipped."
+    : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
+}
+
+/** How many of the trials with a verdict passed, and beside it what that does not say: `3/4, 1 by the tool's result only, 2 not judged`; `word` follows the first. */
+export function rateText(trials: readonly TrialResult[], word = ""): string {
+  const summary = summarize(trials);
+  const judged = summary.pass + summary.fail;
+  const unjudged = summary.total - judged;
+  return [
+    ...(judged === 0 ? [] : [`${formatInteger(summary.pass)}/${formatInteger(judged)}${word}`]),
+    ...byResultText(summary),
+    ...(unjudged === 0 ? [] : [`${formatInteger(unjudged)} not judged`]),
+  ].join(", ");
+}
+
+/** How many passes rest on a tool's result and not on the answer, in words; empty where none does. */
+function byResultText({ byToolResult }: Pick<RunSummary, "byToolResult">): readonly string[] {
+  return byToolResult === undefined ? [] : [`${formatInteger(byToolResult)} by the tool's result only`];
+}
+
+const shownTaskNames = 12;
+
+/** The number and the tasks of the passes that rest on a tool's result and not on the answer, in a sentence; empty where none does. */
+export function byResultSentence(trials: readonly TrialResult[]): string {
+  const found = trials.filter(({ byToolResult }) => byToolResult === true);
+  if (found.length === 0) return "";
+  const tasks = [...new Set(found.map((trial) => clipText(fullTitle(trial), 80)))];
+  const more = tasks.length > shownTaskNames ? ` and ${tasks.length - shownTaskNames} more` : "";
+  return `${formatInteger(found.length)} of ${formatInteger(summarize(trials).pass)} passed by the tool's result only: ${tasks.slice(0, shownTaskNames).join(", ")}${more}`;
+}
+
+/** The counts that are not zero, in words: `4 passed`, `1 failed`. */
+export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
+  const { pass, fail, error, timeout, skip, serverErrors = 0 } = summary;
+  const byResult = byResultText(summary).map((text) => ` (${text})`);
+  const byServer = serverErrors === 0 ? "" : ` (${formatInteger(serverErrors)} by a server)`;
+  const pieces: readonly (readonly [number, Piece])[] = [
+    [pass, { text: `${formatInteger(pass)} passed${byResult.join("")}`, tone: "good" }],
+    [fail, { text: `${formatInteger(fail)} failed`, tone: "bad" }],
+    [error, { text: `${countOf(error, "error")}${byServer}`, tone: "warn" }],
+    [timeout, { text: countOf(timeout, "timeout"), tone: "warn" }],
+    [skip, { text: `${formatInteger(skip)} skipped`, tone: "dim" }],
+  ];
+  return pieces.flatMap(([count, piece]) => (count > 0 ? [piece] : []));
+}
+
+/** Texts about trials, each with the trials that have it. */
+export type Remarks = readonly (readonly [text: string, trials: readonly TrialResult[]])[];
+
+/** Why trials were skipped. A part of a check that had nothing to do is left out. */
+export function skipRemarks(trials: readonly TrialResult[]): Remarks {
+  const skipped = trials.filter((trial) => trial.verdict === "skip" && !hadNothingToDo(trial));
+  return [...Map.groupBy(skipped, skipReason)];
+}
+
+/** The warnings of trials. */
+export function warningRemarks(trials: readonly TrialResult[]): Remarks {
+  return remarksBy(trials, ({ warnings = [] }) => warnings);
+}
+
+/** What graders that trials pass without say against those that passed; others are explained with all of their grades. */
+export function optionalRemarks(trials: readonly TrialResult[]): Remarks {
+  return remarksBy(trials, (trial) => (trial.verdict === "pass" ? unmetOptional(trial) : []));
+}
+
+function remarksBy(
+  trials: readonly TrialResult[],
+  textsOf: (trial: TrialResult) => readonly string[],
+): Remarks {
+  const found = trials.flatMap((trial) => [...new Set(textsOf(trial))].map((text) => ({ trial, text })));
+  const groups = [...Map.groupBy(found, ({ text }) => text)];
+  return groups.map(([text, group]) => [text, group.map(({ trial }) => trial)]);
+}
+
+/** Whether a trial is a part of a check that had nothing to do; its line says why. */
+export function hadNothingToDo({ error }: TrialResult): boolean {
+  return error?.code === "check/nothing-to-do";
+}
+
+function skipReason(trial: TrialResult): string {
+  if (trial.error !== undefined) return trial.error.message;
+  if (wasNotRun(trial)) return "not run";
+  return [...new Set(trial.grades.map((grade) => grade.reason))].join("; ");
+}
+
+/** The name of a trial with its agent, variant and attempt where the run has several. */
+export function trialTitle(trial: TrialResult, variety: Variety): string {
+  const variant = variantName(trial, variety);
+  return variant === "" ? fullTitle(trial) : `${fullTitle(trial)} · ${variant}`;
+}
+
+/** The name of the only trial that a remark is about, otherwise how many it is about. */
+export function remarkSubject(trials: readonly TrialResult[], variety: Variety): string {
+  const [first] = trials;
+  return trials.length === 1 && first !== undefined
+    ? clipText(trialTitle(first, variety), 120)
+    : countOf(trials.length, "trial");
+}
+
+/** What graders that a trial passes without say against it. */
+export function unmetOptional({ grades }: Pick<TrialResult, "grades">): readonly string[] {
+  return grades
+    .filter(({ verdict, required }) => required === false && (verdict === "fail" || verdict === "error"))
+    .map(({ error, ...grade }) => {
+      const hint = error?.hint === undefined ? "" : `. ${error.hint}`;
+      return `${gradeTitle(grade)}  ${clipText(`${grade.reason}${hint}`, 300)}`;
+    });
+}
+
+/** The name of a grade, with its score and with its weight unless that is 1. */
+export function gradeTitle({ grader, verdict, score, weight }: Grade): string {
+  const note = verdict === "error" ? " gave no verdict" : score === null ? "" : ` ${formatScore(score)}`;
+  return `${weighted(grader, weight)}${note}`;
+}
+
+/** The name of a grader, with its weight unless that is 1. */
+export function weighted(grader: string, weight = 1): string {
+  return `${clipText(grader, 80)}${weight === 1 ? "" : ` (weight ${weight})`}`;
+}

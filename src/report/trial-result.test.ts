@@ -1,0 +1,327 @@
+import { describe, expect, it } from "vitest";
+import { portableTask } from "../../test/report/step-runs.ts";
+import { textResult, toolTestTask, TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
+import type { Json, Task } from "../model/model.ts";
+import type { EventBody, Grade, TraceEvent } from "../model/event.ts";
+import type { TrialResult } from "../model/result.ts";
+import {
+  collectEvidence,
+  KeptEvidence,
+  notRun,
+  nullAgentWarning,
+  trialResult,
+  ungradedTrial,
+} from "./trial-result.ts";
+
+const pass: Grade = { grader: "a", verdict: "pass", score: 1, reason: "good", evidence: [1] };
+const fail: Grade = { grader: "b", verdict: "fail", score: 0.5, reason: "bad", evidence: [2] };
+const skip: Grade = { grader: "a", verdict: "skip", score: null, reason: "nothing", evidence: [] };
+const error = { code: "server/exited", kind: "environment", message: "gone" } as const;
+const usage = { inputTokens: 10, outputTokens: 2, requests: 1 };
+const called = { type: "model.called", model: "m", durationMs: 1, finishReason: "stop", usage } as const;
+const identity = {
+  id: "t1",
+  task: "suite/test",
+  form: "tool-test",
+  suite: "suite",
+  tool: "add",
+  agent: null,
+} as const;
+
+/** The result of a completed trial with these events. */
+function resultOf(
+  events: readonly EventBody[],
+  task: Task = workflowTask(),
+  grades: Grade[] = [pass],
+): TrialResult {
+  const trial = new TrialEvents().begin(task.name, "agent");
+  for (const event of events) trial.emit(event);
+  trial.end();
+  return trialResult(trial.trajectory(task), grades);
+}
+
+describe("a trial's result", () => {
+  it("has the tags, labels and difficulty of its task, if it has any", () => {
+    const about = { tags: ["http"], labels: { team: "red" }, difficulty: "easy" } as const;
+    expect(resultOf([], portableTask("t", ["v"], about))).toMatchObject({ form: "task", ...about });
+    const keys = Object.keys(resultOf([], portableTask("t", ["v"])));
+    for (const key of Object.keys(about)) expect(keys).not.toContain(key);
+  });
+
+  it.each<[Grade[], "any" | undefined, true | undefined]>([
+    [[pass], undefined, true],
+    [[pass], "any", undefined],
+    [[pass, fail], undefined, undefined],
+  ])(
+    "says with the grades %j and in: %s whether only a tool's result has the state: %s",
+    (grades, where, expected) => {
+      const state = { contains: "42", ...(where === undefined ? {} : { in: where }) };
+      const task = workflowTask({ turns: [{ user: "Go.", expectedState: state }] });
+      const trial = new TrialEvents().server("calc", [{ name: "add" }]);
+      trial.turn("Go.", () => {
+        trial.call("add", {}, textResult("The sum is 42."));
+        trial.say("I do not know.");
+      });
+      trial.end();
+      expect(trialResult(trial.trajectory(task), grades).byToolResult).toBe(expected);
+    },
+  );
+
+  it("warns of declared graders that judged nothing in a trial that passes", () => {
+    const task = workflowTask({
+      graders: [{ type: "text", name: "own", config: {}, weight: 1, required: true, dir: "" }],
+    });
+    const idle: Grade = { ...skip, grader: "own" };
+    const warning = 'the grader "own" judged nothing: nothing';
+    expect(resultOf([], task, [pass, idle, skip]).warnings).toEqual([warning]);
+    expect(resultOf([], task, [pass, { ...idle, required: false }]).warnings).toBeUndefined();
+    expect(resultOf([], task, [fail, idle]).warnings).toBeUndefined();
+  });
+
+  it("counts the tools that a check called, each once", () => {
+    const calls = ["a", "a", "b", "c"].map(
+      (tool) => ({ tool, args: {}, expects: "result", why: "" }) as const,
+    );
+    const task: Task = { ...workflowTask(), form: "check", check: { kind: "calls", disable: [], calls } };
+    const made = [0, 1, 2].map((call): EventBody => ({
+      type: "probe.started",
+      server: "s",
+      probe: "call",
+      call,
+    }));
+    expect(resultOf(made, task).toolsCalled).toBe(2);
+  });
+
+  it("counts no server as unused that did not start", () => {
+    const task = { ...workflowTask(), servers: ["calc", "other"] };
+    const { tools } = resultOf([{ type: "server.failed", server: "calc", error }], task);
+    expect(tools?.serversUnused).toEqual(["other"]);
+  });
+
+  it.each([
+    ["null", [pass], [nullAgentWarning]],
+    ["null", [fail], undefined],
+    ["oracle", [pass], undefined],
+  ])("warns of a pass of the agent that does nothing: %s", (kind, grades, warnings) => {
+    const started: EventBody = { type: "agent.started", agent: kind, kind };
+    expect(resultOf([started], workflowTask(), grades).warnings).toEqual(warnings);
+  });
+
+  const params = { clientInfo: { name: "codex-mcp-client", version: "0.1" } };
+  const message = { jsonrpc: "2.0", id: 1, method: "initialize", params };
+  const sent = { type: "mcp.message", server: "calc", direction: "client-to-server", message } as const;
+  const adapter = { program: "adapter 1" };
+  it.each<[string, { program?: string }, EventBody[], TrialResult["ran"]]>([
+    [
+      "acp",
+      adapter,
+      [{ program: "it 2" }, { model: "a" }, { model: "b" }, { model: "a" }].map((told) => ({
+        type: "agent.told",
+        ...told,
+      })),
+      { programs: ["adapter 1", "it 2"], models: ["a", "b"] },
+    ],
+    ["command", adapter, [], { programs: ["adapter 1"], models: null }],
+    ["command", {}, [sent, { ...sent, client: "1" }], { programs: ["codex-mcp-client 0.1"], models: null }],
+    ["command", {}, [sent], { programs: null, models: null }],
+    ["model", adapter, [], undefined],
+  ])("has the programs and models that an agent of type %s reports: %j %j", (kind, program, events, ran) => {
+    const started: EventBody = { type: "agent.started", agent: "agent", kind, model: "wanted", ...program };
+    expect(resultOf([started, ...events]).ran).toEqual(ran);
+  });
+
+  it("has the tokens of its judge apart, those of graders too", () => {
+    const judged = { ...called, purpose: "judge" } as const;
+    const result = resultOf([judged, judged]);
+    expect(result.judgeUsage).toEqual({ inputTokens: 20, outputTokens: 4, requests: 2 });
+    expect(result.usage).toBeUndefined();
+  });
+
+  it("has its duration to the microsecond, and its mocks in order", () => {
+    const mock = { type: "server.started", transport: "mock", target: "mock" } as const;
+    const finished = { type: "trial.finished", outcome: "completed", durationMs: 12.345_678_9 } as const;
+    const trial = new TrialEvents();
+    for (const server of ["b", "a", "b"]) trial.emit({ ...mock, server });
+    trial.emit({ ...mock, server: "real", transport: "stdio" });
+    trial.emit(finished);
+    const result = trialResult(trial.trajectory(workflowTask()), [pass]);
+    expect(result).toMatchObject({ durationMs: 12.346, mocks: ["a", "b"] });
+  });
+
+  it("has the events and the grades of its trial", () => {
+    const trial = new TrialEvents("t7").begin("workflow", "agent");
+    trial.emit({ ...called, purpose: "agent" });
+    trial.emit({ type: "server.invalid_output", server: "calc", text: "hello" });
+    trial.wait(38).end();
+    expect(trialResult(trial.trajectory(workflowTask()), [pass, fail])).toEqual({
+      id: "t7",
+      task: "workflow",
+      form: "workflow",
+      agent: "agent",
+      attempt: 1,
+      verdict: "fail",
+      score: 0.75,
+      durationMs: 40,
+      grades: [pass, fail],
+      usage,
+      tools: { toolCalls: 0, mcpToolCalls: 0, serversUsed: [], serversUnused: ["calc"], servers: {} },
+      warnings: [expect.stringMatching(/^server "calc" wrote a line/)],
+    });
+  });
+
+  it("has no more than it needs", () => {
+    const result = resultOf([], toolTestTask());
+    expect(result).toEqual({
+      ...identity,
+      attempt: 1,
+      verdict: "pass",
+      score: 1,
+      durationMs: 0,
+      grades: [pass],
+    });
+    const empty = resultOf([], toolTestTask(), [skip]);
+    expect(empty).toMatchObject({ verdict: "skip", score: null, grades: [skip] });
+    expect(empty).not.toHaveProperty("error");
+  });
+
+  const interrupted = { code: "run/interrupted", kind: "interrupted" } as const;
+  it.each([
+    ["error", error, { verdict: "error", error }],
+    ["timeout", error, { verdict: "timeout", error }],
+    ["interrupted", { ...interrupted, message: "Ctrl-C" }, { verdict: "skip", error: { message: "Ctrl-C" } }],
+    [
+      "completed",
+      undefined,
+      {
+        verdict: "skip",
+        error: { ...interrupted, message: "the run was interrupted before this trial was graded" },
+      },
+    ],
+    [
+      undefined,
+      undefined,
+      {
+        verdict: "skip",
+        durationMs: 0,
+        error: { ...interrupted, message: "the trial was cut off before it ended" },
+      },
+    ],
+  ] as const)(
+    "without grades, of a trial that ended as %s, is no pass and says why",
+    (outcome, why, expected) => {
+      const trial = new TrialEvents().begin("suite/test").server("calc");
+      if (outcome !== undefined) trial.end(outcome, why);
+      const result = trialResult(trial.trajectory(toolTestTask()), undefined);
+      expect(result).toMatchObject({ ...expected, score: null, grades: [] });
+    },
+  );
+
+  it("of a trial that never started says why", () => {
+    const trial = { id: "t1", task: "suite/test", agent: null, attempt: 2, lane: "main" };
+    const reason = notRun({ interrupted: false });
+    const result = ungradedTrial(trial, toolTestTask(), { verdict: "skip", error: reason, durationMs: 0 });
+    const row = { ...identity, attempt: 2, verdict: "skip", score: null, durationMs: 0, grades: [] };
+    const message = "not run, because an earlier trial did not pass";
+    expect(result).toEqual({ ...row, error: { code: "run/bailed", kind: "interrupted", message } });
+    expect(notRun({ interrupted: true })).toMatchObject({ code: "run/interrupted" });
+  });
+});
+
+const events = stamp([
+  { type: "trial.started", task: "task", agent: null, attempt: 1 },
+  message("client-to-server", { id: 1, method: "initialize", params: {} }),
+  message("server-to-client", { id: 1, result: {} }),
+  { type: "step.started", phase: "verify", step: "call", stepType: "mcp", attempt: 1, input: {} },
+  message("client-to-server", { id: 2, method: "tools/call", params: {} }),
+  message("server-to-client", { id: 2, method: "sampling/createMessage", params: {} }),
+  message("client-to-server", { id: 2, result: { role: "assistant" } }),
+  {
+    type: "http.response",
+    server: "s",
+    method: "POST",
+    status: 500,
+    requestIds: [2],
+  },
+  message("server-to-client", { id: 2, result: { content: [] } }),
+  {
+    type: "step.finished",
+    phase: "verify",
+    step: "call",
+    attempt: 1,
+    outcome: "failed",
+    checks: [],
+    durationMs: 1,
+  },
+  { type: "agent.message", turn: 0, text: "hello" },
+]);
+
+it.each([
+  ["a response with its request and HTTP status", [9], [5, 8, 9]],
+  ["a server's request with our answer, though the numbers are alike", [6], [6, 7]],
+  ["a step with all that it exchanged", [10], [4, 5, 6, 7, 8, 9, 10]],
+  ["nothing for numbers that do not exist", [99], []],
+])("gives %s", (_, cited, expected) => {
+  const grades = [{ grader: "g", verdict: "fail", score: 0, reason: "", evidence: cited }] as const;
+  expect(collectEvidence(events, grades).map((event) => event.seq)).toEqual(expected);
+});
+
+const nested = stamp([
+  ...attempt("poll", 1, []),
+  ...attempt("poll", 2, []),
+  ...attempt("poll", 3, [
+    ...attempt("poll/one", 1, [], { parent: "poll" }),
+    ...attempt("poll/one", 2, [message("client-to-server", { id: 7, method: "ping" })], { parent: "poll" }),
+    ...attempt("poll/two", 1, [], { parent: "poll" }),
+  ]),
+  ...attempt("other", 1, [], { outcome: "passed" }),
+  ...attempt("drop", 1, [], { phase: "cleanup" }),
+]);
+
+it("gives of a trial without grades the steps of setup and verify that did not pass", () => {
+  const kept = collectEvidence(nested, []).map((event) => event.seq);
+  expect(kept).toEqual([1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+});
+
+it("keeps the events of a run's first hundred bad trials, without what is long where there is no room", () => {
+  const said = (seq: number): TraceEvent => {
+    const text = "x".repeat(5000);
+    return { seq, at: 0, trial: "t1", type: "agent.message", turn: 0, text };
+  };
+  const grades: Grade[] = [{ grader: "any", verdict: "fail", score: 0, reason: "", evidence: [1, 2] }];
+  const kept = new KeptEvidence(8000);
+  for (let id = 1; id <= 102; id += 1) kept.keep({ id: `t${id}`, grades }, [said(1), said(2)]);
+  expect(kept.byTrial.size).toBe(100);
+  const [whole, cut] = kept.byTrial.get("t1") ?? [];
+  expect(whole).toEqual(said(1));
+  expect(cut).toMatchObject({ seq: 2, text: expect.stringMatching(/^x{1000}… \[4000 more characters/) });
+});
+
+function attempt(
+  step: string,
+  number: number,
+  inside: readonly EventBody[],
+  options: {
+    readonly parent?: string;
+    readonly outcome?: "passed" | "failed";
+    readonly phase?: "verify" | "cleanup";
+  } = {},
+): EventBody[] {
+  const { parent, outcome = "failed", phase = "verify" } = options;
+  const place = { phase, step, attempt: number, ...(parent === undefined ? {} : { parent }) };
+  return [
+    { type: "step.started", stepType: "group", input: {}, ...place },
+    ...inside,
+    { type: "step.finished", outcome, checks: [], durationMs: 1, ...place },
+  ];
+}
+
+function message(
+  direction: "client-to-server" | "server-to-client",
+  fields: { readonly [key: string]: Json },
+): EventBody {
+  return { type: "mcp.message", server: "s", direction, message: { jsonrpc: "2.0", ...fields } };
+}
+
+function stamp(bodies: readonly EventBody[]): TraceEvent[] {
+  return bodies.map((body, index) => ({ seq: index + 1, at: index, trial: "t1", ...body }));
+}

@@ -1,0 +1,779 @@
+import { type SerializedError, serializeError } from "../base/error.ts";
+import { triggerAccuracy } from "../graders/declared.ts";
+import { exact, isJsonObject, withoutUndefined } from "../base/json.ts";
+import { type Task, testedTool, type Thresholds } from "../model/model.ts";
+import { judgesOf } from "../graders/judge/calibration.ts";
+import { measure } from "../graders/measurements/measure.ts";
+import { coveredKind, type Metric, metricOf, runMeasures } from "../graders/measurements/metrics.ts";
+import { alikeFindings, findingsOf } from "../model/finding.ts";
+import { type Plan, taskOf, type Trial } from "../model/plan.ts";
+import {
+  type EventOf,
+  eventsOf,
+  type Grade,
+  type StepAttempt,
+  type StepRun,
+  stepRuns,
+  type TraceEvent,
+  type TrialOutcome,
+  type Usage,
+  type Verdict,
+} from "../model/event.ts";
+import { clipped, weightOf } from "../trace/recorder.ts";
+import {
+  type AgentTool,
+  matchAgentTools,
+  toMicroseconds,
+  toolDigest,
+  unplacedToolEvents,
+} from "../trace/tool-events.ts";
+import {
+  addUsage,
+  type AgentCall,
+  agentCalls,
+  buildTrajectory,
+  exchangesIn,
+  type ToolCall,
+  toolCalls,
+  type Trajectory,
+} from "../trace/trajectory.ts";
+import { untoldStates, warningsOf } from "../trace/warnings.ts";
+import {
+  CoverageCounter,
+  coverageGaps,
+  coverageTotals,
+  MeasurementCounter,
+  RoutingCounter,
+} from "./counters.ts";
+import type { RunEnd } from "./reporter.ts";
+import type {
+  CoverageKind,
+  ProgramRun,
+  RunResult,
+  RunSummary,
+  RunVerdict,
+  ToolDigest,
+  TrialResult,
+  RecordedRun,
+} from "../model/result.ts";
+
+/** Said of a pass of the agent `null`. */
+export const nullAgentWarning =
+  "it passes with an agent that does nothing, so its checks show nothing of what an agent does";
+
+/**
+ * The row of a trial in the result. `given` are its grades; a completed trial without them is one whose graders were
+ * interrupted.
+ */
+export function trialResult(trajectory: Trajectory, given: readonly Grade[] | undefined): TrialResult {
+  const { trial, task, events, usage } = trajectory;
+  const finished = events.findLast((event) => event.type === "trial.finished");
+  const isUngraded = finished?.outcome === "completed" && given === undefined;
+  const outcome = isUngraded ? "interrupted" : (finished?.outcome ?? "interrupted");
+  const grades = given ?? [];
+  const verdict = trialVerdict(outcome, grades);
+  const isNullAgent = eventsOf(events, "agent.started").some(({ kind }) => kind === "null");
+  const warnings = [
+    // What a check tries on purpose would be odd in an agent.
+    ...(task.form === "check" ? [] : warningsOf(trajectory)),
+    ...(verdict === "pass" && isNullAgent ? [nullAgentWarning] : []),
+    ...(verdict === "pass" ? idleGraders(task, grades) : []),
+  ];
+  const judged = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "judge");
+  const started = eventsOf(events, "server.started").filter(({ transport }) => transport === "mock");
+  const mocks = [...new Set(started.map(({ server }) => server))].toSorted();
+  const lost = [...new Set(eventsOf(events, "server.lost").map(({ server }) => server))];
+  const durationMs = finished?.durationMs ?? 0;
+  return rowOf(
+    trial,
+    task,
+    { verdict, score: averageScore(grades), durationMs, grades },
+    {
+      error:
+        finished === undefined
+          ? interruption("the trial was cut off before it ended")
+          : isUngraded
+            ? interruption("the run was interrupted before this trial was graded")
+            : finished.error,
+      usage,
+      judgeUsage: judged.reduce<Usage | undefined>((sum, event) => addUsage(sum, event.usage), undefined),
+      ran: programRun(events),
+      tools: usesOfTools(trajectory),
+      measurements: measure(trajectory)?.row,
+      toolsCalled: toolsCalled(trajectory),
+      lostServers: lost.length === 0 ? undefined : lost,
+      mocks: mocks.length === 0 ? undefined : mocks,
+      byToolResult: verdict === "pass" && untoldStates(trajectory).length > 0 ? true : undefined,
+      warnings: warnings.length === 0 ? undefined : warnings,
+    },
+  );
+}
+
+/** Required graders that a task declares and that had nothing to judge, a sentence for each. */
+function idleGraders(task: Task, grades: readonly Grade[]): readonly string[] {
+  const declared = new Set(task.graders?.map(({ name }) => name));
+  return grades
+    .filter(
+      ({ grader, verdict, required }) => verdict === "skip" && required !== false && declared.has(grader),
+    )
+    .map(({ grader, reason }) => `the grader ${JSON.stringify(grader)} judged nothing: ${reason}`);
+}
+
+/** What a program reports of itself, also when it connects to a server through the gateway. */
+function programRun(events: readonly TraceEvent[]): ProgramRun | undefined {
+  const started = events.find((event) => event.type === "agent.started");
+  if (started?.kind !== "acp" && started?.kind !== "command") return undefined;
+  const told = eventsOf(events, "agent.told");
+  const clients = eventsOf(events, "mcp.message").flatMap(({ client, direction, message }) => {
+    const isHello =
+      isJsonObject(message) && message["method"] === "initialize" && isJsonObject(message["params"]);
+    if (client === undefined || direction !== "client-to-server" || !isHello) return [];
+    const info = (message["params"] as { readonly clientInfo?: unknown }).clientInfo;
+    const { name, version } = (info ?? {}) as { readonly name?: unknown; readonly version?: unknown };
+    if (typeof name !== "string") return [];
+    return [typeof version === "string" ? `${name} ${version}` : name];
+  });
+  return {
+    programs: namesOrNull([...[started, ...told].flatMap(({ program }) => program ?? []), ...clients]),
+    models: namesOrNull(told.flatMap(({ model }) => model ?? [])),
+  };
+}
+
+function namesOrNull(names: readonly string[]): readonly string[] | null {
+  return names.length === 0 ? null : [...new Set(names)];
+}
+
+/** Nothing where there was nothing to use, so that a run of very many trials stays small. */
+function usesOfTools(trajectory: Trajectory): ToolDigest | undefined {
+  const { trial, task, events } = trajectory;
+  if (trial.agent === null || events.length === 0) return undefined;
+  const uses = unplacedToolEvents(trajectory);
+  // A trial may go on without a server that it does not require.
+  const failed = new Set(eventsOf(events, "server.failed").map(({ server }) => server));
+  const servers = task.servers.filter((name) => !failed.has(name));
+  if (uses.length + servers.length === 0) return undefined;
+  const requests = Map.groupBy(agentCalls(trajectory), ({ type }) => type);
+  return withoutUndefined({
+    ...toolDigest(uses, servers),
+    resourceReads: requests.get("resource")?.length,
+    promptGets: requests.get("prompt")?.length,
+  });
+}
+
+/** How many tools the calls of a check were made of; a server that is lost may end them early. */
+function toolsCalled({ task: { check }, events }: Trajectory): number | undefined {
+  if (check?.kind !== "calls" || check.calls === undefined) return undefined;
+  const { calls } = check;
+  const made = eventsOf(events, "probe.started").flatMap(({ call = -1 }) => calls[call]?.tool ?? []);
+  return new Set(made).size;
+}
+
+/** The row of a trial without grades: one that never started, or that ended with an unexpected error. */
+export function ungradedTrial(
+  trial: Trial,
+  task: Task,
+  { error, ...outcome }: Pick<TrialResult, "verdict" | "durationMs"> & { readonly error: SerializedError },
+): TrialResult {
+  return rowOf(trial, task, { ...outcome, score: null, grades: [] }, { error });
+}
+
+function interruption(message: string): SerializedError {
+  return { code: "run/interrupted", kind: "interrupted", message };
+}
+
+const neverStarted = "the run was interrupted before this trial started";
+
+/** The error of a trial that never started: the run was interrupted, or it was told to stop early. */
+export function notRun({ interrupted }: { readonly interrupted: boolean }): SerializedError {
+  return interrupted
+    ? interruption(neverStarted)
+    : { code: "run/bailed", kind: "interrupted", message: "not run, because an earlier trial did not pass" };
+}
+
+/** What every row has is in one object literal, which takes half the memory of an object that is put together. */
+function rowOf(
+  { id, task: name, agent, variant, attempt }: Trial,
+  { form, suite, portable, verify }: Task,
+  {
+    verdict,
+    score,
+    durationMs: ms,
+    grades,
+  }: Pick<TrialResult, "verdict" | "score" | "durationMs" | "grades">,
+  rest: { readonly [K in keyof TrialResult]?: TrialResult[K] | undefined },
+): TrialResult {
+  const durationMs = toMicroseconds(ms);
+  const row: TrialResult = { id, task: name, form, agent, attempt, verdict, score, durationMs, grades };
+  const { difficulty, tags = [], labels = {} } = portable ?? {};
+  return Object.assign(
+    row,
+    withoutUndefined({
+      suite,
+      tool: testedTool({ form, verify }),
+      difficulty,
+      tags: tags.length === 0 ? undefined : tags,
+      labels: Object.keys(labels).length === 0 ? undefined : labels,
+      variant,
+      ...rest,
+    }),
+  );
+}
+
+/** Whether a server under test is at fault that a trial could not be judged: it had completed its handshake. */
+export function isServerError({ verdict, lostServers }: TrialResult): boolean {
+  return verdict === "error" && lostServers !== undefined;
+}
+
+export function summarize(trials: readonly TrialResult[]): RunSummary {
+  const counts: Record<Verdict, number> = { pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
+  for (const trial of trials) counts[trial.verdict] += 1;
+  const serverErrors = trials.filter(isServerError).length;
+  const byToolResult = trials.filter((trial) => trial.byToolResult === true).length;
+  return {
+    total: trials.length,
+    ...counts,
+    ...(byToolResult === 0 ? {} : { byToolResult }),
+    ...(serverErrors === 0 ? {} : { serverErrors }),
+  };
+}
+
+function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean {
+  return most < Infinity && countWarnings(trials) > most;
+}
+
+/** What decides about a run besides its trials. */
+export interface VerdictRules extends Partial<Pick<RunResult, "coverage" | "environment">> {
+  readonly interrupted: boolean;
+  readonly maxWarnings?: number | undefined;
+  readonly thresholds?: Thresholds | undefined;
+}
+
+/**
+ * The verdict of a run. An interrupted run is `interrupted`; else a failed trial, a value below its threshold, or more than
+ * `maxWarnings` warnings make it `fail`; else it is `incomplete` when something could have changed the verdict (an error, a
+ * timeout, a trial that was never run or in which nothing was checked, nothing to compare with a threshold) or when no trial was
+ * judged; else `pass`. Where there is a threshold of `passRate`, it decides about failed trials; one of `trigger_accuracy` about
+ * those that failed as trigger tests.
+ */
+export function runVerdict(
+  trials: readonly TrialResult[],
+  { interrupted, maxWarnings = Infinity, thresholds = {}, ...covering }: VerdictRules,
+): RunVerdict {
+  if (interrupted) return "interrupted";
+  const { pass, fail, error, timeout } = summarize(trials);
+  const gates = gatesOf(trials, thresholds, covering);
+  const isFailed =
+    !Object.hasOwn(thresholds, "passRate") &&
+    trials.some((trial) => trial.verdict === "fail" && !isTriggerTest(trial, thresholds));
+  if (isFailed || gates.some(({ verdict }) => verdict === "fail") || tooManyWarnings(trials, maxWarnings))
+    return "fail";
+  const isOpen = error + timeout > 0 || gates.some(({ verdict }) => verdict === "incomplete");
+  if (isOpen || pass + fail === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
+    return "incomplete";
+  return "pass";
+}
+
+/** Whether a failed trial failed only as a test of what its prompt triggers, and there is a threshold for such tests. */
+function isTriggerTest({ grades }: TrialResult, thresholds: Thresholds): boolean {
+  if (!Object.hasOwn(thresholds, triggerAccuracy)) return false;
+  const failed = grades.filter(({ verdict, required }) => verdict === "fail" && required !== false);
+  return failed.every(({ grader }) => grader === triggerAccuracy);
+}
+
+/** What was collected of trials, as plain data. */
+export interface TallyState {
+  readonly coverage: CoverageCounter["state"];
+  readonly measurements: MeasurementCounter["state"];
+  readonly routing: RoutingCounter["state"];
+}
+
+/** Collects from the trials of a run what its result says of all of them. */
+export class RunTally {
+  readonly #coverage = new CoverageCounter();
+  readonly #measurements: MeasurementCounter;
+  readonly #routing = new RoutingCounter();
+
+  constructor({ agents }: Pick<Plan, "agents">) {
+    this.#measurements = new MeasurementCounter(agents);
+  }
+
+  /** What was collected, as plain data. */
+  get state(): TallyState {
+    const [coverage, measurements, routing] = [this.#coverage, this.#measurements, this.#routing];
+    return { coverage: coverage.state, measurements: measurements.state, routing: routing.state };
+  }
+
+  /** Adds what another has collected. */
+  join({ coverage, measurements, routing }: TallyState): void {
+    this.#coverage.join(coverage);
+    this.#measurements.join(measurements);
+    this.#routing.join(routing);
+  }
+
+  add(trajectory: Trajectory, result: TrialResult): void {
+    this.#coverage.add(trajectory);
+    this.#measurements.add(trajectory, result);
+    this.#routing.add(trajectory, result);
+  }
+
+  /** The result of the run, with all of its trials. */
+  result(
+    { id, startedAt, durationMs, environment, gradedFrom }: ResultHead,
+    trials: readonly TrialResult[],
+    plan: Plan,
+    { interrupted }: Pick<VerdictRules, "interrupted">,
+  ): RunResult {
+    const totals = this.totals();
+    return {
+      schema: "mcpvals.result/1",
+      id,
+      name: plan.name,
+      ...conclude(trials, plan, { interrupted, environment, ...exact({ coverage: totals.coverage }) }),
+      startedAt,
+      durationMs,
+      ...(gradedFrom === undefined ? {} : { gradedFrom }),
+      summary: summarize(trials),
+      trials,
+      ...totals,
+      environment,
+    };
+  }
+
+  /** What the trials that were added say together. */
+  totals(): Pick<RunResult, "coverage" | "measurements" | "routing"> {
+    return withoutUndefined({
+      coverage: this.#coverage.result(),
+      measurements: this.#measurements.result(),
+      routing: this.#routing.result(),
+    });
+  }
+}
+
+type ResultHead = Pick<RunResult, "id" | "startedAt" | "durationMs" | "environment" | "gradedFrom">;
+
+/** What a result says of its verdict. */
+export function conclude(
+  trials: readonly TrialResult[],
+  { maxWarnings, thresholds }: Plan,
+  ended: Omit<VerdictRules, "maxWarnings" | "thresholds">,
+): Pick<RunResult, "verdict" | "maxWarnings" | "gates" | "judges"> {
+  const judges = judgesOf(trials, ended.environment?.calibrations);
+  return {
+    verdict: runVerdict(trials, { ...ended, maxWarnings, thresholds }),
+    ...exact({ maxWarnings }),
+    ...(thresholds === undefined ? {} : { gates: gatesOf(trials, thresholds, ended) }),
+    ...(judges === undefined ? {} : { judges }),
+  };
+}
+
+/**
+ * Whether a trial was skipped without being looked at: the run was interrupted or stopped early. A trial that was
+ * skipped on purpose says so in a grade, or in an error of another kind.
+ */
+export function wasNotRun(trial: TrialResult): boolean {
+  if (trial.verdict !== "skip") return false;
+  return trial.error === undefined ? trial.grades.length === 0 : trial.error.kind === "interrupted";
+}
+
+/**
+ * What a run that was killed, interrupted or stopped early left of a trial: `cut-off`, it had begun; `not-run`, it had not. Undefined
+ * for any other trial.
+ */
+export function unfinishedState(trial: TrialResult): "cut-off" | "not-run" | undefined {
+  if (!wasNotRun(trial)) return undefined;
+  const { error } = trial;
+  return error?.code === "run/interrupted" && error.message !== neverStarted ? "cut-off" : "not-run";
+}
+
+/** Whether a trial is one that a rerun of what failed is about: not one that passed or was skipped on purpose. */
+export function didNotPass(trial: TrialResult): boolean {
+  return trial.verdict !== "pass" && (trial.verdict !== "skip" || wasNotRun(trial));
+}
+
+/** Whether a trial came to its end without evidence. One that lacks what its task requires was left out on purpose, and has an error. */
+export function checkedNothing(trial: TrialResult): boolean {
+  return trial.verdict === "skip" && trial.error === undefined && trial.grades.length > 0;
+}
+
+const exitCodes: Readonly<Record<RunVerdict, number>> = { pass: 0, fail: 1, incomplete: 3, interrupted: 130 };
+
+/** The exit code of the process for a run's verdict. */
+export function exitCode(verdict: RunVerdict): number {
+  return exitCodes[verdict];
+}
+
+/** The average score of the grades that passed or failed, by their weights, 0 to 1; null when none of them has a score. */
+export function averageScore(grades: readonly Grade[]): number | null {
+  let [sum, weights] = [0, 0];
+  for (const { verdict, score, weight = 1 } of grades) {
+    if (score === null || verdict === "skip" || verdict === "error") continue;
+    sum += score * weight;
+    weights += weight;
+  }
+  return weights === 0 ? null : sum / weights;
+}
+
+/**
+ * The verdict of a trial. Only a completed trial is judged by its grades, those that are not required left out: any failure
+ * fails it, else a grade without a verdict makes it `error`, else it passes when at least one grade did.
+ */
+export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): Verdict {
+  if (outcome === "error" || outcome === "timeout") return outcome;
+  const counted = outcome === "completed" ? grades.filter(({ required }) => required !== false) : [];
+  const verdicts = counted.map(({ verdict }) => verdict);
+  return (["fail", "error", "pass"] as const).find((verdict) => verdicts.includes(verdict)) ?? "skip";
+}
+
+/**
+ * Computes the result of a run again from its plan and its events, one trial at a time, so that only the events of one need
+ * be in memory.
+ */
+export class RunReplay {
+  readonly #run: Omit<RecordedRun, "events">;
+  readonly #tally: RunTally;
+
+  constructor(run: Omit<RecordedRun, "events">) {
+    this.#run = run;
+    this.#tally = new RunTally(run.plan);
+  }
+
+  /** The row of a trial in the result; each trial is to be added once. */
+  add(trial: Trial, events: readonly TraceEvent[]): TrialResult {
+    return this.resultOf(trial, events, this.#tally);
+  }
+
+  /** The row of a trial, added to a tally if one is given. */
+  resultOf(trial: Trial, events: readonly TraceEvent[], tally?: RunTally): TrialResult {
+    const { interrupted, durationMs } = this.#run;
+    const task = taskOf(trial, this.#run.plan);
+    if (events.length === 0) {
+      const error = notRun({ interrupted: interrupted === true || durationMs === undefined });
+      return ungradedTrial(trial, task, { verdict: "skip", error, durationMs: 0 });
+    }
+    try {
+      const trajectory = buildTrajectory(trial, task, events);
+      const result = trialResult(trajectory, eventsOf(events, "trial.graded").at(-1)?.grades);
+      tally?.add(trajectory, result);
+      return result;
+    } catch (cause) {
+      return ungradedTrial(trial, task, { verdict: "error", error: serializeError(cause), durationMs: 0 });
+    }
+  }
+
+  /** What the trials that were added say together. */
+  totals(): ReturnType<RunTally["totals"]> {
+    return this.#tally.totals();
+  }
+
+  /**
+   * The result, given the rows of all trials and when the last event was. A run that was cut off is `interrupted`, unless all of
+   * its trials had been graded.
+   */
+  result(trials: readonly TrialResult[], lastAt: number | undefined): RunResult {
+    const { plan, startedAt, durationMs } = this.#run;
+    const interrupted =
+      this.#run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
+    const start = Date.parse(startedAt);
+    const head = { ...this.#run, durationMs: durationMs ?? Math.max(0, (lastAt ?? start) - start) };
+    return this.#tally.result(head, trials, plan, { interrupted });
+  }
+}
+
+/** Computes a run's result again from its plan and its events alone. */
+export function replayRun(run: RecordedRun): RunEnd {
+  const byTrial = Map.groupBy(run.events, (event) => event.trial);
+  const evidence = new Map<string, readonly TraceEvent[]>();
+  const replay = new RunReplay(run);
+  const trials = run.plan.trials.map((trial): TrialResult => {
+    const events = byTrial.get(trial.id) ?? [];
+    const result = replay.add(trial, events);
+    // Events that cannot be read as a trial are evidence of nothing.
+    if (events.length > 0 && result.verdict !== "pass" && result.error?.kind !== "bug")
+      evidence.set(trial.id, collectEvidence(events, result.grades));
+    return result;
+  });
+  return { result: replay.result(trials, run.events.at(-1)?.at), evidence };
+}
+
+/**
+ * The events of a trial that a report needs to show why its grades are what they are, in order: those that grades
+ * cite; the other half of every cited JSON-RPC request or response, with its HTTP status; and for a cited step its
+ * start, the messages that it exchanged, the same of the steps inside it, and when it was tried first. A trial without
+ * grades broke: of such a one, the same for the steps that did not pass. Of a trial that did not pass, also what its agent did
+ * first and last, and what it said last.
+ */
+export function collectEvidence(events: readonly TraceEvent[], grades: readonly Grade[]): TraceEvent[] {
+  const cited = new Set(grades.flatMap((grade) => grade.evidence));
+  const wanted = new Set(cited);
+  const runs = stepRuns(events);
+  if (grades.length === 0) {
+    for (const run of runs) {
+      const last = run.attempts.at(-1);
+      if (last !== undefined && isBroken(last)) addAttempt(run, last, wanted);
+    }
+  } else addCited(runs, cited, wanted);
+  if (trialVerdict("completed", grades) !== "pass") for (const seq of eventsOfAgent(events)) wanted.add(seq);
+  const exchanges = new Set(events.flatMap((event) => (wanted.has(event.seq) ? exchangesOf(event) : [])));
+  return events.filter(
+    (event) => wanted.has(event.seq) || exchangesOf(event).some((key) => exchanges.has(key)),
+  );
+}
+
+function isBroken({ started, finished }: StepAttempt): boolean {
+  if (started.phase !== "setup" && started.phase !== "verify") return false;
+  const outcome = finished?.outcome;
+  return outcome !== "passed" && outcome !== "skipped" && finished?.ignored !== true;
+}
+
+function addCited(runs: readonly StepRun[], cited: ReadonlySet<number>, wanted: Set<number>): void {
+  for (const run of runs) {
+    for (const attempt of run.attempts) {
+      if (cited.has(attempt.finished?.seq ?? 0)) addAttempt(run, attempt, wanted);
+      addCited(attempt.children, cited, wanted);
+    }
+  }
+}
+
+function addAttempt(run: StepRun, attempt: StepAttempt, wanted: Set<number>): void {
+  const [first = attempt] = run.attempts;
+  for (const { started, finished } of [first, attempt])
+    wanted.add(started.seq).add(finished?.seq ?? started.seq);
+  for (const seq of attempt.messages) wanted.add(seq);
+  for (const child of attempt.children) {
+    const last = child.attempts.at(-1);
+    if (last !== undefined) addAttempt(child, last, wanted);
+  }
+}
+
+/** Names the JSON-RPC exchanges that an event belongs to; requests of client and server are numbered apart. */
+function exchangesOf(event: TraceEvent): string[] {
+  if (event.type === "http.response") {
+    return event.requestIds.map((id) => exchangeKey(event.server, "client-to-server", id));
+  }
+  if (event.type !== "mcp.message" || !isJsonObject(event.message)) return [];
+  const { id, method } = event.message;
+  if (typeof id !== "string" && typeof id !== "number") return [];
+  const answered = event.direction === "client-to-server" ? "server-to-client" : "client-to-server";
+  return [exchangeKey(event.server, method === undefined ? answered : event.direction, id)];
+}
+
+function exchangeKey(server: string, direction: string, id: string | number): string {
+  return JSON.stringify([server, direction, id]);
+}
+
+const mostTrials = 100;
+/** Most that the events kept of all trials may weigh together, see `weightOf`. */
+const mostKept = 64 * 1024 * 1024;
+
+/** The events that the report of a run shows, of its first trials that did not pass; the journal has them all. */
+export class KeptEvidence {
+  readonly #byTrial = new Map<string, readonly TraceEvent[]>();
+  #left: number;
+
+  constructor(most: number = mostKept) {
+    this.#left = most;
+  }
+
+  get byTrial(): ReadonlyMap<string, readonly TraceEvent[]> {
+    return this.#byTrial;
+  }
+
+  /** Adds what others have kept, of the first of the trials. */
+  join(others: readonly ReadonlyMap<string, readonly TraceEvent[]>[], trials: readonly Trial[]): void {
+    for (const { id } of trials) {
+      const events = others.find((kept) => kept.has(id))?.get(id);
+      if (events !== undefined) this.#add(id, events);
+    }
+  }
+
+  /** Keeps what the grades of a trial cite; without what is long in it, where there is no room for that. */
+  keep({ id, grades }: Pick<TrialResult, "id" | "grades">, events: readonly TraceEvent[]): void {
+    if (this.#byTrial.size < mostTrials) this.#add(id, collectEvidence(events, grades));
+  }
+
+  #add(id: string, events: readonly TraceEvent[]): void {
+    if (this.#byTrial.size >= mostTrials) return;
+    const kept = events.map((event) => this.#fitting(event));
+    this.#byTrial.set(id, kept);
+  }
+
+  #fitting(event: TraceEvent): TraceEvent {
+    const weight = weightOf(event, JSON.stringify(event));
+    if (weight > this.#left) return clipped(event) as TraceEvent;
+    this.#left -= weight;
+    return event;
+  }
+}
+
+/** The warnings of a run: findings of that severity, and warnings about trials; alike ones count once. */
+export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades" | "warnings">[]): number {
+  const notes = new Set(trials.flatMap(({ warnings = [] }) => warnings));
+  const findings = findingsOf(trials).filter(({ severity }) => severity === "warning");
+  return alikeFindings(findings).length + notes.size;
+}
+
+export type Gate = NonNullable<RunResult["gates"]>[number];
+
+type Covering = Partial<Pick<RunResult, "coverage" | "environment">>;
+
+/** Compares what the trials measured with the thresholds of a run. */
+export function gatesOf(
+  trials: readonly TrialResult[],
+  thresholds: Thresholds,
+  covering: Covering = {},
+): readonly Gate[] {
+  return Object.entries(thresholds).map(([name, threshold]) => {
+    const kind = coveredKind(name);
+    return kind === undefined
+      ? gateOf(trials, name, threshold)
+      : { name, threshold, ...coverageOf(kind, threshold, trials, covering) };
+  });
+}
+
+/** Trials that did not come to their end could have used more, and servers that no trial used list more. */
+function coverageOf(
+  kind: CoverageKind,
+  threshold: number,
+  trials: readonly TrialResult[],
+  { coverage = {}, environment }: Covering,
+): Pick<Gate, "verdict" | "value" | "trials"> {
+  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length;
+  const found = coverageTotals(coverage).find((total) => total.kind === kind);
+  if (found === undefined) return { verdict: "incomplete", value: null, trials: judged };
+  const value = rounded(found.used / found.total);
+  const isCut = trials.some((trial) => couldHaveMeasured(trial, ""));
+  const hasUnknown =
+    environment !== undefined && coverageGaps({ coverage, environment }).some(({ isUsed }) => !isUsed);
+  if (value >= threshold) return { verdict: hasUnknown ? "incomplete" : "pass", value, trials: judged };
+  return { verdict: isCut ? "incomplete" : "fail", value, trials: judged };
+}
+
+/** A trial that should have been measured and was not could have had any value, from 0 to 1 where it is a score or a share. */
+function gateOf(trials: readonly TrialResult[], name: string, threshold: number): Gate {
+  const isGrade = trials.some(({ grades }) => grades.some(({ grader }) => grader === name));
+  const metric = isGrade ? undefined : metricOf(name);
+  const atMost = metric !== undefined && metric.isGood !== true;
+  let [sum, weights, heaviest, measured, open] = [0, 0, 0, 0, 0];
+  for (const trial of trials) {
+    const value = measureOf(trial, name, metric);
+    if (value !== undefined) {
+      const weight = weightIn(trial, name);
+      sum += value * weight;
+      weights += weight;
+      heaviest = Math.max(heaviest, weight);
+      measured += 1;
+    } else if (couldHaveMeasured(trial, name)) open += 1;
+  }
+  // Of a trial that was cut nothing says what weight its grade would have had.
+  const missing = open * heaviest;
+  const most = metric === undefined || metric.isShare === true ? 1 : Infinity;
+  const lowest = rounded(sum / (weights + missing));
+  const highest = missing === 0 ? lowest : rounded((sum + missing * most) / (weights + missing));
+  const [passes, fails] = atMost
+    ? [highest <= threshold, lowest > threshold]
+    : [lowest >= threshold, highest < threshold];
+  const verdict = measured === 0 ? "incomplete" : passes ? "pass" : fails ? "fail" : "incomplete";
+  return {
+    name,
+    verdict,
+    value: measured === 0 ? null : rounded(sum / weights),
+    threshold,
+    ...(atMost ? { atMost } : {}),
+    trials: measured,
+  };
+}
+
+/** Means of decimal fractions are off by less than this. */
+function rounded(value: number): number {
+  return Math.round(value * 1e9) / 1e9;
+}
+
+/** What a trial contributes: its `score`, whether it passed, a measurement, or the score of a grader; undefined: nothing. */
+function measureOf(
+  { verdict, score, grades, measurements, byToolResult }: TrialResult,
+  name: string,
+  metric: Metric | undefined,
+): number | undefined {
+  const isJudged = verdict === "pass" || verdict === "fail";
+  if (name === "passRate") return isJudged ? Number(verdict === "pass") : undefined;
+  if (name === "answerRate")
+    return isJudged ? Number(verdict === "pass" && byToolResult !== true) : undefined;
+  if (name === "score") return isJudged ? (score ?? undefined) : undefined;
+  if (metric !== undefined)
+    return isJudged && measurements !== undefined ? metric.value(measurements) : undefined;
+  return grades.find((grade) => grade.grader === name && grade.verdict !== "error")?.score ?? undefined;
+}
+
+/** The weight of the grade that a trial contributes; the trials themselves all weigh the same. */
+function weightIn({ grades }: TrialResult, name: string): number {
+  if (runMeasures.includes(name)) return 1;
+  return grades.find((grade) => grade.grader === name)?.weight ?? 1;
+}
+
+function couldHaveMeasured({ verdict, grades, error }: TrialResult, name: string): boolean {
+  const isCut = verdict === "error" || verdict === "timeout" || error?.kind === "interrupted";
+  return isCut || grades.some((grade) => grade.grader === name && grade.verdict === "error");
+}
+
+/** One act of an agent: a recorded call of a tool, a resource read or a prompt asked for, or a use of a tool that only the agent reports. */
+export type AgentAct =
+  | { readonly call: ToolCall; readonly told?: AgentTool | undefined }
+  | { readonly request: AgentCall }
+  | { readonly reported: AgentTool };
+
+const shownActs = 4;
+
+/** The first and the last items of a long list, in two parts; a single one between them is not left out. */
+export function firstAndLast<T>(
+  items: readonly T[],
+  total: number = items.length,
+): readonly [readonly T[], readonly T[]] {
+  return total > 2 * shownActs + 1 ? [items.slice(0, shownActs), items.slice(-shownActs)] : [items, []];
+}
+
+/** What an agent did with tools and servers in its turns, in the order in which it began. */
+export function agentActs(events: readonly TraceEvent[]): readonly AgentAct[] {
+  const calls = toolCalls(events).filter(({ turn }) => turn !== undefined);
+  const matched = matchAgentTools({ calls, events });
+  const requests = agentCalls({ exchanges: exchangesIn(events) }).filter(({ type }) => type !== "tool");
+  const acts = [
+    ...requests.map((request) => ({ at: request.at, seq: request.seq, act: { request } })),
+    ...matched.calls.map((act) => ({ at: act.call.at, seq: act.call.seq, act })),
+    ...[...matched.unrecorded, ...matched.others].map((reported) => {
+      return { at: reported.startedAt, seq: reported.seq, act: { reported } };
+    }),
+  ];
+  return acts.toSorted((a, b) => a.at - b.at || a.seq - b.seq).map(({ act }) => act);
+}
+
+/** What an agent said last; undefined: nothing. */
+export function lastMessage(events: readonly TraceEvent[]): EventOf<"agent.message"> | undefined {
+  return eventsOf(events, "agent.message").findLast(({ text }) => text.trim() !== "");
+}
+
+/** The numbers of the events that show an agent's phase and turns, its first and last acts, and its last message; none where no agent took part. */
+function eventsOfAgent(events: readonly TraceEvent[]): readonly number[] {
+  if (!events.some((event) => event.type === "phase.started" && event.phase === "agent")) return [];
+  const acts = firstAndLast(agentActs(events)).flat();
+  const calls = new Set(acts.flatMap((act) => requestOf(act)?.seq ?? []));
+  const reports = new Set(acts.flatMap((act) => reportOf(act)?.callId ?? []));
+  const last = lastMessage(events);
+  return events.flatMap((event) => {
+    const isTurn = event.type === "turn.started" || event.type === "turn.finished";
+    const isPhase =
+      (event.type === "phase.started" || event.type === "phase.finished") && event.phase === "agent";
+    const isAct = calls.has(event.seq) || (event.type === "agent.tool" && reports.has(event.callId));
+    return isTurn || isPhase || isAct || event === last ? [event.seq] : [];
+  });
+}
+
+/** The request on record that an act is; undefined: only the agent reports it. */
+function requestOf(act: AgentAct): ToolCall | AgentCall | undefined {
+  if ("call" in act) return act.call;
+  return "request" in act ? act.request : undefined;
+}
+
+function reportOf(act: AgentAct): AgentTool | undefined {
+  if ("reported" in act) return act.reported;
+  return "call" in act ? act.told : undefined;
+}

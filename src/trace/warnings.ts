@@ -1,0 +1,478 @@
+import { describeState, meetsState, stateParts, statesText } from "../expect/contains-text.ts";
+import { searchableText } from "../expect/tool-result.ts";
+import { asList, asObject, asText, isJsonObject } from "../base/json.ts";
+import type { Task } from "../model/model.ts";
+import { type Step, walkSteps } from "../model/step.ts";
+import { compilePattern } from "../templates/pattern.ts";
+import { shortened } from "../base/visible-text.ts";
+import { type EventOf, eventsOf, stepPaths, type StepRun, stepRuns } from "../model/event.ts";
+import { matchAgentTools } from "./tool-events.ts";
+import { agentCalls, lastAnswered, type ToolDeclaration, type Trajectory, turnEnds } from "./trajectory.ts";
+import type { ExpectedState } from "../model/fields.ts";
+
+/** What deserves a look but changes no verdict. */
+export function warningsOf(trajectory: Trajectory): string[] {
+  const { events, repeatedTools } = trajectory;
+  // A large run has many trials without servers, tools or steps; looking for them would be most of their cost.
+  const hasServers = events.some((event) => "server" in event);
+  const hasTools = hasServers || events.some(({ type }) => type === "agent.tool");
+  const hasSteps = events.some(({ type }) => type === "step.finished");
+  return [
+    ...(hasServers ? [...messageWarnings(trajectory), ...serverEndWarnings(trajectory)] : []),
+    // Turns that ended otherwise fail.
+    ...turnEnds(events).flatMap(({ reason, oddity = [] }) => (reason === "done" ? oddity : [])),
+    ...solutionWarnings(trajectory),
+    ...(hasSteps ? stepWarnings(trajectory) : []),
+    ...repeatedTools.map(
+      ({ server, name }) =>
+        `server "${server}" lists the tool "${name}" more than once, so it is not clear which of them is called`,
+    ),
+    ...(hasServers ? emptyAnswers(trajectory) : []),
+    ...(hasTools ? agentLogWarnings(trajectory) : []),
+    ...(hasServers ? [...serverWarnings(trajectory), ...unmatchedForbidden(trajectory)] : []),
+    ...echoedStates(trajectory),
+    ...untoldStates(trajectory),
+    ...(hasSteps ? echoedSteps(trajectory) : []),
+  ];
+}
+
+/** Most warnings of one kind. */
+const most = 10;
+
+function firstOf(warnings: readonly string[], tellRest: (count: number) => string): readonly string[] {
+  const rest = warnings.length - most;
+  return rest > 0 ? [...warnings.slice(0, most), tellRest(rest)] : warnings;
+}
+
+function unique(warnings: readonly string[]): string[] {
+  return [...new Set(warnings)];
+}
+
+/** One warning for each server, from the number of findings and the text of the first. */
+function perServer<T extends { readonly server: string }>(
+  findings: readonly T[],
+  say: (server: string, count: number, first: T) => string,
+): string[] {
+  return [...Map.groupBy(findings, ({ server }) => server)].flatMap(([server, all]) =>
+    all.slice(0, 1).map((first) => say(server, all.length, first)),
+  );
+}
+
+/** A sentence about names with how often each occurs; none for no names. */
+function counted(names: readonly string[], say: (names: string) => string): string[] {
+  if (names.length === 0) return [];
+  const groups = [...Map.groupBy(names, (name) => name)];
+  return [
+    say(groups.map(([name, all]) => (all.length === 1 ? name : `${name} (${all.length} times)`)).join(", ")),
+  ];
+}
+
+const shownText = 80;
+
+/** Output on stdout that is not MCP, answers to requests that were not sent, malformed messages, HTTP statuses without an answer. */
+function messageWarnings({ events, unasked }: Trajectory): string[] {
+  const starts = eventsOf(events, "server.started");
+  const transports = new Map(starts.map(({ server, transport }) => [server, transport]));
+  // Over Streamable HTTP the answer to a request comes in its response.
+  const denials = eventsOf(events, "http.response").filter(
+    ({ server, method, status, requestIds }) =>
+      transports.get(server) === "shttp" &&
+      method === "POST" &&
+      (status === 202 || status === 204) &&
+      requestIds.length > 0,
+  );
+  const malformed = eventsOf(events, "mcp.message").filter((event) => event.malformed !== undefined);
+  return [
+    ...perServer(eventsOf(events, "server.invalid_output"), (server, count, { text }) => {
+      const what = count === 1 ? "a line on stdout that is" : `${count} lines on stdout that are`;
+      return `server "${server}" wrote ${what} not MCP, first ${JSON.stringify(text.slice(0, shownText))}; logs belong on stderr, other clients may break on them`;
+    }),
+    ...perServer(unasked, (server, count, { message: { id, error } }) => {
+      const said = isJsonObject(error) && typeof error["message"] === "string" ? `: ${error["message"]}` : "";
+      const [what, first] = count === 1 ? ["an answer", ""] : [`${count} answers`, "first "];
+      return `server "${server}" gave ${what} that no request was waiting for, ${first}with ${`id ${JSON.stringify(id)}${said}`.slice(0, shownText)}`;
+    }),
+    ...perServer(malformed, (server, count, first) => {
+      const what = count === 1 ? "a malformed message" : `${count} malformed messages, first`;
+      return `server "${server}" sent ${what}: ${first.malformed ?? ""}; other clients may read it in another way or not at all`;
+    }),
+    ...perServer(denials, (server, count, { status }) => {
+      const what = count === 1 ? "a request" : `${count} requests`;
+      return `server "${server}" responded to ${what} with HTTP ${status}, as if there were nothing to answer`;
+    }),
+  ];
+}
+
+/** JSON-RPC 2.0, section 5.1. */
+const methodNotFound = -32601;
+
+/**
+ * Servers that ended by themselves, where no verdict rests on it; that ended with an exit code when their stdin was
+ * closed, which can be a crash; or that did not answer the ping at the end of the trial. A server may lack the method.
+ */
+function serverEndWarnings({ events, exchanges }: Trajectory): string[] {
+  const isCompleted = eventsOf(events, "trial.finished").some(({ outcome }) => outcome === "completed");
+  const stops = eventsOf(events, "server.stopped").filter(({ by }) => by === "stdin");
+  const byStdin = new Set(stops.map(({ server }) => server));
+  const lost = new Set(eventsOf(events, "server.lost").map(({ server }) => server));
+  const exits = eventsOf(events, "server.exited");
+  const ended = exits.flatMap(({ server, expected, exitCode, signal }) => {
+    const how = signal ?? `exit code ${exitCode}`;
+    if (!expected)
+      return isCompleted && !lost.has(server) ? [`server "${server}" ended by itself: ${how}`] : [];
+    const isOdd = byStdin.has(server) && exitCode !== null && exitCode !== 0;
+    return isOdd ? [`server "${server}" ended with ${how} when its stdin was closed`] : [];
+  });
+  const gone = new Set(exits.flatMap(({ server, expected }) => (expected ? [] : [server])));
+  const pings = exchanges.filter(({ request }) => request.message["method"] === "ping" && !request.client);
+  const failed = pings.flatMap(({ request: { server }, answer }) => {
+    const error = answer?.message["error"];
+    if (!isJsonObject(error) || error["code"] === methodNotFound) return [];
+    const said = typeof error["message"] === "string" ? error["message"] : JSON.stringify(error);
+    return [`server "${server}" answered the ping at the end of the trial with an error: ${said}`];
+  });
+  const silent = pings.flatMap(({ request: { server }, answer }) =>
+    answer !== undefined || gone.has(server)
+      ? []
+      : [
+          `server "${server}" did not answer the ping at the end of the trial: it may hang since its last answer`,
+        ],
+  );
+  return unique([...ended, ...failed, ...silent]);
+}
+
+/** Failed calls of a task's own solution: the oracle goes on after them. Other agents may have failed calls. */
+function solutionWarnings(trajectory: Trajectory): string[] {
+  const { events } = trajectory;
+  if (!eventsOf(events, "agent.started").some(({ kind }) => kind === "oracle")) return [];
+  const failed = agentCalls(trajectory).flatMap(({ seq, server, name, type, failure }) =>
+    failure === undefined
+      ? []
+      : { seq, name: type === "resource" ? `${name} of ${server}` : `${server}.${name}`, why: failure },
+  );
+  const rejected = eventsOf(events, "tool.rejected").map(({ seq, tool, reason }) => ({
+    seq,
+    name: tool,
+    why: reason,
+  }));
+  const told = [...failed, ...rejected]
+    .toSorted((a, b) => a.seq - b.seq)
+    .map(({ name, why }) => {
+      const line = why.trim().replaceAll(/\s*\n\s*/g, " ");
+      return `solution: ${name} failed: ${shortened(line, 300)}`;
+    });
+  return unique(firstOf(told, (rest) => `solution: ${rest} more calls failed`));
+}
+
+type Finished = EventOf<"step.finished">;
+
+/**
+ * Steps that failed without changing a verdict, in a cleanup or with `continueOnError`; verify steps that were skipped, or
+ * passed in doubt; and tool tests that passed late: steps of tasks poll, a tool test should pass at once.
+ */
+function stepWarnings({ events }: Trajectory): string[] {
+  const pathOf = stepPaths(events);
+  const runs = stepRuns(events);
+  const ignored = runs.flatMap(ignoredFailures).map(({ step, outcome, checks, error, phase }) => {
+    const what = outcome === "failed" ? "failed" : outcome === "timeout" ? "took too long" : "could not act";
+    const failed = checks.filter((check) => !check.passed);
+    const why = error?.message ?? failed.map((check) => `${check.name}: ${check.message}`).join("; ");
+    const note = phase === "cleanup" ? "" : ", which changes no verdict";
+    return `${phase} step "${pathOf(step)}" ${what}${note}${why === "" ? "" : `: ${why}`}`;
+  });
+  const skipped = runs
+    .flatMap(skippedIn)
+    .map(({ step }) => `verify step "${pathOf(step)}" was skipped: its if does not hold`);
+  const doubts = new Map(
+    runs
+      .flatMap(doubtsIn)
+      .map(({ step, doubt }) => [doubt, `verify step "${pathOf(step)}" passed, but ${doubt}`]),
+  );
+  const isToolTest = eventsOf(events, "workspace.created").length === 0;
+  const late = eventsOf(events, "step.finished").filter(
+    ({ outcome, attempt }) => isToolTest && outcome === "passed" && attempt > 1,
+  );
+  return [
+    ...firstOf(ignored, (rest) => `${rest} more steps failed whose failure changes no verdict`),
+    ...firstOf(skipped, (rest) => `${rest} more verify steps were skipped`),
+    ...firstOf([...doubts.values()], (rest) => `${rest} more verify steps passed in doubt`),
+    ...late.map(({ attempt }) => `passed only at attempt ${attempt}; the attempts before are in the trace`),
+  ];
+}
+
+/** The innermost steps whose failure is ignored; the steps around them failed because of them. */
+function ignoredFailures({ attempts }: StepRun): readonly Finished[] {
+  const { finished, children = [] } = attempts.at(-1) ?? {};
+  const inner = children.flatMap(ignoredFailures);
+  const isIgnored = finished?.ignored === true && finished.phase !== "probe";
+  return inner.length === 0 && isIgnored ? [finished] : inner;
+}
+
+/** Items of a list and alternatives are selected by conditions, so only steps in sequences are of interest. */
+function skippedIn({ attempts }: StepRun): readonly Finished[] {
+  const { started, finished, children = [] } = attempts.at(-1) ?? {};
+  if (finished?.phase !== "verify") return [];
+  if (finished.outcome === "skipped") return [finished];
+  const isSequence = started?.stepType === "group" || started?.stepType === "allOf";
+  return isSequence ? children.flatMap(skippedIn) : [];
+}
+
+/** The doubts of the steps inside a step are more precise and come last. */
+function doubtsIn({ attempts }: StepRun): readonly { readonly step: string; readonly doubt: string }[] {
+  const { finished, children = [] } = attempts.at(-1) ?? {};
+  if (finished?.phase !== "verify" || finished.outcome !== "passed") return [];
+  const own = finished.checks.flatMap(({ passed, doubt }) =>
+    passed && doubt !== undefined ? [{ step: finished.step, doubt }] : [],
+  );
+  return [...own, ...children.flatMap(doubtsIn)];
+}
+
+/** A call of a step that has no expectations may have an empty result, which shows little. */
+function emptyAnswers({ calls, steps }: Trajectory): string[] {
+  const verified = new Set(steps.flatMap(({ step, phase }) => (phase === "verify" ? [step] : [])));
+  return calls.flatMap(({ step = "", superseded, result, tool }) => {
+    if (!verified.has(step) || superseded || result === undefined) return [];
+    const { content, structuredContent = null } = result;
+    const isEmpty =
+      structuredContent === null &&
+      Array.isArray(content) &&
+      content.every((block) => isJsonObject(block) && block["text"] === "");
+    return isEmpty ? [`${tool} answered with nothing in its result`] : [];
+  });
+}
+
+/** Differences between an agent's own log and the gateway's record, which counts, and calls of tools that are not listed. */
+function agentLogWarnings(trajectory: Trajectory): string[] {
+  const { calls, unrecorded, others } = matchAgentTools(trajectory);
+  const done = unrecorded.filter(({ status }) => status === "completed");
+  const reports = calls.some(({ told }) => told !== undefined) || unrecorded.length + others.length > 0;
+  const unreported = reports ? calls.filter(({ told }) => told === undefined) : [];
+  const unlisted = trajectory.calls.filter(
+    ({ step, server, declared, result }) =>
+      step === undefined &&
+      server !== null &&
+      declared === undefined &&
+      result !== undefined &&
+      result["isError"] !== true,
+  );
+  return [
+    ...counted(
+      done.map(({ source, tool }) => `${source.slice("mcp:".length)}.${tool ?? "?"}`),
+      (names) => `the agent reports calls that never reached the gateway: ${names}; only the record counts`,
+    ),
+    ...counted(
+      unreported.map(({ call }) => `${call.server ?? "?"}.${call.tool}`),
+      (names) => `the agent's own log lacks calls that the gateway recorded: ${names}`,
+    ),
+    ...counted(
+      unlisted.map(({ server, tool }) => `${server ?? "?"}.${tool}`),
+      (names) => `the agent called tools that their server does not list, and was answered: ${names}`,
+    ),
+  ];
+}
+
+/** Servers that did not start or were not connected, filters and faults without effect, tools hidden from the agent, injected faults. */
+function serverWarnings({ events }: Trajectory): string[] {
+  const reached = new Set(eventsOf(events, "gateway.connected").map(({ server }) => server));
+  const ready = new Set(eventsOf(events, "server.ready").map(({ server }) => server));
+  const rejected = new Set(eventsOf(events, "tool.rejected").map(({ tool }) => tool));
+  const filters = events.flatMap((event) => {
+    if (event.type === "fault.unmet")
+      return [`the fault "${event.fault}" of ${event.server}.${event.tool ?? event.method} met no request`];
+    if (event.type !== "tools.hidden") return [];
+    const { server, unmatched = [], tools } = event;
+    return [
+      ...unmatched.map((name) => `server "${server}": "${name}" under its \`tools\` fits none of its tools`),
+      ...tools
+        .filter((name) => rejected.has(name))
+        .map((name) => `server "${server}" has the tool "${name}", which its \`tools\` hide from agents`),
+    ];
+  });
+  return [
+    ...eventsOf(events, "server.failed").map(
+      ({ server, error }) =>
+        `the trial went on without server "${server}", which did not start: ${error.message}`,
+    ),
+    ...eventsOf(events, "server.late").map(
+      ({ error }) => `${error.message}; the server was started once more`,
+    ),
+    // An agent that connected to no server at all is an error.
+    ...[...ready]
+      .filter((server) => reached.size > 0 && !reached.has(server))
+      .map((server) => `the agent never connected to server "${server}"`),
+    ...unique(filters),
+    ...counted(
+      eventsOf(events, "fault.injected").map(
+        ({ fault, server, tool, method }) => `${fault} of ${server}.${tool ?? method}`,
+      ),
+      (names) => `injected on purpose: ${names}`,
+    ),
+  ];
+}
+
+/** A tool that must not be called, as a file names it. */
+interface ForbiddenTool {
+  /** The key of the file. */
+  readonly key: string;
+  readonly server?: string | undefined;
+  readonly name?: string | undefined;
+  /** A regular expression for a part of the name. */
+  readonly pattern?: string | undefined;
+  /** What its arguments must not be, by their paths. */
+  readonly args?: Readonly<Record<string, unknown>>;
+}
+
+/** A tool by its name, or by a pattern between slashes for the whole name. */
+function forbiddenTool(key: string, name: string, server?: string): ForbiddenTool {
+  const pattern = /^\/(.+)\/$/s.exec(name)?.[1];
+  return pattern === undefined ? { key, server, name } : { key, server, pattern: `^(?:${pattern})$` };
+}
+
+/** The tool of a call that a grader describes, unless it is one of the agent's own. */
+function forbiddenCall(key: string, entry: unknown): readonly ForbiddenTool[] {
+  const { tool, tool_pattern: pattern, source, args } = asObject(entry);
+  const server = /^mcp:(.+)$/s.exec(asText(source) ?? "")?.[1];
+  if (source !== undefined && server === undefined) return [];
+  const name = asText(tool) ?? (typeof pattern === "string" ? `/${pattern}/` : undefined);
+  return name === undefined ? [] : [{ ...forbiddenTool(key, name, server), args: asObject(args) }];
+}
+
+/** What assertions and declared graders forbid. */
+function forbiddenTools({ portable, graders = [] }: Task): readonly ForbiddenTool[] {
+  const declared = graders.flatMap(({ config }) => [
+    ...asList(config["forbidden_tools"]).flatMap((name) => forbiddenTool("forbidden_tools", String(name))),
+    ...asList(config["reject_tools"]).flatMap((entry) => forbiddenCall("reject_tools", entry)),
+    // Without a least number, an entry only limits the calls that it fits.
+    ...asList(config["expect_tools"]).flatMap((entry) =>
+      asObject(entry)["min"] === 0 ? forbiddenCall("expect_tools", entry) : [],
+    ),
+  ]);
+  const asserted = [...(portable?.assertions ?? []), ...graders.map(({ config }) => config)].flatMap(
+    ({ toolsNotUsed }) => asList(toolsNotUsed).map((entry) => ({ key: "toolsNotUsed", ...asObject(entry) })),
+  );
+  return [...asserted, ...declared];
+}
+
+/** Forbidden tools that fit no tool of their server, or of any: that none was called says nothing. */
+function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
+  const forbidden = forbiddenTools(task);
+  if (forbidden.length === 0) return [];
+  const hidden = eventsOf(events, "tools.hidden").flatMap(({ server, tools }) =>
+    tools.map((name) => ({ server, name })),
+  );
+  // An agent program has tools of its own, which no server lists.
+  const started = eventsOf(events, "agent.started");
+  const hasOwnTools =
+    started.length === 0 || started.some(({ kind }) => kind === "acp" || kind === "command");
+  const told = forbidden.flatMap(({ key, server, name, pattern, args = {} }) => {
+    const offered: readonly OfferedTool[] = [...tools, ...hidden].filter(
+      (tool) => server === undefined || tool.server === server,
+    );
+    if (offered.length === 0 || (name ?? pattern) === undefined) return [];
+    if (server === undefined && hasOwnTools) return [];
+    const regex = pattern === undefined ? undefined : compilePattern(pattern);
+    const fitting = offered.filter(
+      (tool) =>
+        tool.name === name || `${tool.server}.${tool.name}` === name || regex?.test(tool.name) === true,
+    );
+    const unknown = Object.keys(args).filter((path) => fitting.every((tool) => !mayTake(tool, path)));
+    if (fitting.length > 0)
+      return unknown.map(
+        (path) =>
+          `${key}: ${JSON.stringify(name ?? pattern)} has no argument ${JSON.stringify(path)}; that it was not called with it says nothing`,
+      );
+    const whose = server === undefined ? "that a server offers" : `of server "${server}"`;
+    return [
+      `${key}: ${JSON.stringify(name ?? pattern)} fits no tool ${whose}; that it was not called says nothing`,
+    ];
+  });
+  return unique(told);
+}
+
+/** A tool of a server; of one that is hidden from agents the definition is not read. */
+type OfferedTool = Pick<ToolDeclaration, "server" | "name"> & Partial<Pick<ToolDeclaration, "definition">>;
+
+/** Whether a tool may have an argument with this path, as far as its schema says. */
+function mayTake({ definition = {} }: OfferedTool, path: string): boolean {
+  const {
+    properties,
+    patternProperties,
+    additionalProperties = false,
+    ...rest
+  } = asObject(definition["inputSchema"]);
+  const isOpen = additionalProperties !== false || patternProperties !== undefined;
+  const isCombined = ["allOf", "anyOf", "oneOf", "if", "$ref"].some((key) => key in rest);
+  if (properties === undefined || isOpen || isCombined) return true;
+  return (
+    Object.hasOwn(asObject(properties), path) ||
+    Object.hasOwn(asObject(properties), path.split(".")[0] ?? path)
+  );
+}
+
+function shown(text: string): string {
+  return JSON.stringify(shortened(text, shownText));
+}
+
+function shownState(state: string | ExpectedState): string {
+  return shown(typeof state === "string" ? state : describeState(state));
+}
+
+/** Expected states that only a tool's result meets, where the file does not say that this is enough; a sentence for each. */
+export function untoldStates({ task, turns }: Pick<Trajectory, "task" | "turns">): string[] {
+  return turns.flatMap((turn) => {
+    const state = task.turns[turn.turn]?.expectedState;
+    const { result, tool = "" } = lastAnswered(turn) ?? {};
+    if (state === undefined || stateParts(state).in !== undefined || result === undefined) return [];
+    const answer = turn.messages.at(-1)?.text ?? "";
+    const text = searchableText(result).trim();
+    if (meetsState(answer, state) || !meetsState(text, state)) return [];
+    return [
+      `turn ${turn.turn + 1}: expectedState ${shownState(state)} is only in the result of ${tool}, ${shown(text)}, and not in the answer, ${shown(answer)}; say where it must be with in: answer, toolResult or any`,
+    ];
+  });
+}
+
+/** Expected states that only the agent's own words contain, and a user's turn before them. */
+function echoedStates({ task, turns }: Trajectory): string[] {
+  return turns.flatMap((turn) => {
+    const state = task.turns[turn.turn]?.expectedState;
+    const message = turn.messages.at(-1);
+    if (state === undefined || message === undefined || !meetsState(message.text, state)) return [];
+    const result = lastAnswered(turn)?.result;
+    if (result !== undefined && meetsState(searchableText(result), state)) return [];
+    return turns.some((earlier) => earlier.turn <= turn.turn && meetsState(earlier.user, state))
+      ? [
+          `turn ${turn.turn + 1}: expectedState ${shownState(state)} is in the user's message and in no tool result: an agent that repeats the user would pass`,
+        ]
+      : [];
+  });
+}
+
+/** Verify steps that look for a text in the agent's answer which is in the prompt. */
+function echoedSteps({ task, turns, steps, events }: Trajectory): string[] {
+  const looking = [...walkSteps(task.verify)].filter(looksAtAgent).map(({ id }) => id);
+  if (looking.length === 0) return [];
+  const pathOf = stepPaths(events);
+  // A round of a foreach is called after it: NAME[0].
+  const holders = new Set(steps.flatMap(({ parent = "" }) => [parent, parent.replace(/\[\d+\]$/, "")]));
+  const found = steps.flatMap(({ step, phase, last }) => {
+    const isLooking = looking.some((id) => step === id || step.endsWith(`/${id}`));
+    if (phase !== "verify" || !isLooking || holders.has(step) || last.outcome !== "passed") return [];
+    return last.checks.flatMap(({ name, passed, expected }) => {
+      const isText =
+        passed && /(?:^|\s)(?:contains|equals|exact)$/.test(name) && typeof expected === "string";
+      if (!isText || expected.trim() === "" || !turns.some(({ user }) => statesText(user, expected)))
+        return [];
+      return [
+        `verify step "${pathOf(step)}" expects ${shown(expected)} of the agent's answer, which is in the prompt: an agent that repeats the prompt may pass`,
+      ];
+    });
+  });
+  return unique(found).slice(0, most);
+}
+
+function looksAtAgent(step: Step): boolean {
+  if ("steps" in step) return false;
+  if (step.type === "llm" && step.input === undefined) return true;
+  return /\{\s*agent\.output\b/.test(JSON.stringify(step));
+}
