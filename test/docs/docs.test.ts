@@ -23,7 +23,12 @@ import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { exampleServer } from "../support/programs.ts";
 import { startReleaseMirror } from "../support/release-mirror.ts";
 
-const pages = ["README.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root })].toSorted();
+const pages = [
+  "README.md",
+  "AGENTS.md",
+  "CONTRIBUTING.md",
+  ...globSync("docs/**/*.md", { cwd: root }),
+].toSorted();
 const read = (file: string): string => readFileSync(join(root, file), "utf8");
 const { scripts } = JSON.parse(read("package.json")) as {
   readonly scripts: Readonly<Record<string, string>>;

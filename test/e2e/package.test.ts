@@ -73,6 +73,7 @@ describe("the package", () => {
     expect(others.toSorted()).toEqual(
       [
         "CHANGELOG.md",
+        "AGENTS.md",
         "CONTRIBUTING.md",
         "LICENSE",
         "README.md",
