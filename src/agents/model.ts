@@ -234,7 +234,14 @@ class Conversation {
     }
     const name = tool?.definition.name ?? call.toolName;
     const reason = rejected ?? "";
-    context.emit({ type: "tool.rejected", tool: name, args: call.input as Json, reason });
+    context.emit({
+      type: "tool.rejected",
+      tool: name,
+      args: call.input as Json,
+      reason,
+      ...(tool === undefined ? {} : { known: true }),
+      ...(tool?.server === undefined || wasCutOff(finish) ? {} : { server: tool.server }),
+    });
     return { type: "error-text", value: `Error: ${reason}` };
   }
 }
@@ -249,11 +256,14 @@ function rejectionOf(
     const names = [...tools.keys()].join(", ") || "none";
     return `there is no tool called ${JSON.stringify(toolName)}; the tools are: ${names}`;
   }
-  if (["length", "content-filter", "error"].includes(finish))
-    return `the answer with this call was cut off (${finish}), so it was not made`;
+  if (wasCutOff(finish)) return `the answer with this call was cut off (${finish}), so it was not made`;
   return invalid === true || !isJsonObject(input as Json)
     ? "the arguments of this call are not a JSON object"
     : undefined;
+}
+
+function wasCutOff(finish: FinishReason): boolean {
+  return ["length", "content-filter", "error"].includes(finish);
 }
 
 /** A refusal that the server gets as a JSON-RPC error. */

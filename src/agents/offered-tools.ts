@@ -7,6 +7,8 @@ type Called = CallOutcome | { readonly rejected: string };
 
 /** A tool that a model may call, and what calling it does. */
 export interface OfferedTool {
+  /** Absent: a built-in tool. */
+  readonly server?: string;
   readonly definition: ToolDefinition;
   /** Throws as `ServerSession.callTool` does. */
   call(args: JsonObject, options: CallOptions): Promise<Called>;

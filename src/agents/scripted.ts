@@ -146,7 +146,13 @@ async function send(
   if (server !== undefined) reason = `no server is called ${JSON.stringify(server)}; there are: ${known}`;
   else if (session === undefined)
     reason = isTool ? `no server offers a tool called ${quoted}` : `there is no server to ask for ${quoted}`;
-  emit({ type: "tool.rejected", tool, args: request.kind === "resource" ? {} : request.args, reason });
+  emit({
+    type: "tool.rejected",
+    tool,
+    args: request.kind === "resource" ? {} : request.args,
+    reason,
+    ...(isTool && candidates.length < 2 ? {} : { known: true }),
+  });
   return undefined;
 }
 

@@ -10,7 +10,7 @@ export interface ToolUse {
   readonly tool: string;
   /** The tool with its server, as messages name it. */
   readonly name: string;
-  /** `mcp:SERVER`, `builtin`, `skill`, or `unknown`. */
+  /** `mcp:SERVER`, `builtin`, `skill`, or `unknown`: a call that was sent to no server. */
   readonly source: string;
   readonly args: Json;
   /** What the server that it was sent to says of it; absent: that it has no such tool, or the tool is not of a server. */
@@ -41,7 +41,7 @@ export interface ToolUse {
 export const toolUses = perObject((trajectory: Trajectory): readonly ToolUse[] => {
   const uses: ToolUse[] = [];
   const listing = new Set(trajectory.tools.map(({ server }) => server));
-  const offered = new Set(toolsForAgent(trajectory).map(qualified));
+  const offered = new Map(toolsForAgent(trajectory).map((each) => [qualified(each), each]));
   for (const call of agentCalls(trajectory)) {
     const { type, server, failure, faulted } = call;
     if (type !== "tool") continue;
@@ -61,20 +61,16 @@ export const toolUses = perObject((trajectory: Trajectory): readonly ToolUse[] =
       worked: failure === undefined && faulted === undefined,
     });
   }
-  for (const { server, step, tool, args, seq, at } of trajectory.calls) {
+  for (const { server, step, tool, args, seq, at, error } of trajectory.calls) {
     if (server !== null || step !== undefined) continue;
-    const failure = "no server offers such a tool";
-    uses.push({
-      tool,
-      name: tool,
-      source: "unknown",
-      args,
-      seq,
-      at,
-      failure,
-      isUnknown: true,
-      worked: false,
-    });
+    const { known, message } = error ?? {};
+    const failure = known === undefined ? "no server offers such a tool" : message;
+    const use = { tool, args, seq, at, failure, isUnknown: known === undefined, worked: false };
+    if (known?.server === undefined) uses.push({ ...use, name: tool, source: "unknown" });
+    else {
+      const name = qualified({ server: known.server, name: tool });
+      uses.push({ ...use, name, source: `mcp:${known.server}`, declared: offered.get(name) });
+    }
   }
   for (const { name: tool, source, args = {}, seq, startedAt: at, status } of agentTools(trajectory.events)) {
     if (isMcp({ source })) continue;

@@ -265,7 +265,15 @@ interface EventFields {
   "turn.started": { turn: number; user: string };
   "agent.message": { turn: number; text: string };
   "turn.finished": { turn: number; reason: TurnEnd };
-  "tool.rejected": { tool: string; args: Json; reason: string };
+  "tool.rejected": {
+    tool: string;
+    args: Json;
+    reason: string;
+    /** The server that offers the tool, where the arguments are why the call was not made. */
+    server?: string;
+    /** Not a tool that no server offers; the reason is another one. */
+    known?: true;
+  };
   "model.called": {
     purpose: "agent" | "judge";
     model: string;

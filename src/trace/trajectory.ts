@@ -39,11 +39,13 @@ export interface ToolDeclaration {
 
 /** Why a tool call gave no result. */
 export interface CallError {
-  /** `protocol`: a JSON-RPC error. `rejected`: no server has such a tool. `no-response`: never answered, or with neither result nor error. */
+  /** `protocol`: a JSON-RPC error. `rejected`: not sent, as no server has such a tool or as `known` says. `no-response`: never answered, or with neither result nor error. */
   readonly kind: "protocol" | "rejected" | "no-response";
   readonly message: string;
   /** Code of the JSON-RPC error. */
   readonly code?: number;
+  /** Of a rejected call: the tool is not unknown, and the server that offers it if the arguments are the reason. */
+  readonly known?: { readonly server?: string };
   /** The reason that the client gave when it cancelled the call; absent: it did not. */
   readonly cancelled?: string;
 }
@@ -394,13 +396,17 @@ function callOf(exchange: Exchange, lastAttempt: number): ToolCall {
   };
 }
 
-/** A call of a tool that no server offers. */
+/** A call that was not sent to a server. */
 function rejectedCall(
-  { tool, args, seq, at, reason }: EventOf<"tool.rejected">,
+  { tool, args, seq, at, reason, server, known }: EventOf<"tool.rejected">,
   { attempt = 0, turn, step }: Exchange["place"],
   lastAttempt: number,
 ): ToolCall {
-  const error = { kind: "rejected", message: reason } as const;
+  const error: CallError = {
+    kind: "rejected",
+    message: reason,
+    ...(known === true ? { known: withoutUndefined({ server }) } : {}),
+  };
   return { server: null, tool, args, turn, step, superseded: attempt < lastAttempt, seq, at, error };
 }
 

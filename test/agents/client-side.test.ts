@@ -312,6 +312,7 @@ describe("resources and prompts", () => {
         tool: "read_mcp_resource",
         args: { server: "q", uri: "a://image" },
         reason: 'no such server: "q"; there are: r',
+        known: true,
       },
     ]);
   });

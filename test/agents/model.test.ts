@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createModelAgent } from "../../src/agents/model.ts";
 import { McpvalsError } from "../../src/base/error.ts";
+import { withoutUndefined } from "../../src/base/json.ts";
 import type { ModelAgentSpec } from "../../src/model/model.ts";
+import type { EventOf } from "../../src/model/event.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
@@ -146,17 +148,25 @@ describe("tools", () => {
 
   const chat = { model: "openai/gpt-4o", api: "chat" } as const;
   const notObject = "the arguments of this call are not a JSON object";
-  test.each<[string, FakeReply, Partial<ModelAgentSpec>, string]>([
-    ["that does not exist", { tool: "fly", args: {} }, {}, 'no tool called "fly"; the tools are: echo'],
-    ["with half an object", { tool: "echo", rawArgs: '{"a":' }, chat, notObject],
-    ["with a list", { tool: "echo", rawArgs: "[1]" }, chat, notObject],
-    ["with a text", { tool: "echo", rawArgs: '"text"' }, chat, notObject],
-    ["that was cut off", { tool: "echo", args: { m: 1 }, finish: "length" }, {}, "cut off (length)"],
-  ])("are not called by a call %s, which the model is told", async (_, reply, changes, reason) => {
+  const unusable = { known: true, server: "s" } as const;
+  test.each<[string, FakeReply, Partial<ModelAgentSpec>, string, Partial<EventOf<"tool.rejected">>]>([
+    ["that does not exist", { tool: "fly", args: {} }, {}, 'no tool called "fly"; the tools are: echo', {}],
+    ["with half an object", { tool: "echo", rawArgs: '{"a":' }, chat, notObject, unusable],
+    ["with a list", { tool: "echo", rawArgs: "[1]" }, chat, notObject, unusable],
+    ["with a text", { tool: "echo", rawArgs: '"text"' }, chat, notObject, unusable],
+    [
+      "that was cut off",
+      { tool: "echo", args: { m: 1 }, finish: "length" },
+      {},
+      "cut off (length)",
+      { known: true },
+    ],
+  ])("are not called by a call %s, which the model is told", async (_, reply, changes, reason, known) => {
     await using provider = await startFakeProvider([reply, { text: "done" }]);
     const { events } = await run(spec(provider, changes), [unused]);
     const [rejected] = eventsOf(events, "tool.rejected");
     expect(rejected?.reason).toContain(reason);
+    expect(withoutUndefined({ known: rejected?.known, server: rejected?.server })).toEqual(known);
     expect(provider.requests[1]?.newResults[0]?.text).toContain(reason);
   });
 });

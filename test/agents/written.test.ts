@@ -151,13 +151,13 @@ describe("requests", () => {
     const sent = ["x.mine{}", 'y.both{"a":1}', "x.unlisted{}", "y reads a:1", 'x gets greet{"who":"me"}'];
     expect(calls).toEqual(sent);
     const rejected = eventsOf(context.events, "tool.rejected");
-    expect(rejected.map(({ tool, args, reason }) => [tool, args, reason])).toEqual([
-      ["both", { b: 2 }, 'x and y both offer "both"; the action must name its server'],
-      ["none", {}, 'no server offers a tool called "none"'],
-      ["both", {}, 'no server is called "z"; there are: x, y'],
-      ["a:2", {}, 'x and y could be asked for "a:2"; the action must name its server'],
-      ["a:2", {}, 'no server is called "z"; there are: x, y'],
-      ["greet", { who: "me" }, 'x and y could be asked for "greet"; the action must name its server'],
+    expect(rejected.map(({ tool, args, reason, known }) => [tool, args, reason, known])).toEqual([
+      ["both", { b: 2 }, 'x and y both offer "both"; the action must name its server', true],
+      ["none", {}, 'no server offers a tool called "none"', undefined],
+      ["both", {}, 'no server is called "z"; there are: x, y', undefined],
+      ["a:2", {}, 'x and y could be asked for "a:2"; the action must name its server', true],
+      ["a:2", {}, 'no server is called "z"; there are: x, y', true],
+      ["greet", { who: "me" }, 'x and y could be asked for "greet"; the action must name its server', true],
     ]);
     expect(eventsOf(context.events, "agent.message")).toHaveLength(1);
   });

@@ -167,8 +167,13 @@ export class TrialEvents {
   }
 
   /** The agent asks for a tool that cannot be called. */
-  reject(tool: string, reason = "no server offers it", args: Json = {}): number {
-    return this.emit({ type: "tool.rejected", tool, args, reason });
+  reject(
+    tool: string,
+    reason = "no server offers it",
+    args: Json = {},
+    rest: { readonly server?: string; readonly known?: true } = {},
+  ): number {
+    return this.emit({ type: "tool.rejected", tool, args, reason, ...rest });
   }
 
   /** A user turn with everything that `play` adds in it. */

@@ -43,6 +43,19 @@ it("counts calls of tools that no server offers", () => {
   expect(row).toMatchObject({ calls: 4, unknownTools: 3, errors: 0 });
 });
 
+it("counts calls that were not sent for another reason as what they are", async () => {
+  const schema = { type: "object", required: ["id"], properties: { id: { type: "number" } } };
+  const trial = new AgentTrial((play) => {
+    play.list([{ name: "get_note", inputSchema: schema }], { server: "docs" });
+    play.reject("get_note", "two servers offer it", { id: 1 }, { known: true });
+    play.reject("get_note", "the arguments are not an object", "{", { known: true, server: "docs" });
+  }).trajectory(workflowTask());
+  expect(measure(trial)?.row).toMatchObject({ calls: 1, unknownTools: 0, errors: 1 });
+  await using validator = new SchemaValidator();
+  const invalid = await invalidCalls(trial, (...given) => validator.validate(...given));
+  expect(invalid).toEqual([{ seq: expect.any(Number), causes: ["wrong type"] }]);
+});
+
 it.each<readonly [string, number, (trial: AgentTrial) => void]>([
   [
     "a repetition",
