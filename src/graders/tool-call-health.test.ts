@@ -289,12 +289,17 @@ it.each<[string, boolean, Play]>([
 ])(
   "leaves the call of a step that expects an error to the step, where it found %s",
   async (_, found, play) => {
-    const trial = new TrialEvents();
-    trial.step("call", { checks: [check("error", found)] }, () => void play(trial));
     const reason = "the step that expects an error judges its call";
-    expect(await grade(trial, toolTestTask({ error: "not found" }))).toMatchObject({
-      verdict: "skip",
-      reason,
-    });
+    for (const judged of [
+      check("error", found),
+      { ...check("result", found), expected: { isError: true, content: [{ text: "not found" }] } },
+    ]) {
+      const trial = new TrialEvents();
+      trial.step("call", { checks: [judged] }, () => void play(trial));
+      expect(await grade(trial, toolTestTask({ error: "not found" }))).toMatchObject({
+        verdict: "skip",
+        reason,
+      });
+    }
   },
 );

@@ -1,6 +1,6 @@
 import { anError, contentProblem, outputProblem, resultText } from "../expect/tool-result.ts";
 import { containsText } from "../expect/contains-text.ts";
-import type { Json } from "../base/json.ts";
+import { isJsonObject, type Json } from "../base/json.ts";
 import { commonSequence } from "../expect/json-difference.ts";
 import { shortened } from "../base/visible-text.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
@@ -173,7 +173,10 @@ function isJudgedByStep(call: ToolCall, trajectory: Trajectory): boolean {
   const step = trajectory.steps.find((candidate) => candidate.step === call.step)?.last;
   const checks = step?.checks ?? [];
   const expects = checks.some(
-    ({ name, expected }) => name === "error" || (name === "call" && expected === anError),
+    ({ name, expected }) =>
+      name === "error" ||
+      (name === "call" && expected === anError) ||
+      (name === "result" && isJsonObject(expected) && expected["isError"] === true),
   );
   return expects && lossIn(call, trajectory) === undefined;
 }

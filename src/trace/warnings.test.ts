@@ -347,6 +347,17 @@ it.each<[string, JsonObject, readonly string[]]>([
   expect(told.map((text) => text.split(" fits no tool ")[0])).toEqual(named);
 });
 
+it("names forbidden servers that are nearly those of the trial", () => {
+  const trial = new TrialEvents().server("github", [{ name: "list" }]);
+  trial.emit({ type: "agent.started", agent: "a", kind: "scripted" });
+  const config = { forbidden_mcp_servers: ["GitHub", "githb", "gitlab", "github", "web"] };
+  const graders = [{ type: "behavior", name: "g", config, weight: 1, required: true, dir: "" }];
+  expect(trial.warnings(workflowTask({ graders }))).toEqual([
+    'forbidden_mcp_servers: no server is named "GitHub", did you mean "github"?',
+    'forbidden_mcp_servers: no server is named "githb", did you mean "github"?',
+  ]);
+});
+
 it("names arguments that graders forbid and no tool has", () => {
   const inputSchema = { type: "object", properties: { path: { type: "object" } } };
   const trial = new TrialEvents().server("files", [

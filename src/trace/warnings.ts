@@ -1,5 +1,6 @@
 import { describeState, meetsState, stateParts, statesText } from "../expect/contains-text.ts";
 import { searchableText } from "../expect/tool-result.ts";
+import { isOneEditFrom } from "../base/did-you-mean.ts";
 import { asList, asObject, asText, isJsonObject } from "../base/json.ts";
 import type { Task } from "../model/model.ts";
 import { type Step, walkSteps } from "../model/step.ts";
@@ -29,7 +30,9 @@ export function warningsOf(trajectory: Trajectory): string[] {
     ),
     ...(hasServers ? emptyAnswers(trajectory) : []),
     ...(hasTools ? agentLogWarnings(trajectory) : []),
-    ...(hasServers ? [...serverWarnings(trajectory), ...unmatchedForbidden(trajectory)] : []),
+    ...(hasServers
+      ? [...serverWarnings(trajectory), ...unmatchedForbidden(trajectory), ...misspeltServers(trajectory)]
+      : []),
     ...echoedStates(trajectory),
     ...untoldStates(trajectory),
     ...(hasSteps ? echoedSteps(trajectory) : []),
@@ -387,6 +390,18 @@ function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
     ];
   });
   return unique(told);
+}
+
+/** Forbidden servers that the trial does not have and whose names are nearly those of its own. Agents may have others of their own. */
+function misspeltServers({ task: { graders = [] }, events }: Trajectory): string[] {
+  const servers = unique(eventsOf(events, "server.started").map(({ server }) => server));
+  const forbidden = graders.flatMap(({ config }) => asList(config["forbidden_mcp_servers"]).map(String));
+  return unique(forbidden).flatMap((name) => {
+    const near = servers.includes(name) ? undefined : servers.find((server) => isOneEditFrom(name, server));
+    return near === undefined
+      ? []
+      : [`forbidden_mcp_servers: no server is named ${JSON.stringify(name)}, did you mean "${near}"?`];
+  });
 }
 
 /** A tool of a server; of one that is hidden from agents the definition is not read. */
