@@ -22,7 +22,7 @@ import { makeFolder } from "../base/files.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { environment } from "../formats/environment.ts";
 import { killAllNow } from "../process/process-tree.ts";
-import { wrapText } from "../base/columns.ts";
+import { cutToWidth, wrapText } from "../base/columns.ts";
 
 /** Why stdout did not take everything, a full disk say. */
 let outFailure: Error | undefined;
@@ -91,8 +91,11 @@ export function writeError(text: string): void {
 /** A line as a terminal shows it: broken at words, all under its indentation and bar. Elsewhere it stays as it is. */
 function fitted(line: string): readonly string[] {
   if (!isTerminalAt(process.stderr)) return [line];
+  const columns = columnsOf(process.stderr);
+  // The marker of a code frame stands below its place.
+  if (/^ *>? *\d* \| /.test(line)) return [cutToWidth(line, columns)];
   const [lead = ""] = /^ *(?:│ )?/.exec(line) ?? [];
-  const lines = wrapText(line.slice(lead.length), columnsOf(process.stderr) - lead.length);
+  const lines = wrapText(line.slice(lead.length), columns - lead.length);
   return lines.map((part) => `${lead}${part}`.trimEnd());
 }
 
@@ -102,6 +105,14 @@ export function takeNotices(listener: (text: string) => void): () => void {
   return () => {
     showNotice = undefined;
   };
+}
+
+/** Writes notices to stderr, which may be shown on the same terminal by another program; before each the listener is called without it. */
+function takeNoticesElsewhere(listener: () => void): () => void {
+  return takeNotices((text) => {
+    listener();
+    writeLine(process.stderr, text);
+  });
 }
 
 /** Waits until all output is flushed. Returns the error if writing to stdout failed. */
@@ -130,7 +141,7 @@ export function stdoutOutput({ quiet }: Pick<ReporterOutput, "quiet"> = {}): Rep
     columns: () => columnsOf(stdout),
     now: Date.now,
     every: repeat,
-    ...(isTerminal && stderr.isTTY ? { notices: takeNotices } : {}),
+    ...(isTerminal ? { notices: stderr.isTTY ? takeNotices : takeNoticesElsewhere } : {}),
     ...(GITHUB_STEP_SUMMARY === ""
       ? {}
       : { summary: (text: string) => appendFileSync(GITHUB_STEP_SUMMARY, text) }),

@@ -61,6 +61,7 @@ export class Progress {
     this.#stopTimer = output.every(redrawMs, () => this.#draw());
     // A notice is shown at once: the run may end before the next redraw.
     this.#stopNotices = output.notices?.((text) => {
+      if (text === undefined) return this.#erase();
       this.#pending.push(...text.trim().split("\n"));
       this.#draw();
     });
@@ -122,6 +123,13 @@ export class Progress {
       { text: ` · ${formatElapsed(now - this.#startedAt)}`, tone: "dim" },
     ];
     return [...(done > 0 ? [[{ text: "" }]] : []), ...shown, status];
+  }
+
+  #erase(): void {
+    const text = this.#erasure();
+    if (text !== "") this.#output.write(text);
+    this.#drawn = [];
+    this.#last = "";
   }
 
   #draw(): void {

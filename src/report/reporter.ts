@@ -72,9 +72,9 @@ export interface ReporterOutput {
   every(ms: number, callback: () => void): () => void;
   /**
    * Gives a reporter that draws in place the notices that would break its drawing, until the returned function is called.
-   * Absent where notices are not shown in the same place.
+   * Without a text, one is about to be written in another way.
    */
-  notices?(listener: (text: string) => void): () => void;
+  notices?(listener: (text?: string) => void): () => void;
 }
 
 export interface NamedReporter {

@@ -87,3 +87,14 @@ it("errors and their hints are broken at words, under their indentation", async 
     "  an mcp-eval.config file, or name one, or name tasks.",
   ]);
 });
+
+it("the marker of a code frame stands below its place", async () => {
+  const tail = `# ${"x".repeat(100)}`;
+  using folder = folderOf({
+    [config]: `server: { transport: stdio, command: node, argz: [server.js] } ${tail}\n`,
+  });
+  const { stdout } = await runCli(["run"], { cwd: folder.path, env, typed: [] });
+  const lines = stdout.split("\r\n");
+  const at = lines.findIndex((line) => line.includes("^^^^"));
+  expect(lines[at - 1]?.slice((lines[at] ?? "").indexOf("^"))).toMatch(/^argz:.*…$/);
+});

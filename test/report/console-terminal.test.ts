@@ -170,6 +170,24 @@ describe("live progress", () => {
     expect(screen().slice(3, 6)).toEqual([...told, "  everything"]);
   });
 
+  it("is erased before a notice that is written in another way, and drawn again", async () => {
+    let notice: ((text?: string) => void) | undefined;
+    const { run, output, reporter, start, screen } = stage(passingRun(), {
+      notices(listener) {
+        notice = listener;
+        return () => (notice = undefined);
+      },
+    });
+    await reporter.onRunStart?.(run.start);
+    await start(0);
+    output.pass(100);
+    const drawn = screen();
+    notice?.();
+    expect(screen().filter((line) => line !== "")).toEqual(drawn.slice(0, 2));
+    output.tick();
+    expect(screen()).toEqual(drawn);
+  });
+
   it("redraws nothing while nothing changes", async () => {
     const { run, output, reporter } = stage(passingRun());
     await reporter.onRunStart?.(run.start);
