@@ -1,7 +1,7 @@
 import { listNames } from "../base/did-you-mean.ts";
 import { isJsonObject, type JsonObject } from "../base/json.ts";
 import { shortened } from "../base/visible-text.ts";
-import { type EventOf, eventsOf } from "../model/event.ts";
+import { type EventOf, eventsOf, type TraceEvent } from "../model/event.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {
   breakIn,
@@ -23,6 +23,19 @@ import {
   statusOf,
 } from "./check-view.ts";
 import { problemsIn } from "./schema-walk.ts";
+
+const ofHandshake: readonly unknown[] = ["initialize", "server/discover", "notifications/initialized"];
+
+/** The events without those from each start of the server to the first message that is not a part of the handshake. */
+function afterStart(events: readonly TraceEvent[]): readonly TraceEvent[] {
+  let isStarting = false;
+  return events.filter((event) => {
+    if (event.type === "server.started") isStarting = true;
+    if (event.type === "mcp.message" && event.direction === "client-to-server")
+      isStarting &&= isJsonObject(event.message) && ofHandshake.includes(event.message["method"]);
+    return !isStarting;
+  });
+}
 
 /** Rules about the protocol: handshake, requests, lists, shutdown. */
 export const protocolRules = {
@@ -151,8 +164,10 @@ export const protocolRules = {
     bad: `print("server started")`,
     good: `print("server started", file=sys.stderr)`,
     source: "MCP 2025-11-25, transports: stdio; hustcc/mcp-mermaid#25, leonardsellem/n8n-mcp-server#65",
-    *find({ events }) {
-      const [first] = eventsOf(events, "server.invalid_output");
+    *find({ events, spec }) {
+      // What a server writes while it starts is a finding of one part.
+      const judged = spec.kind === "handshake" ? events : afterStart(events);
+      const [first] = eventsOf(judged, "server.invalid_output");
       if (first === undefined) return;
       yield { message: `a line is ${JSON.stringify(shortened(first.text, 80))}`, evidence: [first.seq] };
     },

@@ -50,12 +50,7 @@ it.each<readonly [what: string, part: CheckKind, fault: string, errors: readonly
       'protocol/broken-connection: server "s" sent a message of more than 10000000 bytes, which is all that mcpvals reads',
     ],
   ],
-  [
-    "200,000 lines that are no messages",
-    "stability",
-    "stdout-flood",
-    ['protocol/stdout: a line is "line 0"'],
-  ],
+  ["200,000 lines that are no messages, written at the start", "stability", "stdout-flood", []],
   [
     "an answer that breaks off",
     "definitions",
@@ -100,5 +95,16 @@ it("a result that breaks the connection is one finding, of its tool", async () =
   const findings = await findingsIn("calls", server, { calls: [call] });
   expect(findings.map(({ code, place }) => [code, place])).toEqual([
     ["protocol/broken-connection", { tool: "attack" }],
+  ]);
+});
+
+it("a line on stdout at the start makes one part of the check fail", async () => {
+  using folder = folderOf({});
+  const { code, stdout } = await runHere(["check", "--", process.execPath, program, "stdout-text"], {
+    cwd: folder.path,
+  });
+  expect([code, stdout.match(/^ {2}✗ \w+ +[\d.]+ m?s/gm)]).toEqual([
+    1,
+    [expect.stringContaining("handshake")],
   ]);
 });

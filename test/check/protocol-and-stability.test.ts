@@ -52,6 +52,7 @@ describe.each<{
   {
     kind: "handshake",
     found: {
+      "stdout-text": ['protocol/stdout: a line is "ready"'],
       "exit-at-start": ["protocol/no-session: initialize got no answer: the server ended (exit code 3)"],
       "any-version": [
         'protocol/version: asked for "1999-01-01", it chose "1999-01-01", which does not exist',
@@ -70,7 +71,8 @@ describe.each<{
   {
     kind: "requests",
     found: {
-      "stdout-text": ['protocol/stdout: a line is "ready"'],
+      // A finding of the handshake.
+      "stdout-text": [],
       "no-ping": ['protocol/ping: ping got the error -32601 "Method not found"'],
       "any-method": ['protocol/unknown-method: "mcpvals/no-such-method" got a result'],
       "any-tool": [

@@ -188,6 +188,6 @@ function unprovenNotes({ tasks, agents }: Eval): readonly string[] {
   const rest = unproven.length - names.length;
   return [
     `never seen to fail when the agent does nothing: ${names.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}; ` +
-      "`mcpvals validate --run` tries that",
+      "`npx mcpvals validate --run` tries that",
   ];
 }

@@ -73,7 +73,7 @@ function NotPassed({
   if (failed.length === 0) return null;
   return (
     <Section
-      title="What went wrong first"
+      title="First failures and errors"
       aside={
         failed.length > mostNamed && (
           <Link to="/runs/$run/trials" params={{ run }}>
