@@ -208,6 +208,7 @@ describe("titles", () => {
     const named = { ...test, task: "everything/refuses a text", tool: "add" };
     expect(fullTitle(named)).toBe("everything › add › refuses a text");
     expect(fullTitle({ ...named, task: "everything/add 2" })).toBe("everything › add 2");
+    expect(fullTitle({ ...named, task: "everything/adds 0" })).toBe("everything › add › adds 0");
     expect(fullTitle({ ...test, task: "everything/echo" })).toBe("everything › echo");
     expect(fullTitle(flow)).toBe("books a flight");
   });

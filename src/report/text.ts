@@ -264,7 +264,9 @@ export function taskTitle({ task, suite, tool }: Pick<Nameable, "task" | "suite"
   if (suite === undefined || !task.startsWith(suite)) return visibleText(task);
   const rest = /^\s*(?:::|[/›>:.·])\s*(\S.*)$/su.exec(task.slice(suite.length));
   const title = rest?.[1] ?? task;
-  return visibleText(tool === undefined || title.startsWith(tool) ? title : `${tool} › ${title}`);
+  // Without a description the title is the tool, with a number where there are several.
+  const isNamed = tool === undefined || title.replace(/ \d+$/, "") === tool;
+  return visibleText(isNamed ? title : `${tool} › ${title}`);
 }
 
 /** Where a task stands: `FILE:LINE`; undefined where that is not known. */
