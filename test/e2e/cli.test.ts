@@ -54,7 +54,7 @@ afterAll(() => folder[Symbol.dispose]());
 
 /** Said of workflows that an agent with a model plays. */
 const neverSeenToFail = (names: string): string =>
-  `note: never seen to fail when the agent does nothing: ${names}; \`mcpvals validate --run\` tries that\n`;
+  `note: never seen to fail when the agent does nothing: ${names}; \`npx mcpvals validate --run\` tries that\n`;
 
 const mcpvals = (line: string, env = {}): Promise<HereOutcome> =>
   runHere(line.split(" ").filter(Boolean), { cwd: folder.path, env });
