@@ -1,3 +1,5 @@
+import type { RunRow } from "../../src/report/documents/documents.ts";
+
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const percentage = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
@@ -38,6 +40,16 @@ export function formatSource(source: string): string {
   return source === "." ? "this folder" : source;
 }
 
+/** What a run was asked for; runs with equal ones can be compared as a whole. */
+export function selectionOf({
+  source,
+  agents,
+  variants,
+  filter,
+}: Pick<RunRow, "source" | "agents" | "variants" | "filter">): string {
+  return JSON.stringify([source, agents.map(({ name }) => name), variants, filter]);
+}
+
 /** Local date and time, to the minute, or `seconds`. */
 export function formatDate(iso: string, precision: "minutes" | "seconds" = "minutes"): string {
   const time = Date.parse(iso);
@@ -46,6 +58,7 @@ export function formatDate(iso: string, precision: "minutes" | "seconds" = "minu
 
 /** Such as `12.3 ms`, `4.2 s`, `3 min 05 s`, `2 h 04 min`. */
 export function formatDuration(ms: number): string {
+  if (ms < 0) return `−${formatDuration(-ms)}`;
   if (ms < 1000) return `${ms < 10 ? number.format(ms) : Math.round(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;

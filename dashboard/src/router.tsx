@@ -10,6 +10,7 @@ import { findingsSearch, FindingsView } from "./pages/run/findings.tsx";
 import { GradersView } from "./pages/run/graders.tsx";
 import { RunLayout } from "./pages/run/layout.tsx";
 import { OverviewView } from "./pages/run/overview.tsx";
+import { ruleSearch, RuleView } from "./pages/run/rule.tsx";
 import { serversSearch, ServersView } from "./pages/run/servers.tsx";
 import { trialsSearch, TrialsView } from "./pages/run/trials.tsx";
 import { UsageView } from "./pages/run/usage.tsx";
@@ -46,6 +47,7 @@ const runViews = [
     component: FindingsView,
     validateSearch: findingsSearch,
   }),
+  createRoute({ getParentRoute: () => run, path: "/rule", component: RuleView, validateSearch: ruleSearch }),
   createRoute({ getParentRoute: () => run, path: "/graders", component: GradersView }),
   createRoute({ getParentRoute: () => run, path: "/coverage", component: CoverageView }),
   createRoute({

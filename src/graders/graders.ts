@@ -1,8 +1,8 @@
+import { countFindings } from "../model/alike-findings.ts";
 import { searchableText } from "../expect/tool-result.ts";
 import { containsText, describeState, meetsState, stateParts } from "../expect/contains-text.ts";
 import { suggestion } from "../base/did-you-mean.ts";
 import { assertionKinds, graderOfSet, type Task } from "../model/model.ts";
-import { countFindings } from "../model/finding.ts";
 import {
   type EndedTurn,
   lastAnswered,

@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { severities } from "./alike-findings.ts";
 
-const severities = ["error", "warning", "info"] as const;
 const clientEffects = ["refused", "changed"] as const;
 
 const placeSchema = z
@@ -42,27 +42,6 @@ export type Finding = Readonly<
 >;
 /** What known clients do with a definition, by their names. */
 export type ClientEffects = Readonly<Record<string, (typeof clientEffects)[number]>>;
-
-/** Findings that say the same of several places are one finding for readers: groups in the order given, at least one in each. */
-export function alikeFindings<T extends Finding>(
-  findings: readonly T[],
-): readonly (readonly [T, ...(readonly T[])])[] {
-  const groups = Map.groupBy(findings, ({ code, message, fix }) => JSON.stringify([code, message, fix]));
-  return [...groups.values()].flatMap(([first, ...others]) =>
-    first === undefined ? [] : [[first, ...others] as const],
-  );
-}
-
-/** How many findings there are of each severity, alike ones once, as words: `2 errors, 1 warning`; "no findings" when there are none. */
-export function countFindings(findings: readonly Finding[]): string {
-  const groups = alikeFindings(findings);
-  const counts = severities.flatMap((severity) => {
-    const count = groups.filter(([first]) => first.severity === severity).length;
-    if (count === 0) return [];
-    return severity === "info" ? `${count} info` : `${count} ${severity}${count === 1 ? "" : "s"}`;
-  });
-  return counts.length === 0 ? "no findings" : counts.join(", ");
-}
 
 /** Errors first, then warnings, then info; inside each in the order found. */
 export function bySeverity<T extends Finding>(findings: readonly T[]): readonly T[] {

@@ -83,6 +83,8 @@ export interface Eval {
   readonly hooks?: RunHooks;
   /** Begins the random numbers of faults. Default: 0. */
   readonly seed?: number;
+  /** Which tasks of the files were asked for, as flags: `--tag smoke`. Absent: all. */
+  readonly filter?: string;
   /** How the extensions of its tasks are fetched; absent: all defaults. */
   readonly extensionSettings?: ExtensionSettings;
 }

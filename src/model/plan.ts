@@ -24,6 +24,8 @@ export interface Plan {
   readonly trials: readonly Trial[];
   /** Names of the servers that trials of each task start, by variant; absent when the eval has none. */
   readonly variants?: readonly VariantPlan[];
+  /** Which tasks of the eval were asked for, as flags: `--tag smoke`. Absent: all. */
+  readonly filter?: string;
   /** Trials at once. */
   readonly concurrency: number;
   /** More warnings fail the run. Absent: any number may pass. */
@@ -64,9 +66,11 @@ export function createPlan(spec: Eval, processors = 1): Plan {
     schema: "mcpvals.plan/1",
     name: spec.name,
     agents: spec.agents.map(summarizeAgent),
+    // What stands before the trials can be read without them.
+    ...(spec.variants === undefined ? {} : { variants: spec.variants.map(planVariant) }),
+    ...(spec.filter === undefined ? {} : { filter: spec.filter }),
     tasks: spec.tasks,
     trials,
-    ...(spec.variants === undefined ? {} : { variants: spec.variants.map(planVariant) }),
     concurrency: spec.concurrency ?? processors,
     ...(spec.thresholds === undefined ? {} : { thresholds: spec.thresholds }),
   };

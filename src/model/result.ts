@@ -243,6 +243,11 @@ const summarySchema = z
       .exactOptional(),
     timeout: count.describe("Trials that reached a time limit."),
     skip: count.describe("Trials that were not run, or had nothing to grade."),
+    warnings: count
+      .describe(
+        "Warnings about trials, and findings of that severity; alike ones count once. Absent if there were none.",
+      )
+      .exactOptional(),
   })
   .meta({ id: "Summary", description: "Number of trials by verdict." });
 

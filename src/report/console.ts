@@ -1,10 +1,11 @@
+import { countFindings } from "../model/alike-findings.ts";
 import { type Task, testedTool } from "../model/model.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "./reporter.ts";
 import { coverageGaps } from "./counters.ts";
 import { countWarnings, exitCode, type Gate, isServerError, wasNotRun } from "./trial-result.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../model/result.ts";
-import { countFindings, findingsOf } from "../model/finding.ts";
+import { findingsOf } from "../model/finding.ts";
 import { visibleText, withoutCommands } from "../base/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import {

@@ -1,6 +1,7 @@
+import { alikeFindings } from "../model/alike-findings.ts";
 import type { Task } from "../model/model.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
-import { alikeFindings, findingsOf } from "../model/finding.ts";
+import { findingsOf } from "../model/finding.ts";
 import { visibleText } from "../base/visible-text.ts";
 import type { TrialResult } from "../model/result.ts";
 import type { TraceEvent } from "../model/event.ts";

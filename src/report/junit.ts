@@ -1,9 +1,10 @@
+import { alikeFindings } from "../model/alike-findings.ts";
 import type { Task } from "../model/model.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import { type Gate, summarize } from "./trial-result.ts";
 import { blocksOf, type RunResult, type TrialResult } from "../model/result.ts";
 import { visibleText, visibleXml } from "../base/visible-text.ts";
-import { alikeFindings, findingsOf } from "../model/finding.ts";
+import { findingsOf } from "../model/finding.ts";
 import { explainTrial } from "./explain.ts";
 import { placesText } from "./findings.ts";
 import {

@@ -1,24 +1,13 @@
+import { alikeFindings, countFindings } from "../model/alike-findings.ts";
+import { clientTable } from "../check/client-table.ts";
 import type { Task } from "../model/model.ts";
-import {
-  alikeFindings,
-  countFindings,
-  findingsOf,
-  type RunFinding,
-  type Severity,
-} from "../model/finding.ts";
+import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
 import { coverageGaps } from "./counters.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import type { Gate } from "./trial-result.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import { explainTrial } from "./explain.ts";
-import {
-  calledText,
-  checkedServers,
-  clientTable,
-  hasSeveralServers,
-  placesText,
-  serverText,
-} from "./findings.ts";
+import { calledText, checkedServers, hasSeveralServers, placesText, serverText } from "./findings.ts";
 import { measurementLines } from "./measurements.ts";
 import {
   clipText,

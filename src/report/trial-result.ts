@@ -1,3 +1,4 @@
+import { alikeFindings } from "../model/alike-findings.ts";
 import { type SerializedError, serializeError } from "../base/error.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
 import { exact, isJsonObject, withoutUndefined } from "../base/json.ts";
@@ -5,7 +6,7 @@ import { type Task, testedTool, type Thresholds } from "../model/model.ts";
 import { judgesOf } from "../graders/judge/calibration.ts";
 import { measure } from "../graders/measurements/measure.ts";
 import { coveredKind, type Metric, metricOf, runMeasures } from "../graders/measurements/metrics.ts";
-import { alikeFindings, findingsOf } from "../model/finding.ts";
+import { findingsOf } from "../model/finding.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import {
   type EventOf,
@@ -332,7 +333,7 @@ export class RunTally {
       startedAt,
       durationMs,
       ...(gradedFrom === undefined ? {} : { gradedFrom }),
-      summary: summarize(trials),
+      summary: withoutUndefined({ ...summarize(trials), warnings: countWarnings(trials) || undefined }),
       trials,
       ...totals,
       environment,

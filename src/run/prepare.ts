@@ -52,7 +52,19 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
     tasks.filter((task) => selects?.(task) !== false),
   );
   const overrides = withoutUndefined({ trials, concurrency, timeoutMs, selects, variants, thresholds });
-  return { ...loaded, eval: applyOverrides(loaded.eval, overrides) };
+  const filter = filterText(selection);
+  return {
+    ...loaded,
+    eval: { ...applyOverrides(loaded.eval, overrides), ...(filter === "" ? {} : { filter }) },
+  };
+}
+
+/** What was asked for of the tasks, as flags; runs with equal texts are of the same tasks. */
+function filterText({ tasks = [], tags = [], labels = [], difficulties = [], names }: Filters): string {
+  const flags = { task: [...tasks, ...(names ?? [])], tag: tags, label: labels, difficulty: difficulties };
+  return Object.entries(flags)
+    .flatMap(([name, values]) => values.map((value) => `--${name} ${value}`))
+    .join(" ");
 }
 
 /**

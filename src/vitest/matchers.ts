@@ -1,5 +1,6 @@
+import { alikeFindings } from "../model/alike-findings.ts";
 import { unknownCode } from "../check/catalogue.ts";
-import { alikeFindings, type Finding, type FindingPlace, type RunFinding } from "../model/finding.ts";
+import type { Finding, FindingPlace, RunFinding } from "../model/finding.ts";
 import { resultText } from "../expect/tool-result.ts";
 import { visibleText } from "../base/visible-text.ts";
 import type { CheckResult } from "../check.ts";

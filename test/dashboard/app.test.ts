@@ -1,11 +1,12 @@
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatDuration } from "../../dashboard/src/format.ts";
 import type { Verdict } from "../../src/model/event.ts";
 import {
   type PackedRun,
   packRows,
+  type RunRow,
   type RunsDocument,
   type TrialUpdate,
   unpackRows,
@@ -176,14 +177,122 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await soon(() => rows.count()).toBe(4);
   });
 
-  it("tells runs of one minute apart in the trend of the pass rate", async () => {
+  /** Serves runs that are like `one`, with some changes. */
+  const serveRuns = async (
+    page: Page,
+    changes: readonly (Partial<RunRow> & { readonly id: string })[],
+  ): Promise<void> => {
+    const { runs, ...rest } = await dashboard.json<RunsDocument>("runs");
+    const row = runs.find(({ id }) => id === one);
+    const json = { ...rest, runs: changes.map((change) => ({ ...row, ...change })) };
+    await page.route("**/api/runs", (request) => request.fulfill({ json }));
+    await page.reload();
+  };
+
+  it("has a trend of runs with the same selection, and tells runs of one minute apart", async () => {
     await using opened = await open();
     const { page } = opened;
+    const [smoke, variants] = ["--tag smoke", ["new"]];
+    await serveRuns(page, [
+      { id: "filtered", filter: smoke },
+      { id: "of a variant", variants, filter: smoke },
+      { id: "second", variants },
+      { id: "of another agent", variants, agents: [{ name: "hasty", type: "scripted" }] },
+      { id: "first", variants },
+    ]);
+    await page.getByText("(careful · new) over 2 runs").waitFor();
     await page.getByText("As a table").click();
     const rows = page.getByRole("row", { name: /% to / });
     expect(await rows.count()).toBe(2);
-    for (const [index, id] of [one, both].entries())
+    for (const [index, id] of ["second", "first"].entries())
       expect(await rows.nth(index).textContent()).toMatch(new RegExp(String.raw`^\S+ \d\d:\d\d:\d\d ${id}`));
+    await page.unrouteAll();
+  });
+
+  it("says of each run its rate, warnings, variants and filter, and j and k go through the runs", async () => {
+    await using opened = await open();
+    const { page } = opened;
+    const summary = { total: 4, pass: 3, fail: 1, error: 0, timeout: 0, skip: 0, warnings: 7 };
+    await serveRuns(page, [
+      { id: "first", variants: ["old", "new"], filter: "--task add*", summary },
+      { id: "second" },
+      { id: "third" },
+    ]);
+    const runs = page.getByRole("table", { name: "Runs" });
+    await runs.getByRole("row", { name: /75%.*7 old, new --task add\*/ }).waitFor();
+    // The trend has a table of its own, which is closed.
+    await page.getByText("As a table").waitFor();
+    const focused = page.locator("tr:has(:focus)");
+    for (const [key, id] of [
+      ["j", "first"],
+      ["j", "second"],
+      ["j", "third"],
+      ["k", "second"],
+    ] as const) {
+      await page.keyboard.press(key);
+      await soon(() => focused.textContent()).toContain(id);
+    }
+    await page.unrouteAll();
+  });
+
+  it("groups trials by task, agent and variant, with the rate of each, also on a phone", async () => {
+    await using opened = await open({ theme: "light", width: 375 });
+    const { page, go } = opened;
+    await go(`/runs/${both}/trials`);
+    const table = page.getByRole("group", { name: "Trials" });
+    const heading = table.getByRole("columnheader", { name: "add hasty 0/2 passed" });
+    await heading.waitFor();
+    const after = heading.locator("xpath=../following-sibling::tr");
+    expect(await after.nth(0).getByRole("rowheader").innerText()).toBe("Attempt 1");
+    expect(await after.nth(1).getByRole("rowheader").innerText()).toBe("Attempt 2");
+    await table.evaluate((element) => element.scrollTo(1000, 0));
+    for (const text of ["0/2 passed", "hasty"]) {
+      const box = await heading.getByText(text).boundingBox();
+      expect((box?.x ?? 999) + (box?.width ?? 0)).toBeLessThan(375);
+    }
+    await table.getByRole("button", { name: "Duration" }).click();
+    await heading.waitFor({ state: "detached" });
+    await table
+      .getByRole("row", { name: /^add ?#2 / })
+      .first()
+      .waitFor();
+  });
+
+  it("has what is alike once with all places, what clients do with tools, and a page for each code", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    const { findings, trials, ...run } = await dashboard.json<PackedRun>(`runs/${check}`);
+    const [hidden] = findings.filter(({ code }) => code === "definition/hidden-text");
+    if (hidden === undefined) throw new Error("the check found nothing");
+    const dots = ["a.b", "c.d"].map((tool) => ({
+      ...hidden,
+      code: "client/name-characters",
+      severity: "warning" as const,
+      place: { tool },
+      message: "the name has a dot",
+      clients: { Cursor: "refused" as const },
+    }));
+    const json = { ...run, trials, findings: [hidden, ...dots] };
+    await page.route(`**/api/runs/${check}`, (request) => request.fulfill({ json }));
+    await go(`/runs/${check}/findings`);
+    await page.getByText("Found: 1 error, 1 warning.").waitFor();
+    await page
+      .getByRole("article")
+      .filter({ hasText: /the name has a dot.*a\.b.*c\.d/ })
+      .waitFor();
+    await page
+      .getByRole("table", { name: "Clients" })
+      .getByRole("row", { name: /^a\.b ok refused ok/ })
+      .waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    await page.getByRole("link", { name: "definition/hidden-text" }).click();
+    await page
+      .getByRole("heading", { name: "A definition has text that only a model sees" })
+      .first()
+      .waitFor();
+    await page.getByText("What to do:").waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    await page.unrouteAll();
   });
 
   it("leads from a run to the trial that failed first", async () => {

@@ -12,7 +12,7 @@ import type {
 } from "../../src/report/documents/documents.ts";
 import { RunRecord } from "../../src/report/documents/run-record.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
-import { folderOf, runHere } from "../support/cli.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
 import { exampleServer } from "../support/programs.ts";
 import { ask, askedDocument, calcConfig, openDashboard, runAndOpen } from "./support.ts";
 
@@ -65,6 +65,20 @@ it("the documents of a run that was graded again name the one that recorded it",
   expect(runs.map(({ gradedFrom }) => gradedFrom)).toEqual([opened.id, undefined]);
   const again = await opened.run(runs[0]?.id ?? "");
   expect([again.gradedFrom, again.trials.map(({ verdict }) => verdict)]).toEqual([opened.id, ["fail"]]);
+});
+
+it("the list of runs has what was asked for, and the warnings", async () => {
+  const config = agentConfig({ variants: { old: {}, new: {} }, trials: 2 });
+  await using opened = await runAndOpen(config, { args: ["run", "-t", "g*", "--variant", "new"] });
+  await runHere(["run"], { cwd: opened.path });
+  const server = join(root, "examples/bad-server/server.mjs");
+  await runHere(["check", "--", process.execPath, server, "no-description"], { cwd: opened.path });
+  const { runs } = await opened.json<RunsDocument>("runs");
+  expect(runs.map(({ variants, filter, summary }) => [variants, filter, summary?.warnings])).toEqual([
+    [undefined, undefined, 1],
+    [["old", "new"], undefined, undefined],
+    [["new"], "--task g*", undefined],
+  ]);
 });
 
 it("the source of a check is the file of its servers, or its command without secrets", async () => {
@@ -269,7 +283,8 @@ describe("the document of a trial", () => {
       servers: ["library"],
       row: { id: "t2", task: "go", agent: "scripted", attempt: 2, state: "ended", toolCalls: 3 },
       result: { id: "t2", task: "go", attempt: 2 },
-      task: { name: "go", turns: [{ user: "go" }] },
+      previousOfTask: "t1",
+      task: expect.stringMatching(/^name: go\n(?:.*\n)*turns:\n {2}- user: go\n/),
     });
   });
 

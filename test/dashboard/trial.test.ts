@@ -376,9 +376,9 @@ describe.skipIf(!hasBrowser)("the page of a trial", { timeout: 120_000 }, () => 
     while ((await running.count()) === 0 && (presses += 1) <= all) await page.keyboard.press(".");
     expect(await running.count()).toBe(1);
     await page.getByLabel("Speed of the replay").selectOption("50×");
-    await page.getByRole("button", { name: "Play" }).click();
+    await page.getByRole("button", { name: "Play", exact: true }).click();
     await soon(() => items(page).count()).toBe(all);
-    await page.getByRole("button", { name: "Play" }).waitFor();
+    await page.getByRole("button", { name: "Play", exact: true }).waitFor();
     expect(await running.count()).toBe(0);
     await page.keyboard.press("0");
     await page.getByRole("button", { name: "Replay" }).waitFor();
@@ -391,6 +391,7 @@ describe.skipIf(!hasBrowser)("the page of a trial", { timeout: 120_000 }, () => 
     const canvas = page.getByRole("img", { name: /^Waterfall/ });
     const box = await canvas.boundingBox();
     const end = Math.max(...trial.items.map(({ at, durationMs = 0 }) => at + durationMs));
+    const origin = trial.items.find((item) => item.kind === "phase" && item.name === "agent")?.at ?? 0;
     const call = trial.items.find(({ seq }) => seq === callOf("tell"));
     const lanes = await page
       .getByRole("list", { name: "Lanes of the waterfall" })
@@ -398,7 +399,7 @@ describe.skipIf(!hasBrowser)("the page of a trial", { timeout: 120_000 }, () => 
       .allInnerTexts();
     expect(lanes).toEqual(["agent", "calc", "everything", "shop"]);
     if (box === null || call === undefined) throw new Error("there is no waterfall, or no call in it");
-    const x = ((call.at + (call.durationMs ?? 0) / 2) / end) * box.width;
+    const x = ((call.at + (call.durationMs ?? 0) / 2 - origin) / (end - origin)) * box.width;
     const y = 18 + 22 * lanes.indexOf("shop") + 11;
     await canvas.hover({ position: { x, y } });
     const waterfall = page.getByTestId("waterfall");
@@ -417,6 +418,42 @@ describe.skipIf(!hasBrowser)("the page of a trial", { timeout: 120_000 }, () => 
     await page.getByLabel("Lane", { exact: true }).selectOption("everything");
     await page.keyboard.press("Escape");
     await soon(() => items(page).count()).toBe(1);
+  });
+
+  it("begins its time with the agent, and folds the start of the servers", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(trialPath());
+    const first = items(page).filter({ hasText: "User" }).first();
+    expect(await first.innerText()).toMatch(/^0(?:\.\d)? ms/);
+    const canvas = page.getByRole("img", { name: /^Waterfall/ });
+    const folded = await canvas.screenshot({ animations: "disabled" });
+    const button = page.getByRole("button", { name: /^Show the start-up \(/ });
+    await button.click();
+    await page.getByRole("button", { name: /^Fold the start-up/ }).waitFor();
+    await soon(async () => (await canvas.screenshot({ animations: "disabled" })).equals(folded)).toBe(false);
+    await page.getByRole("button", { name: /^Fold the start-up/ }).click();
+    await button.waitFor();
+    // What was before the agent is shown when it is selected.
+    const started = trial.items.find(({ phase }) => phase === "servers");
+    await go(`${trialPath()}?show=all&event=${started?.seq}`);
+    await page.getByRole("button", { name: /^Fold the start-up/ }).waitFor();
+    await details(page).getByText(/^−\d/).waitFor();
+  });
+
+  it("shows a call's result beside its arguments, its task as YAML, and leads to the other trials of the task", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(trialPath("t2"));
+    await items(page)
+      .filter({ hasText: /add\{ "a": 2, "b": 2 \}→gives.*4/ })
+      .waitFor();
+    await page.getByRole("tab", { name: "Task" }).click();
+    await page
+      .getByRole("tabpanel")
+      .getByText(/^name: wrong sum\nform: workflow\nservers:\n {2}- calc/)
+      .waitFor();
+    expect(await page.getByRole("link", { name: "Previous trial of this task" }).count()).toBe(0);
   });
 
   it("enlarges and moves the waterfall with the keyboard, and has a legend of what is in it", async () => {

@@ -1,10 +1,11 @@
+import { countFindings } from "../../src/model/alike-findings.ts";
+import { clientTable } from "../../src/check/client-table.ts";
 import { stripVTControlCharacters } from "node:util";
 import { expect, it } from "vitest";
-import { countFindings, findingsOf } from "../../src/model/finding.ts";
+import { findingsOf } from "../../src/model/finding.ts";
 import { countWarnings } from "../../src/report/trial-result.ts";
 import { consoleReporter } from "../../src/report/console.ts";
 import { reporters } from "../../src/report/reporters.ts";
-import { clientTable } from "../../src/report/findings.ts";
 import { checkedRun } from "./runs.ts";
 import { finding, grade, play, type SampleRun } from "./samples.ts";
 import { type CaptureOptions, captureOutput } from "./screen.ts";

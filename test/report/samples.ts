@@ -1,3 +1,4 @@
+import { countFindings } from "../../src/model/alike-findings.ts";
 import {
   averageScore,
   collectEvidence,
@@ -9,7 +10,7 @@ import type { SerializedError } from "../../src/base/error.ts";
 import { exact } from "../../src/base/json.ts";
 import type { CheckKind, CheckSpec, Json, Task, Thresholds } from "../../src/model/model.ts";
 import { findingRules } from "../../src/check/catalogue.ts";
-import { countFindings, type Finding, type FindingPlace } from "../../src/model/finding.ts";
+import type { Finding, FindingPlace } from "../../src/model/finding.ts";
 import type { McpStep } from "../../src/model/step.ts";
 import type { EventBody, Grade, TraceEvent } from "../../src/model/event.ts";
 import type { AgentSummary, Plan } from "../../src/model/plan.ts";

@@ -43,6 +43,7 @@ export function DataTable<Row>({
   rowKey,
   sort,
   onSort,
+  groupOf,
 }: {
   /** What it is a table of. */
   readonly label: string;
@@ -52,35 +53,73 @@ export function DataTable<Row>({
   /** Absent: in the order of `rows`. */
   readonly sort?: Sort | undefined;
   readonly onSort?: (sort: Sort) => void;
+  /** The group of a row; rows of one group follow each other. Each group has a heading. Absent: there are none. */
+  readonly groupOf?: ((row: Row) => RowGroup) | undefined;
 }): ReactElement {
   const ordered = useMemo(() => sorted(rows, columns, sort), [rows, columns, sort]);
+  const lines = useMemo(() => linesOf(ordered, groupOf), [ordered, groupOf]);
   return (
     <LongTable
       label={label}
       className="table-fixed"
       width={columns.reduce((sum, { width = leastWidth }) => sum + width, 0)}
       columns={columns.length}
-      rows={ordered}
+      rows={lines}
       head={columns.map((column, index) => (
         <HeaderCell key={column.id} column={column} isFirst={index === 0} sort={sort} onSort={onSort} />
       ))}
-      renderRow={(row, attributes) => (
-        <tr key={rowKey(row)} {...attributes} className="hover:bg-raised group">
-          {columns.map((column, index) =>
-            index === 0 ? (
-              <th key={column.id} scope="row" className={`font-normal ${rowHeader} ${cellStyle(column)}`}>
-                {column.cell(row)}
-              </th>
-            ) : (
-              <td key={column.id} className={cellStyle(column)}>
-                {column.cell(row)}
-              </td>
-            ),
-          )}
-        </tr>
-      )}
+      renderRow={(line, attributes) =>
+        "group" in line ? (
+          <tr key={line.group.key} {...attributes}>
+            <th
+              scope="colgroup"
+              colSpan={columns.length}
+              className="border-line bg-raised border-b px-2 text-left font-normal"
+            >
+              {/* In sight while the table is scrolled to the side. */}
+              <div className="sticky left-2 w-[min(100%,calc(100vw-4rem))]">{line.group.heading}</div>
+            </th>
+          </tr>
+        ) : (
+          <tr key={rowKey(line.row)} {...attributes} className="hover:bg-raised group">
+            {columns.map((column, index) =>
+              index === 0 ? (
+                <th key={column.id} scope="row" className={`font-normal ${rowHeader} ${cellStyle(column)}`}>
+                  {column.cell(line.row)}
+                </th>
+              ) : (
+                <td key={column.id} className={cellStyle(column)}>
+                  {column.cell(line.row)}
+                </td>
+              ),
+            )}
+          </tr>
+        )
+      }
     />
   );
+}
+
+/** Rows that belong together. */
+export interface RowGroup {
+  readonly key: string;
+  readonly heading: ReactNode;
+}
+
+type Line<Row> = { readonly row: Row } | { readonly group: RowGroup };
+
+function linesOf<Row>(
+  rows: readonly Row[],
+  groupOf: ((row: Row) => RowGroup) | undefined,
+): readonly Line<Row>[] {
+  if (groupOf === undefined) return rows.map((row) => ({ row }));
+  let last: string | undefined;
+  return rows.flatMap((row): readonly Line<Row>[] => {
+    const group = groupOf(row);
+    const isNew = group.key !== last;
+    last = group.key;
+    return isNew ? [{ group }, { row }] : [{ row }];
+  });
 }
 
 /** Of what stays at the side while a table is scrolled. */

@@ -74,7 +74,7 @@ export function LongTable<Row>({
               <tr aria-rowindex={1}>{head}</tr>
             </thead>
           )}
-          <tbody>
+          <tbody data-rows>
             <Spacer rows={from} columns={columns} />
             {rows
               .slice(from, to)
@@ -138,12 +138,11 @@ const rowKeys: readonly Shortcut[] = [
 
 /** Puts the focus on the first link of the row after or before the one that has it, or else of the first row. */
 function focusRow(step: 1 | -1): void {
-  const row = document.activeElement?.closest("main tbody tr");
-  const next =
-    row === null || row === undefined
-      ? document.querySelector("main tbody tr")
-      : step === 1
-        ? row.nextElementSibling
-        : row.previousElementSibling;
+  const beside = (row: Element): Element | null =>
+    step === 1 ? row.nextElementSibling : row.previousElementSibling;
+  const row = document.activeElement?.closest("main [data-rows] tr") ?? null;
+  let next = row === null ? document.querySelector("main [data-rows] tr") : beside(row);
+  // The headings of groups have no link.
+  while (next !== null && next.querySelector("a, button") === null) next = beside(next);
   next?.querySelector<HTMLElement>("a, button")?.focus();
 }

@@ -1,3 +1,4 @@
+import { alikeFindings } from "../../../src/model/alike-findings.ts";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
 import { visibleOnPage } from "../../../src/base/visible-text.ts";
@@ -239,7 +240,7 @@ const totals: readonly Total[] = [
   },
   {
     name: "Findings",
-    of: ({ kind, findings }) => (kind === "check" ? findings.length : undefined),
+    of: ({ kind, findings }) => (kind === "check" ? alikeFindings(findings).length : undefined),
     format: formatNumber,
     better: "less",
   },

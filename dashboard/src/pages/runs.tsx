@@ -3,7 +3,7 @@ import { type ReactElement, useMemo } from "react";
 import type { RunRow, RunsDocument } from "../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../components/data-table.tsx";
 import { ChoiceFilter, FilterBar, NoMatch, TextFilter } from "../components/filters.tsx";
-import { DateTime, Duration, Nothing } from "../components/numbers.tsx";
+import { Count, DateTime, Duration, Nothing, Percent } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState, Loaded } from "../components/states.tsx";
@@ -116,7 +116,7 @@ function RunList({ document: { folder, runs } }: { readonly document: RunsDocume
             <DataTable
               label="Runs"
               rows={shown}
-              columns={columns}
+              columns={columns.filter(({ needs }) => needs === undefined || runs.some((run) => run[needs]))}
               rowKey={({ id }) => id}
               sort={search.sort}
               onSort={(sort) => set({ sort })}
@@ -133,18 +133,21 @@ function isShown(run: RunRow, { text, verdict, kind, source }: RunsSearch): bool
   if (kind !== undefined && run.kind !== kind) return false;
   if (source !== undefined && run.source !== source) return false;
   if (text === undefined) return true;
-  const { id, name, agents, servers } = run;
+  const { id, name, agents, servers, variants = [], filter = "" } = run;
   const texts = [
     id,
     name,
     run.source ?? "",
+    filter,
+    ...variants,
     ...servers,
     ...agents.flatMap(({ name, model = "" }) => [name, model]),
   ];
   return texts.some((each) => each.toLowerCase().includes(text.toLowerCase()));
 }
 
-const columns: readonly Column<RunRow>[] = [
+/** Columns that no run has something for are left out. */
+const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] = [
   {
     id: "name",
     title: "Name and source",
@@ -173,11 +176,35 @@ const columns: readonly Column<RunRow>[] = [
     cell: (run) => <VerdictBadge status={statusOf(run)} />,
     width: 6.5,
   },
+  numberColumn({ id: "rate", title: "Passed", value: passRate, as: Percent, width: 4.5 }),
   {
     id: "trials",
     title: "Trials",
     value: ({ summary }) => summary?.total,
     cell: ({ summary }) => (summary === undefined ? <Nothing /> : <VerdictCounts counts={summary} />),
+    width: 8,
+  },
+  numberColumn({
+    id: "warnings",
+    title: "Warnings",
+    value: ({ summary }) => summary?.warnings,
+    as: Count,
+    width: 5,
+  }),
+  {
+    id: "variants",
+    title: "Variants",
+    needs: "variants",
+    value: ({ variants = [] }) => variants.join(", "),
+    cell: ({ variants = [] }) => namesCell(variants),
+    width: 7,
+  },
+  {
+    id: "filter",
+    title: "Filter",
+    needs: "filter",
+    value: ({ filter }) => filter,
+    cell: ({ filter }) => (filter === undefined ? <Nothing /> : <PlainText text={filter} hasTitle />),
     width: 8,
   },
   {
@@ -201,7 +228,7 @@ const columns: readonly Column<RunRow>[] = [
     title: "Servers",
     value: ({ servers }) => servers.join(", "),
     cell: ({ servers }) => namesCell(servers),
-    width: 8,
+    width: 7,
   },
   {
     id: "id",
@@ -211,6 +238,12 @@ const columns: readonly Column<RunRow>[] = [
     width: 13.5,
   },
 ];
+
+/** The share that passed, of the trials with a verdict. */
+function passRate({ kind, summary }: RunRow): number | undefined {
+  const judged = (summary?.pass ?? 0) + (summary?.fail ?? 0);
+  return kind === "check" || summary === undefined || judged === 0 ? undefined : summary.pass / judged;
+}
 
 function namesCell(names: readonly string[]): ReactElement {
   return names.length === 0 ? <Nothing /> : <PlainText text={names.join(", ")} hasTitle />;

@@ -5,14 +5,14 @@ import type { RunRow } from "../../../src/report/documents/documents.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
 import { TrendChart, type TrendPoint } from "../components/trend-chart.tsx";
-import { formatDate, formatPercent, formatSource } from "../format.ts";
+import { formatDate, formatPercent, formatSource, selectionOf } from "../format.ts";
 import { useIsDark } from "../theme.ts";
 
 interface RunPoint extends TrendPoint {
   readonly run: RunRow;
 }
 
-/** The pass rate over the runs of one source: the chosen one, or else the newest with several runs. */
+/** The pass rate over runs with the same selection: the newest that has several runs, of the chosen source or of any. */
 export function Trend({
   runs,
   source: chosen,
@@ -21,15 +21,22 @@ export function Trend({
   readonly source: string | undefined;
 }): ReactElement | null {
   const isDark = useIsDark();
-  const { source, points } = useMemo(() => trendOf(runs, chosen), [runs, chosen]);
-  if (source === undefined || points.length < 2) return null;
+  const { of, points } = useMemo(() => trendOf(runs, chosen), [runs, chosen]);
+  if (of?.source === undefined) return null;
+  const selection = selectionInWords(of);
   return (
     <Section
       title="Pass rate"
       aside={
         <span className="text-muted min-w-0 break-words">
-          of <PlainText text={formatSource(source)} /> over{" "}
-          {points.length === mostPoints ? "the newest " : ""}
+          of <PlainText text={formatSource(of.source)} />
+          {selection !== "" && (
+            <>
+              {" "}
+              (<PlainText text={selection} />)
+            </>
+          )}{" "}
+          over {points.length === mostPoints ? "the newest " : ""}
           {points.length} runs, with 95% intervals
         </span>
       }
@@ -82,20 +89,27 @@ const mostPoints = 200;
 function trendOf(
   runs: readonly RunRow[],
   chosen: string | undefined,
-): { readonly source: string | undefined; readonly points: readonly RunPoint[] } {
-  const sources = new Map<string, RunPoint[]>();
+): { readonly of: RunRow | undefined; readonly points: readonly RunPoint[] } {
+  const selections = new Map<string, RunPoint[]>();
   for (const run of runs) {
     const { source, summary, kind, startedAt } = run;
     if (source === undefined || summary === undefined || kind !== "run") continue;
+    if (chosen !== undefined && source !== chosen) continue;
     const rate = wilson(summary.pass, summary.pass + summary.fail);
     if (rate === undefined) continue;
-    const points = sources.get(source) ?? [];
+    const key = selectionOf(run);
+    const points = selections.get(key) ?? [];
     // Month, day and time: runs of one minute are told apart.
     const label = formatDate(startedAt, "seconds").slice(-14);
     if (points.length < mostPoints) points.push({ ...rate, run, label });
-    sources.set(source, points);
+    selections.set(key, points);
   }
-  const source = chosen ?? [...sources].find(([, points]) => points.length > 1)?.[0];
-  const points = source === undefined ? [] : (sources.get(source) ?? []);
-  return { source, points: points.toReversed() };
+  const points = [...selections.values()].find(({ length }) => length > 1) ?? [];
+  return { of: points[0]?.run, points: points.toReversed() };
+}
+
+/** What was asked for beside the source, in words: agents, variants and a filter of tasks. */
+function selectionInWords({ agents, variants = [], filter }: RunRow): string {
+  const parts = [agents.map(({ name }) => name).join(", "), variants.join(", "), filter ?? ""];
+  return parts.filter((part) => part !== "").join(" · ");
 }

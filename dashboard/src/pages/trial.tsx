@@ -1,7 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
 import type { TrialDocument } from "../../../src/report/documents/documents.ts";
-import { JsonText } from "../components/json-text.tsx";
+import { FoldedText } from "../components/folded-text.tsx";
 import { Duration, Elapsed, Tokens } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
 import { PlainText, ShortenedText } from "../components/plain-text.tsx";
@@ -58,7 +58,7 @@ export function TrialPage(): ReactElement {
 function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const { run, row, result, previous, next, task } = trial;
+  const { run, row, result, previous, next, previousOfTask, nextOfTask, task } = trial;
   const goTo = (id: string | undefined): void => {
     if (id !== undefined)
       void navigate({ to: "/runs/$run/trials/$trial", params: { run: run.id, trial: id } });
@@ -66,6 +66,8 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
   useShortcuts([
     { key: "[", does: "Go to the previous trial", run: () => goTo(previous) },
     { key: "]", does: "Go to the next trial", run: () => goTo(next) },
+    { key: "{", does: "Go to the previous trial of this task", run: () => goTo(previousOfTask) },
+    { key: "}", does: "Go to the next trial of this task", run: () => goTo(nextOfTask) },
   ]);
   const change = (changes: Readonly<Record<string, string | number | undefined>>): void => {
     const after = trialSearch({ ...search, ...changes });
@@ -88,6 +90,8 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
         <span className="flex-1" />
         <TrialLink run={run.id} trial={previous} text="Previous trial" />
         <TrialLink run={run.id} trial={next} text="Next trial" />
+        <TrialLink run={run.id} trial={previousOfTask} text="Previous trial of this task" />
+        <TrialLink run={run.id} trial={nextOfTask} text="Next trial of this task" />
       </nav>
       <PageTitle title={row.task}>
         <VerdictBadge status={statusOf(row)} large />
@@ -202,8 +206,8 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
             id: "task",
             title: "Task",
             content: (
-              <pre className="panel overflow-x-auto p-3">
-                <JsonText text={JSON.stringify(task, null, 2)} />
+              <pre className="panel p-3 break-words whitespace-pre-wrap">
+                <FoldedText text={task} />
               </pre>
             ),
           },

@@ -7,6 +7,7 @@ import { EmptyState } from "../components/states.tsx";
 import { formatDuration } from "../format.ts";
 import { useShortcuts } from "../shortcuts.tsx";
 import { arrowKeys, focusSelected, useFocusOnSelected, useInView } from "./in-view.ts";
+import { originOf } from "./items.ts";
 
 /** In characters; more than the JSON of any event has. */
 const unknownLength = Number.MAX_SAFE_INTEGER;
@@ -25,7 +26,8 @@ export function EventList({
   readonly onSelect: (seq: number | undefined) => void;
   readonly onText: (text: string | undefined) => void;
 }): ReactElement {
-  const { events, run, row } = trial;
+  const { events, items, run, row } = trial;
+  const origin = useMemo(() => originOf(items), [items]);
   const scroller = useRef<HTMLDivElement>(null);
   const listAndDetails = useInView(selected);
   const wanted = useDeferredValue(text?.toLowerCase());
@@ -108,6 +110,7 @@ export function EventList({
                   aria-posinset={index + 1}
                 >
                   <EventButton
+                    origin={origin}
                     event={event}
                     isSelected={event.seq === selected}
                     isTabStop={event.seq === tabStop}
@@ -145,11 +148,14 @@ export function EventList({
 
 function EventButton({
   event,
+  origin,
   isSelected,
   isTabStop,
   onSelect,
 }: {
   readonly event: EventRow;
+  /** The zero of the times that are shown. */
+  readonly origin: number;
   readonly isSelected: boolean;
   readonly isTabStop: boolean;
   readonly onSelect: (seq: number) => void;
@@ -166,7 +172,9 @@ function EventButton({
       }`}
     >
       <span className="text-muted w-8 shrink-0 sm:w-10 text-right tabular-nums">{seq}</span>
-      <span className="text-muted w-14 shrink-0 sm:w-16 text-right tabular-nums">{formatDuration(at)}</span>
+      <span className="text-muted w-14 shrink-0 sm:w-16 text-right tabular-nums">
+        {formatDuration(at - origin)}
+      </span>
       <span className="w-28 shrink-0 truncate font-mono sm:w-40">{type}</span>
       <PlainText
         text={text.startsWith(`${type} `) ? text.slice(type.length + 1) : text}

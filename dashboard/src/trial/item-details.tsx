@@ -18,12 +18,15 @@ interface Place {
 export function ItemDetails({
   place,
   item,
+  origin,
   event,
   grades,
   onClose,
 }: {
   readonly place: Place;
   readonly item: TraceItem;
+  /** The zero of the times that are shown. */
+  readonly origin: number;
   /** The number of the event that was asked for; it may be in the middle of the item. */
   readonly event: number | undefined;
   readonly grades: readonly Grade[];
@@ -31,7 +34,7 @@ export function ItemDetails({
 }): ReactElement {
   const events = [...new Set([item.seq, event, item.endSeq])].filter((seq) => seq !== undefined);
   return (
-    <div className="min-w-0" data-testid="details">
+    <div className="@container min-w-0" data-testid="details">
       <div className="mb-2 flex items-start justify-between gap-2">
         <h2 className="min-w-0 text-base font-semibold break-words">
           <PlainText text={titleOf(item)} />
@@ -41,7 +44,7 @@ export function ItemDetails({
         </button>
       </div>
       <dl className="mb-3 flex flex-wrap gap-x-4 gap-y-0.5 lg:grid lg:grid-cols-[max-content_minmax(0,1fr)] lg:gap-x-3">
-        <Fact name="At">{formatDuration(item.at)}</Fact>
+        <Fact name="At">{formatDuration(item.at - origin)}</Fact>
         {item.durationMs !== undefined && <Fact name="Took">{formatDuration(item.durationMs)}</Fact>}
         {item.phase !== undefined && <Fact name="Phase">{item.phase}</Fact>}
         {item.turn !== undefined && <Fact name="Turn">{item.turn + 1}</Fact>}
@@ -205,12 +208,18 @@ function Contents({ place, item }: { readonly place: Place; readonly item: Trace
     case "call":
       return (
         <>
-          {view("Arguments", item.args)}
-          <Validity invalid={item.invalid} />
-          {item.media?.map((media) => (
-            <MediaView key={media.pointer} place={place} media={media} />
-          ))}
-          {view("Result", item.result)}
+          <div className="grid gap-x-4 @2xl:grid-cols-2">
+            <div className="min-w-0">
+              {view("Arguments", item.args)}
+              <Validity invalid={item.invalid} />
+            </div>
+            <div className="min-w-0">
+              {item.media?.map((media) => (
+                <MediaView key={media.pointer} place={place} media={media} />
+              ))}
+              {view("Result", item.result)}
+            </div>
+          </div>
           <Problem text={item.error} />
           {item.unrecorded === true && (
             <Problem text="The agent reports this call, but no server received it." />

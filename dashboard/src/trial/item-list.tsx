@@ -12,6 +12,7 @@ import { laneColour } from "./waterfall.tsx";
 /** The items of a trial from the first to the last. However many there are, only those in sight are on the page. */
 export function ItemList({
   items,
+  origin,
   lanes,
   selected,
   cited,
@@ -21,6 +22,8 @@ export function ItemList({
   onMove,
 }: {
   readonly items: readonly TraceItem[];
+  /** The zero of the times that are shown. */
+  readonly origin: number;
   readonly lanes: readonly string[];
   readonly selected: number | undefined;
   /** The grades that cite an item, by its number. */
@@ -85,6 +88,7 @@ export function ItemList({
               ) : (
                 <ItemRow
                   item={item}
+                  origin={origin}
                   lanes={lanes}
                   isSelected={item.seq === selected}
                   isOngoing={isOngoing}
@@ -116,6 +120,7 @@ const marks = { ok: "", open: "border-l-accent", bad: "border-l-fail", quiet: ""
 
 function ItemRow({
   item,
+  origin,
   lanes,
   isSelected,
   isTabStop,
@@ -124,6 +129,7 @@ function ItemRow({
   onSelect,
 }: {
   readonly item: TraceItem;
+  readonly origin: number;
   readonly lanes: readonly string[];
   readonly isSelected: boolean;
   readonly isTabStop: boolean;
@@ -143,7 +149,7 @@ function ItemRow({
       } ${isSelected ? "bg-accent-soft" : "hover:bg-raised"}`}
     >
       <span className="text-muted w-16 shrink-0 text-right text-xs tabular-nums max-sm:w-12">
-        {formatDuration(item.at)}
+        {formatDuration(item.at - origin)}
       </span>
       <span className="min-w-0 flex-1">
         <ItemLine item={item} lanes={lanes} />
@@ -227,6 +233,13 @@ function ItemLine({
               text={compactJson(item.args.text)}
               className={`text-muted min-w-0 font-mono text-xs ${oneLine}`}
             />
+            {item.status === "ok" && item.result !== undefined && (
+              <span className="flex min-w-[30%] flex-1 items-baseline gap-x-2 text-xs">
+                <span aria-hidden="true">→</span>
+                <span className="sr-only">gives</span>
+                <PlainText text={compactJson(item.result.text)} className={`min-w-0 font-mono ${oneLine}`} />
+              </span>
+            )}
           </span>
           <CallProblems item={item} />
         </>

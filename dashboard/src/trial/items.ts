@@ -187,6 +187,15 @@ export function endOf(items: readonly TraceItem[]): number {
   return end;
 }
 
+/** When the agent began to act, or what else follows the start of the servers: the zero of the times that are shown. */
+export function originOf(items: readonly TraceItem[]): number {
+  const phases = items.filter((item) => item.kind === "phase");
+  const first =
+    phases.find(({ name }) => name === "agent") ??
+    phases.find(({ name }) => name !== "workspace" && name !== "servers");
+  return first?.at ?? 0;
+}
+
 /** Whether a grade is a reason why the trial did not pass. */
 export function isReason({ verdict, required }: Grade): boolean {
   return required !== false && (verdict === "fail" || verdict === "error");

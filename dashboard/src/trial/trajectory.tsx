@@ -15,6 +15,7 @@ import {
   itemText,
   lanesOf,
   laneOf,
+  originOf,
 } from "./items.ts";
 import { type Replay, type Speed, speeds, useReplay } from "./replay.ts";
 import { Waterfall } from "./waterfall.tsx";
@@ -44,6 +45,7 @@ export function TrajectoryView({
   const lanes = useMemo(() => lanesOf({ items, servers }), [items, servers]);
   const find = useMemo(() => itemFinder(items), [items]);
   const cited = useMemo(() => citations(items, result?.grades ?? []), [items, result]);
+  const origin = useMemo(() => originOf(items), [items]);
   const selected = search.event === undefined ? undefined : find(search.event);
   const listAndDetails = useInView(search.event);
   const text = useDeferredValue(search.text?.toLowerCase());
@@ -111,10 +113,11 @@ export function TrajectoryView({
         selected={selected?.seq}
         time={time}
         since={isOngoing ? trial.startedAt : undefined}
+        origin={origin}
         onSelect={select}
       />
       <div className="flex shrink-0 flex-wrap items-center gap-2">
-        <ReplayControls replay={replay} />
+        <ReplayControls replay={replay} origin={origin} />
         <span className="flex-1" />
         <input
           type="search"
@@ -150,7 +153,7 @@ export function TrajectoryView({
       </div>
       <div
         ref={listAndDetails}
-        className={`grid min-h-0 flex-1 gap-3 lg:grid-rows-[minmax(0,1fr)] ${selected === undefined ? "" : "lg:grid-cols-[minmax(0,1fr)_minmax(20rem,26rem)]"}`}
+        className={`grid min-h-0 flex-1 gap-3 lg:grid-rows-[minmax(0,1fr)] ${selected === undefined ? "" : "lg:grid-cols-[minmax(0,1fr)_minmax(20rem,26rem)] 2xl:grid-cols-[minmax(0,1fr)_minmax(20rem,46rem)]"}`}
       >
         <div className="panel flex min-h-0 flex-col overflow-hidden">
           {shown.length === 0 ? (
@@ -164,6 +167,7 @@ export function TrajectoryView({
           ) : (
             <ItemList
               items={shown}
+              origin={origin}
               lanes={lanes}
               selected={selected?.seq}
               cited={cited}
@@ -183,6 +187,7 @@ export function TrajectoryView({
               key={selected.seq}
               place={{ run: run.id, trial: row.id }}
               item={time === undefined ? selected : itemAt(selected, time)}
+              origin={origin}
               event={search.event}
               grades={cited.get(selected.seq) ?? []}
               onClose={() => select(undefined)}
@@ -211,7 +216,13 @@ function replayKeys(replay: Replay): readonly Shortcut[] {
   ];
 }
 
-function ReplayControls({ replay }: { readonly replay: Replay }): ReactElement {
+function ReplayControls({
+  replay,
+  origin,
+}: {
+  readonly replay: Replay;
+  readonly origin: number;
+}): ReactElement {
   const { time, isPlaying, speed, end, setSpeed, toggle, step, seek, stop } = replay;
   return (
     <fieldset aria-label="Replay" className="flex flex-wrap items-center gap-1">
@@ -253,7 +264,7 @@ function ReplayControls({ replay }: { readonly replay: Replay }): ReactElement {
           <input
             type="range"
             aria-label="Time of the replay"
-            aria-valuetext={formatDuration(time)}
+            aria-valuetext={formatDuration(time - origin)}
             className="w-32 sm:w-48"
             min={0}
             max={end}
@@ -262,7 +273,7 @@ function ReplayControls({ replay }: { readonly replay: Replay }): ReactElement {
             onChange={({ target }) => seek(Number(target.value))}
           />
           <span className="text-muted w-28 text-xs tabular-nums">
-            {formatDuration(time)} of {formatDuration(end)}
+            {formatDuration(time - origin)} of {formatDuration(end - origin)}
           </span>
           <button type="button" className="control" onClick={stop}>
             Show everything

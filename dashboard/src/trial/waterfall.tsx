@@ -64,6 +64,7 @@ export function Waterfall({
   selected,
   time,
   since,
+  origin,
   onSelect,
 }: {
   readonly items: readonly TraceItem[];
@@ -73,6 +74,8 @@ export function Waterfall({
   readonly time: number | undefined;
   /** Start of a trial that is still running; bars without an end grow from there. */
   readonly since: string | undefined;
+  /** Where its time begins; what was before is folded. */
+  readonly origin: number;
   readonly onSelect: (seq: number) => void;
 }): ReactElement {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -83,11 +86,17 @@ export function Waterfall({
   const bars = useMemo(() => barsOf(items, lanes, servers), [items, lanes, servers]);
   const elapsed = useElapsed(since);
   const end = useMemo(() => Math.max(1, endOf(items)), [items]);
-  const whole = useMemo<Range>(() => ({ from: 0, to: Math.max(end, elapsed ?? 0) }), [end, elapsed]);
+  const [isUnfolded, setUnfolded] = useState(false);
+  const selectedItem = useMemo(() => items.find(({ seq }) => seq === selected), [items, selected]);
+  const isBefore = [selectedItem?.at, time].some((at) => at !== undefined && at < origin);
+  const from = isUnfolded || isBefore ? 0 : origin;
+  const whole = useMemo<Range>(
+    () => ({ from, to: Math.max(end, elapsed ?? 0, from + 1) }),
+    [from, end, elapsed],
+  );
   const range = zoom ?? whole;
   const isWhole = zoom === undefined;
   const show = (next: Range): void => setZoom(fitted(next, whole));
-  const selectedItem = useMemo(() => items.find(({ seq }) => seq === selected), [items, selected]);
   const enlarge = (by: number): void => show(scaled(range, by, selectedItem?.at ?? time));
   const pan = (by: number): void => {
     const way = (range.to - range.from) * by;
@@ -121,6 +130,7 @@ export function Waterfall({
       bars,
       lanes,
       range,
+      origin,
       end: whole.to,
       width,
       height,
@@ -131,7 +141,7 @@ export function Waterfall({
     });
     // The theme changes the colours that are computed from the style sheet.
     // oxlint-disable-next-line react/exhaustive-effect-dependencies
-  }, [bars, lanes, range, whole, width, height, selected, time, drag, theme]);
+  }, [bars, lanes, range, origin, whole, width, height, selected, time, drag, theme]);
 
   const timeAt = (event: PointerEvent): number =>
     range.from + (event.clientX - event.currentTarget.getBoundingClientRect().left) / perMs;
@@ -223,9 +233,22 @@ export function Waterfall({
               ),
           )}
         </ul>
+        {origin > 0 && (
+          <button
+            type="button"
+            className="text-accent hover:underline"
+            aria-expanded={from === 0}
+            onClick={() => {
+              setZoom(undefined);
+              setUnfolded(!isUnfolded);
+            }}
+          >
+            {from === 0 ? "Fold" : "Show"} the start-up ({formatDuration(origin)})
+          </button>
+        )}
         <span className="ml-auto flex items-center gap-1">
           <output className="mr-1 tabular-nums">
-            {isWhole ? "" : `${formatDuration(range.from)} to ${formatDuration(range.to)}`}
+            {isWhole ? "" : `${formatDuration(range.from - origin)} to ${formatDuration(range.to - origin)}`}
           </output>
           {!isWhole && (
             <>
@@ -337,6 +360,7 @@ interface Drawing {
   readonly bars: readonly Bar[];
   readonly lanes: readonly string[];
   readonly range: Range;
+  readonly origin: number;
   /** Where bars of items without an end are drawn to. */
   readonly end: number;
   readonly width: number;
@@ -348,17 +372,18 @@ interface Drawing {
 }
 
 function draw(context: CanvasRenderingContext2D, drawing: Drawing): void {
-  const { bars, lanes, range, end, width, height, selected, time, drag, colours } = drawing;
+  const { bars, lanes, range, origin, end, width, height, selected, time, drag, colours } = drawing;
   const perMs = width / (range.to - range.from);
   const x = (at: number): number => (at - range.from) * perMs;
   context.clearRect(0, 0, width, height);
   context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
-  for (const tick of ticks(range, width)) {
+  for (const sinceOrigin of ticks({ from: range.from - origin, to: range.to - origin }, width)) {
+    const tick = sinceOrigin + origin;
     context.fillStyle = colours.line;
     context.fillRect(Math.round(x(tick)), axisHeight, 1, height);
     context.fillStyle = colours.muted;
-    const label = formatDuration(tick);
+    const label = formatDuration(sinceOrigin);
     if (x(tick) + 3 + context.measureText(label).width <= width)
       context.fillText(label, x(tick) + 3, axisHeight / 2);
   }

@@ -1,10 +1,11 @@
+import { countFindings } from "../../model/alike-findings.ts";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { asList, asObject, type JsonObject, mapValues } from "../../base/json.ts";
-import { countFindings, findingsOf } from "../../model/finding.ts";
+import { findingsOf } from "../../model/finding.ts";
 import {
   starterDocument,
   starterTask,

@@ -1,4 +1,5 @@
-import { type Json, type JsonObject, valueAt } from "../../base/json.ts";
+import { type Json, valueAt } from "../../base/json.ts";
+import type { Rule } from "../../check/check-view.ts";
 import type { RunFinding } from "../../model/finding.ts";
 import type { AgentSummary } from "../../model/plan.ts";
 import type { Phase, TraceEvent, TurnEnd, Usage, Verdict } from "../../model/event.ts";
@@ -28,6 +29,10 @@ export interface RunRow {
   readonly summary?: RunSummary;
   readonly agents: readonly AgentSummary[];
   readonly servers: readonly string[];
+  /** Names of its sets of servers; absent: it has none. */
+  readonly variants?: readonly string[];
+  /** Which tasks of the eval were asked for, as flags: `--tag smoke`. Absent: all. */
+  readonly filter?: string;
 }
 
 /** All runs of a folder, newest first. */
@@ -85,6 +90,8 @@ export interface RunDocument extends RunRow {
   readonly trials: readonly TrialRow[];
   readonly graders: readonly GraderRow[];
   readonly findings: readonly RunFinding[];
+  /** What is known of the codes of the findings; absent where nobody checked. */
+  readonly rules?: Readonly<Record<string, RuleText>>;
   /** Model use of agents and of judges in all trials. */
   readonly usage?: Usage;
   readonly judgeUsage?: Usage;
@@ -94,6 +101,9 @@ export interface RunDocument extends RunRow {
   readonly measurements?: RunResult["measurements"];
   readonly routing?: RunResult["routing"];
 }
+
+/** What is said of a code of findings, as in docs/reference/findings.md. */
+export type RuleText = Pick<Rule, "severity" | "title" | "why" | "fix" | "bad" | "good" | "source">;
 
 /** A run as it is sent. */
 export interface PackedRun extends Omit<RunDocument, "trials"> {
@@ -253,8 +263,8 @@ export interface TrialDocument {
   readonly startedAt?: string;
   /** Grades with their evidence, measurements, errors; absent until it has ended. */
   readonly result?: TrialResult;
-  /** The task as planned. */
-  readonly task: JsonObject;
+  /** The task as planned, as YAML. */
+  readonly task: string;
   /** Servers of the trial, in the order of their start: one lane each in the waterfall. */
   readonly servers: readonly string[];
   readonly items: readonly TraceItem[];
@@ -262,6 +272,9 @@ export interface TrialDocument {
   /** Trials before and after it in the plan. */
   readonly previous?: string;
   readonly next?: string;
+  /** The same of its task. */
+  readonly previousOfTask?: string;
+  readonly nextOfTask?: string;
 }
 
 /** A part of a large text. */
@@ -286,6 +299,8 @@ export interface ToolRow {
   readonly errors: number;
   /** Calls that a check made, which are no uses; absent: none. */
   readonly checked?: CheckedCalls;
+  /** Why a check does not call it. */
+  readonly notCalled?: string;
   readonly p50Ms?: number;
   readonly p95Ms?: number;
   readonly findings: number;

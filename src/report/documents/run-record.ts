@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import { callFaults } from "../../graders/measurements/measure.ts";
-import { OutOfTime } from "../../check/check-view.ts";
+import { OutOfTime, type RuleTable } from "../../check/check-view.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import { RunReplay } from "../trial-result.ts";
 import type { RunResult, RunSummary, TrialResult } from "../../model/result.ts";
@@ -102,6 +102,8 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
     gradedFrom: gradedFrom?.id,
     agents: environment.agents,
     servers: serverNames(environment),
+    variants: plan.variants?.map(({ name: variant }) => variant),
+    filter: plan.filter,
   });
 }
 
@@ -170,6 +172,8 @@ export class RunRecord implements AsyncDisposable {
   #servers:
     | { readonly totals: ServerTotals; readonly trials: AsyncGenerator<StoredTrial>; isRead: boolean }
     | undefined;
+  /** The rules of a check. */
+  #known: RuleTable | undefined;
   #content: { readonly key: string; readonly text: string } | undefined;
   /** The trial that was asked for last. */
   #shown: ShownTrial | undefined;
@@ -204,6 +208,8 @@ export class RunRecord implements AsyncDisposable {
   }
 
   async #load(): Promise<void> {
+    if (kindOf(this.#planHead) === "check")
+      this.#known ??= (await import("../../check/catalogue.ts")).findingRules;
     const state = runState(this.#folder, this.#head);
     if (state === "running") await this.#follow();
     else {
@@ -218,7 +224,10 @@ export class RunRecord implements AsyncDisposable {
       };
       const result =
         state === "ended" ? await readResultByTrial(this.#folder, add) : await this.#replayAll(add);
-      this.#document = { ...trials.document(this.#row(state), result), ...damageOf(missing) };
+      this.#document = this.#withRules({
+        ...trials.document(this.#row(state), result),
+        ...damageOf(missing),
+      });
       this.#version += 1;
     }
     this.#state = state;
@@ -227,6 +236,20 @@ export class RunRecord implements AsyncDisposable {
   /** The trials in the journal; undefined where looking for them takes too long. Throws `store/corrupt`. */
   #recorded(): ReadonlyMap<string, TrialProgress> | undefined {
     return journalSize(this.#folder) > mostSought ? undefined : new JournalIndex(this.#folder).extend();
+  }
+
+  /** Adds what is known of the codes of findings. */
+  #withRules<T extends Pick<RunDocument, "findings" | "rules">>(run: T): T {
+    const known = this.#known;
+    if (known === undefined) return run;
+    const codes = new Set(run.findings.map(({ code }) => code));
+    const rules = [...codes].flatMap((code) => {
+      const rule = known[code];
+      if (rule === undefined) return [];
+      const { severity, title, why, fix, bad, good, source } = rule;
+      return [[code, { severity, title, why, fix, bad, good, source }] as const];
+    });
+    return { ...run, rules: Object.fromEntries(rules) };
   }
 
   #row(state: RunRow["state"]): RunRow {
@@ -295,13 +318,13 @@ export class RunRecord implements AsyncDisposable {
     const { environment } = this.#head;
     const { plan, replay } = this.#plan;
     const summary: RunSummary = { total: plan.trials.length, ...this.#counts };
-    return {
+    return this.#withRules({
       ...this.#row(this.#state),
       summary,
       environment,
       ...this.#totals.result(),
       ...replay.totals(),
-    };
+    });
   }
 
   /** What has changed since a version, 0 for all; `update` is absent when nothing has. Throws `store/corrupt`. */
@@ -355,6 +378,8 @@ export class RunRecord implements AsyncDisposable {
       hashOf: (text) => hash("sha256", text, "base64url"),
       previous: plan.trials[position - 1],
       next: plan.trials[position + 1],
+      previousOfTask: plan.trials.slice(0, position).findLast(({ task }) => task === trial.task),
+      nextOfTask: plan.trials.slice(position + 1).find(({ task }) => task === trial.task),
     });
   }
 

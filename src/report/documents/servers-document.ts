@@ -27,6 +27,7 @@ interface ToolSums {
   calls: number;
   errors: number;
   checked?: CheckedCalls;
+  notCalled?: string;
   readonly latencies: number[];
 }
 
@@ -75,6 +76,10 @@ export class ServerTotals {
     if (check === undefined) {
       for (const call of calls) if (call.server !== null) this.#addCall(call.server, call);
       return;
+    }
+    for (const { tool: name, reason } of check.notCalled ?? []) {
+      const tool = this.#tool(task.servers[0] ?? "", name);
+      if (tool !== undefined) tool.notCalled = reason;
     }
     // Of a check only planned calls say something about tools; others name tools that do not exist, or repeat a call.
     const planned = new Map(
@@ -232,7 +237,7 @@ function serverRow(
 
 function toolRow(
   name: string,
-  { listed, calls, errors, checked, latencies }: ToolSums,
+  { listed, calls, errors, checked, notCalled, latencies }: ToolSums,
   { run, findings, before }: Pick<AboutServer, "run" | "before"> & { readonly findings: number },
 ): ToolRow {
   const { definition } = listed ?? {};
@@ -251,6 +256,7 @@ function toolRow(
     calls,
     errors,
     checked,
+    notCalled,
     ...percentiles(latencies),
     findings,
     change: isAdded ? ("added" as const) : isChanged ? ("changed" as const) : undefined,

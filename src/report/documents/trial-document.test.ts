@@ -19,6 +19,8 @@ function documentOf(trial: TrialEvents, state: "running" | "ended" = "running"):
     hashOf: (text) => `${text.length} ${text.slice(-100)}`,
     previous: undefined,
     next: undefined,
+    previousOfTask: undefined,
+    nextOfTask: undefined,
   });
 }
 
@@ -48,6 +50,23 @@ const judgeCalled = {
 } as const;
 
 describe("the items of a trial", () => {
+  it("show JSON text that says the same as the structured content once", () => {
+    const trial = new TrialEvents().begin("sums", "ada").server("calc", [{ name: "add" }]);
+    const sum = { sum: 3, of: [1, 2] };
+    const withText = (text: string): JsonObject => ({
+      content: [{ type: "text", text }],
+      structuredContent: sum,
+    });
+    trial.call("add", {}, withText('{"of": [1, 2], "sum": 3}'));
+    trial.call("add", {}, withText('{"sum": 4}'));
+    trial.call("add", {}, withText("3"));
+    expect(callsOf(documentOf(trial)).map(({ result }) => result?.pointer)).toEqual([
+      "/message/result/structuredContent",
+      "/message/result",
+      "/message/result",
+    ]);
+  });
+
   it("join what an agent reports with what was recorded", () => {
     const trial = new TrialEvents().begin("sums", "ada").server("calc", [{ name: "add" }]);
     const seqs: number[] = [];

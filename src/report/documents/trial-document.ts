@@ -5,6 +5,7 @@ import {
   type JsonObject,
   withoutUndefined,
 } from "../../base/json.ts";
+import { stringify } from "yaml";
 import type { Trial } from "../../model/plan.ts";
 import { describeInput, eventLines } from "../render-trace.ts";
 import type { TrialResult } from "../../model/result.ts";
@@ -43,11 +44,14 @@ export interface TrialInput {
   /** Trials before and after it in the plan. */
   readonly previous: Trial | undefined;
   readonly next: Trial | undefined;
+  /** The same of its task. */
+  readonly previousOfTask: Trial | undefined;
+  readonly nextOfTask: Trial | undefined;
 }
 
 /** Makes the document of a trial. */
 export function trialDocument(input: TrialInput): TrialDocument {
-  const { run, trajectory, result, invalid, hashOf, previous, next } = input;
+  const { run, trajectory, result, invalid, hashOf, previous, next, previousOfTask, nextOfTask } = input;
   const { trial, task, events } = trajectory;
   const [first] = events;
   const lineOf = eventLines(events);
@@ -57,8 +61,8 @@ export function trialDocument(input: TrialInput): TrialDocument {
     row: result === undefined ? plannedRow(trial, task, state) : trialRow(result),
     startedAt: first === undefined ? undefined : new Date(first.at).toISOString(),
     result,
-    // A plan is JSON.
-    task: task as unknown as JsonObject,
+    // Long texts stay as they are written, which blocks of lines keep.
+    task: stringify(task, { lineWidth: 0, aliasDuplicateObjects: false }),
     servers: serversOf(trajectory),
     items: traceItems(trajectory, {
       invalid,
@@ -74,6 +78,8 @@ export function trialDocument(input: TrialInput): TrialDocument {
     })),
     previous: previous?.id,
     next: next?.id,
+    previousOfTask: previousOfTask?.id,
+    nextOfTask: nextOfTask?.id,
   });
 }
 
@@ -339,15 +345,30 @@ function statusOf({ error, result, responseSeq }: ToolCall, isOngoing: boolean):
   return isOpen && isOngoing ? "pending" : "error";
 }
 
-/** The text of a result that is one text, else all of it; and the JSON Pointer to that in the event. */
+/**
+ * The text of a result that is one text, the structured content where that text says the same as JSON, else all of it; and the JSON
+ * Pointer to that in the event.
+ */
 function shownResult(result: JsonObject): readonly [value: Json, pointer: string] {
   const { content, structuredContent } = result;
   const [only, ...others] = Array.isArray(content) ? (content as readonly Json[]) : [];
-  if (structuredContent === undefined && others.length === 0 && isJsonObject(only)) {
+  if (others.length === 0 && isJsonObject(only)) {
     const { type, text } = only;
-    if (type === "text" && typeof text === "string") return [text, "/message/result/content/0/text"];
+    if (type === "text" && typeof text === "string") {
+      if (structuredContent === undefined) return [text, "/message/result/content/0/text"];
+      if (isSameJson(text, structuredContent))
+        return [structuredContent, "/message/result/structuredContent"];
+    }
   }
   return [result, "/message/result"];
+}
+
+function isSameJson(text: string, value: Json): boolean {
+  try {
+    return canonicalJson(JSON.parse(text) as Json) === canonicalJson(value);
+  } catch {
+    return false;
+  }
 }
 
 const mostMedia = 100;

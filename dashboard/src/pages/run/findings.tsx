@@ -1,11 +1,15 @@
+import { type ClientRow, clientTable } from "../../../../src/check/client-table.ts";
+import { alikeFindings } from "../../../../src/model/alike-findings.ts";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import type { RunFinding, Severity } from "../../../../src/model/finding.ts";
+import { type Column, DataTable } from "../../components/data-table.tsx";
 import { ChoiceFilter, FilterBar, NoMatch, TextFilter } from "../../components/filters.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { tones } from "../../components/verdict-badge.tsx";
+import { counted } from "../../format.ts";
 import { oneOf, type RawSearch, textOf } from "../../search.ts";
 import { useShownRun } from "./layout.tsx";
 
@@ -46,7 +50,7 @@ export function FindingsView(): ReactElement {
     );
   return (
     <>
-      <FilterBar noun="finding" shown={shown.length} all={findings.length}>
+      <FilterBar noun="finding" shown={alikeFindings(shown).length} all={alikeFindings(findings).length}>
         <TextFilter label="Filter by text" value={search.text} onChange={(text) => set({ text })} />
         <ChoiceFilter
           label="Severity"
@@ -70,10 +74,11 @@ export function FindingsView(): ReactElement {
         <FindingList
           key={severity}
           run={id}
-          severity={severity}
+          title={headings[severity]}
           findings={shown.filter((finding) => finding.severity === severity)}
         />
       ))}
+      <ClientTable findings={shown} />
     </>
   );
 }
@@ -87,26 +92,28 @@ function isShown(finding: RunFinding, { text, severity, server }: FindingsSearch
   return [code, title, message, ...Object.values(place)].some((each) => each.toLowerCase().includes(wanted));
 }
 
-function FindingList({
+/** Findings, those that say the same of several places once. */
+export function FindingList({
   run,
-  severity,
+  title,
   findings,
 }: {
   readonly run: string;
-  readonly severity: Severity;
+  readonly title: string;
   readonly findings: readonly RunFinding[];
 }): ReactElement | null {
-  if (findings.length === 0) return null;
+  const groups = useMemo(() => alikeFindings(findings), [findings]);
+  if (groups.length === 0) return null;
   return (
-    <Section title={headings[severity]} aside={<span className="text-muted">{findings.length}</span>}>
+    <Section title={title} aside={<span className="text-muted">{groups.length}</span>}>
       <ul className="flex flex-col gap-2">
-        {findings.map((finding, index) => (
+        {groups.map((group, index) => (
           // oxlint-disable-next-line react/no-array-index-key
           <li
             key={index}
             className="panel px-3 py-2 [contain-intrinsic-size:auto_5.5rem] [content-visibility:auto]"
           >
-            <FindingText run={run} finding={finding} />
+            <FindingText run={run} findings={group} />
           </li>
         ))}
       </ul>
@@ -114,14 +121,19 @@ function FindingList({
   );
 }
 
+/** Places that are shown at once. */
+const mostPlaces = 10;
+
+/** What findings that are alike say, and where. */
 export function FindingText({
   run,
-  finding,
+  findings,
 }: {
   readonly run: string;
-  readonly finding: RunFinding;
+  readonly findings: readonly [RunFinding, ...(readonly RunFinding[])];
 }): ReactElement {
-  const { code, severity, title, server, place, message, fix, trial, evidence, clients = {} } = finding;
+  const [{ code, severity, title, message, fix, clients = {} }] = findings;
+  const rest = findings.slice(mostPlaces);
   return (
     <article className="min-w-0 break-words">
       <h3 className="flex flex-wrap items-baseline gap-x-3">
@@ -129,8 +141,9 @@ export function FindingText({
           {severity}
         </span>
         <span className="font-medium">{title}</span>
-        <PlainText text={[server, ...Object.values(place)].join(" › ")} className="min-w-0" />
-        <code className="text-muted sm:ml-auto">{code}</code>
+        <Link to="/runs/$run/rule" params={{ run }} search={{ code }} className="font-normal sm:ml-auto">
+          <code>{code}</code>
+        </Link>
       </h3>
       <p>
         <PlainText text={message} />
@@ -147,19 +160,91 @@ export function FindingText({
             .join(", ")}
         </p>
       )}
-      <p className="flex flex-wrap gap-x-3">
-        <span className="text-muted">Evidence:</span>
-        {evidence.slice(0, 5).map((event) => (
-          <Link key={event} to="/runs/$run/trials/$trial" params={{ run, trial }} search={{ event }}>
-            event {event}
-          </Link>
-        ))}
-        {evidence.length === 0 && (
-          <Link to="/runs/$run/trials/$trial" params={{ run, trial }}>
-            the trial
-          </Link>
-        )}
-      </p>
+      <Places run={run} findings={findings.slice(0, mostPlaces)} />
+      {rest.length > 0 && (
+        <details>
+          <summary className="text-muted">and {counted(rest.length, "more place")}</summary>
+          <Places run={run} findings={rest} />
+        </details>
+      )}
     </article>
   );
 }
+
+/** Where something was found, with links to what shows it. */
+function Places({
+  run,
+  findings,
+}: {
+  readonly run: string;
+  readonly findings: readonly RunFinding[];
+}): ReactElement {
+  return (
+    <ul className="flex flex-wrap gap-x-4">
+      {findings.map(({ server, place, trial, evidence: [event] }, index) => (
+        // oxlint-disable-next-line react/no-array-index-key
+        <li key={index} className="min-w-0">
+          <PlainText text={[server, ...Object.values(place)].join(" › ")} />{" "}
+          <Link
+            to="/runs/$run/trials/$trial"
+            params={{ run, trial }}
+            search={event === undefined ? {} : { event }}
+            className="text-xs"
+          >
+            {event === undefined ? "the trial" : `event ${event}`}
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function clientColumns(clients: readonly string[]): readonly Column<ClientRow>[] {
+  return [
+    {
+      id: "tool",
+      title: "Tool",
+      value: ({ tool }) => tool,
+      cell: ({ tool }) => <PlainText text={tool} hasTitle className="font-medium" />,
+    },
+    ...clients.map((client) => ({
+      id: client,
+      title: client,
+      cell: ({ effects }: ClientRow) => {
+        const effect = effects[client] ?? "ok";
+        return <span className={clientTones[effect]}>{effect}</span>;
+      },
+      width: 5.5,
+    })),
+  ];
+}
+
+/** What known clients do with tools: those that some client refuses or changes. */
+function ClientTable({ findings }: { readonly findings: readonly RunFinding[] }): ReactElement | null {
+  const rows = useMemo(
+    () => clientTable(findings, new Set(findings.map(({ server }) => server)).size > 1),
+    [findings],
+  );
+  const columns = useMemo(() => clientColumns(Object.keys(rows[0]?.effects ?? {})), [rows]);
+  if (rows.length === 0) return null;
+  return (
+    <Section
+      title="Clients"
+      aside={
+        <span className="text-muted">
+          tools that known clients refuse or change; invalid: the tool has an error, and what the client does
+          is not known
+        </span>
+      }
+    >
+      <DataTable label="Clients" rows={rows} columns={columns} rowKey={({ tool }) => tool} />
+    </Section>
+  );
+}
+
+const clientTones = {
+  ok: "text-muted",
+  refused: "text-fail",
+  changed: "text-error",
+  invalid: "text-fail",
+} as const;

@@ -1,3 +1,4 @@
+import { alikeFindings, countFindings } from "../../../../src/model/alike-findings.ts";
 import { getRouteApi, Link, Outlet } from "@tanstack/react-router";
 import { createContext, type ReactElement, type ReactNode, useContext, useMemo } from "react";
 import { metricOf, roundMeasured } from "../../../../src/graders/measurements/metrics.ts";
@@ -10,7 +11,7 @@ import { Loaded } from "../../components/states.tsx";
 import { tabStyle } from "../../components/tabs.tsx";
 import { statusCounts, statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { VerdictCounts } from "../../components/verdict-counts.tsx";
-import { counted, formatNumber, formatPrecise, formatSource } from "../../format.ts";
+import { counted, formatNumber, formatPrecise, formatSource, selectionOf } from "../../format.ts";
 import { useRun, useRuns } from "../../queries.ts";
 
 const route = getRouteApi("/runs/$run");
@@ -42,7 +43,7 @@ export function RunLayout(): ReactElement {
 function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
   const counts = useMemo(() => statusCounts(run.trials), [run.trials]);
   const { data } = useRuns();
-  const earlier = data?.runs.find(
+  const before = data?.runs.filter(
     ({ source, kind, servers, startedAt }) =>
       source !== undefined &&
       source === run.source &&
@@ -51,6 +52,7 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
       (kind === "run" || servers.some((server) => run.servers.includes(server))) &&
       Date.parse(startedAt) < Date.parse(run.startedAt),
   );
+  const earlier = before?.find((each) => selectionOf(each) === selectionOf(run)) ?? before?.[0];
   return (
     <>
       <PageTitle title={run.name}>
@@ -96,6 +98,16 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
             />
           </Fact>
         )}
+        {run.variants !== undefined && (
+          <Fact name="Variants">
+            <PlainText text={run.variants.join(", ")} />
+          </Fact>
+        )}
+        {run.filter !== undefined && (
+          <Fact name="Filter">
+            <PlainText text={run.filter} />
+          </Fact>
+        )}
         {run.servers.length > 0 && (
           <Fact name="Servers">
             <PlainText text={run.servers.join(", ")} />
@@ -125,7 +137,8 @@ function verdictInWords(run: RunDocument): ReactNode {
   }
   if (state === "cut-off" || verdict === undefined)
     return "Its process ended before it wrote a result. This is what it recorded until then; trials that were cut off or not run count as skipped.";
-  if (run.kind === "check") return `${counted(run.findings.length, "finding")}: ${countsOf(run.findings)}.`;
+  if (run.kind === "check")
+    return run.findings.length === 0 ? "Nothing was found." : `Found: ${countFindings(run.findings)}.`;
   const unreached = gates.filter((gate) => gate.verdict === "fail");
   const all = counted(summary?.total ?? trials.length, "trial");
   const byResult = summary?.byToolResult;
@@ -180,17 +193,9 @@ function gateInWords(gate: Gate): string {
   return `${visibleOnPage(gateName(gate.name))} is ${gateValue(gate)}, not ${gateWanted(gate)}`;
 }
 
-function countsOf(findings: RunDocument["findings"]): string {
-  const counts = (["error", "warning", "info"] as const).flatMap((severity) => {
-    const count = findings.filter((finding) => finding.severity === severity).length;
-    return count === 0 ? [] : severity === "info" ? `${formatNumber(count)} info` : counted(count, severity);
-  });
-  return counts.length === 0 ? "nothing is wrong" : counts.join(", ");
-}
-
 function Views({ run }: { readonly run: RunDocument }): ReactElement {
   const params = { run: run.id };
-  const failed = run.findings.length;
+  const failed = useMemo(() => alikeFindings(run.findings).length, [run.findings]);
   return (
     <nav aria-label="Views of the run" className="border-line mb-4 flex flex-wrap border-b">
       <Link to="/runs/$run" params={params} activeOptions={{ exact: true }} className={tabStyle}>

@@ -39,8 +39,17 @@ export function TrialMatrix({
             scope="row"
             className={`border-line w-1/3 max-w-44 truncate border-b px-2 text-left font-normal group-last:border-b-0 sm:max-w-96 ${rowHeader}`}
           >
-            <PlainText text={row.task} hasTitle className="font-medium" />
-            {row.more !== "" && <PlainText text={` ${row.more}`} className="text-muted" />}
+            {/* On a phone, too, some of both is in sight. */}
+            <span className="flex gap-x-1.5">
+              <PlainText text={row.task} hasTitle className="min-w-0 truncate font-medium" />
+              {row.more !== "" && (
+                <PlainText
+                  text={row.more}
+                  hasTitle
+                  className="text-muted max-w-[60%] shrink-0 truncate sm:max-w-[70%]"
+                />
+              )}
+            </span>
           </th>
           <td className="border-line text-muted w-16 border-b px-2 text-right max-sm:hidden tabular-nums group-last:border-b-0">
             {row.passRate === undefined ? "" : formatPercent(row.passRate)}
@@ -76,9 +85,14 @@ export function trialsByTask(trials: readonly TrialRow[]): TrialGroups {
 /** What attempts have in common. */
 const partNames = ["task", "suite", "agent", "variant"] as const;
 
+/** How many trials have a verdict, and how many of these passed. */
+export function judgedOf(trials: readonly TrialRow[]): { readonly judged: number; readonly passed: number } {
+  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
+  return { judged: judged.length, passed: judged.filter(({ verdict }) => verdict === "pass").length };
+}
+
 function linesOf(group: readonly TrialRow[]): readonly MatrixRow[] {
-  const judged = group.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
-  const passed = judged.filter(({ verdict }) => verdict === "pass").length;
+  const { judged, passed } = judgedOf(group);
   const [one] = group;
   const byResult = group.filter(({ byToolResult }) => byToolResult === true).length;
   const byResultText = byResult === 0 ? undefined : `${byResult} by the tool's result only`;
@@ -92,7 +106,7 @@ function linesOf(group: readonly TrialRow[]): readonly MatrixRow[] {
       key: `${one?.id ?? ""} ${line}`,
       task: one?.task ?? "",
       more: [more, range].filter((each) => each !== "").join(" · "),
-      passRate: line === 0 && judged.length > 1 ? passed / judged.length : undefined,
+      passRate: line === 0 && judged > 1 ? passed / judged : undefined,
       trials: part,
     };
   });

@@ -1,3 +1,4 @@
+import { alikeFindings } from "../../../../src/model/alike-findings.ts";
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import { wilson } from "../../../../src/statistics/intervals.ts";
@@ -129,21 +130,22 @@ function notPassed(groups: TrialGroups): readonly FailedTask[] {
 
 /** The worst findings of a check. */
 function FirstFindings({ run: { id, findings } }: { readonly run: RunDocument }): ReactElement | null {
-  if (findings.length === 0) return null;
+  const groups = useMemo(() => alikeFindings(findings), [findings]);
+  if (groups.length === 0) return null;
   return (
     <Section
       title="What is wrong"
       aside={
         <Link to="/runs/$run/findings" params={{ run: id }}>
-          All {counted(findings.length, "finding")}
+          All {counted(groups.length, "finding")}
         </Link>
       }
     >
       <ul className="panel divide-line divide-y">
-        {findings.slice(0, mostNamed).map((finding, index) => (
+        {groups.slice(0, mostNamed).map((group, index) => (
           // oxlint-disable-next-line react/no-array-index-key
           <li key={index} className="px-3 py-2">
-            <FindingText run={id} finding={finding} />
+            <FindingText run={id} findings={group} />
           </li>
         ))}
       </ul>

@@ -1,3 +1,4 @@
+import { alikeFindings } from "../../../../src/model/alike-findings.ts";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
@@ -101,12 +102,12 @@ function ServerSection({ run, server }: { readonly run: string; readonly server:
       {shown !== undefined && <ToolDetails run={run} server={server} tool={shown} />}
       {findings.length > 0 && (
         <details className="panel mt-2 px-3 py-2">
-          <summary>{counted(findings.length, "finding")}</summary>
+          <summary>{counted(alikeFindings(findings).length, "finding")}</summary>
           <ul className="divide-line divide-y">
-            {findings.map((finding, index) => (
+            {alikeFindings(findings).map((group, index) => (
               // oxlint-disable-next-line react/no-array-index-key
               <li key={index} className="py-2">
-                <FindingText run={run} finding={finding} />
+                <FindingText run={run} findings={group} />
               </li>
             ))}
           </ul>
@@ -264,6 +265,7 @@ const checkColumns: readonly Column<ToolRow>[] = [
     title: "Invalid calls",
     value: ({ checked }) => checked?.invalid,
     as: Count,
+    width: 6,
   }),
   numberColumn({ id: "refused", title: "Refused", value: ({ checked }) => checked?.refused, as: Count }),
 ];
@@ -275,7 +277,7 @@ function errorRate({ calls, errors }: ToolRow): number | undefined {
 function ToolDetails({
   run,
   server,
-  tool: { name, description, definition, change, before },
+  tool: { name, description, definition, notCalled, change, before },
 }: {
   readonly run: string;
   readonly server: ServerRow;
@@ -304,10 +306,11 @@ function ToolDetails({
           <PlainText text={description} />
         </p>
       )}
+      {notCalled !== undefined && <p className="text-muted mt-1">The check did not call it: {notCalled}.</p>}
       {findings.map((finding, index) => (
         // oxlint-disable-next-line react/no-array-index-key
         <div key={index} className="border-line mt-2 border-t pt-2">
-          <FindingText run={run} finding={finding} />
+          <FindingText run={run} findings={[finding]} />
         </div>
       ))}
       <div className="border-line mt-2 overflow-x-auto border-t pt-2">

@@ -1,7 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
 import type { TrialRow } from "../../../../src/report/documents/documents.ts";
-import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
+import { type Column, DataTable, numberColumn, type RowGroup } from "../../components/data-table.tsx";
 import { ChoiceFilter, FilterBar, NoMatch, TextFilter } from "../../components/filters.tsx";
 import { Count, Duration, Nothing, Percent, Tokens } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
@@ -9,6 +9,7 @@ import { EmptyState } from "../../components/states.tsx";
 import { type Status, statusOf, statusOrder, VerdictBadge, wordOf } from "../../components/verdict-badge.tsx";
 import { oneOf, type RawSearch, textOf } from "../../search.ts";
 import { useShownRun } from "./layout.tsx";
+import { judgedOf, type TrialGroups, trialsByTask } from "./matrix.tsx";
 
 const route = getRouteApi("/runs/$run/trials");
 
@@ -35,7 +36,7 @@ export function trialsSearch(raw: RawSearch): TrialsSearch {
 /** A choice of more values is no help. */
 const mostChoices = 500;
 
-/** All trials; what did not pass comes first. */
+/** All trials, those of a task, agent and variant together; what did not pass comes first. */
 export function TrialsView(): ReactElement {
   const { id, trials } = useShownRun();
   const search = route.useSearch();
@@ -43,7 +44,11 @@ export function TrialsView(): ReactElement {
   const set = (change: Partial<TrialsSearch>): void =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   const shown = useMemo(() => trials.filter((trial) => isShown(trial, search)), [trials, search]);
-  const columns = useMemo(() => columnsFor(id, trials), [id, trials]);
+  const groups = useMemo(() => groupsOf(shown), [shown]);
+  // Of one attempt each, the heading would say what its row says.
+  const isGrouped = search.sort === undefined && groups.some(({ length }) => length > 1);
+  const columns = useMemo(() => columnsFor(id, trials, isGrouped), [id, trials, isGrouped]);
+  const groupOf = useMemo(() => headingsOf(groups), [groups]);
   const { statuses, tasks, agents, variants } = useMemo(() => choicesOf(trials), [trials]);
 
   return (
@@ -73,10 +78,11 @@ export function TrialsView(): ReactElement {
       ) : (
         <DataTable
           label="Trials"
-          rows={shown}
+          rows={isGrouped ? groups.flat() : shown}
           columns={columns}
           rowKey={(trial) => trial.id}
-          sort={search.sort ?? "verdict"}
+          sort={search.sort ?? (isGrouped ? undefined : "verdict")}
+          groupOf={isGrouped ? groupOf : undefined}
           onSort={(sort) => set({ sort })}
         />
       )}
@@ -137,19 +143,84 @@ function isShown(trial: TrialRow, { text, verdict, task, agent, variant }: Trial
   return [trial.task, trial.reason ?? ""].some((each) => each.toLowerCase().includes(wanted));
 }
 
-/** Columns that no trial has something for are left out. */
-function columnsFor(run: string, trials: readonly TrialRow[]): readonly Column<TrialRow>[] {
+/** The place of the worst status of some trials in the order of statuses. */
+function worstIn(trials: readonly TrialRow[]): number {
+  return trials.reduce((least, trial) => Math.min(least, statusOrder.indexOf(statusOf(trial))), Infinity);
+}
+
+/** Trials by task, agent and variant, those groups first in which something did not pass. */
+function groupsOf(trials: readonly TrialRow[]): TrialGroups {
+  return trialsByTask(trials)
+    .map((group) => ({ group, rank: worstIn(group) }))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ group }) => group);
+}
+
+/** What stands above each group: what its trials have in common, and how many of those with a verdict passed. */
+function headingsOf(groups: TrialGroups): (trial: TrialRow) => RowGroup {
+  const headings = new Map<TrialRow, RowGroup>();
+  for (const group of groups) {
+    const [first] = group;
+    if (first === undefined) continue;
+    const { judged, passed } = judgedOf(group);
+    const more = [first.agent, first.variant].filter((each) => each !== undefined).join(" · ");
+    const heading = (
+      <span className="flex min-w-0 items-baseline gap-x-3">
+        <PlainText text={first.task} hasTitle className="min-w-0 truncate font-medium" />
+        {more !== "" && (
+          <PlainText text={more} hasTitle className="text-muted max-w-[50%] shrink-0 truncate" />
+        )}
+        {judged > 0 && (
+          <span className="text-muted shrink-0 tabular-nums">
+            {passed}/{judged} passed
+          </span>
+        )}
+      </span>
+    );
+    const row = { key: `group of ${first.id}`, heading };
+    for (const trial of group) headings.set(trial, row);
+  }
+  return (trial) => headings.get(trial) ?? { key: "", heading: "" };
+}
+
+/** Columns that no trial has something for, and what the heading of a group says, are left out. */
+function columnsFor(
+  run: string,
+  trials: readonly TrialRow[],
+  isGrouped: boolean,
+): readonly Column<TrialRow>[] {
   const some = (name: keyof TrialRow): boolean => trials.some((trial) => trial[name] !== undefined);
+  const hasAttempts = trials.some(({ attempt }) => attempt > 1);
   const columns: readonly (Column<TrialRow> & { readonly needs?: keyof TrialRow })[] = [
     {
       id: "task",
       title: "Task",
       value: ({ task }) => task,
-      cell: ({ id, task }) => (
-        <Link to="/runs/$run/trials/$trial" params={{ run, trial: id }} className="font-medium">
-          <PlainText text={task} hasTitle />
-        </Link>
-      ),
+      cell: ({ id, task, variant, attempt }) =>
+        isGrouped ? (
+          <Link to="/runs/$run/trials/$trial" params={{ run, trial: id }} className="font-medium">
+            Attempt {attempt}
+          </Link>
+        ) : (
+          <span className="flex min-w-0 gap-x-2">
+            <Link
+              to="/runs/$run/trials/$trial"
+              params={{ run, trial: id }}
+              className="min-w-0 truncate font-medium"
+            >
+              <PlainText text={task} hasTitle />
+            </Link>
+            {/* The columns that say it are out of sight on a phone. */}
+            {(variant !== undefined || hasAttempts) && (
+              <PlainText
+                text={[variant, hasAttempts ? `#${attempt}` : undefined]
+                  .filter((each) => each !== undefined)
+                  .join(" ")}
+                className="text-muted max-w-[50%] shrink-0 truncate sm:hidden"
+              />
+            )}
+          </span>
+        ),
     },
     {
       id: "verdict",
@@ -158,9 +229,19 @@ function columnsFor(run: string, trials: readonly TrialRow[]): readonly Column<T
       cell: (trial) => <VerdictBadge status={statusOf(trial)} />,
       width: 6.5,
     },
-    nameColumn("agent", "Agent"),
-    nameColumn("variant", "Variant"),
-    numberColumn({ id: "attempt", title: "Attempt", value: ({ attempt }) => attempt, as: Count, width: 4.5 }),
+    ...(isGrouped
+      ? []
+      : [
+          nameColumn("agent", "Agent"),
+          nameColumn("variant", "Variant"),
+          numberColumn<TrialRow>({
+            id: "attempt",
+            title: "Attempt",
+            value: ({ attempt }) => attempt,
+            as: Count,
+            width: 4.5,
+          }),
+        ]),
     {
       ...numberColumn({ id: "score", title: "Score", value: ({ score }) => score, as: Percent, width: 4.5 }),
       needs: "score",
