@@ -46,6 +46,18 @@ it.each<[string, ProofTrial | undefined, ProofTrial | undefined, string, string[
   expect(proof.problems.map(({ agent, kind }) => `${agent} ${kind}`)).toEqual(problems);
 });
 
+it("names what held for an agent that does nothing, and not what judged nothing", () => {
+  const { result, ...rest } = trial("pass");
+  const grade = { evidence: [] } as const;
+  const grades: TrialResult["grades"] = [
+    { ...grade, grader: "order", verdict: "skip", score: null, reason: "no expectTools" },
+    { ...grade, grader: "text", verdict: "pass", score: 1, reason: "it is there" },
+  ];
+  const nothing = { ...rest, result: { ...result, grades } };
+  const [problem] = proveTask(solved, { nothing, oracle: trial("pass") }).problems;
+  expect(problem?.message).toMatch(/: text: it is there$/);
+});
+
 it("does not take a task without a solution as proven", () => {
   const proof = proveTask(portableTask("t", ["v"]), { nothing: trial("fail"), oracle: undefined });
   expect(proof).toMatchObject({ status: "not-proven", problems: [{ kind: "no-solution" }] });

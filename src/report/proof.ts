@@ -81,7 +81,8 @@ function nullProblems(trial: ProofTrial | undefined, oracle: ProofTrial | undefi
 const stepCodes: readonly string[] = ["step/cannot-run", "step/broken-script", "step/timeout"];
 
 function checksNothing(agent: ProofProblem["agent"], who: string, { result }: ProofTrial): ProofProblem {
-  const held = result.grades.map(({ grader, reason }) => `${grader}: ${reason}`).join("; ");
+  const judged = result.grades.filter(({ verdict }) => verdict !== "skip");
+  const held = judged.map(({ grader, reason }) => `${grader}: ${reason}`).join("; ");
   const message = `${who}, so the task checks nothing that an agent does: ${held}`;
   return { agent, kind: "checks-nothing", message };
 }

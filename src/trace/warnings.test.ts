@@ -347,6 +347,32 @@ it.each<[string, JsonObject, readonly string[]]>([
   expect(told.map((text) => text.split(" fits no tool ")[0])).toEqual(named);
 });
 
+it("names forbidden resources and prompts of a server that declares none", () => {
+  // It declares only tools.
+  const trial = new TrialEvents().server("k8s", [{ name: "list" }]);
+  const assertions = [
+    { resourcesNotRead: [{ server: "k8s", name: "file:///a" }] },
+    { promptsNotUsed: [{ server: "k8s" }, { server: "other" }] },
+  ];
+  expect(trial.warnings(portableTask({ assertions }))).toEqual([
+    'resourcesNotRead: server "k8s" has no resources; that none was used says nothing',
+    'promptsNotUsed: server "k8s" has no prompts; that none was used says nothing',
+  ]);
+});
+
+it("names answers that only repeat what the user said", () => {
+  const trial = new TrialEvents();
+  trial.turn("Say the sum 5.", () => trial.say(" say  the sum 5.\n"));
+  trial.turn("And again?", () => trial.say("Say the sum 5."));
+  trial.turn("And?", () => trial.say("You asked: And?"));
+  trial.turn(" ", () => trial.say(""));
+  const turns = ["Say the sum 5.", "And again?", "And?", " "].map((user) => ({ user }));
+  expect(trial.warnings(workflowTask({ turns }))).toEqual([
+    "turn 1: the answer only repeats what the user said",
+    "turn 2: the answer only repeats what the user said",
+  ]);
+});
+
 it("names forbidden servers that are nearly those of the trial", () => {
   const trial = new TrialEvents().server("github", [{ name: "list" }]);
   trial.emit({ type: "agent.started", agent: "a", kind: "scripted" });

@@ -18,6 +18,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
   const hasServers = events.some((event) => "server" in event);
   const hasTools = hasServers || events.some(({ type }) => type === "agent.tool");
   const hasSteps = events.some(({ type }) => type === "step.finished");
+  const echoed = [...echoedStates(trajectory), ...(hasSteps ? echoedSteps(trajectory) : [])];
   return [
     ...(hasServers ? [...messageWarnings(trajectory), ...serverEndWarnings(trajectory)] : []),
     // Turns that ended otherwise fail.
@@ -31,11 +32,15 @@ export function warningsOf(trajectory: Trajectory): string[] {
     ...(hasServers ? emptyAnswers(trajectory) : []),
     ...(hasTools ? agentLogWarnings(trajectory) : []),
     ...(hasServers
-      ? [...serverWarnings(trajectory), ...unmatchedForbidden(trajectory), ...misspeltServers(trajectory)]
+      ? [
+          ...serverWarnings(trajectory),
+          ...unmatchedForbidden(trajectory),
+          ...missingAbilities(trajectory),
+          ...misspeltServers(trajectory),
+        ]
       : []),
-    ...echoedStates(trajectory),
     ...untoldStates(trajectory),
-    ...(hasSteps ? echoedSteps(trajectory) : []),
+    ...(echoed.length > 0 ? echoed : echoedPrompts(trajectory)),
   ];
 }
 
@@ -392,6 +397,33 @@ function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
   return unique(told);
 }
 
+/** Forbidden resources and prompts of servers that do not declare to have any. */
+function missingAbilities({ task: { portable, graders = [] }, events }: Trajectory): string[] {
+  const abilities = { resourcesNotRead: "resources", promptsNotUsed: "prompts" };
+  const sets: readonly Readonly<Record<string, unknown>>[] = [
+    ...(portable?.assertions ?? []).map(asObject),
+    ...graders.map(({ config }) => config),
+  ];
+  const forbidden = sets.flatMap((set) =>
+    Object.entries(abilities).flatMap(([key, ability]) =>
+      asList(set[key]).map((entry) => ({ key, ability, server: asText(asObject(entry)["server"]) ?? "" })),
+    ),
+  );
+  if (forbidden.length === 0) return [];
+  const declared = new Map<string, unknown>();
+  for (const { server, message } of eventsOf(events, "mcp.message")) {
+    const { capabilities } = asObject(asObject(message)["result"]);
+    if (capabilities !== undefined) declared.set(server, capabilities);
+  }
+  return unique(
+    forbidden.flatMap(({ key, ability, server }) =>
+      !declared.has(server) || ability in asObject(declared.get(server))
+        ? []
+        : [`${key}: server "${server}" has no ${ability}; that none was used says nothing`],
+    ),
+  );
+}
+
 /** Forbidden servers that the trial does not have and whose names are nearly those of its own. Agents may have others of their own. */
 function misspeltServers({ task: { graders = [] }, events }: Trajectory): string[] {
   const servers = unique(eventsOf(events, "server.started").map(({ server }) => server));
@@ -444,6 +476,20 @@ export function untoldStates({ task, turns }: Pick<Trajectory, "task" | "turns">
     return [
       `turn ${turn.turn + 1}: expectedState ${shownState(state)} is only in the result of ${tool}, ${shown(text)}, and not in the answer, ${shown(answer)}; say where it must be with in: answer, toolResult or any`,
     ];
+  });
+}
+
+function folded(text: string): string {
+  return text.trim().replaceAll(/\s+/g, " ").toLowerCase();
+}
+
+/** Answers that are a user's message and nothing else, in which graders may find what they look for. */
+function echoedPrompts({ turns }: Trajectory): string[] {
+  return turns.flatMap(({ turn, messages }) => {
+    const answer = folded(messages.at(-1)?.text ?? "");
+    const isEcho =
+      answer !== "" && turns.some((earlier) => earlier.turn <= turn && folded(earlier.user) === answer);
+    return isEcho ? [`turn ${turn + 1}: the answer only repeats what the user said`] : [];
   });
 }
 
