@@ -9,7 +9,8 @@ const run = { id: "r", environment: { servers: {} }, findings: [] } as never;
 it("tells planned calls of a check from uses, and leaves its other probes out", () => {
   const valid: PlannedCall = { tool: "word", args: {}, expects: "result", why: "the required arguments" };
   const invalid: PlannedCall = { ...valid, expects: "refusal", why: "an unknown argument" };
-  const check: CheckSpec = { kind: "calls", disable: [], calls: [valid, valid, invalid] };
+  const notCalled = [{ tool: "other", reason: "calls are off" }];
+  const check: CheckSpec = { kind: "calls", disable: [], calls: [valid, valid, invalid], notCalled };
   const trial = new TrialEvents().server("notes", [{ name: "word" }, { name: "other" }]);
   const probe = (tool: string, result: JsonObject, call?: number): void => {
     const of = { server: "notes", probe: call === undefined ? "unknown-tool" : "call" };
@@ -26,8 +27,8 @@ it("tells planned calls of a check from uses, and leaves its other probes out", 
   const checked = { valid: 2, failed: 1, invalid: 1, refused: 1 };
   const [server] = totals.rows(run, new Map());
   expect(server).toMatchObject({ name: "notes", calls: 0, errors: 0, checked });
-  expect(server?.tools.map((tool) => [tool.name, tool.calls, tool.checked])).toEqual([
-    ["word", 0, checked],
-    ["other", 0, undefined],
+  expect(server?.tools.map((tool) => [tool.name, tool.calls, tool.checked, tool.notCalled])).toEqual([
+    ["word", 0, checked, undefined],
+    ["other", 0, undefined, "calls are off"],
   ]);
 });
