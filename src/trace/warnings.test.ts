@@ -360,6 +360,17 @@ it("names forbidden resources and prompts of a server that declares none", () =>
   ]);
 });
 
+it("names arguments of steps that the tool does not have, where it did not refuse them", () => {
+  const inputSchema = { type: "object", properties: { path: { type: "string" } } };
+  const trial = new TrialEvents().server("files", [{ name: "read", inputSchema }, { name: "any" }]);
+  trial.step("call", {}, () => {
+    trial.call("read", { path: "a", limti: 5 }, textResult("a"));
+    trial.call("read", { path: "a", lines: 5 }, errorResult("no argument lines"));
+    trial.call("any", { limti: 5 }, textResult("a"));
+  });
+  expect(trial.warnings()).toEqual(['the tool "read" has no argument "limti" and was called with it']);
+});
+
 it("names answers that only repeat what the user said", () => {
   const trial = new TrialEvents();
   trial.turn("Say the sum 5.", () => trial.say(" say  the sum 5.\n"));

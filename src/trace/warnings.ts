@@ -37,6 +37,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
           ...unmatchedForbidden(trajectory),
           ...missingAbilities(trajectory),
           ...misspeltServers(trajectory),
+          ...unknownArguments(trajectory),
         ]
       : []),
     ...untoldStates(trajectory),
@@ -438,6 +439,20 @@ function misspeltServers({ task: { graders = [] }, events }: Trajectory): string
 
 /** A tool of a server; of one that is hidden from agents the definition is not read. */
 type OfferedTool = Pick<ToolDeclaration, "server" | "name"> & Partial<Pick<ToolDeclaration, "definition">>;
+
+/** Arguments of tool tests and steps that their tools do not have: a misspelt one changes nothing. */
+function unknownArguments({ task, calls }: Trajectory): string[] {
+  if (task.form === "check") return [];
+  const unknown = calls.flatMap(({ step, tool, args, declared, error, result }) => {
+    const [offered] = declared ?? [];
+    const isRefused = error !== undefined || result?.["isError"] === true;
+    if (step === undefined || offered === undefined || isRefused) return [];
+    return Object.keys(asObject(args))
+      .filter((name) => !mayTake(offered, name))
+      .map((name) => `the tool "${tool}" has no argument ${JSON.stringify(name)} and was called with it`);
+  });
+  return unique(unknown).slice(0, most);
+}
 
 /** Whether a tool may have an argument with this path, as far as its schema says. */
 function mayTake({ definition = {} }: OfferedTool, path: string): boolean {
