@@ -1,7 +1,7 @@
 import { stringify } from "yaml";
 import * as z from "zod";
 import { closedObject, filledText } from "../model/fields.ts";
-import { type Exact, exact, isJsonObject } from "../base/json.ts";
+import { type Exact, exact, isJsonObject, type Json } from "../base/json.ts";
 import { mostProblems, type ParseResult, type Problem, problem, validate } from "../base/problem.ts";
 import { readJson } from "../base/read-json.ts";
 import { problemsOfIssues } from "../model/zod-problems.ts";
@@ -9,15 +9,12 @@ import { problemsOfIssues } from "../model/zod-problems.ts";
 const sha256 = z.string().regex(/^sha256:[0-9a-f]{64}$/, {
   error: "must be sha256: and 64 hexadecimal digits",
 });
-const fileHash = z.string().regex(/^(?:sha256:[0-9a-f]{64}|sha512-[A-Za-z0-9+/]{86}==)$/, {
-  error: "must be sha256: and 64 hexadecimal digits, or sha512- and Base64",
-});
 
 const lockedFile = closedObject({
   /** Name of the file that was fetched. */
   name: filledText,
-  /** Of that file: `sha256:HEX`, or npm's `sha512-BASE64`. */
-  hash: fileHash,
+  /** `sha256:HEX` of that file. */
+  hash: sha256,
   /** `sha256:HEX` over all unpacked files with their names and executable bits. */
   tree: sha256,
 });
@@ -25,7 +22,7 @@ const lockedFile = closedObject({
 const lockedExtension = closedObject({
   /** The package without a version. */
   package: filledText,
-  /** The version that was chosen: a release's tag, or a version of npm. */
+  /** The version that was chosen: a release's tag. */
   version: filledText,
   /** Of the release's file of checksums; absent where it has none. */
   checksums: sha256.optional(),
@@ -35,7 +32,7 @@ const lockedExtension = closedObject({
 
 const lockSchema = closedObject({
   version: z.literal(1),
-  /** By package as it is written, version included. Packages that are paths or bundled are never in it. */
+  /** By package as it is written, version included. Only releases are in it. */
   extensions: z.record(filledText, lockedExtension),
 });
 
@@ -46,7 +43,7 @@ export type LockedFile = Exact<z.output<typeof lockedFile>>;
 
 export type ParsedLock = ParseResult<{ readonly lock: LockFile }, { readonly problems: readonly Problem[] }>;
 
-/** Reads the document of a lock file, strictly. All problems have the code `extension/invalid-lock`. */
+/** Reads the document of a lock file, strictly, without entries of npm packages, which older versions wrote. All problems have the code `extension/invalid-lock`. */
 export function parseLock(document: unknown): ParsedLock {
   const problems: Problem[] = [];
   const json = readJson(document, { subject: "the lock", problems, text: (text) => text });
@@ -55,9 +52,15 @@ export function parseLock(document: unknown): ParsedLock {
     const message = "version must be 1: another version of mcpvals wrote this lock";
     return refusal([problem(["version"], message)]);
   }
-  const { data, issues } = validate(lockSchema, json);
+  const { data, issues } = validate(lockSchema, withoutNpm(json));
   if (data === undefined) return refusal(problemsOfIssues(issues.slice(0, mostProblems), json));
   return { ok: true, lock: exact(data) };
+}
+
+function withoutNpm(lock: Json): Json {
+  if (!isJsonObject(lock) || !isJsonObject(lock["extensions"])) return lock;
+  const entries = Object.entries(lock["extensions"]).filter(([written]) => !written.startsWith("npm:"));
+  return { ...lock, extensions: Object.fromEntries(entries) };
 }
 
 function refusal(problems: readonly Problem[]): ParsedLock {

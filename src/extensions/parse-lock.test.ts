@@ -5,16 +5,15 @@ import { formatKeyPath } from "../base/json.ts";
 import { formatLock, type LockFile, parseLock } from "./lock-file.ts";
 
 const hash = `sha256:${"ab".repeat(32)}`;
-const integrity = `sha512-${"A".repeat(86)}==`;
 const entry = {
-  package: "npm:e",
-  version: "1.0.0",
-  files: { any: { name: "e.tgz", hash: integrity, tree: hash } },
+  package: "github.com/a/e",
+  version: "v1.0.0",
+  files: { any: { name: "e.tgz", hash, tree: hash } },
 };
 const lock: LockFile = {
   version: 1,
   extensions: {
-    "npm:e@1": entry,
+    "github.com/a/e@v1": entry,
     "github.com/a/b@v1": {
       package: "github.com/a/b",
       version: "v1.2",
@@ -53,13 +52,13 @@ extensions:
         name: b-linux-arm64
         hash: ${hash}
         tree: ${hash}
-  npm:e@1:
-    package: npm:e
-    version: 1.0.0
+  github.com/a/e@v1:
+    package: github.com/a/e
+    version: v1.0.0
     files:
       any:
         name: e.tgz
-        hash: ${integrity}
+        hash: ${hash}
         tree: ${hash}
 `);
     expect(parseLock(parseYaml(formatLock({ version: 1, extensions: {} })))).toEqual({
@@ -75,7 +74,7 @@ extensions:
     const digest = fc
       .array(fc.constantFrom(..."0123456789abcdef"), { minLength: 64, maxLength: 64 })
       .map((digits) => `sha256:${digits.join("")}`);
-    const file = fc.record({ name: text, hash: fc.oneof(digest, fc.constant(integrity)), tree: digest });
+    const file = fc.record({ name: text, hash: digest, tree: digest });
     const locked = fc.record(
       { package: text, version: text, checksums: digest, files: fc.dictionary(text, file, { maxKeys: 3 }) },
       { requiredKeys: ["package", "version", "files"] },
@@ -88,23 +87,25 @@ extensions:
     );
   });
 
-  it.each([
-    "sha256:",
-    hash.slice(0, -1),
-    hash.toUpperCase(),
-    "sha512-",
-    `sha512-${"A".repeat(20)}==`,
-    ` ${hash}`,
-  ])("takes no part of a hash, nor anything like one: %j", (bad) => {
-    const file = { name: "e.tgz", hash: bad, tree: bad, trusted: true };
-    const locked = { ...entry, checksums: bad, files: { any: file } };
-    const problems = problemsOf({ version: 1, extensions: { e: locked } });
-    expect(problems.map((each) => each.slice(0, each.indexOf(": ")))).toEqual([
-      "extension/invalid-lock extensions.e.checksums",
-      "extension/invalid-lock extensions.e.files.any.hash",
-      "extension/invalid-lock extensions.e.files.any.tree",
-      "extension/invalid-lock extensions.e.files.any.trusted",
-    ]);
+  it.each(["sha256:", hash.slice(0, -1), hash.toUpperCase(), `sha512-${"A".repeat(86)}==`, ` ${hash}`])(
+    "takes no part of a hash, nor anything like one: %j",
+    (bad) => {
+      const file = { name: "e.tgz", hash: bad, tree: bad, trusted: true };
+      const locked = { ...entry, checksums: bad, files: { any: file } };
+      const problems = problemsOf({ version: 1, extensions: { e: locked } });
+      expect(problems.map((each) => each.slice(0, each.indexOf(": ")))).toEqual([
+        "extension/invalid-lock extensions.e.checksums",
+        "extension/invalid-lock extensions.e.files.any.hash",
+        "extension/invalid-lock extensions.e.files.any.tree",
+        "extension/invalid-lock extensions.e.files.any.trusted",
+      ]);
+    },
+  );
+
+  it("is read without the npm packages that older versions locked", () => {
+    const npm = { ...entry, package: "npm:e", files: { any: { ...entry.files.any, hash: "sha512-AA==" } } };
+    const extensions = { "npm:e@1": npm, ...lock.extensions };
+    expect(parseLock({ version: 1, extensions })).toEqual({ ok: true, lock });
   });
 
   it("is refused when another version of mcpvals wrote it, or it is no object", () => {

@@ -13,7 +13,7 @@ describe("a package", () => {
   it.each<[string, object]>([
     ["github.com/Org/repo.x@v1.2.0-rc.1+b", { ...release, version: "v1.2.0-rc.1+b" }],
     ["https://github.com/Org/repo.x@v0.0.2", { ...release, version: "v0.0.2" }],
-    ["npm:left", { kind: "npm", name: "npm:left", package: "left", version: "latest" }],
+    ["npm:left", { kind: "npm", name: "npm:left", package: "left" }],
     ["npm:left@^1.2", { kind: "npm", name: "npm:left", package: "left", version: "^1.2" }],
     ["npm:@s/p.x@>=1 <2", { kind: "npm", name: "npm:@s/p.x", package: "@s/p.x", version: ">=1 <2" }],
     ["mcpvals:csv", { kind: "bundled", name: "mcpvals:csv", extension: "csv" }],

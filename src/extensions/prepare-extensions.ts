@@ -122,7 +122,8 @@ function problemOf(spec: ExtensionSpec, { code, message, details }: McpvalsError
 /** The same for all specs that name the same files. */
 function packageKey({ package: written, dir }: ExtensionSpec): string {
   const parsed = parsePackageRef(written);
-  return parsed.ok && parsed.ref.kind !== "path" ? written : JSON.stringify([written, dir]);
+  const isAnywhere = parsed.ok && (parsed.ref.kind === "release" || parsed.ref.kind === "bundled");
+  return isAnywhere ? written : JSON.stringify([written, dir]);
 }
 
 /**
@@ -140,7 +141,7 @@ async function resolvePackages(
   const of = (spec: ExtensionSpec): ResolvedExtension | undefined => found.get(packageKey(spec));
   if (distinct.size === 0) return { of, problems: [], cause: undefined, notes: [] };
   const { path, lock } = await findLock(dir, cwd);
-  const resolver = createResolver({ ...places, dir, signal, ...withoutUndefined({ onProgress }) });
+  const resolver = createResolver({ ...places, signal, ...withoutUndefined({ onProgress }) });
   await Promise.all(
     [...distinct].map(async ([key, spec]) => {
       const before = Object.hasOwn(lock.extensions, spec.package) ? lock.extensions[spec.package] : undefined;
@@ -221,8 +222,7 @@ async function checkSandboxes(specs: readonly ExtensionSpec[], signal: AbortSign
 /** Packages that were fetched and run with the user's own permissions. */
 function unconfinedNotes(extensions: readonly PreparedExtension[]): string[] {
   const fetched = extensions.filter(
-    ({ spec, resolved: { ref } }) =>
-      spec.sandbox.kind === "none" && (ref.kind === "release" || ref.kind === "npm"),
+    ({ spec, resolved: { ref } }) => spec.sandbox.kind === "none" && ref.kind === "release",
   );
   return [...new Set(fetched.map(({ spec }) => spec.package))].map(
     (name) =>

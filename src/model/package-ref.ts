@@ -1,3 +1,4 @@
+import { withoutUndefined } from "../base/json.ts";
 import type { ParseResult } from "../base/problem.ts";
 
 /** Where an extension comes from. `name` is the package without its version, as `allowedSources` are matched with it. */
@@ -10,8 +11,8 @@ export type PackageRef =
       readonly repo: string;
       readonly version: string;
     }
-  /** `npm:NAME[@VERSION]`; the version may be a range. */
-  | { readonly kind: "npm"; readonly name: string; readonly package: string; readonly version: string }
+  /** `npm:NAME[@VERSION]`: an installed package; the version may be a range. */
+  | { readonly kind: "npm"; readonly name: string; readonly package: string; readonly version?: string }
   /** A file or a folder: `./P`, `../P`, `/P`, `~/P`, `file://P`, or any other text with a slash in it. */
   | { readonly kind: "path"; readonly name: string; readonly path: string }
   /** `mcpvals:NAME`: one that comes with mcpvals itself. */
@@ -59,25 +60,28 @@ function bundled(text: string): ParsedPackageRef {
   return refused(text, "is not an extension of mcpvals", "Write mcpvals:NAME, with small letters.");
 }
 
-/** Names as npm takes them for new packages. One with a hyphen first would be an option of npm. */
+/** Names as npm takes them for new packages. */
 const npmName = /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~][a-z0-9._~-]*$/;
 
 function npm(text: string): ParsedPackageRef {
   const written = text.slice("npm:".length);
-  const { name, version } = split(written, written.startsWith("@") ? 1 : 0);
+  const at = written.indexOf("@", 1);
+  const [name, version] = at === -1 ? [written] : [written.slice(0, at), written.slice(at + 1)];
   if (!npmName.test(name)) return refused(text, "is not a valid npm package", "Write npm:NAME@VERSION.");
-  // npm takes a version that begins with a dot for a folder.
-  if (!/^[\w.+~^<>=*| -]+$/.test(version) || /^\s*(?:\.|$)/.test(version)) {
-    return refused(text, "has no version after the @", "Write a version, a range or a tag of npm.");
+  if (version !== undefined && !/^[\w+~^<>=*| -][\w.+~^<>=*| -]*$/.test(version)) {
+    return refused(text, "has no version after the @", "Write a version or a range of npm.");
   }
-  return { ok: true, ref: { kind: "npm", name: `npm:${name}`, package: name, version } };
+  return {
+    ok: true,
+    ref: { kind: "npm", name: `npm:${name}`, package: name, ...withoutUndefined({ version }) },
+  };
 }
 
 function release(text: string): ParsedPackageRef {
   const hint = "Write github.com/ORG/REPO@VERSION.";
   const match = /^(?:https:\/\/)?github\.com\/(.*)$/s.exec(text);
   if (match === null) return refused(text, "is not a valid GitHub repository", hint);
-  const { name, version } = split(match[1] ?? "", 0);
+  const [name = "", version = "latest"] = (match[1] ?? "").split(/@(.*)/s);
   const [owner = "", repo = "", ...rest] = name.split("/");
   const isName = /^[A-Za-z0-9][A-Za-z0-9-]*$/.test(owner) && /^[\w-][\w.-]*$/.test(repo);
   if (!isName || rest.length > 0 || /\.git$/i.test(repo)) {
@@ -85,14 +89,6 @@ function release(text: string): ParsedPackageRef {
   }
   if (!/^[\w][\w.+-]*$/.test(version)) return refused(text, "has no version after the @", hint);
   return { ok: true, ref: { kind: "release", name: `github.com/${owner}/${repo}`, owner, repo, version } };
-}
-
-/** What is before and after the first `@` that is not before `from`; without one the version is `latest`. */
-function split(text: string, from: number): { readonly name: string; readonly version: string } {
-  const at = text.indexOf("@", from);
-  return at === -1
-    ? { name: text, version: "latest" }
-    : { name: text.slice(0, at), version: text.slice(at + 1) };
 }
 
 function file(text: string): ParsedPackageRef {

@@ -21,7 +21,6 @@ import { resolveIn, type Scope } from "../../src/templates/template.ts";
 import { ExtensionProcess } from "../../src/extensions/host/extension-process.ts";
 import { unpackArchive } from "../../src/extensions/resolve/archive.ts";
 import { readLock } from "../../src/extensions/resolve/files.ts";
-import { projectNpmrc } from "../../src/extensions/resolve/npm.ts";
 import { packageProgram, readManifest } from "../../src/extensions/resolve/program.ts";
 import { readRegularFile } from "../../src/base/files.ts";
 import { findSources } from "../../src/formats/sources.ts";
@@ -185,7 +184,6 @@ describe.skipIf(isWindows)("what is not a regular file, or too large, is never r
 
   it.each<[string, (folder: string) => unknown]>([
     ["mcp-eval.lock", readLock],
-    [".npmrc", (dir) => projectNpmrc({ dir, home: "/nowhere" })],
     ["extension.yaml", (folder) => readManifest(folder, folder)],
     ["package.json", (folder) => packageProgram(folder, folder)],
     [".mcpvals-client-files.json", recoverFolder],

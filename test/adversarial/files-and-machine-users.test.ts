@@ -21,7 +21,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { McpvalsError } from "../../src/base/error.ts";
 import { ExtensionCache } from "../../src/extensions/resolve/cache.ts";
 import { readLock } from "../../src/extensions/resolve/files.ts";
-import { projectNpmrc } from "../../src/extensions/resolve/npm.ts";
+import { resolveInstalled } from "../../src/extensions/resolve/program.ts";
 import { makeFolder, privateFolder } from "../../src/base/files.ts";
 import { cacheFolder } from "../../src/formats/environment.ts";
 import { load } from "../../src/formats/load.ts";
@@ -108,21 +108,23 @@ describe.skipIf(isWindows)("a file of another user does not decide what runs", (
     expect(found()).toContain(foreign);
   });
 
-  it.runIf(isRoot)("a lock and an .npmrc above the folder are refused", async () => {
+  it.runIf(isRoot)("a lock and an installed extension above the folder are refused", async () => {
     const lock = "version: 1\nextensions: {}\n";
     using folder = folderOf({
       "mcp-eval.lock": lock,
-      ".npmrc": "registry=http://127.0.0.1:1/\n",
+      "node_modules/demo/package.json": `{"version":"1.0.0","bin":"main.js"}`,
+      "node_modules/demo/main.js": "",
       "below/x": "",
     });
     const dir = join(folder.path, "below");
-    const npmrc = (): unknown => projectNpmrc({ dir, home: "/nowhere" });
-    expect([(await readLock(dir)).path, npmrc()]).toEqual([
+    const installed = () =>
+      resolveInstalled({ kind: "npm", name: "npm:demo", package: "demo" }, { written: "npm:demo", dir });
+    expect([(await readLock(dir)).path, (await installed()).program]).toEqual([
       join(folder.path, "mcp-eval.lock"),
-      expect.stringContaining("registry"),
+      join(folder.path, "node_modules/demo/main.js"),
     ]);
-    giveAway(join(folder.path, "mcp-eval.lock"), join(folder.path, ".npmrc"));
-    const codes = [await codeOf(() => readLock(dir)), await codeOf(npmrc)];
+    giveAway(join(folder.path, "mcp-eval.lock"), join(folder.path, "node_modules/demo"));
+    const codes = [await codeOf(() => readLock(dir)), await codeOf(installed)];
     expect(codes).toEqual(["config/foreign-owner", "config/foreign-owner"]);
   });
 });

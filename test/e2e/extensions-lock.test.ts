@@ -199,6 +199,9 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
     expect((await project.extensions("add", "mcpvals:csv")).stderr).toMatch(
       /^error mcpvals:csv comes with mcpvals, so that there is nothing to fetch \(/,
     );
+    expect((await project.extensions("add", "npm:shop")).stderr).toMatch(
+      /^error the npm package shop is not installed in /,
+    );
   });
 
   it("lists and prunes what is damaged, however young and locked, and fetches it again", async () => {

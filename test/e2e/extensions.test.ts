@@ -158,16 +158,38 @@ describe("a task whose steps use an extension", () => {
   });
 
   it("is listed and validated although its extension would have to be fetched", async () => {
-    const fetched = task({ verify: [{ "greeter.x": {} }] }, { package: "npm:@acme/greeter@1" });
+    const fetched = task({ verify: [{ "greeter.x": {} }] }, { package: "github.com/acme/greeter@v1" });
     using here = project({ "hello.json": fetched });
     const list = await here.cli("list", "hello.json");
     expect([list.code, list.stderr]).toEqual([0, ""]);
     const { code, stderr } = await here.cli("validate", "hello.json");
     expect(code).toBe(0);
     expect(stderr).toMatch(
-      /^note: not checked: steps of the extension greeter: npm:@acme\/greeter@1 is not in the cache.* Fetch it once with the network: npx mcpvals extensions add npm:@acme\/greeter@1\.\n$/,
+      /^note: not checked: steps of the extension greeter: github.com\/acme\/greeter@v1 is not in the cache.* Fetch it once with the network: npx mcpvals extensions add github.com\/acme\/greeter@v1\.\n$/,
     );
     expect(here.has("mcp-eval.lock")).toBe(false);
+  });
+
+  it("runs an installed npm package, and is refused without it", async () => {
+    const installed = task(
+      { verify: [{ "greeter.greet": { name: "x", times: 1 } }] },
+      { package: "npm:@acme/greeter@1" },
+    );
+    using without = project({ "hello.json": installed });
+    for (const command of ["validate", "run"]) {
+      const { code, stderr } = await without.cli(command, "hello.json");
+      expect([code, stderr]).toEqual([2, expect.stringContaining("the npm package @acme/greeter is not")]);
+      expect(stderr).toContain('hint: Install it: npm install --save-dev "@acme/greeter@1".');
+    }
+    const home = "node_modules/@acme/greeter";
+    using here = project({
+      "hello.json": installed,
+      [`${home}/package.json`]: { version: "1.2.3", bin: "greeter.mjs" },
+      [`${home}/greeter.mjs`]: program,
+    });
+    const outcome = await here.cli(..."run hello.json --agent null --reporter json --frozen".split(" "));
+    expect([outcome.code, outcome.stderr]).toEqual([0, ""]);
+    expect([here.has(`${home}/started`), here.has("mcp-eval.lock")]).toEqual([true, false]);
   });
 
   it.each(["validate", "run"])("is refused when its extension is no program: %s", async (command) => {

@@ -50,7 +50,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     async (flags: ExtensionFlags) => write(flags, await list(flags)),
   );
   addFetching("add", "download a package, verify its files and lock it")
-    .argument("<package>", "github.com/ORG/REPO@VERSION or npm:NAME@VERSION, as in tasks")
+    .argument("<package>", "github.com/ORG/REPO@VERSION, as in tasks")
     .option("--sha256 <hex>", "SHA-256 that the downloaded file must have", sha256)
     .action(async (name: string, flags: AddFlags) => write(flags, await addPackage(name, flags)));
   addFetching("update", "lock the newest versions that match the tasks")
@@ -115,7 +115,7 @@ async function openExtensions({ cacheDir, releasesUrl }: ExtensionFlags): Promis
     : `there is no ${shownLock} in this folder or above it`;
   return {
     cwd,
-    resolver: createResolver({ ...places, dir: cwd, signal, onProgress: writeError }),
+    resolver: createResolver({ ...places, signal, onProgress: writeError }),
     lock,
     entries: Object.entries(lock.extensions).map(([written, entry]) => ({ ...entry, written })),
     shownLock,
@@ -257,7 +257,11 @@ async function addPackage(written: string, flags: AddFlags): Promise<Answer> {
   const how = { frozen: false, offline: false, ...hash };
   const { extension, locked } = await resolver.resolve({ package: written, dir: cwd }, before, how);
   if (locked === undefined) {
-    const what = written.startsWith("mcpvals:") ? "comes with mcpvals" : "is a path";
+    const what = written.startsWith("mcpvals:")
+      ? "comes with mcpvals"
+      : written.startsWith("npm:")
+        ? "is installed by npm"
+        : "is a path";
     const message = `${written} ${what}, so that there is nothing to fetch`;
     const hint = "Tasks can use it as it is; only what is fetched is locked.";
     throw new McpvalsError("usage/invalid-option", message, { hint });

@@ -233,12 +233,13 @@ function confinementOf(
 ): Confinement {
   const launch = launchOf(resolved);
   const interpreter = launch.command === resolved.program ? [] : [launch.command];
+  const own = [resolved.folder, ...(resolved.dependencies ?? [])];
   const home = env["HOME"] ?? homedir();
   const listed = (paths: readonly string[]): readonly string[] =>
     paths.map((path) => listedPath(path, spec.dir, home));
   return {
     process: { command: launch.command, args: [...launch.args, ...args], cwd, env },
-    read: [...new Set([resolved.folder, ...interpreter, ...read, ...listed(spec.sandbox.read)])],
+    read: [...new Set([...own, ...interpreter, ...read, ...listed(spec.sandbox.read)])],
     write: [...write, ...listed(spec.sandbox.write)],
     spec: spec.sandbox,
   };

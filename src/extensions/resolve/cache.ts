@@ -200,14 +200,8 @@ export class ExtensionCache {
 
   /** Everything that is there, by package and version. What has another form than ours is left out. */
   async list(): Promise<readonly CachedVersion[]> {
-    const [github, npm] = [join(this.#root, "github.com"), join(this.#root, "npm")];
-    const folders = await Promise.all([subfolders(github, 4), subfolders(npm, 3), subfolders(npm, 4)]);
-    const found = await Promise.all(
-      folders
-        .flat()
-        .sort()
-        .map((folder) => this.#describe(folder)),
-    );
+    const folders = await subfolders(join(this.#root, "github.com"), 4);
+    const found = await Promise.all(folders.sort().map((folder) => this.#describe(folder)));
     return found.flatMap((each): CachedVersion[] => {
       if (each === undefined) return [];
       const { folder, usedAt, record } = each;
@@ -227,7 +221,7 @@ export class ExtensionCache {
 
   /** The folder of a package, or of one of its versions. */
   #placeOf(packageName: string, ...version: readonly string[]): string {
-    return join(this.#root, ...[...packageName.split(/[/:]/), ...version].map(safeName));
+    return join(this.#root, ...[...packageName.split("/"), ...version].map(safeName));
   }
 
   /**
@@ -267,9 +261,8 @@ export class ExtensionCache {
 
   /** What the path of an entry says. */
   #fromPath(folder: string): Omit<CachedVersion, "usedAt" | "folder"> {
-    const [source = "", ...rest] = relative(this.#root, dirname(dirname(folder))).split(sep);
     return {
-      package: source === "npm" ? `npm:${rest.join("/")}` : [source, ...rest].join("/"),
+      package: relative(this.#root, dirname(dirname(folder))).replaceAll(sep, "/"),
       version: basename(dirname(folder)),
       platform: basename(folder).slice(0, -13),
       hash: "",
@@ -349,11 +342,9 @@ function safeName(text: string): string {
   return /^\.*$|^\.new-|[.]$/.test(name) ? `%${name}` : name;
 }
 
-/** The first 12 hex digits of `sha256:HEX`, or of what `sha512-BASE64` stands for. */
+/** The first 12 hex digits of `sha256:HEX`. */
 function shortHash(hash: string): string {
-  const [, hex] = /^sha256:([0-9a-f]{64})$/.exec(hash) ?? [];
-  const digits = hex ?? Buffer.from(hash.replace(/^\w+-/, ""), "base64").toString("hex");
-  return digits.slice(0, 12);
+  return hash.slice("sha256:".length).slice(0, 12);
 }
 
 export function hashEntry(entry: CacheEntry, signal: AbortSignal): Promise<Tree> {

@@ -78,16 +78,16 @@ export function parseYaml(text: string, shown: string, code: ErrorCode): unknown
 }
 
 /**
- * Finds the nearest file with the name, from a folder upwards to the root of its repository, but not in `home`; undefined if
- * there is none. Throws McpvalsError `config/foreign-owner` for a file that belongs neither to this user, nor to the owner of
+ * Finds the nearest file with the name, which may be a path, from a folder upwards to the root of its repository; undefined
+ * if there is none. Throws McpvalsError `config/foreign-owner` for a file that belongs neither to this user, nor to the owner of
  * the folder, nor to root, and `code` for a file that cannot be read.
  */
 export function findUpwards(
   name: string,
   start: string,
-  { code, home }: { readonly code: ErrorCode; readonly home?: string },
+  code: ErrorCode,
 ): { readonly path: string; readonly text: string } | undefined {
-  for (let folder = start; folder !== home; folder = dirname(folder)) {
+  for (let folder = start; ; folder = dirname(folder)) {
     const path = join(folder, name);
     const text = readTextIfThere(path, code);
     if (text !== undefined) {
@@ -96,9 +96,8 @@ export function findUpwards(
         hint: "It decides which programs are fetched and run. Put one of your own into a nearer folder, or remove this one.",
       });
     }
-    if (existsSync(join(folder, ".git")) || dirname(folder) === folder) break;
+    if (existsSync(join(folder, ".git")) || dirname(folder) === folder) return undefined;
   }
-  return undefined;
 }
 
 /** Name of the lock file. */
@@ -111,7 +110,7 @@ const lockName = "mcp-eval.lock";
 export async function readLock(folder: string): Promise<{ readonly path: string; readonly lock: LockFile }> {
   const code = "extension/invalid-lock";
   const start = resolve(folder);
-  const found = findUpwards(lockName, start, { code });
+  const found = findUpwards(lockName, start, code);
   if (found === undefined) return { path: join(start, lockName), lock: { version: 1, extensions: {} } };
   const { path, text } = found;
   const parsed = parseLock(parseYaml(text, path, code));

@@ -1,6 +1,7 @@
-import { constants } from "node:fs";
+import { constants, existsSync, realpathSync } from "node:fs";
 import { access, readdir, stat } from "node:fs/promises";
 import { basename, dirname, extname, join, posix, resolve } from "node:path";
+import { satisfies, validRange } from "semver";
 import * as z from "zod";
 import { McpvalsError } from "../../base/error.ts";
 import { suggestion } from "../../base/did-you-mean.ts";
@@ -10,11 +11,11 @@ import { withoutUndefined } from "../../base/json.ts";
 import type { ReleasePlatform } from "../../process/environment.ts";
 import { isArchive } from "./archive.ts";
 import { programHash } from "./cache.ts";
-import { hasCode, parseYaml, readTextIfThere } from "./files.ts";
+import { findUpwards, hasCode, parseYaml, readTextIfThere } from "./files.ts";
 
 type RefOf<Kind extends PackageRef["kind"]> = Extract<PackageRef, { kind: Kind }>;
-/** A package that has versions, which are fetched, cached and locked. */
-export type VersionedRef = RefOf<"release" | "npm">;
+/** A package that is fetched, cached and locked. */
+export type ReleaseRef = RefOf<"release">;
 
 /** An extension with verified files. */
 export interface ResolvedExtension {
@@ -24,17 +25,19 @@ export interface ResolvedExtension {
   /** Of the release or package; absent for paths. */
   readonly version?: string;
   /**
-   * `sha256:HEX`: over all files of a release or package, as in the lock; else of the program alone, and absent when that is
-   * not readable.
+   * `sha256:HEX`: over all files of a release, as in the lock; else of the program alone, and absent when that is not
+   * readable.
    */
   readonly hash?: string;
   /** Absolute folder that has all of its files. */
   readonly folder: string;
+  /** Absolute folders of the packages that it may depend on. Absent: it has them in its own folder. */
+  readonly dependencies?: readonly string[];
   /** Absolute path of the program. */
   readonly program: string;
   /**
    * Throws McpvalsError `extension/integrity` when a file has changed since it was verified; to be called before each start.
-   * Absent for paths and included extensions, which are not verified.
+   * Absent for all but releases, since nothing else is verified.
    */
   readonly recheck?: () => Promise<void>;
   /** Its `extension.yaml`; without one the program must be asked. */
@@ -66,19 +69,9 @@ export const manifestName = "extension.yaml";
  * `extension/invalid-manifest`.
  */
 export async function readPackage(
-  ref: VersionedRef,
+  ref: ReleaseRef,
   { name, folder, files, shown }: FetchedPackage,
 ): Promise<{ readonly program: string; readonly manifest: ExtensionManifest | undefined }> {
-  if (ref.kind === "npm") {
-    const home = `node_modules/${ref.package}`;
-    const manifest = await readManifest(join(folder, home), shown);
-    const program = packageProgram(join(folder, home), shown) ?? manifest?.program;
-    if (program !== undefined) return { program: `${home}/${program}`, manifest };
-    throw notFound(
-      `${shown} has no program: its package.json has no bin.`,
-      "Its author has to name the program in bin of package.json.",
-    );
-  }
   const top = topFolder(files.map(({ path }) => path));
   const manifest = (await readManifest(folder, shown)) ?? (await readManifest(join(folder, top), shown));
   if (!isArchive(name)) return { program: name, manifest };
@@ -156,6 +149,7 @@ export async function readManifest(folder: string, shown: string): Promise<Exten
 
 const packageJson = z.object({
   name: z.string().optional(),
+  version: z.string().optional(),
   bin: z.union([z.string(), z.record(z.string(), z.string())]).optional(),
 });
 
@@ -164,15 +158,8 @@ const packageJson = z.object({
  * package. Undefined without such a file or `bin`. Throws McpvalsError `extension/not-found` when it is ambiguous.
  */
 export function packageProgram(folder: string, shown: string): string | undefined {
-  let found: z.output<typeof packageJson>;
-  try {
-    const text = readTextIfThere(join(folder, "package.json"), "extension/not-found");
-    found = packageJson.parse(JSON.parse(text ?? "{}"));
-  } catch (cause) {
-    const message = `the package.json of ${shown} is not valid.`;
-    throw new McpvalsError("extension/not-found", message, { cause });
-  }
-  const { name = basename(folder), bin = {} } = found;
+  const text = readTextIfThere(join(folder, "package.json"), "extension/not-found");
+  const { name = basename(folder), bin = {} } = readPackageJson(text ?? "{}", shown);
   const programs = typeof bin === "string" ? { "": bin } : bin;
   const own = name.replace(/^@[^/]*\//, "");
   const paths = Object.values(programs);
@@ -189,6 +176,14 @@ export function packageProgram(folder: string, shown: string): string | undefine
   if (!posix.isAbsolute(inside) && !inside.split("/").includes("..") && !inside.includes(":")) return inside;
   const message = `bin in the package.json of ${shown} leaves the package: ${path}`;
   throw new McpvalsError("extension/unsafe-archive", message);
+}
+
+function readPackageJson(text: string, shown: string): z.output<typeof packageJson> {
+  try {
+    return packageJson.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new McpvalsError("extension/not-found", `the package.json of ${shown} is not valid.`, { cause });
+  }
 }
 
 /** `linux-amd64`. */
@@ -246,9 +241,62 @@ export async function resolvePath(
   const kind = await kindOf(path);
   if (kind === undefined)
     throw notFound(`there is no extension at ${path}`, `It is written as ${written}; check the path.`);
-  const folder = kind === "folder" ? path : dirname(path);
+  if (kind === "folder") return { package: written, ref, ...(await readFolder(path)) };
+  const folder = dirname(path);
   const manifest = await readManifest(folder, folder);
-  const own = kind === "folder" ? (manifest?.program ?? packageProgram(folder, folder)) : basename(path);
+  await checkProgram(path);
+  // A manifest beside a program belongs to it when it names the program, or none.
+  const isOwn = manifest?.program === undefined || join(folder, manifest.program) === path;
+  const rest = { manifest: isOwn ? manifest : undefined, hash: await programHash(path) };
+  return { package: written, ref, folder, program: path, ...withoutUndefined(rest) };
+}
+
+/**
+ * An npm package that is installed: the nearest one in a `node_modules` folder, from `dir` upwards to the top of its
+ * repository. Throws McpvalsError `extension/not-found`, also for another version than the reference has,
+ * `extension/invalid-package`, `extension/invalid-manifest`, and `config/foreign-owner` for a package of another user.
+ */
+export async function resolveInstalled(
+  ref: RefOf<"npm">,
+  { written, dir }: { readonly written: string; readonly dir: string },
+): Promise<ResolvedExtension> {
+  const { package: name, version: wanted = "*" } = ref;
+  const install = `npm install --save-dev ${ref.version === undefined ? name : `"${name}@${ref.version}"`}`;
+  if (validRange(wanted) === null)
+    throw new McpvalsError("extension/invalid-package", `${written} does not have a version or a range`, {
+      hint: `Write npm:${name} or npm:${name}@VERSION, such as npm:${name}@^1.2.0.`,
+    });
+  const found = findUpwards(`node_modules/${name}/package.json`, resolve(dir), "extension/not-found");
+  if (found === undefined)
+    throw notFound(
+      `the npm package ${name} is not installed in ${dir} or a folder above it`,
+      `Install it: ${install}.`,
+    );
+  // Node looks for the dependencies of a linked package beside the folder that the link leads to.
+  const folder = realpathSync(dirname(found.path));
+  const { version = "" } = readPackageJson(found.text, folder);
+  if (ref.version !== undefined && !satisfies(version, wanted))
+    throw notFound(
+      `${folder} has version ${version || "unknown"} of the npm package ${name}, but ${written} is required`,
+      `Install that version: ${install}.`,
+    );
+  const dependencies = foldersFrom(folder)
+    .map((each) => join(each, "node_modules"))
+    .filter((each) => existsSync(each));
+  return { package: written, ref, version, dependencies, ...(await readFolder(folder)) };
+}
+
+/** A folder and all above it. */
+function foldersFrom(folder: string): readonly string[] {
+  return dirname(folder) === folder ? [folder] : [folder, ...foldersFrom(dirname(folder))];
+}
+
+/** An extension in a folder that names its program. Throws as `resolvePath` does. */
+async function readFolder(
+  folder: string,
+): Promise<Pick<ResolvedExtension, "folder" | "program" | "manifest" | "hash">> {
+  const manifest = await readManifest(folder, folder);
+  const own = manifest?.program ?? packageProgram(folder, folder);
   if (own === undefined)
     throw notFound(
       `the folder ${folder} names no program`,
@@ -256,10 +304,7 @@ export async function resolvePath(
     );
   const program = join(folder, own);
   await checkProgram(program);
-  // A manifest beside a program belongs to it when it names the program, or none.
-  const isOwn = manifest?.program === undefined || join(folder, manifest.program) === program;
-  const rest = { manifest: isOwn ? manifest : undefined, hash: await programHash(program) };
-  return { package: written, ref, folder, program, ...withoutUndefined(rest) };
+  return { folder, program, ...withoutUndefined({ manifest, hash: await programHash(program) }) };
 }
 
 async function checkProgram(program: string): Promise<void> {

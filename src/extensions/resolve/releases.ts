@@ -25,7 +25,7 @@ import {
   platformName,
   readPackage,
   topFolder,
-  type VersionedRef,
+  type ReleaseRef,
 } from "./program.ts";
 
 const assetSchema = z.object({
@@ -58,7 +58,7 @@ const mostBytes = 500 * 1024 * 1024;
  * `releasesUrl`.
  */
 export function releaseSource(
-  ref: Extract<VersionedRef, { kind: "release" }>,
+  ref: ReleaseRef,
   { releasesUrl, signal, onProgress }: SourceContext & { readonly releasesUrl?: string },
 ): PackageSource {
   const base = baseAddress(releasesUrl);

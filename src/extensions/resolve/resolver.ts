@@ -1,7 +1,6 @@
 import { homedir } from "node:os";
 import { join, posix } from "node:path";
 import picomatch from "picomatch";
-import { maxSatisfying, validRange } from "semver";
 import { McpvalsError } from "../../base/error.ts";
 import type { LockedExtension, LockedFile } from "../lock-file.ts";
 import { type PackageRef, parsePackageRef } from "../../model/package-ref.ts";
@@ -19,22 +18,22 @@ import {
   type Tree,
 } from "./cache.ts";
 import { givenHash, integrityError, lockMismatch } from "./files.ts";
-import { npmSource, type RunNpm } from "./npm.ts";
 import {
   platformName,
   readPackage,
   type ResolvedExtension,
   resolveBundled,
+  resolveInstalled,
   resolvePath,
-  type VersionedRef,
+  type ReleaseRef,
 } from "./program.ts";
 import { isPartialVersion, newestTag, releaseSource, tagsOf } from "./releases.ts";
 
 export interface ExtensionResolver {
   /**
    * Uses the version of `locked`, else the newest one that matches; fetches it when it is not cached; verifies every file. The
-   * result's `locked` is the new entry of the lock; there is none for paths and included extensions. Throws McpvalsError of
-   * the codes `extension/…`, and the signal's reason.
+   * result's `locked` is the new entry of the lock, which only releases have. Throws McpvalsError of the codes `extension/…`,
+   * and the signal's reason.
    */
   resolve(
     spec: PackageUse,
@@ -80,18 +79,14 @@ export interface ExtensionPlaces {
   readonly allowedSources?: readonly string[];
   /** The user's home folder, which `~` stands for. */
   readonly home: string;
-  /** The environment of mcpvals; programs that fetch packages get it. */
+  /** The environment of mcpvals. */
   readonly env: Readonly<Record<string, string>>;
 }
 
 export interface ResolverOptions extends ExtensionPlaces {
-  /** Absolute folder of the project, whose `.npmrc` names registries. Default: none. */
-  readonly dir?: string;
   readonly signal: AbortSignal;
   /** Called with one line for each download. */
   readonly onProgress?: (message: string) => void;
-  /** Default: the user's npm. */
-  readonly runNpm?: RunNpm;
 }
 
 /**
@@ -129,15 +124,16 @@ export function createResolver(options: ResolverOptions): ExtensionResolver {
   };
   const versioned = (text: string) => {
     const ref = open(text);
-    if (ref.kind === "release" || ref.kind === "npm") return versionedPackage(text, ref, cache, options);
+    if (ref.kind === "release") return versionedPackage(text, ref, cache, options);
     throw new McpvalsError("extension/invalid-package", `${text} has no versions to choose from.`, {
-      hint: "Only github.com/ORG/REPO and npm:NAME have versions.",
+      hint: "Only github.com/ORG/REPO has versions. npm installs those of npm:NAME.",
     });
   };
   return {
     async resolve({ package: written, dir }, locked, how) {
       const ref = open(written);
       if (ref.kind === "path") return { extension: await resolvePath(ref, { written, dir, home }) };
+      if (ref.kind === "npm") return { extension: await resolveInstalled(ref, { written, dir }) };
       if (ref.kind === "bundled") return { extension: await resolveBundled(ref) };
       return versioned(written).resolve(locked, how);
     },
@@ -187,13 +183,8 @@ function plainPath(path: string): string {
   return slashes.startsWith("./") && !plain.startsWith("../") ? `./${plain}` : plain;
 }
 
-/** A package with versions: resolves it from the lock, the cache and its source to verified files. */
-function versionedPackage(
-  written: string,
-  ref: VersionedRef,
-  cache: ExtensionCache,
-  options: ResolverOptions,
-) {
+/** A release: resolves it from the lock, the cache and its source to verified files. */
+function versionedPackage(written: string, ref: ReleaseRef, cache: ExtensionCache, options: ResolverOptions) {
   const platform = platformName(releasePlatform());
   let source: PackageSource | undefined;
 
@@ -321,7 +312,7 @@ function versionedPackage(
   /** The source, which remembers its answers. */
   function asked(): PackageSource {
     const context = { ...options, onProgress: options.onProgress ?? (() => undefined) };
-    source ??= ref.kind === "npm" ? npmSource(ref, context) : releaseSource(ref, context);
+    source ??= releaseSource(ref, context);
     return source;
   }
 
@@ -374,12 +365,8 @@ function lockOf({ record }: CacheEntry, previous: LockedExtension | undefined): 
 }
 
 /** The newest of some versions that matches the package as written. */
-function newestOf(versions: readonly string[], { kind, version }: VersionedRef): string | undefined {
+function newestOf(versions: readonly string[], { version }: ReleaseRef): string | undefined {
   const wanted = version === "latest" ? undefined : version;
-  if (kind === "npm" && wanted !== undefined) {
-    if (versions.includes(wanted)) return wanted;
-    return validRange(wanted) === null ? undefined : (maxSatisfying(versions, wanted) ?? undefined);
-  }
   if (wanted !== undefined && !isPartialVersion(wanted))
     return versions.find((each) => tagsOf(wanted).includes(each));
   return newestTag(versions, wanted) ?? versions[0];

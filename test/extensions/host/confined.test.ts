@@ -6,6 +6,7 @@ import type { ExtensionManifest } from "../../../src/extensions/manifest.ts";
 import { defaultSandbox } from "../../../src/model/model.ts";
 import { noSandbox, sandboxOf } from "../../../src/sandbox/sandboxes.ts";
 import type { Confinement, Sandbox } from "../../../src/sandbox/sandbox.ts";
+import { folderOf, runHere } from "../../support/cli.ts";
 import { errorOf, play } from "../../support/extensions.ts";
 
 const confined = { ...defaultSandbox, kind: "process" as const };
@@ -123,5 +124,43 @@ it.skipIf(missing !== undefined)(
       success: true,
       outputs: { given: { args: { a: 1 } } },
     });
+  },
+);
+
+it.skipIf(missing !== undefined)(
+  "lets an installed package read what it depends on, and nothing else of the project",
+  async () => {
+    const program = `import { existsSync } from "node:fs";
+import { isThere } from "helper";
+const isOpen = existsSync(new URL("../../secret", import.meta.url));
+console.log(JSON.stringify({ success: isThere && !isOpen, message: "open: " + isOpen }));
+`;
+    using folder = folderOf({
+      ".git/x": "",
+      secret: "",
+      "node_modules/demo/package.json": { version: "1.0.0", bin: "main.mjs" },
+      "node_modules/demo/main.mjs": program,
+      "node_modules/demo/extension.yaml": manifest,
+      "node_modules/helper/package.json": { type: "module", main: "index.js" },
+      "node_modules/helper/index.js": "export const isThere = true;",
+      "evals/eval.json": {
+        kind: "Eval",
+        metadata: { name: "e" },
+        config: {
+          agent: { type: "builtin.llm-agent", model: "openai:m" },
+          extensions: { demo: { package: "npm:demo", sandbox: "process" } },
+          taskSets: [{ path: "task.json" }],
+        },
+      },
+      "evals/task.json": {
+        kind: "Task",
+        apiVersion: "mcp-eval/v1",
+        metadata: { name: "t" },
+        spec: { imports: [{ package: "npm:demo", as: "demo" }], prompt: "x", verify: [{ "demo.ok": {} }] },
+      },
+    });
+    const cwd = join(folder.path, "evals");
+    const { code, stderr } = await runHere(["run", "eval.json", "--agent", "null"], { cwd });
+    expect([code, stderr]).toEqual([0, ""]);
   },
 );

@@ -90,7 +90,7 @@ test("the hash of a folder is the same for the same files, and another one for a
 describe("a lock", () => {
   const file = { name: "demo.zip", hash: `sha256:${"a".repeat(64)}`, tree: `sha256:${"b".repeat(64)}` };
   const entry = { package: "github.com/acme/demo", version: "v1.0.0", files: { "linux-amd64": file } };
-  const extensions = { "npm:z@1": entry, "github.com/acme/demo@v1": entry };
+  const extensions = { "github.com/z/z@v1": entry, "github.com/acme/demo@v1": entry };
   const lock: LockFile = { version: 1, extensions };
   const empty: LockFile = { version: 1, extensions: {} };
 
@@ -103,7 +103,7 @@ describe("a lock", () => {
     expect(await readLock(below)).toEqual({ path, lock });
     expect(await readdir(folder)).toEqual(["a", "mcp-eval.lock"]);
     const text = await readFile(path, "utf8");
-    expect(text.indexOf("github.com/acme/demo@v1")).toBeLessThan(text.indexOf("npm:z@1"));
+    expect(text.indexOf("github.com/acme/demo@v1")).toBeLessThan(text.indexOf("github.com/z/z@v1"));
     const reversed = Object.fromEntries(Object.entries(extensions).toReversed());
     await writeLock(path, { version: 1, extensions: reversed });
     expect(await readFile(path, "utf8")).toBe(text);
