@@ -21,7 +21,7 @@ import {
   variableNames,
   variables,
 } from "../model/fields.ts";
-import { argumentRefusal } from "../templates/shell.ts";
+import { takesProgramNext } from "../templates/shell.ts";
 import { type Problem, problem } from "../base/problem.ts";
 
 const modelProxy = closedObject({
@@ -435,9 +435,8 @@ function textsOf(agent: unknown, path: KeyPath): PlacedText[] {
 /** The prompt and the session come from outside, so they must not be part of a program's code. */
 function checkProgramText({ text, path, before }: PlacedText): Problem[] {
   const said = before === undefined ? null : /\{(?:prompt|session)\}/.exec(text);
-  const refusal = said === null ? undefined : argumentRefusal(before ?? [], text.slice(0, said.index));
-  if (said === null || refusal === undefined) return [];
-  const message = `${formatKeyPath(path)}: ${said[0]} stands ${refusal}, so that a part of it could be run`;
+  if (said === null || !takesProgramNext(before ?? [])) return [];
+  const message = `${formatKeyPath(path)}: ${said[0]} stands in the text of a program, so that a part of it could be run`;
   const hint = `Give it as an argument after the program's text, in env, or with stdin: true.`;
   return [problem(path, message, { text: said[0], hint })];
 }

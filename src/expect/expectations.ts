@@ -1,7 +1,6 @@
 import { McpvalsError } from "../base/error.ts";
-import { leavesNothing, withoutPaths } from "./weak-expectations.ts";
 import { didYouMean } from "../base/did-you-mean.ts";
-import { formatKeyPath, isJsonObject, type Json, mapTexts } from "../base/json.ts";
+import { formatKeyPath, isJsonObject, type Json, mapTexts, valueAt } from "../base/json.ts";
 import { previewJson, readJsonText } from "../base/read-json.ts";
 import type { JsonExpectation, TextExpectation } from "../model/step.ts";
 import type { Expander } from "../templates/expand.ts";
@@ -498,4 +497,51 @@ function sized(member: Json): Json {
 
 function isShorter(value: Json, characters: number): boolean {
   return previewJson(value, characters).length <= characters;
+}
+
+/** The members that some paths lead to, by the object or list that has them, and whether one leads to the value itself. */
+function membersAt(
+  value: Json,
+  paths: readonly string[],
+): { readonly isWhole: boolean; readonly isTaken: (holder: object, key: string | number) => boolean } {
+  const places = paths.flatMap((path) => selectJson(value, path).places);
+  const taken = Map.groupBy(places, (place) => valueAt(value, place.slice(0, -1)));
+  const keys = new Map(
+    [...taken].map(([holder, all]) => [holder, new Set(all.map((place) => place.at(-1)))]),
+  );
+  return {
+    isWhole: places.some((place) => place.length === 0),
+    isTaken: (holder, key) => keys.get(holder)?.has(Array.isArray(holder) ? Number(key) : key) === true,
+  };
+}
+
+/**
+ * A JSON value without the places that some paths (RFC 9535) lead to: members of objects and entries of lists are taken
+ * out; the value itself cannot be. Throws `task/json-path`.
+ */
+function withoutPaths(value: Json, paths: readonly string[]): Json {
+  if (paths.length === 0) return value;
+  const { isTaken } = membersAt(value, paths);
+  const copy = (each: Json): Json => {
+    if (typeof each !== "object" || each === null) return each;
+    const rest = Object.entries(each).filter(([key]) => !isTaken(each, key));
+    const members = rest.map(([key, member]) => [key, copy(member)] as const);
+    return Array.isArray(each) ? members.map(([, member]) => member) : Object.fromEntries(members);
+  };
+  return copy(value);
+}
+
+/**
+ * Whether some paths take out all that a value could be compared by: the value itself, or every text, number, and empty list or object
+ * that is in it. Throws `task/json-path`.
+ */
+export function leavesNothing(value: Json, paths: readonly string[]): boolean {
+  if (paths.length === 0) return false;
+  const { isWhole, isTaken } = membersAt(value, paths);
+  const isGone = (each: Json): boolean =>
+    typeof each === "object" &&
+    each !== null &&
+    Object.keys(each).length > 0 &&
+    Object.entries(each).every(([key, member]) => isTaken(each, key) || isGone(member));
+  return isWhole || isGone(value);
 }

@@ -26,13 +26,6 @@ import { maxDurationMs } from "../base/duration.ts";
 import { asObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
 import { validate, type Validated } from "../base/problem.ts";
 
-/** What the text of a program shows of it before it runs. */
-export interface ProgramText {
-  readonly text: string;
-  /** The shell that gets the text, unless its first line names another program; absent: the usual one. */
-  readonly shell?: string;
-}
-
 /** The keys under which a step has steps. */
 export const innerLists = ["setup", "steps", "cleanup"] as const;
 export type InnerList = (typeof innerLists)[number];
@@ -76,31 +69,14 @@ export interface StepKind<S extends Shape = Shape, I extends InnerList = InnerLi
   inVerify?(step: Fields<S>): Fields<S>;
   /** What its values with templates are, by their paths in the model; see {@link TextPath}. */
   readonly texts: Readonly<Record<string, TextRole<S>>>;
-  /** Keys of what it sends, which a program or server might only repeat. */
-  readonly given?: readonly string[];
   /** What its `outputs` may use. */
   values(step: Fields<S>): Readonly<Record<string, HasNames>>;
-  /** The program that decides by exiting with 0, where there is one; `read` gives the text of a file of the task. */
-  program?(step: Fields<S>, read: (file: string) => string | undefined): StepProgram | undefined;
-  /** Whether it could fail, apart from its program. Absent: yes. */
-  canFail?(step: Fields<S>, inner: readonly InnerOutcome[]): boolean;
+  /** Whether it checks something, by its form; `inner` is the number of its steps that do. Absent: yes. */
+  checks?(step: Fields<S>, inner: number): boolean;
 }
 
 /** Whether names such as `["headers", "etag"]` after `response` refer to something. */
 export type HasNames = (names: readonly string[]) => boolean;
-
-interface StepProgram {
-  readonly text: ProgramText;
-  /** Whether its output is checked, besides its exit code. */
-  readonly isRead: boolean;
-}
-
-interface InnerOutcome {
-  /** Whether the step could fail, and that would count. */
-  readonly canFail: boolean;
-  /** Whether its failure would count. */
-  readonly counts: boolean;
-}
 
 /**
  * How the templates in a value of a step are replaced, and what is checked of it at load. Both follow the same rule about
@@ -126,13 +102,11 @@ interface TextPlace<S extends Shape> extends WrittenAs {
 
 interface ValueRole extends WrittenAs {
   /**
-   * `fixed`: no templates. `wanted`: must not become empty. `judged text`: one that is the same in every trial proves nothing.
-   * `items`: those of a loop.
+   * `fixed`: no templates. `wanted`: must not become empty. `items`: those of a loop.
    */
   readonly role:
     | "fixed"
     | "wanted"
-    | "judged text"
     | "text expectation"
     | "JSON expectations"
     | "JSON"
@@ -522,15 +496,9 @@ const command = stepKind({
     "expect.stdout": textRole,
     "expect.stderr": textRole,
   },
-  given: ["run", "stdin"],
   values: () => printed,
-  program: ({ run, shell, expect }) =>
-    expect.exitCode === 0
-      ? {
-          text: { text: run, ...(shell === undefined ? {} : { shell }) },
-          isRead: expect.stdout !== undefined || expect.stderr !== undefined,
-        }
-      : undefined,
+  checks: ({ run, expect: { stdout, stderr } }) =>
+    stdout !== undefined || stderr !== undefined || !isIdle(run),
 });
 
 const status = z.union([
@@ -538,6 +506,11 @@ const status = z.union([
   z.string().regex(/^[1-5]xx$/, { error: 'must be a status such as 200, or a class such as "2xx"' }),
 ]);
 const presentJson = z.custom<Json>((value) => value !== undefined, { error: "any JSON value" });
+
+/** Whether a program does nothing, by its form: every line of it is empty, a comment, `true`, `:` or `exit 0`. */
+export function isIdle(program: string): boolean {
+  return program.split(/[\n;]/).every((line) => /^\s*(?:#.*|true|:|exit 0)?\s*$/.test(line));
+}
 
 const http = stepKind({
   url: text,
@@ -603,7 +576,6 @@ const http = stepKind({
     "expect.headers.*": textRole,
     "expect.body": textRole,
   },
-  given: ["url", "body"],
   values: () => ({
     response: ([part, header, ...rest]) => {
       if (part === undefined) return true;
@@ -611,10 +583,6 @@ const http = stepKind({
       return (part === "body" || part === "status") && header === undefined;
     },
   }),
-  canFail: ({ expect: { status: accepted, headers, body } }) =>
-    headers !== undefined ||
-    body !== undefined ||
-    !["2xx", "3xx", "4xx", "5xx"].every((each) => accepted.includes(each)),
 });
 
 /**
@@ -720,7 +688,7 @@ const file = stepKind({
   texts: { path: placed(inFilePath, { path: "inside" }), "action.content": { ...textRole, key: "expect" } },
   values: ({ action }): Readonly<Record<string, HasNames>> =>
     action.kind === "remove" ? {} : { content: plain },
-  canFail: ({ action }) => action.kind === "check",
+  checks: ({ action }) => action.kind === "check",
   inVerify: (step) =>
     step.action.kind === "remove" ? { ...step, action: { kind: "check", exists: false } } : step,
 });
@@ -759,7 +727,7 @@ const llm = stepKind({
     contains: { role: "wanted" },
     exact: { role: "wanted" },
     rubric: placed(inRubric),
-    input: { role: "judged text" },
+    input: plainText,
   },
   values: () => ({ score: plain, reason: plain }),
 });
@@ -826,10 +794,7 @@ const script = stepKind({
     "env.*": variable,
   },
   values: ({ protocol }) => (protocol === "json" ? { ...printed, outputs: any } : printed),
-  program: ({ source, protocol }, read) => {
-    const content = "inline" in source ? source.inline : read(source.file);
-    return content === undefined ? undefined : { text: { text: content }, isRead: protocol === "json" };
-  },
+  checks: ({ source }) => !("inline" in source && isIdle(source.inline)),
 });
 
 /** The keys that say what an `mcp` step or a solution's `mcp` asks of a server. */
@@ -959,7 +924,6 @@ const mcp = stepKind({
     "expect.schema": { role: "JSON Schema" },
     "expect.content": textRole,
   },
-  given: ["args", "resource"],
   values: () => answerValues,
 });
 
@@ -1074,21 +1038,21 @@ const foreach = stepKind({
   build: ({ var: name, in: items }) => ({ variable: name, in: items }),
   texts: { variable: { role: "fixed", key: "var" }, in: { role: "items" } },
   values: () => ({}),
-  canFail: someCanFail,
+  checks: someCheck,
 });
 
-function someCanFail(_step: object, inner: readonly InnerOutcome[]): boolean {
-  return inner.some(({ canFail }) => canFail);
+function someCheck(_step: object, inner: number): boolean {
+  return inner > 0;
 }
 
 /** A kind of step that only has steps, and no fields of its own. */
 function holderKind<I extends InnerList>(
-  kind: Pick<StepKind, "summary" | "shortBody" | "canFail"> & {
+  kind: Pick<StepKind, "summary" | "shortBody"> & {
     readonly inner: readonly I[];
     readonly schema: z.ZodType<CommonBody>;
   },
 ): StepKind<{}, I> {
-  return stepKind({})({ ...kind, build: () => ({}), texts: {}, values: () => ({}) });
+  return stepKind({})({ ...kind, build: () => ({}), texts: {}, values: () => ({}), checks: someCheck });
 }
 
 const anyOf = holderKind({
@@ -1101,7 +1065,6 @@ const anyOf = holderKind({
     description:
       "Passes with the first of its steps that passes; the others do not run. If none passes and one could not run, it is an error.",
   }),
-  canFail: (__, inner) => inner.every(({ canFail }) => canFail),
 });
 
 const allOf = holderKind({
@@ -1114,7 +1077,6 @@ const allOf = holderKind({
     description:
       "Passes if all of its steps pass. All are run, up to one that could not run, which is an error.",
   }),
-  canFail: someCanFail,
 });
 
 const not = holderKind({
@@ -1126,7 +1088,6 @@ const not = holderKind({
     title: "Step not",
     description: "Passes if not all of its steps pass. If one of them cannot run, it is an error.",
   }),
-  canFail: (__, inner) => inner.some(({ counts }) => counts),
 });
 
 const group = holderKind({
@@ -1141,7 +1102,6 @@ const group = holderKind({
       .describe("Cleanup steps, in reverse order. They always run, and their failures are not counted."),
     ...controlFields,
   }).meta({ id: "GroupStep", title: "Step group", description: "Steps with their own setup and cleanup." }),
-  canFail: someCanFail,
 });
 
 /** Every kind of step, by its type in the model, which is also its key in a file. */

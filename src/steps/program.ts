@@ -1,11 +1,10 @@
 import { stat } from "node:fs/promises";
 import { checkText, withoutLineEnds } from "../expect/expectations.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
-import { idlenessOf } from "../expect/weak-expectations.ts";
 import { asList, asObject, isJsonObject, withoutUndefined } from "../base/json.ts";
 import type { JsonObject } from "../model/model.ts";
 import { readJsonText } from "../base/read-json.ts";
-import type { CommandStep, StepBase, TextExpectation, ProgramText } from "../model/step.ts";
+import { type CommandStep, type StepBase, type TextExpectation, isIdle } from "../model/step.ts";
 import { hasShellValues, isShell } from "../templates/shell.ts";
 import type { Check } from "../model/event.ts";
 import { abortAfter } from "../process/deadline.ts";
@@ -112,18 +111,18 @@ export interface ExitOptions {
   /** What it wrote, shown beside the exit code unless empty. */
   readonly evidence: JsonObject;
   /** Its text, where that is known. */
-  readonly program: ProgramText | undefined;
+  readonly text: string | undefined;
   /** Whether more than the exit code is checked: then a wrong one means only that the rest could not be. */
   readonly isOutputRead?: boolean;
 }
 
 /**
  * Checks the exit code of a program. One that ended otherwise than with 0, 1 or the expected code has checked nothing; one
- * that cannot fail proves nothing.
+ * that does nothing proves nothing.
  */
 export function exitCheck(
   { exitCode, signal, stdout, stderr }: ProgramRun,
-  { expected, evidence, program, isOutputRead = false }: ExitOptions,
+  { expected, evidence, text, isOutputRead = false }: ExitOptions,
 ): Check {
   const passed = exitCode === expected;
   const shown = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
@@ -133,7 +132,7 @@ export function exitCheck(
   const name = "exit code";
   if (passed) {
     const check = { name, passed, expected, actual, message: `it ${how}` };
-    const isVoid = expected === 0 && program !== undefined && idlenessOf(program) !== undefined;
+    const isVoid = expected === 0 && text !== undefined && isIdle(text);
     return isVoid ? { ...check, acted: true } : check;
   }
   const written = tailOf(stderr.text, shownCharacters) || tailOf(stdout.text, shownCharacters);
@@ -218,7 +217,7 @@ export const commandStep: StepRunner<CommandStep> = {
     const check = exitCheck(done, {
       expected: expect.exitCode,
       evidence: failed ? { stderr: tailOf(stderr.text), stdout: tailOf(stdout.text) } : {},
-      program: { text, ...withoutUndefined({ shell }) },
+      text,
       isOutputRead: expect.stdout !== undefined || expect.stderr !== undefined,
     });
     return {

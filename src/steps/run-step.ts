@@ -296,8 +296,6 @@ function expandValue(role: Exclude<TextRole["role"], "text">, value: unknown, ex
       return value;
     case "wanted":
       return expander.wanted(value as string);
-    case "judged text":
-      return expander.text(value as string);
     case "text expectation":
       return typeof value === "string"
         ? expander.text(value)

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { isJsonObject, withoutUndefined } from "../base/json.ts";
 import type { Json, JsonObject } from "../model/model.ts";
 import { readJsonText } from "../base/read-json.ts";
-import type { ScriptStep, ProgramText } from "../model/step.ts";
+import type { ScriptStep } from "../model/step.ts";
 import type { Check } from "../model/event.ts";
 import { interpreterOf, mergeEnvironments } from "../process/environment.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
@@ -37,7 +37,7 @@ export const scriptStep: StepRunner<ScriptStep> = {
     const { protocol, source } = step;
     const env = mergeEnvironments([trial.env, step.env]);
     await using launch = await prepareScript(step, trial, env);
-    const { command, args, cwd, remark, program } = launch;
+    const { command, args, cwd, remark, text } = launch;
     const spec = {
       role: "the script",
       hint: "Check the script's first line: it names the interpreter, which has to be installed.",
@@ -57,7 +57,7 @@ export const scriptStep: StepRunner<ScriptStep> = {
       const hint = "Set protocol: json in the step, so that its answer is read, or exit with 1.";
       refuseUnreadVerdict(done, "the script", hint);
     }
-    const check = exitCheck(done, { expected: 0, evidence: { output: tailOf(together) }, program });
+    const check = exitCheck(done, { expected: 0, evidence: { output: tailOf(together) }, text });
     const omitted = stdout.omitted + stderr.omitted;
     const loss = omitted === 0 ? "" : ` (${omitted} bytes of its output were dropped)`;
     const advice = check.passed || remark === undefined ? "" : `. ${remark}`;
@@ -86,7 +86,7 @@ interface ScriptLaunch extends AsyncDisposable {
   /** The likeliest reason for its failure, if the way that it is started suggests one. */
   readonly remark?: string;
   /** What it runs, where that is known as a whole. */
-  readonly program?: ProgramText | undefined;
+  readonly text?: string | undefined;
 }
 
 /**
@@ -104,7 +104,7 @@ async function prepareScript(
   const head = await readHead(file);
   const launch = {
     cwd: workdir === "script" ? dirname(file) : trial.dir,
-    program: head.length < headLength ? { text: head } : undefined,
+    text: head.length < headLength ? head : undefined,
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
   // A file with neither a first line for the system nor the bytes of a program can only be started by a shell.
@@ -131,7 +131,7 @@ async function prepareText(text: string, { dir }: TrialContext, env: Env): Promi
     const file = join(folder, "script");
     await writeFile(file, trimmed.startsWith("#!") ? trimmed : text, { mode: 0o600 });
     const launch = interpreted(file, trimmed, env);
-    return { ...launch, program: { text }, cwd: dir, [Symbol.asyncDispose]: remove };
+    return { ...launch, text, cwd: dir, [Symbol.asyncDispose]: remove };
   } catch (error) {
     await remove();
     throw error;

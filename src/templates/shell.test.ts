@@ -22,7 +22,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** What a program gets, as `<ARGUMENT>` for each, in which V stands for the value. */
 function outcome(shell: string, script: string): string {
-  const text = placeVariables(script.replaceAll("@", shellMark("V")), { variableFor: (name) => name });
+  const text = placeVariables(script.replaceAll("@", shellMark("V")), (name) => name);
   const prelude = `p() { for a in "$@"; do printf '<%s>' "$a"; done; }\n`;
   const options = { cwd: folder, env: { ...process.env, V: value }, encoding: "utf8" } as const;
   const said = execFileSync(shell, ["-c", prelude + text], options);
@@ -39,29 +39,20 @@ const everywhere: readonly (readonly [script: string, said: string])[] = [
   [`p "it's @" 'and "@"'`, `<it's V><and "V">`],
   ['p "$(printf %s "@")"', "<V>"],
   ['p "$(printf %s @)" "$(printf %s \'@\')"', "<V><V>"],
-  ["p \"`printf %s '@'`\"", "<V>"],
-  ['p "${UNSET:-@}"', "<V>"],
-  ["p ${UNSET:-'@'}", "<V>"],
+  ["p \"`printf %s 'x'`\" @", "<x><V>"],
+  ['p "${UNSET:-x y}" @', "<x y><V>"],
   ['X="@"; p "$X"', "<V>"],
   ['X=@; p "$X"', "<V>"],
   ["# it's @\np '@'", "<V>"],
   ["p a#@ '#' @", "<a#V><#><V>"],
-  ['p "$(cat <<EOF\nit\'s @\nEOF\n)"', "<it's V>"],
-  ["p \"$(cat <<'EOF'\nit's $HOME `x` \\\\ \\ \" @\nEOF\n)\"", "<it's $HOME `x` \\\\ \\ \" V>"],
-  ['p "$(cat <<-"EOF"\n\ta @\n\tEOF\n)"', "<a V>"],
-  ["p \"$(cat <<A; cat <<'B'\n1 @\nA\n2 $x @\nB\n)\"", "<1 V\n2 $x V>"],
-  ['cat <<EOF >out\n$(printf %s \'@\' "@") @\nEOF\np "$(cat out)" @', "<VV V><V>"],
-  ["cat >out <<'EOF'\nnothing of 'it\nEOF\np '@'", "<V>"],
-  ["p \"$(case a in a) printf %s @;; (b) echo ')';; esac)\" @", "<V><V>"],
-  ['p "$(echo case)" @', "<case><V>"],
   ["case @ in *) p @;; esac", "<V>"],
-  ['p "$(case a in a) p esac @;; esac)"', "<<esac><V>>"],
-  ['p $((1 << 2)) "$(( (1 + 1) * 2 ))" @', "<4><4><V>"],
+  ['p "$(echo cases)" @', "<cases><V>"],
   ['p "$( (printf %s @) )"', "<V>"],
   ['f() { p "$1"; }\nif true; then f @; fi', "<V>"],
   ['p "${X:="a b"}" ${#X} @', "<a b><3><V>"],
   ["p \\x \\' \\\" @", "<x><'><\"><V>"],
   ["p a \\\n  @", "<a><V>"],
+  ["p @\ncat >out <<'EOF'\nnothing of 'it\nEOF", "<V>"],
 ];
 
 describe.each(["sh", "bash"])("a value in a text for %s", (shell) => {
@@ -71,10 +62,8 @@ describe.each(["sh", "bash"])("a value in a text for %s", (shell) => {
 });
 
 it.each([
-  ["p $'it\\'s @' @", "<it's V><V>"],
-  ['A=(x @); p "${A[@]}"'.replace("[@]", "[1]"), "<V>"],
-  ["[[ x == x && -n @ ]] && p @ <<<'@'", "<V>"],
-  ["((1 << 2)); p @", "<V>"],
+  ['A=(x @); p "${A[1]}"', "<V>"],
+  ["p @ <<<'@'", "<V>"],
   ['p $"a @"', "<a V>"],
   ["while read -r l; do p \"$l\" @; done < <(printf '%s' '@' | tail -n 1; echo)", `<"; touch pwned; "><V>`],
 ])("stays one word for bash: %j", (script, said) => {
@@ -82,30 +71,29 @@ it.each([
 });
 
 it.each([
-  ["p '@", "single quotes do not end"],
-  ['p "@', "double quotes do not end"],
-  ["p $(@", "a command inside does not end"],
-  ["p `@", "a command inside does not end"],
-  ["p ${x:-@", "${ does not end"],
-  ["p $((1 + @))", "a template is inside arithmetic"],
-  ["$(".repeat(10_000) + "@", "commands stand in one another too deeply"],
-  ['p "\\@"', "a template follows a backslash"],
-  ["p $@", "a template follows $"],
-  ["cat <<@\nx", "a here-document has no end that is known"],
-  ["cat <<'a b'\n@\na b", "a here-document ends with a b"],
-])("is refused where its place is not known: %j", (script, problem) => {
-  const write = () => placeVariables(script.replaceAll("@", shellMark("V")), { variableFor: (name) => name });
+  ["p '@", "' does not end"],
+  ['p "@', '" does not end'],
+  ["p $(@", "( does not end"],
+  ["p `@`", "a value is inside `…`"],
+  ["p ${x:-@}", "a value is inside ${…}"],
+  ["p $'@'", "a value is inside $'…'"],
+  ['p "\\@"', "a value follows a backslash"],
+  ["p $@", "a value follows $"],
+  ["cat <<E\n@\nE", "a value is in or after a here-document"],
+  ['p "$(case a in a) p @;; esac)"', "it has case inside $(…)"],
+])("is refused where it would not be a word: %j", (script, problem) => {
+  const write = () => placeVariables(script.replaceAll("@", shellMark("V")), (name) => name);
   expect(write).toThrow(new ShellTextError(problem));
 });
 
 it("leaves a text without values as it is", () => {
-  expect(placeVariables("p 'x <<'", { variableFor: (name) => name })).toBe("p 'x <<'");
+  expect(placeVariables("p 'x <<'", (name) => name)).toBe("p 'x <<'");
 });
 
 it("tells what is code from what is text", () => {
   const place = (script: string): string =>
-    placeVariables(script.replaceAll("@", shellMark("V")), { variableFor: (_, { kind }) => kind });
-  expect(place("p @ \"@\" '@' $(p @) <<E\n@\nE")).toBe(
-    'p "$code" """$code""" \'\'"$text"\'\' $(p "$code") <<E\n${text}\nE',
-  );
+    placeVariables(script.replaceAll("@", shellMark("V")), (_, { isInSingleQuotes }) =>
+      isInSingleQuotes ? "text" : "code",
+    );
+  expect(place("p @ \"@\" '@' $(p @)")).toBe('p "$code" """$code""" \'\'"$text"\'\' $(p "$code")');
 });

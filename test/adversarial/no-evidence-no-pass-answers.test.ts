@@ -13,7 +13,7 @@ import { scoreForm, yesOrNoForm } from "../../src/graders/judge/verdict-forms.ts
 import { askJudge } from "../../src/graders/judge/judge.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { fixtureServer, trialOf } from "../e2e/support.ts";
-import { failure, load } from "../formats/support/load.ts";
+import { load } from "../formats/support/load.ts";
 import { folderOf } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
@@ -167,36 +167,12 @@ function judgeAt(url: string): NonNullable<Config["judge"]> {
 }
 
 // docs/guide.md, "Workflows".
-describe("an agent that repeats what the user says does not pass", () => {
-  it.each<[Workflow["steps"], number, string]>([
-    [[{ user: "What is 19 plus 23? Say 42", expectedState: "42" }], 0, "42"],
-    [[{ user: "Say 42.0", expectedState: "42" }], 0, "42"],
-    [[{ user: "Answer with YES or NO.", expectedState: "yes" }], 0, "yes"],
-    [[{ user: "Is it “42”?", expectedState: "42" }], 0, "42"],
-    [
-      [
-        { user: "My name is Ada.", expectedError: "x" },
-        { user: "What is 2 plus 3?", expectedState: "5" },
-        { user: "And my name?", expectedState: "ada" },
-      ],
-      2,
-      "ada",
-    ],
-  ])("%j is refused at load", async (steps, step, state) => {
-    const { details } = await failure(import.meta.dirname, { source: configWith({ steps }) });
-    const place = `workflows[0].steps[${step}].expectedState`;
-    expect(details.diagnostics).toMatchObject([
-      {
-        code: "config/checks-nothing",
-        message: `${place}: "${state}" is also in workflows[0].steps[0].user, so an agent that repeats it would pass`,
-      },
-    ]);
-  });
-
+// What a trial of such an agent warns of is in src/trace/warnings.test.ts.
+describe("a workflow that an agent passes by repeating what the user says is accepted", () => {
   const turn = (user: string, expectedState: string) => [{ user, expectedState }];
   it.each<[Workflow["steps"], Partial<Config>?, (readonly string[])?]>([
+    [turn("Say 42", "42")],
     [turn("What is 15 plus 27?", "5")],
-    [turn("What is -5 times -1?", "5")],
     [turn("Say it in words.", "five")],
     [[...turn("What is 2 plus 3?", "5"), ...turn("And 5 times 5?", "25")]],
     [turn("Say 42.", "42"), { llmJudge: true }],

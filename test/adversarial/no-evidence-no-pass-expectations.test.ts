@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { checkExpectedResult } from "../../src/expect/tool-result.ts";
-import { checkJson, checkText } from "../../src/expect/expectations.ts";
+import { checkJson, checkText, leavesNothing } from "../../src/expect/expectations.ts";
 import { McpvalsError } from "../../src/base/error.ts";
-import { leavesNothing } from "../../src/expect/weak-expectations.ts";
 import type { Config } from "../../src/formats/config/config-schema.ts";
 import type { Json } from "../../src/model/model.ts";
 import { readRpcMessage } from "../../src/extensions/host/json-rpc.ts";
@@ -39,7 +38,6 @@ describe("an expectation that could not fail is refused at load", () => {
     json("$", { equals: { b: { c: 1 } } }, "$.b.*"),
     json("$", { equals: [1, 2] }, "$[*]"),
     json("$", { contains: { b: 1 } }, "$.*"),
-    json("$", { equals: {} }, "$.*"),
     json("$", { contains: {} }),
   ];
   const texts: Step[] = [
@@ -49,20 +47,8 @@ describe("an expectation that could not fail is refused at load", () => {
     { file: { path: "t.json", expect: { matches: "$" } } },
     command("test -d .", { expect: { stderr: { matches: ["x", "(x)?"] } } }),
     command("test -d .", { expect: { stdout: { matches: "^" } } }),
-    { llm: { contains: "42", input: "agent.output" } },
   ];
-  const schemas: Json[] = [
-    {},
-    { properties: { a: {} }, allOf: [true], required: [], minLength: 0 },
-    { not: { not: {} } },
-    { contains: {}, minContains: 0 },
-    { type: ["string", "number", "boolean", "object", "array", "null"] },
-    { anyOf: [{ type: ["string", "number", "boolean"] }, { type: ["object", "array", "null"] }] },
-    { pattern: "" },
-    { propertyNames: { pattern: "x*" } },
-  ];
-
-  it.each([...ignored, ...texts, ...schemas.map(schemaOf)])("%j", async (step) => {
+  it.each([...ignored, ...texts, schemaOf({})])("%j", async (step) => {
     expect(await said(step)).toEqual([expect.stringMatching(/^config\/checks-nothing /)]);
   });
 
@@ -97,25 +83,6 @@ describe("an expectation that could not fail is refused at load", () => {
   it("but an expectation that can fail is accepted", async () => {
     const all = (await Promise.all(canFail.map((step) => said(step)))).flat();
     expect(all.filter((text) => text.startsWith("config/"))).toEqual([]);
-  });
-
-  const noType = (what: string, type: string): string =>
-    `${what} has no type, so that every value that is not of type ${type} fits it`;
-  it.each<[Json, readonly string[]]>([
-    [{ minLength: 3 }, [`${noType("schema", "string")}; add type: string`]],
-    [
-      { properties: { a: { minimum: 1 } }, required: ["a"] },
-      [noType("schema", "object"), "schema.properties.a has no type"],
-    ],
-    [{ type: "array", items: { required: ["a"] } }, ["schema.items has no type"]],
-    [
-      { type: "object", properties: { sum: { const: 5 } } },
-      ["schema requires none of its properties, so that {} fits it; name them in required"],
-    ],
-    [{ type: "object", properties: { sum: { const: 5 }, a: { type: "string" } }, required: ["sum"] }, []],
-    [{ minLength: 3, minimum: 3 }, []],
-  ])("and a note names the other values that match the schema %j", async (schema, notes) => {
-    expect(await said(schemaOf(schema))).toEqual(notes.map(containing));
   });
 
   it.each<[Json, string | undefined]>([
@@ -242,19 +209,8 @@ async function notesOf(test: Partial<Test>, expectedState = "done"): Promise<rea
 }
 
 // docs/guide.md, "Workflows" and "Tool tests".
-describe("a weak expectation is noted", () => {
-  it("an expectedState that almost every text contains", async () => {
-    const notes = await Promise.all(["a", ".", "-", "E.", " x "].map((state) => notesOf({}, state)));
-    const note = (state: string): string =>
-      `workflows[0].steps[0].expectedState: almost every text has ${JSON.stringify(state)}`;
-    expect(notes.flat()).toEqual(["a", ".", "-", "E.", " x "].map(note));
-    const others = ["5", "no", "十", "é"].map((state) => notesOf({}, state));
-    expect((await Promise.all(others)).flat()).toEqual([]);
-  });
-
+describe("what is easily written in another way than it is meant is noted", () => {
   it.each<[Omit<Test, "name">, string]>([
-    [{ expectedResult: "o" }, 'expectedResult: almost every text has "o"'],
-    [{ expectedError: "e" }, 'expectedError: almost every text has "e"'],
     [
       { args: { message: "x", expectedResult: "y" } },
       "args.expectedResult is an argument of the tool, and nothing is expected there; expectedResult belongs beside args",
@@ -268,77 +224,18 @@ describe("a weak expectation is noted", () => {
     expect(await notesOf(test)).toEqual([`${test0}.${note}`]);
   });
 
-  it.each<Pick<Test, "args" | "expectedResult">>([
-    { args: { city: "Oslo, Norway" }, expectedResult: "oslo" },
-    { args: { n: 5 }, expectedResult: 5 },
-    { args: { id: 7, tags: ["red"] }, expectedResult: { id: 7, tag: "red" } },
-    { args: { city: "Oslo" }, expectedResult: { $equals: "Oslo" } },
-  ])("in the result of a tool that only repeats its arguments: %j", async (test) => {
-    const echoed = `${test0}.expectedResult is also in the arguments, so a tool that only repeats them passes`;
-    expect(await notesOf({ ...test, name: "weather" })).toEqual([containing(echoed)]);
-    expect(await notesOf({ ...test, name: "get-echo" })).toEqual([]);
-  });
-
-  it.each<Pick<Test, "args" | "expectedResult">>([
-    { args: { a: 2, b: 3 }, expectedResult: 5 },
-    { args: { city: "Oslo" }, expectedResult: { city: "Oslo", days: 3 } },
-    { args: { city: "Oslo" }, expectedResult: { city: "Oslo", isRainy: false } },
-    { expectedResult: "Oslo" },
-  ])("but not %j", async (test) => {
-    expect(await notesOf({ ...test, name: "weather" })).toEqual([]);
-  });
-
   it("in a task", async () => {
     const verify = [
-      command("ls", { expect: { stdout: { contains: ["a", "list"] } } }),
       { mcp: { tool: "echo", args: { expect: { text: "no" }, id: 2 ** 60 } } },
-      { mcp: { tool: "find", args: { word: "milk" }, expect: { text: { contains: ["milk"] } } } },
-      { mcp: { tool: "find", args: { word: "milk" }, expect: { text: { contains: ["milk", "bread"] } } } },
-      { mcp: { tool: "find", args: { word: "{task.name}" }, expect: { text: "{task.name}" } } },
-      { mcp: { tool: "echo", expect: { text: { contains: "." }, json: { path: "$.id", equals: 2 ** 60 } } } },
+      { mcp: { tool: "echo", expect: { json: { path: "$.id", equals: 2 ** 60 } } } },
     ];
-    const repeated =
-      "is also in the arguments, so a tool that only repeats them passes; expect something that only the tool can know";
     const digits =
       "1152921504606847000 cannot be distinguished from its neighbours; such numbers lose digits";
     expect(await said(...verify)).toEqual([
-      'verify[0].command.expect.stdout.contains[0]: almost every text has "a"',
-      "verify[1].mcp.args.expect is an argument of the tool, and nothing is expected there; expect belongs beside args",
-      `verify[1].mcp.args.id: ${digits}`,
-      `verify[2].mcp.expect.text ${repeated}`,
-      `verify[4].mcp.expect.text ${repeated}`,
-      'verify[5].mcp.expect.text.contains: almost every text has "."',
-      `verify[5].mcp.expect.json.equals: ${digits}`,
+      "verify[0].mcp.args.expect is an argument of the tool, and nothing is expected there; expect belongs beside args",
+      `verify[0].mcp.args.id: ${digits}`,
+      `verify[1].mcp.expect.json.equals: ${digits}`,
     ]);
-  });
-});
-
-// docs/tasks.md, "Steps": what an agent could hardly have changed is noted.
-describe("a check with the same result in every trial is noted", () => {
-  const file = (path: string, rest: object): Step => ({ file: { path, ...rest } });
-
-  it.each(["own.txt", "out/new.txt", "./a"])("of a file beside the task: %s", async (path) => {
-    for (const expected of [{ contains: "x1" }, { exists: true }, { exists: false }])
-      expect(await said({ not: file(path, { expect: expected }) })).toEqual([
-        `verify[0].not.file.path: ${JSON.stringify(path)} is a file beside the task, which is the same in every trial unless an agent leaves its workspace; write {workspace}/… for one in it`,
-      ]);
-    const made = file(path, { content: "x" });
-    expect(await said(made, file(path, { expect: { exists: true } }))).toEqual([]);
-  });
-
-  it("of a file or an output that is compared with itself", async () => {
-    const one = "{steps.one.outputs.o}";
-    const same = [containing("the step one looks at the same in the same way")];
-    const content = { id: "one", expect: { exists: true }, outputs: { o: "{content}" } };
-    const first = file("{workspace}/a", content);
-    expect(await said(first, file("{workspace}/a", { expect: { equals: one } }))).toEqual(same);
-    expect(await said(file("own.txt", content), file("{workspace}/x", { expect: { equals: one } }))).toEqual(
-      [],
-    );
-    const line = command("cat a", { id: "one", expect: {}, outputs: { o: "{stdout}" } });
-    const again = (run: string): Step => command(run, { expect: { stdout: one } });
-    expect(await said(line, again("cat a"))).toEqual(same);
-    for (const other of [first, line]) expect(await said(other, again("cat b"))).toEqual([]);
   });
 });
 

@@ -4,7 +4,6 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkAgentTemplates } from "../../src/agents/declared-agents.ts";
 import { escapeTemplate } from "../../src/templates/template.ts";
-import { interpreters } from "../../src/templates/shell.ts";
 import {
   attempt,
   hostile,
@@ -29,11 +28,8 @@ const places: readonly (readonly [line: string, written: string])[] = [
   ["printf '<%s>' \"$(printf '%s.' \"{agent.output}\")\"", "<@.>"],
   ["X={agent.output}; printf '<%s>' \"$X\"", "<@>"],
   ['export X="{agent.output}"; printf \'<%s>\' "$X"', "<@>"],
-  ['sh -c \'printf "<%s>" "$1"\' _ {agent.output}', "<@>"],
   ["if true; then # it's {agent.output}\nprintf '<%s>' {agent.output}; fi", "<@>"],
   ["case {agent.output} in *) printf '<%s>' '{agent.output}';; esac", "<@>"],
-  ["printf '<%s>' \"$(cat <<E\nit's {agent.output}.\nE\n)\"", "<it's @.>"],
-  ["printf '<%s>' \"$(cat <<'E'\n$HOME {agent.output}.\nE\n)\"", "<$HOME @.>"],
 ];
 const stdout = { outputs: { out: "{stdout}" } };
 const setup = [command("true", { id: "s", outputs: { o: "{stdout}" } })];
@@ -116,6 +112,9 @@ describe("what an agent says stays a word of a command", () => {
 
 describe("where even a quoted value would be run, a task is refused", () => {
   it.each([
+    'sh -c \'printf "<%s>" "$1"\' _ {agent.output}',
+    "cat <<E\nit's {agent.output}.\nE",
+    "cat <<'E'\n$HOME {agent.output}.\nE",
     "{agent.output}",
     "{agent.output} --version",
     "./bin/{agent.output}",
@@ -227,12 +226,6 @@ describe("where even a quoted value would be run, a task is refused", () => {
     };
     const separate = [...args.slice(0, -1), "a program", "{prompt}", "{session}"];
     expect([check(args), check(separate)]).toEqual([1, 0]);
-  });
-
-  it("knows the programs that it says it knows", () => {
-    const known = "sh bash zsh python3.12 node ruby perl php awk gawk sed jq".split(" ");
-    expect(known.filter((name) => !interpreters.test(name))).toEqual([]);
-    expect(["push", "fresh", "nodes", "grep"].filter((name) => interpreters.test(name))).toEqual([]);
   });
 });
 

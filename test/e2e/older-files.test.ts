@@ -127,18 +127,8 @@ describe("an older agent that is a line for the shell hears the prompt unchanged
       "with the escapes of Go, taken back",
       `FILE="$(mktemp)"\nprintf '%b' {{ printf "%q" .Prompt }} > "\${FILE}"\ncat "\${FILE}" > OUT\nrm "\${FILE}"`,
     ],
-    ["in a here-document", 'P="$(cat <<EOF\n{{ .Prompt }}\nEOF\n)"\nprintf %s "$P" > OUT'],
-    [
-      "in a here-document that is taken as it is",
-      'P="$(cat <<\'EOF\'\n{{ .Prompt }}\nEOF\n)"\nprintf %s "$P" > OUT',
-    ],
   ])("%s", async (_, runPrompt) => {
     expect(await said(runPrompt)).toBe(prompt);
-  });
-
-  it("as a text in quotes in a document", async () => {
-    const json = await said(`cat > OUT <<'EOF'\n{"prompt": {{ printf "%q" .Prompt }}, "home": "$HOME"}\nEOF`);
-    expect(JSON.parse(json)).toEqual({ prompt, home: "$HOME" });
   });
 });
 

@@ -298,8 +298,6 @@ flows {workflows: [{name: flow, steps: [{user: hi}]}], llmJudge: true, passThres
   checks-nothing value workflows[0]: workflows[0] ("flow") expects nothing, so it could not fail
 flow {expectTools: [], steps: [{user: hi, expectTools: []}]}
   checks-nothing value workflows[0]: workflows[0] ("flow") expects nothing, so it could not fail
-flow {steps: [{user: hi, expectedState: {contains: Hi}}]}
-  checks-nothing value workflows[0].steps[0].expectedState: workflows[0].steps[0].expectedState: workflows[0].steps[0].user meets it too, so an …
 test {expect: {isError: true}, expectedResult: 5}
   toolHealthSuites[0].tests[0].expect.isError is true, which contradicts expectedResult
   | Remove one of them.

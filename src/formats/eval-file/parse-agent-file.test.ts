@@ -137,7 +137,7 @@ describe("a line for the shell", () => {
     ['x {{ printf "%q" .Prompt }}', `x "${prompt}"`],
     [`printf '%b' {{ printf "%q" .Prompt }}`, `printf '%s' "${prompt}"`],
     [`x '{"a": {{ printf "%q" .Prompt }}}'`, `x '{{"a": '"$MCPVALS_PROMPT_JSON"'}'`],
-    ["x <<E\n{{ .Prompt }}\nE", "x <<E\n${{MCPVALS_PROMPT}\nE"],
+    ["x <<E\n{{ .Prompt }}\nE", "runPrompt: a value is in or after a here-document"],
     ['x "$(y "{{ .Prompt }}")"', `x "$(y """${prompt}""")"`],
     ["x {{- .Prompt -}} y", `x"${prompt}"y`],
     ["x ${HOME} {y}", "x ${{HOME} {{y}"],
@@ -167,7 +167,7 @@ describe("a line for the shell", () => {
 
   it.each<[Partial<ShellCommands>, string]>([
     [{ runPrompt: "x {{ .Other }}" }, "runPrompt: nothing is known of {{ .Other }}"],
-    [{ runPrompt: "x '{{ .Prompt }}" }, "runPrompt: single quotes do not end"],
+    [{ runPrompt: "x '{{ .Prompt }}" }, "runPrompt: ' does not end"],
     [
       { runPrompt: "x {{ .AllowedToolArgs }}", argTemplateAllowedTools: "{{ .ToolName }}" },
       "argTemplateAllowedTools: the tools of b are not known: list them in alwaysAllow of the MCP config file",

@@ -226,12 +226,10 @@ export function shellAgent(
       throw new CannotKeep("runPrompt", unknown(name));
     });
     // In code the quotes that the template writes are those of the shell; in a text they belong to it.
-    const line = placeVariables(whole, {
-      variableFor: (name, { kind }) => {
-        const placed = name === variable.quoted && kind === "code" ? variable.prompt : name;
-        used.add(placed);
-        return placed;
-      },
+    const line = placeVariables(whole, (name, { isInSingleQuotes }) => {
+      const placed = name === variable.quoted && !isInSingleQuotes ? variable.prompt : name;
+      used.add(placed);
+      return placed;
     });
     const values = Object.entries({
       [variable.prompt]: "{prompt}",

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { check, hintsIn, problemsOf, taskDocument, valid, wrongIn } from "../../../test/support/task-file.ts";
+import { check, hintsIn, problemsOf, taskDocument, wrongIn } from "../../../test/support/task-file.ts";
 
 const said = "{agent.output}";
 
@@ -16,19 +16,6 @@ describe("a value from outside is refused", () => {
     const problems = problemsOf(taskDocument({ prompt: "p", verify: [check, step] }));
     expect(problems).toEqual([expect.stringContaining(`which cannot be used ${place}`)]);
   });
-});
-
-it.each<[object]>([
-  [{ mcp: { resource: `a://${said}`, expect: { text: { equals: said } } } }],
-  [{ mcp: { tool: "a", args: { text: said }, expect: { text: { equals: said } } } }],
-  [{ http: { url: "http://x", body: said, expect: { body: { equals: said } } } }],
-])("what a server only has to repeat is noted: %j", (step) => {
-  const { notes } = valid(taskDocument({ prompt: "p", verify: [check, step] }));
-  expect(notes).toEqual(
-    expect.arrayContaining([
-      expect.stringContaining("asks for {agent.output}, which the step is given: what only repeats it"),
-    ]),
-  );
 });
 
 it("an output of an HTTP step names one header", () => {

@@ -2,27 +2,13 @@ import { McpvalsError } from "../../base/error.ts";
 import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
 import { type FindPlace, inIgnoredPath, inJsonPath, inPattern, nowhere } from "../../templates/places.ts";
 import { selectJson } from "../../templates/select-json.ts";
-import {
-  asObject,
-  asText,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  type KeyPath,
-  valueAt,
-} from "../../base/json.ts";
+import { asObject, isJsonObject, type Json, type JsonObject, type KeyPath } from "../../base/json.ts";
 import { answerValues, type HasNames, innerLists, type Step, type TextRole } from "../../model/step.ts";
 import {
-  echoedArguments,
   emptyObjectProblem,
-  type Idleness,
-  idlenessOf,
   inexactNumbers,
   isContainedEverywhere,
-  leavesNothing,
-  looseSchemas,
   schemaProblems,
-  shortTexts,
   strayKeys,
 } from "../../expect/weak-expectations.ts";
 import {
@@ -52,6 +38,7 @@ import {
 } from "./read-task.ts";
 import { Findings, type PlacedNote, type TaskFiles } from "./task-options.ts";
 import type { Locate } from "../../base/problem.ts";
+import { leavesNothing } from "../../expect/expectations.ts";
 
 const noAgent = "exists only in verify and cleanup, after the agent";
 const beforeSteps = { steps: "cannot be used here: no step has run yet", agent: noAgent };
@@ -164,9 +151,6 @@ function checkStep(placed: PlacedStep, walk: Walk): void {
   checkRoles(placed, walk, checked.every(Boolean));
   checkAddress(placed, walk);
   checkCondition(placed, walk);
-  checkComparisons(placed, walk);
-  noteAgentsPart(placed, walk);
-  noteProgramArguments(placed, walk);
 }
 
 /** The variable of a `foreach`; it is trusted when no value from outside is among the items. */
@@ -243,14 +227,6 @@ function checkRole(role: TextRole, at: Placed, step: Step, walk: Walk, isResolve
       if (isResolved) checkPlaces({ text: value, path }, locals, { findPlace, found });
       return;
     }
-    case "judged text":
-      if (typeof value === "string" && staticText(value, locals) !== undefined)
-        found.checksNothing(
-          path,
-          "is the same in every trial, so it says nothing of the agent",
-          'Write "{agent.output}", or what an earlier step gave: "{steps.ID.outputs.NAME}".',
-        );
-      return;
     case "text expectation":
       for (const pattern of below(at, "matches").flatMap(items)) checkSyntax(pattern, textPattern, walk);
       return checkJson(below(at, "json").flatMap(items), walk);
@@ -331,26 +307,6 @@ function checkAddress({ step, bodyPath }: PlacedStep, { locals, found }: Walk): 
     found.refuse([...bodyPath, "url"], "must be a URL that starts with http:// or https://");
 }
 
-/** Names of arguments that hold programs, whatever the extension is. */
-const programArguments = /^(?:sql|query|code|script|command|expression|filter)$/i;
-
-/** Notes on values from outside in the programs that an extension is given: only the extension knows how to quote them. */
-function noteProgramArguments({ step, bodyPath }: PlacedStep, { locals, found }: Walk): void {
-  if (step.type !== "extension") return;
-  const at = bodyPath.at(-1) === "extension" ? [...bodyPath, "args"] : bodyPath;
-  for (const [name, text] of Object.entries(step.args)) {
-    if (typeof text !== "string" || !programArguments.test(name)) continue;
-    const part = expressionsIn(text, locals).find((each) => isFromOutside(each, locals));
-    if (part === undefined) continue;
-    const advice = "give it as a parameter if the operation takes some, as params of mcpvals:sql";
-    found.note(
-      [...at, name],
-      `: ${part.text} becomes a part of what the extension runs; ${advice}`,
-      part.text,
-    );
-  }
-}
-
 /** The names of the values from outside in a JSON value. */
 function valuesIn(value: Json | undefined, locals: Locals): ReadonlySet<string> {
   return new Set(
@@ -361,61 +317,11 @@ function valuesIn(value: Json | undefined, locals: Locals): ReadonlySet<string> 
   );
 }
 
-const ownWords = "Write what the text has to say in your own words, or as an earlier step gave it.";
-
-/**
- * Refuses checks that compare a value from outside with itself, and notes those that could: where a step is given what the
- * agent said, whatever only repeats that would pass.
- */
-function checkComparisons({ step, kind, body, bodyPath }: PlacedStep, { locals, found }: Walk): void {
-  if (step.type === "llm") {
-    const judged = valuesIn(step.input ?? "{agent.output}", locals);
-    for (const key of ["contains", "exact", "rubric"] as const) {
-      const same = [...valuesIn(step[key], locals)].find((value) => judged.has(value));
-      if (same === undefined) continue;
-      found.checksNothing([...bodyPath, key], `: the judge would compare {${same}} with itself`, ownWords);
-    }
-    return;
-  }
-  const given = new Set((kind.given ?? []).flatMap((key) => [...valuesIn(body[key], locals)]));
-  const same = [...valuesIn(body["expect"], locals)].find((value) => given.has(value));
-  if (same === undefined) return;
-  const path = [...bodyPath, "expect"];
-  const repeats = `asks for {${same}}, which the step is given`;
-  if (step.type === "command" && isEcho(step.run, locals))
-    found.checksNothing(path, `${repeats} and only repeats`, ownWords);
-  else if (same.startsWith("agent.")) found.note(path, `${repeats}: what only repeats it would pass`);
-}
-
-/** Whether a line does nothing but write what it is given. */
-function isEcho(run: string, locals: Locals): boolean {
-  return /^\s*(?:echo|printf|cat)\b[^|&;<>\n`$]*$/.test(withoutTemplates(run, locals));
-}
-
 /** A text with something plain in place of its templates. */
 function withoutTemplates(text: string, locals: Locals): string {
   return partsOf(text, locals)
     .map((part) => (typeof part === "string" ? part : "x"))
     .join("");
-}
-
-/** Notes on what is left to the agent: whether a step is run at all, and what a text has to contain. */
-function noteAgentsPart({ step, path, body, bodyPath }: PlacedStep, { locals, found }: Walk): void {
-  const isAgents = (text: string | undefined): boolean =>
-    [...valuesIn(text, locals)].some((name) => name.startsWith("agent."));
-  if (path[1] === "verify" && isAgents(step.if))
-    found.note([...bodyPath, "if"], ": what the agent says decides whether this is checked");
-  const expectPath = [...bodyPath, "expect"];
-  for (const { text, path: at } of textsIn(body["expect"] ?? null, expectPath)) {
-    const key = at.findIndex(
-      (each, index) => index >= expectPath.length && (each === "contains" || each === "matches"),
-    );
-    if (key !== -1 && isAgents(text))
-      found.note(
-        at.slice(0, key + 1),
-        ": the agent says what has to be there; an answer of one letter is in nearly every text",
-      );
-  }
 }
 
 /**
@@ -454,105 +360,21 @@ function wrongCondition(text: string): { readonly what: string; readonly hint: s
   };
 }
 
-/**
- * Refuses a verify phase in which nothing could fail, and a step in it that does nothing. Notes which steps cannot fail
- * though they do something.
- */
-export function checkVerify(verify: readonly PlacedStep[], files: TaskFiles): Findings {
+/** Refuses a verify phase without a check: its steps only do something, or their failures do not count. */
+export function checkVerify(verify: readonly PlacedStep[]): Findings {
   const found = new Findings();
-  const all = [...inVerify(verify)];
-  for (const placed of all) {
-    checkIdle(placed, files, found);
-    checkOpposites(placed, found);
-  }
-  if (found.problems.length > 0) return found;
-  if (!verify.some((placed) => canFail(placed, files)))
+  if (!verify.some(isCheck))
     found.checksNothing(
       ["spec", "verify"],
       "checks nothing: none of its steps could fail",
-      "Creating or removing a file checks nothing, nor does a command whose last part always succeeds; with continueOnError a failure does not count.",
+      "A step that creates a file checks nothing, nor does the command true; with continueOnError a failure does not count.",
     );
-  for (const placed of all)
-    if (!programMayFail(placed, files))
-      found.note(
-        placed.bodyPath,
-        "cannot fail: its last command always succeeds or only creates something, whatever the commands before it found",
-      );
   return found;
 }
 
-/** Every step that may be a check, those inside others included. */
-function* inVerify(steps: readonly PlacedStep[]): Generator<PlacedStep> {
-  for (const placed of steps) {
-    yield placed;
-    yield* inVerify(placed.inner.steps);
-  }
-}
-
-/** The known program of a step that has to exit with 0, and whether its output is checked. */
-function programOf(
-  { step, kind }: PlacedStep,
-  files: TaskFiles,
-): { readonly idleness?: Idleness | undefined; readonly isRead: boolean } {
-  const program = kind.program?.(step, (file) => files.read(file));
-  return program === undefined
-    ? { isRead: false }
-    : { idleness: idlenessOf(program.text), isRead: program.isRead };
-}
-
-function programMayFail(placed: PlacedStep, files: TaskFiles): boolean {
-  const { idleness, isRead } = programOf(placed, files);
-  return isRead || idleness === undefined;
-}
-
-/** Whether a step could fail, and that would count. */
-function canFail(placed: PlacedStep, files: TaskFiles): boolean {
-  const { step, kind, inner } = placed;
+function isCheck({ step, kind, inner }: PlacedStep): boolean {
   if (step.continueOnError === true) return false;
-  const outcomes = inner.steps.map((each) => ({
-    canFail: canFail(each, files),
-    counts: each.step.continueOnError !== true,
-  }));
-  return programMayFail(placed, files) && kind.canFail?.(step, outcomes) !== false;
-}
-
-/** Refuses a step that has the same end whatever an agent did. */
-function checkIdle(placed: PlacedStep, files: TaskFiles, found: Findings): void {
-  const { idleness, isRead } = programOf(placed, files);
-  const hint = "Write the check, or remove the step.";
-  if (idleness === "idle")
-    found.checksNothing(
-      placed.bodyPath,
-      "checks nothing: there is no command in it that does anything",
-      hint,
-    );
-  else if (isRead && idleness === "constant")
-    found.checksNothing(placed.bodyPath, "checks nothing: it writes the same, whatever the agent did", hint);
-}
-
-/** Refuses alternatives of which one always holds. */
-function checkOpposites({ step, inner, bodyPath }: PlacedStep, found: Findings): void {
-  if (step.type !== "anyOf") return;
-  if (!inner.steps.some((one) => inner.steps.some((other) => areOpposite(one, other)))) return;
-  const hint = "Leave out one of them, or the whole anyOf.";
-  found.checksNothing(bodyPath, "checks nothing: one of two opposites always holds", hint);
-}
-
-function areOpposite(one: PlacedStep, other: PlacedStep): boolean {
-  const [denied, ...more] = other.step.type === "not" ? other.inner.steps : [];
-  if (denied !== undefined && more.length === 0) return whatOf(denied) === whatOf(one);
-  const [{ step: first }, { step: second }] = [one, other];
-  if (first.type !== "file" || second.type !== "file" || first.action.kind !== "check") return false;
-  const opposite = { ...first.action, exists: !first.action.exists };
-  return JSON.stringify([first.path, opposite]) === JSON.stringify([second.path, second.action]);
-}
-
-/** A step's key and body as a text, without some keys. */
-function whatOf(
-  { bodyPath, body }: PlacedStep,
-  without: readonly string[] = ["id", "name", "outputs"],
-): string {
-  return JSON.stringify([bodyPath.at(-1), Object.entries(body).filter(([key]) => !without.includes(key))]);
+  return kind.checks?.(step, inner.steps.filter(isCheck).length) !== false;
 }
 
 /** What of a valid task may not do what its author expects, one sentence each, with lines and in the order of the file. */
@@ -561,14 +383,9 @@ export function taskNotes(source: TaskSource, checked: readonly PlacedNote[], lo
   const steps = allSteps(source);
   const verify = [...walkPlaced(source.steps.verify)];
   noteNullArguments(source, locate, found);
-  noteFilesBesideTask(verify, steps, found);
-  noteRepeatedLooks(verify, found);
-  const notes = [
-    ...checked,
-    ...source.extensions.notes,
-    ...found.notes,
-    ...verify.flatMap(weakExpectations),
-  ].map(({ message, ...place }) => ({ message, line: locate({ ...place, at: "value" })?.line }));
+  const notes = [...checked, ...source.extensions.notes, ...found.notes, ...verify.flatMap(slips)].map(
+    ({ message, ...place }) => ({ message, line: locate({ ...place, at: "value" })?.line }),
+  );
   const written = notes
     .toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0))
     .map(({ message, line }) => (line === undefined ? message : `line ${line}: ${message}`));
@@ -609,73 +426,13 @@ function nullsIn(value: Json | undefined, path: KeyPath): KeyPath[] {
   );
 }
 
-/** Files beside the task of which something is expected: an agent works in the workspace. */
-function noteFilesBesideTask(
-  verify: readonly PlacedStep[],
-  steps: readonly PlacedStep[],
-  found: Findings,
-): void {
-  const made = new Set(
-    steps.flatMap(({ step }) => (step.type === "file" && step.action.kind !== "check" ? [step.path] : [])),
-  );
-  for (const { step, bodyPath } of verify) {
-    if (step.type !== "file" || step.action.kind !== "check" || step.outputs !== undefined) continue;
-    if (made.has(step.path) || /^(?:[/\\]|[A-Za-z]:)|\{/.test(step.path)) continue;
-    found.note(
-      [...bodyPath, "path"],
-      `: ${JSON.stringify(step.path)} is a file beside the task, which is the same in every trial unless an agent leaves its workspace; write {workspace}/… for one in it`,
-    );
-  }
-}
-
-/** Steps that compare what they find with what an earlier step found in the same way. */
-function noteRepeatedLooks(verify: readonly PlacedStep[], found: Findings): void {
-  const keys = ["id", "name", "outputs", "expect", "retry", "stableFor", "timeout", "if"];
-  for (const [index, placed] of verify.entries()) {
-    const expected = JSON.stringify(placed.body["expect"] ?? null);
-    const same = verify
-      .slice(0, index)
-      .find(
-        (other) =>
-          other.ownId !== undefined &&
-          expected.includes(`steps.${other.ownId}.`) &&
-          whatOf(other, keys) === whatOf(placed, keys),
-      );
-    if (same !== undefined)
-      found.note(
-        [...placed.bodyPath, "expect"],
-        `: the step ${same.step.id} looks at the same in the same way, so that this is compared with itself unless a step between them changes it`,
-      );
-  }
-}
-
-/** Expectations that say less than their author may think. */
-function weakExpectations({ step, body, bodyPath }: PlacedStep): PlacedNote[] {
+/** What is easily written in another way than it is meant. */
+function slips({ step, body, bodyPath }: PlacedStep): PlacedNote[] {
   const { args, expect } = body;
   const argsPath = [...bodyPath, "args"];
-  const expectPath = [...bodyPath, "expect"];
-  const texts = [[], ["stdout"], ["stderr"], ["body"], ["text"]].flatMap((keys) => {
-    const contains = valueAt(expect, [...keys, "contains"]);
-    const path = [...expectPath, ...keys, "contains"];
-    return Array.isArray(contains)
-      ? contains.flatMap((text: unknown, index) => shortTexts(text, [...path, index]))
-      : shortTexts(contains, path);
-  });
-  const text = valueAt(expect, ["text"]);
-  const { equals, contains } = asObject(text);
-  const tool = asText(body["tool"]) ?? String(bodyPath.at(-1));
-  const ofCall = [
-    ...echoedArguments(typeof text === "string" ? text : [equals, contains], { tool, args }, [
-      ...expectPath,
-      "text",
-    ]),
-    ...strayKeys(args, ["expect"], argsPath),
-    ...looseSchemas(valueAt(expect, ["schema"]), [...expectPath, "schema"]),
-  ];
   return [
-    ...texts,
-    ...(step.type === "mcp" ? ofCall : []),
+    ...(step.type === "mcp" ? strayKeys(args, ["expect"], argsPath) : []),
     ...inexactNumbers(args, argsPath),
-    ...inexactNumbers(expect, expectPath),
+    ...inexactNumbers(expect, [...bodyPath, "expect"]),
   ];
 }

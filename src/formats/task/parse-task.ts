@@ -218,7 +218,7 @@ function checkTask(
 ): Pick<Findings, "problems" | "notes"> {
   const known = { names: namesOf(source, options), files: options.files };
   const texts = checkTexts(source, turns, known);
-  const verify = checkVerify(source.steps.verify, options.files);
+  const verify = checkVerify(source.steps.verify);
   const found = new Findings();
   checkNames(source, found);
   checkServers(source, options, found);
