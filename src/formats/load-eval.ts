@@ -4,7 +4,7 @@ import {
   graderTypesOf,
   type OpenedFile,
   readData,
-  readTasks,
+  tasksOfSet,
   type TaskFile,
   withoutRepeats,
 } from "./read/read-files.ts";
@@ -44,7 +44,7 @@ import {
   serverBuilder,
   serversOfVariables,
 } from "./servers.ts";
-import { expandGlob, pathKind, repositoryOf } from "./sources.ts";
+import { pathKind, repositoryOf } from "./sources.ts";
 import { collectTasks, type ParsedFile, parseTasks } from "./tasks.ts";
 import { presetNamed } from "../agents/programs/presets.ts";
 
@@ -416,27 +416,13 @@ async function filesOfSets(context: EvalContext): Promise<readonly FilesOfSet[]>
   const sets: FilesOfSet[] = [];
   const notes = new Set<string>();
   for (const [index, set] of file.taskSets.entries()) {
-    const found = await readTasks(pathsOf(set, dir), { cwd, repository, problems });
-    const files = found.tasks;
+    const settings = { ...set, index, dir, source: document.source };
+    const found = await tasksOfSet(settings, { cwd, repository, problems });
     for (const note of found.notes) notes.add(note);
-    if (files.length === 0 && !found.isBroken) problems.add([noTaskAt(set, index)], document.source);
-    sets.push({ set, index, files });
+    sets.push({ set, index, files: found.tasks });
   }
   context.notes.push(...notes);
   return sets;
-}
-
-function pathsOf({ files }: TaskSet, dir: string): readonly string[] {
-  if ("glob" in files) return expandGlob(files.glob, { cwd: dir, dialect: "go" });
-  const path = resolve(dir, files.path);
-  return pathKind(path) === "file" ? [path] : [];
-}
-
-function noTaskAt({ files, location }: TaskSet, index: number): Diagnostic {
-  const [what, written] = "glob" in files ? ["the glob", files.glob] : ["the path", files.path];
-  const message = `config.taskSets[${index}]: no file of kind Task is at ${what} ${written}`;
-  const hint = "Paths and globs start from the eval's folder. A task set without a task would check nothing.";
-  return withoutUndefined({ code: "config/not-found" as const, message, hint, location });
 }
 
 function noTaskWithLabels({ set: { labels, location }, index, files }: FilesOfSet): Diagnostic {

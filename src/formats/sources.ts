@@ -239,7 +239,7 @@ export function pathsOfPattern(pattern: string, dir: string): readonly string[] 
   return isGlob(pattern) ? expandGlob(pattern, { cwd: dir, dialect: "shell" }).filter(isDataFile) : [];
 }
 
-function isGlob(text: string): boolean {
+export function isGlob(text: string): boolean {
   return picomatch.scan(text).isGlob;
 }
 

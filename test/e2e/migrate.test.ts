@@ -475,6 +475,11 @@ spec:
       "kind: Eval\nmetadata: { name: e }\n",
       "the task sets of x.yaml name no file of kind Task",
     ],
+    [
+      "an Eval with a glob as a path",
+      "kind: Eval\nconfig: { taskSets: [{ path: a.yaml }, { path: '*.yaml' }] }\n",
+      "config.taskSets[1]: no file of kind Task is at the path *.yaml",
+    ],
     ["a task that is wrong", scriptForm.replace("verify.sh", "none.sh"), 'there is no file "none.sh"'],
     ["a task without verify", "kind: Task\nsteps: { prompt: { inline: hi } }\n", "x.yaml has no verify step"],
   ])("refuses %s and writes nothing", async (_, text, message) => {

@@ -167,6 +167,17 @@ describe("task sets", () => {
     return expect(tasks.map(({ name }) => name)).toEqual(names);
   });
 
+  it("say that a path with wildcards is a glob", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf("  taskSets: [{ path: 'tasks/*.yaml' }]\n"),
+      "tasks/a.yaml": script("a"),
+    });
+    const { details } = await failure(folder.path, { source: "eval.yaml" });
+    expect(details.diagnostics?.map(({ hint }) => hint)).toEqual([
+      "A path names one file; for several write glob: tasks/*.yaml",
+    ]);
+  });
+
   it("abort for a task that is broken, that checks nothing, and for a path to nothing", async () => {
     using folder = folderOf({
       "eval.yaml": evalOf("  taskSets:\n    - glob: tasks/*.yaml\n    - path: tasks/gone.yaml\n"),

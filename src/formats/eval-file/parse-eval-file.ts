@@ -25,6 +25,7 @@ import {
 import { graderReader, gradersField, type GraderTypes, thresholdsField } from "../../graders/declared.ts";
 import { asObject, formatKeyPath, type KeyPath, memberOf, withoutUndefined } from "../../base/json.ts";
 import { LenientReader } from "../read/lenient-reader.ts";
+import type { SetFiles } from "../read/read-files.ts";
 import {
   assertedServers,
   assertionKinds,
@@ -238,7 +239,7 @@ export type JudgeRef = { readonly passThreshold?: number } & (
 
 /** Tasks by path or glob; of those, the ones that have all the labels. */
 export interface TaskSet {
-  readonly files: { readonly path: string } | { readonly glob: string };
+  readonly files: SetFiles;
   readonly labels: Readonly<Record<string, string>>;
   /** Absent when nothing is asserted. */
   readonly assertions?: AssertionSet;

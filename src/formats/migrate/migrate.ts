@@ -33,8 +33,8 @@ import type {
 } from "../../model/step.ts";
 import { shownFrom } from "../environment.ts";
 import { documentKind, FileProblems, SourceText } from "../read/document.ts";
-import { endingOf, readData, readDataText, readTasks } from "../read/read-files.ts";
-import { expandGlob, repositoryOf } from "../sources.ts";
+import { endingOf, readData, readDataText, tasksOfSet } from "../read/read-files.ts";
+import { repositoryOf } from "../sources.ts";
 import { parseOlderYaml } from "../../base/parse-yaml.ts";
 import { parseTaskText, type TaskOptions } from "../tasks.ts";
 import { literalText, shellVariables, withoutExpression, withoutNeedlessEscapes } from "./texts.ts";
@@ -96,23 +96,26 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
 export async function taskFiles(file: string, cwd: string): Promise<readonly string[]> {
   const path = resolve(cwd, file);
   const shown = shownFrom(cwd, path);
-  const { value } = await readData(path, shown);
+  const { value, locate, source } = await readData(path, shown);
   if (documentKind(asObject(value)) !== "Eval") return [path];
   const [, config] = memberOf(value, "config");
   const [, sets] = memberOf(config, "taskSets");
-  const paths = asList(sets).flatMap((set) => {
-    const [glob, one] = ["glob", "path"].map((key) => asText(memberOf(set, key)[1]));
-    if (glob !== undefined) return expandGlob(glob, { cwd: dirname(path), dialect: "go" });
-    return one === undefined ? [] : [resolve(dirname(path), one)];
-  });
+  const dir = dirname(path);
   const problems = new FileProblems();
-  const { tasks } = await readTasks([...new Set(paths)], {
-    cwd,
-    repository: repositoryOf(dirname(path)),
-    problems,
-  });
+  const options = { cwd, repository: repositoryOf(dir), problems };
+  const paths = new Set<string>();
+  for (const [index, set] of asList(sets).entries()) {
+    const [glob, one] = ["glob", "path"].map((key) => asText(memberOf(set, key)[1]));
+    const files = glob !== undefined ? { glob } : one !== undefined ? { path: one } : undefined;
+    if (files === undefined) continue;
+    const { tasks } = await tasksOfSet(
+      { files, index, dir, source, location: locate({ path: ["config", "taskSets", index], at: "value" }) },
+      options,
+    );
+    for (const task of tasks) paths.add(task.path);
+  }
   problems.throwIfAny();
-  if (tasks.length > 0) return tasks.map((task) => task.path);
+  if (paths.size > 0) return [...paths];
   throw new McpvalsError("config/not-found", `the task sets of ${shown} name no file of kind Task`, {
     location: { file: shown },
   });

@@ -23,7 +23,15 @@ import {
   valueDocument,
   yamlDocument,
 } from "./document.ts";
-import { configExtensions, pathsOfPattern, repositoryOf, type Source } from "../sources.ts";
+import {
+  configExtensions,
+  expandGlob,
+  isGlob,
+  pathKind,
+  pathsOfPattern,
+  repositoryOf,
+  type Source,
+} from "../sources.ts";
 import { FileTooLargeError, importModule, readRegularFile } from "../../base/files.ts";
 import type { GraderSettings, GraderTypes } from "../../graders/declared.ts";
 import { type Locate, problem } from "../../base/problem.ts";
@@ -198,7 +206,7 @@ export interface ReadTasksOptions {
  * task goes to `problems`, and so does a file without content: it may be a task that was lost. Only what a task has among its
  * fixtures may be empty.
  */
-export async function readTasks(
+async function readTasks(
   paths: readonly string[],
   { cwd, repository, problems }: ReadTasksOptions,
 ): Promise<ReadTasks> {
@@ -282,6 +290,45 @@ export async function tasksOfPatterns(
     for (const note of found.notes) notes.add(note);
   }
   return { files: withoutRepeats(files), notes: [...notes] };
+}
+
+/** Which files a task set of an Eval names. */
+export type SetFiles = { readonly path: string } | { readonly glob: string };
+
+interface SetPlace {
+  readonly files: SetFiles;
+  /** Its place among the sets of the Eval. */
+  readonly index: number;
+  /** Absolute path of the Eval's folder. */
+  readonly dir: string;
+  readonly source: SourceText | undefined;
+  readonly location?: SourceLocation | undefined;
+}
+
+/** Reads the tasks of a task set of an Eval. A set without any task is a problem. */
+export async function tasksOfSet(
+  { files, index, dir, source, location }: SetPlace,
+  options: ReadTasksOptions,
+): Promise<ReadTasks> {
+  const found = await readTasks(pathsOfSet(files, dir), options);
+  if (found.tasks.length > 0 || found.isBroken) return found;
+  const [what, written] = "glob" in files ? ["the glob", files.glob] : ["the path", files.path];
+  const message = `config.taskSets[${index}]: no file of kind Task is at ${what} ${written}`;
+  const hint =
+    "path" in files && isGlob(files.path)
+      ? `A path names one file; for several write glob: ${files.path}`
+      : "Paths and globs start from the eval's folder. A task set without a task would check nothing.";
+  options.problems.add(
+    [withoutUndefined({ code: "config/not-found" as const, message, hint, location })],
+    source,
+  );
+  return found;
+}
+
+function pathsOfSet(files: SetFiles, dir: string): readonly string[] {
+  if ("glob" in files) return expandGlob(files.glob, { cwd: dir, dialect: "go" });
+  const path = resolve(dir, files.path);
+  return pathKind(path) === "file" ? [path] : [];
 }
 
 /** What a file of a folder or glob is. */
