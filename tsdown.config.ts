@@ -76,6 +76,7 @@ const inlined = [
   "zod",
   "@modelcontextprotocol/client",
   "commander",
+  "diff",
   "ms",
   "re2js",
   "yaml",

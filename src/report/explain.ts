@@ -1,4 +1,5 @@
-import { commonSequence, equalJson } from "../expect/json-difference.ts";
+import { diffArrays } from "diff";
+import { equalJson } from "../expect/json-difference.ts";
 import { answerText, resultText, structuredContent } from "../expect/tool-result.ts";
 import { errorCatalogue } from "../base/catalogue.ts";
 import type { SerializedError } from "../base/error.ts";
@@ -563,47 +564,28 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/** Above this many comparisons the differing middle is shown whole instead of being matched line by line. */
-const maxComparisons = 250_000;
+/** With more changed lines than this, all lines are shown as changed: to match them takes quadratic time. */
+const maxChangedLines = 1000;
 const contextLines = 2;
 
 /** The difference of two lists of lines, with a little context around each change; empty when there is none. */
 export function diffLines(before: readonly string[], after: readonly string[]): DiffLine[] {
-  const most = Math.min(before.length, after.length);
-  let start = 0;
-  while (start < most && before[start] === after[start]) start += 1;
-  let end = 0;
-  while (end < most - start && before.at(-1 - end) === after.at(-1 - end)) end += 1;
-  const [old, now] = [before.slice(start, before.length - end), after.slice(start, after.length - end)];
-  if (old.length + now.length === 0) return [];
-  const isLarge = old.length * now.length > maxComparisons;
-  const pairs = isLarge ? [] : commonSequence(old, now, (a, b) => a === b);
-  const lines = mark("same", before.slice(0, start));
-  let [row, column] = [0, 0];
-  for (const [nextRow, nextColumn] of [...pairs, [old.length, now.length] as const]) {
-    for (const line of mark("removed", old.slice(row, nextRow))) lines.push(line);
-    for (const line of mark("added", now.slice(column, nextColumn))) lines.push(line);
-    lines.push(...mark("same", old.slice(nextRow, nextRow + 1)));
-    [row, column] = [nextRow + 1, nextColumn + 1];
-  }
-  return foldKept([...lines, ...mark("same", before.slice(before.length - end))]);
+  const changes = diffArrays([...before], [...after], { maxEditLength: maxChangedLines });
+  if (changes === undefined) return [...mark("removed", before), ...mark("added", after)];
+  if (changes.every(({ added, removed }) => !added && !removed)) return [];
+  return changes.flatMap(({ value, added, removed }, index): DiffLine[] => {
+    if (added || removed) return mark(added ? "added" : "removed", value);
+    const head = index === 0 ? 0 : contextLines;
+    const tail = index === changes.length - 1 ? 0 : contextLines;
+    // A single line is shown, since a gap would take its place.
+    if (value.length <= head + tail + 1) return mark("same", value);
+    const gap: DiffLine = { kind: "gap", text: "…" };
+    return [...mark("same", value.slice(0, head)), gap, ...mark("same", value.slice(value.length - tail))];
+  });
 }
 
 function mark(kind: DiffLine["kind"], lines: readonly string[]): DiffLine[] {
   return lines.map((text) => ({ kind, text }));
-}
-
-/** Leaves out kept lines that are far from any change; a single one is shown, since a gap would take its place. */
-function foldKept(lines: readonly DiffLine[]): DiffLine[] {
-  const near = new Uint8Array(lines.length);
-  lines.forEach((line, index) => {
-    if (line.kind !== "same") near.fill(1, Math.max(0, index - contextLines), index + contextLines + 1);
-  });
-  return lines.flatMap((line, index): DiffLine[] => {
-    const alone = near[index - 1] !== 0 && near[index + 1] !== 0;
-    if (near[index] === 1 || alone) return [line];
-    return index > 0 && near[index - 1] === 0 ? [] : [{ kind: "gap", text: "…" }];
-  });
 }
 
 const shownInner = 6;

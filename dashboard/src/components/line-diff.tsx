@@ -1,5 +1,5 @@
+import { diffArrays } from "diff";
 import type { ReactElement } from "react";
-import { commonSequence } from "../../../src/expect/json-difference.ts";
 import { shortened, visibleOnPage } from "../../../src/base/visible-text.ts";
 
 /** In characters: of longer texts the rest is left out. */
@@ -38,20 +38,16 @@ export function LineDiff({
   );
 }
 
-/** Comparing each line with each takes long for more pairs. */
-const mostPairs = 4_000_000;
+/** With more changed lines than this, all lines are shown as changed: to match them takes quadratic time. */
+const maxChangedLines = 2000;
 
 function linesOf(before: string, after: string): readonly Line[] {
   const [old, young] = [before.split("\n"), after.split("\n")];
-  const common = old.length * young.length > mostPairs ? [] : commonSequence(old, young, (a, b) => a === b);
-  const lines: Line[] = [];
-  let [i, j] = [0, 0];
-  for (const [nextOld, nextYoung] of [...common, [old.length, young.length] as const]) {
-    for (; i < nextOld; i += 1) lines.push({ sign: "-", text: old[i] ?? "" });
-    for (; j < nextYoung; j += 1) lines.push({ sign: "+", text: young[j] ?? "" });
-    if (i < old.length && j < young.length) lines.push({ sign: " ", text: old[i] ?? "" });
-    i += 1;
-    j += 1;
-  }
-  return lines;
+  const changes = diffArrays(old, young, { maxEditLength: maxChangedLines }) ?? [
+    { value: old, added: false, removed: true },
+    { value: young, added: true, removed: false },
+  ];
+  return changes.flatMap(({ value, added, removed }) =>
+    value.map((text): Line => ({ sign: added ? "+" : removed ? "-" : " ", text })),
+  );
 }
