@@ -99,7 +99,6 @@ export default defineConfig([
       vitest: "src/vitest/index.ts",
       next: "src/dashboard/next.ts",
       "schema-worker": "src/graders/schema-worker.ts",
-      "grade-worker": "src/run/grade-worker.ts",
       "grader-host": "src/graders/grader-host.ts",
     },
     dts: false,

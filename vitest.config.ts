@@ -19,7 +19,7 @@ const large = [
 ];
 
 /** Modules of src that start a thread or a program which stands beside them. */
-const starters = /\/src\/(?:graders\/(?:schema-validator|run-program)|run\/grade-run)\.ts$/;
+const starters = /\/src\/(?:graders\/(?:schema-validator|run-program))\.ts$/;
 
 const besidePrograms = pathToFileURL(join(programs, "bin/any.js"));
 

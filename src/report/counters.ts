@@ -45,9 +45,6 @@ function noNames(): Names {
 
 type Items = Readonly<Record<CoverageKind | "errors", Names>>;
 
-/** What was counted, as plain data. */
-type CoverageState = ReadonlyMap<string, Items>;
-
 /**
  * Counts what servers list and what of it trials use, from the messages on record. A tool is used when it is called, a parameter when a
  * call has it, a resource when it is read, a prompt when it is got. The error path of a tool is used when a call of it fails by
@@ -55,21 +52,6 @@ type CoverageState = ReadonlyMap<string, Items>;
  */
 export class CoverageCounter {
   readonly #servers = new Map<string, Items>();
-
-  get state(): CoverageState {
-    return this.#servers;
-  }
-
-  /** Adds what another has counted. */
-  join(other: CoverageState): void {
-    for (const [server, items] of other) {
-      const own = this.#itemsOf(server);
-      for (const kind of [...coverageKinds, "errors"] as const) {
-        for (const name of items[kind].listed) addItem(own[kind], name);
-        for (const name of items[kind].used) markUsed(own[kind], name);
-      }
-    }
-  }
 
   add({ task, events, exchanges }: Pick<Trajectory, "task" | "events" | "exchanges">): void {
     if (task.form === "check") return;
@@ -311,25 +293,18 @@ interface MeasuredTool {
   readonly isCalled: boolean;
 }
 
-/** What was counted, as plain data. */
-interface MeasurementState {
+/** Adds up the measurements of the trials of a run. */
+export class MeasurementCounter {
   /**
    * `read`: tokens of definitions that models read with all of their requests. `reading`, `passed`: trials in which a model may have
    * read them, and those of them that passed.
    */
-  readonly counts: Readonly<Record<(typeof counts)[number], number>>;
-  readonly causes: ReadonlyMap<string, number>;
-  /** By server and tool. */
-  readonly tools: ReadonlyMap<string, ReadonlyMap<string, MeasuredTool>>;
-}
-
-/** Adds up the measurements of the trials of a run. */
-export class MeasurementCounter {
   readonly #counts = Object.fromEntries(counts.map((name) => [name, 0])) as Record<
     (typeof counts)[number],
     number
   >;
   readonly #causes = new Map<string, number>();
+  /** By server and tool. */
   readonly #tools = new Map<string, Map<string, MeasuredTool>>();
   readonly #withoutModel: ReadonlySet<string>;
   #size = 0;
@@ -337,18 +312,6 @@ export class MeasurementCounter {
   /** Takes the agents of the plan. */
   constructor(agents: readonly AgentSummary[]) {
     this.#withoutModel = new Set(agents.flatMap(({ name, type }) => (type in withoutModel ? [name] : [])));
-  }
-
-  get state(): MeasurementState {
-    return { counts: this.#counts, causes: this.#causes, tools: this.#tools };
-  }
-
-  /** Adds what another has counted. */
-  join(other: MeasurementState): void {
-    for (const name of counts) this.#counts[name] += other.counts[name];
-    for (const [cause, number] of other.causes) this.#addCause(cause, number);
-    for (const [server, tools] of other.tools)
-      for (const [tool, measured] of tools) this.#addTool(server, tool, measured);
   }
 
   add(trajectory: Trajectory, { verdict }: Pick<TrialResult, "verdict">): void {
@@ -413,31 +376,12 @@ type Matrix = NonNullable<Routing["tools"]>;
 /** Where a prompt led, by what the matrix counts. */
 type Led = Partial<Record<"tools" | "servers" | "skills", Routed>> & { readonly later?: unknown };
 
-/** What was counted, as plain data. */
-interface RoutingState {
-  readonly nearMisses: number;
-  readonly cells: Readonly<Record<"tools" | "servers" | "skills", Matrix["matrix"]>>;
-}
-
 /** Counts where the prompts of a run led, and where they should have. */
 export class RoutingCounter {
   readonly #tools = new Cells();
   readonly #servers = new Cells();
   readonly #skills = new Cells();
   #nearMisses = 0;
-
-  get state(): RoutingState {
-    const [tools, servers, skills] = [this.#tools.list, this.#servers.list, this.#skills.list];
-    return { nearMisses: this.#nearMisses, cells: { tools, servers, skills } };
-  }
-
-  /** Adds what another has counted. */
-  join({ nearMisses, cells }: RoutingState): void {
-    this.#nearMisses += nearMisses;
-    for (const { trials, ...led } of cells.tools) this.#tools.add(led, trials);
-    for (const { trials, ...led } of cells.servers) this.#servers.add(led, trials);
-    for (const { trials, ...led } of cells.skills) this.#skills.add(led, trials);
-  }
 
   add(trajectory: Trajectory, { grades }: Pick<TrialResult, "grades">): void {
     for (const { type, name, config } of trajectory.task.graders ?? []) {

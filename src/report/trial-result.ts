@@ -281,13 +281,6 @@ function isTriggerTest({ grades }: TrialResult, thresholds: Thresholds): boolean
   return failed.every(({ grader }) => grader === triggerAccuracy);
 }
 
-/** What was collected of trials, as plain data. */
-export interface TallyState {
-  readonly coverage: CoverageCounter["state"];
-  readonly measurements: MeasurementCounter["state"];
-  readonly routing: RoutingCounter["state"];
-}
-
 /** Collects from the trials of a run what its result says of all of them. */
 export class RunTally {
   readonly #coverage = new CoverageCounter();
@@ -296,19 +289,6 @@ export class RunTally {
 
   constructor({ agents }: Pick<Plan, "agents">) {
     this.#measurements = new MeasurementCounter(agents);
-  }
-
-  /** What was collected, as plain data. */
-  get state(): TallyState {
-    const [coverage, measurements, routing] = [this.#coverage, this.#measurements, this.#routing];
-    return { coverage: coverage.state, measurements: measurements.state, routing: routing.state };
-  }
-
-  /** Adds what another has collected. */
-  join({ coverage, measurements, routing }: TallyState): void {
-    this.#coverage.join(coverage);
-    this.#measurements.join(measurements);
-    this.#routing.join(routing);
   }
 
   add(trajectory: Trajectory, result: TrialResult): void {
@@ -579,22 +559,10 @@ export class KeptEvidence {
     return this.#byTrial;
   }
 
-  /** Adds what others have kept, of the first of the trials. */
-  join(others: readonly ReadonlyMap<string, readonly TraceEvent[]>[], trials: readonly Trial[]): void {
-    for (const { id } of trials) {
-      const events = others.find((kept) => kept.has(id))?.get(id);
-      if (events !== undefined) this.#add(id, events);
-    }
-  }
-
   /** Keeps what the grades of a trial cite; without what is long in it, where there is no room for that. */
   keep({ id, grades }: Pick<TrialResult, "id" | "grades">, events: readonly TraceEvent[]): void {
-    if (this.#byTrial.size < mostTrials) this.#add(id, collectEvidence(events, grades));
-  }
-
-  #add(id: string, events: readonly TraceEvent[]): void {
     if (this.#byTrial.size >= mostTrials) return;
-    const kept = events.map((event) => this.#fitting(event));
+    const kept = collectEvidence(events, grades).map((event) => this.#fitting(event));
     this.#byTrial.set(id, kept);
   }
 

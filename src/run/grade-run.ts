@@ -1,6 +1,4 @@
-import { availableParallelism } from "node:os";
-import { basename, extname, join, resolve } from "node:path";
-import { Worker } from "node:worker_threads";
+import { basename, join, resolve } from "node:path";
 import { equalJson } from "../expect/json-difference.ts";
 import { McpvalsError } from "../base/error.ts";
 import { suggestion } from "../base/did-you-mean.ts";
@@ -11,25 +9,22 @@ import { type Plan, taskOf } from "../model/plan.ts";
 import { createMultiplexer } from "../report/reporter.ts";
 import type { RunEnvironment, TrialResult } from "../model/result.ts";
 import { KeptEvidence, notRun, RunTally, ungradedTrial } from "../report/trial-result.ts";
-import { createRedactor, type Redact } from "../trace/redact.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
-import type { LoadedConfig } from "../formats/assemble-eval.ts";
-import { untilAborted } from "../process/deadline.ts";
-import { readTrials } from "../store/journal.ts";
-import { corrupt, JournalFile, journalSize } from "../store/journal-file.ts";
-import {
-  createRunFolder,
-  defaultRunsFolder,
-  type OpenedRun,
-  refusePlanted,
-  type RunFolder,
-  runId,
-} from "../store/run-folder.ts";
-import { judgesOfGraders } from "./grade-trial.ts";
-import { type GradedTrials, gradeTrials, type GradingJob } from "./grade-trials.ts";
-import type { GradeProblem, GradeProgress, GradeWork } from "./grade-worker.ts";
+import { createRedactor, type Redact } from "../trace/redact.ts";
 import { prepare, prepareGraders, type Selection } from "./prepare.ts";
 import { type RunOptions, type RunOutcome, sourceOf } from "./run.ts";
+import { type GradingJob, gradeTrials } from "./grade-trials.ts";
+import { judgesOfGraders } from "./grade-trial.ts";
+import {
+  type OpenedRun,
+  runId,
+  refusePlanted,
+  defaultRunsFolder,
+  createRunFolder,
+} from "../store/run-folder.ts";
+import { corrupt } from "../store/journal-file.ts";
+import { readTrials } from "../store/journal.ts";
+import type { LoadedConfig } from "../formats/assemble-eval.ts";
 
 /** How to grade a run again. */
 export interface GradeRunOptions
@@ -111,17 +106,19 @@ export async function gradeRun(
   };
   try {
     await reporters.onRunStart({ plan, ...head, folder: folder.path });
-    const parts = await gradeParts(job, await countThreads(job), {
+    await gradeTrials(job, {
       signal,
       journal: folder,
-      onTrial(graded) {
-        for (const grader of graded.dropped) dropped.add(grader);
-        return add(graded.result);
+      validateSchema,
+      onTrial({ result, trajectory, earlier }) {
+        if (trajectory === undefined) return add(result);
+        tally.add(trajectory, result);
+        if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
+        for (const { grader } of earlier)
+          if (!result.grades.some((each) => each.grader === grader)) dropped.add(grader);
+        return add(result);
       },
     });
-    for (const part of parts) tally.join(part.tally);
-    const kept = parts.map((part) => part.evidence);
-    evidence.join(kept, plan.trials);
     for (const trial of plan.trials) {
       if (results.has(trial.id)) continue;
       const error = notRun({ interrupted: stored.interrupted === true || stored.durationMs === undefined });
@@ -156,80 +153,6 @@ export async function gradeRun(
 function otherId({ folder, id }: OpenedRun): readonly string[] {
   const name = basename(folder);
   return name === id ? [] : [`the folder ${JSON.stringify(name)} has the record of the run ${id}`];
-}
-
-/** A thread takes as long to start as it takes to grade so many bytes of a journal. */
-const bytesForThreads = 8 * 1024 * 1024;
-/** One thread collects what all others have graded, so more would wait for it. */
-const mostThreads = 4;
-/** What is read of a trial is dropped when it is graded; with less memory for what is new it would be moved first. */
-const maxYoungGenerationSizeMb = 96;
-
-/** How many threads grade a run: only one, this one, where there is little to read or graders wait for models and programs. */
-async function countThreads({ folder, spec, plan }: GradingJob): Promise<number> {
-  if (journalSize(folder) < bytesForThreads || spec.judge !== undefined) return 1;
-  const { graderKinds } = await import("../graders/kinds.ts");
-  const waits = plan.tasks.some(({ graders = [] }) =>
-    graders.some(({ type, config }) => {
-      const kind = graderKinds[type];
-      return kind?.runsPrograms === true || kind?.judge?.(config) !== undefined;
-    }),
-  );
-  return waits ? 1 : Math.min(availableParallelism(), mostThreads);
-}
-
-type GradingOutput = Parameters<typeof gradeTrials>[2];
-
-/** Grades trials in so many threads; one: this one. Throws as {@link gradeTrials} does. */
-async function gradeParts(
-  job: GradingJob,
-  threads: number,
-  output: GradingOutput & { readonly journal: RunFolder },
-): Promise<readonly GradedTrials[]> {
-  if (threads === 1) return [await gradeTrials(job, undefined, output)];
-  const url = new URL(`./grade-worker${extname(import.meta.url)}`, import.meta.url);
-  using file = new JournalFile(job.folder);
-  const cuts = file.cuts(threads);
-  const workers = cuts.map((from, index) => {
-    const part = { from, to: cuts[index + 1] ?? Infinity };
-    const workerData: GradeWork = { job, part, output: output.journal.path };
-    // Without the Node options of this process, some of which (--eval, --inspect-brk) would block the thread.
-    return new Worker(url, { workerData, execArgv: [], resourceLimits: { maxYoungGenerationSizeMb } });
-  });
-  try {
-    const ends = workers.map((worker) => endOf(worker, output));
-    return await untilAborted(Promise.all(ends), output.signal);
-  } finally {
-    await Promise.all(workers.map((worker) => worker.terminate()));
-  }
-}
-
-/** Takes what a thread has graded, until it has graded all. */
-function endOf(worker: Worker, { onTrial }: GradingOutput): Promise<GradedTrials> {
-  const tellAfter = async (before: Promise<void>, trials: GradeProgress["trials"]): Promise<void> => {
-    await before;
-    for (const trial of trials) await onTrial(trial);
-  };
-  return new Promise((resolve, reject) => {
-    worker.on("error", reject);
-    let told = Promise.resolve();
-    let isEnded = false;
-    worker.on("exit", () => {
-      if (!isEnded) reject(new Error("a thread that grades has ended by itself"));
-    });
-    worker.on("message", (message: GradeProgress | GradeProblem) => {
-      if ("problem" in message) {
-        const { code, message: text, details } = message.problem;
-        reject(new McpvalsError(code, text, details));
-        return;
-      }
-      const { trials, ended } = message;
-      told = tellAfter(told, trials);
-      if (ended === undefined) return;
-      isEnded = true;
-      told.then(() => resolve(ended), reject);
-    });
-  });
 }
 
 interface PlannedGrading {

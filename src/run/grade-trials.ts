@@ -5,32 +5,18 @@ import type { Eval, GraderSpec, Task } from "../model/model.ts";
 import { judgeName } from "../graders/graders.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { TrialResult } from "../model/result.ts";
-import {
-  averageScore,
-  KeptEvidence,
-  RunTally,
-  type TallyState,
-  trialResult,
-  trialVerdict,
-  ungradedTrial,
-} from "../report/trial-result.ts";
+import { averageScore, trialResult, trialVerdict, ungradedTrial } from "../report/trial-result.ts";
 import type { Grade, TraceEvent } from "../model/event.ts";
 import { createRecorder } from "../trace/recorder.ts";
 import { createRedactor, type Redact, type Secret } from "../trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
-import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { EnvironmentVariables } from "../formats/environment.ts";
-import {
-  type Journal,
-  type JournalPart,
-  readTrials,
-  type StoredEvent,
-  type StoredTrial,
-} from "../store/journal.ts";
+import { type Journal, readTrials, type StoredEvent } from "../store/journal.ts";
 import { joinLines } from "../store/journal-file.ts";
 import { createGrading, type GradeTrial, judgeOfGrader } from "./grade-trial.ts";
+import type { ValidateSchema } from "../expect/tool-result.ts";
 
-/** How to grade the trials of a recorded run, as plain data. */
+/** How to grade the trials of a recorded run. */
 export interface GradingJob {
   /** Folder of the recorded run. */
   readonly folder: string;
@@ -46,42 +32,34 @@ export interface GradingJob {
   readonly askJudges: boolean;
 }
 
-/** Gets the recorded events, and those of the grading. */
-export type GradingJournal = Pick<Journal, "append" | "copy">;
-
 /** A trial that was graded. */
 export interface Graded {
   readonly result: TrialResult;
-  /** Graders that graded the trial before, and not this time. */
-  readonly dropped: readonly string[];
-}
-
-/** What trials say together, as plain data. */
-export interface GradedTrials {
-  readonly tally: TallyState;
-  readonly evidence: KeptEvidence["byTrial"];
+  /** Absent when it could not be graded. */
+  readonly trajectory?: Trajectory;
+  /** The grades that the run had. */
+  readonly earlier: readonly Grade[];
 }
 
 interface GradingOutput {
   readonly signal: AbortSignal;
-  readonly journal: GradingJournal;
+  /** Gets the recorded events, and those of the grading. */
+  readonly journal: Pick<Journal, "append" | "copy">;
+  readonly validateSchema: ValidateSchema;
   /** Called for each trial, in no order. */
-  readonly onTrial: (graded: Graded) => Promise<void> | void;
+  readonly onTrial: (graded: Graded) => Promise<void>;
 }
 
 /** Trials that are graded at once where graders may wait for a model or a program. */
 const width = 4;
 
-/** Grades the trials of a part of the record, or all. Throws `store/corrupt`, and the signal's reason. */
+/** Grades the trials on record. Throws `store/corrupt`, and the signal's reason. */
 export async function gradeTrials(
   job: GradingJob,
-  part: JournalPart | undefined,
-  { signal, journal, onTrial }: GradingOutput,
-): Promise<GradedTrials> {
+  { signal, journal, validateSchema, onTrial }: GradingOutput,
+): Promise<void> {
   const { folder, spec, env, plan } = job;
-  await using validator = new SchemaValidator();
-  const validateSchema = validator.validate.bind(validator);
-  const places = new Map(plan.trials.map(({ id }, index) => [id, index]));
+  const byId = new Map(plan.trials.map((trial) => [trial.id, trial]));
   const grading: Grading = {
     ...job,
     ranPlan: { ...plan, tasks: job.ranTasks },
@@ -90,28 +68,15 @@ export async function gradeTrials(
     grade: createGrading({ eval: spec, env }, { validateSchema, signal }),
     journal,
   };
-  const tally = new RunTally(plan);
-  const evidence = new KeptEvidence();
-  const gradeNext = async ({ id, events }: StoredTrial): Promise<void> => {
-    signal.throwIfAborted();
-    const trial = plan.trials[places.get(id) ?? -1];
-    if (trial === undefined) return;
-    const { result, trajectory, earlier } = await gradeTrial(trial, events, grading);
-    const dropped = new Set<string>();
-    if (trajectory !== undefined) {
-      tally.add(trajectory, result);
-      if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
-      for (const { grader } of earlier)
-        if (!result.grades.some((each) => each.grader === grader)) dropped.add(grader);
-    }
-    await onTrial({ result, dropped: [...dropped] });
-  };
-  const trials = readTrials(folder, part);
+  const trials = readTrials(folder);
   const work = async (): Promise<void> => {
-    for await (const trial of trials) await gradeNext(trial);
+    for await (const { id, events } of trials) {
+      signal.throwIfAborted();
+      const trial = byId.get(id);
+      if (trial !== undefined) await onTrial(await gradeTrial(trial, events, grading));
+    }
   };
-  await Promise.all(Array.from({ length: part === undefined ? width : 1 }, work));
-  return { tally: tally.state, evidence: evidence.byTrial };
+  await Promise.all(Array.from({ length: width }, work));
 }
 
 /** What grading a trial needs. */
@@ -121,19 +86,11 @@ interface Grading extends Pick<GradingJob, "spec" | "plan" | "askJudges"> {
   readonly signal: AbortSignal;
   readonly grade: GradeTrial;
   readonly redact: Redact;
-  readonly journal: GradingJournal;
-}
-
-interface GradedTrial {
-  readonly result: TrialResult;
-  /** Absent when it could not be graded. */
-  readonly trajectory?: Trajectory;
-  /** The grades that the run had. */
-  readonly earlier: readonly Grade[];
+  readonly journal: GradingOutput["journal"];
 }
 
 /** Grades a trial from its record. Throws only the signal's reason. */
-async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Grading): Promise<GradedTrial> {
+async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Grading): Promise<Graded> {
   const { plan, ranPlan, spec, redact, journal, signal } = grading;
   const task = taskOf(trial, plan);
   const earlier = gradesIn(all.at(-1)?.event);

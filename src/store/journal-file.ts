@@ -48,31 +48,12 @@ export class JournalFile implements Disposable {
     }
   }
 
-  /** Where the file can be cut into so many parts of about the same size, each of whole lines: where each of them begins, and 0. */
-  cuts(parts: number): readonly number[] {
-    const size = journalSize(this.#folder);
-    return Array.from({ length: parts }, (_, part) => this.#lineFrom(Math.floor((size * part) / parts)));
-  }
-
   /** The number of the line that begins at a position. */
   lineAt(position: number): number {
     let number = 1;
     for (const bytes of this.wholeLines(0, position))
       for (let at = bytes.indexOf(lineBreak); at !== -1; at = bytes.indexOf(lineBreak, at + 1)) number += 1;
     return number;
-  }
-
-  /** The beginning of the first line at a position or behind it. */
-  #lineFrom(position: number): number {
-    if (position === 0) return 0;
-    let before = position - 1;
-    for (;;) {
-      const bytes = this.#read(before, pieceBytes);
-      const end = bytes.indexOf(lineBreak);
-      if (end !== -1) return before + end + 1;
-      before += bytes.length;
-      if (bytes.length < pieceBytes) return before;
-    }
   }
 
   /** Fewer bytes at the end of the file. */

@@ -15,7 +15,6 @@ import { basename, join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
 import { getHeapStatistics } from "node:v8";
-import { threadId } from "node:worker_threads";
 import { crc32 } from "node:zlib";
 import { isJsonObject, type Json } from "../base/json.ts";
 import { containerWeight, JsonMeter } from "../base/read-json.ts";
@@ -188,8 +187,8 @@ export class Journal implements AsyncDisposable {
     if (this.#written.has(name)) return;
     makeFolder(this.#attachments);
     const path = join(this.#attachments, name);
-    // Under another name first: a killed process must not leave a partial file under the final name. Several threads may write it.
-    const partial = `${path}.${threadId}.part`;
+    // Under another name first: a killed process must not leave a partial file under the final name.
+    const partial = `${path}.part`;
     write(partial);
     renameSync(partial, path);
     this.#written.add(name);
@@ -289,34 +288,19 @@ export interface StoredTrial {
   readonly events: readonly StoredEvent[];
 }
 
-/** A part of a journal: the lines that begin at the position `from` or behind it, and before `to`. */
-export interface JournalPart {
-  readonly from: number;
-  readonly to: number;
-}
-
 /**
- * Reads those trials of a run folder's journal that begin in a part of it, each as soon as its grades are read; at the end those that
- * have none. Throws as {@link readJournal} does. What a trial recorded after its grades is left out; lines of trials that begin
- * elsewhere are not checked.
+ * Reads the trials of a run folder's journal, each as soon as its grades are read; at the end those that have none. Throws as
+ * {@link readJournal} does. What a trial recorded after its grades is left out.
  */
-export async function* readTrials(
-  folder: string,
-  { from, to }: JournalPart = { from: 0, to: Infinity },
-): AsyncGenerator<StoredTrial> {
+export async function* readTrials(folder: string): AsyncGenerator<StoredTrial> {
   const budget = new ReadBudget();
   const open = new Map<string, { readonly events: StoredEvent[]; weight: number }>();
   const graded = new Set<string>();
-  let position = from;
+  let position = 0;
   using file = new JournalFile(folder);
-  for await (const bytes of inTurns(file.wholeLines(from))) {
+  for await (const bytes of inTurns(file.wholeLines())) {
     for (const { start, end, stamp, text } of linesOf(bytes)) {
       const at = position + start;
-      if (at >= to && open.size === 0) return;
-      // Before the first part no trial can have begun: there also a first line with a wrong number is looked at, and refused.
-      const isElsewhere = (id: string, begins: boolean): boolean =>
-        !open.has(id) && (at >= to || (from > 0 && !begins));
-      if (stamp !== undefined && isElsewhere(stamp.trial, stamp.begins)) continue;
       const before = budget.left;
       const stored = readStored(folder, bytes.subarray(start, end), budget, {
         stamp,
@@ -326,7 +310,7 @@ export async function* readTrials(
       const { trial: id, type, seq } = stored.event;
       if (stamp !== undefined && stamp.trial !== id) throw corrupt(folder, file.lineAt(at));
       const weight = before - budget.left;
-      if ((graded.has(id) && seq > 1) || isElsewhere(id, seq === 1)) {
+      if (graded.has(id) && seq > 1) {
         budget.release(weight);
         continue;
       }

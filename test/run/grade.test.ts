@@ -325,7 +325,7 @@ it("asks again for a new threshold where a second judge is compared", async () =
   expect(result.trials[0]?.grades.at(-1)).toMatchObject({ verdict: "pass", secondJudge: { threshold: 0.6 } });
 });
 
-it("grades a long record in threads, with the same result, and keeps nothing of what does not end", async () => {
+it("grades a long record with the same result, and keeps nothing of what does not end", async () => {
   const calls = Array.from({ length: 10 }, (_, n) => ({ call: n % 5 === 0 ? "drop" : "read", args: { n } }));
   const tools = {
     read: { responses: [{ return: "hi ".repeat(40_000) }] },

@@ -19,7 +19,6 @@ export const programSources = {
   "sample-extension": "test/fixtures/extensions/sample-program.ts",
   // Threads and programs of mcpvals itself, for tests that run it in their own process.
   "schema-worker.js": "src/graders/schema-worker.ts",
-  "grade-worker.js": "src/run/grade-worker.ts",
   "grader-host.js": "src/graders/grader-host.ts",
   // Under the names that they have on the PATH.
   "mcp-server-everything": "node_modules/@modelcontextprotocol/server-everything/dist/index.js",
