@@ -258,6 +258,37 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
       .waitFor();
   });
 
+  it("counts passes by the tool's result apart, in full", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    const { trials, ...run } = await dashboard.json<PackedRun>(`runs/${one}`);
+    const [row] = unpackRows(trials);
+    if (row === undefined) throw new Error("the run has no trial");
+    const rows = ["flaky", "live"].flatMap((variant) =>
+      [1, 2].map((attempt) => ({
+        ...row,
+        id: `${variant}${attempt}`,
+        task: "add",
+        agent: "careful",
+        variant,
+        attempt,
+      })),
+    );
+    const passes = rows.map((each) => ({ ...each, verdict: "pass" as const, byToolResult: true as const }));
+    const json = { ...run, trials: packRows(passes) };
+    await page.route(`**/api/runs/${one}`, (request) => request.fulfill({ json }));
+    await go(`/runs/${one}`);
+    const matrix = page.getByRole("group", { name: /^Trials by task/ });
+    // The only agent stands in the head of the page.
+    await matrix.getByRole("rowheader", { name: "add flaky", exact: true }).waitFor();
+    const told = matrix.getByText("2 by the tool's result only").first();
+    expect(await told.evaluate((element) => element.scrollWidth <= element.clientWidth)).toBe(true);
+    await go(`/runs/${one}/trials`);
+    const heading = "add careful · flaky 2/2 passed, 2 by the tool's result only";
+    await page.getByRole("columnheader", { name: heading }).waitFor();
+    await page.unrouteAll();
+  });
+
   it("has what is alike once with all places, what clients do with tools, and a page for each code", async () => {
     await using opened = await open();
     const { page, go } = opened;

@@ -182,14 +182,14 @@ const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] =
     title: "Trials",
     value: ({ summary }) => summary?.total,
     cell: ({ summary }) => (summary === undefined ? <Nothing /> : <VerdictCounts counts={summary} />),
-    width: 8,
+    width: 7,
   },
   numberColumn({
     id: "warnings",
     title: "Warnings",
     value: ({ summary }) => summary?.warnings,
     as: Count,
-    width: 5,
+    width: 4.5,
   }),
   {
     id: "variants",
@@ -197,7 +197,7 @@ const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] =
     needs: "variants",
     value: ({ variants = [] }) => variants.join(", "),
     cell: ({ variants = [] }) => namesCell(variants),
-    width: 7,
+    width: 5.5,
   },
   {
     id: "filter",
@@ -221,21 +221,21 @@ const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] =
     value: ({ agents }) => agents.map(({ name }) => name).join(", "),
     cell: ({ agents }) =>
       namesCell(agents.map(({ name, model }) => (model === undefined ? name : `${name} (${model})`))),
-    width: 8,
+    width: 7,
   },
   {
     id: "servers",
     title: "Servers",
     value: ({ servers }) => servers.join(", "),
     cell: ({ servers }) => namesCell(servers),
-    width: 7,
+    width: 6.5,
   },
   {
     id: "id",
     title: "Id",
     value: ({ id }) => id,
-    cell: ({ id }) => <PlainText text={id} className="text-muted tabular-nums" />,
-    width: 13.5,
+    cell: ({ id }) => <PlainText text={id} className="text-muted text-xs tabular-nums" />,
+    width: 12,
   },
 ];
 

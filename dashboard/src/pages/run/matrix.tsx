@@ -4,14 +4,16 @@ import { Attempts } from "../../components/attempts.tsx";
 import { rowHeader } from "../../components/data-table.tsx";
 import { LongTable } from "../../components/long-table.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
-import { formatPercent } from "../../format.ts";
+import { formatNumber, formatPercent } from "../../format.ts";
 
 /** Attempts of one task, agent and variant: those that fit in a line. */
 interface MatrixRow {
   readonly key: string;
   readonly task: string;
-  /** Agent and variant, and passes that rest on a tool's result. */
+  /** Agent and variant, as far as the run has several. */
   readonly more: string;
+  /** Passes that rest on a tool's result; empty where none does. */
+  readonly byResult: string;
   /** Absent where it says no more than the one attempt. */
   readonly passRate: number | undefined;
   readonly trials: readonly TrialRow[];
@@ -27,7 +29,11 @@ export function TrialMatrix({
   readonly run: string;
   readonly groups: TrialGroups;
 }): ReactElement {
-  const rows = useMemo(() => groups.flatMap(linesOf), [groups]);
+  const rows = useMemo(() => {
+    // The head of the page names the only agent.
+    const hasAgents = new Set(groups.map(([one]) => one?.agent)).size > 1;
+    return groups.flatMap((group) => linesOf(group, hasAgents));
+  }, [groups]);
   return (
     <LongTable
       label="Trials by task: a row for each task, a link for each attempt"
@@ -55,7 +61,12 @@ export function TrialMatrix({
             {row.passRate === undefined ? "" : formatPercent(row.passRate)}
           </td>
           <td className="border-line border-b px-2 group-last:border-b-0">
-            <Attempts run={run} trials={row.trials} />
+            <span className="flex items-center gap-x-3">
+              <Attempts run={run} trials={row.trials} />
+              {row.byResult !== "" && (
+                <span className="text-muted shrink-0 whitespace-nowrap">{row.byResult}</span>
+              )}
+            </span>
           </td>
         </tr>
       )}
@@ -91,12 +102,18 @@ export function judgedOf(trials: readonly TrialRow[]): { readonly judged: number
   return { judged: judged.length, passed: judged.filter(({ verdict }) => verdict === "pass").length };
 }
 
-function linesOf(group: readonly TrialRow[]): readonly MatrixRow[] {
+/** How many passes rest on a tool's result and not on the answer, in words; empty where none does. */
+export function byResultText(trials: readonly TrialRow[]): string {
+  const count = trials.filter(({ byToolResult }) => byToolResult === true).length;
+  return count === 0 ? "" : `${formatNumber(count)} by the tool's result only`;
+}
+
+function linesOf(group: readonly TrialRow[], hasAgents: boolean): readonly MatrixRow[] {
   const { judged, passed } = judgedOf(group);
   const [one] = group;
-  const byResult = group.filter(({ byToolResult }) => byToolResult === true).length;
-  const byResultText = byResult === 0 ? undefined : `${byResult} by the tool's result only`;
-  const more = [one?.agent, one?.variant, byResultText].filter((each) => each !== undefined).join(" · ");
+  const more = [hasAgents ? one?.agent : undefined, one?.variant]
+    .filter((each) => each !== undefined)
+    .join(" · ");
   const count = Math.ceil(group.length / attemptsInLine);
   return Array.from({ length: count }, (_, line) => {
     const from = line * attemptsInLine;
@@ -107,6 +124,7 @@ function linesOf(group: readonly TrialRow[]): readonly MatrixRow[] {
       task: one?.task ?? "",
       more: [more, range].filter((each) => each !== "").join(" · "),
       passRate: line === 0 && judged > 1 ? passed / judged : undefined,
+      byResult: line === 0 ? byResultText(group) : "",
       trials: part,
     };
   });

@@ -12,7 +12,7 @@ import { type Status, statusOf, VerdictBadge } from "../../components/verdict-ba
 import { counted, formatNumber, formatPercent } from "../../format.ts";
 import { FindingText } from "./findings.tsx";
 import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
-import { type TrialGroups, TrialMatrix, trialsByTask } from "./matrix.tsx";
+import { byResultText, type TrialGroups, TrialMatrix, trialsByTask } from "./matrix.tsx";
 
 /** So many tasks that did not pass, or findings, are named at once. */
 const mostNamed = 5;
@@ -159,14 +159,14 @@ function nameOf({ task, agent, variant }: TrialRow): string {
 
 function PassRate({ trials }: { readonly trials: readonly TrialRow[] }): ReactElement | null {
   const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
-  const byResult = judged.filter(({ byToolResult }) => byToolResult === true).length;
+  const byResult = byResultText(judged);
   const rate = wilson(judged.filter(({ verdict }) => verdict === "pass").length, judged.length);
   if (rate === undefined) return null;
   return (
     <span className="text-muted">
       {formatPercent(rate.value)} of {counted(judged.length, "trial")} with a verdict passed
-      {byResult > 0 && `, ${formatNumber(byResult)} by the tool's result only`} (95% interval{" "}
-      {formatPercent(rate.low)} to {formatPercent(rate.high)})
+      {byResult !== "" && `, ${byResult}`} (95% interval {formatPercent(rate.low)} to{" "}
+      {formatPercent(rate.high)})
     </span>
   );
 }

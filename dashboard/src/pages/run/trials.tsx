@@ -9,7 +9,7 @@ import { EmptyState } from "../../components/states.tsx";
 import { type Status, statusOf, statusOrder, VerdictBadge, wordOf } from "../../components/verdict-badge.tsx";
 import { oneOf, type RawSearch, textOf } from "../../search.ts";
 import { useShownRun } from "./layout.tsx";
-import { judgedOf, type TrialGroups, trialsByTask } from "./matrix.tsx";
+import { byResultText, judgedOf, type TrialGroups, trialsByTask } from "./matrix.tsx";
 
 const route = getRouteApi("/runs/$run/trials");
 
@@ -163,6 +163,7 @@ function headingsOf(groups: TrialGroups): (trial: TrialRow) => RowGroup {
     const [first] = group;
     if (first === undefined) continue;
     const { judged, passed } = judgedOf(group);
+    const byResult = byResultText(group);
     const more = [first.agent, first.variant].filter((each) => each !== undefined).join(" · ");
     const heading = (
       <span className="flex min-w-0 items-baseline gap-x-3">
@@ -173,6 +174,7 @@ function headingsOf(groups: TrialGroups): (trial: TrialRow) => RowGroup {
         {judged > 0 && (
           <span className="text-muted shrink-0 tabular-nums">
             {passed}/{judged} passed
+            {byResult !== "" && `, ${byResult}`}
           </span>
         )}
       </span>
