@@ -14,7 +14,7 @@ const marks: Readonly<Record<Severity, { readonly mark: string; readonly tone: T
 };
 const titles: Readonly<Record<Severity, string>> = { error: "Errors", warning: "Warnings", info: "Info" };
 
-/** From so many places on, a rule is shown once with its places, not once at each of them. */
+/** From so many places on, a rule is shown once with its places, not once at each of them; one that says the same of two, too. */
 const fewestShared = 3;
 const shownGroups = 40;
 const shownNames = 12;
@@ -32,10 +32,14 @@ export function findingLines(findings: readonly RunFinding[], naming: boolean, p
 
 function sectionLines(findings: readonly RunFinding[], naming: boolean, page: Page): string[] {
   const subjectOf = (finding: RunFinding): string => subjectText(finding, naming);
+  const subjectsOf = (group: readonly RunFinding[]): number => new Set(group.map(subjectOf)).size;
   const shared = new Set(
-    [...Map.groupBy(findings, ({ code }) => code)]
-      .filter(([, group]) => new Set(group.map(subjectOf)).size >= fewestShared)
-      .map(([code]) => code),
+    [
+      ...alikeFindings(findings).filter((group) => subjectsOf(group) > 1),
+      ...[...Map.groupBy(findings, ({ code }) => code).values()].filter(
+        (group) => subjectsOf(group) >= fewestShared,
+      ),
+    ].flatMap((group) => group.map(({ code }) => code)),
   );
   const several = findings.filter(({ code }) => shared.has(code));
   const own = findings.filter(({ code }) => !shared.has(code));

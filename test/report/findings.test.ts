@@ -145,7 +145,7 @@ it("counts what is said in the same words of several tools once, also against --
   ).toBe(2);
 });
 
-it.each(["sarif", "junit", "markdown", "github"] as const)(
+it.each(["console", "sarif", "junit", "markdown", "github"] as const)(
   "%s has what is alike once, with all its tools",
   async (name) => {
     const run = checkedRun();
@@ -163,7 +163,7 @@ it.each(["sarif", "junit", "markdown", "github"] as const)(
     const text = output.text();
     // Each trial of JUnit has its own.
     expect(text.split("exit code 7").length - 1).toBe(name === "junit" ? 2 : 1);
-    for (const tool of tools) expect(text).toContain(`tool ${tool}`);
+    for (const tool of tools) expect(text).toContain(name === "console" ? tool : `tool ${tool}`);
   },
 );
 

@@ -9,7 +9,7 @@ import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { type Status, statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
-import { counted, formatNumber, formatPercent } from "../../format.ts";
+import { counted, formatPercent } from "../../format.ts";
 import { FindingText } from "./findings.tsx";
 import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
 import { byResultText, type TrialGroups, TrialMatrix, trialsByTask } from "./matrix.tsx";
