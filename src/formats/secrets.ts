@@ -1,6 +1,6 @@
 import { asList, asObject, asText } from "../base/json.ts";
 import type { AgentSpec, ExtensionSpec, JudgeSpec, ServerSpec, Task } from "../model/model.ts";
-import { walkSteps } from "../model/step.ts";
+import { kindOf, walkSteps } from "../model/step.ts";
 import { isTraceWord, type Secret } from "../trace/redact.ts";
 import { type EnvironmentVariables, pickVariables, variableNamed } from "./environment.ts";
 import { mapServerTexts } from "../model/server.ts";
@@ -202,10 +202,7 @@ export function taskVariables(
     .flatMap((some) => Object.entries(some))
     .map(([name, value]) => ({ [name]: withKnown(value, known) }));
   const ofSteps = [...walkSteps([...setup, ...verify, ...cleanup])]
-    .flatMap((step): [string, string][] => {
-      if (step.type === "command" || step.type === "script") return Object.entries(step.env);
-      return step.type === "http" ? [["url", step.url], ...Object.entries(step.headers)] : [];
-    })
+    .flatMap((step) => kindOf(step.type).secrets?.(step) ?? [])
     .flatMap(([name, value]) => credentialsIn(withKnown(value, named)).map((each) => ({ [name]: each })));
   return { named, all: [...ofExtensions, named, ...ofSteps] };
 }

@@ -11,7 +11,7 @@ import {
   inVariable,
   nowhere,
 } from "../templates/places.ts";
-import { isShell, scriptProgram } from "../templates/shell.ts";
+import { isShell, scriptProgram, shownShellText } from "../templates/shell.ts";
 import {
   anyJson,
   anyObject,
@@ -23,8 +23,16 @@ import {
   argumentText,
 } from "./fields.ts";
 import { maxDurationMs } from "../base/duration.ts";
-import { asObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
+import {
+  asObject,
+  type Json,
+  type JsonObject,
+  withoutUndefined,
+  isJsonObject,
+  asList,
+} from "../base/json.ts";
 import { validate, type Validated } from "../base/problem.ts";
+import { previewJson } from "../base/read-json.ts";
 
 /** The keys under which a step has steps. */
 export const innerLists = ["setup", "steps", "cleanup"] as const;
@@ -71,6 +79,12 @@ export interface StepKind<S extends Shape = Shape, I extends InnerList = InnerLi
   readonly texts: Readonly<Record<string, TextRole<S>>>;
   /** What its `outputs` may use. */
   values(step: Fields<S>): Readonly<Record<string, HasNames>>;
+  /** What it works with, in one line for people, from the input that a trace has of it; absent or undefined: all members. */
+  describe?(input: JsonObject): string | undefined;
+  /** Names and texts of it that may hold secrets. Absent: none. */
+  secrets?(step: Fields<S>): readonly (readonly [name: string, text: string])[];
+  /** The text of a program that it runs, with what the program is given besides. Absent: it runs none. */
+  programText?(step: Fields<S>): { readonly text: string; readonly given: readonly string[] } | undefined;
   /** Whether it checks something, by its form; `inner` is the number of its steps that do. Absent: yes. */
   checks?(step: Fields<S>, inner: number): boolean;
 }
@@ -430,6 +444,43 @@ const textRole = { role: "text expectation" } as const;
 const plain: HasNames = (names) => names.length === 0;
 const any: HasNames = () => true;
 const printed = { stdout: plain, stderr: plain, exitCode: plain };
+// How a step is described in one line.
+
+/** Longest that a value is written, in characters. */
+const maxShownValue = 200;
+
+function shownValue(value: Json | undefined): string {
+  return value === undefined ? "" : previewJson(value, maxShownValue);
+}
+
+function shown(value: Json | undefined): string {
+  return typeof value === "string" ? value : shownValue(value);
+}
+
+/** A text for a shell, with the values from outside that it has as variables. */
+function shellLine(text: Json | undefined, env: Json | undefined): string {
+  return shownShellText(shown(text), isJsonObject(env) ? env : {});
+}
+
+/** A request to a server. */
+function describeRequest({ server, tool, uri, resource, prompt, args }: JsonObject): string | undefined {
+  const where = server === undefined ? "" : `${shown(server)}: `;
+  if (tool !== undefined) return `${where}${shown(tool)} ${shownValue(args ?? {})}`;
+  const read = uri ?? resource;
+  if (read !== undefined) return `${where}read ${shown(read)}`;
+  return prompt === undefined ? undefined : `${where}prompt ${shown(prompt)} ${shownValue(args ?? {})}`;
+}
+
+/** What a step works with, in one line: `GET http://…`, `$ command`; empty when there is nothing to say. `type` may be unknown here. */
+export function describeInput(type: string, input: JsonObject): string {
+  const members = Object.entries(input).map(([key, value]) => `${key} ${shownValue(value)}`);
+  const isCondition = "if" in input && members.length === 1;
+  const kind = stepTypes.find((each) => each === type);
+  const described = kind === undefined ? undefined : kindOf(kind).describe?.(input);
+  const line = isCondition ? `if ${shown(input["if"])}` : (described ?? members.join(", "));
+  return line.replaceAll(/\s*\n\s*/g, " ⏎ ").trim();
+}
+
 /** What the outputs of a request to a server may use. */
 export const answerValues = { result: any, text: plain };
 
@@ -497,6 +548,9 @@ const command = stepKind({
     "expect.stderr": textRole,
   },
   values: () => printed,
+  describe: ({ run, env }) => (run === undefined ? undefined : `$ ${shellLine(run, env)}`),
+  secrets: ({ env: own }) => Object.entries(own),
+  programText: ({ run, env: own }) => ({ text: run, given: Object.values(own) }),
   checks: ({ run, expect: { stdout, stderr } }) =>
     stdout !== undefined || stderr !== undefined || !isIdle(run),
 });
@@ -576,6 +630,8 @@ const http = stepKind({
     "expect.headers.*": textRole,
     "expect.body": textRole,
   },
+  describe: ({ url, method = "GET" }) => (url === undefined ? undefined : `${shown(method)} ${shown(url)}`),
+  secrets: ({ url, headers }) => [["url", url], ...Object.entries(headers)],
   values: () => ({
     response: ([part, header, ...rest]) => {
       if (part === undefined) return true;
@@ -688,6 +744,11 @@ const file = stepKind({
   texts: { path: placed(inFilePath, { path: "inside" }), "action.content": { ...textRole, key: "expect" } },
   values: ({ action }): Readonly<Record<string, HasNames>> =>
     action.kind === "remove" ? {} : { content: plain },
+  describe: ({ path, action }) => {
+    const kind = isJsonObject(action) ? action["kind"] : action;
+    if (path === undefined) return undefined;
+    return typeof kind === "string" ? `${kind} ${shown(path)}` : shown(path);
+  },
   checks: ({ action }) => action.kind === "check",
   inVerify: (step) =>
     step.action.kind === "remove" ? { ...step, action: { kind: "check", exists: false } } : step,
@@ -794,6 +855,15 @@ const script = stepKind({
     "env.*": variable,
   },
   values: ({ protocol }) => (protocol === "json" ? { ...printed, outputs: any } : printed),
+  describe: (input) => {
+    const { file: path, inline } = isJsonObject(input["source"]) ? input["source"] : input;
+    if (path !== undefined)
+      return [path, ...asList(input["args"])].map((part) => shown(part as Json)).join(" ");
+    return inline === undefined ? undefined : shellLine(inline, input["env"]);
+  },
+  secrets: ({ env: own }) => Object.entries(own),
+  programText: ({ source, args, env: own }) =>
+    "inline" in source ? { text: source.inline, given: [...args, ...Object.values(own)] } : undefined,
   checks: ({ source }) => !("inline" in source && isIdle(source.inline)),
 });
 
@@ -924,6 +994,7 @@ const mcp = stepKind({
     "expect.schema": { role: "JSON Schema" },
     "expect.content": textRole,
   },
+  describe: describeRequest,
   values: () => answerValues,
 });
 
@@ -981,6 +1052,8 @@ const extension = stepKind({
     operation: { role: "fixed", key: "action" },
     args: { role: "JSON" },
   },
+  describe: ({ extension: name, operation, args }) =>
+    `${shown(name)}.${shown(operation)} ${shownValue(args)}`,
   values: () => ({ outputs: any }),
 });
 
@@ -1038,6 +1111,8 @@ const foreach = stepKind({
   build: ({ var: name, in: items }) => ({ variable: name, in: items }),
   texts: { variable: { role: "fixed", key: "var" }, in: { role: "items" } },
   values: () => ({}),
+  describe: (input) =>
+    "in" in input ? `${shown(input["var"] ?? "item")} in ${shownValue(input["in"])}` : undefined,
   checks: someCheck,
 });
 
@@ -1052,7 +1127,14 @@ function holderKind<I extends InnerList>(
     readonly schema: z.ZodType<CommonBody>;
   },
 ): StepKind<{}, I> {
-  return stepKind({})({ ...kind, build: () => ({}), texts: {}, values: () => ({}), checks: someCheck });
+  return stepKind({})({
+    ...kind,
+    build: () => ({}),
+    texts: {},
+    values: () => ({}),
+    describe: () => "",
+    checks: someCheck,
+  });
 }
 
 const anyOf = holderKind({

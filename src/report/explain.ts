@@ -17,7 +17,6 @@ import {
   type TraceEvent,
 } from "../model/event.ts";
 import { type AgentAct, agentActs, firstAndLast, isServerError, lastMessage } from "./trial-result.ts";
-import { describeInput } from "./render-trace.ts";
 import type { TrialResult } from "../model/result.ts";
 import { quoteBar } from "../base/visible-text.ts";
 import type { AgentTool } from "../trace/tool-events.ts";
@@ -38,6 +37,7 @@ import {
   unmetOptional,
   weighted,
 } from "./text.ts";
+import { describeInput } from "../model/step.ts";
 
 /**
  * Why a trial did not pass, as lines: its error with the steps that did not do what they should; every grade that is not a

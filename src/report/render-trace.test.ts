@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import { check, textResult, TrialEvents } from "../../test/support/trial-events.ts";
 import type { JsonObject } from "../base/json.ts";
-import { describeInput, renderTrace } from "./render-trace.ts";
+import { renderTrace } from "./render-trace.ts";
+import { describeInput } from "../model/step.ts";
 
 it("shows a trial, one line an event", () => {
   const trial = new TrialEvents().begin("sums", "claude").server("calc", [{ name: "add" }]);

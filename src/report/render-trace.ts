@@ -1,9 +1,8 @@
 import { isJsonObject } from "../base/json.ts";
-import type { Json, JsonObject } from "../model/model.ts";
-import { previewJson } from "../base/read-json.ts";
-import { shownShellText } from "../templates/shell.ts";
+import type { Json } from "../model/model.ts";
 import { visibleText } from "../base/visible-text.ts";
 import { type EventOf, stepPaths, type TraceEvent } from "../model/event.ts";
+import { describeInput } from "../model/step.ts";
 
 const shownText = 400;
 
@@ -126,69 +125,4 @@ function shorten(text: string): string {
   if (text.length <= shownText) return text;
   const shown = text.slice(0, shownText);
   return `${shown.isWellFormed() ? shown : shown.slice(0, -1)}…`;
-}
-
-const shownInput = 200;
-
-/** What a step works with, in one line: `GET http://…`, `$ command`; empty when there is nothing to say. */
-export function describeInput(stepType: string, input: JsonObject): string {
-  const members = Object.entries(input).map(([key, value]) => `${key} ${valueOf(value)}`);
-  const line = describeValue(stepType, input) ?? members.join(", ");
-  return line.replaceAll(/\s*\n\s*/g, " ⏎ ").trim();
-}
-
-function describeValue(stepType: string, input: JsonObject): string | undefined {
-  if ("if" in input && Object.keys(input).length === 1) return `if ${textOf(input["if"])}`;
-  switch (stepType) {
-    case "command":
-      return "run" in input ? `$ ${shellTextOf(input["run"], input)}` : undefined;
-    case "http":
-      return "url" in input ? `${textOf(input["method"] ?? "GET")} ${textOf(input["url"])}` : undefined;
-    case "file": {
-      const { path, action } = input;
-      const kind = isJsonObject(action) ? action["kind"] : action;
-      if (path === undefined) return undefined;
-      return typeof kind === "string" ? `${kind} ${textOf(path)}` : textOf(path);
-    }
-    case "script": {
-      const { file, inline } = isJsonObject(input["source"]) ? input["source"] : input;
-      const args = Array.isArray(input["args"]) ? (input["args"] as Json[]) : [];
-      if (file !== undefined) return [file, ...args].map(textOf).join(" ");
-      return inline === undefined ? undefined : shellTextOf(inline, input);
-    }
-    case "mcp":
-      return describeCall(input);
-    case "extension":
-      return `${textOf(input["extension"])}.${textOf(input["operation"])} ${valueOf(input["args"])}`;
-    case "foreach":
-      return "in" in input ? `${textOf(input["var"] ?? "item")} in ${valueOf(input["in"])}` : undefined;
-    case "anyOf":
-    case "allOf":
-    case "not":
-    case "group":
-      return ""; // how many steps they have says nothing
-    default:
-      return undefined;
-  }
-}
-
-function shellTextOf(text: Json | undefined, { env }: JsonObject): string {
-  return shownShellText(textOf(text), isJsonObject(env) ? env : {});
-}
-
-function describeCall(input: JsonObject): string | undefined {
-  const { server, tool, uri, resource, prompt, args } = input;
-  const where = server === undefined ? "" : `${textOf(server)}: `;
-  if (tool !== undefined) return `${where}${textOf(tool)} ${valueOf(args ?? {})}`;
-  const read = uri ?? resource;
-  if (read !== undefined) return `${where}read ${textOf(read)}`;
-  return prompt === undefined ? undefined : `${where}prompt ${textOf(prompt)} ${valueOf(args ?? {})}`;
-}
-
-function textOf(value: Json | undefined): string {
-  return typeof value === "string" ? value : valueOf(value);
-}
-
-function valueOf(value: Json | undefined): string {
-  return value === undefined ? "" : previewJson(value, shownInput);
 }

@@ -282,9 +282,8 @@ function expandStep<S extends Step>(step: S, expander: Expander): S {
   };
   const fields: Readonly<Record<string, unknown>> = { ...step };
   const expanded = mapValues(fields, (value, key) => (key in model ? expand(value, key, "", key) : value));
-  if (step.type === "command") refuseEmpty(step.run, Object.values(step.env), expander);
-  if (step.type === "script" && "inline" in step.source)
-    refuseEmpty(step.source.inline, [...step.args, ...Object.values(step.env)], expander);
+  const program = kindOf(step.type).programText?.(step);
+  if (program !== undefined) refuseEmpty(program.text, program.given, expander);
   const env = "env" in expanded ? { env: { ...(expanded["env"] as object), ...variables } } : {};
   const trusted = step.type === "foreach" ? { trusted: expander.trusts(step.in) } : {};
   return { ...expanded, ...env, ...trusted } as S;

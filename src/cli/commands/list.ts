@@ -1,6 +1,14 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
-import type { AgentSpec, Eval, ServerProgramSpec, ServerSpec, Task, Variant } from "../../model/model.ts";
+import {
+  type AgentSpec,
+  type Eval,
+  type ServerProgramSpec,
+  type ServerSpec,
+  type Task,
+  type Variant,
+  testedTool,
+} from "../../model/model.ts";
 import { actingAgents, effectiveServers, lifetimeOf, type ServerTable } from "../../model/plan.ts";
 import { visibleLines, visibleText } from "../../base/visible-text.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
@@ -121,9 +129,8 @@ function kindOf(agent: AgentSpec): string {
 }
 
 function testLine(task: Task): string {
-  const [step] = task.verify;
   const title = task.suite === undefined ? task.name : task.name.slice(task.suite.length + 1);
-  const tool = step?.type === "mcp" && step.request.kind === "tool" ? step.request.tool : title;
+  const tool = testedTool(task) ?? title;
   return tool === title ? title : `${title}  (${tool})`;
 }
 

@@ -7,7 +7,7 @@ import {
 } from "../../base/json.ts";
 import { stringify } from "yaml";
 import type { Trial } from "../../model/plan.ts";
-import { describeInput, eventLines } from "../render-trace.ts";
+import { eventLines } from "../render-trace.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { shortened } from "../../base/visible-text.ts";
 import {
@@ -30,6 +30,7 @@ import {
   type TrialDocument,
 } from "./documents.ts";
 import { plannedRow, trialRow } from "./run-document.ts";
+import { describeInput } from "../../model/step.ts";
 
 /** What a document of a trial is made of. */
 export interface TrialInput {
