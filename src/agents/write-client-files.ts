@@ -404,7 +404,7 @@ function mergeJson(written: string, entries: Entries, key: string): string {
 }
 
 function set(text: string, path: JSONPath, value: JsonObject): string {
-  // Formatting takes time by the square of what is in the line, and a line as long as that is no text for readers anyway.
+  // Formatting takes time by the square of what is in the line, and a line as long as that is not text for readers anyway.
   const isForReaders = text.split("\n").every(({ length }) => length <= longestLine);
   const formattingOptions = { insertSpaces: true, tabSize: 2, eol: "\n" };
   return applyEdits(text, modify(text, path, value, isForReaders ? { formattingOptions } : {}));

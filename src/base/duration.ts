@@ -5,7 +5,7 @@ export const maxDurationMs = 2_147_483_647;
 
 /**
  * Reads a duration: a number of milliseconds, or a text such as `500ms`, `2s`, `5m`, `1h`. Gives milliseconds, or
- * undefined for what is no duration: nonsense, zero, negative, longer than a timer can wait.
+ * undefined for what is not a duration: nonsense, zero, negative, longer than a timer can wait.
  */
 export function parseDuration(value: unknown): number | undefined {
   const milliseconds = millisecondsOf(value);

@@ -67,7 +67,7 @@ const rulesOfCalls = {
   "call/slow": {
     severity: "warning",
     title: "A call is not answered in time",
-    why: "Clients end calls after a time limit of their own, and agents wait. It is no error, since the server goes on: the tool may take longer than the check waits, or never answer, which no check can tell.",
+    why: "Clients end calls after a time limit of their own, and agents wait. It is not an error, since the server goes on: the tool may take longer than the check waits, or never answer, which no check can tell.",
     fix: "Answer every call, and soon, or make the time an argument with a small default. If the work takes that long, check with a larger --call-timeout.",
     bad: `→ tools/call index { }   (no answer for a minute; a ping is answered meanwhile)`,
     good: `→ tools/call index { "wait": false }   ← "started; call index_status for the state"`,
@@ -327,7 +327,7 @@ function readsLikeFailure(text: string): boolean {
 const failure =
   /^[^\p{L}\p{N}{[]{0,8}(?:(?:error|exception|traceback|fatal|failed)\b|\w+(?:error|exception)\b\s*[:(])/iu;
 
-/** Whether an answer in JSON has a member that tells of a failure; what a validator found is no failure of it. */
+/** Whether an answer in JSON has a member that tells of a failure; what a validator found is not a failure of it. */
 function tellsFailure({ status, success, ok, error, valid }: JsonObject): boolean {
   const isText = typeof error === "string" && error !== "" && valid === undefined;
   return isText || success === false || ok === false || status === "error" || status === "failed";
@@ -381,7 +381,7 @@ function callsOf({ probes }: CheckView): readonly CallView[] {
   });
 }
 
-/** Whether a call gave a result that is no failure, as far as the text shows. */
+/** Whether a call gave a result that is not a failure, as far as the text shows. */
 function succeeded({ exchange }: CallView): boolean {
   const result = resultOf(exchange);
   return result !== undefined && result["isError"] !== true && !readsLikeFailure(resultText(result).trim());

@@ -296,7 +296,7 @@ export const definitionRules = {
   },
   "definition/invalid-uri": {
     severity: "error",
-    title: "A resource's URI is no URI",
+    title: "A resource's URI is not a URI",
     why: "Clients that parse it refuse the resource, or the whole list.",
     fix: "Use an absolute URI (RFC 3986), such as file:///notes/a.txt.",
     bad: `{ uri: "notes/a.txt", name: "a" }`,

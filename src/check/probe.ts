@@ -240,7 +240,7 @@ async function probeRequests(prober: Prober): Promise<void> {
     await prober.probe(name, () => probe(prober.open(host)));
 }
 
-/** A text that is no message; it is recorded as the notification of what it stands for. */
+/** A text that is not a message; it is recorded as the notification of what it stands for. */
 function malformed(text: string): { readonly message: JSONRPCMessage; readonly text: string } {
   return { message: { jsonrpc: "2.0", method: "mcpvals/malformed" }, text };
 }

@@ -193,7 +193,7 @@ export const protocolRules = {
             ? undefined
             : result !== undefined && error !== undefined
               ? "it has both a result and an error"
-              : // An answer to text that was no message has the id null (JSON-RPC 2.0, 5.1).
+              : // An answer to text that was not a message has the id null (JSON-RPC 2.0, 5.1).
                 answers.has(event.seq) || id === null || id === undefined
                 ? undefined
                 : typeof id === "string" && numbers.has(Number(id))
@@ -572,7 +572,7 @@ const triedText: Readonly<Record<string, string>> = {
   cancellation: "the cancellation of an unknown request",
   concurrent: "requests at the same time",
   "malformed-json": "text that is not JSON",
-  "not-json-rpc": "JSON that is no JSON-RPC message",
+  "not-json-rpc": "JSON that is not JSON-RPC message",
   "cancelled-call": "the cancellation of a call",
   "concurrent-calls": "calls at the same time",
 };

@@ -52,7 +52,7 @@ export const readRules = {
   "read/slow": {
     severity: "warning",
     title: "A resource or prompt is not given in time",
-    why: "Clients end requests after a time limit of their own. It is no error, since the server goes on.",
+    why: "Clients end requests after a time limit of their own. It is not an error, since the server goes on.",
     fix: "Answer every request, and soon. If the work takes that long, check with a larger --call-timeout.",
     bad: `→ prompts/get { "name": "summary" }   (no answer for a minute; a ping is answered meanwhile)`,
     good: `→ prompts/get { "name": "summary" }   ← { "messages": [ … ] }`,

@@ -290,7 +290,7 @@ function unusableIn({ parts }: ToolSchema, reason: string): SchemaProblem {
     return { pointer: "", message: `it cannot be used: ${reason}` };
   return {
     pointer: `${at.pointer}/pattern`,
-    message: `${preview(pattern)} is no regular expression: ${why}`,
+    message: `${preview(pattern)} is not a regular expression: ${why}`,
   };
 }
 

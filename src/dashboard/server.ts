@@ -31,7 +31,7 @@ export async function serveDashboard({ runs, cwd, port: wanted }: ServeOptions):
   const dashboard = createDashboard({ runs, cwd, access });
   server.on("request", (incoming, outgoing) => {
     answer(dashboard.fetch, incoming, outgoing).catch((error: unknown) => {
-      // A reader that has gone away is no error.
+      // A reader that has gone away is not an error.
       if (outgoing.headersSent) outgoing.destroy();
       else
         outgoing
@@ -91,7 +91,7 @@ async function answer(
     const address = `http://127.0.0.1:${port}${url.startsWith("/") ? url : "/"}`;
     request = new Request(address, { method, headers: sent, signal: gone.signal });
   } catch {
-    outgoing.writeHead(400, { "content-type": "text/plain" }).end("This is no request that a browser sends.");
+    outgoing.writeHead(400, { "content-type": "text/plain" }).end("Invalid HTTP request.");
     return;
   }
   const response = await fetch(request);

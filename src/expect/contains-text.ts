@@ -48,7 +48,7 @@ function isWhole(text: string, start: number, end: number): boolean {
   const found = text.slice(start, end);
   if (/^\d/.test(found) && goesBefore.test(text.slice(Math.max(0, start - 2), start))) return false;
   if (!/\d$/.test(found)) return true;
-  // 1.2.3 is no number, so a point after decimals does not continue one.
+  // 1.2.3 is not a number, so a point after decimals does not continue one.
   const hasDecimals = /\d\.\d+$/.test(found.slice(-mostDecimals));
   return !(hasDecimals ? /^\p{N}/u : goesOn).test(text.slice(end, end + mostDecimals));
 }

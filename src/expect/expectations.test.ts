@@ -115,7 +115,7 @@ describe("matches", () => {
     expect(onlyText({ matches: ["a"] }, "").message).toBe('it is empty and does not match "a"');
   });
 
-  it("refuses what is no pattern", () => {
+  it("refuses what is not a pattern", () => {
     expect(() => checkText("stdout", { matches: ["(?=a)"] }, "a")).toThrow("is not a valid RE2 pattern");
   });
 
@@ -322,7 +322,7 @@ describe("matches", () => {
       message: '$.name is a text that matches "^w"',
     });
     expect(told({ path: "$.name", matches: "^b" })).toEqual([false, '$.name: "web" does not match "^b"']);
-    expect(told({ path: "$.replicas", matches: "3" })).toEqual([false, "$.replicas: 3 is no text"]);
+    expect(told({ path: "$.replicas", matches: "3" })).toEqual([false, "$.replicas: 3 is not a string"]);
     expect(told({ path: "$.items[*].name", matches: "^[ab]$" })[0]).toBe(true);
     expect(told({ path: "$.items[*].name", matches: "a" })).toEqual([
       false,

@@ -246,7 +246,11 @@ function partsOf(expectation: JsonExpectation, found: Found): [string, Part][] {
     const compiled = compilePattern(matches);
     const shown = previewJson(matches);
     const matching = every(found, matches, `a text that matches ${shown}`, (value) =>
-      typeof value !== "string" ? "is no text" : compiled.test(value) ? undefined : `does not match ${shown}`,
+      typeof value !== "string"
+        ? "is not a string"
+        : compiled.test(value)
+          ? undefined
+          : `does not match ${shown}`,
     );
     parts.push(["matches", matching]);
   }
@@ -380,7 +384,7 @@ function pathOf(pointer: string): string {
 
 /** Whether it is evidence that a path selects nothing. */
 interface Absence {
-  /** Why it is no evidence: the parent is absent, or has no members. */
+  /** Why it is not evidence: the parent is absent, or has no members. */
   readonly problem?: string;
   /** Why the path may be misspelt. */
   readonly doubt?: string;

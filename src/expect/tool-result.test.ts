@@ -14,7 +14,11 @@ describe("resultText", () => {
     ["takes structured content without text", { content: [image], structuredContent: { a: 1 } }, '{"a":1}'],
     ["takes the empty text for a text", { content: [{ type: "text", text: "" }], structuredContent: {} }, ""],
     ["is empty where there is neither", { content: [image], structuredContent: null }, ""],
-    ["is empty for what is no tool result", { content: "text", structuredContent: undefined } as never, ""],
+    [
+      "is empty for what is not a tool result",
+      { content: "text", structuredContent: undefined } as never,
+      "",
+    ],
     ["passes over blocks that are none", { content: [null, 1, "x", [], { text: 1 }, text] }, "plain"],
   ])("%s", (_, result, expected) => {
     expect(resultText(result)).toBe(expected);

@@ -69,7 +69,7 @@ function messageBlocks(message: Json): readonly Json[] {
   return Array.isArray(content) ? content : [content];
 }
 
-/** Of a block that says what it is; text beside a picture is no text of the result. */
+/** Of a block that says what it is; text beside a picture is not text of the result. */
 function blockTexts(block: Json): readonly string[] {
   if (!isJsonObject(block)) return [];
   if (block["type"] === "text") return ownText(block);
@@ -472,7 +472,7 @@ function onlyMember(whole: Json): Candidate[] {
 
 /**
  * The numbers that a text states, in order: `8`, `-4`, `1,234.5`, `.5`, `1e3`, `$3`, `50%`, in the digits 0 to 9. What is part
- * of something else is no number: `v1.2.3`, `gpt-4`, `3rd`, `2024-01-15`, `10:30`, `3/4`, `10.0.0.1`, `5²`. Numbers with a unit
+ * of something else is not a number: `v1.2.3`, `gpt-4`, `3rd`, `2024-01-15`, `10:30`, `3/4`, `10.0.0.1`, `5²`. Numbers with a unit
  * that touches them, such as `5ms`, count only where there are no others. Terminal colours and invisible characters are left out.
  */
 export function numbersInText(text: string): number[] {

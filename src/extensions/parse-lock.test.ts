@@ -108,7 +108,7 @@ extensions:
     expect(parseLock({ version: 1, extensions })).toEqual({ ok: true, lock });
   });
 
-  it("is refused when another version of mcpvals wrote it, or it is no object", () => {
+  it("is refused when another version of mcpvals wrote it, or it is not an object", () => {
     expect(problemsOf({ version: 2 })).toEqual([
       "extension/invalid-lock version: version must be 1: another version of mcpvals wrote this lock",
     ]);

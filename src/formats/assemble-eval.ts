@@ -323,8 +323,7 @@ export function unusedExtensionNotes({ declared }: EvalExtensions, tasks: readon
   );
   const unused = Object.entries(declared).filter(([name, entry]) => !used.has(name) && !used.has(entry.name));
   return unused.map(
-    ([name]) =>
-      `no step uses the extension ${JSON.stringify(name)}, so that what is said of it has no effect`,
+    ([name]) => `no step uses the extension ${JSON.stringify(name)}, so its settings have no effect`,
   );
 }
 

@@ -280,7 +280,7 @@ function readRows(context: Context): readonly ReadTask[] {
   const path = resolve(dir, file.rows.file);
   const found = taskFiles(dir, loadContext).look(file.rows.file);
   if (found !== "file") {
-    const why = found === "outside" ? "leads out of the eval's folder" : "is no file";
+    const why = found === "outside" ? "leads out of the eval's folder" : "is not a file";
     const hint = "Name a CSV file in the eval's folder or below.";
     problems.addPlaced(
       [problem(["tasks_from"], `tasks_from ${why}`, { code: "config/not-found", hint })],

@@ -210,7 +210,7 @@ export function repositoryOf(folder: string): string {
 /** What holds nothing that could be read: a folder that may not be entered, a path through a file, an endless link. */
 const absent: readonly unknown[] = ["EACCES", "EPERM", "ENOTDIR", "ELOOP", "ENAMETOOLONG"];
 
-/** What is at a path; links are followed. Throws `config/unreadable` for what is no path at all. */
+/** What is at a path; links are followed. Throws `config/unreadable` for what is not a path at all. */
 export function pathKind(path: string): "file" | "folder" | undefined {
   try {
     const stats = statSync(path, { throwIfNoEntry: false });
@@ -256,7 +256,7 @@ interface GlobOptions {
 /** A name that begins with a dot. */
 const hidden = /(?:^|\/)\./;
 
-/** The absolute paths of the files that a glob matches, sorted; none is no error. Links in them are not resolved. */
+/** The absolute paths of the files that a glob matches, sorted; none is not an error. Links in them are not resolved. */
 export function expandGlob(pattern: string, { cwd, dialect }: GlobOptions): string[] {
   const { base, glob } = picomatch.scan(pattern);
   const root = resolve(cwd, base);
@@ -298,7 +298,7 @@ interface WalkOptions {
 const deepest = 100;
 
 /**
- * The paths, relative to a folder and with `/` in them, of everything below it that is no folder, sorted. Links are
+ * The paths, relative to a folder and with `/` in them, of everything below it that is not a folder, sorted. Links are
  * followed, each folder once. Throws `config/unreadable` for a folder that cannot be read, or is too deep to be searched.
  */
 function walkFolder(root: string, { depth, enters }: WalkOptions): string[] {

@@ -78,7 +78,7 @@ export async function loadTarget(
 
 /**
  * The servers of a target as a config would have them, with `${NAME}` for the variables in them that are set or asked for. Throws as
- * `loadTarget`, and `usage/invalid-option` for a file that is no client's.
+ * `loadTarget`, and `usage/invalid-option` for a file that is not a client's.
  */
 export async function describeTarget(
   target: Target,
@@ -209,7 +209,7 @@ async function fileTarget(
     );
   }
   if (pathKind(file) === "file" && !(configExtensions as readonly string[]).includes(endingOf(file)))
-    throw new McpvalsError("config/unreadable", `${shown} is no file with servers`, {
+    throw new McpvalsError("config/unreadable", `${shown} is not a file with servers`, {
       hint: `To check a program, write its command after --: npx mcpvals check -- COMMAND ${shown}`,
     });
   const loaded = await load({ ...rest, cwd, env, sources: [file] });

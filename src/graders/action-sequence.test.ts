@@ -183,7 +183,7 @@ describe("skill_invocation", () => {
     expect(await gradeBy("skill_invocation", config, loading(words))).toMatchObject({ verdict, score });
   });
 
-  it("is no evidence for an agent that was given no skills", async () => {
+  it("is not evidence for an agent that was given no skills", async () => {
     const idle = played("list");
     expect(await gradeBy("skill_invocation", { forbidden_skills: ["a"] }, idle)).toMatchObject({
       verdict: "skip",

@@ -348,7 +348,7 @@ describe("assertion sets", () => {
     [{ server: "k8s", name: "delte" }, "k8s offers no tool delte"],
     [{ name: "delet" }, "no server offers a tool delet"],
   ])("that a tool was not called says nothing when its name is a slip: %j", async (pattern, what) => {
-    const reason = `toolsNotUsed: ${what}, so that it was not called says nothing; did you mean "delete"?`;
+    const reason = `toolsNotUsed: ${what}, so this assertion cannot fail; did you mean "delete"?`;
     const graded = await grade(new Played((trial) => trial.get()), { toolsNotUsed: [pattern] });
     expect(graded).toMatchObject({ verdict: "fail", reason });
   });
@@ -464,7 +464,7 @@ describe("the grader of type assertions", () => {
     expect(await gradeBy("assertions", config, trial)).toMatchObject({ verdict, score });
   });
 
-  it("is no evidence where the agent did nothing, and refuses settings that assert nothing", async () => {
+  it("is not evidence where the agent did nothing, and refuses settings that assert nothing", async () => {
     const config = { toolsNotUsed: [{ server: "k8s" }] };
     expect(await gradeBy("assertions", config, new AgentTrial())).toMatchObject({ verdict: "skip" });
     expect(settingIssues("assertions", { minToolCalls: 3, maxToolCalls: 1 })).toEqual([

@@ -21,7 +21,7 @@ import { hasLooked } from "./verify-steps.ts";
  *
  * Differences from the tool that the assertions come from, on purpose: two calls are duplicates when their arguments are
  * equal as JSON, not only as text; without an agent nothing is asserted, not even `toolsNotUsed`; a failed call shows no use;
- * and that nothing forbidden was called is no evidence by itself when no call succeeded, or when every call was made to fail
+ * and that nothing forbidden was called is not evidence by itself when no call succeeded, or when every call was made to fail
  * on purpose.
  */
 export function gradeAssertions(sets: readonly AssertionSet[], trajectory: Trajectory): GradedFinding {
@@ -146,7 +146,7 @@ function slipOf({ server, source, name }: CallPattern, trajectory: Trajectory): 
   const near = name === undefined || source !== undefined ? undefined : misspelling(name, trajectory, server);
   if (near === undefined) return [];
   const who = server === undefined ? "no server offers a" : `${server} offers no`;
-  return [`${who} tool ${name}, so that it was not called says nothing; ${near}`];
+  return [`${who} tool ${name}, so this assertion cannot fail; ${near}`];
 }
 
 function count({ calls }: Evidence, limit: number, allowed: "at least" | "at most"): Finding {

@@ -41,7 +41,7 @@ const matcher = closedObject(matchers).refine((each) => Object.keys(each).length
 });
 type Matcher = z.output<typeof matcher>;
 
-/** Matchers by argument; a value that is no matcher stands for one that the argument must equal. */
+/** Matchers by argument; a value that is not a matcher stands for one that the argument must equal. */
 const argsSchema = z.record(filledText, anyJson).superRefine((args, context) => {
   for (const [key, value] of Object.entries(args))
     for (const { path, ...issue } of (isMatcher(value) ? matcher.safeParse(value).error?.issues : []) ?? [])
@@ -64,7 +64,7 @@ export const toolName = filledText.superRefine((name, context) => {
   if (refused !== undefined) context.addIssue(refused);
   else if (name === "//") context.addIssue("is an empty pattern");
   else if (pattern === undefined && /[*+?()[\]{}|^$\\]/.test(name))
-    context.addIssue(`is no name of a tool; write a pattern as "/${name}/"`);
+    context.addIssue(`is not a name of a tool; write a pattern as "/${name}/"`);
 });
 
 const patternDescription = "a regular expression (RE2) that must match the whole name";

@@ -24,7 +24,9 @@ function jsonOf(given: CodeAnswer): string {
   try {
     return JSON.stringify(given, refuseNonFinite);
   } catch (error) {
-    return JSON.stringify({ problem: `gave an answer that is no JSON: ${told(error)}` } satisfies CodeAnswer);
+    return JSON.stringify({
+      problem: `gave an answer that is not JSON: ${told(error)}`,
+    } satisfies CodeAnswer);
   }
 }
 

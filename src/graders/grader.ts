@@ -153,7 +153,7 @@ export function agentGrade(checks: readonly GraderCheck[], trajectory: Trajector
 
 /**
  * Why a trial shows nothing of an agent: none took part, or it neither said nor called anything. Undefined when it shows
- * something. A limit that such a trial keeps is no evidence.
+ * something. A limit that such a trial keeps is not evidence.
  */
 export const nothingDone = perObject((trajectory: Trajectory): string | undefined => {
   const { agentStarted, events, exchanges } = trajectory;

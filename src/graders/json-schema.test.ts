@@ -92,10 +92,10 @@ it("reads the schema from a file, which is checked when the grader is read", asy
   expect(
     ["{", "4", "{}", '{"typ": "object"}', JSON.stringify(schema)].map((text) => named?.problemIn?.(text)),
   ).toEqual([
-    expect.stringContaining("is no JSON: "),
-    "is no schema: it must be an object",
-    "is no schema: it accepts every value, so it could not fail",
-    'is no schema: typ is wrong: unknown keyword "typ"',
+    expect.stringContaining("is not JSON: "),
+    "is not a schema: it must be an object",
+    "is not a schema: it accepts every value, so it could not fail",
+    'is not a schema: typ is wrong: unknown keyword "typ"',
     undefined,
   ]);
   expect(named?.problemIn?.("root:x:0:0:/root")).not.toContain("root");

@@ -42,7 +42,7 @@ type JsonSchema = z.output<typeof config>;
 export const jsonSchema = graderKind({
   type: "json_schema",
   description:
-    "JSON that must be valid against a schema: the agent's last message, or the arguments or results of a tool. A code fence around the whole message is left out; a message with other text besides is no JSON. All values must be valid. A call that failed has no valid result.",
+    "JSON that must be valid against a schema: the agent's last message, or the arguments or results of a tool. A code fence around the whole message is left out; a message with other text besides is not JSON. All values must be valid. A call that failed has no valid result.",
   config,
   example: {
     schema: { type: "object", required: ["total"], properties: { total: { type: "integer" } } },
@@ -76,9 +76,9 @@ function problemText(message: string, isInside: boolean): string {
 function problemInFile(text: string): string | undefined {
   // Without a part of the text: the file may be any, also one with secrets.
   const found = readJsonText(text);
-  if (found.reason !== undefined) return `is no JSON: ${found.reason}`;
+  if (found.reason !== undefined) return `is not JSON: ${found.reason}`;
   const issue = expectedSchema.safeParse(found.value).error?.issues[0];
-  return issue && `is no schema: ${formatKeyPath(issue.path.map(String)) || "it"} ${issue.message}`;
+  return issue && `is not a schema: ${formatKeyPath(issue.path.map(String)) || "it"} ${issue.message}`;
 }
 
 /** Throws `grader/broken` for a schema that no value can be validated against. */

@@ -72,7 +72,7 @@ it("fails where an expected tool was not used with success, whatever the score i
 });
 
 it.each<[JsonObject, string]>([
-  [{ number: 1, colour: "red" }, 'unknown key: "colour" is no argument of the tool'],
+  [{ number: 1, colour: "red" }, 'unknown key: "colour" is not an argument of the tool'],
   [{}, "missing key: the arguments must have required property 'number'"],
   [{ number: "1" }, 'wrong type: /number must be integer, is "1"'],
   [{ number: 0 }, "invalid value: /number must be >= 1, is 0"],

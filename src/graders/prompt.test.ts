@@ -181,7 +181,7 @@ it.each<[JsonObject, string]>([
   [{}, "must have a rubric, which says what decides about the score"],
   [
     { rubric: "tool_selecton" },
-    `is no rubric of that name, and too short to be one. Did you mean "tool_selection"? Known rubrics: ${Object.keys(rubrics).join(", ")}.`,
+    `is not a rubric of that name, and too short to be one. Did you mean "tool_selection"? Known rubrics: ${Object.keys(rubrics).join(", ")}.`,
   ],
   [{ rubric: "a b", prompt: "c d" }, "must have only one of rubric, prompt and rubric_file"],
   [{ mode: "pairwise", rubric: "a b" }, oneReference],

@@ -13,7 +13,7 @@ const names = Object.keys(rubrics);
 /** One word is meant as a name. */
 export const rubricText = filledText.refine((text) => !/^\w+$/.test(text) || Object.hasOwn(rubrics, text), {
   error: ({ input }) =>
-    `is no rubric of that name, and too short to be one. ${suggestion(String(input), names, "rubrics")}`,
+    `is not a rubric of that name, and too short to be one. ${suggestion(String(input), names, "rubrics")}`,
 });
 
 const config = closedObject({
@@ -27,7 +27,7 @@ const config = closedObject({
     .enum(["pointwise", "pairwise"])
     .default("pointwise")
     .describe(
-      "`pointwise`: a score for the trial. `pairwise`: whether the agent's last message is better than the reference; the judge is asked in both orders, of which the weaker verdict counts; one that prefers the same position in both contradicts itself, which is no verdict (an error) unless other votes decide.",
+      "`pointwise`: a score for the trial. `pairwise`: whether the agent's last message is better than the reference; the judge is asked in both orders, of which the weaker verdict counts; one that prefers the same position in both contradicts itself, which is not a verdict (an error) unless other votes decide.",
     ),
   reference: optional(filledText, "The answer to compare with, for `pairwise`."),
   reference_file: optional(filledText, "A text file with that answer."),

@@ -77,7 +77,7 @@ describe("an unhealthy call", () => {
     ["isError", answers(errorResult("disk full")), "answered isError: disk full"],
     ["no content", answers({ more: 1 }), 'answered without content: {"more":1}'],
     [
-      "content that is no list",
+      "content that is not a list",
       answers({ content: "5" }),
       "answered with unusable content: content is not a list",
     ],

@@ -126,10 +126,10 @@ describe("a json_schema", () => {
   });
 
   it("that cannot be used is an error of the grader", async () => {
-    const unusable = { status: "unusable", reason: "it is no schema" } as const;
+    const unusable = { status: "unusable", reason: "it is not a schema" } as const;
     await expect(
       gradeBy("tool_constraint", config, busy, { validateSchema: async () => unusable }),
-    ).rejects.toThrow("the json_schema of a matcher cannot be used: it is no schema");
+    ).rejects.toThrow("the json_schema of a matcher cannot be used: it is not a schema");
   });
 });
 
@@ -179,7 +179,7 @@ it("a call whose answer an injected fault took away shows nothing, and an agent'
 it.each<[string, JsonObject, string]>([
   ["tool_constraint", {}, "must have an entry in expect_tools or reject_tools"],
   ["tool_constraint", calls({ min: 2 }), "must have tool, tool_pattern, source, args or a pattern"],
-  ["tool_constraint", calls({ tool: "get_.*" }), 'is no name of a tool; write a pattern as "/get_.*/"'],
+  ["tool_constraint", calls({ tool: "get_.*" }), 'is not a name of a tool; write a pattern as "/get_.*/"'],
   ["tool_constraint", calls({ tool: "/(/" }), "is not a valid RE2 pattern"],
   ["tool_constraint", calls({ tool: "a", tool_pattern: "b" }), "must not have both tool and tool_pattern"],
   ["tool_constraint", calls({ tool: "a", max: 0 }), "has a max below min, which is 1 unless given"],

@@ -71,7 +71,7 @@ describe("tool-invocation-order", () => {
     expect(await grade(trial, ["a", "b"])).toMatchObject({ verdict: "pass" });
   });
 
-  it("is no evidence when every call was made to fail on purpose", async () => {
+  it("is not evidence when every call was made to fail on purpose", async () => {
     const trial = new TrialEvents().server("calc", [{ name: "a" }, { name: "b" }]);
     const seqs: number[] = [];
     const spoil = (tool: string): void => {

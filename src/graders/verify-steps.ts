@@ -8,7 +8,7 @@ const shownChecks = 8;
 
 /**
  * Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. What
- * a step only did, such as writing a file, is no check, nor is one whose failure would change nothing.
+ * a step only did, such as writing a file, is not a check, nor is one whose failure would change nothing.
  */
 export const verifySteps = createGrader("verify-steps", find);
 

@@ -47,7 +47,7 @@ it.each([
     1 / 2,
     "large.bin (300000 bytes) is too large to look into, or no UTF-8 text",
   ],
-  [content("out", ["a"]), 1 / 2, "out is no readable file"],
+  [content("out", ["a"]), 1 / 2, "out is not a readable file"],
 ] as const)("%j: %d", async (config, score, reason) => {
   expect(await gradeBy("file", config, left)).toMatchObject({
     verdict: score === 1 ? "pass" : "fail",
@@ -81,7 +81,7 @@ it("says nothing of what an idle agent did not do, and grades what a silent one 
   expect(await gradeBy("file", { must_exist: ["b.md"] }, idle)).toMatchObject({ verdict: "fail" });
 });
 
-it("says nothing of what was there before, by an agent that is no program and did nothing", async () => {
+it("says nothing of what was there before, by an agent that is not a program and did nothing", async () => {
   const diff = { expected_files: [{ path: "a.md", contains: ["x"] }] };
   for (const [kind, verdict] of [
     ["scripted", "skip"],

@@ -130,7 +130,7 @@ function isAbsence(error: unknown): boolean {
   return code === "ENOENT" || code === "ENOTDIR" || code === "ENAMETOOLONG";
 }
 
-/** What is at a path that is no link, with its text if it is no longer than `room` bytes. */
+/** What is at a path that is not a link, with its text if it is no longer than `room` bytes. */
 async function readContent(path: string, room: number): Promise<Omit<WorkspaceFile, "path">> {
   // Opening a pipe would block without the flag, and a link may have come meanwhile. Windows has neither.
   const flags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0);
@@ -171,6 +171,6 @@ export async function readNamedFile(dir: string, file: string): Promise<FileCont
       throw new Error(`cannot read ${file}: ${messageOf(cause)}`, { cause });
     });
   const { kind, size, ...rest } = content;
-  if (kind !== "file" || size === undefined) throw new Error(`cannot read ${file}: it is no file`);
+  if (kind !== "file" || size === undefined) throw new Error(`cannot read ${file}: it is not a file`);
   return { size, ...rest };
 }

@@ -51,7 +51,7 @@ function isThere({ kind }: WorkspaceFile): boolean {
 /** The text of a file, or why it is not known. */
 export function textOf({ path, kind, size = 0, text }: WorkspaceFile): { text: string } | { why: string } {
   if (text !== undefined) return { text };
-  if (kind !== "file") return { why: `${path} is no readable file` };
+  if (kind !== "file") return { why: `${path} is not a readable file` };
   return { why: `${path} (${size} bytes) is too large to look into, or no UTF-8 text` };
 }
 

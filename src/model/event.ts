@@ -88,7 +88,7 @@ export interface Check {
   readonly expected: Json;
   readonly actual: Json;
   readonly message: string;
-  /** It says what the step did, not what it found, so it is no evidence. */
+  /** It says what the step did, not what it found, so it is not evidence. */
   readonly acted?: true;
   /**
    * It failed without having looked at anything: an earlier step gave no value, a program could not run, a server broke.
@@ -160,7 +160,7 @@ interface EventFields {
   };
   "extension.log": { extension: string; level: string; message: string; data?: Json };
   "extension.stderr": { extension: string; text: string };
-  /** A line on its stdout that is no message. */
+  /** A line on its stdout that is not a message. */
   "extension.invalid_output": { extension: string; text: string };
   /** `count`: bytes; of `log`, messages. */
   "extension.output_omitted": { extension: string; stream: "stderr" | "stdout" | "log"; count: number };

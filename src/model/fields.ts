@@ -8,7 +8,7 @@ import type { Exact, Json, JsonObject } from "../base/json.ts";
 export type Parsed<S extends z.ZodType> = Exact<z.output<S>>;
 
 /**
- * An object that refuses keys it does not know; the message of that issue, and of the one for what is no object, lists the
+ * An object that refuses keys it does not know; the message of that issue, and of the one for what is not an object, lists the
  * keys that it has.
  */
 export function closedObject<S extends z.core.$ZodShape>(shape: S): z.ZodObject<S, z.core.$strict> {

@@ -58,7 +58,7 @@ const host = z
   })
   .meta({ type: "string", const: "host" });
 
-/** `false` is no network, as an empty list is. */
+/** `false` means no network, as an empty list does. */
 export const networkSchema = z.union([z.literal(false), z.array(host)]);
 
 /** The fields of a sandbox besides its kind. `usual` says in the reference where a field that is not given comes from. */

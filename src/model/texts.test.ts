@@ -66,7 +66,7 @@ it.each([
 });
 
 it.each(["", "30", "0s", "-5s", "5 m", "5 minutes", "1d", "s", "1h 30m", "1e3s", "600h", "."])(
-  "%j is no duration",
+  "%j is not a duration",
   (text) => {
     expect(parseGoDuration(text)).toBeUndefined();
   },

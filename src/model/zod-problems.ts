@@ -53,7 +53,7 @@ function describe(issue: Issue, context: Context): Problem[] {
     case "too_big":
       return [invalid(`must ${limitOf(issue)}`, path)];
     case "invalid_key":
-      return [{ ...invalid(issue.issues[0]?.message ?? "is no valid key", path), at: "key" }];
+      return [{ ...invalid(issue.issues[0]?.message ?? "is not a valid key", path), at: "key" }];
     case "invalid_element":
       return describeAll(issue.issues, { ...context, base: path });
     case "invalid_format":
@@ -97,7 +97,7 @@ function unknownKeys(
   );
 }
 
-/** For what is no object the hint says which keys one would have. */
+/** For what is not an object the hint says which keys one would have. */
 function wrongType(issue: IssueOf<"invalid_type">, place: Place, context: Context): Problem {
   const wrong = wrongValue(typeName(issue.expected), place, context);
   const { path, value } = place;

@@ -62,7 +62,7 @@ describe("the coverage of a run", () => {
 
   it("has the tools of which no call failed", () => {
     const failing = trial();
-    failing.call("add", { a: "x" }, errorResult("a is no number"));
+    failing.call("add", { a: "x" }, errorResult("a is not a number"));
     failing.refuse(failing.request("unknown", {}), -32_602, "unknown tool");
     expect(count(failing)).toMatchObject({ calc: { errors: { total: 2, unused: ["subtract"] } } });
   });

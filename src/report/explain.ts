@@ -248,7 +248,7 @@ function shortReport({ seq, source, name, args = {}, status, result }: AgentTool
 
 function serverFault(servers: readonly string[] = []): string {
   const names = servers.map((name) => JSON.stringify(clipText(name, 80))).join(", ");
-  return `It is a fault of the server ${names}, which had completed its handshake.`;
+  return `Server ${names} failed after initialize.`;
 }
 
 const shownHint = 1000;
@@ -623,7 +623,7 @@ function stepRows(run: StepRun, said: string, evidence: Evidence): Row[] {
       const named = said.includes(told)
         ? []
         : [row("check", clipLines(told, { lines: 16, characters: shownError }))];
-      // That it did not succeed, though it should, is no news.
+      // That it did not succeed, though it should, is not news.
       const isJudged =
         judging.includes(started.stepType) && check.expected === true && check.actual === false;
       return isJudged ? named : [...named, ...(programRows(check) ?? checkRows(check, told))];

@@ -104,7 +104,7 @@ it("counts what prompts triggered, with those that should trigger nothing", () =
     [{ skill: "triage", mode: "negative" }, "pass"],
     [{ skill: "triage", mode: "negative" }, "fail"],
     [{ server: "k8s", tool: "get" }, "pass"],
-    // It fails because of the name, which is no tool's.
+    // It fails because of the name, which is not a tool's.
     [{ tool: "gte", mode: "negative" }, "fail"],
     [{ server: "k8s" }, "error"],
   ] as const;

@@ -207,7 +207,7 @@ describe("a trial's result", () => {
       },
     ],
   ] as const)(
-    "without grades, of a trial that ended as %s, is no pass and says why",
+    "without grades, of a trial that ended as %s, is not a pass and says why",
     (outcome, why, expected) => {
       const trial = new TrialEvents().begin("suite/test").server("calc");
       if (outcome !== undefined) trial.end(outcome, why);

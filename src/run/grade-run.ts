@@ -74,7 +74,7 @@ export async function gradeRun(
   };
   if (output === undefined) refusePlanted(cwd);
   const runs = resolve(cwd, output ?? defaultRunsFolder);
-  // Without a plan until it is complete: what an immediate end leaves is no run.
+  // Without a plan until it is complete: what an immediate end leaves is not a run.
   await using folder = await createRunFolder(runs, { ...head, source: redact(sourceOf(loaded)) });
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();

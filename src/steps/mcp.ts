@@ -333,7 +333,7 @@ function callChecks(
   // In a tool test, the grade of the calls or the check of the result reports it.
   const isReported = outcome.kind === "result" || outcome.code !== undefined || result !== undefined;
   if (isToolTest(context) && isReported) return [];
-  const message = failure === "" ? "it failed without a word" : `no result: ${failure}`;
+  const message = failure === "" ? "it failed without a message" : `no result: ${failure}`;
   return [{ name: "call", passed: false, expected: aResult, actual: failure, message }];
 }
 

@@ -38,7 +38,7 @@ export class JournalIndex {
   }
 
   /**
-   * Takes what was added to the journal, and says which trials it concerns. The next call goes on where this one ended. Throws `store/corrupt` for a journal that cannot be read, and for a line that is no event.
+   * Takes what was added to the journal, and says which trials it concerns. The next call goes on where this one ended. Throws `store/corrupt` for a journal that cannot be read, and for a line that is not an event.
    */
   extend(): ReadonlyMap<string, TrialProgress> {
     const added = new Map<string, TrialProgress>();

@@ -28,7 +28,7 @@ export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environme
   readonly process?: { readonly pid: number; readonly host: string };
 }
 
-/** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. Without a plan it is no run. */
+/** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. Without a plan it is not a run. */
 export class RunFolder extends Journal {
   readonly path: string;
 
@@ -159,7 +159,7 @@ export async function openRun(runs: string, name: string, budget = new ReadBudge
 }
 
 /**
- * Reads the newest run of a source that was no check; undefined when there is none. Throws `store/corrupt` when its files are damaged,
+ * Reads the newest run of a source that was not a check; undefined when there is none. Throws `store/corrupt` when its files are damaged,
  * and `store/not-found` when the folder cannot be listed.
  */
 export async function readLastRun(runs: string, source: string): Promise<StoredRun | undefined> {

@@ -29,7 +29,7 @@ export function expanderOf(scope: Scope | undefined): Expander {
   return scope === undefined ? plainExpander : new ScopeExpander(scope);
 }
 
-/** Replaces the expressions in texts and JSON of one step. A value that is no text is written as JSON. */
+/** Replaces the expressions in texts and JSON of one step. A value that is not text is written as JSON. */
 export type Expander = Pick<ScopeExpander, "text" | "json" | "placed" | "wanted" | "shell" | "trusts">;
 
 class ScopeExpander {

@@ -7,7 +7,7 @@ export type Filter =
   | { readonly kind: "raw" }
   /** The value, read as JSON when it is a text, and what a path leads to in it. */
   | { readonly kind: "json"; readonly path: string }
-  /** A name after `|` that is no filter. */
+  /** A name after `|` that is not a filter. */
   | { readonly kind: "unknown"; readonly text: string };
 
 /** `{ROOT.NAME.NAME:VARIANT | FILTER}`. */

@@ -202,9 +202,9 @@ describe("events of tools", () => {
     run.reject("sub");
     run.emit({ type: "fault.unmet", server: "calc", fault: "error", method: "tools/call", tool: "nxt" });
     expect(run.warnings()).toEqual([
-      'server "calc": "ad" under its `tools` fits none of its tools',
+      'server "calc": "ad" under its `tools` matches no tool',
       'server "calc" has the tool "sub", which its `tools` hide from agents',
-      'the fault "error" of calc.nxt met no request',
+      'the fault "error" of calc.nxt was never injected',
     ]);
   });
 });

@@ -309,7 +309,7 @@ it.each<[NonNullable<AssertionSet["toolsNotUsed"]>[number], string?]>([
 ])("of toolsNotUsed %j", (entry, unmatched) => {
   const trial = new TrialEvents().server("k8s", [{ name: "list" }, { name: "delete_pod" }]).server("docs");
   trial.emit({ type: "tools.hidden", server: "k8s", tools: ["drop_all"] });
-  const why = `fits no tool of server "k8s"; that it was not called says nothing`;
+  const why = `fits no tool of server "k8s", so this assertion cannot fail`;
   expect(trial.warnings(portableTask({ assertions: [{ toolsNotUsed: [entry] }] }))).toEqual(
     unmatched === undefined ? [] : [`toolsNotUsed: "${unmatched}" ${why}`],
   );
@@ -412,7 +412,7 @@ it("names arguments that graders forbid and no tool has", () => {
   };
   const graders = [{ type: "tool_constraint", name: "g", config, weight: 1, required: true, dir: "" }];
   expect(trial.warnings(workflowTask({ graders }))).toEqual([
-    'reject_tools: "write" has no argument "pth"; that it was not called with it says nothing',
+    'reject_tools: "write" has no argument "pth", so this assertion cannot fail',
   ]);
 });
 

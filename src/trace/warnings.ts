@@ -287,11 +287,13 @@ function serverWarnings({ events }: Trajectory): string[] {
   const rejected = new Set(eventsOf(events, "tool.rejected").map(({ tool }) => tool));
   const filters = events.flatMap((event) => {
     if (event.type === "fault.unmet")
-      return [`the fault "${event.fault}" of ${event.server}.${event.tool ?? event.method} met no request`];
+      return [
+        `the fault "${event.fault}" of ${event.server}.${event.tool ?? event.method} was never injected`,
+      ];
     if (event.type !== "tools.hidden") return [];
     const { server, unmatched = [], tools } = event;
     return [
-      ...unmatched.map((name) => `server "${server}": "${name}" under its \`tools\` fits none of its tools`),
+      ...unmatched.map((name) => `server "${server}": "${name}" under its \`tools\` matches no tool`),
       ...tools
         .filter((name) => rejected.has(name))
         .map((name) => `server "${server}" has the tool "${name}", which its \`tools\` hide from agents`),
@@ -388,11 +390,11 @@ function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
     if (fitting.length > 0)
       return unknown.map(
         (path) =>
-          `${key}: ${JSON.stringify(name ?? pattern)} has no argument ${JSON.stringify(path)}; that it was not called with it says nothing`,
+          `${key}: ${JSON.stringify(name ?? pattern)} has no argument ${JSON.stringify(path)}, so this assertion cannot fail`,
       );
     const whose = server === undefined ? "that a server offers" : `of server "${server}"`;
     return [
-      `${key}: ${JSON.stringify(name ?? pattern)} fits no tool ${whose}; that it was not called says nothing`,
+      `${key}: ${JSON.stringify(name ?? pattern)} fits no tool ${whose}, so this assertion cannot fail`,
     ];
   });
   return unique(told);

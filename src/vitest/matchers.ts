@@ -13,7 +13,7 @@ export type FindingCriteria = Partial<Pick<Finding, "code" | "severity" | "serve
 
 /** The matchers that importing `mcpvals/vitest` adds to `expect`. */
 export interface McpMatchers {
-  /** The server answered the request with a result that is no error. Takes an answer of `callTool` and others. */
+  /** The server answered the request with a result that is not an error. Takes an answer of `callTool` and others. */
   toSucceed(): void;
   /** The server answered that the request failed, with `isError: true` or a JSON-RPC error, in words that contain or match this. */
   toFailWith(text?: string | RegExp): void;

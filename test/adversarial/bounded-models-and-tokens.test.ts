@@ -213,7 +213,7 @@ describe("getting a token ends", () => {
   it.each([
     ["x".repeat(9000), "longer than 8192 characters"],
     ["canary token\n", "characters that are not allowed in a header"],
-  ])("a token that is no header is refused: %j", async (token, why) => {
+  ])("a token that is not a header is refused: %j", async (token, why) => {
     const error = await tokenFrom("/token", json({ access_token: token, token_type: "Bearer" }));
     expect(error).toMatchObject(unauthorized(expect.stringContaining(why)));
     expect(String(error)).not.toContain("canary");

@@ -148,7 +148,7 @@ describe.each([
 it.each(["program", "address"] as const)("a batch is checked message by message (%s)", async (kind) => {
   const opened = await open(kind);
   const answer = await post(opened, `[{"jsonrpc":"2.0","method":"notifications/x"},${twiceLast}]`);
-  expect(JSON.stringify(answer)).toContain("is there twice");
+  expect(JSON.stringify(answer)).toContain("duplicate key");
   expect(opened.got.join("")).not.toContain("delete");
 });
 

@@ -77,7 +77,7 @@ function readAll(output: CommandOutput, text: string): TurnResult {
 }
 
 // docs/agents.md, "One start per turn".
-describe("the output of a program that is cut off before its last event is no end of a turn", () => {
+describe("the output of a program that is cut off before its last event is not an end of a turn", () => {
   function linesOf(preset: AgentPreset): readonly string[] {
     return readFileSync(join(root, "test/fixtures/agents", "outputs", `${preset}-tools.jsonl`), "utf8")
       .trimEnd()

@@ -59,7 +59,7 @@ describe("a check that cannot fail is refused at load", () => {
   });
 });
 
-describe("what was not looked at is no evidence", () => {
+describe("what was not looked at is not evidence", () => {
   const env = { NO: "false", NOTHING: "true" };
   const skipped = command("test -d .", { if: "{env.NO}" });
   const idle = command("{env.NOTHING}");
@@ -117,7 +117,7 @@ describe("what was not looked at is no evidence", () => {
   });
 
   // docs/tasks.md, "Control flow".
-  it("what a step only made is no evidence, however it is denied", async () => {
+  it("what a step only made is not evidence, however it is denied", async () => {
     const trees = Object.values(holders).flatMap((outer) =>
       Object.values(holders).flatMap((inner) =>
         [made, idle].map((step): Phase => [outer(inner({ not: step })), skipped]),
@@ -369,7 +369,7 @@ describe("a tree of steps", () => {
     });
   });
 
-  it("of which one alternative holds whose result does not count is no evidence", async () => {
+  it("of which one alternative holds whose result does not count is not evidence", async () => {
     const ignored = command("test -d .", { continueOnError: true });
     const skipped = command("test -d .", { if: "{env.KIND} == other" });
     const failed = command("test -f nope", { continueOnError: true });

@@ -219,7 +219,7 @@ describe("where even a quoted value would be run, a task is refused", () => {
     ["sh", ["-c", "my-agent {prompt}"]],
     ["env", ["A=1", "python3", "-c", "print('{prompt}')"]],
     ["node", ["-e", "resume('{session}')"]],
-  ])("what an agent is told is no part of its program: %s %j", (name, args) => {
+  ])("what an agent is told is not part of its program: %s %j", (name, args) => {
     const check = (given: readonly string[]): unknown => {
       const agent = { type: "command", command: name, args: given };
       return checkAgentTemplates({ agent }, { servers: [] }).problems.length;
@@ -229,7 +229,7 @@ describe("where even a quoted value would be run, a task is refused", () => {
   });
 });
 
-describe("a value that begins with - is no option, and one that is compared as a number is one", () => {
+describe("a value that begins with - is not an option, and one that is compared as a number is one", () => {
   const untried = { outcome: "failed", checks: [{ name: "value", passed: false, untried: true }], ran: [] };
 
   it.each<[string, string]>([

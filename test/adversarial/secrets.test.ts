@@ -96,7 +96,7 @@ describe("a part of a secret of eight characters or more is removed where a text
   });
 
   it.each([
-    ["a line on stdout that is no message", invalidLineText(Buffer.from(`${"x".repeat(1985)}${value}`))],
+    ["a line on stdout that is not a message", invalidLineText(Buffer.from(`${"x".repeat(1985)}${value}`))],
     ["an excerpt of an answer", shortened(`${"x".repeat(180)}${value}`, 195)],
   ])("%s", (_, cut) => {
     expect(redact(`it said ${JSON.stringify(cut)}, and more`)).not.toContain("Canary");

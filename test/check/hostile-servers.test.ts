@@ -34,7 +34,7 @@ it("100,000 tools are one finding, and the check stays under 1 GB of memory", as
 });
 
 it.each<readonly [what: string, part: CheckKind, fault: string, errors: readonly string[]]>([
-  ["a schema of 60,000 properties is no defect", "definitions", "huge-schema=60000", []],
+  ["a schema of 60,000 properties is not a defect", "definitions", "huge-schema=60000", []],
   ["40,000 notifications", "stability", "flood=40000", [tooMuch("s")]],
   [
     "a schema 500 levels deep",

@@ -240,7 +240,7 @@ describe("mcpvals call", () => {
 
   it("notes an argument that is misspelt", async () => {
     const { stderr } = await call("forecast", "city=Paris", "dys=1");
-    expect(stderr).toContain('note: "dys" is no parameter of "forecast"; did you mean "days"?');
+    expect(stderr).toContain('note: "dys" is not a parameter of "forecast"; did you mean "days"?');
   });
 
   it("takes the command after --", async () => {

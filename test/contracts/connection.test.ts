@@ -231,12 +231,14 @@ describe.each(Object.entries(transports))("a server over %s", (transport, reach)
     await session.callTool("echo", { message: "hi" }, callOptions({ timeoutMs: 60_000 }));
     const pending = rejection(session.callTool("slow", { ms: 60_000 }, callOptions()));
     await session.stop();
-    expect((await pending).message).toContain('server "s" was stopped by us');
+    expect((await pending).message).toContain('server "s" was stopped by mcpvals');
     expect(record.events.at(-1)).toMatchObject({ type: "server.stopped", server: "s" });
     const count = record.events.length;
     await session.stop();
     await session[Symbol.asyncDispose]();
-    expect((await rejection(session.callTool("echo", {}, callOptions()))).message).toContain("stopped by us");
+    expect((await rejection(session.callTool("echo", {}, callOptions()))).message).toContain(
+      "stopped by mcpvals",
+    );
     await untilLeft();
     await close();
     await nothingIsLeft();

@@ -214,7 +214,7 @@ async function prepareHttp(courses: readonly Course[]): Promise<Prepared<HttpSte
   return { step, context: {}, close };
 }
 
-/** A look at a file of another name in every attempt; what is no text cannot be looked at. */
+/** A look at a file of another name in every attempt; what is not text cannot be looked at. */
 function prepareFile(courses: readonly Course[]): Prepared<FileStep> {
   const rest = [...courses];
   const trial = temporaryTrial();

@@ -106,7 +106,7 @@ describe.concurrent("an extension from a release", { timeout: 120_000 }, () => {
     ]);
   });
 
-  it("cannot be fetched: the run is no finding about anybody", async () => {
+  it("cannot be fetched: the run is not a finding about anybody", async () => {
     await using project = await startProject("1.0.0");
     project.mirror.interfere = (_request, response) => {
       response.writeHead(403).end();

@@ -192,7 +192,7 @@ describe("a task whose steps use an extension", () => {
     expect([here.has(`${home}/started`), here.has("mcp-eval.lock")]).toEqual([true, false]);
   });
 
-  it.each(["validate", "run"])("is refused when its extension is no program: %s", async (command) => {
+  it.each(["validate", "run"])("is refused when its extension is not a program: %s", async (command) => {
     const files = { "greeter.mjs/x": "", "hello.json": good };
     const { code, stderr } = await runIn(files, [command, "hello.json"]);
     expect(code).toBe(2);

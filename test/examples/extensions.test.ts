@@ -54,7 +54,7 @@ describe("the example with extensions", () => {
     expect(reasons(trial).join("\n")).toContain(`-  2   "coffee"       850\n+  2   "coffee"       855`);
   });
 
-  it("fails, and is no error, when the agent loses the table", async () => {
+  it("fails, and is not an error, when the agent loses the table", async () => {
     const from = `execute_write_query
           args: { query: UPDATE products SET cents = 600 WHERE name = 'cocoa; dark' }`;
     const trial = await trialWith(

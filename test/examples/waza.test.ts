@@ -76,7 +76,7 @@ describe("the example of waza", () => {
     const ran = await run({}, "--agent", "null");
     expect(ran.code).toBe(1);
     const verdicts = ran.result.trials.map(({ verdict }) => verdict);
-    // That it did not reach the tracker where it should not is no evidence.
+    // That it did not reach the tracker where it should not is not evidence.
     expect(verdicts).toEqual([...Array.from({ length: 8 }, () => "fail"), "skip", "skip"]);
   });
 });

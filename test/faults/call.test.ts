@@ -145,7 +145,7 @@ const faults: Faults = {
     ...neverAnswered,
     warns: ["a line on stdout that is not MCP"],
   },
-  "a result that is no object": {
+  "a result that is not an object": {
     server,
     test: { name: "no-object" },
     verdict: "fail",

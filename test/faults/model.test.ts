@@ -43,7 +43,7 @@ const agentFaults: ModelFaults = {
     code: "model/rejected",
     says: ["refused the request: HTTP 401: no such key", "Check the API key"],
   },
-  "a body that is no JSON": {
+  "a body that is not JSON": {
     reply: always({ raw: "<html>gateway</html>" }),
     verdict: "error",
     code: "model/invalid-response",

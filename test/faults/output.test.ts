@@ -48,7 +48,7 @@ describe.concurrent("before anything starts, exit 2 and the reason, when", () =>
 });
 
 describe.concurrent("what cannot be written", () => {
-  it("is no problem when it is only the report's folder that is missing", async () => {
+  it("is not a problem when it is only the report's folder that is missing", async () => {
     using folder = folderOf(configFile(passing()));
     const outcome = await runCli(["run", "--reporter", "json=new/deep/report.json"], { cwd: folder.path });
     expect([outcome.code, outcome.stdout, outcome.stderr]).toEqual([0, "", ""]);

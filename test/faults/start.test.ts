@@ -77,7 +77,7 @@ const faults = {
   "a cyclic pagination of tools/list": {
     server: fixtureServer("--circle"),
     code: "server/protocol-error",
-    says: ["tools/list goes in circles"],
+    says: ["tools/list does not end"],
   },
   "stdout closed after initialize": {
     server: fixtureServer("--close-stdout", "--mute=tools/list"),

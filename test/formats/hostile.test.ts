@@ -75,7 +75,7 @@ describe("a hostile task is refused soon, in words, with its place", () => {
     expect(rendered.startsWith(place)).toBe(true);
   });
 
-  it.runIf(sep === "/")("a pipe among tasks is no task", async () => {
+  it.runIf(sep === "/")("a pipe among tasks is not a task", async () => {
     using folder = folderOf({ "tasks/t.yaml": valid });
     await promisify(execFile)("mkfifo", [join(folder.path, "tasks", "pipe.yaml")]);
     expect((await load(folder.path, { source: "tasks" })).eval.tasks).toHaveLength(1);

@@ -97,7 +97,7 @@ describe("finding the file", () => {
     ).toBe(code);
   });
 
-  it("tells of a file that is no text", async () => {
+  it("tells of a file that is not text", async () => {
     using folder = folderOf({});
     writeFileSync(join(folder.path, "mcp-eval.config.json"), Buffer.from([0xff, 0xfe, 0x7b, 0x00]));
     const error = await failure(folder.path);

@@ -235,7 +235,7 @@ describe("folders, globs and lists", () => {
     const agent = await failure(folder.path, { source: "agent.yaml" });
     expect(agent.message).toBe("agent.yaml is an agent, which has nothing to run");
     expect(await problems(folder.path, { source: "typo.yaml" })).toEqual([
-      "typo.yaml:2:7 config/invalid-value typo.yaml is of a kind that is not known",
+      "typo.yaml:2:7 config/invalid-value typo.yaml has an unknown kind",
     ]);
   });
 });

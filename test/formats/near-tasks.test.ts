@@ -51,7 +51,7 @@ describe("files that are not quite tasks", () => {
   ])("are refused with %s", async (_, text, place) => {
     const file = join("t", "b.yaml");
     expect(await problemsIn({ "t/a.yaml": task("a"), "t/b.yaml": text }, { source: "t" })).toEqual([
-      `${file}:${place} config/invalid-value ${file} is of a kind that is not known`,
+      `${file}:${place} config/invalid-value ${file} has an unknown kind`,
     ]);
   });
 

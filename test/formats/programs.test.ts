@@ -131,7 +131,7 @@ const failures: readonly (readonly [
     thrown("RangeError: late", 3, 9),
   ],
   [
-    "what is thrown and is no error",
+    "what is thrown and is not an error",
     "config.mjs",
     `throw "nothing";`,
     { code: "config/unreadable", message: 'config.mjs threw "nothing"' },

@@ -22,7 +22,7 @@ function using(alias: string, written: string): Task {
 
 it("names the extensions of an eval that no step uses, by name or by package", () => {
   const note = (name: string): string =>
-    `no step uses the extension "${name}", so that what is said of it has no effect`;
+    `no step uses the extension "${name}", so its settings have no effect`;
   expect(unusedExtensionNotes(extensions, [])).toEqual([note("inv"), note("invv")]);
   expect(unusedExtensionNotes(extensions, [using("inv", "./x")])).toEqual([note("invv")]);
   expect(unusedExtensionNotes(extensions, [using("a", "npm:inv@2"), using("invv", "./y")])).toEqual([]);

@@ -518,7 +518,7 @@ root hooks: { before_run: [{ command: x, exit_codes: [] }] }
 ! 9:49 config/invalid-value hooks.before_run[0].exit_codes must have at least 1 item
 
 root tasks_from: x.csv
-! 9:13 config/not-found tasks_from is no file
+! 9:13 config/not-found tasks_from is not a file
 
 root tasks_from: ../x.csv
 ! 9:13 config/not-found tasks_from leads out of the eval's folder

@@ -125,17 +125,17 @@ describe("bytes of messages, both ways,", () => {
   });
 });
 
-it("a mock's answer that is no message is passed on byte for byte, and recorded beside an error", async () => {
-  const responses = [{ answer: { kind: "malformed", text: "<{id}> is no JSON" } as const }];
+it("a mock's answer that is not a message is passed on byte for byte, and recorded beside an error", async () => {
+  const responses = [{ answer: { kind: "malformed", text: "<{id}> is not JSON" } as const }];
   const mock = { tools: { garbled: { inputSchema: {}, responses } }, resources: [], prompts: [], state: {} };
   const spec = { transport: "mock", startupTimeoutMs: 5000, maxMessageBytes: 1000, mock } as const;
   const validateSchema = (): Promise<never> => Promise.reject(new Error("no schema here"));
   const { endpoint, record } = await openGateway(openMockHost("s", spec, { validateSchema }));
   const body = '{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"garbled"}}';
-  expect(await (await post(endpoint.url, body)).text()).toContain('<"x"> is no JSON');
+  expect(await (await post(endpoint.url, body)).text()).toContain('<"x"> is not JSON');
   expect(record.of("mcp.message").at(-1)).toMatchObject({
     direction: "server-to-client",
     message: { id: "x", error: { code: -32700 } },
-    raw: '<"x"> is no JSON',
+    raw: '<"x"> is not JSON',
   });
 });

@@ -53,7 +53,7 @@ function post(url: string, body: string | Buffer, headers: Record<string, string
 
 describe("what an agent sends to an address", () => {
   it.each<[string, string | Buffer, Record<string, string>]>([
-    ["is no JSON, though some servers read it", call("del").replace("{}", "NaN"), {}],
+    ["is not JSON, though some servers read it", call("del").replace("{}", "NaN"), {}],
     ["says no version", call("del").replace('"jsonrpc":"2.0",', ""), {}],
     ["is a list with something else in it", `[${call("del")},1]`, {}],
     ["is packed", gzipSync(call("del")), { "content-encoding": "gzip" }],
@@ -78,7 +78,7 @@ describe("what an agent sends to an address", () => {
     expect(record.of("mcp.message")).toHaveLength(2);
   });
 
-  it("is no call in the body of a GET, which is not passed on", async () => {
+  it("is not a call in the body of a GET, which is not passed on", async () => {
     const { endpoint, got, record } = await openTo((response) => void response.writeHead(405).end());
     const body = call("add");
     const asking = request(endpoint.url, { method: "GET", headers: { "content-length": body.length } });

@@ -203,14 +203,14 @@ it("a script that throws, blocks, crashes or answers nonsense is that grader's e
       reason: "throws.mjs threw Error: no pods (line 1)",
       error: { hint: expect.stringContaining("Correct the code") },
     },
-    big: { verdict: "error", reason: expect.stringContaining("gave an answer that is no JSON: ") },
+    big: { verdict: "error", reason: expect.stringContaining("gave an answer that is not JSON: ") },
     odd: { verdict: "error", reason: "odd.mjs threw [Object: null prototype] {}" },
     blocks: { verdict: "error", error: { code: "grader/timeout" } },
     leaves: { verdict: "error", reason: "leaves.mjs ended without an answer" },
-    empty: { verdict: "error", reason: "the answer of the grader is unusable: it is no object" },
+    empty: { verdict: "error", reason: "the answer of the grader is unusable: it is not an object" },
     nan: {
       verdict: "error",
-      reason: "nan.mjs gave an answer that is no JSON: TypeError: score is NaN",
+      reason: "nan.mjs gave an answer that is not JSON: TypeError: score is NaN",
       error: { code: "grader/broken" },
     },
     infinite: { verdict: "error", error: { code: "grader/broken" } },
@@ -272,7 +272,7 @@ workflows:
   expect(existsSync(join(folder.path, ".mcpvals"))).toBe(false);
 });
 
-it("a grader that cannot run here is no mistake in a file", async () => {
+it("a grader that cannot run here is not a mistake in a file", async () => {
   const graders = [{ type: "code", config: { assertions: ["True"] } }];
   using folder = folderOf({ "mcp-eval.config.json": { ...base, graders } });
   const { code } = await runHere(["validate"], { cwd: folder.path, env: { PATH: "/nowhere" } });

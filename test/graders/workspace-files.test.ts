@@ -154,5 +154,5 @@ it("reads files that settings name", async () => {
     text: "a",
   });
   await expect(readNamedFile(folder.path, "none.txt")).rejects.toThrow("cannot read none.txt: ENOENT");
-  await expect(readNamedFile(folder.path, "golden")).rejects.toThrow("cannot read golden: it is no file");
+  await expect(readNamedFile(folder.path, "golden")).rejects.toThrow("cannot read golden: it is not a file");
 });

@@ -211,7 +211,7 @@ describe("final errors", () => {
     expect(provider.requests).toHaveLength(1);
   });
 
-  test("an answer that is no error of the provider's own is shown in part", async () => {
+  test("an answer that is not an error of the provider's own is shown in part", async () => {
     await using provider = await startFakeProvider([{ raw: `gateway\n${"x".repeat(1000)}`, status: 418 }]);
     const { message } = await failure(ask(provider.url));
     expect(message).toMatch(/HTTP 418: I'm a teapot: gateway x{292}…$/i);

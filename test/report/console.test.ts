@@ -135,7 +135,7 @@ Errors  not judged: the environment broke or time ran out
     If it is only slow, raise limits.trial or --timeout.
 
   ! is polite  t6
-    judge gave no verdict  the judge answered with something that is no verdict
+    judge gave no verdict  the judge answered with something that is not a verdict
       judge/no-verdict  not JSON: "I would say fine"
       Try again, or choose another judge model. A trial without a verdict never passes.
     passed: tool-call-health

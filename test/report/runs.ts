@@ -140,7 +140,7 @@ export function brokenRun(): SampleRun {
             grader: "judge",
             verdict: "error",
             score: null,
-            reason: "the judge answered with something that is no verdict",
+            reason: "the judge answered with something that is not a verdict",
             evidence: [],
             error: {
               code: "judge/no-verdict",

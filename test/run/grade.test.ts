@@ -261,7 +261,7 @@ it("asks a judge again when a file that its grader names has another text", asyn
   expect(provider.requests).toHaveLength(2);
 });
 
-it("is no run before it has ended, however it ends", async () => {
+it("is not a run before it has ended, however it ends", async () => {
   const plans = `require("node:fs").globSync(".mcpvals/runs/*/plan.json")`;
   const args = ["-e", `process.exit(${plans}.length === 1 ? 0 : 1)`];
   using folder = new Folder(goodOnly([{ type: "program", config: { command: process.execPath, args } }]));

@@ -77,7 +77,7 @@ describe("the phases of a trial", () => {
     expect(broken.finished.outcome).toBe("error");
   });
 
-  it("an unmet check in verify is no error, and the next step still runs; a step that cannot act is one", async () => {
+  it("an unmet check in verify is not an error, and the next step still runs; a step that cannot act is one", async () => {
     const failed = await playTrial(portableTask({}, { verify: [leaf("a", "fail"), leaf("b", "pass")] }));
     expect([failed.calls, failed.finished.outcome]).toEqual([["a", "b"], "completed"]);
     const broken = await playTrial(portableTask({}, { verify: [leaf("a", "error"), leaf("b", "pass")] }));

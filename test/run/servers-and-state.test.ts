@@ -5,7 +5,7 @@ import { McpvalsError } from "../../src/base/error.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
 import { leaf, leafServer, trialServer } from "../support/sessions.ts";
 
-it("a server that cleanup ends is no error, one that ends before it is", async () => {
+it("a server that cleanup ends is not an error, one that ends before it is", async () => {
   const endsAt = async (check: number): Promise<string> => {
     const lost = new AbortController();
     const end = (): void => lost.abort(new McpvalsError("server/exited", "it ended"));

@@ -94,6 +94,6 @@ it("leaves no timer behind when the agent's session ends", async () => {
   const { session } = await start(spec);
   const calling = session.callTool("a", {}, callOptions());
   await session.stop();
-  await expect(calling).rejects.toThrow("stopped by us");
+  await expect(calling).rejects.toThrow("stopped by mcpvals");
   await nothingIsLeft();
 });

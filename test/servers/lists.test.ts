@@ -43,14 +43,14 @@ describe("a list", () => {
     expect(asked).toEqual([undefined, { cursor: "two" }, { cursor: "three" }]);
   });
 
-  it("that goes in circles is none", async () => {
+  it("that does not end is refused", async () => {
     const { session, asked } = await startWith({
       first: { resources: [a], nextCursor: "two" },
       two: { resources: [b], nextCursor: "two" },
     });
     expect(await session.list("resources", callOptions())).toMatchObject({
       kind: "error",
-      message: 'resources/list goes in circles: the cursor "two" comes twice',
+      message: 'resources/list does not end: the cursor "two" is repeated',
       unusable: true,
     });
     expect(asked).toHaveLength(2);

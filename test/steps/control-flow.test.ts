@@ -134,7 +134,7 @@ describe("foreach", () => {
     expect(checksOf(played)).toEqual(["- items: the list is empty"]);
   });
 
-  it("over what is no list is an error", async () => {
+  it("over what is not a list is an error", async () => {
     const { report } = await play(
       { ...foreach([], [leaf("a", "pass")]), in: "{x}" },
       { scope: scopeOf({ x: "no" }) },

@@ -188,7 +188,7 @@ describe("isError", () => {
     ["absent, an error", {}, failed, "failed", [bad("no result: division by zero")]],
     ["absent, a protocol error", {}, refusal, "failed", [bad("no result: no such thing")]],
     ["absent, no result", {}, unusable, "error", []],
-    ["absent, no text", {}, silent, "failed", [bad("it failed without a word")]],
+    ["absent, no text", {}, silent, "failed", [bad("it failed without a message")]],
     ["false, a result", { isError: false }, five, "passed", [good]],
     ["false, an error", { isError: false }, failed, "failed", [bad("no result: division by zero")]],
     ["true, a result", { isError: true }, five, "failed", [bad("expected an error, it succeeded")]],

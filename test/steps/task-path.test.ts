@@ -63,7 +63,7 @@ describe("a path is taken", () => {
     expect(await resolveTaskPath(join(trial.dir, "x"), linked, reading)).toBe(join(trial.dir, "x"));
   });
 
-  it("below what is no folder, where nothing can be", async () => {
+  it("below what is not a folder, where nothing can be", async () => {
     writeFileSync(join(trial.dir, "file"), "");
     expect(await both("file/below")).toEqual(Array(2).fill(join(trial.dir, "file", "below")));
   });
@@ -95,7 +95,7 @@ describe("a path is refused", () => {
     expect((await both(inside("twice/x")))[0]).toBe("task/outside");
   });
 
-  it("when links go in a circle, or it is no path", async () => {
+  it("when links go in a circle, or it is not a path", async () => {
     symlinkSync("b", join(trial.dir, "a"));
     symlinkSync("a", join(trial.dir, "b"));
     expect((await both("a"))[0]).toBe("step/cannot-run");

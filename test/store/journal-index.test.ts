@@ -128,7 +128,7 @@ describe("the index of a journal", () => {
     expect(() => new JournalIndex(folder.path).extend()).toThrow("line 3 of the journal");
   });
 
-  it("takes a journal that does not exist yet for empty, and refuses what is no file", () => {
+  it("takes a journal that does not exist yet for empty, and refuses what is not a file", () => {
     expect(index.extend().size).toBe(0);
     mkdirSync(journal());
     expect(() => index.extend()).toThrow("it is not a regular file");

@@ -60,7 +60,7 @@ describe("a journal read back", () => {
     expect(trials).toEqual([[1, 2]]);
   });
 
-  it("is refused when it is no regular file", async () => {
+  it("is refused when it is not a regular file", async () => {
     await symlink("/dev/null", path());
     await expect(readJournal(folder)).rejects.toMatchObject({
       code: "store/corrupt",

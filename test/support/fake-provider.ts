@@ -278,7 +278,7 @@ function readRequest(
   for (const { name, schema } of declared) {
     demand(format.toolName.test(text(name)), `illegal tool name ${JSON.stringify(name)}`);
     const { type, properties } = fields(schema);
-    demand(type === "object" && properties !== undefined, `the schema of ${text(name)} is no object's`);
+    demand(type === "object" && properties !== undefined, `the schema of ${text(name)} is not an object's`);
   }
   const newResults = request.toolResults.slice(newFrom);
   return { wire, ...raw, model, system: system.join("\n"), ...request, newResults, tools: names, problems };

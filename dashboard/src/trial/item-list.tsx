@@ -177,7 +177,7 @@ function Ongoing(): ReactElement {
   );
 }
 
-/** Says that grades rest on an item, in red if one of them is why the trial did not pass. It is no verdict on the item. */
+/** Says that grades rest on an item, in red if one of them is why the trial did not pass. It is not a verdict on the item. */
 function CitedBy({ grades }: { readonly grades: readonly Grade[] }): ReactElement {
   const names = grades.map(({ grader, verdict }) => `${grader}: ${verdict}`).join(", ");
   return (

@@ -180,7 +180,7 @@ export function endOf(items: readonly TraceItem[]): number {
   let end = 0;
   for (const item of items) {
     const { at, durationMs = 0, phase } = item;
-    // What graders ask a judge is no part of the trial.
+    // What graders ask a judge is not part of the trial.
     const isGrading = item.kind === "model" && item.purpose === "judge" && phase === undefined;
     end = Math.max(end, isGrading ? at : at + durationMs);
   }

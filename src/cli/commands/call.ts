@@ -196,7 +196,7 @@ function strayArguments(
   const known = Object.keys(objectIn(inputSchema, "properties"));
   return Object.keys(args).flatMap((argument) => {
     const near = known.includes(argument) ? undefined : didYouMean(argument, known);
-    const what = `${JSON.stringify(argument)} is no parameter of ${JSON.stringify(name)}`;
+    const what = `${JSON.stringify(argument)} is not a parameter of ${JSON.stringify(name)}`;
     return near === undefined ? [] : [`${what}; did you mean "${near}"?`];
   });
 }

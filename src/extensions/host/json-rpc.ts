@@ -93,7 +93,7 @@ export class JsonRpcExtension implements AsyncDisposable {
     return this.#unfinishedLine;
   }
 
-  /** From now on its end is no fault. */
+  /** From now on its end is not a fault. */
   expectEnd(): void {
     this.#closing = true;
     this.process.expectEnd();

@@ -523,7 +523,7 @@ export function checkAddress(address: URL, base: URL, from: string): void {
 /** Parses the base address of releases. Throws McpvalsError `extension/source-not-allowed` for an invalid one. */
 export function baseAddress(text: string = githubApi): URL {
   const base = URL.parse(text);
-  if (base === null) throw notAllowed(`releasesUrl is no address: ${text}`);
+  if (base === null) throw notAllowed(`releasesUrl is not a URL: ${text}`);
   if (!isPrivate(base)) throw notAllowed(`releasesUrl is not https: ${withoutQuery(base)}`);
   if (hasUser(base)) throw notAllowed(`releasesUrl has a user's name in it: ${withoutQuery(base)}`);
   if (base.search !== "") throw notAllowed(`releasesUrl has a question mark: ${withoutQuery(base)}`);

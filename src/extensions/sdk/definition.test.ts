@@ -37,7 +37,7 @@ describe("the JSON Schema of arguments", () => {
     expect(paramsSchema(params)).toMatchObject({ type: "object", anyOf: [{}, {}] });
   });
 
-  test("what is no object, or is not JSON, is refused where it is defined", () => {
+  test("what is not an object, or is not JSON, is refused where it is defined", () => {
     expect(() => paramsSchema(z.string())).toThrow("params must be an object");
     expect(() => paramsSchema(z.union([z.object({}), z.string()]))).toThrow("params must be an object");
     expect(() => paramsSchema(z.object({ at: z.date() }))).toThrow("Date cannot be represented");
@@ -96,7 +96,7 @@ describe("the types of a definition", () => {
       defineExtension({
         name: "db",
         version: "1.0.0",
-        // @ts-expect-error -- this is no Db
+        // @ts-expect-error -- this is not a Db
         open: () => ({ port: 1 }),
         operations: { count },
       });

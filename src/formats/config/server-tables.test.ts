@@ -61,11 +61,11 @@ describe("an entry of mcp_servers that is wrong", () => {
     ],
     [
       { type: "http", command: "x" },
-      `${at}.type: config/invalid-value: ${at} has command, which its type does not fit | A program's type is stdio.`,
+      `${at}.type: config/invalid-value: ${at}: command does not fit its type | A program's type is stdio.`,
     ],
     [
       { type: "stdio", url },
-      `${at}.type: config/invalid-value: ${at} has url, which its type does not fit | The type of a server with an address is http or sse.`,
+      `${at}.type: config/invalid-value: ${at}: url does not fit its type | The type of a server with an address is http or sse.`,
     ],
     [
       { type: "studio", command: "x" },

@@ -427,7 +427,7 @@ function kindProblem(name: string, server: JsonObject, place: ServerOverlay["pla
   }
   const isLocal = url === undefined;
   if (transport === undefined || isLocal === (transport === "stdio")) return undefined;
-  const message = `${where} has ${isLocal ? "command" : "url"}, which its type does not fit`;
+  const message = `${where}: ${isLocal ? "command" : "url"} does not fit its type`;
   const hint = isLocal
     ? "A program's type is stdio."
     : "The type of a server with an address is http or sse.";

@@ -67,7 +67,7 @@ export interface MigratedFile extends MigratedTask {
 
 /**
  * Writes the task of a file in the new form, and makes sure that what comes of it loads. Throws McpvalsError of kind `usage`
- * for a file that is no task, or a wrong one.
+ * for a file that is not a task, or a wrong one.
  */
 export async function migrateFile(file: string, options: MigrateOptions): Promise<MigratedFile> {
   const path = resolve(options.cwd, file);
@@ -123,7 +123,7 @@ export async function taskFiles(file: string, cwd: string): Promise<readonly str
 
 /**
  * Where the extensions of an Eval come from, by their names. Paths are left out: they start from the Eval's folder, and a
- * task may not leave its own. Throws McpvalsError of kind `usage` for a file that is no Eval.
+ * task may not leave its own. Throws McpvalsError of kind `usage` for a file that is not an Eval.
  */
 export async function evalPackages(file: string, cwd: string): Promise<ReadonlyMap<string, string>> {
   const path = resolve(cwd, file);
@@ -170,7 +170,7 @@ interface MigratedTask {
 /**
  * Writes a task of the older forms, one that loads, as `mcp-eval/v1`, with its comments and the order of its keys. The task is
  * read as it is for a run; what was read is written as the new form has it, and the document is brought in line with that.
- * Throws McpvalsError: `config/syntax`, `config/invalid-value` for what is no task, `config/checks-nothing`.
+ * Throws McpvalsError: `config/syntax`, `config/invalid-value` for what is not a task, `config/checks-nothing`.
  */
 export function migrateTask(source: TaskSource): MigratedTask {
   const { text, shown } = source;
@@ -649,7 +649,7 @@ function operation({ type }: RawStep, args: JsonObject): WrittenStep {
 const tolerated =
   "continueOnError lets a failure of this step pass, as before, but now also an error, such as a step that could not run";
 
-/** In setup of the older form a failure of a step that is no script changed nothing. */
+/** In setup of the older form a failure of a step that is not a script changed nothing. */
 function tolerant(isSetup: boolean, { key, body, losses }: WrittenStep): WrittenStep {
   if (!isSetup) return { key, body, losses };
   return { key, body: { ...body, continueOnError: true }, losses: [...losses, tolerated] };

@@ -54,7 +54,7 @@ function assigned(text: string): ReadonlySet<string> {
   return own;
 }
 
-/** A text that is no template in the older forms, written so that as one it gives itself; braces that need no escape stay. */
+/** A text that is not a template in the older forms, written so that as one it gives itself; braces that need no escape stay. */
 export function literalText(text: string): string {
   return withoutNeedlessEscapes(escapeTemplate(text));
 }

@@ -127,7 +127,7 @@ function locateIn(source: SourceText, find: FindOffsets): Locate {
   };
 }
 
-/** The root of a document; empty when it is no object. */
+/** The root of a document; empty when it is not an object. */
 export type Root = ReturnType<typeof asObject>;
 
 /** What a document says it is; `waza` is an eval of that tool. */
@@ -351,7 +351,7 @@ const mostFrames = 100;
 
 /** The problems of all files that were read, in the order in which they were found. */
 export class FileProblems {
-  /** By what they say of which place: what is wrong with one place for several tasks is reported once. */
+  /** Keyed by code, message and location, to report duplicates once. */
   readonly #diagnostics = new Map<unknown, Diagnostic>();
   readonly #sources = new Map<string, SourceText>();
   #cause: unknown;

@@ -178,7 +178,7 @@ export function exportedTask(shown: string): McpvalsError {
 /** The error for a document whose kind is none that there is. */
 function unknownKind(document: ConfigDocument, shown: string, root: Root): McpvalsError {
   const [key, kind] = memberOf(root, "kind");
-  const message = `${shown} is of a kind that is not known`;
+  const message = `${shown} has an unknown kind`;
   const hint = `${suggestion(String(kind), ["Task", "Eval", "Agent"], "kinds")} A config has no kind.`;
   return fileError(problem([key], message, { hint }), document, shown);
 }

@@ -38,7 +38,7 @@ describe("parseStrictJson", () => {
   });
 
   it.each(["", "{", "{'a': 1}", '{"a": 1} // note', '{"a": 1}{"b": 1}'])(
-    "refuses %j, which is no JSON",
+    "refuses %j, which is not JSON",
     (text) => {
       expect(() => parseStrictJson(text)).toThrow(SyntaxError);
     },

@@ -195,7 +195,7 @@ function nameOf({ metadata }: LegacyForm, file: string, reader: LenientReader): 
   const [name = "", folder = ""] = file.split(/[\\/]/).toReversed();
   const stem = name.replace(/\.[^.]*$/, "");
   const found = stem === "task" && folder !== "" ? folder : stem;
-  reader.note(`the task has no name and goes by that of its file, ${JSON.stringify(found)}`, ["metadata"]);
+  reader.note(`the task has no name; it is named after its file, ${JSON.stringify(found)}`, ["metadata"]);
   return found;
 }
 
@@ -338,7 +338,7 @@ function readRequires(
         reader.refuse(message, path, { code: "config/duplicate-name", hint });
       } else aliases.set(alias, { kind, name });
     } else if (command) requires.push({ kind: "command", name: command });
-    else reader.note("this requirement says nothing that is known, and is ignored", path);
+    else reader.note("unknown requirement; ignored", path);
   }
   return { requires, aliases };
 }

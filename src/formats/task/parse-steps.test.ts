@@ -216,6 +216,6 @@ it.each<[unknown, number]>([
 // Bits rather than digits: written as 0o644 for instance.
 const bits = [0o644, 0o600, 0o755, 0o777, 0o700, 0o640, 0o664, 0o444];
 it.each([...bits, "", "rw", "0888", "07777", "64", 64, 6440, -644, 644.5, null, true, ["0644"]])(
-  "%j is no mode",
+  "%j is not a mode",
   (value) => expect(parseFileMode(value)).toBeUndefined(),
 );

@@ -50,8 +50,6 @@ import { parsePackageRef } from "../../model/package-ref.ts";
 
 export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts";
 
-/** Values of `apiVersion` in the older forms. */
-
 /**
  * Checks the document of a task's file and turns it into a task, whichever form it has. Gives all problems with the schema,
  * or when there are none all others, in the order of the file when `locate` knows lines.

@@ -323,7 +323,7 @@ function readAction(item: Json, at: KeyPath, reading: Reading): readonly PlacedA
   return [];
 }
 
-/** Undefined for a key that is no action. */
+/** Undefined for a key that is not an action. */
 function actionOf(
   key: string,
   body: Json,

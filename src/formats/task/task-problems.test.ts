@@ -193,7 +193,7 @@ verify: [{mcp: {server: mian, tool: a}}, {mcp: {server: "{env.HOME}", tool: a}}]
 setup: [{extension: {package: ext, action: a}}]
 ! config/unknown-reference at value spec.setup[0].extension.package: no import is named "ext"
 servers: {b: {transport: stdio, command: x, url: http://x}, c: {url: x}}
-! config/invalid-value at value spec.servers.b.transport: spec.servers.b has url, which its type does not fit
+! config/invalid-value at value spec.servers.b.transport: spec.servers.b: url does not fit its type
 ! config/invalid-value at value spec.servers.c.url: spec.servers.c.url must be a URL that starts with http:// or https://
 servers: {inherit: false, main: {tools: [x]}}
 ! config/unknown-reference at key spec.servers.main: no server of the eval is named "main"

@@ -503,7 +503,7 @@ function reasonAgainst(path: string): string | undefined {
   if (parts[0] === "" || /^[A-Za-z]:/.test(path) || parts.includes(".."))
     return "must stay inside the workspace: relative, and without ..";
   const isFile = path !== "" && path !== "." && !path.includes("\0") && !path.endsWith("/");
-  return isFile ? undefined : "is no path of a file";
+  return isFile ? undefined : "is not a path of a file";
 }
 
 /** Reads `expected` of a task: each of its parts is graded as a grader of its type would. */

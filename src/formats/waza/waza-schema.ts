@@ -139,7 +139,7 @@ function unusedName(type: string, names: Set<string | undefined>): string {
   return name;
 }
 
-/** Settings with the tools of calls as our graders write them: what is no name is a pattern for whole names, ignoring case. */
+/** Settings with the tools of calls as our graders write them: what is not a name is a pattern for whole names, ignoring case. */
 function readCalls(config: JsonObject, path: KeyPath, reader: LenientReader): JsonObject {
   const read = Object.entries(config).map(([key, value]): [string, Json] => {
     const calls =

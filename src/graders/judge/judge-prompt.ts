@@ -128,7 +128,7 @@ export function judgePrompt(trajectory: Trajectory, options: JudgePromptOptions)
         `lines "${fence.begin}" and "${fence.end}".`,
       fenceWarning("record", recordHolds),
       "Judge what the record shows, not what the assistant says that it did: a claim that no tool result supports is not " +
-        "a success. A failed tool call is no fault where the task expects it or the assistant recovered from it.",
+        "a success. A failed tool call is not a fault where the task expects it or the assistant recovered from it.",
       rubric === undefined
         ? "The score goes from 0, nothing that was asked was achieved, to 1, all of it was achieved and is correct."
         : `${describeScores(rubric)} Judge by the rubric alone:\n${fence.clean(rubric.text)}`,

@@ -232,7 +232,7 @@ function parse(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
   } catch {
-    // A judge's answer may be any text; one that is not JSON is no verdict.
+    // A judge's answer may be any text; one that is not JSON is not a verdict.
     return undefined;
   }
 }

@@ -5,7 +5,7 @@ import type { JudgePrompt } from "./judge-prompt.ts";
 export interface VerdictForm<V> {
   /** The schema for the model. */
   readonly schema: JsonObject & { readonly required: readonly string[] };
-  /** Parses an answer; `problem` says why it is no verdict. */
+  /** Parses an answer; `problem` says why it is not a verdict. */
   readonly read: (answer: JsonObject) => Reading<V>;
 }
 

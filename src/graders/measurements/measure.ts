@@ -472,7 +472,7 @@ function faultsOf(use: Arguments, check: SchemaCheck | undefined): readonly Call
   return unnamedKeys(schema, use.args).map((key) => {
     return {
       cause: "unknown key",
-      message: `${JSON.stringify(key.slice(0, 80))} is no argument of the tool`,
+      message: `${JSON.stringify(key.slice(0, 80))} is not an argument of the tool`,
       pointer: `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`,
     };
   });

@@ -106,7 +106,7 @@ it("says nothing where there is nothing to measure", async () => {
 });
 
 it.each(["unknownTools", "invalidCalls", "redundantCalls", "errors", "identicalRetries", "ignoredErrors"])(
-  "a highest value of %s is no evidence without a call, and a lowest one is missed",
+  "a highest value of %s is not evidence without a call, and a lowest one is missed",
   async (name) => {
     const talk = new AgentTrial((each) => each.say("Hello."));
     expect(await gradeBy("metric", { name, max: 0 }, talk)).toMatchObject({

@@ -32,7 +32,7 @@ it.each([
   ["", "grade.ts ended without an answer"],
   ['{"problem": "threw Error: no pods"}', "grade.ts threw Error: no pods"],
   ['{"answer": {"score": 7}}', "score"],
-])("%j is no answer", async (stdout, message) => {
+])("%j is not an answer", async (stdout, message) => {
   await expect(gradeByScript(stdout)).rejects.toMatchObject({
     code: "grader/broken",
     message: expect.stringContaining(message),

@@ -57,10 +57,10 @@ export function answerIn({ stdout, omitted }: ProgramEnd): GraderAnswer | undefi
   const text = stdout.trim();
   const [last = ""] = /^\s*(?:\[[^]*|true|false|null)$/m.exec(text) ?? [];
   const { value: other } = readJsonText(last);
-  if (other !== undefined) return readAnswer(other, "what the program wrote on stdout is no answer");
+  if (other !== undefined) return readAnswer(other, "what the program wrote on stdout is not an answer");
   const begins = text.search(/^\s*\{/m);
   if (begins === -1) return undefined;
-  const what = "what the program wrote on stdout begins with { and is no answer";
+  const what = "what the program wrote on stdout begins with { and is not an answer";
   if (omitted > 0) throw broken("it is too long and was cut", what);
   const { value, reason } = readJsonText(text.slice(begins));
   if (value === undefined) throw broken(`it is not one JSON object: ${reason}`, what);
@@ -69,7 +69,7 @@ export function answerIn({ stdout, omitted }: ProgramEnd): GraderAnswer | undefi
 
 /** Reads an answer. Throws `grader/broken` for one that has another form, or neither a score nor a verdict. */
 export function readAnswer(value: Json, what?: string): GraderAnswer {
-  if (!isJsonObject(value)) throw broken("it is no object", what);
+  if (!isJsonObject(value)) throw broken("it is not an object", what);
   const { data, issues } = validate(answerSchema, value);
   if (data === undefined)
     throw broken(problemsOfIssues(issues, value)[0]?.message ?? "it has another form", what);

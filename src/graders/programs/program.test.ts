@@ -51,16 +51,16 @@ it.each([
 });
 
 it.each([
-  ["{'score': 0.2}", "stdout begins with { and is no answer: it is not one JSON object"],
+  ["{'score': 0.2}", "stdout begins with { and is not an answer: it is not one JSON object"],
   ['{"score": 1}\ndone', "not one JSON object"],
-  ['{"scroe": 1}', 'stdout begins with { and is no answer: unknown key "scroe"'],
+  ['{"scroe": 1}', 'stdout begins with { and is not an answer: unknown key "scroe"'],
   ['{"score": 1e999}', "score must be a number, not Infinity"],
   ['{"score": 2}', "score"],
   ['{"reason": "good"}', "neither `score` nor `passed`"],
-  ['looking\n[{"passed": false}]', "stdout is no answer: it is no object"],
-  ["false", "stdout is no answer: it is no object"],
+  ['looking\n[{"passed": false}]', "stdout is not an answer: it is not an object"],
+  ["false", "stdout is not an answer: it is not an object"],
   ['{"passed": true, "evidence": [999]}', "the trial has no event 999"],
-])("stdout %s is no verdict", async (stdout, message) => {
+])("stdout %s is not a verdict", async (stdout, message) => {
   await expect(gradeByProgram({ stdout })).rejects.toMatchObject({
     code: "grader/broken",
     message: expect.stringContaining(message),

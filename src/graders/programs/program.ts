@@ -71,7 +71,7 @@ async function requireProgram(
 ): Promise<void> {
   if ((await findProgram({ command, cwd, inheritEnv })) !== undefined) return;
   const isPath = /[/\\]/.test(command);
-  const problem = isPath ? "is no program that can be run" : "is not on PATH";
+  const problem = isPath ? "is not a program that can be run" : "is not on PATH";
   throw new McpvalsError("grader/broken", `${JSON.stringify(command)} ${problem}`, {
     hint: isPath
       ? "Correct the path, or make the file executable."

@@ -586,7 +586,7 @@ function isProblem(event: TraceEvent): boolean {
     case "server.stopped":
       return event.survivors !== undefined;
     case "mcp.message":
-      return true; // what is joined with nothing: no request waited for it, or it is no object
+      return true; // what is joined with nothing: no request waited for it, or it is not an object
     case "http.response":
       return event.status >= 400;
     case "agent.permission":

@@ -265,7 +265,7 @@ export class ClientSession implements AsyncDisposable {
     this.lost.throwIfAborted();
     signal.throwIfAborted();
     if (!this.#stopped) return;
-    throw new McpvalsError("server/exited", `server "${this.name}" was stopped by us, so it gives no answer`);
+    throw new McpvalsError("server/exited", `server "${this.name}" was stopped by mcpvals`);
   }
 
   #describe(error: unknown): { message: string; code?: number; data?: Json; unusable?: true } {
@@ -342,7 +342,7 @@ function toolProblem(tool: Json): string | undefined {
   if (description !== undefined && typeof description !== "string")
     return `(${name}) has a description that is not text`;
   if (outputSchema !== undefined && !isJsonObject(outputSchema))
-    return `(${name}) has an outputSchema that is no object`;
+    return `(${name}) has an outputSchema that is not an object`;
   return undefined;
 }
 
@@ -372,7 +372,7 @@ async function listAll(
     if (typeof cursor !== "string") return items;
     if (seen.has(cursor))
       throw new Error(
-        `${method} goes in circles: the cursor ${JSON.stringify(shortened(cursor, 200))} comes twice`,
+        `${method} does not end: the cursor ${JSON.stringify(shortened(cursor, 200))} is repeated`,
       );
     seen.add(cursor);
   } while (seen.size < mostPages);

@@ -275,14 +275,14 @@ const methods = ["tools/call", "tools/list"];
  */
 function ambiguityOf({ message, text }: WireMessage): string | undefined {
   const json = messageJson(message);
-  if (!isJsonObject(json)) return "it is no object";
+  if (!isJsonObject(json)) return "it is not an object";
   const repeated = repeatedKey(text);
-  if (repeated !== undefined) return `the key ${shown(repeated)} is there twice`;
+  if (repeated !== undefined) return `duplicate key ${shown(repeated)}`;
   const twin = twinOf(Object.keys(json), messageKeys);
   if (twin !== undefined) return twin;
   const { method, id, params } = json;
   if (typeof method !== "string") return undefined;
-  if (params !== undefined && !isJsonObject(params)) return "its params are no object";
+  if (params !== undefined && !isJsonObject(params)) return "its params are not an object";
   return (
     methodProblem(method) ??
     idProblem(method, Object.hasOwn(json, "id") ? { id } : undefined) ??
@@ -307,9 +307,9 @@ function idProblem(method: string, given: { readonly id: unknown } | undefined):
 }
 
 function nameProblem(name: unknown): string | undefined {
-  if (typeof name !== "string") return "the name of the tool is no text";
+  if (typeof name !== "string") return "the tool name is not a string";
   const isPlain = name.isWellFormed() && !/\p{Cc}/u.test(name);
-  return isPlain ? undefined : `the name of the tool has characters that are none: ${shown(name)}`;
+  return isPlain ? undefined : `the tool name contains invalid characters: ${shown(name)}`;
 }
 
 /** A key that can be read as another one. */

@@ -319,12 +319,12 @@ class Post {
     response.once("close", () => clearTimeout(this.#silence));
   }
 
-  /** Whether what is no answer can go out here. */
+  /** Whether what is not an answer can go out here. */
   get takesEvents(): boolean {
     return this.#acceptsEvents && !this.#response.destroyed && !this.#response.writableEnded;
   }
 
-  /** Sends what is no answer. */
+  /** Sends what is not an answer. */
   send(wire: WireMessage): void {
     this.#begin().send(wire);
   }

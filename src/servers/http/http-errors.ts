@@ -85,7 +85,7 @@ export function explainUnreachable({ server, url }: Place, cause: unknown): Mcpv
 
 /** Shown of the body of an HTTP error, in characters. */
 const bodyLength = 500;
-/** Shown of the body of a response that is no answer, in characters. */
+/** Shown of the body of a response that is not an answer, in characters. */
 const firstWords = 80;
 /** Kept of it as the detail of an error. */
 const detailLength = 2000;

@@ -60,7 +60,7 @@ describe("a body", () => {
     `[{"jsonrpc":"2.0","method":"a"},{}]`,
     "{}",
     "[{]}",
-  ])("that is no message is none: %j", (text) =>
+  ])("that is not a message is none: %j", (text) =>
     expect(readBody(text)).toEqual({ kind: "other", wires: [] }),
   );
 

@@ -75,7 +75,7 @@ function isMessage(value: unknown): value is JSONRPCMessage {
 /** MCP specification, "Transports": messages are UTF-8. */
 const notUtf8 = "its bytes are not UTF-8";
 
-/** Parsers differ on which of two equal keys counts, so an answer with one is no evidence. */
+/** Parsers differ on which of two equal keys counts, so an answer with one is not evidence. */
 function repeatedKeyIn(message: JSONRPCMessage, text: string): string | undefined {
   // The usual text has no repeated key, and comparing is faster than looking for one.
   if ("method" in message || isUsualText(message, text)) return undefined;

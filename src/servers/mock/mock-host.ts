@@ -103,7 +103,7 @@ class MockHost implements ServerHost {
       const wire = parseMessage(line);
       if (wire !== undefined) return listener.onMessage(wire);
       this.#watchers.invalidLine(line);
-      const why = "the mock's answer is no JSON-RPC message, on purpose";
+      const why = "the mock's answer is not JSON-RPC message, on purpose";
       if (passesInvalid) listener.onMessage({ ...errorAnswer(id, errorCodes.parse, why), text });
     };
     this.#channels.add(end);

@@ -34,8 +34,8 @@ describe("an API server that does not work", () => {
     [{ kind: "status", status: 429, message: "too many" }, /answered 429: too many$/],
     [{ kind: "status", status: 302, message: "elsewhere" }, /answered 302/],
     [{ kind: "close" }, /^the Kubernetes API at http\S+ cannot be reached: socket hang up/],
-    [{ kind: "html" }, /is no Kubernetes API: \w+ \S+ gave no JSON object$/],
-  ] as const)("is no finding: %j", async (fault, message) => {
+    [{ kind: "html" }, /is not a Kubernetes API: \w+ \S+ gave no JSON object$/],
+  ] as const)("is not a finding: %j", async (fault, message) => {
     served.api.fault(/configmaps/, fault);
     const calls: readonly [string, object][] = [
       ["resource-exists", target],

@@ -473,8 +473,8 @@ describe("an archive that does harm", () => {
   const cut = tarOf([executable("demo", randomBytes(200_000).toString("hex"))]).subarray(0, 150_000);
 
   test.each([
-    [".zip", Buffer.from("this is no zip"), "cannot be unpacked"],
-    [".tar.gz", Buffer.from("this is no tar"), "cannot be unpacked"],
+    [".zip", Buffer.from("this is not a zip"), "cannot be unpacked"],
+    [".tar.gz", Buffer.from("this is not a tar"), "cannot be unpacked"],
     [".tar.gz", cut, "cannot be"],
   ])("%s that is damaged", expectUnsafe);
 

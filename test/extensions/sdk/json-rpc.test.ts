@@ -111,7 +111,7 @@ test("arguments that do not fit, operations that there are not and wrong phases 
   ]);
 });
 
-test("what is no request is answered with the code that JSON-RPC has for it", async () => {
+test("what is not a request is answered with the code that JSON-RPC has for it", async () => {
   const program = new Program();
   program.send(execute(0, "slow"), initialize({}, null));
   program.write('{"jsonrpc"\n\n[]\n"text"\n');
@@ -225,7 +225,7 @@ test("an operation that is over its time gets an error, whether or not it heeds 
   });
 });
 
-test("what is no outcome never counts as success", async () => {
+test("what is not an outcome never counts as success", async () => {
   for (const outcome of [[], [{ success: true }], "no", 0, { success: "false" }, { success: null }]) {
     await expect(resultOf(() => outcome as unknown as undefined)).rejects.toThrow(TypeError);
   }

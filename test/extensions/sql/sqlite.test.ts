@@ -47,7 +47,7 @@ it("makes a file only when something is executed; where it is missing, the agent
   expect(await sql.call("query", count)).toEqual(failed(/^there is no database file .*x\.db$/));
   expect(await sql.call("expect", { ...count, value: 1 })).toEqual(failed(/^there is no database file/));
   expect(existsSync(join(sql.workdir, "x.db"))).toBe(false);
-  await writeFile(join(sql.workdir, "x.db"), "this is no database at all, but long enough".repeat(100));
+  await writeFile(join(sql.workdir, "x.db"), "this is not a database at all, but long enough".repeat(100));
   expect(await sql.call("expect", { ...count, value: 1 })).toEqual(failed(/not a database/));
 });
 

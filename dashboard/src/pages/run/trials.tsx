@@ -33,7 +33,7 @@ export function trialsSearch(raw: RawSearch): TrialsSearch {
   };
 }
 
-/** A choice of more values is no help. */
+/** A choice of more values is not help. */
 const mostChoices = 500;
 
 /** All trials, those of a task, agent and variant together; what did not pass comes first. */
