@@ -101,8 +101,8 @@ function verdictCell(trial: ProofTrial | undefined, wanted: "pass" | "fail"): Pi
   const { verdict = "skip", error } = trial?.result ?? {};
   if (trial === undefined || (verdict === "skip" && error !== undefined))
     return { text: "not run", tone: "warn" };
-  const isBroken = verdict === "error" || verdict === "timeout";
-  return { text: verdictTexts[verdict], tone: verdict === wanted ? "good" : isBroken ? "warn" : "bad" };
+  const isOpposite = verdict === (wanted === "pass" ? "fail" : "pass");
+  return { text: verdictTexts[verdict], tone: verdict === wanted ? "good" : isOpposite ? "bad" : "warn" };
 }
 
 function groupLines(title: string, proofs: readonly TaskProof[], status: ProofStatus, page: Page): string[] {

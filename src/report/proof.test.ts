@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { portableTask } from "../../test/report/step-runs.ts";
 import type { Verdict } from "../model/event.ts";
-import { proofExitCode, type ProofTrial, proveTask, type TaskProof } from "./proof.ts";
+import { canFail, proofExitCode, type ProofTrial, proveTask, type TaskProof } from "./proof.ts";
 import type { TrialResult } from "../model/result.ts";
 
 const solved = portableTask("t", ["v"], { solution: [{ kind: "say", text: "x" }] });
@@ -57,6 +57,19 @@ it("names what held for an agent that does nothing, and not what judged nothing"
   const [problem] = proveTask(solved, { nothing, oracle: trial("pass") }).problems;
   expect(problem?.message).toMatch(/: text: it is there$/);
 });
+
+it.each<[string, ProofTrial, ProofTrial, string, boolean]>([
+  ["a failure", trial("skip"), trial("fail"), "proven", true],
+  ["a pass", trial("skip"), trial("pass"), "not-proven", false],
+  ["an error", trial("skip"), trial("error"), "not-proven", false],
+  ["a failure after an interruption", trial("skip", [], interrupted), trial("fail"), "open", false],
+])(
+  "judges a task whose checks need an answer by %s of an agent that repeats the prompt",
+  (_, nothing, repeating, status, isSeen) => {
+    const proof = proveTask(solved, { nothing, repeating, oracle: trial("pass") });
+    expect([proof.status, canFail(proof)]).toEqual([status, isSeen]);
+  },
+);
 
 it("does not take a task without a solution as proven", () => {
   const proof = proveTask(portableTask("t", ["v"]), { nothing: trial("fail"), oracle: undefined });

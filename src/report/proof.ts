@@ -53,7 +53,7 @@ export function proveTask(
   if (verdict === "skip" && error?.code === "task/missing-requirement")
     return { task, ...trials, status: "skipped", problems: [] };
   const problems = [
-    ...nullProblems(nothing, oracle),
+    ...(failsIdle(trials) ? [] : nullProblems(nothing, oracle)),
     // Only that it passes says something: the result of an answer that makes no sense is arbitrary.
     ...(repeating?.result.verdict === "pass"
       ? [checksNothing("repeating", "an agent that only says the prompt again passes", repeating)]
@@ -66,9 +66,25 @@ export function proveTask(
   return { task, ...trials, status, problems };
 }
 
+/**
+ * Whether a task fails when the agent does nothing. Graders of the answer have nothing to judge then: that of the agent that repeats the prompt
+ * must fail.
+ */
+function failsIdle({ nothing, repeating }: Pick<TaskProof, "nothing" | "repeating">): boolean {
+  const { verdict, error } = nothing?.result ?? {};
+  const isUnjudged = verdict === "skip" && error === undefined;
+  return verdict === "fail" || (isUnjudged && repeating?.result.verdict === "fail");
+}
+
+/** Whether a task was seen to fail with both agents that do not do what it asks for. */
+export function canFail({ nothing, repeating }: Pick<TaskProof, "nothing" | "repeating">): boolean {
+  return (
+    failsIdle({ nothing, repeating }) && (repeating === undefined || repeating.result.verdict === "fail")
+  );
+}
+
 function nullProblems(trial: ProofTrial | undefined, oracle: ProofTrial | undefined): ProofProblem[] {
   const agent = "null";
-  if (trial?.result.verdict === "fail") return [];
   if (trial?.result.verdict === "pass")
     return [checksNothing(agent, "an agent that does nothing passes", trial)];
   // Verify steps that break only because nothing was done.

@@ -8,6 +8,7 @@ import {
   isInTaskFolder,
   proofExitCode,
   type ProofTrial,
+  canFail,
   proveTask,
   type TaskProof,
   wasCutOff,
@@ -89,14 +90,10 @@ export async function executeValidateRun(
   return proofExitCode(proofs, end);
 }
 
-function failsIdle({ nothing: idle, repeating: echo }: TaskProof): boolean {
-  return idle?.result.verdict === "fail" && (echo === undefined || echo.result.verdict === "fail");
-}
-
 /** Stores which tasks fail when the agent does nothing. A write error is only a note, since later runs only lack this information. */
 function rememberProofs(cwd: string, proofs: readonly TaskProof[]): void {
   const byTask = Map.groupBy(proofs, ({ task }) => task);
-  const tasks = [...byTask].filter(([, each]) => each.every(failsIdle)).map(([task]) => task);
+  const tasks = [...byTask].filter(([, each]) => each.every(canFail)).map(([task]) => task);
   if (tasks.length === 0) return;
   try {
     recordProofs(cwd, tasks);
