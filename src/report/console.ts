@@ -100,7 +100,7 @@ export function consoleReporter(output: ReporterOutput): Reporter {
       const tasks = new Map<string, Task>(start?.plan.tasks.map((task) => [task.name, task]));
       const variety = varietyOf(end.result.trials);
       const quiet = output.quiet === true;
-      const printed = endLines({ end, tasks, page: pageNow(), variety }, { ...start, quiet });
+      const printed = endLines({ end, tasks, page: pageNow(), variety, quiet }, { ...start });
       print(quiet ? printed.slice(1) : printed);
     },
     close: () => progress?.stop(),
@@ -151,6 +151,7 @@ const verdictMarks: Readonly<Record<TrialResult["verdict"], { readonly mark: str
   };
 
 const maxNameWidth = 60;
+const leastTitleWidth = 12;
 const durationWidth = 9;
 
 /** One line for each finished trial, with names and times aligned for the whole run. */
@@ -176,16 +177,20 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
   const isCheck = plan.tasks.every(({ form }) => form === "check");
   const isFolded = !isCheck && plan.trials.length > mostPassLines;
   const headed = !isImplied && !isFolded && (plan.concurrency === 1 || groups.size === 1);
-  const nameOf = (trial: Nameable): string =>
-    [headed || isImplied ? taskTitle(trial) : fullTitle(trial), variantName(trial, variety)]
-      .filter((part) => part !== "")
-      .join(" · ");
+  const nameOf = (trial: Nameable, room = Infinity): string => {
+    const which = variantName(trial, variety);
+    const suffix = which === "" ? "" : ` · ${which}`;
+    const title = headed || isImplied ? taskTitle(trial) : fullTitle(trial);
+    return `${cutToWidth(title, Math.max(leastTitleWidth, room - displayWidth(suffix)))}${suffix}`;
+  };
   const plannedName = (trial: Trial): string => {
     const task = tasks.get(trial.task);
     return nameOf({ form: "workflow", ...task, ...trial, tool: task && testedTool(task) });
   };
   const widest = widestOf(plan.trials.map((trial) => displayWidth(plannedName(trial))));
   const nameWidth = Math.min(widest, maxNameWidth, Math.max(20, columns - 24));
+  // Names are cut only on a terminal, so that they can be searched in files.
+  const room = Number.isFinite(width) ? nameWidth : Infinity;
   let group: string | undefined;
   const linesOf = (result: TrialResult): string[] => {
     if (wasNotRun(result)) return [];
@@ -194,7 +199,7 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
     const isNew = headed && group !== groupName(result);
     if (isNew) group = groupName(result);
     const { mark, tone } = verdictMarks[verdict];
-    const name = padToWidth(nameOf(result), nameWidth);
+    const name = padToWidth(nameOf(result, room), nameWidth);
     const time = style.dim(formatDuration(durationMs).padStart(durationWidth));
     const why = hadNothingToDo(result) ? `skipped: ${visibleText(error?.message ?? "")}` : "skipped";
     const skip = cutToWidth(why, width - displayWidth(name) - durationWidth - 8);
@@ -278,26 +283,34 @@ interface Ending {
   readonly tasks: ReadonlyMap<string, Task>;
   readonly page: Page;
   readonly variety: Variety;
+  /** Only what did not pass, and the last lines. */
+  readonly quiet: boolean;
 }
 
 /** The report at the end of a run: its sections, each after an empty line. */
 function endLines(
   ending: Ending,
-  {
-    folder,
-    coverage,
-    quiet,
-  }: Pick<RunStart, "folder"> & { readonly coverage?: boolean; readonly quiet: boolean },
+  { folder, coverage }: Partial<Pick<RunStart, "folder" | "coverage">>,
 ): string[] {
-  const { result } = ending.end;
+  const { quiet, end } = ending;
+  const { result } = end;
   const wrong = [...findingSections(ending), failedLines(ending), errorLines(ending)];
   const gates = gateLines(result.gates ?? [], ending.page);
-  const summary = summaryLines(ending, { folder, quiet });
-  if (quiet) return joined([...wrong, result.verdict === "pass" ? [] : gates, summary]);
+  const skipped = remarkLines("Skipped", skipRemarks(result.trials), ending);
+  const warnings = remarkLines("Warnings", warningRemarks(result.trials), ending);
+  const summary = summaryLines(ending, folder);
+  if (quiet) {
+    const reasons = [
+      skipped,
+      countWarnings(result.trials) > (result.maxWarnings ?? Infinity) ? warnings : [],
+      gates,
+    ];
+    return joined([...wrong, ...(result.verdict === "pass" ? [] : reasons), summary]);
+  }
   return joined([
     ...wrong,
-    remarkLines("Skipped", skipRemarks(result.trials), ending),
-    remarkLines("Warnings", warningRemarks(result.trials), ending),
+    skipped,
+    warnings,
     remarkLines("Not required", optionalRemarks(result.trials), ending),
     byTaskLines(ending),
     gates,
@@ -327,8 +340,8 @@ const shownReasons = 3;
 /** The failed tasks, each with reasons and evidence; attempts with the same reasons are shown once. */
 function failedLines(ending: Ending): string[] {
   const { trials } = ending.end.result;
+  const { variety, quiet } = ending;
   const { style } = ending.page;
-  const { variety } = ending;
   const failed = [
     ...Map.groupBy(
       // What failed in a check is among the findings.
@@ -364,7 +377,8 @@ function failedLines(ending: Ending): string[] {
     ];
   });
   const rest = failed.length - shownFailures;
-  const more = rest > 0 ? ["", `  and ${countOf(rest, "more failed task")}, marked ✗ above`] : [];
+  const more =
+    rest > 0 ? ["", `  and ${countOf(rest, "more failed task")}${quiet ? "" : ", marked ✗ above"}`] : [];
   return [style.strong("Failed"), ...tasks, ...more];
 }
 
@@ -420,7 +434,9 @@ function errorLines(ending: Ending): string[] {
             ];
       return ["", ...heading, ...explainFirst(group, ending)];
     }),
-    ...(rest > 0 ? ["", `  and ${countOf(rest, "more trial")}, marked ! above`] : []),
+    ...(rest > 0
+      ? ["", `  and ${countOf(rest, "more trial")}${ending.quiet ? "" : ", marked ! above"}`]
+      : []),
   ];
 }
 
@@ -480,15 +496,13 @@ function tableLines(
   rows: readonly RateRow[],
   { style, width }: Page,
 ): string[] | undefined {
-  const titleWidth = Math.min(
-    maxTitleWidth,
-    Math.max(7, widestOf(rows.map(({ title }) => displayWidth(title)))),
-  );
   const widths = columns.map((name) =>
     Math.max(displayWidth(name), widestOf(rows.map(({ cells }) => cells.get(name)?.text.length ?? 0))),
   );
-  const total = widths.reduce((sum, each) => sum + each + 2, titleWidth + 2);
-  if (total > Math.min(width, widestTable) && columns.length > 1) return undefined;
+  const room = Math.min(width, widestTable) - widths.reduce((sum, each) => sum + each + 2, 2);
+  const wanted = Math.min(maxTitleWidth, Math.max(7, widestOf(rows.map(({ title }) => displayWidth(title)))));
+  if (wanted > room && columns.length > 1) return undefined;
+  const titleWidth = Math.min(wanted, Math.max(leastTitleWidth, room));
   const headings = columns.map((name, index) => padToWidth(name, widths[index] ?? 0)).join("  ");
   return [
     `${style.strong(padToWidth("By task", titleWidth + 2))}  ${style.dim(headings.trimEnd())}`.trimEnd(),
@@ -565,10 +579,7 @@ const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
 };
 
 /** The last lines of a run: counts, models, verdict, the run folder, and the command that shows the first bad trial. */
-function summaryLines(
-  { end: { result }, tasks, page }: Ending,
-  { folder, quiet }: { readonly folder: string | undefined; readonly quiet: boolean },
-): string[] {
+function summaryLines({ end: { result }, tasks, page, quiet }: Ending, folder: string | undefined): string[] {
   const { id, verdict, summary, trials, environment } = result;
   const mocked = describeMocks(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");

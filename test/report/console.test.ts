@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from "node:util";
 import { expect, it } from "vitest";
 import { consoleReporter } from "../../src/report/console.ts";
 import { brokenRun, emptyRun, failingRun, interruptedRun, passingRun, variedRun } from "./runs.ts";
@@ -271,6 +272,20 @@ it.each([
   },
 );
 
+it("cuts long names on a terminal, before the attempt, so that times and rates stay in columns", async () => {
+  const tasks = [workflow(`finds ${"the date of the review ".repeat(4)}`.trim()), workflow("short")];
+  const trials = tasks.flatMap((task) => [1, 2].map((attempt) => trialOf(task, { attempt })));
+  const run = sampleRun({ tasks, trials });
+  const output = captureOutput({ isTerminal: true, columns: 70 });
+  await play(run, consoleReporter(output));
+  const lines = stripVTControlCharacters(output.text()).split("\n");
+  expect(lines.filter((line) => line.length > 70)).toEqual([]);
+  const ended = lines.filter((line) => line.includes("✓"));
+  expect(ended[0]).toMatch(/^ {2}✓ finds the date .*… · attempt 1 +41 ms$/);
+  expect(new Set(ended.map((line) => line.indexOf(" ms")))).toEqual(new Set([ended[0]?.indexOf(" ms")]));
+  expect(await printed(run)).toContain(`✓ ${tasks[0]?.name} · attempt 1`);
+});
+
 it("tells apart failures of one task, and merges those that are alike", async () => {
   const task = workflow("flaky");
   const reasons = ["late", "lost", "late", "cold", "odd"];
@@ -433,4 +448,20 @@ it("with --quiet shows only what did not pass, and the last lines", async () => 
   const failed = await quiet(failingRun());
   expect(failed[0]).toBe("Failed");
   expect(failed.join("\n")).not.toContain("echo answers");
+});
+
+it("with --quiet says why nothing was judged, which warnings were too many, and names no line that is not there", async () => {
+  const quiet = async (run: SampleRun): Promise<string> => {
+    const output = captureOutput();
+    await play(run, consoleReporter({ ...output, quiet: true }));
+    return output.text();
+  };
+  const { end, ...run } = passingRun();
+  const trials = end.result.trials.map((trial) => ({ ...trial, warnings: ["it proves little"] }));
+  const strict = { ...end.result, trials, verdict: "fail" as const, maxWarnings: 0 };
+  expect(await quiet({ ...run, end: { ...end, result: strict } })).toContain("it proves little");
+  expect(await quiet(interruptedRun())).toMatch(/^Skipped$[^]+ 3 trials: the run was interrupted/m);
+  const tasks = Array.from({ length: 42 }, (_, index) => toolTest(`t${index}`));
+  const failing = tasks.map((task) => trialOf(task, { grades: [grade("judge", 0.2, task.name)] }));
+  expect(await quiet(sampleRun({ tasks, trials: failing }))).toContain("\n  and 2 more failed tasks\n");
 });
