@@ -8,6 +8,7 @@ const called = (call: CheckedCall, definition = {}): CheckedServer => ({
   calls: [{ args: { word: "text" }, ...call }],
 });
 const result = (result: CheckedCall["result"]): CheckedServer => called({ result: result ?? null });
+const ownRefusal = errorResult("Output validation error: sum: expected number, received string");
 const invalid = { args: { word: 1 }, expects: "refusal", why: "word is of another type" } as const;
 const unknown = { args: { word: "a", wrod: "b" }, expects: "refusal", why: "an unknown argument" } as const;
 const refused = { error: { code: -32602, message: "word must be a string" } };
@@ -115,8 +116,10 @@ testRules({
     bad: {
       "another member": called({ result: structuredResult({ total: 3 }) }, sum),
       "no structured content": called({ result: textResult("3") }, sum),
+      "what the SDK of the server refuses": called({ result: ownRefusal }, sum),
     },
     good: {
+      "a refusal of invalid arguments": called({ ...invalid, result: ownRefusal }, sum),
       "what the schema says": called({ result: structuredResult({ sum: 3 }) }, sum),
       "a failure": called({ result: errorResult("cannot add") }, sum),
       "a schema that is itself invalid": called(
@@ -160,6 +163,7 @@ testRules({
     bad: { "a failure in words": result(errorResult("no such word")) },
     good: {
       "a success": result(textResult("ok")),
+      "a result that the SDK of the server refuses": result(ownRefusal),
       "a refusal of invalid arguments": called({ ...invalid, result: errorResult("word must be a string") }),
       "no answer in time": called({ answersPing: true }),
     },

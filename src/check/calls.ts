@@ -168,7 +168,12 @@ const rulesOfCalls = {
         const result = resultOf(exchange);
         const tool = view.surface.tools.find(({ name }) => name === call.tool);
         const schema = tool?.definition["outputSchema"];
-        if (result === undefined || result["isError"] === true || !isJsonObject(schema)) continue;
+        if (result === undefined || !isJsonObject(schema)) continue;
+        if (call.expects === "result" && refusesOwnResult(result)) {
+          const said = JSON.stringify(shortened(resultText(result).trim(), 300));
+          yield aboutCall(call, exchange, `the server says of its own result ${said}`);
+        }
+        if (result["isError"] === true) continue;
         const problem = await outputProblem(schema, result, validateSchema);
         // A schema that cannot be used is reported by the rules about schemas.
         if (problem === undefined || problem.startsWith("has an outputSchema that cannot be used")) continue;
@@ -252,6 +257,7 @@ const rulesOfCalls = {
         const results = calls.map(({ exchange }) => resultOf(exchange)).filter(isJsonObject);
         const [first] = results;
         if (first === undefined || results.some((result) => result["isError"] !== true)) continue;
+        if (results.every(refusesOwnResult)) continue;
         const message = `the first says ${JSON.stringify(shortened(resultText(first).trim(), 100))}`;
         yield { place: { tool }, message, evidence: calls.flatMap(({ exchange }) => evidenceOf(exchange)) };
       }
@@ -391,6 +397,11 @@ function succeeded({ exchange }: CallView): boolean {
 export function validCalls(view: CheckView): { readonly made: number; readonly succeeded: number } {
   const valid = callsOf(view).filter(({ call }) => call.expects === "result");
   return { made: valid.length, succeeded: valid.filter(succeeded).length };
+}
+
+/** Whether an error is that of the official SDKs for a result of the tool that does not fit its output schema. */
+function refusesOwnResult(result: JsonObject): boolean {
+  return result["isError"] === true && resultText(result).includes("Output validation error: ");
 }
 
 /** Calls of one sort that should have been refused, and were not: one finding for each tool. */
