@@ -1,8 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { gradersOf } from "../src/graders/graders.ts";
-import { createGraders, graderKinds } from "../src/graders/kinds.ts";
+import { graderKinds, gradersOf } from "../src/graders/kinds.ts";
 import { trialResult } from "../src/report/trial-result.ts";
 import type { TraceEvent } from "../src/model/event.ts";
 import { buildTrajectory } from "../src/trace/trajectory.ts";
@@ -56,13 +55,17 @@ async function inMemory(): Promise<Row> {
     };
   });
   const task = { ...workflowTask(), graders: declared } as ReturnType<typeof workflowTask>;
-  const graders = [...gradersOf(task, undefined), ...createGraders(task.graders ?? [])];
+  const graders = gradersOf(task);
   const context = gradeContext();
   const stored = JSON.stringify(events);
   const grade = async (attempt: number, read: readonly TraceEvent[]): Promise<void> => {
     const trial = { id: `t${attempt}`, task: task.name, agent: "agent", attempt };
     const trajectory = buildTrajectory(trial, task, read);
-    trialResult(trajectory, await Promise.all(graders.map(async (each) => each.grade(trajectory, context))));
+    const grades = graders.map(async (grader) => ({
+      grader: grader.name,
+      ...(await grader.grade(trajectory, context)),
+    }));
+    trialResult(trajectory, await Promise.all(grades));
   };
   // Time of this thread's processor, which does not depend on what else runs.
   let seconds = Infinity;

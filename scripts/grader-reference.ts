@@ -1,5 +1,5 @@
 import { exampleText, type Setting, settingsOf } from "../src/graders/settings.ts";
-import type { GraderKind } from "../src/graders/grader.ts";
+import type { DeclaredKind } from "../src/graders/grader.ts";
 import { graderKinds } from "../src/graders/kinds.ts";
 
 /** The page of all types of graders, in Markdown, made from their records. */
@@ -21,7 +21,7 @@ A config, a workflow, an Eval, a set of tasks and a task declare graders as \`gr
 \`config\`, of every type; [Graders](../graders.md) says which one to use for what. \`mcpvals graders TYPE\` prints the same. Files in settings are relative to the file that declares the grader.
 `;
 
-function section(kind: GraderKind): string {
+function section(kind: DeclaredKind): string {
   const { type, description, config, example } = kind;
   const settings = config.parse(example);
   // What a test of this page has to provide.

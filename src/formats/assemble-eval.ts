@@ -25,7 +25,8 @@ import { asObject, type KeyPath, valueAt, withoutUndefined } from "../base/json.
 import type { AgentSpec, Eval, GraderSpec, JudgeSpec, Task } from "../model/model.ts";
 import { type Problem, problem } from "../base/problem.ts";
 import { walkSteps } from "../model/step.ts";
-import { builtInNames, thresholdProblem } from "../graders/graders.ts";
+import { builtInNames } from "../graders/kinds.ts";
+import { thresholdProblem } from "../graders/thresholds.ts";
 import type { Secret } from "../trace/redact.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 import { type ConfigDocument, FileProblems } from "./read/document.ts";

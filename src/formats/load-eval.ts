@@ -1,7 +1,7 @@
 import { basename, dirname, extname, resolve } from "node:path";
 import { interpolateParts } from "../base/read-json.ts";
 import {
-  graderTypesOf,
+  graderTypesAt,
   type OpenedFile,
   readData,
   tasksOfSet,
@@ -22,7 +22,7 @@ import {
   unknownAssertedServers,
 } from "./eval-file/parse-eval-file.ts";
 import type { EvalExtensions } from "../model/extension.ts";
-import { asObject, memberOf, withoutUndefined } from "../base/json.ts";
+import { asObject, type JsonObject, memberOf, withoutUndefined } from "../base/json.ts";
 import type { AgentSpec, JudgeSpec, ModelAgentSpec, PortableTask } from "../model/model.ts";
 import { type Problem, problem } from "../base/problem.ts";
 import {
@@ -84,7 +84,7 @@ export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Pr
   const dir = dirname(path);
   const parsedEval = parseEvalFile(found.value, {
     locate: document.locate,
-    graderTypes: await graderTypesOf(document, dir),
+    graderTypes: graderTypesAt(dir, document.locate),
   });
   if (!parsedEval.ok) return problems.refuse(parsedEval.diagnostics, document.source);
   const file = parsedEval.eval;
@@ -376,7 +376,10 @@ async function evalTasks(context: EvalContext, provided: ProvidedServers): Promi
   const parsed = await parseTasks(files, taskContext);
   const chosen = parsed.flatMap((each) => {
     const reaching = sets.filter((set) => reaches(set, each));
-    const more = reaching.flatMap(({ set }) => set.assertions ?? []);
+    // The settings of every grader are a JSON object.
+    const more = reaching.flatMap(({ set: { assertions } }) =>
+      assertions === undefined ? [] : [assertions as JsonObject],
+    );
     const withMore = withPortable(each, ({ assertions }) => ({ assertions: [...assertions, ...more] }));
     const graded = withGraders(withMore, reaching, problems);
     return reaching.length === 0 ? [] : [withLimits(graded, context)];

@@ -5,7 +5,7 @@ import { modelId } from "../model/agent.ts";
 import type { JudgeSpec, RunHook, RunHooks, ServerSpec, Task, Thresholds } from "../model/model.ts";
 import { mergeServerTables, type ServerOverlay, type ServerTable } from "./config/server-tables.ts";
 import { buildServers } from "../model/server.ts";
-import { type GraderSettings, triggerAccuracy } from "../graders/declared.ts";
+import { triggerAccuracy } from "../graders/declared.ts";
 import { isJsonObject, withoutUndefined } from "../base/json.ts";
 import { LenientReader } from "./read/lenient-reader.ts";
 import { placeProblems, type Problem, problem } from "../base/problem.ts";
@@ -17,7 +17,8 @@ import {
   type WazaTask,
 } from "./waza/parse-waza.ts";
 import { parseCsv, tasksOfRows, tasksOfTriggerTests, triggerTestsSchema } from "./waza/task-rows.ts";
-import { unknownGrader } from "../graders/graders.ts";
+import { graderKinds } from "../graders/kinds.ts";
+import { unknownGrader } from "../graders/thresholds.ts";
 import {
   assembleEval,
   defaultLimits,
@@ -56,7 +57,6 @@ interface Context extends OpenedFile {
   readonly dir: string;
   readonly loadContext: LoadContext;
   readonly problems: FileProblems;
-  readonly graderKinds: Readonly<Record<string, GraderSettings>>;
   /** Variables that were put into files. */
   readonly variables: Map<string, string>;
   readonly taskNotes: string[];
@@ -76,13 +76,12 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
   const json = plainDocument(document, "the eval", problems);
   problems.throwIfAny();
   const found = interpolateParts(json ?? null, interpolated, lookupIn(loadContext));
-  const { graderKinds } = await import("../graders/kinds.ts");
   const parsed = parseWazaEval(isJsonObject(found.value) ? found.value : {}, {
     locate: document.locate,
     requested: loadContext.agents,
     templates: found.templates,
     readFixtures: (path) => readFixtures(dir, path),
-    graderTypes: graderTypesAt(dir, graderKinds, document.locate),
+    graderTypes: graderTypesAt(dir, document.locate),
   });
   const unset = placeProblems(found.problems, document.locate);
   const places = new Set(unset.map(({ location }) => location?.path));
@@ -99,7 +98,6 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
     dir,
     loadContext,
     problems,
-    graderKinds,
     variables,
     taskNotes: [],
   };
@@ -180,7 +178,7 @@ function checkSkills({ file, dir, problems, document }: Context): void {
 
 /** The judge that was asked for, else the eval's where a grader asks one. */
 function judgeOf(
-  { file: { judgeModel }, graderKinds, loadContext }: Context,
+  { file: { judgeModel }, loadContext }: Context,
   tasks: readonly Task[],
 ): JudgeSpec | undefined {
   const requested = requestedJudge(loadContext);
@@ -363,7 +361,7 @@ function readTask(
     eval: context.file,
     evalDir: dir,
     variables: values,
-    graderTypes: graderTypesAt(dirname(path), context.graderKinds, document.locate),
+    graderTypes: graderTypesAt(dirname(path), document.locate),
     readPromptFile: (file) => textBeside(file, path, loadContext),
     isEvalWhole: context.isValid,
     fixtures: context.fixtures,

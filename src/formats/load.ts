@@ -1,6 +1,6 @@
 import { basename, dirname, resolve } from "node:path";
 import {
-  graderTypesOf,
+  graderTypesAt,
   type OpenedFile,
   type OpenedSources,
   openSources,
@@ -154,7 +154,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     resolvePath: (path) => resolve(dir, path),
     readFixtures: (path) => readFixtures(dir, path),
     provided: others.table,
-    graderTypes: await graderTypesOf(document, dir),
+    graderTypes: graderTypesAt(dir, document.locate),
   });
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
   const parts = parsed.ok ? parsed : parsed.parts;

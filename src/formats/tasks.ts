@@ -3,7 +3,6 @@ import { dirname, join, relative, resolve } from "node:path";
 import {
   endingOf,
   exportedTask,
-  graderKindsFor,
   graderTypesAt,
   isTaskExport,
   parseData,
@@ -63,13 +62,12 @@ export async function parseTasks(
 ): Promise<readonly ParsedFile[]> {
   const { loadContext, problems, provided, inheritEnv, extensions, graders = [] } = context;
   const { environment, overrides, allowOutside } = loadContext;
-  const kinds = await graderKindsFor(files.map(({ document }) => document));
   return files.flatMap((file): ParsedFile[] => {
     const { path, document } = file;
     const dir = dirname(path);
     problems.add([], document.source);
     const seen = filesOfTask(file, allowOutside);
-    const types = kinds && graderTypesAt(dir, kinds, document.locate);
+    const types = graderTypesAt(dir, document.locate);
     const parsed = parseTask(document.value, {
       file: path,
       dir,

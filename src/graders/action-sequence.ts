@@ -10,62 +10,64 @@ import {
   requireUsableSchemas,
   type WantedCall,
 } from "./call-matchers.ts";
-import { type Finding, graderKind, listed, nothingDone, skip } from "./grader.ts";
+import { type Finding, declaredKind, listed, nothingDone, skip } from "./grader.ts";
 import { isMcp, skillLoads, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
-const modes = {
-  exact_match: "these, in this order, and no others",
-  in_order_match: "these, in this order; others may come in between",
-  any_order_match: "these, in any order; others may come in between",
-} as const;
-type Mode = keyof typeof modes;
-
-const modeText = Object.entries(modes)
-  .map(([mode, what]) => `\`${mode}\`: ${what}.`)
-  .join(" ");
+const modes = ["exact_match", "in_order_match", "any_order_match"] as const;
+type Mode = (typeof modes)[number];
 
 const call = { ...callFields, server: optional(filledText, "Its server.", "any") };
 const namesTool = "must have tool or server";
-const alternative = z.union([
-  toolName,
-  closedObject(call).refine(({ tool, server }) => (tool ?? server) !== undefined, { error: namesTool }),
-]);
-const action = z.union([
-  toolName,
-  closedObject({
-    ...call,
-    any_of: optional(z.array(alternative).min(1), "Instead of `tool`: actions of which one is expected."),
-    optional: optional(z.boolean(), "Whether it may be left out.", "`false`"),
-  })
-    .refine(({ tool, server, any_of }) => (tool ?? server ?? any_of) !== undefined, {
-      error: "must have tool, server or any_of",
+const alternative = z.lazy(() =>
+  z.union([
+    toolName,
+    closedObject(call).refine(({ tool, server }) => (tool ?? server) !== undefined, { error: namesTool }),
+  ]),
+);
+const action = z.lazy(() =>
+  z.union([
+    toolName,
+    closedObject({
+      ...call,
+      any_of: optional(z.array(alternative).min(1), "Instead of `tool`: actions of which one is expected."),
+      optional: optional(z.boolean(), "Whether it may be left out.", "`false`"),
     })
-    .refine(
-      ({ tool, server, args, any_of }) => any_of === undefined || (tool ?? server ?? args) === undefined,
-      {
-        error: "has any_of, which needs no tool, server or args beside it",
-      },
-    ),
-]);
+      .refine(({ tool, server, any_of }) => (tool ?? server ?? any_of) !== undefined, {
+        error: "must have tool, server or any_of",
+      })
+      .refine(
+        ({ tool, server, args, any_of }) => any_of === undefined || (tool ?? server ?? args) === undefined,
+        {
+          error: "has any_of, which needs no tool, server or args beside it",
+        },
+      ),
+  ]),
+);
 type Action = z.output<typeof action>;
 
-const sequenceConfig = closedObject({
-  expected_actions: z
-    .array(action)
-    .min(1)
-    .max(200)
-    .describe(
-      "The uses of tools that are expected: each the name of a tool, `{tool, server, args, optional}`, or `{any_of: […], optional}`.",
+const sequenceConfig = z.lazy(() =>
+  closedObject({
+    expected_actions: z
+      .array(action)
+      .min(1)
+      .max(200)
+      .describe(
+        "The uses of tools that are expected: each the name of a tool, `{tool, server, args, optional}`, or `{any_of: […], optional}`.",
+      ),
+    matching_mode: optional(
+      z.enum(modes),
+      "`exact_match`: these, in this order, and no others. `in_order_match`: these, in this order; others may come in between. `any_order_match`: these, in any order; others may come in between.",
+      "`in_order_match`",
     ),
-  matching_mode: optional(z.enum(Object.keys(modes) as [Mode, ...Mode[]]), modeText, "`in_order_match`"),
-  ignore_sources: optional(
-    z.array(sourceText),
-    "Sources of tools whose uses are left out, unless an expected action fits them: `builtin`, `skill`, `mcp:SERVER`.",
-    "`[builtin, skill]`",
-  ),
-}).refine(({ expected_actions }) => expected_actions.some((each) => !isOptional(each)), {
-  error: "must have an expected action that is not optional",
-});
+    ignore_sources: optional(
+      z.array(sourceText),
+      "Sources of tools whose uses are left out, unless an expected action fits them: `builtin`, `skill`, `mcp:SERVER`.",
+      "`[builtin, skill]`",
+    ),
+  }).refine(({ expected_actions }) => expected_actions.some((each) => !isOptional(each)), {
+    error: "must have an expected action that is not optional",
+  }),
+);
 
 function isOptional(each: Action): boolean {
   return typeof each === "object" && each.optional === true;
@@ -75,7 +77,7 @@ function isOptional(each: Action): boolean {
  * Were tools used in this sequence? Only a successful use fulfils an expected action. Score: of the required actions, the share that
  * is fulfilled, in this order where the mode demands one; `exact_match` divides by the number of uses where there are more.
  */
-export const actionSequence = graderKind({
+export const actionSequence = declaredKind({
   type: "action_sequence",
   description:
     "The sequence in which the agent used tools. A use that failed fulfils no expected action. The score is the share of the expected actions that are there, in their order where the mode has one.",
@@ -260,36 +262,38 @@ const skillModes = {
 } as const;
 type SkillMode = keyof typeof skillModes;
 
-const skillConfig = closedObject({
-  required_skills: skillNames.describe("Skills that the agent must have loaded."),
-  forbidden_skills: skillNames.describe("Skills that the agent must not have tried to load."),
-  mode: optional(
-    z.enum(Object.keys(skillModes) as [SkillMode, ...SkillMode[]]),
-    "`exact_match`: the required ones, in this order, and no others. `in_order`: in this order. `any_order`.",
-    "`any_order`",
-  ),
-  allow_extra: z
-    .boolean()
-    .default(true)
-    .describe("Whether the agent may load more than the required skills."),
-})
-  .refine(({ required_skills, forbidden_skills }) => required_skills.length + forbidden_skills.length > 0, {
-    error: "must have a skill in required_skills or forbidden_skills",
+const skillConfig = z.lazy(() =>
+  closedObject({
+    required_skills: skillNames.describe("Skills that the agent must have loaded."),
+    forbidden_skills: skillNames.describe("Skills that the agent must not have tried to load."),
+    mode: optional(
+      z.enum(Object.keys(skillModes) as [SkillMode, ...SkillMode[]]),
+      "`exact_match`: the required ones, in this order, and no others. `in_order`: in this order. `any_order`.",
+      "`any_order`",
+    ),
+    allow_extra: z
+      .boolean()
+      .default(true)
+      .describe("Whether the agent may load more than the required skills."),
   })
-  .refine(
-    ({ required_skills, forbidden_skills }) =>
-      !required_skills.some((skill) => forbidden_skills.includes(skill)),
-    {
-      error: "must not have a skill in both required_skills and forbidden_skills",
-    },
-  );
+    .refine(({ required_skills, forbidden_skills }) => required_skills.length + forbidden_skills.length > 0, {
+      error: "must have a skill in required_skills or forbidden_skills",
+    })
+    .refine(
+      ({ required_skills, forbidden_skills }) =>
+        !required_skills.some((skill) => forbidden_skills.includes(skill)),
+      {
+        error: "must not have a skill in both required_skills and forbidden_skills",
+      },
+    ),
+);
 
 function isOf(skill: string, text: string): boolean {
   return text.includes(JSON.stringify(skill));
 }
 
 /** Did the agent load these skills? Loads are known from its own reports alone. */
-export const skillInvocation = graderKind({
+export const skillInvocation = declaredKind({
   type: "skill_invocation",
   description:
     "Skills that the agent must or must not have loaded, as far as it reports them. The score is that of `action_sequence`; 0 when a forbidden one was loaded.",

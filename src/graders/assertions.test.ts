@@ -10,14 +10,19 @@ import {
   TrialEvents,
 } from "../../test/support/trial-events.ts";
 import type { JsonObject } from "../base/json.ts";
-import type { AssertionSet, Task } from "../model/model.ts";
+import type { Task } from "../model/model.ts";
 import type { EventBody, EventOf, Grade } from "../model/event.ts";
-import { gradeAssertions } from "./assertions.ts";
-import { gradersOf } from "./graders.ts";
+import type { Finding } from "./grader.ts";
+import { type Assertions, assertions } from "./assertions.ts";
+import { gradersOf } from "./kinds.ts";
 
 /** A task with servers and, unless they are left out, steps that check something. */
-function taskWith(assertions: readonly AssertionSet[], verify: Task["verify"] = [mcpStep()]): Task {
-  return { ...portableTask({ assertions }), turns: [{ user: "Do it." }], verify };
+function taskWith(sets: readonly Assertions[], verify: Task["verify"] = [mcpStep()]): Task {
+  return {
+    ...portableTask({ assertions: sets as readonly JsonObject[] }),
+    turns: [{ user: "Do it." }],
+    verify,
+  };
 }
 
 /** A trial whose agent phase is what `play` adds, between calls of steps. */
@@ -67,18 +72,27 @@ class Played extends TrialEvents {
   }
 }
 
-async function grade(trial: TrialEvents, ...sets: readonly AssertionSet[]): Promise<Grade> {
-  return { grader: "assertions", ...gradeAssertions(sets, trial.trajectory(taskWith(sets))) };
+async function findingOf(
+  trial: TrialEvents,
+  sets: readonly Assertions[],
+  verify?: Task["verify"],
+): Promise<Finding> {
+  return assertions.grade(sets, trial.trajectory(taskWith(sets, verify)), { ...gradeContext(), dir: "" });
+}
+
+async function grade(trial: TrialEvents, ...sets: readonly Assertions[]): Promise<Grade> {
+  return { grader: "assertions", ...(await findingOf(trial, sets)) };
 }
 
 /** The verdict of a task whose steps check nothing. */
-async function unverified(trial: TrialEvents, ...sets: readonly AssertionSet[]): Promise<string> {
-  return gradeAssertions(sets, trial.trajectory(taskWith(sets, []))).verdict;
+async function unverified(trial: TrialEvents, ...sets: readonly Assertions[]): Promise<string> {
+  return (await findingOf(trial, sets, [])).verdict;
 }
 
-const get = { server: "k8s", name: "get" };
-const remove = { server: "k8s", name: "delete" };
-const review = { server: "docs", name: "review" };
+const get = { server: "k8s", tool: "get" };
+const remove = { server: "k8s", tool: "delete" };
+const review = { server: "docs", prompt: "review" };
+const getCall = { type: "tool", server: "k8s", name: "get" } as const;
 
 describe("tools, resources and prompts", () => {
   it.each([{ content: [{}] }, { content: [{ type: "text", text: "x" }], IsError: true }, { content: "x" }])(
@@ -99,13 +113,13 @@ describe("tools, resources and prompts", () => {
     });
     const set = {
       toolsUsed: [
-        { server: "k8s", name: "list" },
-        { server: "k8s", pattern: "^g" },
-        { server: "k8s", name: "x", pattern: "is" },
+        { server: "k8s", tool: "list" },
+        { server: "k8s", toolPattern: "^g" },
+        { server: "k8s", tool: "x", toolPattern: "is" },
         { server: "k8s" },
       ],
-      requireAny: [{ server: "docs", name: "get" }, get],
-      resourcesRead: [{ server: "docs", pattern: "\\.md$" }],
+      requireAny: [{ server: "docs", tool: "get" }, get],
+      resourcesRead: [{ server: "docs", uriPattern: "\\.md$" }],
       promptsUsed: [review],
     };
     const reason =
@@ -127,11 +141,11 @@ describe("tools, resources and prompts", () => {
     trial.refuse(trial.send("prompts/get", { name: "review" }, { server: "docs" }), -32602, "no");
   });
   const made = "called: k8s.get, docs.review";
-  it.each<[AssertionSet, string]>([
+  it.each<[Assertions, string]>([
     [{ toolsUsed: [get] }, `no successful call of k8s.get (it failed: no such pod); ${made}`],
     [{ promptsUsed: [review] }, `no successful use of docs.review (it failed: no); ${made}`],
     [{ minToolCalls: 1 }, "0 tool calls that succeeded and 3 that did not, at least 1 expected"],
-    [{ callOrder: [{ type: "tool", ...get }] }, `no successful call of k8s.get; ${made}`],
+    [{ callOrder: [getCall] }, `no successful call of k8s.get; ${made}`],
     [{ maxToolCalls: 2 }, "3 tool calls, at most 2 expected"],
     [{ noDuplicateCalls: true }, "called again with equal arguments: k8s.get"],
   ])("are neither used nor unused by calls that failed: %j", async (set, reason) => {
@@ -143,10 +157,10 @@ describe("tools, resources and prompts", () => {
     let last = 0;
     const trial = new Played((trial) => (last = trial.get()));
     const set = {
-      toolsUsed: [get, { server: "k8s", name: "lst" }],
+      toolsUsed: [get, { server: "k8s", tool: "lst" }],
       requireAny: [{ server: "docs" }],
-      resourcesRead: [{ server: "docs", name: "file:///a" }],
-      promptsUsed: [{ server: "docs", pattern: "a" }],
+      resourcesRead: [{ server: "docs", uri: "file:///a" }],
+      promptsUsed: [{ server: "docs", promptPattern: "a" }],
       maxToolCalls: 1,
     };
     const reason =
@@ -158,10 +172,10 @@ describe("tools, resources and prompts", () => {
   });
 
   it("that must not be used are evidence when they were, and the agent's start is when nothing was", async () => {
-    const unwanted: AssertionSet = {
+    const unwanted: Assertions = {
       toolsNotUsed: [remove],
       resourcesNotRead: [{ server: "docs" }],
-      promptsNotUsed: [{ server: "docs", pattern: "^x" }],
+      promptsNotUsed: [{ server: "docs", promptPattern: "^x" }],
     };
     const idle = new Played();
     const nothing =
@@ -182,11 +196,11 @@ describe("tools, resources and prompts", () => {
 });
 
 describe("the order of calls", () => {
-  const callOrder = [
-    { type: "tool", ...get },
+  const callOrder: NonNullable<Assertions["callOrder"]> = [
+    getCall,
     { type: "resource", server: "docs", name: "a" },
-    { type: "tool", ...get },
-  ] as const;
+    getCall,
+  ];
 
   it("may have others in between", async () => {
     let evidence: number[] = [];
@@ -208,10 +222,10 @@ describe("the order of calls", () => {
     });
     const reason = "callOrder: no call of k8s.get after docs.a; called: k8s.get, docs.a";
     expect(await grade(trial, { callOrder })).toMatchObject({ verdict: "fail", reason });
-    const twice = [callOrder[0], callOrder[0]];
+    const twice = [getCall, getCall];
     expect(await grade(trial, { callOrder: twice })).toMatchObject({ verdict: "fail" });
-    const otherType = [{ type: "resource", ...get }] as const;
-    expect(await grade(trial, { callOrder: otherType })).toMatchObject({ verdict: "fail" });
+    const otherType: Assertions = { callOrder: [{ ...getCall, type: "resource" }] };
+    expect(await grade(trial, otherType)).toMatchObject({ verdict: "fail" });
   });
 });
 
@@ -265,26 +279,14 @@ it("the number of calls is that of all servers together, without reads", async (
 });
 
 describe("assertion sets", () => {
-  it("have a grade for each name, and those without a name one together", async () => {
-    const task = taskWith([
-      { grader: "calm", maxToolCalls: 1 },
-      { toolsUsed: [{ server: "k8s" }] },
-      { grader: "uses get", toolsUsed: [get] },
-      { minToolCalls: 1 },
-      { grader: "empty", toolsUsed: [] },
-    ]);
+  it("of a task have one grade together", async () => {
+    const task = taskWith([{ toolsUsed: [{ server: "k8s" }] }, { minToolCalls: 1 }]);
     const trajectory = new Played((trial) => trial.call("list", {}, textResult("ok"))).trajectory(task);
-    const graders = gradersOf(task, undefined).slice(2);
-    expect(graders.map(({ name }) => name)).toEqual(["calm", "assertions", "uses get"]);
-    expect(
-      await Promise.all(graders.map(async (grader) => grader.grade(trajectory, gradeContext()))),
-    ).toMatchObject([
-      { grader: "calm", verdict: "pass", reason: "maxToolCalls: 1 tool call, at most 1 expected" },
-      { grader: "assertions", verdict: "pass", reason: expect.stringMatching(/^set 1, .*; set 2, /) },
-      { grader: "uses get", verdict: "fail" },
-    ]);
-    const namesFor = (set: AssertionSet) => gradersOf(taskWith([set]), undefined).map(({ name }) => name);
-    expect([namesFor({ maxToolCalls: 0 }).length, namesFor({ toolsUsed: [] }).length]).toEqual([3, 2]);
+    const [grader, ...more] = gradersOf(task).slice(2);
+    expect([grader?.name, more]).toEqual(["assertions", []]);
+    const reason = expect.stringMatching(/^set 1, .*; set 2, /) as string;
+    expect(await grader?.grade(trajectory, gradeContext())).toMatchObject({ verdict: "pass", reason });
+    expect(gradersOf(taskWith([])).length).toBe(2);
   });
 
   it("that say nothing are no evidence, nor is a trial without an agent", async () => {
@@ -326,13 +328,13 @@ describe("assertion sets", () => {
     expect(await unverified(mixed, used)).toBe("pass");
   });
 
-  it.each<AssertionSet>([
+  it.each<Assertions>([
     { toolsNotUsed: [remove] },
     { maxToolCalls: 2 },
     { noDuplicateCalls: true },
     { toolsUsed: [remove] },
     { minToolCalls: 1 },
-    { callOrder: [{ type: "tool", ...remove }] },
+    { callOrder: [{ type: "tool", server: "k8s", name: "delete" }] },
   ])("are broken, and never kept, by calls that ask for no answer: %j", async (set) => {
     const trial = new Played((trial) => {
       for (const id of [undefined, null, true]) {
@@ -344,66 +346,13 @@ describe("assertion sets", () => {
     expect(await grade(trial, set)).toMatchObject({ verdict: "fail" });
   });
 
-  it.each([
-    [{ server: "k8s", name: "delte" }, "k8s offers no tool delte"],
-    [{ name: "delet" }, "no server offers a tool delet"],
-  ])("that a tool was not called says nothing when its name is a slip: %j", async (pattern, what) => {
-    const reason = `toolsNotUsed: ${what}, so this assertion cannot fail; did you mean "delete"?`;
-    const graded = await grade(new Played((trial) => trial.get()), { toolsNotUsed: [pattern] });
+  it("that a tool was not called says nothing when its name is a slip", async () => {
+    const reason =
+      'toolsNotUsed: k8s offers no tool delte, so this assertion cannot fail; did you mean "delete"?';
+    const graded = await grade(new Played((trial) => trial.get()), {
+      toolsNotUsed: [{ server: "k8s", tool: "delte" }],
+    });
     expect(graded).toMatchObject({ verdict: "fail", reason });
-  });
-});
-
-describe("a pattern without a server", () => {
-  let got = 0;
-  let ran = 0;
-  const trial = new Played((trial) => {
-    got = trial.get();
-    ran = trial.report("bash", "builtin", { status: "started" });
-    trial.report("bash");
-    // The record has the calls of a server's tools.
-    trial.report("list", "mcp:k8s", { status: "started" });
-  });
-  const onlyReported = new Played((trial) => trial.report("delete"));
-  const own = new Played((trial) => {
-    trial.report("get");
-    trial.report("Skill", "skill");
-    trial.report("odd", "unknown");
-  });
-
-  it.each<[Played, AssertionSet, number, string?]>([
-    [trial, { toolsUsed: [{ name: "get" }, { name: "bash" }] }, 1],
-    [trial, { toolsNotUsed: [{ pattern: "^ba" }, { name: "delete" }] }, 0, "builtin.bash was called"],
-    [
-      trial,
-      { toolsUsed: [{ name: "list" }, { name: "gett" }, {}] },
-      0,
-      'no call of list, gett (did you mean "get"?); called: k8s.get',
-    ],
-    [onlyReported, { toolsUsed: [{ name: "delete" }] }, 0],
-    [onlyReported, { requireAny: [{ pattern: "^del" }] }, 0],
-    [onlyReported, { toolsNotUsed: [{ name: "delete" }] }, 0, "builtin.delete was called"],
-    [trial, { maxToolCalls: 1 }, 1],
-    [own, { toolsUsed: [{ source: "builtin", name: "get" }, { source: "skill" }] }, 1],
-    [own, { toolsNotUsed: [{ source: "skill", name: "get" }] }, 1, "no call of skill.get"],
-    [own, { toolsUsed: [{ source: "builtin", name: "odd" }] }, 0],
-    [
-      trial,
-      { toolsUsed: [{ source: "builtin", name: "get" }] },
-      0,
-      "no call of builtin.get; called: k8s.get",
-    ],
-  ])(
-    "fits the agent's own tools, and servers' tools only by the record: %# %j",
-    async (played, set, score, reason) => {
-      const told = reason === undefined ? {} : { reason: `${Object.keys(set).join("")}: ${reason}` };
-      expect(await grade(played, set)).toMatchObject({ score, ...told });
-    },
-  );
-
-  it("has the first use of each tool as evidence", async () => {
-    const { evidence } = await grade(trial, { toolsUsed: [{ name: "get" }, { name: "bash" }] });
-    expect(evidence).toEqual([got, ran]);
   });
 });
 
@@ -430,8 +379,8 @@ describe("skills", () => {
   const greeting = [{ skill: "greeting" }];
   const both = [...greeting, { skill: "farewell" }];
 
-  it.each<[AssertionSet, (trial: Played) => void, boolean, string]>([
-    [{ skillsLoaded: [{ pattern: "^.*greet" }] }, load(), true, "/^.*greet/"],
+  it.each<[Assertions, (trial: Played) => void, boolean, string]>([
+    [{ skillsLoaded: [{ skillPattern: "^.*greet" }] }, load(), true, "/^.*greet/"],
     [{ skillsLoaded: [{}] }, load(), true, "any skill"],
     [{ skillsLoaded: both }, load(), false, `the agent did not load farewell; ${given}`],
     [{ skillsNotLoaded: [{ skill: "farewell" }] }, load(), true, "the agent did not load farewell"],

@@ -1,18 +1,133 @@
-import {
-  type AssertionKind,
-  assertionKinds,
-  type AssertionSet,
-  type CallPattern,
-  type SkillPattern,
-} from "../model/model.ts";
+import * as z from "zod";
 import { canonicalJson } from "../base/json.ts";
-import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";
+import { closedObject, filledText, named, optional, patternText } from "../model/fields.ts";
+import { compilePattern } from "../templates/pattern.ts";
 import { agentTools } from "../trace/tool-events.ts";
 import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
-import { type Finding as GradedFinding, listed, misspelling, passOrFail, qualified, skip } from "./grader.ts";
+import {
+  declaredKind,
+  type Finding as GradedFinding,
+  listed,
+  misspelling,
+  passOrFail,
+  qualified,
+  skip,
+} from "./grader.ts";
 import { type SkillLoad, skillLoads } from "./tool-uses.ts";
 import { hasLooked } from "./verify-steps.ts";
+
+const server = filledText.describe("Name of the server.");
+
+const toolPattern = closedObject({
+  server,
+  tool: optional(z.string(), "Name of the tool."),
+  toolPattern: optional(patternText, "Regular expression (RE2) found in the name."),
+}).meta({
+  id: "ToolPattern",
+  title: "Tool calls",
+  description: "Matches calls of a tool; without name and pattern, of any tool.",
+});
+
+const resourcePattern = closedObject({
+  server,
+  uri: optional(z.string(), "URI of the resource."),
+  uriPattern: optional(patternText, "Regular expression (RE2) found in the URI."),
+}).meta(named("ResourcePattern", "Reads of resources", "Matches reads; without URI and pattern, any."));
+
+const promptPattern = closedObject({
+  server,
+  prompt: optional(z.string(), "Name of the prompt."),
+  promptPattern: optional(patternText, "Regular expression (RE2) found in the name."),
+}).meta(named("PromptPattern", "Prompts", "Matches prompts; without name and pattern, any."));
+
+const orderedCall = closedObject({
+  type: z.enum(["tool", "resource", "prompt"]).describe("The kind of call."),
+  server,
+  name: z.string().describe("Name of the tool or prompt, or URI of the resource."),
+}).meta({ id: "OrderedCall", title: "Call", description: "One call, by its exact name." });
+
+const skillPattern = closedObject({
+  skill: optional(z.string(), "Name of the skill."),
+  skillPattern: optional(
+    patternText,
+    "Regular expression (RE2) that must match in the arguments of the load.",
+  ),
+}).meta({
+  id: "SkillPattern",
+  title: "Skill",
+  description: "Matches loads of a skill; without name and pattern, of any skill.",
+});
+
+const calls = z.int().min(0).optional();
+
+/** Assertions about the calls of an agent. */
+export const assertionsSchema = closedObject({
+  toolsUsed: optional(z.array(toolPattern), "Every entry matches a successful call."),
+  requireAny: optional(z.array(toolPattern), "At least one entry matches a successful call."),
+  toolsNotUsed: optional(z.array(toolPattern), "No entry matches any call, not even a failed one."),
+  minToolCalls: calls.describe("Minimum number of successful tool calls, over all servers."),
+  maxToolCalls: calls.describe("Maximum number of tool calls, over all servers."),
+  resourcesRead: optional(z.array(resourcePattern), "Every entry matches a successful read."),
+  resourcesNotRead: optional(z.array(resourcePattern), "No entry matches any read."),
+  promptsUsed: optional(z.array(promptPattern), "Every entry matches a prompt that the agent got."),
+  promptsNotUsed: optional(z.array(promptPattern), "No entry matches a prompt that the agent got."),
+  callOrder: optional(
+    z.array(orderedCall),
+    "These calls succeeded in this order; others may come in between.",
+  ),
+  noDuplicateCalls: optional(z.boolean(), "No tool was called twice with equal arguments."),
+  skillsLoaded: optional(
+    z.array(skillPattern),
+    "Every entry matches a skill that the agent loaded. Needs `skills`.",
+  ),
+  skillsNotLoaded: optional(
+    z.array(skillPattern),
+    "No entry matches a skill that the agent loaded. Needs `skills`.",
+  ),
+})
+  .refine(({ minToolCalls = 0, maxToolCalls = Infinity }) => minToolCalls <= maxToolCalls, {
+    error: "has a maxToolCalls below minToolCalls",
+  })
+  .meta({ id: "Assertions", title: "Assertions", description: "Assertions about the agent's calls." });
+
+/** Assertions about the agent's calls, as files make them. */
+export type Assertions = z.output<typeof assertionsSchema>;
+
+type AssertionKind = keyof Assertions;
+
+/** The kinds of assertion that are made; an empty list, `false`, and at least no call at all assert nothing. */
+export function assertionKinds(set: Assertions): readonly AssertionKind[] {
+  return (Object.keys(set) as AssertionKind[]).filter((kind) => {
+    const value = set[kind];
+    if (kind === "minToolCalls" && value === 0) return false;
+    return Array.isArray(value) ? value.length > 0 : value !== undefined && value !== false;
+  });
+}
+
+/** Every server that assertions name. */
+export function assertedServers(set: Assertions): readonly string[] {
+  const entries = Object.values(set).flatMap(
+    (value): readonly { readonly server?: string; readonly skill?: string | undefined }[] =>
+      typeof value === "object" ? value : [],
+  );
+  return [...new Set(entries.flatMap(({ server }) => server ?? []))];
+}
+
+/** The assertions of task sets of an Eval; a task has those of every set that reached it. */
+export const assertions = declaredKind<typeof assertionsSchema, Assertions | readonly Assertions[]>({
+  type: "assertions",
+  description:
+    "The assertions of task sets of an Eval about the agent's calls, such as `toolsUsed` and `callOrder`. All kinds that are given must hold.",
+  forms: ["task"],
+  settingsOf: ({ portable: { assertions: sets = [] } = {} }) => (sets.length === 0 ? undefined : sets),
+  config: assertionsSchema.refine((all) => assertionKinds(all).length > 0, {
+    error: "must have an assertion that says something",
+  }),
+  example: { toolsUsed: [{ server: "tracker", tool: "get_issue" }], maxToolCalls: 4 },
+  servers: assertedServers,
+  grade: (sets, trajectory) => gradeAssertions([sets].flat(), trajectory),
+});
 
 /**
  * Do the assertions of task sets about the agent's own calls hold? Score = kinds of assertions that hold / kinds that
@@ -24,7 +139,7 @@ import { hasLooked } from "./verify-steps.ts";
  * and that nothing forbidden was called is not evidence by itself when no call succeeded, or when every call was made to fail
  * on purpose.
  */
-export function gradeAssertions(sets: readonly AssertionSet[], trajectory: Trajectory): GradedFinding {
+function gradeAssertions(sets: readonly Assertions[], trajectory: Trajectory): GradedFinding {
   const { agentStarted: started } = trajectory;
   if (started === undefined) return skip("no agent took part");
   const evidence = evidenceOf(trajectory);
@@ -82,22 +197,23 @@ function gapIn({ calls, own }: Evidence): string | undefined {
 }
 
 type Checks = {
-  readonly [K in AssertionKind]: (wanted: NonNullable<AssertionSet[K]>, evidence: Evidence) => Finding;
+  readonly [K in AssertionKind]: (wanted: NonNullable<Assertions[K]>, evidence: Evidence) => Finding;
 };
 
 const checks: Checks = {
-  toolsUsed: (patterns, evidence) => every(patterns, "tool", evidence),
-  resourcesRead: (patterns, evidence) => every(patterns, "resource", evidence),
-  promptsUsed: (patterns, evidence) => every(patterns, "prompt", evidence),
-  requireAny(patterns, evidence) {
-    const [first] = patterns.flatMap((pattern) => shown(pattern, "tool", evidence));
+  toolsUsed: (list, evidence) => every(patterns(list, "tool"), "tool", evidence),
+  resourcesRead: (list, evidence) => every(patterns(list, "uri"), "resource", evidence),
+  promptsUsed: (list, evidence) => every(patterns(list, "prompt"), "prompt", evidence),
+  requireAny(list, evidence) {
+    const wanted = patterns(list, "tool");
+    const [first] = wanted.flatMap((pattern) => effective(fitting(pattern, "tool", evidence)));
     return first === undefined
-      ? absent(patterns, "tool", evidence)
+      ? absent(wanted, "tool", evidence)
       : { holds: true, reason: qualified(first), seqs: [first.seq] };
   },
-  toolsNotUsed: (patterns, evidence) => none(patterns, "tool", evidence),
-  resourcesNotRead: (patterns, evidence) => none(patterns, "resource", evidence),
-  promptsNotUsed: (patterns, evidence) => none(patterns, "prompt", evidence),
+  toolsNotUsed: (list, evidence) => none(patterns(list, "tool"), "tool", evidence),
+  resourcesNotRead: (list, evidence) => none(patterns(list, "uri"), "resource", evidence),
+  promptsNotUsed: (list, evidence) => none(patterns(list, "prompt"), "prompt", evidence),
   minToolCalls: (min, evidence) => count(evidence, min, "at least"),
   maxToolCalls: (max, evidence) => count(evidence, max, "at most"),
   callOrder: order,
@@ -106,11 +222,30 @@ const checks: Checks = {
   skillsNotLoaded,
 };
 
-function check<K extends AssertionKind>(kind: K, wanted: AssertionSet[K], evidence: Evidence): Finding {
-  return checks[kind](wanted as NonNullable<AssertionSet[K]>, evidence);
+function check<K extends AssertionKind>(kind: K, wanted: Assertions[K], evidence: Evidence): Finding {
+  return checks[kind](wanted as NonNullable<Assertions[K]>, evidence);
 }
 
 type CallType = AgentCall["type"];
+
+/** Calls of a server, by name or by pattern; both: one of the two has to fit. None: any call. */
+interface CallPattern {
+  readonly server: string;
+  readonly name: string | undefined;
+  readonly pattern: string | undefined;
+}
+
+/** An empty name or pattern is as if it were absent. */
+function patterns<K extends "tool" | "uri" | "prompt">(
+  list: readonly ({ readonly server: string } & { readonly [P in K | `${K}Pattern`]?: string | undefined })[],
+  key: K,
+): readonly CallPattern[] {
+  return list.map((each) => ({
+    server: each.server,
+    name: each[key] || undefined,
+    pattern: each[`${key}Pattern`] || undefined,
+  }));
+}
 
 const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: string }>> = {
   tool: { noun: "call", past: "called" },
@@ -119,7 +254,7 @@ const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: s
 };
 
 function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
-  const found = patterns.map((pattern) => shown(pattern, type, evidence).slice(0, 1));
+  const found = patterns.map((pattern) => effective(fitting(pattern, type, evidence)).slice(0, 1));
   const missing = patterns.filter((_, index) => found[index]?.length === 0);
   if (missing.length > 0) return absent(missing, type, evidence);
   return { holds: true, reason: patterns.map(describe).join(", "), seqs: found.flat().map(({ seq }) => seq) };
@@ -142,11 +277,10 @@ function none(patterns: readonly CallPattern[], type: CallType, evidence: Eviden
 }
 
 /** A tool that its server does not offer, with a name so near to one that it does offer that it must be a slip. */
-function slipOf({ server, source, name }: CallPattern, trajectory: Trajectory): string[] {
-  const near = name === undefined || source !== undefined ? undefined : misspelling(name, trajectory, server);
+function slipOf({ server, name }: CallPattern, trajectory: Trajectory): string[] {
+  const near = name === undefined ? undefined : misspelling(name, trajectory, server);
   if (near === undefined) return [];
-  const who = server === undefined ? "no server offers a" : `${server} offers no`;
-  return [`${who} tool ${name}, so this assertion cannot fail; ${near}`];
+  return [`${server} offers no tool ${name}, so this assertion cannot fail; ${near}`];
 }
 
 function count({ calls }: Evidence, limit: number, allowed: "at least" | "at most"): Finding {
@@ -160,7 +294,7 @@ function count({ calls }: Evidence, limit: number, allowed: "at least" | "at mos
 }
 
 /** Each call serves one entry; the first one that fits is taken. */
-function order(entries: NonNullable<AssertionSet["callOrder"]>, { calls }: Evidence): Finding {
+function order(entries: NonNullable<Assertions["callOrder"]>, { calls }: Evidence): Finding {
   const seqs: number[] = [];
   let rest = calls;
   for (const [index, entry] of entries.entries()) {
@@ -203,45 +337,33 @@ function keyOf({ server, name, args }: AgentCall): string {
   return JSON.stringify([server, name, canonicalJson(args ?? {})]);
 }
 
-/** What shows that something was used: of a tool that a server offers the record does, and not the agent's reports. */
-function shown(pattern: CallPattern, type: CallType, evidence: Evidence): readonly AgentCall[] {
-  const offered = new Set(evidence.trajectory.tools.map((tool) => tool.name));
-  const { source } = pattern;
-  const own = evidence.own.filter(({ name, server }) =>
-    source === undefined ? !offered.has(name) : server === source,
-  );
-  return effective(fitting(pattern, type, { ...evidence, own }));
-}
-
 /** The calls that show that something was used. One that was made to fail on purpose shows no less than it would have. */
 function effective(calls: readonly AgentCall[]): readonly AgentCall[] {
   return calls.filter(({ failure, faulted }) => failure === undefined || faulted === true);
 }
 
-/** A tool of unknown origin may be of any source. */
-function fitting(pattern: CallPattern, type: CallType, { calls, own }: Evidence): readonly AgentCall[] {
-  const { server, source, name } = pattern;
-  const regex = pattern.pattern === undefined ? undefined : compilePattern(pattern.pattern);
-  const all =
-    source === undefined
-      ? [...calls, ...(server === undefined ? own : [])]
-      : own.filter((use) => use.server === source || use.server === "unknown");
-  return all.filter((call) => {
-    if (call.type !== type || (server !== undefined && call.server !== server)) return false;
-    return (
-      (name === undefined && regex === undefined) || call.name === name || regex?.test(call.name) === true
-    );
-  });
+function fitting(
+  { server, name, pattern }: CallPattern,
+  type: CallType,
+  { calls }: Evidence,
+): readonly AgentCall[] {
+  const regex = pattern === undefined ? undefined : compilePattern(pattern);
+  return calls.filter(
+    (call) =>
+      call.type === type &&
+      call.server === server &&
+      ((name ?? pattern) === undefined || call.name === name || regex?.test(call.name) === true),
+  );
 }
 
 function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
   const { calls, trajectory } = evidence;
   const seqs: number[] = [];
   const told = patterns.map((wanted) => {
-    const { name, pattern, source, server } = wanted;
+    const { name, pattern, server } = wanted;
     const failed = fitting(wanted, type, evidence).find(({ failure }) => failure !== undefined);
     if (failed !== undefined) seqs.push(failed.seq);
-    const isTool = type === "tool" && name !== undefined && pattern === undefined && source === undefined;
+    const isTool = type === "tool" && name !== undefined && pattern === undefined;
     const question = isTool ? misspelling(name, trajectory, server) : undefined;
     const notes = [
       ...(question === undefined ? [] : [question]),
@@ -259,20 +381,24 @@ function made(calls: readonly AgentCall[]): string {
     : `called: ${listed([...new Set(calls.map(qualified))], 10)}`;
 }
 
-function describe({ source, server = source, name, pattern }: CallPattern): string {
+function describe({ server, name, pattern }: CallPattern): string {
   const what = nameOrPattern(name, pattern);
-  if (what === "") return `anything of ${server ?? "any server"}`;
-  return `${server === undefined ? "" : `${server}.`}${what}`;
+  return what === "" ? `anything of ${server}` : `${server}.${what}`;
 }
 
 function nameOrPattern(name: string | undefined, pattern: string | undefined): string {
-  return [...(name === undefined ? [] : [name]), ...(pattern === undefined ? [] : [`/${pattern}/`])].join(
-    " or ",
-  );
+  return [name ?? [], pattern === undefined ? [] : `/${pattern}/`].flat().join(" or ");
 }
 
+type SkillPattern = NonNullable<Assertions["skillsLoaded"]>[number];
+
 function describeSkills(skills: readonly SkillPattern[]): string {
-  return skills.map(({ skill, pattern }) => nameOrPattern(skill, pattern) || "any skill").join(", ");
+  return skills
+    .map(
+      ({ skill, skillPattern }) =>
+        nameOrPattern(skill || undefined, skillPattern || undefined) || "any skill",
+    )
+    .join(", ");
 }
 
 /** Whether every entry fits a skill that the agent loaded, as it reports. */
@@ -299,8 +425,9 @@ function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence):
 
 const nothingGiven: Finding = { holds: false, reason: "the agent was given no skills", seqs: [] };
 
-function fits({ skill, pattern }: SkillPattern, { text }: SkillLoad): boolean {
-  if (skill === undefined && pattern === undefined) return true;
-  const isNamed = skill !== undefined && text.includes(JSON.stringify(skill));
-  return isNamed || (pattern !== undefined && compilePattern(pattern).test(text));
+/** An empty name or pattern is as if it were absent. */
+function fits({ skill = "", skillPattern = "" }: SkillPattern, { text }: SkillLoad): boolean {
+  if (skill === "" && skillPattern === "") return true;
+  const isNamed = skill !== "" && text.includes(JSON.stringify(skill));
+  return isNamed || (skillPattern !== "" && compilePattern(skillPattern).test(text));
 }

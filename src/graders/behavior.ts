@@ -3,7 +3,7 @@ import { closedObject, filledText, optional } from "../model/fields.ts";
 import { shortened } from "../base/visible-text.ts";
 import { eventsOf } from "../model/event.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import { agentGrade, type GraderCheck, graderKind, listed, misspelling } from "./grader.ts";
+import { agentGrade, type GraderCheck, declaredKind, listed, misspelling } from "./grader.ts";
 import { nameTest, toolName } from "./call-matchers.ts";
 import { isMcp, namesOf, repeatsOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
@@ -34,40 +34,42 @@ export function namesNoToolTwice({
   return !required_tools.some((name) => forbidden_tools.includes(name));
 }
 
-const config = closedObject({
-  max_tool_calls: optional(limit, "Most uses of any tools, failed ones included. 0: none."),
-  max_mcp_calls: optional(limit, "Most calls of tools of MCP servers, failed ones included. 0: none."),
-  max_tool_errors: optional(limit, "Most uses of tools that failed."),
-  max_duplicate_calls: optional(
-    limit,
-    "Most calls that repeat an earlier one: the same tool with equal arguments.",
-  ),
-  max_tokens: optional(limit, "Most tokens of the agent's model, input and output together."),
-  max_duration_ms: optional(
-    z.number().positive(),
-    "Longest time of all of the agent's turns, in milliseconds.",
-  ),
-  max_iterations: optional(limit, "Most answers of the agent's model."),
-  ...namedTools,
-  required_mcp_servers: names.describe("Servers of which a tool must have been called with success."),
-  forbidden_mcp_servers: names.describe(
-    "Servers of which no tool may have been called; also those that an agent program could have of its own.",
-  ),
-})
-  .refine(
-    (all) =>
-      Object.values(all).some((value) => (Array.isArray(value) ? value.length > 0 : value !== undefined)),
-    {
-      error: "must have a limit, or a tool or server to look for",
-    },
-  )
-  .refine(namesNoToolTwice, { error: requiredAndForbidden })
-  .refine((all) => !all.required_mcp_servers.some((name) => all.forbidden_mcp_servers.includes(name)), {
-    error: "must not have a server in both required_mcp_servers and forbidden_mcp_servers",
-  });
+const config = z.lazy(() =>
+  closedObject({
+    max_tool_calls: optional(limit, "Most uses of any tools, failed ones included. 0: none."),
+    max_mcp_calls: optional(limit, "Most calls of tools of MCP servers, failed ones included. 0: none."),
+    max_tool_errors: optional(limit, "Most uses of tools that failed."),
+    max_duplicate_calls: optional(
+      limit,
+      "Most calls that repeat an earlier one: the same tool with equal arguments.",
+    ),
+    max_tokens: optional(limit, "Most tokens of the agent's model, input and output together."),
+    max_duration_ms: optional(
+      z.number().positive(),
+      "Longest time of all of the agent's turns, in milliseconds.",
+    ),
+    max_iterations: optional(limit, "Most answers of the agent's model."),
+    ...namedTools,
+    required_mcp_servers: names.describe("Servers of which a tool must have been called with success."),
+    forbidden_mcp_servers: names.describe(
+      "Servers of which no tool may have been called; also those that an agent program could have of its own.",
+    ),
+  })
+    .refine(
+      (all) =>
+        Object.values(all).some((value) => (Array.isArray(value) ? value.length > 0 : value !== undefined)),
+      {
+        error: "must have a limit, or a tool or server to look for",
+      },
+    )
+    .refine(namesNoToolTwice, { error: requiredAndForbidden })
+    .refine((all) => !all.required_mcp_servers.some((name) => all.forbidden_mcp_servers.includes(name)), {
+      error: "must not have a server in both required_mcp_servers and forbidden_mcp_servers",
+    }),
+);
 
 /** Was the agent's use of tools, tokens and time inside its limits? Score = checks that hold / checks that are made. */
-export const behavior = graderKind({
+export const behavior = declaredKind({
   type: "behavior",
   description:
     "Limits of what the agent did, and tools and servers that it must or must not have used. All must hold. Where the numbers are not known, such as the tokens of an agent that does not report them, the limit fails.",

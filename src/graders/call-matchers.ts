@@ -36,17 +36,21 @@ function hasNumbers({ gte = -Infinity, lte = Infinity, gt = -Infinity, lt = Infi
   return gte <= lte && gte < lt && gt < lte && gt < lt;
 }
 
-const matcher = closedObject(matchers).refine((each) => Object.keys(each).length === 1, {
-  error: `must have exactly one of ${Object.keys(matchers).join(", ")}`,
-});
+const matcher = z.lazy(() =>
+  closedObject(matchers).refine((each) => Object.keys(each).length === 1, {
+    error: `must have exactly one of ${Object.keys(matchers).join(", ")}`,
+  }),
+);
 type Matcher = z.output<typeof matcher>;
 
 /** Matchers by argument; a value that is not a matcher stands for one that the argument must equal. */
-const argsSchema = z.record(filledText, anyJson).superRefine((args, context) => {
-  for (const [key, value] of Object.entries(args))
-    for (const { path, ...issue } of (isMatcher(value) ? matcher.safeParse(value).error?.issues : []) ?? [])
-      context.addIssue({ ...issue, path: [key, ...path] });
-});
+const argsSchema = z.lazy(() =>
+  z.record(filledText, anyJson).superRefine((args, context) => {
+    for (const [key, value] of Object.entries(args))
+      for (const { path, ...issue } of (isMatcher(value) ? matcher.safeParse(value).error?.issues : []) ?? [])
+        context.addIssue({ ...issue, path: [key, ...path] });
+  }),
+);
 
 function isMatcher(value: Json): value is JsonObject {
   return isJsonObject(value) && Object.keys(value).some((key) => Object.hasOwn(matchers, key));
@@ -87,28 +91,30 @@ export const sourceText = z
   .regex(/^(?:mcp:.+|builtin|skill)$/s, { error: "must be mcp:SERVER, builtin or skill" });
 
 /** A call as settings describe it; all that is given must hold. */
-export const callSchema = closedObject({
-  ...callFields,
-  tool_pattern: optional(patternText, `Instead of \`tool\`: ${patternDescription}.`),
-  source: optional(
-    sourceText,
-    "Where the tool comes from: `mcp:SERVER`, `builtin` (the agent's own) or `skill` (the load of a skill).",
-    "any source",
-  ),
-  command_pattern: optional(
-    patternText,
-    "Regular expression (RE2) found in the argument `command`, ignoring case.",
-  ),
-  skill_pattern: optional(
-    patternText,
-    "Regular expression (RE2) found in the argument `skill`, ignoring case.",
-  ),
-  path_pattern: optional(
-    patternText,
-    "Regular expression (RE2) found in the argument `path`, ignoring case.",
-  ),
-  success: optional(z.boolean(), "Whether the call must have succeeded (`true`) or failed (`false`)."),
-});
+export const callSchema = z.lazy(() =>
+  closedObject({
+    ...callFields,
+    tool_pattern: optional(patternText, `Instead of \`tool\`: ${patternDescription}.`),
+    source: optional(
+      sourceText,
+      "Where the tool comes from: `mcp:SERVER`, `builtin` (the agent's own) or `skill` (the load of a skill).",
+      "any source",
+    ),
+    command_pattern: optional(
+      patternText,
+      "Regular expression (RE2) found in the argument `command`, ignoring case.",
+    ),
+    skill_pattern: optional(
+      patternText,
+      "Regular expression (RE2) found in the argument `skill`, ignoring case.",
+    ),
+    path_pattern: optional(
+      patternText,
+      "Regular expression (RE2) found in the argument `path`, ignoring case.",
+    ),
+    success: optional(z.boolean(), "Whether the call must have succeeded (`true`) or failed (`false`)."),
+  }),
+);
 
 export type WantedCall = Partial<z.output<typeof callSchema>>;
 

@@ -4,6 +4,7 @@ import { didYouMean } from "../base/did-you-mean.ts";
 import type { GraderSettings, NamedFile } from "./declared.ts";
 import type { JsonObject } from "../base/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
+import type { JudgeSpec, Task } from "../model/model.ts";
 import { eventsOf, type FileContent, type Grade } from "../model/event.ts";
 import type { AskJudge } from "./judge/verdict-forms.ts";
 import { perObject, type ToolCall, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
@@ -48,31 +49,37 @@ export interface ProgramEnd {
  */
 export type RunProgram = (program: GraderProgram) => Promise<ProgramEnd>;
 
-/** Reads a finished trial and gives a verdict; it never touches a server. */
+/** A grader of a task, with its settings: it reads a finished trial and gives a verdict; it never touches a server. */
 export interface Grader {
   readonly name: string;
   /** Weight of its score in the trial's score. Absent: 1. */
   readonly weight?: number;
   /** False: the trial passes without it. */
   readonly required?: boolean;
-  /** Whether it has anything to say of a trial; absent: always. */
-  applies?(trajectory: Trajectory): boolean;
-  grade(trajectory: Trajectory, context: GradeContext): Grade | Promise<Grade>;
+  /** Whether it has anything to say of a trial. */
+  applies(trajectory: Trajectory): boolean;
+  grade(trajectory: Trajectory, context: GradeContext): Finding | Promise<Finding>;
 }
 
 /** A grade without the name of its grader. */
 export type Finding = Omit<Grade, "grader">;
 
-export function createGrader(
-  name: string,
-  find: (trajectory: Trajectory, context: GradeContext) => Finding | Promise<Finding>,
-): Grader {
-  return { name, grade: async (...about) => ({ grader: name, ...(await find(...about)) }) };
+/** A type of grader: which tasks have it, and what it does with its settings. */
+export interface GraderKind<C = unknown> {
+  /** Also the name of its grades, where a file gives no other. */
+  readonly type: string;
+  /** The forms of tasks that have it without a declaration. Absent: a task has it where a file declares it. */
+  readonly forms?: readonly Task["form"][];
+  /** Its settings in a task of these forms; undefined: that task does not have it. Absent: it has no settings. */
+  settingsOf?(task: Task, judge: JudgeSpec | undefined): C | undefined;
+  /** Whether it has anything to say of a trial; absent: always. */
+  applies?(trajectory: Trajectory): boolean;
+  grade(settings: C, trajectory: Trajectory, context: KindContext): Finding | Promise<Finding>;
 }
 
-/** A type of grader that files can declare: its settings, its documentation and what it does, in one record. */
-export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSettings {
-  readonly type: string;
+/** A type of grader that files can declare: also its settings and its documentation. */
+export interface DeclaredKind<S extends z.ZodType = z.ZodType, C = z.output<S>>
+  extends GraderKind<C>, GraderSettings {
   /** What it looks at and when it passes, for reference pages: one or two sentences. */
   readonly description: string;
   /** The settings, each with its description. What it gives is JSON. */
@@ -80,8 +87,6 @@ export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSetti
   /** Settings that show its use, for reference pages; they are valid. */
   readonly example: JsonObject;
   files?(config: z.output<S>): readonly NamedFile[];
-  /** It runs programs. */
-  readonly runsPrograms?: true;
   /** Paths and globs in the workspace of which the record has to say what is there. */
   workspaceFiles?(config: z.output<S>): readonly string[];
   servers?(config: z.output<S>): readonly string[];
@@ -93,12 +98,11 @@ export interface GraderKind<S extends z.ZodType = z.ZodType> extends GraderSetti
     config: z.output<S>,
     context: PrepareContext,
   ): Partial<Record<keyof z.output<S> & string, Promise<unknown>>>;
-  grade(config: z.output<S>, trajectory: Trajectory, context: KindContext): Finding | Promise<Finding>;
 }
 
-/** The outside world as graders that files declare see it. */
+/** The outside world as types of graders see it. */
 export interface KindContext extends GradeContext {
-  /** Absolute path of the folder that files in the settings are relative to. */
+  /** Absolute path of the folder that files in the settings are relative to; "" for a grader that no file declares. */
   readonly dir: string;
 }
 
@@ -110,8 +114,15 @@ export interface PrepareContext extends Omit<KindContext, "askJudge"> {
   ) => Promise<string | undefined>;
 }
 
-/** A type of grader, with the type of its settings inferred from their schema. */
-export function graderKind<S extends z.ZodType>(kind: GraderKind<S>): GraderKind<S> {
+/** A type of grader, with the type of its settings inferred. */
+export function graderKind<C>(kind: GraderKind<C>): GraderKind<C> {
+  return kind;
+}
+
+/** A type of grader that files can declare, with the type of its settings inferred from their schema. */
+export function declaredKind<S extends z.ZodType, C = z.output<S>>(
+  kind: DeclaredKind<S, C>,
+): DeclaredKind<S, C> {
   return kind;
 }
 

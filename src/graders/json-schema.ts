@@ -8,7 +8,7 @@ import { schemaProblems } from "../expect/weak-expectations.ts";
 import { shortened } from "../base/visible-text.ts";
 import { eventsOf } from "../model/event.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import { agentGrade, type GraderCheck, graderKind, type KindContext, misspelling } from "./grader.ts";
+import { agentGrade, type GraderCheck, declaredKind, type KindContext, misspelling } from "./grader.ts";
 import { toolUses } from "./tool-uses.ts";
 
 const expectedSchema = anyObject.superRefine((schema, context) => {
@@ -16,30 +16,32 @@ const expectedSchema = anyObject.superRefine((schema, context) => {
     context.addIssue({ code: "custom", path: [...path], message: problemText(message, path.length > 0) });
 });
 
-const config = closedObject({
-  schema: optional(expectedSchema, "The JSON Schema (2020-12 unless it names another dialect)."),
-  schema_file: optional(
-    filledText,
-    "Instead of `schema`: a JSON file with it, relative to the file that declares the grader.",
-  ),
-  of: optional(
-    z.enum(["answer", "arguments", "result"]),
-    "What must be valid: the agent's last message, or the arguments or the result of every call of `tool`.",
-    "`answer`",
-  ),
-  tool: optional(filledText, "Name of the tool, also as SERVER.NAME, for `arguments` and `result`."),
-})
-  .refine(({ schema, schema_file }) => (schema === undefined) !== (schema_file === undefined), {
-    error: "must have either schema or schema_file",
+const config = z.lazy(() =>
+  closedObject({
+    schema: optional(expectedSchema, "The JSON Schema (2020-12 unless it names another dialect)."),
+    schema_file: optional(
+      filledText,
+      "Instead of `schema`: a JSON file with it, relative to the file that declares the grader.",
+    ),
+    of: optional(
+      z.enum(["answer", "arguments", "result"]),
+      "What must be valid: the agent's last message, or the arguments or the result of every call of `tool`.",
+      "`answer`",
+    ),
+    tool: optional(filledText, "Name of the tool, also as SERVER.NAME, for `arguments` and `result`."),
   })
-  .refine(({ of = "answer", tool }) => (of === "answer") === (tool === undefined), {
-    error: "must have tool if of is arguments or result, and only then",
-  });
+    .refine(({ schema, schema_file }) => (schema === undefined) !== (schema_file === undefined), {
+      error: "must have either schema or schema_file",
+    })
+    .refine(({ of = "answer", tool }) => (of === "answer") === (tool === undefined), {
+      error: "must have tool if of is arguments or result, and only then",
+    }),
+);
 
 type JsonSchema = z.output<typeof config>;
 
 /** Is what the agent said, or sent, or got, JSON of the right shape? Score = valid values / all values. */
-export const jsonSchema = graderKind({
+export const jsonSchema = declaredKind({
   type: "json_schema",
   description:
     "JSON that must be valid against a schema: the agent's last message, or the arguments or results of a tool. A code fence around the whole message is left out; a message with other text besides is not JSON. All values must be valid. A call that failed has no valid result.",

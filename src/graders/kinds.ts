@@ -1,21 +1,34 @@
-import type { GraderSpec } from "../model/model.ts";
+import type { GraderSpec, JudgeSpec, Task } from "../model/model.ts";
 import { actionSequence, skillInvocation } from "./action-sequence.ts";
+import { assertions } from "./assertions.ts";
 import { behavior } from "./behavior.ts";
-import type { Grader, GraderKind } from "./grader.ts";
-import { program, script } from "./programs/program.ts";
-import { code } from "./programs/code.ts";
+import { endToEndSuccess } from "./end-to-end-success.ts";
+import { findingsGrader } from "./findings.ts";
+import type { DeclaredKind, Grader, GraderKind } from "./grader.ts";
+import { jsonSchema } from "./json-schema.ts";
+import { canBeJudged, judgeName, llmJudge } from "./judge/llm-judge.ts";
 import { mcpCompliance } from "./mcp-compliance.ts";
 import { metric } from "./metric.ts";
-import { jsonSchema } from "./json-schema.ts";
+import { code } from "./programs/code.ts";
+import { program, script } from "./programs/program.ts";
 import { prompt } from "./prompt.ts";
 import { text } from "./text.ts";
+import { toolCallHealth, toolInvocationOrder } from "./tool-calls.ts";
+import { toolCalls, toolConstraint } from "./tool-constraint.ts";
 import { toolRouting } from "./tool-routing.ts";
 import { trigger } from "./trigger.ts";
-import { assertions, toolCalls, toolConstraint } from "./tool-constraint.ts";
+import { turnEndsGrader } from "./turn-ends.ts";
+import { verifySteps } from "./verify-steps.ts";
 import { diff, file } from "./workspace.ts";
 
-/** Every type of grader that files can declare. */
-const kinds: readonly GraderKind[] = [
+/** Every type of grader: those of a task in the order of its grades, and those that files can declare. */
+const kinds: readonly (GraderKind | DeclaredKind)[] = [
+  endToEndSuccess,
+  toolInvocationOrder,
+  toolCallHealth,
+  verifySteps,
+  turnEndsGrader,
+  findingsGrader,
   behavior,
   text,
   toolCalls,
@@ -34,30 +47,49 @@ const kinds: readonly GraderKind[] = [
   prompt,
   toolRouting,
   trigger,
+  llmJudge,
 ];
 
-export const graderKinds: Readonly<Record<string, GraderKind>> = Object.fromEntries(
-  kinds.map((kind) => [kind.type, kind]),
+/** The types of graders that files can declare. */
+export const graderKinds: Readonly<Record<string, DeclaredKind>> = Object.fromEntries(
+  kinds.flatMap((kind) => ("config" in kind ? [[kind.type, kind]] : [])),
 );
+
+/** The graders of a task with their settings: those of every task of its form, and those that files declare. Throws for a type that does not exist, as a run of another version may have. */
+export function gradersOf(task: Task, judge?: JudgeSpec): readonly Grader[] {
+  return [...builtInGraders(task, judge), ...(task.graders ?? []).map(declaredGrader)];
+}
+
+function builtInGraders(task: Task, judge?: JudgeSpec): readonly Grader[] {
+  return kinds.flatMap((kind): Grader[] => {
+    if (kind.forms?.includes(task.form) !== true) return [];
+    const settings = kind.settingsOf?.(task, judge);
+    if (kind.settingsOf !== undefined && settings === undefined) return [];
+    return [graderOf(kind, settings)];
+  });
+}
+
+function declaredGrader({ type, name, weight, required, config, dir }: GraderSpec): Grader {
+  const kind = graderKinds[type];
+  if (kind === undefined) throw new Error(`no grader has the type ${type}`);
+  return { ...graderOf(kind, config, dir), name, weight, required };
+}
+
+function graderOf(kind: GraderKind, settings: unknown, dir = ""): Grader {
+  return {
+    name: kind.type,
+    applies: (trajectory) => kind.applies?.(trajectory) !== false,
+    grade: (trajectory, context) => kind.grade(settings, trajectory, { ...context, dir }),
+  };
+}
+
+/** The names of the built-in graders of a task, that of the judge included. */
+export function builtInNames(task: Task): readonly string[] {
+  const names = builtInGraders(task).map(({ name }) => name);
+  return canBeJudged(task) ? [...names, judgeName] : names;
+}
 
 /** What the graders of a task need to know of its workspace: paths and globs, each once. */
 export function workspaceFilesOf(specs: readonly GraderSpec[]): readonly string[] {
   return [...new Set(specs.flatMap(({ type, config }) => graderKinds[type]?.workspaceFiles?.(config) ?? []))];
-}
-
-/** The graders that a task declares. Throws for a type that does not exist, as a run of another version may have. */
-export function createGraders(specs: readonly GraderSpec[]): readonly Grader[] {
-  return specs.map(({ type, name, weight, required, config, dir }): Grader => {
-    const kind = graderKinds[type];
-    if (kind === undefined) throw new Error(`no grader has the type ${type}`);
-    return {
-      name,
-      weight,
-      required,
-      grade: async (trajectory, context) => ({
-        grader: name,
-        ...(await kind.grade(config, trajectory, { ...context, dir })),
-      }),
-    };
-  });
 }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../model/fields.ts";
-import { type Finding, type GradeContext, graderKind, listed, nothingDone, skip } from "./grader.ts";
+import { type Finding, type GradeContext, declaredKind, listed, nothingDone, skip } from "./grader.ts";
 import { nameTest, toolName } from "./call-matchers.ts";
 import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByRubric } from "./judge/votes.ts";
@@ -17,39 +17,41 @@ function weight(part: PartName): z.ZodDefault<z.ZodNumber> {
   return z.number().min(0).max(1e6).default(1).describe(`Weight of ${part}.`);
 }
 
-const config = closedObject({
-  server: optional(filledText, "Only calls of this server.", "those of all servers"),
-  expect_tools_used: z
-    .array(toolName)
-    .default([])
-    .describe(
-      "Tools that must have been used with success, by exact name, also as SERVER.NAME, or as `/PATTERN/`; they are what *selection* compares with.",
+const config = z.lazy(() =>
+  closedObject({
+    server: optional(filledText, "Only calls of this server.", "those of all servers"),
+    expect_tools_used: z
+      .array(toolName)
+      .default([])
+      .describe(
+        "Tools that must have been used with success, by exact name, also as SERVER.NAME, or as `/PATTERN/`; they are what *selection* compares with.",
+      ),
+    max_tool_errors: optional(z.int().min(0), "Most calls that may fail."),
+    threshold: z.number().min(0).max(1).default(0.8).describe("Lowest score that passes."),
+    rubric: optional(
+      rubricText,
+      "What a judge scores besides, in your own words or by the name of a rubric: a fourth part of the score.",
     ),
-  max_tool_errors: optional(z.int().min(0), "Most calls that may fail."),
-  threshold: z.number().min(0).max(1).default(0.8).describe("Lowest score that passes."),
-  rubric: optional(
-    rubricText,
-    "What a judge scores besides, in your own words or by the name of a rubric: a fourth part of the score.",
-  ),
-  weights: closedObject({
-    selection: weight("selection"),
-    parameters: weight("parameters"),
-    recovery: weight("recovery"),
-    rubric: weight("rubric"),
+    weights: closedObject({
+      selection: weight("selection"),
+      parameters: weight("parameters"),
+      recovery: weight("recovery"),
+      rubric: weight("rubric"),
+    })
+      .prefault({})
+      .describe("Weights of the parts in the score; a part with nothing to judge does not count."),
   })
-    .prefault({})
-    .describe("Weights of the parts in the score; a part with nothing to judge does not count."),
-})
-  .refine(
-    ({ weights, rubric }) =>
-      parts.some((part) => weights[part] > 0 && (part !== "rubric" || rubric !== undefined)),
-    { error: "must have a weight above 0 of a part that it scores" },
-  )
-  .refine(
-    ({ threshold, expect_tools_used, max_tool_errors }) =>
-      threshold > 0 || expect_tools_used.length > 0 || max_tool_errors !== undefined,
-    { error: "could not fail: a threshold of 0 needs expect_tools_used or max_tool_errors" },
-  );
+    .refine(
+      ({ weights, rubric }) =>
+        parts.some((part) => weights[part] > 0 && (part !== "rubric" || rubric !== undefined)),
+      { error: "must have a weight above 0 of a part that it scores" },
+    )
+    .refine(
+      ({ threshold, expect_tools_used, max_tool_errors }) =>
+        threshold > 0 || expect_tools_used.length > 0 || max_tool_errors !== undefined,
+      { error: "could not fail: a threshold of 0 needs expect_tools_used or max_tool_errors" },
+    ),
+);
 
 type Compliance = z.output<typeof config>;
 
@@ -66,7 +68,7 @@ interface Part {
  * share of calls whose arguments fit the recorded input schema; *recovery* the share of errors after which a call of the same tool
  * succeeded.
  */
-export const mcpCompliance = graderKind({
+export const mcpCompliance = declaredKind({
   type: "mcp_compliance",
   description:
     "How well the agent used the tools of servers: *selection* (precision and recall of the used tools against `expect_tools_used`), *parameters* (share of calls that fit the input schemas on record) and *recovery* (share of failed calls after which a call of the same tool succeeded). It passes when every expected tool was used with success, no more calls failed than `max_tool_errors`, and the weighted mean reaches `threshold`.",

@@ -1,24 +1,26 @@
 import * as z from "zod";
 import { closedObject, optional } from "../model/fields.ts";
 import { holdsForAll } from "../expect/weak-expectations.ts";
-import { checksGrade, type GraderCheck, graderKind, nothingDone, skip } from "./grader.ts";
+import { checksGrade, type GraderCheck, declaredKind, nothingDone, skip } from "./grader.ts";
 import { measure } from "./measurements/measure.ts";
 import { type Metric, metricOf, metrics } from "./measurements/metrics.ts";
 
 const names = Object.keys(metrics) as (keyof typeof metrics)[];
 
-const config = closedObject({
-  name: z.enum(names).describe("What is measured; see docs/measurements.md."),
-  max: optional(z.number().min(0), "Highest value that passes."),
-  min: optional(z.number().min(0), "Lowest value that passes."),
-})
-  .refine(({ max = Infinity, min = 0 }) => min <= max, { error: "has a min above its max" })
-  .refine(({ name, ...limits }) => !holdsForAll(limits, metricOf(name)?.isShare === true ? 1 : Infinity), {
-    error: "must have a max or min that a value could miss: none is below 0, and no share above 1",
-  });
+const config = z.lazy(() =>
+  closedObject({
+    name: z.enum(names).describe("What is measured; see docs/measurements.md."),
+    max: optional(z.number().min(0), "Highest value that passes."),
+    min: optional(z.number().min(0), "Lowest value that passes."),
+  })
+    .refine(({ max = Infinity, min = 0 }) => min <= max, { error: "has a min above its max" })
+    .refine(({ name, ...limits }) => !holdsForAll(limits, metricOf(name)?.isShare === true ? 1 : Infinity), {
+      error: "must have a max or min that a value could miss: none is below 0, and no share above 1",
+    }),
+);
 
 /** Is a measurement of the trial inside its limits? Score = limits that hold / limits. */
-export const metric = graderKind({
+export const metric = declaredKind({
   type: "metric",
   description: "Limits of a measurement of the trial. Where there is nothing to measure, it is skipped.",
   config,

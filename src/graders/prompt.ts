@@ -4,7 +4,7 @@ import { suggestion } from "../base/did-you-mean.ts";
 import { McpvalsError } from "../base/error.ts";
 import type { NamedFile } from "./declared.ts";
 import { eventsOf } from "../model/event.ts";
-import { graderKind, type KindContext, nothingDone, passOrFail, skip } from "./grader.ts";
+import { declaredKind, type KindContext, nothingDone, passOrFail, skip } from "./grader.ts";
 import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByComparison, judgeByRubric, judgedEvents } from "./judge/votes.ts";
 
@@ -16,48 +16,50 @@ export const rubricText = filledText.refine((text) => !/^\w+$/.test(text) || Obj
     `is not a rubric of that name, and too short to be one. ${suggestion(String(input), names, "rubrics")}`,
 });
 
-const config = closedObject({
-  rubric: optional(
-    rubricText,
-    `What decides about the score, in your own words, or the name of a rubric: ${names.map((name) => `\`${name}\``).join(", ")}.`,
-  ),
-  prompt: optional(filledText, "The same as a `rubric` in your own words."),
-  rubric_file: optional(filledText, "A text file with the rubric."),
-  mode: z
-    .enum(["pointwise", "pairwise"])
-    .default("pointwise")
-    .describe(
-      "`pointwise`: a score for the trial. `pairwise`: whether the agent's last message is better than the reference; the judge is asked in both orders, of which the weaker verdict counts; one that prefers the same position in both contradicts itself, which is not a verdict (an error) unless other votes decide.",
+const config = z.lazy(() =>
+  closedObject({
+    rubric: optional(
+      rubricText,
+      `What decides about the score, in your own words, or the name of a rubric: ${names.map((name) => `\`${name}\``).join(", ")}.`,
     ),
-  reference: optional(filledText, "The answer to compare with, for `pairwise`."),
-  reference_file: optional(filledText, "A text file with that answer."),
-  threshold: optional(
-    passingScore,
-    "Lowest score that passes. `pairwise` gives 1 for much better, 0.75 for slightly better, 0.5 for as good, 0.25 for slightly and 0 for much worse.",
-    "0.8, or that of the named rubric; for `pairwise` 0.5",
-  ),
-  votes: z
-    .int()
-    .min(1)
-    .max(15)
-    .refine((votes) => votes % 2 === 1, { error: "must be odd, so that most votes agree with the median" })
-    .default(1)
-    .describe("How often the judge is asked. The score is the median; the grade shows all of them."),
-  model: optional(filledText, "Model to ask, as `PROVIDER/MODEL`.", "that of the eval's judge"),
-  second_model: optional(
-    filledText,
-    "Another model, best of another maker, that is asked the same. The grade does not depend on it; it says whether both agree, and the run how often they do.",
-  ),
-})
-  .refine((all) => given(all, ["rubric", "prompt", "rubric_file"]) <= 1, {
-    error: "must have only one of rubric, prompt and rubric_file",
+    prompt: optional(filledText, "The same as a `rubric` in your own words."),
+    rubric_file: optional(filledText, "A text file with the rubric."),
+    mode: z
+      .enum(["pointwise", "pairwise"])
+      .default("pointwise")
+      .describe(
+        "`pointwise`: a score for the trial. `pairwise`: whether the agent's last message is better than the reference; the judge is asked in both orders, of which the weaker verdict counts; one that prefers the same position in both contradicts itself, which is not a verdict (an error) unless other votes decide.",
+      ),
+    reference: optional(filledText, "The answer to compare with, for `pairwise`."),
+    reference_file: optional(filledText, "A text file with that answer."),
+    threshold: optional(
+      passingScore,
+      "Lowest score that passes. `pairwise` gives 1 for much better, 0.75 for slightly better, 0.5 for as good, 0.25 for slightly and 0 for much worse.",
+      "0.8, or that of the named rubric; for `pairwise` 0.5",
+    ),
+    votes: z
+      .int()
+      .min(1)
+      .max(15)
+      .refine((votes) => votes % 2 === 1, { error: "must be odd, so that most votes agree with the median" })
+      .default(1)
+      .describe("How often the judge is asked. The score is the median; the grade shows all of them."),
+    model: optional(filledText, "Model to ask, as `PROVIDER/MODEL`.", "that of the eval's judge"),
+    second_model: optional(
+      filledText,
+      "Another model, best of another maker, that is asked the same. The grade does not depend on it; it says whether both agree, and the run how often they do.",
+    ),
   })
-  .refine((all) => all.mode === "pairwise" || given(all, ["rubric", "prompt", "rubric_file"]) > 0, {
-    error: "must have a rubric, which says what decides about the score",
-  })
-  .refine((all) => given(all, ["reference", "reference_file"]) === (all.mode === "pairwise" ? 1 : 0), {
-    error: "must have one of reference and reference_file for mode: pairwise, and none otherwise",
-  });
+    .refine((all) => given(all, ["rubric", "prompt", "rubric_file"]) <= 1, {
+      error: "must have only one of rubric, prompt and rubric_file",
+    })
+    .refine((all) => all.mode === "pairwise" || given(all, ["rubric", "prompt", "rubric_file"]) > 0, {
+      error: "must have a rubric, which says what decides about the score",
+    })
+    .refine((all) => given(all, ["reference", "reference_file"]) === (all.mode === "pairwise" ? 1 : 0), {
+      error: "must have one of reference and reference_file for mode: pairwise, and none otherwise",
+    }),
+);
 
 /** Its settings. */
 export type PromptSettings = z.output<typeof config>;
@@ -67,7 +69,7 @@ function given<K extends string>(all: Readonly<Partial<Record<K, unknown>>>, key
 }
 
 /** What does a language model say of the trial? Score = the median of its scores. */
-export const prompt = graderKind({
+export const prompt = declaredKind({
   type: "prompt",
   description:
     "Asks a language model, the judge, which gets the task, the tools on offer, the agent's calls with arguments and results, and its messages. Passes from `threshold` on. Without a verdict it is an error.",

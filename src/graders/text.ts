@@ -4,30 +4,32 @@ import { containsText } from "../expect/contains-text.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";
 import { eventsOf } from "../model/event.ts";
-import { checksGrade, graderKind, skip } from "./grader.ts";
+import { checksGrade, declaredKind, skip } from "./grader.ts";
 
 const texts = z.array(filledText).default([]);
 const patterns = z.array(patternText).default([]);
 
-const config = closedObject({
-  contains: texts.describe("Texts that it must contain, ignoring case."),
-  not_contains: texts.describe("Texts that it must not contain, ignoring case."),
-  contains_cs: texts.describe("Texts that it must contain, in the same case."),
-  not_contains_cs: texts.describe("Texts that it must not contain, in the same case."),
-  contains_any: texts.describe("Texts of which it must contain one, ignoring case."),
-  regex_match: patterns.describe("Regular expressions (RE2) that must be found anywhere in it."),
-  regex_not_match: patterns.describe("Regular expressions (RE2) that must not be found anywhere in it."),
-  in: optional(
-    z.enum(["last", "all"]),
-    "`last`: the agent's last message. `all`: all of its messages, joined by line breaks.",
-    "`last`",
-  ),
-}).refine((all) => Object.values(all).some((list) => Array.isArray(list) && list.length > 0), {
-  error: "must have a text or a pattern to look for",
-});
+const config = z.lazy(() =>
+  closedObject({
+    contains: texts.describe("Texts that it must contain, ignoring case."),
+    not_contains: texts.describe("Texts that it must not contain, ignoring case."),
+    contains_cs: texts.describe("Texts that it must contain, in the same case."),
+    not_contains_cs: texts.describe("Texts that it must not contain, in the same case."),
+    contains_any: texts.describe("Texts of which it must contain one, ignoring case."),
+    regex_match: patterns.describe("Regular expressions (RE2) that must be found anywhere in it."),
+    regex_not_match: patterns.describe("Regular expressions (RE2) that must not be found anywhere in it."),
+    in: optional(
+      z.enum(["last", "all"]),
+      "`last`: the agent's last message. `all`: all of its messages, joined by line breaks.",
+      "`last`",
+    ),
+  }).refine((all) => Object.values(all).some((list) => Array.isArray(list) && list.length > 0), {
+    error: "must have a text or a pattern to look for",
+  }),
+);
 
 /** Does the agent's answer say what it should? Score = checks that hold / checks that are made. */
-export const text = graderKind({
+export const text = declaredKind({
   type: "text",
   description: "Texts and patterns that the agent's answer must or must not contain. All must hold.",
   config,

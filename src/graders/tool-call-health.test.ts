@@ -3,6 +3,7 @@ import {
   check,
   errorResult,
   gradeContext,
+  gradeOf,
   structuredResult,
   textResult,
   toolTestTask,
@@ -21,7 +22,7 @@ async function grade(
   task: Task = workflowTask(),
   context?: GradeContext,
 ): Promise<Grade> {
-  return toolCallHealth.grade(trial.trajectory(task), context ?? gradeContext());
+  return gradeOf(toolCallHealth, trial.trajectory(task), context);
 }
 
 /** A trial with one call of `add` in one turn, and the number of its response. */

@@ -6,8 +6,8 @@ import { shortened } from "../base/visible-text.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
 import {
-  createGrader,
   type GradeContext,
+  graderKind,
   listed,
   lostToFault,
   nearestTool,
@@ -27,27 +27,31 @@ const shownProblems = 5;
  * that expects an error is not counted, since the step says whether it came, unless the server was lost. Attempts of a step that were tried again do not count, nor do calls that we made fail on
  * purpose.
  */
-export const toolCallHealth = createGrader("tool-call-health", async (trajectory, context) => {
-  const made = trajectory.calls.filter((call) => !call.superseded && !lostToFault(call));
-  const calls = made.filter((call) => !isJudgedByStep(call, trajectory));
-  const missing = [...missingErrors(trajectory, calls), ...idleLosses(trajectory, calls)];
-  const total = calls.length + missing.length;
-  if (total === 0)
-    return skip(
-      made.length > 0
-        ? "the step that expects an error judges its call"
-        : trajectory.calls.some(lostToFault)
-          ? "every tool call had a fault injected"
-          : "no tool was called",
-    );
-  const problems = await outputProblems(calls, context);
-  const diagnoses = calls.map((call) => diagnose(call, problems.get(call), trajectory));
-  const sick = [...diagnoses.filter(({ status }) => status === "sick"), ...missing];
-  const told = sick.length === 0 ? diagnoses : sick;
-  return passOrFail(total - sick.length, total, {
-    reason: sick.length === 0 ? healthyReason(diagnoses) : sickReason(sick, total),
-    evidence: [...new Set(told.flatMap(({ evidence }) => evidence))],
-  });
+export const toolCallHealth = graderKind({
+  type: "tool-call-health",
+  forms: ["workflow", "tool-test"],
+  async grade(_, trajectory, context) {
+    const made = trajectory.calls.filter((call) => !call.superseded && !lostToFault(call));
+    const calls = made.filter((call) => !isJudgedByStep(call, trajectory));
+    const missing = [...missingErrors(trajectory, calls), ...idleLosses(trajectory, calls)];
+    const total = calls.length + missing.length;
+    if (total === 0)
+      return skip(
+        made.length > 0
+          ? "the step that expects an error judges its call"
+          : trajectory.calls.some(lostToFault)
+            ? "every tool call had a fault injected"
+            : "no tool was called",
+      );
+    const problems = await outputProblems(calls, context);
+    const diagnoses = calls.map((call) => diagnose(call, problems.get(call), trajectory));
+    const sick = [...diagnoses.filter(({ status }) => status === "sick"), ...missing];
+    const told = sick.length === 0 ? diagnoses : sick;
+    return passOrFail(total - sick.length, total, {
+      reason: sick.length === 0 ? healthyReason(diagnoses) : sickReason(sick, total),
+      evidence: [...new Set(told.flatMap(({ evidence }) => evidence))],
+    });
+  },
 });
 
 interface Diagnosis {
@@ -224,22 +228,26 @@ function sickReason(sick: readonly Diagnosis[], total: number): string {
  * its name, or `SERVER.TOOL` where several servers offer it. Calls are no evidence when all of them were made to fail on
  * purpose.
  */
-export const toolInvocationOrder = createGrader("tool-invocation-order", (trajectory) => {
-  const expected = trajectory.task.expectTools;
-  if (expected.length === 0) return skip("no expectTools to look for");
-  const calls = trajectory.calls.filter((call) => call.step === undefined && call.server !== null);
-  const pairs = commonSequence(expected, calls, isCallOf);
-  const matched = pairs.flatMap(([, index]) => calls[index]?.seq ?? []);
-  if (pairs.length < expected.length) {
-    const reason = failReason(trajectory, calls, new Set(pairs.map(([index]) => index)));
-    return passOrFail(pairs.length, expected.length, { reason, evidence: calls.map(({ seq }) => seq) });
-  }
-  const isShown = calls.some((call) => !lostToFault(call) && expected.some((tool) => isCallOf(tool, call)));
-  if (!isShown)
-    return skip(`called in order, but every call had a fault injected: ${expected.join(", ")}`, matched);
-  const others = calls.length - expected.length;
-  const extra = others === 0 ? "" : `, with ${others} other ${others === 1 ? "call" : "calls"}`;
-  return passOrFail(1, 1, { reason: `called in order: ${expected.join(", ")}${extra}`, evidence: matched });
+export const toolInvocationOrder = graderKind({
+  type: "tool-invocation-order",
+  forms: ["workflow"],
+  grade(_, trajectory) {
+    const expected = trajectory.task.expectTools;
+    if (expected.length === 0) return skip("no expectTools to look for");
+    const calls = trajectory.calls.filter((call) => call.step === undefined && call.server !== null);
+    const pairs = commonSequence(expected, calls, isCallOf);
+    const matched = pairs.flatMap(([, index]) => calls[index]?.seq ?? []);
+    if (pairs.length < expected.length) {
+      const reason = failReason(trajectory, calls, new Set(pairs.map(([index]) => index)));
+      return passOrFail(pairs.length, expected.length, { reason, evidence: calls.map(({ seq }) => seq) });
+    }
+    const isShown = calls.some((call) => !lostToFault(call) && expected.some((tool) => isCallOf(tool, call)));
+    if (!isShown)
+      return skip(`called in order, but every call had a fault injected: ${expected.join(", ")}`, matched);
+    const others = calls.length - expected.length;
+    const extra = others === 0 ? "" : `, with ${others} other ${others === 1 ? "call" : "calls"}`;
+    return passOrFail(1, 1, { reason: `called in order: ${expected.join(", ")}${extra}`, evidence: matched });
+  },
 });
 
 function isCallOf(expected: string, { server, tool }: ToolCall): boolean {

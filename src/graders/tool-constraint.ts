@@ -1,11 +1,8 @@
 import * as z from "zod";
 import { closedObject, optional } from "../model/fields.ts";
-import { assertionSet, assertionsSchema } from "./assertions-schema.ts";
-import { assertedServers, assertionKinds } from "../model/model.ts";
 import { holdsForAll } from "../expect/weak-expectations.ts";
 import { shortened } from "../base/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import { gradeAssertions } from "./assertions.ts";
 import { namedTools, namesNoToolTwice, requiredAndForbidden, toolChecks } from "./behavior.ts";
 import {
   callSchema,
@@ -18,7 +15,7 @@ import {
   agentGrade,
   type GradeContext,
   type GraderCheck,
-  graderKind,
+  declaredKind,
   listed,
   misspelling,
 } from "./grader.ts";
@@ -38,43 +35,51 @@ function hasOneName({ tool, tool_pattern }: WantedCall): boolean {
 
 const oneName = "must not have both tool and tool_pattern";
 
-const expectedCall = closedObject({
-  ...callSchema.shape,
-  min: optional(count, "Least number of such calls.", "1"),
-  max: optional(count, "Most such calls, failed ones included unless `success` is given."),
-})
-  .refine(({ min: _min, max: _max, ...wanted }) => says(wanted), { error: namesSomething })
-  .refine(hasOneName, { error: oneName })
-  .refine(({ min = 1, max = Infinity }) => min <= max, {
-    error: "has a max below min, which is 1 unless given",
+const expectedCall = z.lazy(() =>
+  closedObject({
+    ...callSchema.unwrap().shape,
+    min: optional(count, "Least number of such calls.", "1"),
+    max: optional(count, "Most such calls, failed ones included unless `success` is given."),
   })
-  .refine(({ min = 1, max }) => !holdsForAll({ min, max }), {
-    error: "could not fail: there are never fewer than 0 calls",
-  });
+    .refine(({ min: _min, max: _max, ...wanted }) => says(wanted), { error: namesSomething })
+    .refine(hasOneName, { error: oneName })
+    .refine(({ min = 1, max = Infinity }) => min <= max, {
+      error: "has a max below min, which is 1 unless given",
+    })
+    .refine(({ min = 1, max }) => !holdsForAll({ min, max }), {
+      error: "could not fail: there are never fewer than 0 calls",
+    }),
+);
 
-const rejectedCall = callSchema
-  .refine(says, { error: namesSomething })
-  .refine(hasOneName, { error: oneName });
+const rejectedCall = z.lazy(() =>
+  callSchema.refine(says, { error: namesSomething }).refine(hasOneName, { error: oneName }),
+);
 
-const expectedCalls = z
-  .array(expectedCall)
-  .default([])
-  .describe("Calls that must have been made with success, each on its own; with `success: false`, without.");
-
-const constraintConfig = closedObject({
-  expect_tools: expectedCalls,
-  reject_tools: z
-    .array(rejectedCall)
+const expectedCalls = z.lazy(() =>
+  z
+    .array(expectedCall)
     .default([])
     .describe(
-      "Calls that must not have been made, not even without success; with `success`, only such calls.",
+      "Calls that must have been made with success, each on its own; with `success: false`, without.",
     ),
-}).refine(({ expect_tools, reject_tools }) => expect_tools.length + reject_tools.length > 0, {
-  error: "must have an entry in expect_tools or reject_tools",
-});
+);
+
+const constraintConfig = z.lazy(() =>
+  closedObject({
+    expect_tools: expectedCalls,
+    reject_tools: z
+      .array(rejectedCall)
+      .default([])
+      .describe(
+        "Calls that must not have been made, not even without success; with `success`, only such calls.",
+      ),
+  }).refine(({ expect_tools, reject_tools }) => expect_tools.length + reject_tools.length > 0, {
+    error: "must have an entry in expect_tools or reject_tools",
+  }),
+);
 
 /** Were calls with these tools, servers and arguments made, or not? Score = entries that hold / entries. */
-export const toolConstraint = graderKind({
+export const toolConstraint = declaredKind({
   type: "tool_constraint",
   description:
     "Calls that the agent must or must not have made, by tool, server, arguments, outcome and number. All entries must hold.",
@@ -95,28 +100,30 @@ export const toolConstraint = graderKind({
   },
 });
 
-const callsConfig = closedObject({
-  ...namedTools,
-  min_calls: optional(count, "Least number of uses of any tools that succeeded."),
-  max_calls: optional(count, "Most uses of any tools, failed ones included. 0: none."),
-  expect: expectedCalls,
-})
-  .refine(
-    (all) =>
-      Object.entries(all).some(([key, value]) =>
-        Array.isArray(value)
-          ? value.length > 0
-          : value !== undefined && !(key === "min_calls" && value === 0),
-      ),
-    { error: "must have a tool, a number of calls or an entry in expect" },
-  )
-  .refine(({ min_calls = 0, max_calls = Infinity }) => min_calls <= max_calls, {
-    error: "has a max_calls below min_calls",
+const callsConfig = z.lazy(() =>
+  closedObject({
+    ...namedTools,
+    min_calls: optional(count, "Least number of uses of any tools that succeeded."),
+    max_calls: optional(count, "Most uses of any tools, failed ones included. 0: none."),
+    expect: expectedCalls,
   })
-  .refine(namesNoToolTwice, { error: requiredAndForbidden });
+    .refine(
+      (all) =>
+        Object.entries(all).some(([key, value]) =>
+          Array.isArray(value)
+            ? value.length > 0
+            : value !== undefined && !(key === "min_calls" && value === 0),
+        ),
+      { error: "must have a tool, a number of calls or an entry in expect" },
+    )
+    .refine(({ min_calls = 0, max_calls = Infinity }) => min_calls <= max_calls, {
+      error: "has a max_calls below min_calls",
+    })
+    .refine(namesNoToolTwice, { error: requiredAndForbidden }),
+);
 
 /** Were these tools called, and as often as expected? Score = checks that hold / checks that are made. */
-export const toolCalls = graderKind({
+export const toolCalls = declaredKind({
   type: "tool_calls",
   description:
     "Tools that the agent must or must not have used, and how often it may use tools. All must hold.",
@@ -131,19 +138,6 @@ export const toolCalls = graderKind({
       trajectory,
     );
   },
-});
-
-/** The assertions of task sets, declared as a grader. Here, since every run loads `assertions.ts`. */
-export const assertions = graderKind({
-  type: "assertions",
-  description:
-    "The assertions of task sets of an Eval about the agent's calls, such as `toolsUsed` and `callOrder`. All kinds that are given must hold.",
-  config: assertionsSchema.refine((all) => assertionKinds(assertionSet(all)).length > 0, {
-    error: "must have an assertion that says something",
-  }),
-  example: { toolsUsed: [{ server: "tracker", tool: "get_issue" }], maxToolCalls: 4 },
-  servers: (config) => assertedServers(assertionSet(config)),
-  grade: (config, trajectory) => gradeAssertions([assertionSet(config)], trajectory),
 });
 
 function serversOf(wanted: readonly WantedCall[]): readonly string[] {

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   errorResult,
-  gradeContext,
+  gradeOf,
   textResult,
   TrialEvents,
   workflowTask,
@@ -27,7 +27,7 @@ function calling(...tools: readonly string[]): Played {
 }
 
 async function grade(trial: TrialEvents, expectTools: readonly string[], servers = ["calc"]): Promise<Grade> {
-  return toolInvocationOrder.grade(trial.trajectory(workflowTask({ expectTools, servers })), gradeContext());
+  return gradeOf(toolInvocationOrder, trial.trajectory(workflowTask({ expectTools, servers })));
 }
 
 describe("tool-invocation-order", () => {

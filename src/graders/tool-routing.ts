@@ -1,31 +1,35 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../model/fields.ts";
-import { agentGrade, type GraderCheck, graderKind, misspelling, qualified } from "./grader.ts";
+import { agentGrade, type GraderCheck, declaredKind, misspelling, qualified } from "./grader.ts";
 import type { Grade } from "../model/event.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { isMcp, type ToolUse, toolUses } from "./tool-uses.ts";
 
-const target = closedObject({
-  server: optional(filledText, "Name of the server."),
-  tool: optional(filledText, "Name of the tool, also as SERVER.NAME."),
-}).refine(({ server, tool }) => (server ?? tool) !== undefined, { error: "must have server or tool" });
+const target = z.lazy(() =>
+  closedObject({
+    server: optional(filledText, "Name of the server."),
+    tool: optional(filledText, "Name of the tool, also as SERVER.NAME."),
+  }).refine(({ server, tool }) => (server ?? tool) !== undefined, { error: "must have server or tool" }),
+);
 
-const config = closedObject({
-  expect: z
-    .union([z.literal("none"), target])
-    .describe("The server and tool that the prompt should lead to; `none`: no tool of a server."),
-  calls: optional(
-    z.enum(["first", "any"]),
-    "`first`: the agent's first call of a server's tool decides. `any`: one of its calls must be the expected one.",
-    "`first`",
-  ),
-});
+const config = z.lazy(() =>
+  closedObject({
+    expect: z
+      .union([z.literal("none"), target])
+      .describe("The server and tool that the prompt should lead to; `none`: no tool of a server."),
+    calls: optional(
+      z.enum(["first", "any"]),
+      "`first`: the agent's first call of a server's tool decides. `any`: one of its calls must be the expected one.",
+      "`first`",
+    ),
+  }),
+);
 
 /** Where a prompt should lead. */
 export type RoutingConfig = z.output<typeof config>;
 
 /** Did the prompt lead to the right tool? Score = what was right / what was expected of server and tool. */
-export const toolRouting = graderKind({
+export const toolRouting = declaredKind({
   type: "tool_routing",
   description:
     "Whether the agent's first call of a server's tool, successful or not, is one of the expected server and tool, or whether it called none. The result of a run has the matrix of expected and called tools, with precision and recall.",

@@ -1,24 +1,26 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../model/fields.ts";
 import { skillInvocation } from "./action-sequence.ts";
-import { agentGrade, graderKind, misspelling, skip } from "./grader.ts";
+import { agentGrade, declaredKind, misspelling, skip } from "./grader.ts";
 import { resolved, routeOf, targetName } from "./tool-routing.ts";
 import { skillLoads } from "./tool-uses.ts";
 
-const config = closedObject({
-  skill: optional(filledText, "Name of the skill."),
-  server: optional(filledText, "Name of the server."),
-  tool: optional(filledText, "Name of the tool, also as SERVER.NAME; with `server`, of that server."),
-  mode: z
-    .enum(["positive", "negative"])
-    .default("positive")
-    .describe("`positive`: the prompt must lead to it. `negative`: it must not."),
-}).refine(({ skill, server, tool }) => (skill === undefined) !== ((server ?? tool) === undefined), {
-  error: "must have a skill, or a server or tool, and not both",
-});
+const config = z.lazy(() =>
+  closedObject({
+    skill: optional(filledText, "Name of the skill."),
+    server: optional(filledText, "Name of the server."),
+    tool: optional(filledText, "Name of the tool, also as SERVER.NAME; with `server`, of that server."),
+    mode: z
+      .enum(["positive", "negative"])
+      .default("positive")
+      .describe("`positive`: the prompt must lead to it. `negative`: it must not."),
+  }).refine(({ skill, server, tool }) => (skill === undefined) !== ((server ?? tool) === undefined), {
+    error: "must have a skill, or a server or tool, and not both",
+  }),
+);
 
 /** Did the prompt lead to a skill, server or tool, where it should, and only there? */
-export const trigger = graderKind({
+export const trigger = declaredKind({
   type: "trigger",
   description:
     "Whether the prompt led the agent to a skill, a server or a tool, as it should or should not. It did when the agent loaded the skill, as far as it reports that, or called a tool of the server, with success or not. The result of a run has the matrix, with precision and recall.",

@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
 import {
   errorResult,
-  gradeContext,
+  gradeOf,
   structuredResult,
   textResult,
   TrialEvents,
   workflowTask,
 } from "../../test/support/trial-events.ts";
 import type { Grade } from "../model/event.ts";
-import { endToEndSuccess } from "./graders.ts";
+import { endToEndSuccess } from "./end-to-end-success.ts";
 import type { ExpectedState } from "../model/fields.ts";
 
 type Play = (trial: TrialEvents) => unknown;
@@ -25,7 +25,7 @@ async function grade(
   const trial = new TrialEvents();
   for (const play of plays) trial.turn("Reach the state.", () => void play(trial));
   trial.step("check", {}, () => trial.call("add", {}, textResult("the state")));
-  return endToEndSuccess.grade(trial.trajectory(workflowTask({ turns })), gradeContext());
+  return gradeOf(endToEndSuccess, trial.trajectory(workflowTask({ turns })));
 }
 
 const says =

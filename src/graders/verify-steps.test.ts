@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import {
   check,
-  gradeContext,
+  gradeOf,
   mcpStep,
   type StepOptions,
   toolTestTask,
@@ -17,7 +17,7 @@ type Steps = readonly (readonly [id: string, options?: StepOptions])[];
 async function grade(steps: Steps, task: Task): Promise<Grade> {
   const trial = new TrialEvents();
   for (const [id, options] of steps) trial.step(id, options);
-  return verifySteps.grade(trial.trajectory(task), gradeContext());
+  return gradeOf(verifySteps, trial.trajectory(task));
 }
 
 const taskOf = (...steps: readonly { readonly id: string; readonly name?: string }[]): Task => ({

@@ -1,7 +1,7 @@
 import type { Task } from "../model/model.ts";
 import type { JudgedCheck } from "../model/event.ts";
 import type { StepView, Trajectory } from "../trace/trajectory.ts";
-import { createGrader, type Finding, passOrFail, skip } from "./grader.ts";
+import { type Finding, graderKind, passOrFail, skip } from "./grader.ts";
 
 /** Above this many checks that hold, they are counted instead of listed. */
 const shownChecks = 8;
@@ -10,7 +10,11 @@ const shownChecks = 8;
  * Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. What
  * a step only did, such as writing a file, is not a check, nor is one whose failure would change nothing.
  */
-export const verifySteps = createGrader("verify-steps", find);
+export const verifySteps = graderKind({
+  type: "verify-steps",
+  forms: ["tool-test", "task"],
+  grade: (_, trajectory) => find(trajectory),
+});
 
 /** Whether verify steps have found anything, even that something does not hold. */
 export function hasLooked(trajectory: Trajectory): boolean {

@@ -8,7 +8,7 @@ import type { Trajectory } from "../trace/trajectory.ts";
 import {
   checksGrade,
   type GraderCheck,
-  graderKind,
+  declaredKind,
   type KindContext,
   listed,
   nothingDone,
@@ -58,30 +58,36 @@ export function textOf({ path, kind, size = 0, text }: WorkspaceFile): { text: s
 const paths = z.array(workspacePath).default([]);
 const patterns = z.array(patternText).default([]);
 
-const contentPattern = closedObject({
-  path: workspacePath.describe("Path or glob; the patterns are looked for in each file that fits."),
-  must_match: patterns.describe("Regular expressions (RE2) that must be found anywhere in the file."),
-  must_not_match: patterns.describe("Regular expressions (RE2) that must not be found anywhere in the file."),
-}).refine((each) => each.must_match.length + each.must_not_match.length > 0, {
-  error: "must have must_match or must_not_match",
-});
+const contentPattern = z.lazy(() =>
+  closedObject({
+    path: workspacePath.describe("Path or glob; the patterns are looked for in each file that fits."),
+    must_match: patterns.describe("Regular expressions (RE2) that must be found anywhere in the file."),
+    must_not_match: patterns.describe(
+      "Regular expressions (RE2) that must not be found anywhere in the file.",
+    ),
+  }).refine((each) => each.must_match.length + each.must_not_match.length > 0, {
+    error: "must have must_match or must_not_match",
+  }),
+);
 
-const fileSettings = closedObject({
-  must_exist: paths.describe("Paths and globs at which there must be a file or a folder."),
-  must_not_exist: paths.describe("Paths and globs at which nothing may be."),
-  content_patterns: z
-    .array(contentPattern)
-    .default([])
-    .describe("Patterns for the content of files, which must exist."),
-}).refine((all) => Object.values(all).some((list) => list.length > 0), {
-  error: "must have must_exist, must_not_exist or content_patterns",
-});
+const fileSettings = z.lazy(() =>
+  closedObject({
+    must_exist: paths.describe("Paths and globs at which there must be a file or a folder."),
+    must_not_exist: paths.describe("Paths and globs at which nothing may be."),
+    content_patterns: z
+      .array(contentPattern)
+      .default([])
+      .describe("Patterns for the content of files, which must exist."),
+  }).refine((all) => Object.values(all).some((list) => list.length > 0), {
+    error: "must have must_exist, must_not_exist or content_patterns",
+  }),
+);
 
 /** A check, and whether something that is there shows it. `unknown`: why the record does not say whether it holds. */
 type FileCheck = GraderCheck & { readonly isShown: boolean; readonly unknown?: string | undefined };
 
 /** Did the agent leave the right files? Score = checks that hold / checks that are made. */
-export const file = graderKind({
+export const file = declaredKind({
   type: "file",
   description:
     "Files that must or must not be in the workspace after the verify steps, and patterns for their content. All must hold. A file that is missing fails its patterns too, also those that must not be found.",
@@ -206,32 +212,36 @@ const fragment = filledText.refine((text) => wantedText(text).text !== "", {
   error: "must have a text besides its sign",
 });
 
-const expectedFile = closedObject({
-  path: workspacePath.describe("Path of the file in the workspace, no glob."),
-  snapshot: optional(filledText, "File with the very bytes that it must have, relative to `context_dir`."),
-  contains: z
-    .array(fragment)
-    .default([])
-    .describe(
-      "Texts that it must contain; after a `-` one that it must not contain. A `+` before a text is left out, so that `+- a` looks for `- a`. White space at the ends does not count.",
-    ),
-}).refine(({ snapshot, contains }) => snapshot !== undefined || contains.length > 0, {
-  error: "must have snapshot or contains",
-});
+const expectedFile = z.lazy(() =>
+  closedObject({
+    path: workspacePath.describe("Path of the file in the workspace, no glob."),
+    snapshot: optional(filledText, "File with the very bytes that it must have, relative to `context_dir`."),
+    contains: z
+      .array(fragment)
+      .default([])
+      .describe(
+        "Texts that it must contain; after a `-` one that it must not contain. A `+` before a text is left out, so that `+- a` looks for `- a`. White space at the ends does not count.",
+      ),
+  }).refine(({ snapshot, contains }) => snapshot !== undefined || contains.length > 0, {
+    error: "must have snapshot or contains",
+  }),
+);
 
-const diffSettings = closedObject({
-  expected_files: z.array(expectedFile).min(1).describe("Files and what they must be."),
-  context_dir: optional(
-    filledText,
-    "Folder of the snapshots, relative to the file that declares the grader.",
-    "the folder of that file",
-  ),
-});
+const diffSettings = z.lazy(() =>
+  closedObject({
+    expected_files: z.array(expectedFile).min(1).describe("Files and what they must be."),
+    context_dir: optional(
+      filledText,
+      "Folder of the snapshots, relative to the file that declares the grader.",
+      "the folder of that file",
+    ),
+  }),
+);
 
 type Diff = z.output<typeof diffSettings>;
 
 /** Are the files that the agent left as they should be? Score = checks that hold / checks that are made. */
-export const diff = graderKind({
+export const diff = declaredKind({
   type: "diff",
   description:
     "Files of the workspace that must exist after the verify steps, and be equal to a snapshot, byte by byte, or contain some texts. All must hold.",

@@ -350,8 +350,8 @@ export interface PortableTask {
   readonly stateProbe: readonly string[];
   /** Names that `{random.port}` is used with; the plain form has the name "". */
   readonly randomPorts: readonly string[];
-  /** Assertions on the calls of the agent, one set for every task set that reached the task. */
-  readonly assertions: readonly AssertionSet[];
+  /** Settings of the grader `assertions`, of every task set that reached the task. */
+  readonly assertions: readonly JsonObject[];
   /** Variables of the shell that the task's processes get besides a small safe set; true: all. */
   readonly inheritEnv: readonly string[] | true;
 }
@@ -378,90 +378,6 @@ export type SolutionAction =
       readonly in: string | readonly Json[];
       readonly actions: readonly SolutionAction[];
     };
-
-/** A call, by server and by name or pattern; both: one of the two has to fit. None: any call on that server. */
-export interface CallPattern {
-  /** Absent: any server, and the tools of the agent itself as far as it reports them. */
-  readonly server?: string;
-  /** Only tools of the agent itself, as far as it reports them; without `server`. */
-  readonly source?: "builtin" | "skill";
-  /** Name of the tool or prompt, or URI of the resource. */
-  readonly name?: string;
-  /** A regular expression (RE2) found anywhere in the name. */
-  readonly pattern?: string;
-}
-
-/** A skill, by name or by pattern; both: one of the two has to fit. None: any skill. */
-export interface SkillPattern {
-  readonly skill?: string;
-  /** A regular expression (RE2) found anywhere in what the agent loads it with. */
-  readonly pattern?: string;
-}
-
-/** What a task set asserts of the agent's calls. Absent: not looked at. */
-export interface AssertionSet {
-  /** Name of the grade with their outcome; absent: `assertions`. */
-  readonly grader?: string;
-  readonly toolsUsed?: readonly CallPattern[];
-  readonly requireAny?: readonly CallPattern[];
-  readonly toolsNotUsed?: readonly CallPattern[];
-  readonly minToolCalls?: number;
-  readonly maxToolCalls?: number;
-  readonly resourcesRead?: readonly CallPattern[];
-  readonly resourcesNotRead?: readonly CallPattern[];
-  readonly promptsUsed?: readonly CallPattern[];
-  readonly promptsNotUsed?: readonly CallPattern[];
-  readonly callOrder?: readonly {
-    readonly type: "tool" | "resource" | "prompt";
-    readonly server: string;
-    readonly name: string;
-  }[];
-  readonly noDuplicateCalls?: boolean;
-  readonly skillsLoaded?: readonly SkillPattern[];
-  readonly skillsNotLoaded?: readonly SkillPattern[];
-}
-
-/** One kind of assertion. */
-export type AssertionKind = Exclude<keyof AssertionSet, "grader">;
-
-/** The kinds of assertion that a set makes; an empty list, `false`, and at least no call at all assert nothing. */
-export function assertionKinds(set: AssertionSet): readonly AssertionKind[] {
-  return allKinds.filter((kind) => {
-    const value = set[kind];
-    if (kind === "minToolCalls" && value === 0) return false;
-    return Array.isArray(value) ? value.length > 0 : value !== undefined && value !== false;
-  });
-}
-
-/** The name of the grader of a set. */
-export function graderOfSet({ grader = "assertions" }: AssertionSet): string {
-  return grader;
-}
-
-/** Every server that a set names. */
-export function assertedServers(set: AssertionSet): readonly string[] {
-  const patterns: readonly Pick<CallPattern, "server">[] = allKinds.flatMap((kind) => {
-    const value = set[kind];
-    return typeof value === "object" ? value : [];
-  });
-  return [...new Set(patterns.flatMap(({ server }) => server ?? []))];
-}
-
-const allKinds = [
-  "toolsUsed",
-  "requireAny",
-  "toolsNotUsed",
-  "minToolCalls",
-  "maxToolCalls",
-  "resourcesRead",
-  "resourcesNotRead",
-  "promptsUsed",
-  "promptsNotUsed",
-  "callOrder",
-  "noDuplicateCalls",
-  "skillsLoaded",
-  "skillsNotLoaded",
-] as const satisfies readonly AssertionKind[];
 
 /** An extension as a task uses it: an outside program that adds steps. */
 export interface ExtensionSpec {

@@ -14,9 +14,9 @@ import type { KindContext } from "../graders/grader.ts";
 import { McpvalsError, messageOf } from "../base/error.ts";
 import { taskOf } from "../model/plan.ts";
 import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
-import { judgeName } from "../graders/graders.ts";
+import { judgeName, judgeOf, llmJudge } from "../graders/judge/llm-judge.ts";
 import { eventsOf, type JudgeRecord } from "../model/event.ts";
-import { createGradersJudge, createJudge, createStepJudge, judgeOf } from "../graders/judge/judge.ts";
+import { createJudge, createStepJudge } from "../graders/judge/judge.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
 import { checkModel } from "../agents/models/resolve-model.ts";
@@ -129,7 +129,7 @@ type AskAbout = (
 function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
   const options = { env, emit: () => 0, signal, modelMs };
   const outside = { readFile: readNamedFile, validateSchema: unused, runProgram: unused };
-  const askJudge = createGradersJudge(judge, options);
+  const askJudge = createJudge(judge, options);
   switch (use.kind) {
     case "prompt": {
       const context: KindContext = { ...outside, dir: use.dir, askJudge };
@@ -137,8 +137,8 @@ function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
       return async ({ trajectory }) => prompt.grade(settings, trajectory, context);
     }
     case judgeName: {
-      const grader = createJudge(judge, options);
-      return async ({ trajectory }) => grader.grade(trajectory, { ...outside, askJudge });
+      const context: KindContext = { ...outside, dir: "", askJudge };
+      return async ({ trajectory }) => llmJudge.grade(judge, trajectory, context);
     }
     default: {
       const askOfStep = createStepJudge(judge, options);

@@ -190,7 +190,7 @@ async function environmentOf(
   { environment }: OpenedRun,
   { eval: spec, dir, judgeError }: LoadedConfig,
 ): Promise<RunEnvironment> {
-  const asked = await judgesOfGraders(spec, judgeError);
+  const asked = judgesOfGraders(spec, judgeError);
   const isJudged = asked.length > 0 || spec.judge !== undefined || environment.calibrations !== undefined;
   if (!isJudged) return environment;
   const { readCalibrations } = await import("./calibrate-judge.ts");

@@ -2,7 +2,8 @@ import { McpvalsError, serializeError, type SourceLocation } from "../base/error
 import { settingLocation } from "../graders/declared.ts";
 import type { Eval, GraderSpec, JudgeSpec } from "../model/model.ts";
 import type { GradeContext } from "../graders/grader.ts";
-import { gradersOf, judgeName } from "../graders/graders.ts";
+import { graderKinds, gradersOf } from "../graders/kinds.ts";
+import { judgeOf } from "../graders/judge/llm-judge.ts";
 import type { AskJudge } from "../graders/judge/verdict-forms.ts";
 import { invalidCalls } from "../graders/measurements/measure.ts";
 import type { Emit, Grade } from "../model/event.ts";
@@ -41,9 +42,7 @@ export function createGrading(
       (await import("../graders/run-program.ts")).runProgram(program, { env, signal }),
   };
   const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
-  let kinds: Promise<typeof import("../graders/kinds.ts")> | undefined;
   return async (trajectory, emit, kept) => {
-    const { graders: declared = [] } = trajectory.task;
     const judgingOf = (name: string): JudgeOptions => ({
       env,
       emit,
@@ -54,17 +53,11 @@ export function createGrading(
         if (before?.judge?.question === question) throw new AnsweredBefore(before);
       },
     });
-    const judge =
-      judgeSpec && (await import("../graders/judge/judge.ts")).createJudge(judgeSpec, judgingOf(judgeName));
     if (trajectory.trial.agent !== null) {
       const calls = await invalidCalls(trajectory, given.validateSchema);
       if (calls.length > 0) emit({ type: "calls.invalid", calls });
     }
-    // To import a module takes longer than most graders, also one that is loaded.
-    if (declared.length > 0) kinds ??= import("../graders/kinds.ts");
-    const graders = gradersOf(trajectory.task, judge).filter(
-      (grader) => grader.applies?.(trajectory) !== false,
-    );
+    const graders = gradersOf(trajectory.task, judgeSpec).filter((grader) => grader.applies(trajectory));
     // What a check looks at can be made to take for ever.
     const context = {
       ...given,
@@ -73,16 +66,13 @@ export function createGrading(
         : { validateSchema: validateOfServer(given.validateSchema, signal) }),
     };
     return Promise.all(
-      [...graders, ...((await kinds)?.createGraders(declared) ?? [])].map(async (grader): Promise<Grade> => {
+      graders.map(async (grader): Promise<Grade> => {
         const { name, weight = 1, required = true } = grader;
         const share = { ...(weight === 1 ? {} : { weight }), ...(required ? {} : { required }) };
         try {
           const askJudge: AskJudge = async (request) =>
-            (await import("../graders/judge/judge.ts")).createGradersJudge(
-              spec.judge,
-              judgingOf(name),
-            )(request);
-          return { ...(await grader.grade(trajectory, { ...context, askJudge })), ...share };
+            (await import("../graders/judge/judge.ts")).createJudge(spec.judge, judgingOf(name))(request);
+          return { grader: name, ...(await grader.grade(trajectory, { ...context, askJudge })), ...share };
         } catch (cause) {
           if (cause instanceof AnsweredBefore) {
             const { weight: _, required: __, ...grade } = cause.grade;
@@ -110,19 +100,17 @@ interface AskedJudge {
  * The judges that declared graders ask. Throws `config/no-judge` where there is none, or what is wrong with that of the files, unless
  * there may be none.
  */
-export async function judgesOfGraders(
+export function judgesOfGraders(
   spec: Eval,
   judgeError?: McpvalsError,
   { mayBeNone = false }: { readonly mayBeNone?: boolean } = {},
-): Promise<readonly AskedJudge[]> {
+): readonly AskedJudge[] {
   const asked: AskedJudge[] = [];
   for (const { name: task, graders = [] } of spec.tasks) {
     for (const grader of graders) {
-      const judge = await judgeOfGrader(grader, spec);
+      const judge = judgeOfGrader(grader, spec);
       if (judge === null && !mayBeNone) throw judgeError ?? noJudge(task, grader);
       if (judge === null || judge === undefined) continue;
-      const { graderKinds } = await import("../graders/kinds.ts");
-      const { judgeOf } = await import("../graders/judge/judge.ts");
       const { model, second } = graderKinds[grader.type]?.judge?.(grader.config) ?? {};
       asked.push(model === undefined ? { judge } : { judge, location: settingLocation(grader, "model") });
       if (second !== undefined)
@@ -136,15 +124,14 @@ export async function judgesOfGraders(
 }
 
 /** The judge that a grader asks; undefined: it asks none. Null: there is none. */
-export async function judgeOfGrader(
+export function judgeOfGrader(
   { type, config }: GraderSpec,
   { judge: usual }: Pick<Eval, "judge">,
-): Promise<JudgeSpec | null | undefined> {
-  const { graderKinds } = await import("../graders/kinds.ts");
+): JudgeSpec | null | undefined {
   const judge = graderKinds[type]?.judge?.(config);
   if (judge === undefined) return undefined;
   if (judge.model === undefined && usual === undefined) return null;
-  return (await import("../graders/judge/judge.ts")).judgeOf(usual, judge.model);
+  return judgeOf(usual, judge.model);
 }
 
 function noJudge(task: string, { name, location }: GraderSpec): McpvalsError {

@@ -1,8 +1,9 @@
+import { graderKinds } from "../graders/kinds.ts";
 import { equalJson } from "../expect/json-difference.ts";
 import { serializeError } from "../base/error.ts";
 import type { Json } from "../base/json.ts";
 import type { Eval, GraderSpec, Task } from "../model/model.ts";
-import { judgeName } from "../graders/graders.ts";
+import { judgeName } from "../graders/judge/llm-judge.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { TrialResult } from "../model/result.ts";
 import { averageScore, trialResult, trialVerdict, ungradedTrial } from "../report/trial-result.ts";
@@ -150,13 +151,12 @@ async function judgedBefore(
   for (const grade of grades) {
     const { grader: name, judge, secondJudge, verdict } = grade;
     if (judge === undefined || verdict === "error") continue;
-    const { graderKinds } = await import("../graders/kinds.ts");
     const { withThreshold } = await import("../graders/judge/votes.ts");
     const [earlier, now] = [before, task].map(({ graders = [] }) =>
       graders.find((each) => each.name === name),
     );
     const ofEval = name === judgeName && now === undefined ? spec.judge : undefined;
-    const wanted = now === undefined ? ofEval : await judgeOfGrader(now, spec);
+    const wanted = now === undefined ? ofEval : judgeOfGrader(now, spec);
     const declared = now && graderKinds[now.type]?.judge?.(now.config)?.threshold;
     const threshold = declared ?? ofEval?.passThreshold ?? judge.threshold;
     const isSame = equalJson(settingsOf(earlier, declared), settingsOf(now, declared));

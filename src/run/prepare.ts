@@ -6,7 +6,9 @@ import { settingLocation, workspaceTypes } from "../graders/declared.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { Eval, GraderSpec, ModelSpec, Requirement, Task, Thresholds } from "../model/model.ts";
 import { usesJudge } from "../model/step.ts";
-import { canBeJudged, canBeMissed, thresholdProblem } from "../graders/graders.ts";
+import { canBeJudged } from "../graders/judge/llm-judge.ts";
+import { graderKinds } from "../graders/kinds.ts";
+import { canBeMissed, thresholdProblem } from "../graders/thresholds.ts";
 import { applyOverrides } from "../model/plan.ts";
 import { FileProblems } from "../formats/read/document.ts";
 import { checkModel, locateModel } from "../agents/models/resolve-model.ts";
@@ -423,7 +425,7 @@ export async function checkModels(
     if (hasAgents && agent.type === "model") check(agent, modelPlaces?.agents.get(agent.name));
   const hasJudgeSteps = asksInSteps(spec);
   if ((hasAgents || hasJudgeSteps) && spec.judge !== undefined) check(spec.judge, modelPlaces?.judge);
-  const asked = await judgesOfGraders(spec, judgeError, options);
+  const asked = judgesOfGraders(spec, judgeError, options);
   for (const { judge, location } of asked) check(judge, location ?? modelPlaces?.judge);
   problems.throwIfAny(secrets);
   const isJudged = hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true);
@@ -438,7 +440,7 @@ export async function judgesWithoutKey({
   const errors = new Map<string, McpvalsError>();
   for (const task of spec.tasks) {
     const isAsked = usesJudge(task.verify) || (spec.judgesStepsOnly !== true && canBeJudged(task));
-    const declared = await judgesOfGraders({ ...spec, tasks: [task] }, undefined, { mayBeNone: true });
+    const declared = judgesOfGraders({ ...spec, tasks: [task] }, undefined, { mayBeNone: true });
     const usual = isAsked && spec.judge !== undefined ? [spec.judge] : [];
     for (const judge of [...usual, ...declared.map((each) => each.judge)]) {
       try {
@@ -465,7 +467,6 @@ export async function prepareGraders(
 ): Promise<void> {
   const declared = spec.tasks.flatMap(({ graders = [] }) => graders);
   if (declared.length === 0) return;
-  const { graderKinds } = await import("../graders/kinds.ts");
   const { environmentOf, runProgram } = await import("../graders/run-program.ts");
   const { readNamedFile } = await import("../graders/workspace-files.ts");
   const context: Omit<PrepareContext, "dir"> = {

@@ -1,3 +1,4 @@
+import { workspaceFilesOf } from "../graders/kinds.ts";
 import type { AgentContext, AgentDriver } from "../agents/driver.ts";
 import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
@@ -272,7 +273,7 @@ class TrialPhases {
 
   async #verify(contextOf: () => StepContext): Promise<void> {
     const { verify, portable } = this.#run.task;
-    const files = await this.#namedFiles();
+    const files = this.#namedFiles();
     if (verify.length === 0 && portable === undefined && files.length === 0) return;
     const context = contextOf();
     await runPhase("verify", this.#run.emit, async () => {
@@ -286,9 +287,9 @@ class TrialPhases {
   }
 
   /** The paths and globs in the workspace that graders name. */
-  async #namedFiles(): Promise<readonly string[]> {
+  #namedFiles(): readonly string[] {
     const { graders = [] } = this.#run.task;
-    return graders.length === 0 ? [] : (await import("../graders/kinds.ts")).workspaceFilesOf(graders);
+    return workspaceFilesOf(graders);
   }
 
   /** Records what is at paths of the workspace, which is gone when graders look at it. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../test/support/portable.ts";
 import { errorResult, textResult, TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
-import type { AssertionSet, JsonObject } from "../model/model.ts";
+import type { JsonObject } from "../model/model.ts";
 import type { Check, EventBody, EventOf, Phase } from "../model/event.ts";
 import type { ExpectedState } from "../model/fields.ts";
 
@@ -297,15 +297,14 @@ it("names a tool that a server lists twice, and tools that are called without be
 });
 
 // docs/tasks.md, "Many tasks": an entry that fits no tool is noted.
-it.each<[NonNullable<AssertionSet["toolsNotUsed"]>[number], string?]>([
-  [{ server: "k8s", pattern: "^remove_" }, "^remove_"],
-  [{ server: "k8s", name: "purge" }, "purge"],
-  [{ server: "k8s", pattern: "^delete_" }],
-  [{ server: "k8s", name: "delete_pod" }],
+it.each<[JsonObject, string?]>([
+  [{ server: "k8s", toolPattern: "^remove_" }, "^remove_"],
+  [{ server: "k8s", tool: "purge" }, "purge"],
+  [{ server: "k8s", toolPattern: "^delete_" }],
+  [{ server: "k8s", tool: "delete_pod" }],
   [{ server: "k8s" }],
-  [{ server: "k8s", name: "drop_all" }],
-  [{ server: "unlisted", name: "purge" }],
-  [{ pattern: "^Bash$" }],
+  [{ server: "k8s", tool: "drop_all" }],
+  [{ server: "unlisted", tool: "purge" }],
 ])("of toolsNotUsed %j", (entry, unmatched) => {
   const trial = new TrialEvents().server("k8s", [{ name: "list" }, { name: "delete_pod" }]).server("docs");
   trial.emit({ type: "tools.hidden", server: "k8s", tools: ["drop_all"] });

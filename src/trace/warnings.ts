@@ -359,7 +359,15 @@ function forbiddenTools({ portable, graders = [] }: Task): readonly ForbiddenToo
     ),
   ]);
   const asserted = [...(portable?.assertions ?? []), ...graders.map(({ config }) => config)].flatMap(
-    ({ toolsNotUsed }) => asList(toolsNotUsed).map((entry) => ({ key: "toolsNotUsed", ...asObject(entry) })),
+    ({ toolsNotUsed }) =>
+      asList(toolsNotUsed)
+        .map(asObject)
+        .map(({ server, tool, toolPattern }) => ({
+          key: "toolsNotUsed",
+          server: asText(server),
+          name: asText(tool) || undefined,
+          pattern: asText(toolPattern) || undefined,
+        })),
   );
   return [...asserted, ...declared];
 }
@@ -404,7 +412,7 @@ function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
 function missingAbilities({ task: { portable, graders = [] }, events }: Trajectory): string[] {
   const abilities = { resourcesNotRead: "resources", promptsNotUsed: "prompts" };
   const sets: readonly Readonly<Record<string, unknown>>[] = [
-    ...(portable?.assertions ?? []).map(asObject),
+    ...(portable?.assertions ?? []),
     ...graders.map(({ config }) => config),
   ];
   const forbidden = sets.flatMap((set) =>

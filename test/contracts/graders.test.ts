@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { workspaceFilesOf, graderKinds } from "../../src/graders/kinds.ts";
-import type { GraderKind, KindContext } from "../../src/graders/grader.ts";
+import type { DeclaredKind, KindContext } from "../../src/graders/grader.ts";
 import { settingsOf } from "../../src/graders/settings.ts";
 import { AgentTrial, gradeBy, settingIssues, trialThatLeft } from "../support/grading.ts";
 import { TrialEvents } from "../support/trial-events.ts";
@@ -24,7 +24,7 @@ const world: Partial<KindContext> = {
 };
 
 /** A trial in whose workspace everything that a type names by its example is missing. */
-function trialFor({ type, example, config }: GraderKind, play?: (trial: AgentTrial) => void): AgentTrial {
+function trialFor({ type, example, config }: DeclaredKind, play?: (trial: AgentTrial) => void): AgentTrial {
   const spec = { type, name: type, weight: 1, required: true, config: config.parse(example), dir: "/" };
   const names = workspaceFilesOf([spec as Parameters<typeof workspaceFilesOf>[0][number]]);
   return trialThatLeft(Object.fromEntries(names.map((name) => [name, []])), play);

@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { evalJsonSchema } from "../../scripts/schemas/eval-json-schemas.ts";
-import { graderKinds } from "../../src/graders/kinds.ts";
-import { gradersOf } from "../../src/graders/graders.ts";
+import { graderKinds, gradersOf } from "../../src/graders/kinds.ts";
 import { toolTestTask, workflowTask } from "../support/trial-events.ts";
 import { root } from "../support/cli.ts";
 
@@ -11,7 +10,7 @@ const page = readFileSync(join(root, "docs/graders.md"), "utf8");
 
 it("has every grader and every assertion", () => {
   const tasks = [workflowTask(), toolTestTask(), { ...workflowTask(), form: "task" as const }];
-  const graders = tasks.flatMap((task) => gradersOf(task, undefined).map(({ name }) => name));
+  const graders = tasks.flatMap((task) => gradersOf(task).map(({ name }) => name));
   const { $defs } = evalJsonSchema() as { $defs: { Assertions: { properties: object } } };
   const names = [...graders, ...Object.keys(graderKinds), ...Object.keys($defs.Assertions.properties)];
   expect(names.length).toBeGreaterThan(18);

@@ -133,7 +133,7 @@ describe("task sets", () => {
   it("choose by label, and give their assertions to each task that they reach, once", async () => {
     const { eval: spec } = await loadIn(files, { source: "eval.yaml" });
     expect(spec.tasks.map(({ name, portable }) => [name, portable?.assertions])).toEqual([
-      ["a", [{ minToolCalls: 1 }, { toolsUsed: [{ server: "main", name: "t" }] }]],
+      ["a", [{ minToolCalls: 1 }, { toolsUsed: [{ server: "main", tool: "t" }] }]],
       ["c", [{ minToolCalls: 1 }]],
     ]);
   });

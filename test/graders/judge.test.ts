@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { JudgeSpec, Task } from "../../src/model/model.ts";
 import type { EventBody, Grade } from "../../src/model/event.ts";
 import { buildTrajectory, type Trajectory } from "../../src/trace/trajectory.ts";
-import { createJudge, judgeOf, type JudgeOptions } from "../../src/graders/judge/judge.ts";
+import { createJudge, type JudgeOptions } from "../../src/graders/judge/judge.ts";
+import { judgeName, judgeOf, llmJudge } from "../../src/graders/judge/llm-judge.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { gradeContext } from "../support/trial-events.ts";
 
@@ -36,7 +37,10 @@ function trajectoryOf(toolText: string, changes: Partial<Task> = {}): Trajectory
   return buildTrajectory({ id: "t1", task: "add", agent: "a", attempt: 1 }, { ...task, ...changes }, events);
 }
 
-const context = gradeContext();
+async function gradeBy(spec: JudgeSpec, options: JudgeOptions, trajectory: Trajectory): Promise<Grade> {
+  const context = { ...gradeContext(), dir: "", askJudge: createJudge(spec, options) };
+  return { grader: judgeName, ...(await llmJudge.grade(spec, trajectory, context)) };
+}
 
 interface Judging {
   readonly spec?: Partial<JudgeSpec>;
@@ -56,15 +60,15 @@ async function judge(
     passThreshold: 0.8,
     ...judging.spec,
   };
-  const grader = createJudge(spec, {
+  const options = {
     env: {},
-    emit: (event) => events.push(event),
+    emit: (event: EventBody) => events.push(event),
     signal: new AbortController().signal,
     modelMs: 10_000,
     retry: { baseDelayMs: 0 },
     ...judging.options,
-  });
-  const grade = await grader.grade(judging.trajectory ?? trajectoryOf("The sum is 5."), context);
+  };
+  const grade = await gradeBy(spec, options, judging.trajectory ?? trajectoryOf("The sum is 5."));
   return { ...grade, events };
 }
 
@@ -203,7 +207,7 @@ describe("no verdict is an error without a score", () => {
   ])("%j", async (changes, code) => {
     const spec: JudgeSpec = { model: "", passThreshold: 0.5, ...changes };
     const options = { env: {}, emit: () => 0, signal: new AbortController().signal, modelMs: 1000 };
-    const grade = await createJudge(spec, options).grade(trajectoryOf("5"), context);
+    const grade = await gradeBy(spec, options, trajectoryOf("5"));
     expect(grade).toMatchObject({ verdict: "error", score: null, error: { code } });
   });
 

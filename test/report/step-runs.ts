@@ -6,7 +6,7 @@ import { verifySteps } from "../../src/graders/verify-steps.ts";
 import { buildTrajectory } from "../../src/trace/trajectory.ts";
 import { warningsOf } from "../../src/trace/warnings.ts";
 import { portableTask as taskFromFile } from "../support/portable.ts";
-import { gradeContext } from "../support/trial-events.ts";
+import { gradeOf } from "../support/trial-events.ts";
 import { type SampleTrial, trialOf, workflow } from "./samples.ts";
 
 /** A task from a file of its own; its verify steps have these ids, or an id and a name. */
@@ -79,6 +79,6 @@ export async function gradedTrial(task: Task, events: readonly EventBody[]): Pro
   const options = { agent: "oracle", events: [created, ...events] };
   const trial = { id: "t1", task: task.name, agent: "oracle", attempt: 1 };
   const trajectory = buildTrajectory(trial, task, trialOf(task, options).events);
-  const grades = [await verifySteps.grade(trajectory, gradeContext())];
+  const grades = [await gradeOf(verifySteps, trajectory)];
   return trialOf(task, { ...options, grades, warnings: warningsOf(trajectory) });
 }

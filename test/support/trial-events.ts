@@ -2,11 +2,18 @@ import type { SerializedError } from "../../src/base/error.ts";
 import type { Json, JsonObject, Task, Turn } from "../../src/model/model.ts";
 import type { McpExpectation, McpStep } from "../../src/model/step.ts";
 import type { SchemaCheck } from "../../src/expect/tool-result.ts";
-import type { GradeContext } from "../../src/graders/grader.ts";
+import type { GradeContext, GraderKind } from "../../src/graders/grader.ts";
 import type { Trial } from "../../src/model/plan.ts";
 import { buildTrajectory, type Trajectory } from "../../src/trace/trajectory.ts";
 import { warningsOf } from "../../src/trace/warnings.ts";
-import type { Check, EventBody, StepOutcome, TraceEvent, TrialOutcome } from "../../src/model/event.ts";
+import type {
+  Check,
+  EventBody,
+  Grade,
+  StepOutcome,
+  TraceEvent,
+  TrialOutcome,
+} from "../../src/model/event.ts";
 
 /** A tool as a server of a test offers it in `tools/list`. */
 export interface OfferedTool {
@@ -291,6 +298,15 @@ export function check(
 }
 
 /** The outside world of a grader; every value is valid unless `checkSchema` says otherwise, and no program can run. */
+/** The grade of a built-in grader without settings. */
+export async function gradeOf(
+  kind: GraderKind,
+  trajectory: Trajectory,
+  context: GradeContext = gradeContext(),
+): Promise<Grade> {
+  return { grader: kind.type, ...(await kind.grade(undefined, trajectory, { ...context, dir: "" })) };
+}
+
 export function gradeContext(
   checkSchema: (schema: Json, value: Json) => SchemaCheck = () => ({ status: "valid" }),
 ): GradeContext {

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { listNames, suggestion } from "../../base/did-you-mean.ts";
 import { exampleText, inputJsonSchema, type Setting, settingsOf } from "../../graders/settings.ts";
-import type { GraderKind } from "../../graders/grader.ts";
+import type { DeclaredKind } from "../../graders/grader.ts";
 import { graderKinds } from "../../graders/kinds.ts";
 import { createStyle, type Page, paintText } from "../../report/text.ts";
 import type { SetExitCode } from "../flags.ts";
@@ -32,7 +32,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 /** Columns of the narrowest page. */
 const narrowest = 40;
 
-function kindOf(type: string): GraderKind {
+function kindOf(type: string): DeclaredKind {
   const kind = Object.hasOwn(graderKinds, type) ? graderKinds[type] : undefined;
   if (kind !== undefined) return kind;
   const types = Object.keys(graderKinds);
@@ -41,11 +41,11 @@ function kindOf(type: string): GraderKind {
   });
 }
 
-function document({ type, description, config, example }: GraderKind) {
+function document({ type, description, config, example }: DeclaredKind) {
   return { type, description, settings: inputJsonSchema(config), example };
 }
 
-function kindLines({ type, description, config }: GraderKind, page: Page): readonly string[] {
+function kindLines({ type, description, config }: DeclaredKind, page: Page): readonly string[] {
   return [
     page.style.strong(type),
     ...paintText({ text: plain(description) }, 2, page),
@@ -65,7 +65,7 @@ function settingLines(setting: Setting, page: Page): readonly string[] {
   ];
 }
 
-function exampleLines(kind: GraderKind, { style }: Page): readonly string[] {
+function exampleLines(kind: DeclaredKind, { style }: Page): readonly string[] {
   return [
     "",
     style.strong("Example"),

@@ -5,7 +5,7 @@ import { suggestion } from "../../base/did-you-mean.ts";
 import { readSettings } from "../../graders/declared.ts";
 import { type JsonObject, withoutUndefined } from "../../base/json.ts";
 import { problemAt, type Problem } from "../../base/problem.ts";
-import { judgeName } from "../../graders/graders.ts";
+import { judgeName } from "../../graders/judge/llm-judge.ts";
 import { calibrationFile } from "../../graders/judge/calibration.ts";
 import { graderKinds } from "../../graders/kinds.ts";
 import { prompt, type PromptSettings } from "../../graders/prompt.ts";
@@ -193,7 +193,7 @@ interface DeclaredGrader {
 
 function promptSettings({ config, dir }: DeclaredGrader, given: JsonObject): PromptSettings {
   const problems: Problem[] = [];
-  const read = readSettings(prompt, { ...config, ...given }, ["config"], graderTypesAt(dir, {}), (each) =>
+  const read = readSettings(prompt, { ...config, ...given }, ["config"], graderTypesAt(dir), (each) =>
     problems.push(each),
   );
   if (read !== undefined && problems.length === 0) return prompt.config.parse(read.config);

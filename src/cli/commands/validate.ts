@@ -1,3 +1,4 @@
+import { graderKinds } from "../../graders/kinds.ts";
 import { relative } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
@@ -82,15 +83,15 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
 /** Tasks that are named in one note. */
 const mostNames = 10;
 
+/** Whether a grader asks the judge of the eval. */
+function asksJudge({ type, config }: GraderSpec): boolean {
+  const judge = graderKinds[type]?.judge?.(config);
+  return judge !== undefined && judge.model === undefined;
+}
+
 /** Notes about tasks that need a judge that is not available. */
 async function judgeNotes({ eval: spec, judgeError }: LoadedConfig): Promise<readonly string[]> {
   if (spec.judge !== undefined) return [];
-  const hasGraders = spec.tasks.some(({ graders = [] }) => graders.length > 0);
-  const kinds = hasGraders ? await import("../../graders/kinds.ts") : undefined;
-  const asksJudge = ({ type, config }: GraderSpec): boolean => {
-    const judge = kinds?.graderKinds[type]?.judge?.(config);
-    return judge !== undefined && judge.model === undefined;
-  };
   const asking = spec.tasks
     .filter(({ verify, graders = [] }) => usesJudge(verify) || graders.some(asksJudge))
     .map(({ name }) => JSON.stringify(name));

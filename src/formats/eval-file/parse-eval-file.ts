@@ -11,7 +11,12 @@ import {
   texts,
   variableNames,
 } from "../../model/fields.ts";
-import { assertionSet, assertionsSchema, type ParsedAssertions } from "../../graders/assertions-schema.ts";
+import {
+  assertedServers,
+  assertionKinds,
+  type Assertions,
+  assertionsSchema,
+} from "../../graders/assertions.ts";
 import { serverTableFields } from "../config/config-schema.ts";
 import { withUsualTransports } from "../config/server-tables.ts";
 import { serverSchema } from "../../model/server.ts";
@@ -27,9 +32,6 @@ import { asObject, formatKeyPath, type KeyPath, memberOf, withoutUndefined } fro
 import { LenientReader } from "../read/lenient-reader.ts";
 import type { SetFiles } from "../read/read-files.ts";
 import {
-  assertedServers,
-  assertionKinds,
-  type AssertionSet,
   type GraderSpec,
   type Json,
   type JsonObject,
@@ -242,7 +244,7 @@ export interface TaskSet {
   readonly files: SetFiles;
   readonly labels: Readonly<Record<string, string>>;
   /** Absent when nothing is asserted. */
-  readonly assertions?: AssertionSet;
+  readonly assertions?: Assertions;
   /** Graders of its tasks, besides those of the whole eval. */
   readonly graders: readonly GraderSpec[];
   readonly location?: SourceLocation;
@@ -295,7 +297,7 @@ function isExtension([config, extensions, name]: KeyPath): boolean {
 
 /** Problems of assertions on servers that do not exist: such calls are never seen, and `toolsNotUsed` would always hold. */
 export function unknownAssertedServers(
-  assertions: AssertionSet,
+  assertions: Assertions,
   path: KeyPath,
   servers: readonly string[],
 ): Problem[] {
@@ -449,17 +451,12 @@ function readTaskSet(
 }
 
 /** The assertions of a task set; undefined when they say nothing, which a program or an empty variable may have left. */
-function readAssertions(
-  parsed: ParsedAssertions,
-  path: KeyPath,
-  reader: LenientReader,
-): AssertionSet | undefined {
-  const set = assertionSet(parsed);
+function readAssertions(set: Assertions, path: KeyPath, reader: LenientReader): Assertions | undefined {
   if (assertionKinds(set).length === 0) {
     reader.checksNothing(`${formatKeyPath(path)} asserts nothing`, path);
     return undefined;
   }
-  for (const [kind, value] of Object.entries(parsed)) {
+  for (const [kind, value] of Object.entries(set)) {
     if (!Array.isArray(value)) continue;
     const list: readonly Readonly<Record<string, string | undefined>>[] = value;
     const at = [...path, kind];

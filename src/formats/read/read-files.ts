@@ -1,3 +1,4 @@
+import { graderKinds } from "../../graders/kinds.ts";
 import { realpathSync, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, dirname, extname, resolve, sep } from "node:path";
@@ -33,7 +34,7 @@ import {
   type Source,
 } from "../sources.ts";
 import { FileTooLargeError, importModule, readRegularFile } from "../../base/files.ts";
-import type { GraderSettings, GraderTypes } from "../../graders/declared.ts";
+import type { GraderTypes } from "../../graders/declared.ts";
 import { type Locate, problem } from "../../base/problem.ts";
 import { withDeadline } from "../../process/deadline.ts";
 import { maskSecrets } from "../secrets.ts";
@@ -552,28 +553,13 @@ function placeOfBadByte(bytes: Uint8Array): { readonly line: number; readonly co
 /** In bytes. */
 const longestGraderFile = 1024 * 1024;
 
-type GraderKinds = Readonly<Record<string, GraderSettings>>;
-
-/** The types of graders, loaded only for documents that may declare some. */
-export async function graderKindsFor(documents: readonly ConfigDocument[]): Promise<GraderKinds | undefined> {
-  // Without a text, as when a program made it, a document may declare some.
-  if (documents.every(({ source }) => source?.text.includes("graders") === false)) return undefined;
-  return (await import("../../graders/kinds.ts")).graderKinds;
-}
-
-/** What graders of a document can be, with their files in a folder; undefined for a document that declares none. */
-export async function graderTypesOf(document: ConfigDocument, dir: string): Promise<GraderTypes | undefined> {
-  const kinds = await graderKindsFor([document]);
-  return kinds && graderTypesAt(dir, kinds, document.locate);
-}
-
 /** The types of graders for a file of a folder; `locate` tells where its parts are. */
-export function graderTypesAt(dir: string, kinds: GraderKinds, locate?: Locate): GraderTypes {
+export function graderTypesAt(dir: string, locate?: Locate): GraderTypes {
   const look = (path: string): "file" | "nothing" =>
     statSync(resolve(dir, path), { throwIfNoEntry: false })?.isFile() === true ? "file" : "nothing";
   const readText = (path: string): string =>
     readRegularFile(resolve(dir, path), longestGraderFile).toString("utf8");
-  return { types: kinds, dir, look, readText, locate };
+  return { types: graderKinds, dir, look, readText, locate };
 }
 
 interface LoadModuleOptions {

@@ -11,13 +11,7 @@ import {
   withoutUndefined,
 } from "../../base/json.ts";
 import { legacyVersions, parseLegacyTask } from "./parse-legacy-task.ts";
-import {
-  assertionKinds,
-  type PortableTask,
-  type Requirement,
-  type Task,
-  taskApiVersion,
-} from "../../model/model.ts";
+import { type PortableTask, type Requirement, type Task, taskApiVersion } from "../../model/model.ts";
 import {
   mostProblems,
   type NamePlace,
@@ -590,5 +584,5 @@ function keyOf({ message, path }: Pick<Problem, "message" | "path">): string {
 export function taskChecksNothing(task: Task): boolean {
   if (task.form !== "task" || task.verify.length > 0) return false;
   if (task.graders?.some(({ required }) => required) === true) return false;
-  return (task.portable?.assertions ?? []).every((set) => assertionKinds(set).length === 0);
+  return (task.portable?.assertions ?? []).length === 0;
 }

@@ -1,14 +1,11 @@
 import { hash, randomUUID } from "node:crypto";
-import { McpvalsError, serializeError } from "../../base/error.ts";
-import { modelId } from "../../model/agent.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { judgeOf } from "./llm-judge.ts";
 import { isJsonObject } from "../../base/json.ts";
 import type { Json, JudgeSpec } from "../../model/model.ts";
 import { previewJson, repeatedKey } from "../../base/read-json.ts";
-import type { Grader } from "../grader.ts";
-import { judgeName } from "../graders.ts";
-import { judgePrompt, type JudgePrompt, stepJudgePrompt } from "./judge-prompt.ts";
+import { type JudgePrompt, stepJudgePrompt } from "./judge-prompt.ts";
 import { type AskJudge, type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "./verdict-forms.ts";
-import { judgedEvents } from "./votes.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { Emit, JudgeRecord, JudgeAnswer, JudgeQuestion } from "../../model/event.ts";
 import { type Environment, locateModel, resolveModel } from "../../agents/models/resolve-model.ts";
@@ -32,39 +29,6 @@ export interface JudgeOptions {
   readonly beforeAsking?: (question: string) => void;
   /** Returns an unpredictable text. Default: a random UUID. */
   readonly nonce?: () => string;
-}
-
-/**
- * Creates a grader that asks a language model for a score from 0 to 1; the grade passes at the spec's threshold. It
- * rests on the last assistant message and the tool calls. Without a usable verdict, for whatever reason, the grade is
- * an error without a score: `judge/no-verdict`, or the code of the model's error.
- *
- * `grade` throws only the signal's reason.
- */
-export function createJudge(spec: JudgeSpec, options: JudgeOptions): Grader {
-  return {
-    name: judgeName,
-    async grade(trajectory) {
-      const evidence = judgedEvents(trajectory);
-      const unscored = { grader: judgeName, score: null, evidence };
-      if (trajectory.task.turns.length === 0)
-        return { ...unscored, verdict: "skip", reason: "no agent took part" };
-      try {
-        const prompt = (nonce: string): JudgePrompt => judgePrompt(trajectory, { nonce });
-        const hashes = hashesOf(prompt(sameNonce), scoreForm);
-        options.beforeAsking?.(hashes.question);
-        const asked = { prompt: prompt((options.nonce ?? randomUUID)()), form: scoreForm };
-        const { score, reason } = await askJudge(asked, spec, options);
-        const { model, passThreshold: threshold } = spec;
-        const judge = { model, ...hashes, threshold, votes: [score] };
-        return { ...unscored, verdict: score >= threshold ? "pass" : "fail", score, reason, judge };
-      } catch (error) {
-        options.signal.throwIfAborted();
-        if (!(error instanceof McpvalsError)) throw error;
-        return { ...unscored, verdict: "error", reason: error.message, error: serializeError(error) };
-      }
-    },
-  };
 }
 
 /** Longest text that is judged, in characters. A text is judged whole or not at all: what is cut off could decide. */
@@ -107,10 +71,10 @@ export function createStepJudge(
 }
 
 /**
- * The judge for graders that files declare. A grader's own model has the settings of the eval's judge only where both are of
+ * The judge for graders. A grader's own model has the settings of the eval's judge only where both are of
  * the server that `baseURL` names.
  */
-export function createGradersJudge(spec: JudgeSpec | undefined, options: JudgeOptions): AskJudge {
+export function createJudge(spec: JudgeSpec | undefined, options: JudgeOptions): AskJudge {
   return async ({ prompt, form, model }) => {
     const judge = judgeOf(spec, model);
     const hashes = hashesOf(prompt(sameNonce), form);
@@ -119,16 +83,6 @@ export function createGradersJudge(spec: JudgeSpec | undefined, options: JudgeOp
     const verdict = await askJudge({ prompt: asked, form }, judge, options);
     return { verdict, model: judge.model, ...hashes };
   };
-}
-
-/** The judge of a grader. Throws `config/no-judge` when there is none. */
-export function judgeOf(spec: JudgeSpec | undefined, model: string | undefined): JudgeSpec {
-  if (model !== undefined) {
-    const isOfServer = spec?.baseURL !== undefined && !model.includes("/");
-    return isOfServer ? { ...spec, model } : { model: modelId(model) ?? model, passThreshold: 1 };
-  }
-  if (spec !== undefined) return spec;
-  throw new McpvalsError("config/no-judge", "a grader asks a judge, and none is configured");
 }
 
 const sameNonce = "00000000-0000-0000-0000-000000000000";

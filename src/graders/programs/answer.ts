@@ -10,12 +10,14 @@ import type { Finding, GraderProgram, KindContext, ProgramEnd } from "../grader.
 import type { Trajectory } from "../../trace/trajectory.ts";
 import type { TrajectoryRecord } from "./trajectory-record.ts";
 
-const answerSchema = closedObject({
-  score: z.number().min(0).max(1).nullish(),
-  passed: z.boolean().nullish(),
-  reason: z.string().nullish(),
-  evidence: z.array(z.int().min(1)).nullish(),
-});
+const answerSchema = z.lazy(() =>
+  closedObject({
+    score: z.number().min(0).max(1).nullish(),
+    passed: z.boolean().nullish(),
+    reason: z.string().nullish(),
+    evidence: z.array(z.int().min(1)).nullish(),
+  }),
+);
 
 /**
  * What a grader of your own answers: a score from 0 to 1 (null: there was nothing to judge), a verdict, or both. Without a

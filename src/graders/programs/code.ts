@@ -4,32 +4,33 @@ import { closedObject, filledText } from "../../model/fields.ts";
 import type { Json, JsonObject } from "../../base/json.ts";
 import { eventsOf } from "../../model/event.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
-import { checksGrade, graderKind, type KindContext, skip } from "../grader.ts";
+import { checksGrade, declaredKind, type KindContext, skip } from "../grader.ts";
 import { nothingToJudge } from "../workspace.ts";
 import { type CodeResult, runCode, runFields, usualTimeoutMs } from "./answer.ts";
 import { recordOf, type TrajectoryRecord } from "./trajectory-record.ts";
 
-const config = closedObject({
-  assertions: z
-    .array(filledText)
-    .min(1)
-    .describe(
-      "Expressions that must all be `True` (`true` in JavaScript); no other value holds. They have `output` (the agent's last message), `outcome` (outcomes of the verify steps by their ids), `transcript` (list of {type, content, …}: `user.message`, `assistant.message`, `tool.execution_complete`), `tool_calls` (list of {name, server, arguments, result, success, error}), `errors` (why calls failed), `duration_ms`; in Python also `re` and `json`.",
-    ),
-  language: z
-    .enum(["python", "javascript"])
-    .default("python")
-    .describe("What they are written in. `python` needs Python 3 as `python3` on PATH."),
-  ...runFields,
-});
+const config = z.lazy(() =>
+  closedObject({
+    assertions: z
+      .array(filledText)
+      .min(1)
+      .describe(
+        "Expressions that must all be `True` (`true` in JavaScript); no other value holds. They have `output` (the agent's last message), `outcome` (outcomes of the verify steps by their ids), `transcript` (list of {type, content, …}: `user.message`, `assistant.message`, `tool.execution_complete`), `tool_calls` (list of {name, server, arguments, result, success, error}), `errors` (why calls failed), `duration_ms`; in Python also `re` and `json`.",
+      ),
+    language: z
+      .enum(["python", "javascript"])
+      .default("python")
+      .describe("What they are written in. `python` needs Python 3 as `python3` on PATH."),
+    ...runFields,
+  }),
+);
 
 /** Do expressions of the user's own hold? Score = expressions that are true / all. */
-export const code = graderKind({
+export const code = declaredKind({
   type: "code",
   description:
     "Expressions in Python or JavaScript about the trial that must all be true, each for itself. One that fails, as when it looks at a call that was not made, does not hold. One that is wrong (its syntax, a name that nothing has) is an error of this grader.",
   config,
-  runsPrograms: true,
   example: { assertions: ['len(tool_calls) == 1 and all(c["success"] for c in tool_calls)'] },
   // What is wrong of itself is so of an empty trial, too.
   prepare: (wanted, context) => ({ assertions: evaluate(wanted, emptyTrial, context) }),

@@ -3,7 +3,7 @@ import { anyObject, closedObject, filledText, argumentText } from "../../model/f
 import { McpvalsError } from "../../base/error.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import { nothingToJudge, recordedFiles, textOf, workspacePath } from "../workspace.ts";
-import { type Finding, graderKind, type PrepareContext, type ProgramEnd, skip } from "../grader.ts";
+import { type Finding, declaredKind, type PrepareContext, type ProgramEnd, skip } from "../grader.ts";
 import {
   answerFields,
   answerIn,
@@ -15,33 +15,34 @@ import {
 } from "./answer.ts";
 import { recordOf } from "./trajectory-record.ts";
 
-const programConfig = closedObject({
-  command: filledText.describe(
-    "The program, without arguments: a name, or a path from the folder of the file.",
-  ),
-  args: z.array(argumentText).default([]).describe("Arguments of the program."),
-  input: z
-    .enum(["trajectory", "output"])
-    .default("trajectory")
-    .describe(
-      "What it gets on stdin. `trajectory`: the trial as JSON (schemas/trajectory.schema.json). `output`: the agent's last message.",
+const programConfig = z.lazy(() =>
+  closedObject({
+    command: filledText.describe(
+      "The program, without arguments: a name, or a path from the folder of the file.",
     ),
-  workspace: z
-    .array(workspacePath)
-    .default([])
-    .describe(
-      "Paths and globs of the agent's workspace. Their files are in `files` of the trajectory, and copies of them in the folder that the variable `WAZA_WORKSPACE_DIR` names.",
-    ),
-  ...answerFields,
-});
+    args: z.array(argumentText).default([]).describe("Arguments of the program."),
+    input: z
+      .enum(["trajectory", "output"])
+      .default("trajectory")
+      .describe(
+        "What it gets on stdin. `trajectory`: the trial as JSON (schemas/trajectory.schema.json). `output`: the agent's last message.",
+      ),
+    workspace: z
+      .array(workspacePath)
+      .default([])
+      .describe(
+        "Paths and globs of the agent's workspace. Their files are in `files` of the trajectory, and copies of them in the folder that the variable `WAZA_WORKSPACE_DIR` names.",
+      ),
+    ...answerFields,
+  }),
+);
 
 /** What does a program of the user's own say of the trial? */
-export const program = graderKind({
+export const program = declaredKind({
   type: "program",
   description:
     "Runs a program on the trial. It passes when the program exits with 0 and does not say otherwise on stdout: what it writes there is the reason, or one JSON object {score, passed, reason, evidence}, after which nothing may follow. A score of null means that there was nothing to judge. The program is killed when its time is up; that is an error of this grader alone.",
   config: programConfig,
-  runsPrograms: true,
   example: { command: "python3", args: ["grade.py"], timeout: "10s" },
   files: ({ command }) => (/^\.{1,2}[/\\]/.test(command) ? [{ path: ["command"], file: command }] : []),
   workspaceFiles: ({ workspace }) => workspace,
@@ -114,23 +115,24 @@ function programFinding(
   return finding({ ...answer, passed: false, score: answer?.score ?? 0, reason });
 }
 
-const scriptConfig = closedObject({
-  file: filledText
-    .regex(/\.(?:ts|mts|js|mjs)$/, { error: "must be a file that ends in .ts, .mts, .js or .mjs" })
-    .describe(
-      "The file, relative to the one that declares the grader. Its default export is what `defineGrader` gives.",
-    ),
-  settings: anyObject.default({}).describe("Settings for it."),
-  ...answerFields,
-});
+const scriptConfig = z.lazy(() =>
+  closedObject({
+    file: filledText
+      .regex(/\.(?:ts|mts|js|mjs)$/, { error: "must be a file that ends in .ts, .mts, .js or .mjs" })
+      .describe(
+        "The file, relative to the one that declares the grader. Its default export is what `defineGrader` gives.",
+      ),
+    settings: anyObject.default({}).describe("Settings for it."),
+    ...answerFields,
+  }),
+);
 
 /** What does a function of the user's own say of the trial? */
-export const script = graderKind({
+export const script = declaredKind({
   type: "script",
   description:
     "Calls a function of a TypeScript or JavaScript file with the trial. It answers with {score, passed, reason, evidence}; a score of null means that there was nothing to judge. It runs in a process of its own: an exception, an endless loop or a crash is an error of this grader alone.",
   config: scriptConfig,
-  runsPrograms: true,
   example: { file: "./one-call.ts", settings: { tool: "add" }, timeout: "10s" },
   files: ({ file }) => [{ path: ["file"], file }],
   prepare: ({ file, settings, timeout: timeoutMs = usualTimeoutMs, inheritEnv }, { dir, runProgram }) => ({

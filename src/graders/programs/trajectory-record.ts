@@ -22,89 +22,96 @@ const request = {
  * A finished trial as graders of the user's own see it. Members may be added to version 1; what is there stays as it is. Secrets
  * are replaced by `[secret:NAME]` in it.
  */
-export const trajectoryRecordSchema = z
-  .strictObject({
-    schema: z.literal("mcpvals.trajectory/1"),
-    task: z.strictObject({
-      name: z.string(),
-      form: z.enum(["workflow", "tool-test", "task", "check"]),
-      description: z.string().exactOptional(),
-    }),
-    trial: z.strictObject({
-      id: z.string(),
-      agent: z.string().nullable().describe("Name of the agent."),
-      variant: z.string().describe("Name of the set of servers; absent: there is only one.").exactOptional(),
-      attempt: z.int().min(1),
-    }),
-    output: z.string().describe("The agent's last message; empty when it said nothing."),
-    turns: z.array(
-      z.strictObject({
-        prompt: z.string(),
-        ended: z
-          .enum(["done", "max-steps", "max-tokens", "refused", "cancelled"])
-          .describe("How the turn ended; `done`: by the agent itself.")
-          .exactOptional(),
+export const trajectoryRecordSchema = z.lazy(() =>
+  z
+    .strictObject({
+      schema: z.literal("mcpvals.trajectory/1"),
+      task: z.strictObject({
+        name: z.string(),
+        form: z.enum(["workflow", "tool-test", "task", "check"]),
+        description: z.string().exactOptional(),
       }),
-    ),
-    messages: z.array(z.strictObject({ seq, turn, text: z.string() })).describe("What the agent said."),
-    calls: z
-      .array(
+      trial: z.strictObject({
+        id: z.string(),
+        agent: z.string().nullable().describe("Name of the agent."),
+        variant: z
+          .string()
+          .describe("Name of the set of servers; absent: there is only one.")
+          .exactOptional(),
+        attempt: z.int().min(1),
+      }),
+      output: z.string().describe("The agent's last message; empty when it said nothing."),
+      turns: z.array(
         z.strictObject({
-          seq,
-          turn: turn.exactOptional(),
-          tool: z.string().describe("The tool's own name."),
-          source: z
-            .string()
-            .describe("`mcp:SERVER`, `builtin` (a tool of the agent), `skill`, or `unknown` (no such tool)."),
-          args: anyJson,
-          result: anyJson
-            .describe("Of a tool of a server: the `CallToolResult` as received. Absent: there was none.")
-            .exactOptional(),
-          error: error.exactOptional(),
-          durationMs: z.number().min(0).exactOptional(),
-          faulted: z
-            .literal(true)
-            .describe("An injected fault took its answer away, so it says nothing of the agent.")
+          prompt: z.string(),
+          ended: z
+            .enum(["done", "max-steps", "max-tokens", "refused", "cancelled"])
+            .describe("How the turn ended; `done`: by the agent itself.")
             .exactOptional(),
         }),
-      )
-      .describe("Uses of tools by the agent, in the order in which they began; failed ones have `error`."),
-    resourceReads: z.array(z.strictObject({ ...request, uri: z.string() })),
-    promptGets: z.array(z.strictObject({ ...request, prompt: z.string(), args: anyJson })),
-    verify: z
-      .array(
-        z.strictObject({
-          step: z.string(),
-          outcome: z.enum(["passed", "failed", "error", "timeout", "skipped"]),
-          checks: z.array(z.strictObject({ name: z.string(), passed: z.boolean(), message: z.string() })),
-          outputs: z.record(z.string(), anyJson).exactOptional(),
-        }),
-      )
-      .describe("The verify steps of the task, each with its last attempt."),
-    files: z
-      .array(
-        z.strictObject({
-          path: z.string().describe("Relative to the workspace."),
-          kind: z.enum(["file", "folder", "link", "other"]),
-          size: count.exactOptional(),
-          sha256: z.string().exactOptional(),
-          text: z.string().describe("Absent: it is too long, or no UTF-8 text.").exactOptional(),
-        }),
-      )
-      .describe("What the agent left at the paths of the workspace that graders of the task name."),
-    usage: z
-      .strictObject({
-        inputTokens: count,
-        outputTokens: count,
-        cacheReadTokens: count.exactOptional(),
-        cacheWriteTokens: count.exactOptional(),
-        requests: count.describe("Answers of the model.").exactOptional(),
-      })
-      .describe("Tokens of the agent's model; absent: not known.")
-      .exactOptional(),
-    durationMs: z.number().min(0).describe("Time of all of the agent's turns, in milliseconds."),
-  })
-  .meta({ title: "mcpvals trajectory", description: "A finished trial, as a grader of your own gets it." });
+      ),
+      messages: z.array(z.strictObject({ seq, turn, text: z.string() })).describe("What the agent said."),
+      calls: z
+        .array(
+          z.strictObject({
+            seq,
+            turn: turn.exactOptional(),
+            tool: z.string().describe("The tool's own name."),
+            source: z
+              .string()
+              .describe(
+                "`mcp:SERVER`, `builtin` (a tool of the agent), `skill`, or `unknown` (no such tool).",
+              ),
+            args: anyJson,
+            result: anyJson
+              .describe("Of a tool of a server: the `CallToolResult` as received. Absent: there was none.")
+              .exactOptional(),
+            error: error.exactOptional(),
+            durationMs: z.number().min(0).exactOptional(),
+            faulted: z
+              .literal(true)
+              .describe("An injected fault took its answer away, so it says nothing of the agent.")
+              .exactOptional(),
+          }),
+        )
+        .describe("Uses of tools by the agent, in the order in which they began; failed ones have `error`."),
+      resourceReads: z.array(z.strictObject({ ...request, uri: z.string() })),
+      promptGets: z.array(z.strictObject({ ...request, prompt: z.string(), args: anyJson })),
+      verify: z
+        .array(
+          z.strictObject({
+            step: z.string(),
+            outcome: z.enum(["passed", "failed", "error", "timeout", "skipped"]),
+            checks: z.array(z.strictObject({ name: z.string(), passed: z.boolean(), message: z.string() })),
+            outputs: z.record(z.string(), anyJson).exactOptional(),
+          }),
+        )
+        .describe("The verify steps of the task, each with its last attempt."),
+      files: z
+        .array(
+          z.strictObject({
+            path: z.string().describe("Relative to the workspace."),
+            kind: z.enum(["file", "folder", "link", "other"]),
+            size: count.exactOptional(),
+            sha256: z.string().exactOptional(),
+            text: z.string().describe("Absent: it is too long, or no UTF-8 text.").exactOptional(),
+          }),
+        )
+        .describe("What the agent left at the paths of the workspace that graders of the task name."),
+      usage: z
+        .strictObject({
+          inputTokens: count,
+          outputTokens: count,
+          cacheReadTokens: count.exactOptional(),
+          cacheWriteTokens: count.exactOptional(),
+          requests: count.describe("Answers of the model.").exactOptional(),
+        })
+        .describe("Tokens of the agent's model; absent: not known.")
+        .exactOptional(),
+      durationMs: z.number().min(0).describe("Time of all of the agent's turns, in milliseconds."),
+    })
+    .meta({ title: "mcpvals trajectory", description: "A finished trial, as a grader of your own gets it." }),
+);
 
 export type TrajectoryRecord = Exact<z.output<typeof trajectoryRecordSchema>>;
 

@@ -1,0 +1,67 @@
+import { containsText, describeState, meetsState, stateParts } from "../expect/contains-text.ts";
+import { searchableText } from "../expect/tool-result.ts";
+import type { ExpectedState } from "../model/fields.ts";
+import { lastAnswered, type TurnView } from "../trace/trajectory.ts";
+import { graderKind, passOrFail, skip } from "./grader.ts";
+
+/**
+ * End-to-End Success of the MCPVals specification, 6.1: the last assistant message or the last tool result of a turn
+ * (the one that arrived last) meets the turn's `expectedState`, see `meetsState`. The score is the share of expected states
+ * that were reached; all must be.
+ */
+export const endToEndSuccess = graderKind({
+  type: "end-to-end-success",
+  forms: ["workflow"],
+  grade(_, { task, turns }) {
+    const outcomes = task.turns.flatMap(({ expectedState }, index) => {
+      const turn = turns.find((played) => played.turn === index);
+      return expectedState === undefined ? [] : [outcomeOf(expectedState, turn, index)];
+    });
+    if (outcomes.length === 0) return skip("no expectedState to look for");
+    const missed = outcomes.filter((outcome) => !outcome.reached);
+    const told = missed.length === 0 ? outcomes : missed;
+    return passOrFail(outcomes.length - missed.length, outcomes.length, {
+      reason: told.map((outcome) => outcome.reason).join("; "),
+      evidence: told.flatMap((outcome) => outcome.evidence),
+    });
+  },
+});
+
+interface Outcome {
+  readonly reached: boolean;
+  readonly reason: string;
+  readonly evidence: readonly number[];
+}
+
+function outcomeOf(state: string | ExpectedState, turn: TurnView | undefined, index: number): Outcome {
+  const [name, wanted] = [`turn ${index + 1}`, describeState(state)];
+  const { contains, in: where = "any" } = stateParts(state);
+  if (turn === undefined) {
+    const quoted = typeof state === "string" ? JSON.stringify(state) : `a text that ${wanted}`;
+    return { reached: false, reason: `${name} was never reached, ${quoted} expected`, evidence: [] };
+  }
+  const message = turn.messages.at(-1);
+  const call = lastAnswered(turn);
+  const answer = { what: "assistant message", text: message?.text ?? "", seq: message?.seq };
+  const result = {
+    what: call === undefined ? "tool result" : `tool result (${call.tool})`,
+    text: call?.result === undefined ? "" : searchableText(call.result),
+    seq: call?.responseSeq,
+  };
+  const places = { answer: [answer], toolResult: [result], any: [answer, result] }[where];
+  const found = places.find(({ text, seq }) => seq !== undefined && meetsState(text, state));
+  const told = found === undefined ? places : [found];
+  const evidence = told.flatMap(({ seq }) => seq ?? []);
+  if (found !== undefined)
+    return { reached: true, reason: `${name}: the last ${found.what} ${wanted}`, evidence };
+  const isPart = contains !== undefined && places.some(({ text }) => containsText(text, contains));
+  const note = isPart && typeof state === "string" ? ", only as a part of another number" : "";
+  const [only] = places;
+  const subject =
+    where === "any"
+      ? `neither the last assistant message nor the last tool result ${wanted}`
+      : only?.seq === undefined
+        ? `there is no ${only?.what} that ${wanted}`
+        : `expected that the last ${only.what} ${wanted}`;
+  return { reached: false, reason: `${name}: ${subject}${note}`, evidence };
+}

@@ -1,0 +1,30 @@
+import { countFindings } from "../model/alike-findings.ts";
+import { graderKind, skip } from "./grader.ts";
+
+/** The findings of a trial of `mcpvals check`. An error fails it; without evidence for the part of the check there is nothing to judge. */
+export const findingsGrader = graderKind({
+  type: "findings",
+  forms: ["check"],
+  settingsOf: ({ check }) => check,
+  async grade(check, trajectory, context) {
+    // Most runs check no server, so that the rules are loaded only here.
+    const [{ findDefects }, { readCheck }, { evidenceIn }] = await Promise.all([
+      import("../check/catalogue.ts"),
+      import("../check/check-view.ts"),
+      import("../check/evidence.ts"),
+    ]);
+    const view = readCheck(trajectory, check);
+    const findings = await findDefects(view, context);
+    const failed = findings.some(({ severity }) => severity === "error");
+    const { lack, evidence } = evidenceIn(view);
+    if (!failed && lack !== undefined) return { ...skip(lack), findings };
+    const cited = [...new Set(findings.flatMap(({ evidence: each }) => each))].toSorted((a, b) => a - b);
+    return {
+      verdict: failed ? "fail" : "pass",
+      score: failed ? 0 : 1,
+      reason: countFindings(findings),
+      evidence: cited.length > 0 ? cited : evidence.slice(0, 1),
+      findings,
+    };
+  },
+});
