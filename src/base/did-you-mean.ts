@@ -1,3 +1,4 @@
+/** Servers choose names too, and comparing takes time with the square of their length. */
 const longestCompared = 60;
 
 interface Near {

@@ -11,18 +11,13 @@ export type JsonObject = { readonly [key: string]: Json };
 /** An object type whose optional members are absent rather than undefined. */
 export type WithoutUndefined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
 
-/** As of a member that was assigned; to assign `__proto__` would change what the object is. */
-const ownMember = { enumerable: true, configurable: true, writable: true };
-
 /** Leaves out the members that are undefined. */
 export function withoutUndefined<T extends object>(value: T): WithoutUndefined<T> {
   // A list of members takes four times as long.
   const kept: Record<string, unknown> = {};
   for (const key of Object.keys(value)) {
     const member: unknown = value[key as keyof T];
-    if (member === undefined) continue;
-    if (key === "__proto__") Object.defineProperty(kept, key, { ...ownMember, value: member });
-    else kept[key] = member;
+    if (member !== undefined) kept[key] = member;
   }
   return kept as WithoutUndefined<T>;
 }

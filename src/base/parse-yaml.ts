@@ -10,15 +10,7 @@ type Options = yaml.ParseOptions & yaml.DocumentOptions & yaml.SchemaOptions;
  * messages without places.
  */
 function parseYaml(text: string, options: Options = {}): Parsed {
-  // The library makes an Error of every mistake, of which there can be one for each character; their stacks take most of the time.
-  const errors: ErrorConstructor & { stackTraceLimit?: number } = Error;
-  const { stackTraceLimit } = errors;
-  errors.stackTraceLimit = 0;
-  try {
-    return yaml.parseDocument(text, { ...options, prettyErrors: false, uniqueKeys: false });
-  } finally {
-    if (stackTraceLimit !== undefined) errors.stackTraceLimit = stackTraceLimit;
-  }
+  return yaml.parseDocument(text, { ...options, prettyErrors: false, uniqueKeys: false });
 }
 
 /**
@@ -97,8 +89,6 @@ export interface YamlText {
  * that are there twice the last one counts, and of several documents the first.
  */
 export function readYaml(text: string, lenient: true | ((root: Scalars) => boolean)): YamlText {
-  if ((text.match(/^\t/gm)?.length ?? 0) > mostTabs)
-    return broken([{ offset: text.search(/^\t/m), message: tabs }]);
   const strict = lenient === true ? undefined : parseYaml(text, { stringKeys: true });
   if (strict === undefined || lenient === true || lenient(scalarsOf(strict))) return readLeniently(text);
   const { duplicates, aliases } = findDuplicates(strict.contents);
@@ -181,9 +171,6 @@ function scalarsOf({ contents }: Parsed): Scalars {
     ),
   );
 }
-
-/** Each of them would be an error of its own, and many would take long. */
-const mostTabs = 10_000;
 
 /** The problems that are reported: one mistake often breaks what follows it too, so only the first of each line is. */
 function reported(problems: readonly SyntaxProblem[], text: string): readonly SyntaxProblem[] {

@@ -72,13 +72,7 @@ function copyObject(value: object, path: KeyPath, state: State): Json {
     if (typeof key === "symbol") refuse(`a key that is a symbol (${String(key)}) is not JSON`, path, state);
     else if (Object.prototype.propertyIsEnumerable.call(value, key)) {
       const place = [...path, key];
-      let member: unknown;
-      try {
-        member = Reflect.get(value, key);
-      } catch (error) {
-        const reason = messageOf(error);
-        member = refuse(`its getter threw: ${reason}`, place, state);
-      }
+      const member: unknown = Reflect.get(value, key);
       if (member !== undefined || state.mayBeAbsent?.(place) !== true)
         members.push([key, copy(member, place, state)]);
     }

@@ -432,14 +432,10 @@ function misspellingIn(value: Json, path: string): string | undefined {
 
 /** Shorter names are too often similar. */
 const shortestName = 4;
-/** Members of a value whose names are compared. */
-const mostLooked = 200;
 
 /** The key of an existing member that a missing name is probably a misspelling of. */
 function similarKey({ name, holders }: Lookup): string | undefined {
-  const present = new Set(
-    holders.flatMap((holder) => (isJsonObject(holder) ? Object.keys(holder).slice(0, mostLooked) : [])),
-  );
+  const present = new Set(holders.flatMap((holder) => (isJsonObject(holder) ? Object.keys(holder) : [])));
   if (present.has(name) || name.length < shortestName) return undefined;
   const near = didYouMean(name, present);
   // "user2" beside "user1" is another user.

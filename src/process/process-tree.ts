@@ -1,6 +1,5 @@
 import { execFile, execFileSync } from "node:child_process";
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from "node:fs";
-import { devNull } from "node:os";
+import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -249,36 +248,19 @@ export function processLister(): ProcessLister {
   return process.platform === "linux" ? procLister : psLister;
 }
 
-/**
- * Reads /proc: 10 to 30 microseconds a process. Zombies are left out. A file descriptor is reserved, since a process that cannot
- * be read because too many files are open would look as if it had ended.
- */
+/** Reads /proc: 10 to 30 microseconds a process. Zombies are left out. */
 export const procLister: ProcessLister = {
-  list: async (since) => withSpareFile(() => listProc(since)),
-  listNow: (since) => withSpareFile(() => listProc(since)),
-  startOf(pid) {
-    keepSpareFile();
-    return unseen(() => readStat(String(pid), { ended: true })?.started);
-  },
-  carries: (pid, variable) => unseen(() => carries(pid, variable)),
+  list: async (since) => listProc(since),
+  listNow: listProc,
+  startOf: (pid) => readStat(String(pid), { ended: true })?.started,
+  carries,
 };
-
-/** Undefined when no file descriptor is left. */
-function unseen<T>(look: () => T): T | undefined {
-  try {
-    return withSpareFile(look);
-  } catch (error) {
-    if (isOutOfFiles(error)) return undefined;
-    throw error;
-  }
-}
 
 function carries(pid: number, variable: string): boolean | undefined {
   try {
     const environment = readFileSync(`/proc/${pid}/environ`, "latin1");
     return environment === "" ? undefined : `\0${environment}`.includes(`\0${variable}\0`);
-  } catch (error) {
-    if (isOutOfFiles(error)) throw error;
+  } catch {
     return false; // ended meanwhile, or another user's
   }
 }
@@ -314,8 +296,7 @@ function readStat(pid: string, { ended } = { ended: false }): ProcessInfo | unde
     } finally {
       closeSync(file);
     }
-  } catch (error) {
-    if (isOutOfFiles(error)) throw error;
+  } catch {
     return undefined; // it ended meanwhile
   }
   // The second field is the program's name in brackets, and the name may contain brackets and blanks.
@@ -413,41 +394,6 @@ function answers(pid: number): boolean {
   }
 }
 
-let spare: number | undefined;
-
-/** Reserves a file descriptor for {@link withSpareFile}, if there is one left. */
-function keepSpareFile(): void {
-  if (spare !== undefined) return;
-  try {
-    spare = openSync(devNull, "r");
-  } catch {
-    spare = undefined;
-  }
-}
-
-/**
- * Runs `work`, which opens one file at a time, with the reserved descriptor when no other is left. Throws what `work` throws.
- */
-function withSpareFile<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    if (spare === undefined || !isOutOfFiles(error)) throw error;
-    closeSync(spare);
-    spare = undefined;
-    try {
-      return work();
-    } finally {
-      keepSpareFile();
-    }
-  }
-}
-
-/** Whether this process or the machine has too many files open. */
-function isOutOfFiles(error: unknown): boolean {
-  return ["EMFILE", "ENFILE"].includes(codeOf(error) ?? "");
-}
-
 /**
  * The memory of processes together in bytes, without mapped files. Shared pages are first counted for each process, which is
  * cheap; only when that is more than `enough` bytes, they are counted once. On other systems than Linux they are always counted
@@ -473,7 +419,12 @@ function shareOf(pid: number): number | undefined {
 
 /** The sum of lines such as `RssAnon:    1234 kB` in bytes; undefined when there are none, or the file is not readable. */
 function memoryFields(pid: number, file: string, ...names: readonly string[]): number | undefined {
-  const text = attempt(() => withSpareFile(() => readFileSync(`/proc/${pid}/${file}`, "latin1"))) ?? "";
+  let text: string;
+  try {
+    text = readFileSync(`/proc/${pid}/${file}`, "latin1");
+  } catch {
+    return undefined; // it ended meanwhile, or is another user's
+  }
   const lines = text.matchAll(/^(\w+):\s+(\d+) kB$/gm);
   const found = [...lines].flatMap(([, name = "", kilobytes]) =>
     names.includes(name) ? Number(kilobytes) : [],
@@ -493,35 +444,6 @@ async function residentByPs(pids: readonly number[]): Promise<number> {
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
-}
-
-/**
- * Bytes of anonymous files in memory (`memfd_create`) that processes hold open, beyond the shared memory that they have mapped,
- * which {@link memoryOf} counts. Linux only.
- */
-export function openMemoryOf(pids: readonly number[]): number {
-  /** By device and inode. */
-  const sizes = new Map<string, number>();
-  for (const pid of pids) {
-    for (const name of attempt(() => readdirSync(`/proc/${pid}/fd`)) ?? []) {
-      const path = `/proc/${pid}/fd/${name}`;
-      if (attempt(() => readlinkSync(path))?.startsWith("/memfd:") !== true) continue;
-      const file = attempt(() => statSync(path));
-      if (file !== undefined) sizes.set(`${file.dev}:${file.ino}`, file.blocks * 512);
-    }
-  }
-  if (sizes.size === 0) return 0;
-  const mapped = pids.map((pid) => memoryFields(pid, "status", "RssShmem") ?? 0);
-  return Math.max(0, sum([...sizes.values()]) - sum(mapped));
-}
-
-/** Undefined when the process has ended or is not readable. */
-function attempt<T>(look: () => T): T | undefined {
-  try {
-    return look();
-  } catch {
-    return undefined;
-  }
 }
 
 /** Shortest and longest pause between two listings, in milliseconds. */

@@ -20,7 +20,7 @@ import {
   type Usage,
   type Verdict,
 } from "../model/event.ts";
-import { clipped, weightOf } from "../trace/recorder.ts";
+import { clipped } from "../trace/recorder.ts";
 import {
   type AgentTool,
   matchAgentTools,
@@ -543,7 +543,7 @@ function exchangeKey(server: string, direction: string, id: string | number): st
 }
 
 const mostTrials = 100;
-/** Most that the events kept of all trials may weigh together, see `weightOf`. */
+/** Most that the events kept of all trials may have together, in characters of JSON. */
 const mostKept = 64 * 1024 * 1024;
 
 /** The events that the report of a run shows, of its first trials that did not pass; the journal has them all. */
@@ -567,9 +567,9 @@ export class KeptEvidence {
   }
 
   #fitting(event: TraceEvent): TraceEvent {
-    const weight = weightOf(event, JSON.stringify(event));
-    if (weight > this.#left) return clipped(event) as TraceEvent;
-    this.#left -= weight;
+    const { length } = JSON.stringify(event);
+    if (length > this.#left) return clipped(event) as TraceEvent;
+    this.#left -= length;
     return event;
   }
 }

@@ -6,7 +6,6 @@ import type { SandboxSpec } from "../model/model.ts";
 import { findProgram } from "../process/environment.ts";
 import {
   killMs,
-  openMemoryOf,
   type ProcessInfo,
   processLister,
   signalDescendants,
@@ -31,9 +30,9 @@ const dataRoom = 4 * 1024 ** 3;
 
 /**
  * Confines with bubblewrap, by namespaces of the kernel: what is not listed does not exist inside. The limits:
- * - total memory, files in memory included, and the number of processes are polled many times a second; exceeding them ends
- *   everything inside; memory that the kernel does not show (unmapped shared memory of System V, data in sockets) is not
- *   counted;
+ * - total memory, files in its folders in memory included, and the number of processes are polled many times a second;
+ *   exceeding them ends everything inside; memory that no process has mapped (memfd, shared memory of System V, data in
+ *   sockets) is not counted;
  * - one process gets at most 4 GiB over the memory limit between two polls (RLIMIT_DATA);
  * - `/tmp`, `/dev/shm` and a home folder outside of `/tmp` hold half of the memory each;
  * - core dumps are off. Processors and time are not limited here.
@@ -197,7 +196,7 @@ function memoryFileBytes(
     if (inside === undefined) return 0;
     return folders.reduce(
       (total, { at, size }) => total + usedBytes(`/proc/${inside.pid}/root${at}`, size),
-      openMemoryOf(descendants.map((each) => each.pid)),
+      0,
     );
   };
 }

@@ -20,8 +20,7 @@ export interface Selection {
 
 /**
  * Reads a path in a JSON value (RFC 9535; a leading `.` or none is taken as `$.`). Throws `task/json-path` for a path
- * that is not valid, and for one that cannot be followed in this value: after too many steps, where it would go on for hours,
- * and for values that are too deep. So do the other functions here.
+ * that is not valid, and for a value that is too large or too deep to be followed. So do the other functions here.
  */
 export function selectJson(value: Json, path: string): Selection {
   return follow(path, (query) => {
@@ -69,7 +68,6 @@ function compile(path: string): JSONPathQuery {
   if (known !== undefined) return known;
   environment ??= createEnvironment();
   const query = environment.compile(path);
-  bound(query);
   const [oldest] = kept.keys();
   if (kept.size >= mostKept && oldest !== undefined) kept.delete(oldest);
   kept.set(path, query);
@@ -100,17 +98,11 @@ export interface Lookup {
   readonly holders: readonly Json[];
 }
 
-/** Places that are looked at for one path. Nested `..` and filters in filters look at the same places again and again. */
-const mostSteps = 3_000_000;
+/** Values, at any depth, that a value may have in which a path is followed. */
+const maxValues = 500_000;
 /** Documents are at most so deep; more would exhaust the stack. */
-const deepest = 2000;
-/** So many levels of a value take the time of a step, since a place knows its whole way. */
-const levelsPerStep = 16;
-/** A pattern passes so many characters in the time of a step. */
-const charactersPerStep = 20;
+const maxRecursionDepth = 2000;
 
-/** Steps that are left; a query is followed to its end before another one begins. */
-let left = 0;
 let environment: JSONPathEnvironment | undefined;
 
 /** How far the way of a path goes in a value in which it leads nowhere. */
@@ -212,7 +204,7 @@ function written(query: JSONPathQuery): string {
 
 /** All at once, the library would pass long lists as arguments, which exhausts the stack. */
 function begin(query: JSONPathQuery, value: Json): IterableIterator<JSONPathNode> {
-  left = mostSteps;
+  refuseLarge(value);
   return query.lazyQuery(value as Parameters<JSONPathQuery["query"]>[0]);
 }
 
@@ -231,51 +223,20 @@ function firstOf(nodes: Iterable<JSONPathNode>, most = mostNearest): readonly Js
   return found;
 }
 
-function spend(steps: number): void {
-  left -= steps;
-  if (left < 0) throw new Error(`it would look at more than ${mostSteps} places`);
-}
-
-/** Lets every part of a query, those inside its filters too, count what it looks at. */
-function bound({ segments }: JSONPathQuery): void {
-  for (const selector of segments.flatMap((segment) => segment.selectors)) {
-    const resolve = selector.resolve.bind(selector);
-    const isFilter = selector instanceof jsonpath.selectors.FilterSelector;
-    selector.resolve = (node) => {
-      const perPlace = 1 + Math.floor(node.location.length / levelsPerStep);
-      spend(isFilter ? perPlace + sizeOf(node.value) : perPlace);
-      const found = resolve(node);
-      spend(found.length * perPlace);
-      return found;
-    };
-    if (isFilter) boundWithin(selector.expression);
+/** Throws for a value in which a path such as `$..a` would take minutes. */
+function refuseLarge(value: Json): void {
+  let count = 0;
+  const open: Json[] = [value];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    count += 1;
+    if (count > maxValues) throw new Error(`the value has more than ${maxValues} values`);
+    if (typeof next === "object" && next !== null) for (const item of Object.values(next)) open.push(item);
   }
-}
-
-function boundWithin(expression: object): void {
-  if (expression instanceof jsonpath.JSONPathQuery) return bound(expression);
-  const isPart = Array.isArray(expression) || expression instanceof jsonpath.expressions.FilterExpression;
-  if (!isPart) return;
-  for (const part of Object.values(expression) as unknown[]) {
-    if (typeof part === "object" && part !== null) boundWithin(part);
-  }
-}
-
-function sizeOf(value: unknown): number {
-  if (typeof value !== "object" || value === null) return 0;
-  return Array.isArray(value) ? value.length : Object.keys(value).length;
 }
 
 /** The library's own `match` and `search` use an engine that a pattern could hang. */
 function createEnvironment(): JSONPathEnvironment {
-  const created = new JSONPathEnvironment();
-  // `..` asks for the greatest depth at every place that it comes to.
-  Object.defineProperty(created, "maxRecursionDepth", {
-    get() {
-      spend(1);
-      return deepest;
-    },
-  });
+  const created = new JSONPathEnvironment({ maxRecursionDepth });
   const { functionRegister } = created;
   functionRegister.set(
     "search",
@@ -294,7 +255,6 @@ function patternFunction(complete: (pattern: string) => string): FilterFunction 
     returnType: FunctionExpressionType.LogicalType,
     call(text: unknown, pattern: unknown) {
       if (typeof text !== "string" || typeof pattern !== "string") return false;
-      spend(Math.ceil(text.length / charactersPerStep));
       return compilePattern(complete(pattern)).test(text);
     },
   };

@@ -146,8 +146,6 @@ describe("in any text", () => {
 });
 
 describe("JSON paths", () => {
-  const nested = (levels: number): Json => (levels === 0 ? 1 : [nested(levels - 1)]);
-
   it("match and search take time linear in the text, whatever the pattern", () => {
     const text = `${"a".repeat(50_000)}!`;
     expect(selectJson([text], "$[?match(@, '(a+)+')]").values).toEqual([]);
@@ -155,13 +153,11 @@ describe("JSON paths", () => {
     expect(selectJson(["ab", "b"], "$[?match(@, 'a.')]").places).toEqual([[0]]);
   });
 
-  it.each([
-    ["$..*..*..*..*..*", nested(300)],
-    ["$[?count($[?@.a == 1]) > 0]", Array.from({ length: 5000 }, () => ({ a: 1 }))],
-    ["$[?$..[?@.a == 2]]", Array.from({ length: 5000 }, () => ({ a: 1 }))],
-    ["$.list[?search($.text, 'b')]", { text: "a".repeat(1_000_000), list: Array(1000).fill(1) }],
-  ])("%s is given up where it would take hours", (path, value) => {
-    expect(() => selectJson(value, path)).toThrow("cannot be followed: it would look at more than");
+  it("are not followed in a value of very many values", () => {
+    const value = { list: Array<Json>(500_000).fill(0) };
+    expect(() => selectJson(value, "$.list[0]")).toThrow(
+      "cannot be followed: the value has more than 500000",
+    );
   });
 
   it("follows wide values, and finds everything in the order of RFC 9535", () => {

@@ -218,23 +218,6 @@ describe("getting a token ends", () => {
     expect(error).toMatchObject(unauthorized(expect.stringContaining(why)));
     expect(String(error)).not.toContain("canary");
   });
-
-  const hang = { timeout: 240_000 };
-  it("a server that refuses every token after its first use gets no more than a thousand", hang, async () => {
-    let given = 0;
-    const server = await startIssuer((path) => {
-      if (path !== "/token") return undefined;
-      given += 1;
-      return json({ access_token: `canary-${given}`, token_type: "Bearer" });
-    });
-    const source = tokensOf(server);
-    const renewAll = async (): Promise<void> => {
-      for (let token: string | undefined; ; token = await source.renew(token, {}));
-    };
-    const refused = expect.stringContaining("refused 1000 tokens");
-    await expect(renewAll()).rejects.toMatchObject(unauthorized(refused));
-    expect(given).toBe(1000);
-  });
 });
 
 describe("a redirect of a server", () => {

@@ -2,7 +2,6 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface, type Interface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { livingProcesses, untilLiving } from "./support.ts";
 
 interface Pressed {
   readonly process: ChildProcessWithoutNullStreams;
@@ -40,26 +39,6 @@ async function nextLine({ lines }: Pressed): Promise<string> {
 }
 
 describe.runIf(process.platform === "linux")("with no file descriptor left", () => {
-  it("a process is stopped with everything that it started", async () => {
-    const run = runPressed(`
-      const child = await start("setsid sleep 1000 >/dev/null 2>&1 & exec sleep 1000");
-      console.log(runMarker);
-      await once(process.stdin, "data");
-      // What is closed meanwhile is taken again, as others at work do.
-      setInterval(fill, 0);
-      for (const stream of [child.stdout, child.stderr]) stream.once("close", () => fill());
-      child.exited.then(() => fill());
-      fill();
-      await child.stop({ stdinMs: 0, termMs: 100 });
-      console.log("stopped");
-    `);
-    const marker = await nextLine(run);
-    await untilLiving(2, marker);
-    run.process.stdin.write("\n");
-    expect(await nextLine(run)).toBe("stopped");
-    expect(await livingProcesses(marker)).toEqual([]);
-  });
-
   it("a program that cannot be started is told from one that is broken", async () => {
     const run = runPressed(`
       fill();

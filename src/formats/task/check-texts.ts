@@ -168,11 +168,8 @@ function nameProblem({ root, names, variant }: Expression, scope: TextScope): Wr
   }
 }
 
-/** Names that an unknown one is compared with. */
-const mostCompared = 200;
-
 function unsetVariable(name: string, { env, variables }: TaskNames): Wrong {
-  const near = didYouMean(name, [...env, ...Object.keys(variables)].slice(0, mostCompared));
+  const near = didYouMean(name, [...env, ...Object.keys(variables)]);
   const meant = near === undefined ? "" : `Did you mean "${near}"? `;
   const hint = `${meant}Declare it in spec.env, pass --env ${name}=VALUE, set it, or add {env: ${name}} to spec.requires.`;
   return { what: "is a variable that is not set", hint, sameAs: `env.${name}` };
@@ -187,7 +184,7 @@ function stepProblem(
     if (ids.includes(id)) return [{ what: `names the step ${id}, which has not run yet` }];
     if (solutionIds.includes(id))
       return [{ what: `names an action of the solution, which only the agent "oracle" plays` }];
-    return [{ what: "names no step", hint: suggestion(id, ids.slice(0, mostCompared), "step ids") }];
+    return [{ what: "names no step", hint: suggestion(id, ids, "step ids") }];
   }
   if (key !== "outputs") return [{ what: nothing, hint: "Write {steps.ID.outputs.NAME}." }];
   if (declared === "any" || name === undefined) return [];

@@ -35,8 +35,6 @@ type Credentials = Extract<OAuthSpec, { kind: "client-credentials" }>;
 const usualMs = 30_000;
 /** Longest access token: it has to fit into a header. */
 const longestToken = 8 * 1024;
-/** Renewed tokens in one run; a server that refuses more does so without end. */
-const mostRenewals = 1000;
 
 /**
  * The access token of one server, for all trials: requests that need a new one at the same time wait for the same renewal. The
@@ -50,7 +48,6 @@ export class TokenSource {
   #token: string | undefined;
   #reading: Promise<StoredTokens> | undefined;
   #renewing: Promise<string> | undefined;
-  #renewals = 0;
 
   /** `announce` gets every secret before it is first used; getting a token takes `mostMs` milliseconds at most. */
   constructor(server: ProtectedServer, announce: (secret: Secret) => void, mostMs: number = usualMs) {
@@ -88,12 +85,6 @@ export class TokenSource {
 
   async #renew(used: string | undefined, hint: TokenHint): Promise<string> {
     const { auth } = this.#server;
-    this.#renewals += 1;
-    if (this.#renewals > mostRenewals)
-      throw this.#unauthorized(
-        `it has refused ${mostRenewals} tokens in one run`,
-        "See the server's own log for why it refuses tokens that it has taken before.",
-      );
     this.#token =
       auth.kind === "stored" ? await this.#refresh(auth, used, hint) : await this.#request(auth, hint);
     return this.#token;
