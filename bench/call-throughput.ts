@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import type { StdioServerSpec } from "../src/model/model.ts";
+import type { StdioServerSpec } from "../src/model/server.ts";
 import type { TraceEvent } from "../src/model/event.ts";
 import { createRecorder } from "../src/trace/recorder.ts";
 import { createRedactor } from "../src/trace/redact.ts";

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import type { Eval } from "../src/model/model.ts";
+import type { Eval } from "../src/model/eval.ts";
 import { type RunInput, run } from "../src/run/run.ts";
 import type { Row } from "./measure.ts";
 

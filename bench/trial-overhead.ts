@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
-import type { Eval } from "../src/model/model.ts";
+import type { Eval } from "../src/model/eval.ts";
 import { run } from "../src/run/run.ts";
 import type { Row } from "./measure.ts";
 

@@ -1,7 +1,6 @@
-import { isJsonObject } from "../../src/base/json.ts";
+import { isJsonObject, type JsonObject } from "../../src/base/json.ts";
 import { inputJsonSchema } from "../../src/graders/settings.ts";
 import { withMcpServers, withServerOverlays } from "./server-json-schema.ts";
-import type { JsonObject } from "../../src/model/model.ts";
 import { withGraderTypes } from "./grader-json-schemas.ts";
 import { referencePage } from "./reference-page.ts";
 import { configSchema } from "../../src/formats/config/config-schema.ts";

@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { serverShapes } from "../../src/model/server.ts";
 import { evalSchema } from "../../src/formats/eval-file/parse-eval-file.ts";
-import { isJsonObject } from "../../src/base/json.ts";
-import type { Json, JsonObject } from "../../src/model/model.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../src/base/json.ts";
 import { triggerTestsSchema } from "../../src/formats/waza/task-rows.ts";
 import { differences, settingsBeside, wazaEvalSchema, wazaTaskSchema } from "../../src/formats/waza/waza-schema.ts";
 import { inputJsonSchema } from "../../src/graders/settings.ts";

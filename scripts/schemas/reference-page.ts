@@ -1,6 +1,5 @@
-import { isJsonObject } from "../../src/base/json.ts";
+import { isJsonObject, type JsonObject } from "../../src/base/json.ts";
 import { defaultOf, type NameOfPart, objectAt, textAt, typeText } from "../../src/graders/settings.ts";
-import type { JsonObject } from "../../src/model/model.ts";
 
 export interface ReferencePage {
   /** Everything before the first table, in Markdown. */

@@ -1,5 +1,4 @@
-import { isJsonObject } from "../../src/base/json.ts";
-import type { Json, JsonObject } from "../../src/model/model.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../src/base/json.ts";
 import { canonicalKey, entryKeys, transports, typeNames } from "../../src/formats/config/server-tables.ts";
 
 /**

@@ -1,6 +1,5 @@
 import { McpvalsError } from "../base/error.ts";
-import { asObject, withoutUndefined } from "../base/json.ts";
-import type { Json } from "../model/model.ts";
+import { asObject, withoutUndefined, type Json } from "../base/json.ts";
 import { jsonOf, textOf, type WireObject } from "./programs/preset.ts";
 import type { Emit, EventBody, Usage } from "../model/event.ts";
 import { toolOrigin, type ToolOrigin } from "./tool-origin.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { PermissionPolicy } from "../model/model.ts";
+import type { PermissionPolicy } from "../model/agent.ts";
 import type { EventBody } from "../model/event.ts";
 import { answerPermission } from "./acp.ts";
 import { AcpUpdates, AcpUsage } from "./acp-updates.ts";

@@ -8,8 +8,8 @@ import type {
   Stream,
 } from "@agentclientprotocol/sdk";
 import { McpvalsError } from "../base/error.ts";
-import { asObject, isJsonObject, withoutUndefined } from "../base/json.ts";
-import type { AcpAgentSpec, Json, PermissionPolicy } from "../model/model.ts";
+import { asObject, isJsonObject, withoutUndefined, type Json } from "../base/json.ts";
+import type { AcpAgentSpec, PermissionPolicy } from "../model/agent.ts";
 import { textOf, type WireObject } from "./programs/preset.ts";
 import type { TurnEnd } from "../model/event.ts";
 import { abortWithAny, settlesWithin, withDeadline } from "../process/deadline.ts";

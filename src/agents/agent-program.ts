@@ -5,7 +5,7 @@ import { basename, isAbsolute, join } from "node:path";
 import type { ErrorCode } from "../base/catalogue.ts";
 import { templateNames, templatePlace } from "./declared-agents.ts";
 import { withoutUndefined } from "../base/json.ts";
-import type { AcpAgentSpec, AgentSkills, CommandAgentSpec } from "../model/model.ts";
+import type { AcpAgentSpec, AgentSkills, CommandAgentSpec } from "../model/agent.ts";
 import { longestExpansion, TextRoom } from "../base/text-room.ts";
 import type { Emit } from "../model/event.ts";
 import { makeFolder } from "../base/files.ts";

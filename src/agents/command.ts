@@ -1,7 +1,7 @@
 import { McpvalsError } from "../base/error.ts";
 import { mentions } from "./declared-agents.ts";
 import { mapValues, withoutUndefined } from "../base/json.ts";
-import type { CommandAgentSpec } from "../model/model.ts";
+import type { CommandAgentSpec } from "../model/agent.ts";
 import type { OutputEvent, OutputReader, ToolUse } from "./programs/preset.ts";
 import type { Emit, TurnEnd } from "../model/event.ts";
 import { toolOrigin } from "./tool-origin.ts";

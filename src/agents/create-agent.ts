@@ -1,4 +1,4 @@
-import type { AgentSpec } from "../model/model.ts";
+import type { AgentSpec } from "../model/agent.ts";
 import type { AgentDriver, AgentOptions } from "./driver.ts";
 
 /** Loads the code of an agent. The function creates its driver for one trial. */

@@ -1,4 +1,5 @@
-import type { ElicitationAnswer, JsonObject, SolutionAction, Turn } from "../model/model.ts";
+import type { ElicitationAnswer, SolutionAction, Turn } from "../model/task.ts";
+import type { JsonObject } from "../base/json.ts";
 import type { Scope } from "../templates/template.ts";
 import type { Emit } from "../model/event.ts";
 import type { ClientSide, ServerSession } from "../servers/client/session.ts";

@@ -11,7 +11,7 @@ import { request as requestHttps } from "node:https";
 import { PassThrough, pipeline, type Transform } from "node:stream";
 import { createBrotliDecompress, createUnzip } from "node:zlib";
 import { asObject, withoutUndefined } from "../base/json.ts";
-import type { AcpAgentSpec } from "../model/model.ts";
+import type { AcpAgentSpec } from "../model/agent.ts";
 import { textOf, type WireObject } from "./programs/preset.ts";
 import { jsonExcess } from "../base/read-json.ts";
 import type { Emit, Usage } from "../model/event.ts";

@@ -1,7 +1,7 @@
 import type { FinishReason, generateText, ModelMessage, ToolModelMessage, ToolSet } from "ai";
 import { McpvalsError } from "../base/error.ts";
-import { isJsonObject, withoutUndefined } from "../base/json.ts";
-import type { Json, JsonObject, ModelAgentSpec } from "../model/model.ts";
+import { isJsonObject, withoutUndefined, type Json, type JsonObject } from "../base/json.ts";
+import type { ModelAgentSpec } from "../model/agent.ts";
 import type { TurnEnd } from "../model/event.ts";
 import { type Environment, locateModel, type ModelAccess, resolveModel } from "./models/resolve-model.ts";
 import { callSettings, createRetryingModel, loadAiSdk, type RetrySettings } from "./models/retrying-model.ts";

@@ -1,5 +1,4 @@
-import { isJsonObject } from "../base/json.ts";
-import type { Json, JsonObject } from "../model/model.ts";
+import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../servers/client/session.ts";
 
 /** The outcome of a tool, or why the call could not be made. */

@@ -1,20 +1,14 @@
 import { pathToFileURL } from "node:url";
 import { answerText } from "../expect/tool-result.ts";
 import { McpvalsError } from "../base/error.ts";
-import type {
-  BuiltinAgentSpec,
-  ElicitationAnswer,
-  JsonObject,
-  ScriptedAction,
-  ScriptedAgentSpec,
-  SolutionAction,
-} from "../model/model.ts";
+import type { BuiltinAgentSpec, ScriptedAction, ScriptedAgentSpec } from "../model/agent.ts";
+import type { ElicitationAnswer, SolutionAction } from "../model/task.ts";
+import { type JsonObject, mapValues } from "../base/json.ts";
 import type { McpRequest } from "../model/step.ts";
 import { expanderOf, loopItems } from "../templates/expand.ts";
 import { type Scope, withLocals } from "../templates/template.ts";
 import { type CallOutcome, type ClientSide, sendRequest } from "../servers/client/session.ts";
 import type { AgentContext, AgentDriver, ClientSideContext } from "./driver.ts";
-import { mapValues } from "../base/json.ts";
 
 /** What is played next; the outcome of a request is passed back. */
 type Actions = Generator<

@@ -9,7 +9,7 @@ import {
   type JsonObject,
   mapValues,
 } from "../base/json.ts";
-import type { PlannedCall } from "../model/model.ts";
+import type { PlannedCall } from "../model/check.ts";
 import { shortened } from "../base/visible-text.ts";
 import { eventsOf } from "../model/event.ts";
 import type { Exchange } from "../trace/trajectory.ts";

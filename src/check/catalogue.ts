@@ -1,7 +1,7 @@
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import type { Json } from "../base/json.ts";
 import { suggestion } from "../base/did-you-mean.ts";
-import type { CheckKind } from "../model/model.ts";
+import type { CheckKind } from "../model/check.ts";
 import { callRules } from "./calls.ts";
 import { type CheckView, OutOfTime, type RuleContext, type RuleTable } from "./check-view.ts";
 import { clientRules } from "./clients.ts";

@@ -1,5 +1,5 @@
 import { asObject, exact, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
-import type { CheckSpec, PlannedCall, PlannedRead, ServerIdentity } from "../model/model.ts";
+import type { CheckSpec, PlannedCall, PlannedRead, ServerIdentity } from "../model/check.ts";
 import { shortened } from "../base/visible-text.ts";
 import { type EventOf, eventsOf, type TraceEvent } from "../model/event.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";

@@ -3,7 +3,7 @@ import formats from "ajv-formats";
 import * as fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
-import type { PlannedCall } from "../model/model.ts";
+import type { PlannedCall } from "../model/check.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { generateCalls } from "./generate-calls.ts";
 

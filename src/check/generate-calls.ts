@@ -1,6 +1,6 @@
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
-import type { PlannedCall } from "../model/model.ts";
+import type { PlannedCall } from "../model/check.ts";
 import { mostParametersTried } from "./calls.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";

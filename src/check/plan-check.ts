@@ -5,10 +5,10 @@ import type {
   ConformanceSuite,
   NotCalled,
   PlannedCall,
-  ServerSpec,
   ServerSummary,
-  Task,
-} from "../model/model.ts";
+} from "../model/check.ts";
+import type { ServerSpec } from "../model/server.ts";
+import type { Task } from "../model/task.ts";
 import { McpvalsError } from "../base/error.ts";
 import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } from "./check-view.ts";
 import { failedSecondStart } from "./protocol.ts";

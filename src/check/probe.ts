@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import type { JsonObject } from "../base/json.ts";
-import type { CheckKind, PlannedCall } from "../model/model.ts";
+import type { CheckKind, PlannedCall } from "../model/check.ts";
 import { shortened } from "../base/visible-text.ts";
 import { modernVersion } from "../servers/messages/json-rpc.ts";
 import { type ConformanceCheck, runScenario } from "./conformance-suite.ts";

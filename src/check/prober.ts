@@ -1,6 +1,7 @@
 import { McpvalsError, serializeError } from "../base/error.ts";
 import { isJsonObject, type JsonObject } from "../base/json.ts";
-import type { CheckSpec, ServerSpec } from "../model/model.ts";
+import type { CheckSpec } from "../model/check.ts";
+import type { ServerSpec } from "../model/server.ts";
 import type { Emit, EventBody, EventOf } from "../model/event.ts";
 import { weightOf } from "../trace/recorder.ts";
 import { version } from "../base/version.ts";

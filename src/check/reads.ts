@@ -1,5 +1,5 @@
 import { resultProblem } from "../expect/tool-result.ts";
-import type { PlannedRead } from "../model/model.ts";
+import type { PlannedRead } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { JsonObject } from "../model/model.ts";
+import type { JsonObject } from "../base/json.ts";
 import { type CheckedServer, schemaOf, testRules, tool, viewOf } from "../../test/support/rules.ts";
 import { findDefects } from "./catalogue.ts";
 import { OutOfTime } from "./check-view.ts";

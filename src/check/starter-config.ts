@@ -9,7 +9,7 @@ import {
   mapValues,
   withoutUndefined,
 } from "../base/json.ts";
-import { taskApiVersion } from "../model/model.ts";
+import { taskApiVersion } from "../model/task.ts";
 import { exchangesOf, readSurface } from "./check-view.ts";
 import { visibleText } from "../base/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Eval, ServerSpec, Task } from "../model/model.ts";
+import type { Eval } from "../model/eval.ts";
+import type { ServerSpec } from "../model/server.ts";
+import type { Task } from "../model/task.ts";
 import { variantLine } from "./commands/list.ts";
 import { duration } from "./flags.ts";
 

@@ -4,7 +4,7 @@ import { agentPresets } from "../agents/programs/presets.ts";
 import { reporterHelp } from "../model/reporter.ts";
 import { parseDuration } from "../base/duration.ts";
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
-import type { Thresholds } from "../model/model.ts";
+import type { Thresholds } from "../model/eval.ts";
 import type { LoadOptions } from "../formats/load.ts";
 import type { Target } from "../formats/target.ts";
 import type { ExtensionsOptions, Filters } from "../run/prepare.ts";

@@ -7,7 +7,9 @@ import { didNotPass } from "../report/trial-result.ts";
 import type { RunResult } from "../model/result.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { askPerson, workingFolder, writeError } from "./terminal.ts";
-import type { Json, ServerSpec, Task } from "../model/model.ts";
+import type { Json } from "../base/json.ts";
+import type { ServerSpec } from "../model/server.ts";
+import type { Task } from "../model/task.ts";
 import { effectiveServers } from "../model/plan.ts";
 import { pathKind } from "../formats/sources.ts";
 

@@ -4,8 +4,16 @@ import { listNames, suggestion } from "../base/did-you-mean.ts";
 import { goDurationPattern } from "../base/duration.ts";
 import type { ExtensionManifest } from "./manifest.ts";
 import { fillDefaults } from "./protocol.ts";
-import { formatKeyPath, isJsonObject, mapTexts, mapValues, withoutUndefined } from "../base/json.ts";
-import type { ExtensionSpec, Json, JsonObject, Task } from "../model/model.ts";
+import {
+  formatKeyPath,
+  isJsonObject,
+  mapTexts,
+  mapValues,
+  withoutUndefined,
+  type Json,
+  type JsonObject,
+} from "../base/json.ts";
+import type { ExtensionSpec, Task } from "../model/task.ts";
 import { parseTemplate } from "../templates/template.ts";
 import type { ExtensionUse } from "../model/extension.ts";
 

@@ -1,6 +1,7 @@
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
-import { defaultSandbox, type SandboxSpec, type Task } from "../model/model.ts";
+import { defaultSandbox, type SandboxSpec } from "../model/sandbox.ts";
+import type { Task } from "../model/task.ts";
 import { openHomeNotes, settingsExpander } from "./prepare-extensions.ts";
 
 it("replaces variables that are set, and nothing else", () => {

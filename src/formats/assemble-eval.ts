@@ -22,7 +22,9 @@ import {
 } from "../model/extension.ts";
 import { settingLocation } from "../graders/declared.ts";
 import { asObject, type KeyPath, valueAt, withoutUndefined } from "../base/json.ts";
-import type { AgentSpec, Eval, GraderSpec, JudgeSpec, Task } from "../model/model.ts";
+import { type AgentSpec, modelId } from "../model/agent.ts";
+import type { Eval, JudgeSpec } from "../model/eval.ts";
+import type { GraderSpec, Task } from "../model/task.ts";
 import { type Problem, problem } from "../base/problem.ts";
 import { walkSteps } from "../model/step.ts";
 import { builtInNames } from "../graders/kinds.ts";
@@ -32,7 +34,6 @@ import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 import { type ConfigDocument, FileProblems } from "./read/document.ts";
 import { collectSecrets, extensionVariables, graderVariables, maskSecrets } from "./secrets.ts";
 import type { TasksOfEval } from "./tasks.ts";
-import { modelId } from "../model/agent.ts";
 
 /** An eval that is ready to run. */
 export interface LoadedConfig {

@@ -1,10 +1,9 @@
 import { homedir, tmpdir } from "node:os";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../agents/declared-agents.ts";
-import type { ParsedProgram } from "../model/server.ts";
+import type { ParsedProgram, ServerProgramSpec } from "../model/server.ts";
 import type { ClientInput } from "./eval-file/parse-mcp-config-file.ts";
 import { mapValues, withoutUndefined } from "../base/json.ts";
-import type { ServerProgramSpec } from "../model/model.ts";
 import type { LookupVariable } from "../base/read-json.ts";
 import { baseEnvironment, localBinPath, mergeEnvironments, runningPlatform } from "../process/environment.ts";
 

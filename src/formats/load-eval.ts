@@ -10,7 +10,7 @@ import {
 } from "./read/read-files.ts";
 import type { Diagnostic } from "../base/error.ts";
 import { buildAgent } from "../agents/declared-agents.ts";
-import { modelAgent, modelId } from "../model/agent.ts";
+import { modelAgent, modelId, type AgentSpec, type ModelAgentSpec } from "../model/agent.ts";
 import { type ProvidedServers, readConfigServers } from "./config/server-tables.ts";
 import { buildServers } from "../model/server.ts";
 import { type AgentFile, type FileAgent, parseAgentFile, shellAgent } from "./eval-file/parse-agent-file.ts";
@@ -23,7 +23,8 @@ import {
 } from "./eval-file/parse-eval-file.ts";
 import type { EvalExtensions } from "../model/extension.ts";
 import { asObject, type JsonObject, memberOf, withoutUndefined } from "../base/json.ts";
-import type { AgentSpec, JudgeSpec, ModelAgentSpec, PortableTask } from "../model/model.ts";
+import type { JudgeSpec } from "../model/eval.ts";
+import type { PortableTask } from "../model/task.ts";
 import { type Problem, problem } from "../base/problem.ts";
 import {
   assembleEval,

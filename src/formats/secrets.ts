@@ -1,9 +1,11 @@
 import { asList, asObject, asText } from "../base/json.ts";
-import type { AgentSpec, ExtensionSpec, JudgeSpec, ServerSpec, Task } from "../model/model.ts";
+import type { AgentSpec } from "../model/agent.ts";
+import type { ExtensionSpec, Task } from "../model/task.ts";
+import type { JudgeSpec } from "../model/eval.ts";
+import { type ServerSpec, mapServerTexts } from "../model/server.ts";
 import { kindOf, walkSteps } from "../model/step.ts";
 import { isTraceWord, type Secret } from "../trace/redact.ts";
 import { type EnvironmentVariables, pickVariables, variableNamed } from "./environment.ts";
-import { mapServerTexts } from "../model/server.ts";
 
 /** Everything that a run is given and that may hold secrets. */
 export interface SecretSources {

@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 import { parseEnv } from "node:util";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { nameKey } from "../model/fields.ts";
-import { buildServer, type BuildServer } from "../model/server.ts";
+import { buildServer, type BuildServer, type ServerLifetime } from "../model/server.ts";
 import { type Fixtures, noServers as noTable, type ServerTable } from "./config/server-tables.ts";
 import { suggestion } from "../base/did-you-mean.ts";
 import {
@@ -16,8 +16,7 @@ import {
 } from "./eval-file/parse-mcp-config-file.ts";
 import type { Problem } from "../base/problem.ts";
 import { interpolate, type LookupVariable } from "../base/read-json.ts";
-import { asObject, isJsonObject, withoutUndefined } from "../base/json.ts";
-import type { Json, JsonObject, ServerLifetime } from "../model/model.ts";
+import { asObject, isJsonObject, withoutUndefined, type Json, type JsonObject } from "../base/json.ts";
 import { readRegularFile } from "../base/files.ts";
 import {
   completeStdio,

@@ -9,7 +9,9 @@ import {
   type TaskFile,
 } from "./read/read-files.ts";
 import { McpvalsError } from "../base/error.ts";
-import type { GraderSpec, ServerSpec, Task, Variant } from "../model/model.ts";
+import type { GraderSpec, Task } from "../model/task.ts";
+import type { ServerSpec } from "../model/server.ts";
+import type { Variant } from "../model/eval.ts";
 import type { ProvidedServers } from "./config/server-tables.ts";
 import type { EvalExtensions, ExtensionUse } from "../model/extension.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";

@@ -10,7 +10,7 @@ import {
   TrialEvents,
 } from "../../test/support/trial-events.ts";
 import type { JsonObject } from "../base/json.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import type { EventBody, EventOf, Grade } from "../model/event.ts";
 import type { Finding } from "./grader.ts";
 import { type Assertions, assertions } from "./assertions.ts";

@@ -3,7 +3,7 @@ import { messageOf, type SourceLocation } from "../base/error.ts";
 import { anyObject, closedObject, filledText, optional } from "../model/fields.ts";
 import { suggestion } from "../base/did-you-mean.ts";
 import { type JsonObject, type KeyPath, withoutUndefined } from "../base/json.ts";
-import type { GraderSpec } from "../model/model.ts";
+import type { GraderSpec } from "../model/task.ts";
 import { type Locate, type Problem, problem, problemAt, validate } from "../base/problem.ts";
 import { problemsOfIssues } from "../model/zod-problems.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { gradeContext, toolTestTask, TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { gradersOf } from "./kinds.ts";
 
 const judge = { model: "anthropic/m", passThreshold: 0.8 };

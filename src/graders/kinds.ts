@@ -1,4 +1,5 @@
-import type { GraderSpec, JudgeSpec, Task } from "../model/model.ts";
+import type { GraderSpec, Task } from "../model/task.ts";
+import type { JudgeSpec } from "../model/eval.ts";
 import { actionSequence, skillInvocation } from "./action-sequence.ts";
 import { assertions } from "./assertions.ts";
 import { behavior } from "./behavior.ts";

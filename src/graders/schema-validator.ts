@@ -1,9 +1,8 @@
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
-import type { Json } from "../model/model.ts";
+import { type Json, asObject } from "../base/json.ts";
 import { fitsPlainly, isPlain } from "../expect/plain-schema.ts";
 import type { SchemaCheck, ValidateSchema } from "../expect/tool-result.ts";
-import { asObject } from "../base/json.ts";
 import { listed } from "./grader.ts";
 import { OutOfTime } from "../check/check-view.ts";
 import { shortened } from "../base/visible-text.ts";

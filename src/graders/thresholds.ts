@@ -1,5 +1,5 @@
 import { suggestion } from "../base/did-you-mean.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { builtInNames } from "./kinds.ts";
 import { metricOf, metrics, runMeasures } from "./measurements/metrics.ts";
 

@@ -10,7 +10,8 @@ import {
   TrialEvents,
   workflowTask,
 } from "../../test/support/trial-events.ts";
-import type { Json, Task } from "../model/model.ts";
+import type { Json } from "../base/json.ts";
+import type { Task } from "../model/task.ts";
 import type { Grade } from "../model/event.ts";
 import type { GradeContext } from "./grader.ts";
 import { toolCallHealth } from "./tool-calls.ts";

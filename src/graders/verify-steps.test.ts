@@ -7,7 +7,7 @@ import {
   toolTestTask,
   TrialEvents,
 } from "../../test/support/trial-events.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import type { Grade } from "../model/event.ts";
 import { verifySteps } from "./verify-steps.ts";
 

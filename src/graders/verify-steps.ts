@@ -1,4 +1,4 @@
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import type { JudgedCheck } from "../model/event.ts";
 import type { StepView, Trajectory } from "../trace/trajectory.ts";
 import { type Finding, graderKind, passOrFail, skip } from "./grader.ts";

@@ -1,5 +1,6 @@
 import type { SerializedError } from "../base/error.ts";
-import type { Fault, Json, JsonObject } from "./model.ts";
+import type { Fault } from "./server.ts";
+import type { Json, JsonObject } from "../base/json.ts";
 import type { Finding } from "./finding.ts";
 import { previewJson } from "../base/read-json.ts";
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../test/support/trial-events.ts";
-import type { Eval, StdioServerSpec } from "./model.ts";
+import type { Eval } from "./eval.ts";
+import type { StdioServerSpec } from "./server.ts";
 import { applyOverrides } from "./plan.ts";
 
 const server: StdioServerSpec = {

@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../test/support/trial-events.ts";
-import type { AgentSpec, Eval, Task } from "./model.ts";
+import type { AgentSpec } from "./agent.ts";
+import type { Eval } from "./eval.ts";
+import type { Task } from "./task.ts";
 import { createPlan, effectiveServers, lifetimeOf, taskOf, type Trial } from "./plan.ts";
 
 const claude: AgentSpec = {

@@ -1,4 +1,7 @@
-import type { AgentSpec, Eval, ServerSpec, Task, Thresholds, Variant } from "./model.ts";
+import type { AgentSpec } from "./agent.ts";
+import type { Eval, Thresholds, Variant } from "./eval.ts";
+import type { ServerSpec } from "./server.ts";
+import type { Task } from "./task.ts";
 import { mapValues } from "../base/json.ts";
 
 /** One attempt of one task by one agent: the unit of scheduling. */

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { errorCatalogue, type ErrorCode, type ErrorKind } from "../base/catalogue.ts";
 import { json } from "./fields.ts";
-import type { JsonObject } from "./model.ts";
+import type { JsonObject } from "../base/json.ts";
 import { calibrationSchema, judgeSummarySchema } from "./calibration.ts";
 import { findingSchema } from "./finding.ts";
 import type { Verdict, TraceEvent } from "./event.ts";

@@ -1,5 +1,5 @@
 import { countFindings } from "../model/alike-findings.ts";
-import { type Task, testedTool } from "../model/model.ts";
+import { type Task, testedTool } from "../model/task.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "./reporter.ts";
 import { coverageGaps } from "./counters.ts";

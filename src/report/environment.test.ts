@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
 import { toolTestTask, workflowTask } from "../../test/support/trial-events.ts";
-import { defaultSandbox, type Eval, type ExtensionSpec, type Task } from "../model/model.ts";
+import { defaultSandbox } from "../model/sandbox.ts";
+import type { Eval } from "../model/eval.ts";
+import type { ExtensionSpec, Task } from "../model/task.ts";
 import { extensionSummaries, runEnvironment } from "./environment.ts";
 
 const versions = { mcpvals: "0.1.0", node: "24.0.0", platform: "linux" };

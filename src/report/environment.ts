@@ -1,6 +1,8 @@
 import { equalJson } from "../expect/json-difference.ts";
 import { type JsonObject, mapValues, withoutUndefined } from "../base/json.ts";
-import type { Eval, ExtensionSpec, ServerProgramSpec, ServerSpec, Variant } from "../model/model.ts";
+import type { Eval, Variant } from "../model/eval.ts";
+import type { ExtensionSpec } from "../model/task.ts";
+import type { ServerProgramSpec, ServerSpec } from "../model/server.ts";
 import { actingAgents, lifetimeOf, type ServerTable, summarizeAgent } from "../model/plan.ts";
 import type { ExtensionSummary, RunEnvironment } from "../model/result.ts";
 

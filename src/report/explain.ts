@@ -4,7 +4,7 @@ import { answerText, resultText, structuredContent } from "../expect/tool-result
 import { errorCatalogue } from "../base/catalogue.ts";
 import type { SerializedError } from "../base/error.ts";
 import { isJsonObject, type Json } from "../base/json.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { readJsonText } from "../base/read-json.ts";
 import {
   type Check,

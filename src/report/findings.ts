@@ -1,7 +1,8 @@
 import { type ClientCell, type ClientRow, clientTable } from "../check/client-table.ts";
 import { alikeFindings } from "../model/alike-findings.ts";
 import type { Finding, FindingPlace, RunFinding, Severity } from "../model/finding.ts";
-import type { ServerSummary, Task } from "../model/model.ts";
+import type { ServerSummary } from "../model/check.ts";
+import type { Task } from "../model/task.ts";
 import type { TrialResult } from "../model/result.ts";
 import { visibleText } from "../base/visible-text.ts";
 import { cutToWidth, displayWidth, padToWidth } from "../base/columns.ts";

@@ -1,5 +1,5 @@
 import { alikeFindings } from "../model/alike-findings.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import { findingsOf } from "../model/finding.ts";
 import { visibleText } from "../base/visible-text.ts";

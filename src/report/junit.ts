@@ -1,5 +1,5 @@
 import { alikeFindings } from "../model/alike-findings.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import { type Gate, summarize } from "./trial-result.ts";
 import { blocksOf, type RunResult, type TrialResult } from "../model/result.ts";

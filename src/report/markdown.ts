@@ -1,6 +1,6 @@
 import { alikeFindings, countFindings } from "../model/alike-findings.ts";
 import { clientTable } from "../check/client-table.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
 import { coverageGaps } from "./counters.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";

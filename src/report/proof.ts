@@ -1,4 +1,4 @@
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import type { TraceEvent } from "../model/event.ts";
 import type { TrialResult } from "../model/result.ts";
 

@@ -1,5 +1,4 @@
-import { isJsonObject } from "../base/json.ts";
-import type { Json } from "../model/model.ts";
+import { isJsonObject, type Json } from "../base/json.ts";
 import { visibleText } from "../base/visible-text.ts";
 import { type EventOf, stepPaths, type TraceEvent } from "../model/event.ts";
 import { describeInput } from "../model/step.ts";

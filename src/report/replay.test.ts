@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { check, textResult, toolTestTask, TrialEvents } from "../../test/support/trial-events.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import type { Grade, TraceEvent } from "../model/event.ts";
 import type { Plan } from "../model/plan.ts";
 import { collectEvidence, replayRun } from "./trial-result.ts";

@@ -1,6 +1,6 @@
 import { alikeFindings } from "../model/alike-findings.ts";
 import type { JsonObject } from "../base/json.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
 import type { RuleTable } from "../check/check-view.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";

@@ -10,7 +10,7 @@ import {
   wasNotRun,
   summarize,
 } from "./trial-result.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
 import { cutToWidth, displayWidth, padToWidth, wrapText } from "../base/columns.ts";
 import { quoteBar, visibleLines, visibleText } from "../base/visible-text.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../test/report/step-runs.ts";
 import { textResult, toolTestTask, TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
-import type { Json, Task } from "../model/model.ts";
+import type { Json } from "../base/json.ts";
+import type { Task } from "../model/task.ts";
 import type { EventBody, Grade, TraceEvent } from "../model/event.ts";
 import type { TrialResult } from "../model/result.ts";
 import {

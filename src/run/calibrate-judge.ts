@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
-import type { JudgeSpec } from "../model/model.ts";
+import type { JudgeSpec } from "../model/eval.ts";
 import {
   calibrate,
   calibrationFileSchema,

@@ -8,7 +8,9 @@ import { McpvalsError } from "../base/error.ts";
 import { createRedactor, type Redact } from "../trace/redact.ts";
 import { listNames } from "../base/did-you-mean.ts";
 import { exact, type Json, type JsonObject, mapValues } from "../base/json.ts";
-import type { CheckSettings, ServerSpec, Task } from "../model/model.ts";
+import type { CheckSettings } from "../model/check.ts";
+import type { ServerSpec } from "../model/server.ts";
+import type { Task } from "../model/task.ts";
 import { codesOnRequest, unknownCode } from "../check/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import {

@@ -3,7 +3,7 @@ import { equalJson } from "../expect/json-difference.ts";
 import { McpvalsError } from "../base/error.ts";
 import { suggestion } from "../base/did-you-mean.ts";
 import { exact, withoutUndefined } from "../base/json.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { calibrationFile } from "../graders/judge/calibration.ts";
 import { type Plan, taskOf } from "../model/plan.ts";
 import { createMultiplexer } from "../report/reporter.ts";

@@ -1,6 +1,7 @@
 import { McpvalsError, serializeError, type SourceLocation } from "../base/error.ts";
 import { settingLocation } from "../graders/declared.ts";
-import type { Eval, GraderSpec, JudgeSpec } from "../model/model.ts";
+import type { Eval, JudgeSpec } from "../model/eval.ts";
+import type { GraderSpec } from "../model/task.ts";
 import type { GradeContext } from "../graders/grader.ts";
 import { graderKinds, gradersOf } from "../graders/kinds.ts";
 import { judgeOf } from "../graders/judge/llm-judge.ts";

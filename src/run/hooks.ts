@@ -1,5 +1,5 @@
 import { McpvalsError, messageOf } from "../base/error.ts";
-import type { RunHook, RunHooks } from "../model/model.ts";
+import type { RunHook, RunHooks } from "../model/eval.ts";
 import type { ReporterFailure } from "../report/reporter.ts";
 import type { Redact } from "../trace/redact.ts";
 import { abortAfter } from "../process/deadline.ts";

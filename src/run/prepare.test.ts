@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { type Filters, taskFilter, taskSelector } from "./prepare.ts";
 import { portableTask } from "../../test/support/portable.ts";
 

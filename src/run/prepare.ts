@@ -4,7 +4,9 @@ import { type Diagnostic, McpvalsError, type SourceLocation } from "../base/erro
 import { suggestion } from "../base/did-you-mean.ts";
 import { settingLocation, workspaceTypes } from "../graders/declared.ts";
 import { withoutUndefined } from "../base/json.ts";
-import type { Eval, GraderSpec, ModelSpec, Requirement, Task, Thresholds } from "../model/model.ts";
+import type { Eval, Thresholds } from "../model/eval.ts";
+import type { GraderSpec, Requirement, Task } from "../model/task.ts";
+import type { ModelSpec } from "../model/agent.ts";
 import { usesJudge } from "../model/step.ts";
 import { canBeJudged } from "../graders/judge/llm-judge.ts";
 import { graderKinds } from "../graders/kinds.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { HttpServerSpec } from "../model/model.ts";
+import type { HttpServerSpec } from "../model/server.ts";
 import { expandServer } from "./provisioning.ts";
 
 const server: HttpServerSpec = {

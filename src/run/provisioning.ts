@@ -1,6 +1,8 @@
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { withoutUndefined } from "../base/json.ts";
-import type { Eval, ServerSpec, Task } from "../model/model.ts";
+import type { Eval } from "../model/eval.ts";
+import { type ServerSpec, mapServerTexts } from "../model/server.ts";
+import type { Task } from "../model/task.ts";
 import { effectiveServers, type Plan, type Trial } from "../model/plan.ts";
 import type { Expander } from "../templates/expand.ts";
 import { plainText } from "../templates/template.ts";
@@ -10,7 +12,6 @@ import { version } from "../base/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
 import { ServerPool, type TrialServer } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
-import { mapServerTexts } from "../model/server.ts";
 
 /** A trial and its task, with the servers of the trial's variant. */
 export interface TaskOfTrial {

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type SerializedError, serializeError } from "../base/error.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import type { Emit, Grade, TraceEvent } from "../model/event.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { TrialResult } from "../model/result.ts";

@@ -3,7 +3,7 @@ import { type BigIntStats, createReadStream } from "node:fs";
 import { lstat, readdir, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { McpvalsError, messageOf } from "../base/error.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { walkSteps } from "../model/step.ts";
 import { taskFolderName } from "../report/proof.ts";
 import type { Emit } from "../model/event.ts";

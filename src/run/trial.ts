@@ -2,7 +2,7 @@ import { workspaceFilesOf } from "../graders/kinds.ts";
 import type { AgentContext, AgentDriver } from "../agents/driver.ts";
 import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
-import type { CheckSpec } from "../model/model.ts";
+import type { CheckSpec } from "../model/check.ts";
 import { usesJudge } from "../model/step.ts";
 import { expanderOf } from "../templates/expand.ts";
 import type { Emit, Phase, TrialOutcome } from "../model/event.ts";

@@ -1,4 +1,4 @@
-import type { ServerSpec } from "../model/model.ts";
+import type { ServerSpec } from "../model/server.ts";
 import { readSurface, type Surface } from "../check/check-view.ts";
 import type { EventBody, TraceEvent } from "../model/event.ts";
 import { exchangesIn } from "../trace/trajectory.ts";

@@ -2,7 +2,7 @@ import { statfsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { McpvalsError } from "../base/error.ts";
-import type { SandboxSpec } from "../model/model.ts";
+import type { SandboxSpec } from "../model/sandbox.ts";
 import { findProgram } from "../process/environment.ts";
 import {
   killMs,

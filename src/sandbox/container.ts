@@ -4,7 +4,7 @@ import { realpath, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { execPath, getgid, getuid } from "node:process";
-import type { SandboxSpec } from "../model/model.ts";
+import type { SandboxSpec } from "../model/sandbox.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
 import { guardUndo } from "../process/watchdog.ts";

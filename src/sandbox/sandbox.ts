@@ -1,5 +1,5 @@
 import { McpvalsError } from "../base/error.ts";
-import type { SandboxSpec } from "../model/model.ts";
+import type { SandboxSpec } from "../model/sandbox.ts";
 import { settlesWithin, withDeadline } from "../process/deadline.ts";
 import { killMs, memoryOf, type ProcessInfo, signalDescendants, watchTree } from "../process/process-tree.ts";
 import { ProgramOutput } from "../process/program-output.ts";

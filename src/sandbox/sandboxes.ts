@@ -1,5 +1,5 @@
 import { McpvalsError } from "../base/error.ts";
-import type { SandboxSpec } from "../model/model.ts";
+import type { SandboxSpec } from "../model/sandbox.ts";
 import { runningPlatform } from "../process/environment.ts";
 import { spawnProcess } from "../process/spawn.ts";
 import { bubblewrap } from "./bubblewrap.ts";

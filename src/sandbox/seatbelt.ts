@@ -2,7 +2,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { dirname } from "node:path/posix";
 import { McpvalsError } from "../base/error.ts";
-import type { SandboxSpec } from "../model/model.ts";
+import type { SandboxSpec } from "../model/sandbox.ts";
 import { processMarkerName, runMarkerName } from "../process/watchdog.ts";
 import { spawnProcess } from "../process/spawn.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";

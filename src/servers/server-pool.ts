@@ -1,7 +1,7 @@
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
-import type { ServerSpec } from "../model/model.ts";
+import type { ServerSpec } from "../model/server.ts";
 import { lifetimeOf, type Trial } from "../model/plan.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { openSession, type ServerSession, type StartOptions } from "./client/session.ts";

@@ -11,8 +11,7 @@ import {
 import { checkJson, checkText } from "../expect/expectations.ts";
 import { McpvalsError } from "../base/error.ts";
 import { didYouMean, listNames } from "../base/did-you-mean.ts";
-import { asList, asObject, withoutUndefined } from "../base/json.ts";
-import type { JsonObject } from "../model/model.ts";
+import { asList, asObject, withoutUndefined, type JsonObject } from "../base/json.ts";
 import { readJsonText } from "../base/read-json.ts";
 import type { McpExpectation, McpRequest, McpStep } from "../model/step.ts";
 import { shortened } from "../base/visible-text.ts";

@@ -1,8 +1,7 @@
 import { stat } from "node:fs/promises";
 import { checkText, withoutLineEnds } from "../expect/expectations.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
-import { asList, asObject, isJsonObject, withoutUndefined } from "../base/json.ts";
-import type { JsonObject } from "../model/model.ts";
+import { asList, asObject, isJsonObject, withoutUndefined, type JsonObject } from "../base/json.ts";
 import { readJsonText } from "../base/read-json.ts";
 import { type CommandStep, type StepBase, type TextExpectation, isIdle } from "../model/step.ts";
 import { hasShellValues, isShell } from "../templates/shell.ts";

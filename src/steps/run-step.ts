@@ -1,6 +1,5 @@
 import { McpvalsError, serializeError } from "../base/error.ts";
-import { mapValues, withoutUndefined } from "../base/json.ts";
-import type { Json, JsonObject } from "../model/model.ts";
+import { mapValues, withoutUndefined, type Json, type JsonObject } from "../base/json.ts";
 import {
   type JsonExpectation,
   kindOf,

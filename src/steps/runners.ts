@@ -1,5 +1,5 @@
 import { McpvalsError } from "../base/error.ts";
-import type { JsonObject } from "../model/model.ts";
+import { type JsonObject, withoutUndefined } from "../base/json.ts";
 import type {
   AllOfStep,
   AnyOfStep,
@@ -30,7 +30,6 @@ import {
   type StepRunner,
 } from "./step-runner.ts";
 import { excerpt } from "../expect/expectations.ts";
-import { withoutUndefined } from "../base/json.ts";
 
 /** Asks the judge about a text, by default the agent's last message: one question and one check for each criterion. */
 const llmStep: StepRunner<LlmStep> = {

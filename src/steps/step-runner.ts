@@ -1,4 +1,4 @@
-import type { JsonObject } from "../model/model.ts";
+import type { JsonObject } from "../base/json.ts";
 import type { Step } from "../model/step.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import type { Scope } from "../templates/template.ts";

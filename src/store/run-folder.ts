@@ -5,7 +5,7 @@ import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import type { Plan } from "../model/plan.ts";
 import { blocksOf, jsonPieces, type RunResult, type RecordedRun } from "../model/result.ts";
 import { isForeign, isLink, makeFolder, ownerOf, readRegularFile } from "../base/files.ts";

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Json } from "../model/model.ts";
+import type { Json } from "../base/json.ts";
 import { createRedactor, type Secret, writtenForms } from "./redact.ts";
 
 function redact(value: unknown, ...values: readonly string[]): unknown {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { JsonObject } from "../model/model.ts";
+import type { JsonObject } from "../base/json.ts";
 import { stepPaths, stepRuns, type TraceEvent } from "../model/event.ts";
 
 interface Given {

@@ -1,7 +1,7 @@
 import { assert, constantFrom, property, stringMatching } from "fast-check";
 import { describe, expect, it } from "vitest";
 import { TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
-import type { Json, JsonObject } from "../model/model.ts";
+import type { Json, JsonObject } from "../base/json.ts";
 import type { EventBody, EventOf } from "../model/event.ts";
 import { matchAgentTools, toolDigest, type ToolEvent, toolEvents } from "./tool-events.ts";
 import { type AgentPreset, agentPresets } from "../agents/programs/presets.ts";

@@ -8,7 +8,7 @@ import {
   TrialEvents,
   workflowTask,
 } from "../../test/support/trial-events.ts";
-import type { Json } from "../model/model.ts";
+import type { Json } from "../base/json.ts";
 import type { TraceEvent, TurnEnd, Usage } from "../model/event.ts";
 import { addUsage, type CallError, callHistory, turnEnds } from "./trajectory.ts";
 

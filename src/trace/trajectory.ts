@@ -1,6 +1,7 @@
 import { resultProblem, resultText } from "../expect/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
-import type { Fault, Task } from "../model/model.ts";
+import type { Fault } from "../model/server.ts";
+import type { Task } from "../model/task.ts";
 import type { Trial } from "../model/plan.ts";
 import type { EventOf, Phase, TraceEvent, TurnEnd, Usage } from "../model/event.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../test/support/portable.ts";
 import { errorResult, textResult, TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
-import type { JsonObject } from "../model/model.ts";
+import type { JsonObject } from "../base/json.ts";
 import type { Check, EventBody, EventOf, Phase } from "../model/event.ts";
 import type { ExpectedState } from "../model/fields.ts";
 

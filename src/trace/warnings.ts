@@ -2,7 +2,7 @@ import { describeState, meetsState, stateParts, statesText } from "../expect/con
 import { searchableText } from "../expect/tool-result.ts";
 import { isOneEditFrom } from "../base/did-you-mean.ts";
 import { asList, asObject, asText, isJsonObject } from "../base/json.ts";
-import type { Task } from "../model/model.ts";
+import type { Task } from "../model/task.ts";
 import { type Step, walkSteps } from "../model/step.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";

@@ -1,7 +1,7 @@
 import { afterAll, describe, test, type TestContext } from "vitest";
 import type { Config } from "../formats/config/config-schema.ts";
 import { createPlan, type Trial } from "../model/plan.ts";
-import { type Task, testedTool } from "../model/model.ts";
+import { type Task, testedTool } from "../model/task.ts";
 import type { Reporter } from "../report/reporter.ts";
 import type { TrialResult } from "../model/result.ts";
 import { checkedNothing, collectEvidence, wasNotRun } from "../report/trial-result.ts";

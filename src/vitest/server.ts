@@ -9,7 +9,8 @@ import {
 } from "../check.ts";
 import { answerText, outputProblem, resultProblem, structuredContent } from "../expect/tool-result.ts";
 import { McpvalsError, renderError } from "../base/error.ts";
-import type { Json, JsonObject, ServerSpec } from "../model/model.ts";
+import type { Json, JsonObject } from "../base/json.ts";
+import type { ServerSpec } from "../model/server.ts";
 import type { McpRequest } from "../model/step.ts";
 import { createRedactor } from "../trace/redact.ts";
 import { version } from "../base/version.ts";

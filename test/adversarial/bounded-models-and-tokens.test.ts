@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startModelProxy } from "../../src/agents/model-proxy.ts";
 import type { Config } from "../../src/formats/config/config-schema.ts";
-import type { OAuthSpec } from "../../src/model/model.ts";
+import type { OAuthSpec } from "../../src/model/server.ts";
 import type { Usage } from "../../src/model/event.ts";
 import { locateModel, resolveModel } from "../../src/agents/models/resolve-model.ts";
 import { createRetryingModel } from "../../src/agents/models/retrying-model.ts";

@@ -14,7 +14,7 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { fillTemplate, type TemplateValues } from "../../src/agents/agent-program.ts";
 import { McpvalsError } from "../../src/base/error.ts";
-import type { Json } from "../../src/model/model.ts";
+import type { Json } from "../../src/base/json.ts";
 import { parseStrictYaml } from "../../src/base/parse-yaml.ts";
 import { envRoot, expanderOf } from "../../src/templates/expand.ts";
 import { resolveIn, type Scope } from "../../src/templates/template.ts";
@@ -26,8 +26,7 @@ import { readRegularFile } from "../../src/base/files.ts";
 import { findSources } from "../../src/formats/sources.ts";
 import { removeFolder } from "../../src/process/folders.ts";
 import { readTaskFolder } from "../../src/run/state-comparison.ts";
-import { clientAdapters, mergeServers } from "../../src/agents/write-client-files.ts";
-import { recoverFolder } from "../../src/agents/write-client-files.ts";
+import { clientAdapters, mergeServers, recoverFolder } from "../../src/agents/write-client-files.ts";
 import {
   markerProgram,
   normally,

@@ -3,7 +3,7 @@ import { checkExpectedResult } from "../../src/expect/tool-result.ts";
 import { checkJson, checkText, leavesNothing } from "../../src/expect/expectations.ts";
 import { McpvalsError } from "../../src/base/error.ts";
 import type { Config } from "../../src/formats/config/config-schema.ts";
-import type { Json } from "../../src/model/model.ts";
+import type { Json } from "../../src/base/json.ts";
 import { readRpcMessage } from "../../src/extensions/host/json-rpc.ts";
 import { load, problems } from "../formats/support/load.ts";
 import { fixtureServer } from "../e2e/support.ts";

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { OAuthSpec } from "../../src/model/model.ts";
+import type { OAuthSpec } from "../../src/model/server.ts";
 import { shortened } from "../../src/base/visible-text.ts";
 import { createRedactor } from "../../src/trace/redact.ts";
 import { evaluate } from "../../src/evaluate.ts";

@@ -3,7 +3,7 @@ import { realpath } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { type AcpAgentOptions, createAcpAgent } from "../../src/agents/acp.ts";
 import { McpvalsError } from "../../src/base/error.ts";
-import type { AcpAgentSpec } from "../../src/model/model.ts";
+import type { AcpAgentSpec } from "../../src/model/agent.ts";
 import type { EventBody } from "../../src/model/event.ts";
 import {
   eventsOf,

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createCommandAgent } from "../../src/agents/command.ts";
-import type { CommandAgentSpec } from "../../src/model/model.ts";
+import type { CommandAgentSpec } from "../../src/model/agent.ts";
 import type { EventBody } from "../../src/model/event.ts";
 import { livingProcesses } from "../process/support.ts";
 import {

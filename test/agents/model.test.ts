@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createModelAgent } from "../../src/agents/model.ts";
 import { McpvalsError } from "../../src/base/error.ts";
 import { withoutUndefined } from "../../src/base/json.ts";
-import type { ModelAgentSpec } from "../../src/model/model.ts";
+import type { ModelAgentSpec } from "../../src/model/agent.ts";
 import type { EventOf } from "../../src/model/event.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";

@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { loadAgent } from "../../src/agents/create-agent.ts";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
-import type { Json, JsonObject, ScriptedAction, SolutionAction } from "../../src/model/model.ts";
+import type { Json, JsonObject } from "../../src/base/json.ts";
+import type { ScriptedAction } from "../../src/model/agent.ts";
+import type { SolutionAction } from "../../src/model/task.ts";
 import { resolveIn, type Scope, withLocals } from "../../src/templates/template.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";

@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { CheckKind, ServerSpec } from "../../src/model/model.ts";
+import type { CheckKind } from "../../src/model/check.ts";
+import type { ServerSpec } from "../../src/model/server.ts";
 import { type Exchange, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { httpSpec, stdioSpec } from "../servers/support.ts";
 import { startAtPort } from "../support/hostile.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { CheckKind } from "../../src/model/model.ts";
+import type { CheckKind } from "../../src/model/check.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import { stdioSpec } from "../servers/support.ts";

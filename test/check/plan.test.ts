@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { planCheck } from "../../src/check/plan-check.ts";
-import type { ServerSpec, Task } from "../../src/model/model.ts";
+import type { ServerSpec } from "../../src/model/server.ts";
+import type { Task } from "../../src/model/task.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { isJsonObject } from "../../src/base/json.ts";
 import { probeServer } from "../../src/check/probe.ts";

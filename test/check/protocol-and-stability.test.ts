@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { probeServer } from "../../src/check/probe.ts";
-import type { CheckKind, PlannedCall, ServerSpec } from "../../src/model/model.ts";
+import type { CheckKind, PlannedCall } from "../../src/model/check.ts";
+import type { ServerSpec } from "../../src/model/server.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import { folderOf } from "../support/cli.ts";
 import { faultyServer, findingsIn } from "./support.ts";

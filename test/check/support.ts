@@ -1,7 +1,9 @@
 import { readCheck } from "../../src/check/check-view.ts";
 import { findDefects } from "../../src/check/catalogue.ts";
 import type { Finding, RunFinding } from "../../src/model/finding.ts";
-import type { CheckKind, CheckSpec, ServerSpec, Task } from "../../src/model/model.ts";
+import type { CheckKind, CheckSpec } from "../../src/model/check.ts";
+import type { ServerSpec } from "../../src/model/server.ts";
+import type { Task } from "../../src/model/task.ts";
 import { exitCode } from "../../src/report/trial-result.ts";
 import type { TraceEvent } from "../../src/model/event.ts";
 import { buildTrajectory } from "../../src/trace/trajectory.ts";

@@ -1,7 +1,7 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { McpvalsError } from "../../src/base/error.ts";
-import type { ServerSpec } from "../../src/model/model.ts";
+import type { ServerSpec } from "../../src/model/server.ts";
 import { startHttpBridge } from "../fixtures/servers/http-bridge.ts";
 import { livingProcesses } from "../process/support.ts";
 import {

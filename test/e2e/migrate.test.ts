@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Json, Task } from "../../src/model/model.ts";
+import type { Json } from "../../src/base/json.ts";
+import type { Task } from "../../src/model/task.ts";
 import type { Step } from "../../src/model/step.ts";
 import { parseTask } from "../../src/formats/task/parse-task.ts";
 import { parseTemplate, taskRoots } from "../../src/templates/template.ts";

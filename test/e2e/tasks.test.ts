@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { SolutionAction, Task } from "../../src/model/model.ts";
+import type { SolutionAction, Task } from "../../src/model/task.ts";
 import type { Step } from "../../src/model/step.ts";
 import type { TrialResult } from "../../src/model/result.ts";
 import { evaluate } from "../../src/index.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { CheckKind } from "../../src/model/model.ts";
+import type { CheckKind } from "../../src/model/check.ts";
 import { codesOnRequest, findingRules } from "../../src/check/catalogue.ts";
 import { checked, findingsIn } from "../check/support.ts";
 import { stdioSpec } from "../servers/support.ts";

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { goDurationPattern } from "../../src/base/duration.ts";
-import type { JsonObject } from "../../src/model/model.ts";
+import type { JsonObject } from "../../src/base/json.ts";
 import { checkArguments } from "../../src/extensions/check-uses.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../../src/base/error.ts";
-import { defaultSandbox, type ExtensionSpec } from "../../src/model/model.ts";
+import { defaultSandbox } from "../../src/model/sandbox.ts";
+import type { ExtensionSpec } from "../../src/model/task.ts";
 import type { LoadedConfig } from "../../src/formats/assemble-eval.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { defineConfig } from "../../src/formats/load.ts";
 import { environment } from "../../src/formats/environment.ts";
 import type { Config } from "../../src/formats/config/config-schema.ts";
-import type { ServerSpec } from "../../src/model/model.ts";
+import type { ServerSpec } from "../../src/model/server.ts";
 import { folderOf } from "../support/cli.ts";
 import { failure, failureIn, load, loadIn, problems } from "./support/load.ts";
 

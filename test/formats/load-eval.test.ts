@@ -1,7 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { AgentSpec } from "../../src/model/model.ts";
+import type { AgentSpec } from "../../src/model/agent.ts";
 import { createPlan } from "../../src/model/plan.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";

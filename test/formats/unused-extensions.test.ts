@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import { unusedExtensionNotes } from "../../src/formats/assemble-eval.ts";
 import type { EvalExtensions } from "../../src/model/extension.ts";
-import { defaultSandbox, type Task } from "../../src/model/model.ts";
+import { defaultSandbox } from "../../src/model/sandbox.ts";
+import type { Task } from "../../src/model/task.ts";
 
 const declared = (name: string): EvalExtensions["declared"][string] => ({
   package: `${name}@1`,

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
 import type { McpvalsError } from "../../src/base/error.ts";
-import type { HttpServerSpec } from "../../src/model/model.ts";
+import type { HttpServerSpec } from "../../src/model/server.ts";
 import { localBinPath } from "../../src/process/environment.ts";
 import { spawnProcess } from "../../src/process/spawn.ts";
 import type { Filter } from "../../src/servers/filters/filter-chain.ts";

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { JudgeSpec, Task } from "../../src/model/model.ts";
+import type { JudgeSpec } from "../../src/model/eval.ts";
+import type { Task } from "../../src/model/task.ts";
 import type { EventBody, Grade } from "../../src/model/event.ts";
 import { buildTrajectory, type Trajectory } from "../../src/trace/trajectory.ts";
 import { createJudge, type JudgeOptions } from "../../src/graders/judge/judge.ts";

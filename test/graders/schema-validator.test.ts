@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Json } from "../../src/model/model.ts";
+import type { Json } from "../../src/base/json.ts";
 import { formatSchemaError, type SchemaCheck } from "../../src/expect/tool-result.ts";
 import { OutOfTime } from "../../src/check/check-view.ts";
 import { SchemaValidator, validateOfServer } from "../../src/graders/schema-validator.ts";

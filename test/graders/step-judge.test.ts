@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { JudgeSpec } from "../../src/model/model.ts";
+import type { JudgeSpec } from "../../src/model/eval.ts";
 import type { EventBody, JudgeAnswer, JudgeQuestion } from "../../src/model/event.ts";
 import { createStepJudge } from "../../src/graders/judge/judge.ts";
 import { type FakeProvider, startFakeProvider } from "../support/fake-provider.ts";

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { ModelSpec } from "../../src/model/model.ts";
+import type { ModelSpec } from "../../src/model/agent.ts";
 import type { EventBody } from "../../src/model/event.ts";
 import { locateModel, type ModelAnswer, resolveModel } from "../../src/agents/models/resolve-model.ts";
 import { createRetryingModel, type RetrySettings } from "../../src/agents/models/retrying-model.ts";

@@ -7,8 +7,10 @@ import {
   trialVerdict,
 } from "../../src/report/trial-result.ts";
 import type { SerializedError } from "../../src/base/error.ts";
-import { exact } from "../../src/base/json.ts";
-import type { CheckKind, CheckSpec, Json, Task, Thresholds } from "../../src/model/model.ts";
+import { exact, type Json } from "../../src/base/json.ts";
+import type { CheckKind, CheckSpec } from "../../src/model/check.ts";
+import type { Task } from "../../src/model/task.ts";
+import type { Thresholds } from "../../src/model/eval.ts";
 import { findingRules } from "../../src/check/catalogue.ts";
 import type { Finding, FindingPlace } from "../../src/model/finding.ts";
 import type { McpStep } from "../../src/model/step.ts";

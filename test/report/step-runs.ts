@@ -1,5 +1,5 @@
 import { type Json, type JsonObject, withoutUndefined } from "../../src/base/json.ts";
-import type { PortableTask, Task } from "../../src/model/model.ts";
+import type { PortableTask, Task } from "../../src/model/task.ts";
 import type { CommandStep } from "../../src/model/step.ts";
 import type { Check, EventBody, EventOf } from "../../src/model/event.ts";
 import { verifySteps } from "../../src/graders/verify-steps.ts";

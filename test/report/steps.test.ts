@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { SerializedError } from "../../src/base/error.ts";
-import type { Task } from "../../src/model/model.ts";
+import type { Task } from "../../src/model/task.ts";
 import type { EventBody } from "../../src/model/event.ts";
 import { consoleReporter } from "../../src/report/console.ts";
 import { brokenTrial, play, request, response, sampleRun, type SampleTrial, textResult } from "./samples.ts";

@@ -1,7 +1,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { Eval, Requirement, ServerSpec, Task } from "../../src/model/model.ts";
+import type { Eval } from "../../src/model/eval.ts";
+import type { Requirement, Task } from "../../src/model/task.ts";
+import type { ServerSpec } from "../../src/model/server.ts";
 import { missingRequirements } from "../../src/run/prepare.ts";
 import { preparedExtension } from "../support/extensions.ts";
 import { portableTask, taskFolder } from "../support/portable.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { createWrittenAgent } from "../../src/agents/scripted.ts";
-import type { SolutionAction } from "../../src/model/model.ts";
+import type { SolutionAction } from "../../src/model/task.ts";
 import type { TraceEvent } from "../../src/model/event.ts";
 import { leaf } from "../support/sessions.ts";
 import { playTrial, portableTask } from "../support/portable.ts";

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { PortableTask } from "../../src/model/model.ts";
+import type { PortableTask } from "../../src/model/task.ts";
 import { createWorkspace } from "../../src/run/trial-state.ts";
 import { folderOf } from "../support/cli.ts";
 

@@ -13,7 +13,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { SandboxSpec } from "../../src/model/model.ts";
+import type { SandboxSpec } from "../../src/model/sandbox.ts";
 import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
 import {
   Bench,

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import type { SandboxSpec } from "../../src/model/model.ts";
+import type { SandboxSpec } from "../../src/model/sandbox.ts";
 import type { ConfinedProcess, Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ProgramOutput } from "../../src/process/program-output.ts";
 

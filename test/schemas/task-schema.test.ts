@@ -10,8 +10,7 @@ import {
   taskDocument,
   valid,
 } from "../support/task-file.ts";
-import { isJsonObject } from "../../src/base/json.ts";
-import type { JsonObject } from "../../src/model/model.ts";
+import { isJsonObject, type JsonObject } from "../../src/base/json.ts";
 import { stepTypes } from "../../src/model/step.ts";
 import { taskJsonSchema, taskReference } from "../../scripts/schemas/task-reference.ts";
 

@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished, test } from "vitest";
-import type { JsonObject, ServerSpec } from "../../src/model/model.ts";
+import type { JsonObject } from "../../src/base/json.ts";
+import type { ServerSpec } from "../../src/model/server.ts";
 import { startServer } from "../../src/servers/server-pool.ts";
 import type { CallOutcome, ClientSide, ServerSession } from "../../src/servers/client/session.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { defaultSandbox, type SandboxSpec } from "../../src/model/model.ts";
+import { defaultSandbox, type SandboxSpec } from "../../src/model/sandbox.ts";
 import { startServer } from "../../src/servers/server-pool.ts";
 import { checkSandboxes } from "../../src/servers/stdio/server-process.ts";
 import { sandboxOf } from "../../src/sandbox/sandboxes.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { ServerSpec } from "../../src/model/model.ts";
+import type { ServerSpec } from "../../src/model/server.ts";
 import { listenEverything } from "../gateway/support.ts";
 import { everythingServer } from "../support/programs.ts";
 import { callOptions, httpSpec, startSession, stdioSpec } from "./support.ts";

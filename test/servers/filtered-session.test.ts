@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import type { Fault, MockServerSpec, ServerSpec } from "../../src/model/model.ts";
+import type { Fault, MockServerSpec, ServerSpec } from "../../src/model/server.ts";
 import { createFilters } from "../../src/servers/filters/filters.ts";
 import { type CallOutcome, openSession, type ServerSession } from "../../src/servers/client/session.ts";
 import { openHost } from "../../src/servers/server-pool.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { McpvalsError } from "../../src/base/error.ts";
-import type { HttpServerSpec } from "../../src/model/model.ts";
+import type { HttpServerSpec } from "../../src/model/server.ts";
 import {
   answer,
   type Exchange,

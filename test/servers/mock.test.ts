@@ -1,6 +1,7 @@
 import { type JSONRPCMessage, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/client";
 import { afterAll, expect, it, onTestFinished, vi } from "vitest";
-import type { JsonObject, MockDefinition, MockResponse, MockServerSpec } from "../../src/model/model.ts";
+import type { JsonObject } from "../../src/base/json.ts";
+import type { MockDefinition, MockResponse, MockServerSpec } from "../../src/model/server.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { legacyVersions, openMockHost } from "../../src/servers/mock/mock-host.ts";

@@ -2,7 +2,8 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { JsonObject, OAuthSpec } from "../../src/model/model.ts";
+import type { JsonObject } from "../../src/base/json.ts";
+import type { OAuthSpec } from "../../src/model/server.ts";
 import { createRedactor, type Secret } from "../../src/trace/redact.ts";
 import { createServerFetch } from "../../src/servers/http/server-fetch.ts";
 import { onTokenIssued } from "../../src/servers/http/oauth-tokens.ts";

@@ -4,7 +4,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { describe, expect, it, onTestFinished } from "vitest";
 import { builtMain, folderOf } from "../support/cli.ts";
 import type { McpvalsError } from "../../src/base/error.ts";
-import type { ServerSpec, StdioServerSpec } from "../../src/model/model.ts";
+import type { ServerSpec, StdioServerSpec } from "../../src/model/server.ts";
 import type { Trial } from "../../src/model/plan.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
 import { ServerPool, type TrialServer } from "../../src/servers/server-pool.ts";

@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { StdioServerSpec } from "../../src/model/model.ts";
+import type { StdioServerSpec } from "../../src/model/server.ts";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { openStdioHost } from "../../src/servers/stdio/stdio-host.ts";
 import { openSession } from "../../src/servers/client/session.ts";

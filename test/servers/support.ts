@@ -1,6 +1,6 @@
 import { onTestFinished } from "vitest";
 import { McpvalsError } from "../../src/base/error.ts";
-import type { HttpServerSpec, ServerSpec, StdioServerSpec } from "../../src/model/model.ts";
+import type { HttpServerSpec, ServerSpec, StdioServerSpec } from "../../src/model/server.ts";
 import type { Emit, EventBody } from "../../src/model/event.ts";
 import { localBinPath } from "../../src/process/environment.ts";
 import { startServer } from "../../src/servers/server-pool.ts";

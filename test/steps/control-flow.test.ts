@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Json } from "../../src/model/model.ts";
+import type { Json } from "../../src/base/json.ts";
 import type { ForeachStep, GroupStep, Step } from "../../src/model/step.ts";
 import type { EventBody } from "../../src/model/event.ts";
 import { runStep } from "../../src/steps/run-step.ts";

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import type { Json, JsonObject } from "../../src/model/model.ts";
+import type { Json, JsonObject } from "../../src/base/json.ts";
 import type { McpExpectation, McpRequest, McpStep, Step } from "../../src/model/step.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";

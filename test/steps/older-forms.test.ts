@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import type { JsonObject, Task } from "../../src/model/model.ts";
+import type { JsonObject } from "../../src/base/json.ts";
+import type { Task } from "../../src/model/task.ts";
 import { parseLegacyTask } from "../../src/formats/task/parse-legacy-task.ts";
 import type { Check } from "../../src/model/event.ts";
 import { runSequence } from "../../src/steps/step-runner.ts";

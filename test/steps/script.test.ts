@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { McpvalsError } from "../../src/base/error.ts";
-import type { JsonObject } from "../../src/model/model.ts";
+import type { JsonObject } from "../../src/base/json.ts";
 import type { ScriptStep } from "../../src/model/step.ts";
 import {
   type PlayedStep,

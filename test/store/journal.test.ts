@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { getHeapStatistics } from "node:v8";
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Json } from "../../src/model/model.ts";
+import type { Json } from "../../src/base/json.ts";
 import { JsonMeter } from "../../src/base/read-json.ts";
 import type { EventBody, TraceEvent } from "../../src/model/event.ts";
 import { Journal, ReadBudget, readJournal, readTrials, type StoredTrial } from "../../src/store/journal.ts";

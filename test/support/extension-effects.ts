@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import { type EvalExtensions, extensionTableSchema, readExtensionTable } from "../../src/model/extension.ts";
-import type { ExtensionSpec, SandboxSpec } from "../../src/model/model.ts";
+import type { ExtensionSpec } from "../../src/model/task.ts";
+import type { SandboxSpec } from "../../src/model/sandbox.ts";
 
 /** What a valid table of extensions in `/eval` gives to tasks. */
 export function extensionsOf(table: object): EvalExtensions {

@@ -6,7 +6,9 @@ import { expect } from "vitest";
 import { McpvalsError } from "../../src/base/error.ts";
 import type { ExtensionManifest } from "../../src/extensions/manifest.ts";
 import type { OperationResult } from "../../src/extensions/protocol.ts";
-import { defaultSandbox, type ExtensionSpec, type JsonObject } from "../../src/model/model.ts";
+import { defaultSandbox } from "../../src/model/sandbox.ts";
+import type { ExtensionSpec } from "../../src/model/task.ts";
+import type { JsonObject } from "../../src/base/json.ts";
 import { expanderOf } from "../../src/templates/expand.ts";
 import type { EventBody, EventOf, Phase } from "../../src/model/event.ts";
 import {

@@ -1,5 +1,5 @@
 import type { JsonObject } from "../../src/base/json.ts";
-import type { Task } from "../../src/model/model.ts";
+import type { Task } from "../../src/model/task.ts";
 import type { Finding, KindContext } from "../../src/graders/grader.ts";
 import { graderKinds } from "../../src/graders/kinds.ts";
 import type { EventOf, WorkspaceFile } from "../../src/model/event.ts";

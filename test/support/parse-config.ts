@@ -5,7 +5,7 @@ import {
 } from "../../src/formats/config/parse-config.ts";
 import { formatKeyPath } from "../../src/base/json.ts";
 import { graderKinds } from "../../src/graders/kinds.ts";
-import type { Eval } from "../../src/model/model.ts";
+import type { Eval } from "../../src/model/eval.ts";
 
 export const stdio = { transport: "stdio", command: "node" } as const;
 

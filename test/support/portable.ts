@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentContext } from "../../src/agents/driver.ts";
-import type { PortableTask, Task } from "../../src/model/model.ts";
+import type { PortableTask, Task } from "../../src/model/task.ts";
 import type { Trial } from "../../src/model/plan.ts";
 import type { EventOf, TraceEvent } from "../../src/model/event.ts";
 import { executeTrial } from "../../src/run/trial.ts";

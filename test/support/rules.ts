@@ -1,12 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
-import type {
-  CheckKind,
-  CheckSpec,
-  Json,
-  JsonObject,
-  PlannedCall,
-  PlannedRead,
-} from "../../src/model/model.ts";
+import type { CheckKind, CheckSpec, PlannedCall, PlannedRead } from "../../src/model/check.ts";
+import type { Json, JsonObject } from "../../src/base/json.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { findDefects } from "../../src/check/catalogue.ts";
 import { type CheckView, readCheck } from "../../src/check/check-view.ts";

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { McpvalsError } from "../../src/base/error.ts";
-import type { JsonObject } from "../../src/model/model.ts";
+import type { JsonObject } from "../../src/base/json.ts";
 import type { McpStep } from "../../src/model/step.ts";
 import type { Emit } from "../../src/model/event.ts";
 import type {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import { McpvalsError } from "../../src/base/error.ts";
-import type { Json, JsonObject } from "../../src/model/model.ts";
+import type { Json, JsonObject } from "../../src/base/json.ts";
 import type { CommandStep, ScriptStep } from "../../src/model/step.ts";
 import { resolveIn, type Scope, withLocals } from "../../src/templates/template.ts";
 import type { Check, EventBody } from "../../src/model/event.ts";

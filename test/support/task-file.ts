@@ -1,6 +1,6 @@
 import { type EvalExtensions, noExtensions } from "../../src/model/extension.ts";
 import { formatKeyPath } from "../../src/base/json.ts";
-import type { PortableTask, Task } from "../../src/model/model.ts";
+import type { PortableTask, Task } from "../../src/model/task.ts";
 import type { Step } from "../../src/model/step.ts";
 import {
   type ParsedTask,

@@ -1,5 +1,6 @@
 import type { SerializedError } from "../../src/base/error.ts";
-import type { Json, JsonObject, Task, Turn } from "../../src/model/model.ts";
+import type { Json, JsonObject } from "../../src/base/json.ts";
+import type { Task, Turn } from "../../src/model/task.ts";
 import type { McpExpectation, McpStep } from "../../src/model/step.ts";
 import type { SchemaCheck } from "../../src/expect/tool-result.ts";
 import type { GradeContext, GraderKind } from "../../src/graders/grader.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ModelSpec } from "../../model/model.ts";
+import type { ModelSpec } from "../../model/agent.ts";
 import { type Environment, locateModel } from "./resolve-model.ts";
 import { askedDelay, defaultRetryPolicy, retryDelay } from "./retrying-model.ts";
 

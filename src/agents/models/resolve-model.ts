@@ -1,8 +1,8 @@
 import type { wrapLanguageModel } from "ai";
 import { McpvalsError } from "../../base/error.ts";
 import { didYouMean } from "../../base/did-you-mean.ts";
-import { isJsonObject, withoutUndefined } from "../../base/json.ts";
-import type { Json, ModelSpec } from "../../model/model.ts";
+import { isJsonObject, withoutUndefined, type Json } from "../../base/json.ts";
+import type { ModelSpec } from "../../model/agent.ts";
 import { previewJson, repeatedKey } from "../../base/read-json.ts";
 import { boundedFetch, withBody } from "../../process/bounded-fetch.ts";
 

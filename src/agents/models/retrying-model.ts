@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { APICallError, generateText } from "ai";
 import { codeOf, McpvalsError } from "../../base/error.ts";
 import { withoutUndefined } from "../../base/json.ts";
-import type { ModelSpec } from "../../model/model.ts";
+import type { ModelSpec } from "../../model/agent.ts";
 import { JsonMeter } from "../../base/read-json.ts";
 import type { Emit } from "../../model/event.ts";
 import { createRedactor } from "../../trace/redact.ts";

@@ -1,7 +1,7 @@
 import { relative } from "node:path";
 import { type Command, Option } from "commander";
 import { asList, exact } from "../../base/json.ts";
-import { type CallPolicy, callPolicies } from "../../model/model.ts";
+import { type CallPolicy, callPolicies } from "../../model/check.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import type { Snapshot } from "../../check/snapshot.ts";
 import { loadTarget, type Target } from "../../formats/target.ts";

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { exact } from "../../base/json.ts";
-import type { Thresholds } from "../../model/model.ts";
+import type { Thresholds } from "../../model/eval.ts";
 import { load } from "../../formats/load.ts";
 import { gradeRun } from "../../run/grade-run.ts";
 import { defaultRunsFolder, openRun, type OpenedRun } from "../../store/run-folder.ts";

@@ -1,14 +1,9 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
-import {
-  type AgentSpec,
-  type Eval,
-  type ServerProgramSpec,
-  type ServerSpec,
-  type Task,
-  type Variant,
-  testedTool,
-} from "../../model/model.ts";
+import type { AgentSpec } from "../../model/agent.ts";
+import type { Eval, Variant } from "../../model/eval.ts";
+import type { ServerProgramSpec, ServerSpec } from "../../model/server.ts";
+import { type Task, testedTool } from "../../model/task.ts";
 import { actingAgents, effectiveServers, lifetimeOf, type ServerTable } from "../../model/plan.ts";
 import { visibleLines, visibleText } from "../../base/visible-text.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { exact } from "../../base/json.ts";
-import type { Eval, Thresholds } from "../../model/model.ts";
+import type { Eval, Thresholds } from "../../model/eval.ts";
 import type { NamedReporter } from "../../report/reporter.ts";
 import { didNotPass, replayRun } from "../../report/trial-result.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";

@@ -8,7 +8,7 @@ import { type SetExitCode, subcommand } from "../flags.ts";
 import { fileOutput, workingFolder, writeError, writeJson } from "../terminal.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { parsePackageRef } from "../../model/package-ref.ts";
-import type { Task } from "../../model/model.ts";
+import type { Task } from "../../model/task.ts";
 import { walkSteps } from "../../model/step.ts";
 import { type Artifact, exportTask, type TaskExport } from "../../formats/task/task-export.ts";
 import type { TaskFiles } from "../../formats/task/parse-task.ts";

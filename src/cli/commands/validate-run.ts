@@ -1,6 +1,8 @@
 import { resolve } from "node:path";
 import { McpvalsError, messageOf } from "../../base/error.ts";
-import type { AgentSpec, GraderSpec, Json, Task } from "../../model/model.ts";
+import type { AgentSpec } from "../../model/agent.ts";
+import type { GraderSpec, Task } from "../../model/task.ts";
+import type { Json } from "../../base/json.ts";
 import { applyOverrides, type Trial } from "../../model/plan.ts";
 import { collectEvidence } from "../../report/trial-result.ts";
 import {

@@ -2,7 +2,7 @@ import { graderKinds } from "../../graders/kinds.ts";
 import { relative } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
-import type { GraderSpec, Task } from "../../model/model.ts";
+import type { GraderSpec, Task } from "../../model/task.ts";
 import { usesJudge } from "../../model/step.ts";
 import { actingAgents, lifetimeOf } from "../../model/plan.ts";
 import { visibleText } from "../../base/visible-text.ts";

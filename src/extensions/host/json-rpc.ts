@@ -8,8 +8,7 @@ import {
   readInitializeResult,
   readOperationResult,
 } from "../protocol.ts";
-import { isJsonObject } from "../../base/json.ts";
-import type { Json, JsonObject } from "../../model/model.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../base/json.ts";
 import { previewJson } from "../../base/read-json.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { LineReader } from "../../process/program-output.ts";

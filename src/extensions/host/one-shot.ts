@@ -2,7 +2,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { McpvalsError } from "../../base/error.ts";
 import { type OperationContext, type OperationResult, readOperationResult } from "../protocol.ts";
-import type { JsonObject } from "../../model/model.ts";
+import type { JsonObject } from "../../base/json.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import { makeTemporaryFolder } from "../../process/folders.ts";
 import { ByteStore } from "../../process/program-output.ts";

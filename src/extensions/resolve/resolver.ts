@@ -5,7 +5,7 @@ import { McpvalsError } from "../../base/error.ts";
 import type { LockedExtension, LockedFile } from "../lock-file.ts";
 import { type PackageRef, parsePackageRef } from "../../model/package-ref.ts";
 import { withoutUndefined } from "../../base/json.ts";
-import type { ExtensionSettings } from "../../model/model.ts";
+import type { ExtensionSettings } from "../../model/extension.ts";
 import { releasePlatform, runningPlatform } from "../../process/environment.ts";
 import {
   type CachedVersion,

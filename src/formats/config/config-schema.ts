@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { callPolicies } from "../../model/model.ts";
+import { callPolicies } from "../../model/check.ts";
 import { gradersField, thresholdsField } from "../../graders/declared.ts";
 import { isReporterName, reporterHelp } from "../../model/reporter.ts";
 import { mcpExpectation } from "../../model/step.ts";

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { evalOf, notesOf, problemsOf, stdio } from "../../../test/support/parse-config.ts";
 import type { KeyPath } from "../../base/json.ts";
-import type { Eval } from "../../model/model.ts";
+import type { Eval } from "../../model/eval.ts";
 import type { Config } from "./config-schema.ts";
 import { isSettingOfConfig, uniqueTitles } from "./parse-config.ts";
 

@@ -18,7 +18,9 @@ import {
   type KeyPath,
   withoutUndefined,
 } from "../../base/json.ts";
-import type { CheckSettings, Eval, GraderSpec, JudgeSpec, Task } from "../../model/model.ts";
+import type { CheckSettings } from "../../model/check.ts";
+import type { Eval, JudgeSpec } from "../../model/eval.ts";
+import type { GraderSpec, Task } from "../../model/task.ts";
 import {
   type Locate,
   mostProblems,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import { formatKeyPath } from "../../base/json.ts";
-import type { ServerSpec } from "../../model/model.ts";
+import type { ServerSpec } from "../../model/server.ts";
 import { parseAgentFile, type ParsedAgentFile, shellAgent, type ShellCommands } from "./parse-agent-file.ts";
 
 function parse(yaml: string): ParsedAgentFile {

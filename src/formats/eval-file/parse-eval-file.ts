@@ -19,7 +19,7 @@ import {
 } from "../../graders/assertions.ts";
 import { serverTableFields } from "../config/config-schema.ts";
 import { withUsualTransports } from "../config/server-tables.ts";
-import { serverSchema } from "../../model/server.ts";
+import { serverSchema, type ServerLifetime } from "../../model/server.ts";
 import { suggestion } from "../../base/did-you-mean.ts";
 import {
   extensionPackageProblems,
@@ -28,16 +28,19 @@ import {
   type ParsedExtensionTable,
 } from "../../model/extension.ts";
 import { graderReader, gradersField, type GraderTypes, thresholdsField } from "../../graders/declared.ts";
-import { asObject, formatKeyPath, type KeyPath, memberOf, withoutUndefined } from "../../base/json.ts";
-import { LenientReader } from "../read/lenient-reader.ts";
-import type { SetFiles } from "../read/read-files.ts";
 import {
-  type GraderSpec,
+  asObject,
+  formatKeyPath,
+  type KeyPath,
+  memberOf,
+  withoutUndefined,
   type Json,
   type JsonObject,
-  type ServerLifetime,
-  type Thresholds,
-} from "../../model/model.ts";
+} from "../../base/json.ts";
+import { LenientReader } from "../read/lenient-reader.ts";
+import type { SetFiles } from "../read/read-files.ts";
+import type { GraderSpec } from "../../model/task.ts";
+import type { Thresholds } from "../../model/eval.ts";
 import { type Locate, type ParseResult, type Problem, problem } from "../../base/problem.ts";
 
 /** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */

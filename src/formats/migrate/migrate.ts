@@ -11,6 +11,8 @@ import {
   mapTexts,
   memberOf,
   withoutUndefined,
+  type Json,
+  type JsonObject,
 } from "../../base/json.ts";
 import {
   buildStep,
@@ -22,7 +24,7 @@ import {
   readStepForm,
 } from "../task/parse-legacy-task.ts";
 import { LenientReader } from "../read/lenient-reader.ts";
-import { type Json, type JsonObject, taskApiVersion } from "../../model/model.ts";
+import { taskApiVersion } from "../../model/task.ts";
 import type {
   HttpStep,
   JsonExpectation,

@@ -11,8 +11,7 @@ import {
   YAMLMap,
   YAMLSeq,
 } from "yaml";
-import { isJsonObject } from "../../base/json.ts";
-import type { Json, JsonObject } from "../../model/model.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../base/json.ts";
 
 /** The text of a pair's key. */
 function keyOf({ key }: Pair): string {

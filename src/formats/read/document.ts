@@ -6,8 +6,7 @@ import {
   McpvalsError,
   type SourceLocation,
 } from "../../base/error.ts";
-import { asObject, formatKeyPath, memberOf, withoutUndefined } from "../../base/json.ts";
-import type { Json } from "../../model/model.ts";
+import { asObject, formatKeyPath, memberOf, withoutUndefined, type Json } from "../../base/json.ts";
 import {
   type FindOffsets,
   type Locate,

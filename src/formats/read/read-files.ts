@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { codeOf, McpvalsError, messageOf, type SourceLocation } from "../../base/error.ts";
 import { didYouMean, suggestion } from "../../base/did-you-mean.ts";
 import { asList, asObject, asText, memberOf, withoutUndefined } from "../../base/json.ts";
-import { taskApiVersion } from "../../model/model.ts";
+import { taskApiVersion } from "../../model/task.ts";
 import { type LoadContext, shownFrom } from "../environment.ts";
 import {
   type ConfigDocument,

@@ -11,7 +11,8 @@ import {
 } from "../../../test/support/task-file.ts";
 import { extensionsOf } from "../../../test/support/extension-effects.ts";
 import { noExtensions } from "../../model/extension.ts";
-import { defaultSandbox, type ExtensionSpec } from "../../model/model.ts";
+import { defaultSandbox } from "../../model/sandbox.ts";
+import type { ExtensionSpec } from "../../model/task.ts";
 import type { ParseTaskOptions } from "./task-options.ts";
 
 type Options = Partial<ParseTaskOptions>;

@@ -6,10 +6,9 @@ import { expanderOf } from "../../templates/expand.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { resolveIn, type Scope } from "../../templates/template.ts";
 import { formatKeyPath } from "../../base/json.ts";
-import type { Task } from "../../model/model.ts";
-import { taskChecksNothing } from "./parse-task.ts";
+import type { Task } from "../../model/task.ts";
+import { taskChecksNothing, parseTask } from "./parse-task.ts";
 import type { Locate } from "../../base/problem.ts";
-import { parseTask } from "./parse-task.ts";
 import type { ParsedTask, ParseTaskOptions } from "./task-options.ts";
 import { parseLegacyTask, translateFieldPath, translateTemplate } from "./parse-legacy-task.ts";
 

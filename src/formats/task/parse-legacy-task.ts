@@ -4,7 +4,7 @@ import { anyJson, anyObject, closedObject, goDuration, patternText, texts } from
 import { suggestion } from "../../base/did-you-mean.ts";
 import { exact, type KeyPath, mapTexts, mapValues, memberOf, withoutUndefined } from "../../base/json.ts";
 import { LenientReader } from "../read/lenient-reader.ts";
-import type { PortableTask, Requirement, Turn } from "../../model/model.ts";
+import type { PortableTask, Requirement, Turn } from "../../model/task.ts";
 import type { JsonExpectation, Step, TextExpectation } from "../../model/step.ts";
 import { checkFilePath } from "./check-texts.ts";
 import { checkSettings, extensionPorts, joinExtensions, usedExtensions } from "./task-extensions.ts";

@@ -11,7 +11,7 @@ import {
   withoutUndefined,
 } from "../../base/json.ts";
 import { legacyVersions, parseLegacyTask } from "./parse-legacy-task.ts";
-import { type PortableTask, type Requirement, type Task, taskApiVersion } from "../../model/model.ts";
+import { type PortableTask, type Requirement, type Task, taskApiVersion } from "../../model/task.ts";
 import {
   mostProblems,
   type NamePlace,

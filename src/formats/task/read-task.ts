@@ -19,7 +19,8 @@ import {
   type KeyPath,
   withoutUndefined,
 } from "../../base/json.ts";
-import type { ServerSpec, SolutionAction } from "../../model/model.ts";
+import { type ServerSpec, buildServer, buildServers, type ParsedServer } from "../../model/server.ts";
+import type { SolutionAction } from "../../model/task.ts";
 import { mostProblems, type Problem, problem, problemAt, validate } from "../../base/problem.ts";
 import {
   type InnerList,
@@ -36,7 +37,6 @@ import { type JoinedExtensions, joinExtensions, type TaskImport } from "./task-e
 import type { ParseTaskOptions } from "./task-options.ts";
 import { type ParsedTaskFile, solutionSchemas, taskSchema } from "./task-schema.ts";
 import { parseTemplate } from "../../templates/template.ts";
-import { buildServer, buildServers, type ParsedServer } from "../../model/server.ts";
 
 /** The phases that have steps, in the order in which they run. */
 const stepPhases = ["setup", "verify", "cleanup"] as const;

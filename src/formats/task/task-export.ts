@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { json } from "../../model/fields.ts";
 import { type JsonObject, withoutUndefined } from "../../base/json.ts";
-import type { PortableTask, ServerSpec, Task } from "../../model/model.ts";
+import type { PortableTask, Task } from "../../model/task.ts";
+import type { ServerSpec } from "../../model/server.ts";
 import {
   innerLists,
   jsonObject,

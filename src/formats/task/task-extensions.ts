@@ -8,7 +8,7 @@ import {
   type ExtensionUse,
 } from "../../model/extension.ts";
 import { parsePackageRef } from "../../model/package-ref.ts";
-import type { ExtensionSpec, PortableTask } from "../../model/model.ts";
+import type { ExtensionSpec, PortableTask } from "../../model/task.ts";
 import { type Json, type KeyPath, withoutUndefined } from "../../base/json.ts";
 import { checkPlaces, checkText, type DeclaredOutputs, type TaskNames, textsIn } from "./check-texts.ts";
 import { Findings, type ParseTaskOptions, type PlacedNote } from "./task-options.ts";

@@ -1,10 +1,10 @@
 import { McpvalsError } from "../../base/error.ts";
-import type { CompleteStdio } from "../../model/server.ts";
+import type { CompleteStdio, ServerSpec } from "../../model/server.ts";
 import type { ProvidedServers } from "../config/server-tables.ts";
 import type { EvalExtensions, ExtensionUse } from "../../model/extension.ts";
 import type { GraderTypes } from "../../graders/declared.ts";
 import { type KeyPath, withoutUndefined } from "../../base/json.ts";
-import type { GraderSpec, ServerSpec, Task } from "../../model/model.ts";
+import type { GraderSpec, Task } from "../../model/task.ts";
 import {
   afterPath,
   type Locate,

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { taskApiVersion } from "../../model/model.ts";
+import { taskApiVersion } from "../../model/task.ts";
 import { anyObject, closedObject, duration, filledText, optional } from "../../model/fields.ts";
 import { gradersField } from "../../graders/declared.ts";
 import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";

@@ -25,7 +25,8 @@ import {
 } from "../../base/json.ts";
 import { LenientReader } from "../read/lenient-reader.ts";
 import { type GraderTypes, placesOf, readSettings } from "../../graders/declared.ts";
-import type { GraderSpec, ServerLifetime, Task } from "../../model/model.ts";
+import type { GraderSpec, Task } from "../../model/task.ts";
+import type { ServerLifetime } from "../../model/server.ts";
 import type { Locate, ParseResult } from "../../base/problem.ts";
 import type { CommandStep, FileStep } from "../../model/step.ts";
 import type { TaskFiles } from "../task/task-options.ts";

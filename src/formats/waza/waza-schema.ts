@@ -13,7 +13,7 @@ import { anyObject, closedObject, duration, filledText, nameKey } from "../../mo
 import { lifetimeSchema, mcpMockSchema } from "../../model/server.ts";
 import { graderReader, graderSchema, type GraderTypes, type ParsedGrader } from "../../graders/declared.ts";
 import type { LenientReader } from "../read/lenient-reader.ts";
-import type { GraderSpec } from "../../model/model.ts";
+import type { GraderSpec } from "../../model/task.ts";
 
 /** Settings that may stand beside `config`; `file` is called `script` there. */
 export const settingsBeside: readonly string[] = ["file", "rubric", "model", "assertions"];

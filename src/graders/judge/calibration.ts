@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { anyJson, anyObject, closedObject, filledText, optional } from "../../model/fields.ts";
 import { isJsonObject, type JsonObject, withoutUndefined } from "../../base/json.ts";
-import type { Task } from "../../model/model.ts";
+import type { Task } from "../../model/task.ts";
 import { type Calibration, calibrationSchema, type JudgeSummary } from "../../model/calibration.ts";
 import { agreementOf, correctedRate } from "../../statistics/intervals.ts";
 import type { EventBody, Grade, JudgeRecord } from "../../model/event.ts";

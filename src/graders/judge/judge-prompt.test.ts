@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
-import type { Task } from "../../model/model.ts";
+import type { Task } from "../../model/task.ts";
 import type { Trial } from "../../model/plan.ts";
 import type { EventBody, JudgeQuestion } from "../../model/event.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";

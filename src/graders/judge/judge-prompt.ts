@@ -1,5 +1,6 @@
 import { resultText } from "../../expect/tool-result.ts";
-import type { Json, JsonObject, Task } from "../../model/model.ts";
+import type { Json, JsonObject } from "../../base/json.ts";
+import type { Task } from "../../model/task.ts";
 import type { TurnEnd, JudgeQuestion } from "../../model/event.ts";
 import { agentTools } from "../../trace/tool-events.ts";
 import type { ToolCall, Trajectory } from "../../trace/trajectory.ts";

@@ -1,8 +1,8 @@
 import { hash, randomUUID } from "node:crypto";
 import { McpvalsError } from "../../base/error.ts";
 import { judgeOf } from "./llm-judge.ts";
-import { isJsonObject } from "../../base/json.ts";
-import type { Json, JudgeSpec } from "../../model/model.ts";
+import { isJsonObject, type Json } from "../../base/json.ts";
+import type { JudgeSpec } from "../../model/eval.ts";
 import { previewJson, repeatedKey } from "../../base/read-json.ts";
 import { type JudgePrompt, stepJudgePrompt } from "./judge-prompt.ts";
 import { type AskJudge, type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "./verdict-forms.ts";

@@ -1,6 +1,7 @@
 import { McpvalsError, serializeError } from "../../base/error.ts";
 import { modelId } from "../../model/agent.ts";
-import type { JudgeSpec, Task } from "../../model/model.ts";
+import type { JudgeSpec } from "../../model/eval.ts";
+import type { Task } from "../../model/task.ts";
 import { graderKind, skip } from "../grader.ts";
 import { judgePrompt } from "./judge-prompt.ts";
 import { scoreForm } from "./verdict-forms.ts";

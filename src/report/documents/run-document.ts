@@ -1,5 +1,5 @@
 import { type Finding, findingsOf, type RunFinding } from "../../model/finding.ts";
-import type { Task } from "../../model/model.ts";
+import type { Task } from "../../model/task.ts";
 import type { Plan, Trial } from "../../model/plan.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { RunResult, TrialResult } from "../../model/result.ts";

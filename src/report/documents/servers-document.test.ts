@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { errorResult, textResult, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
-import type { CheckSpec, PlannedCall } from "../../model/model.ts";
+import type { CheckSpec, PlannedCall } from "../../model/check.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { ServerTotals } from "./servers-document.ts";
 

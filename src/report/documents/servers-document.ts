@@ -1,7 +1,7 @@
 import { canonicalJson, estimateTokens, isJsonObject, type Json, withoutUndefined } from "../../base/json.ts";
 import { readCheck } from "../../check/check-view.ts";
 import type { RunFinding } from "../../model/finding.ts";
-import type { PlannedCall } from "../../model/model.ts";
+import type { PlannedCall } from "../../model/check.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { quantile } from "../../trace/tool-events.ts";
 import type { ToolCall, ToolDeclaration, Trajectory } from "../../trace/trajectory.ts";

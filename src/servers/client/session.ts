@@ -7,8 +7,8 @@ import type {
 } from "@modelcontextprotocol/client";
 import { contentProblem, isNoAnswer } from "../../expect/tool-result.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
-import { isJsonObject, withoutUndefined } from "../../base/json.ts";
-import type { Json, JsonObject, ServerSpec } from "../../model/model.ts";
+import { isJsonObject, withoutUndefined, type Json, type JsonObject } from "../../base/json.ts";
+import type { ServerSpec } from "../../model/server.ts";
 import type { McpRequest } from "../../model/step.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { Clocks, settlesWithin, untilAborted } from "../../process/deadline.ts";

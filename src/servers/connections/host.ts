@@ -6,8 +6,8 @@ import type {
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
 import { McpvalsError } from "../../base/error.ts";
-import { asObject, isJsonObject, withoutUndefined } from "../../base/json.ts";
-import type { HttpServerSpec, Json, ServerSpec } from "../../model/model.ts";
+import { asObject, isJsonObject, withoutUndefined, type Json } from "../../base/json.ts";
+import type { HttpServerSpec, ServerSpec } from "../../model/server.ts";
 import { readJsonText } from "../../base/read-json.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { Emit, EventBody } from "../../model/event.ts";

@@ -1,7 +1,8 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import * as fc from "fast-check";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { Fault, JsonObject, ServerSpec } from "../../model/model.ts";
+import type { Fault, ServerSpec } from "../../model/server.ts";
+import type { JsonObject } from "../../base/json.ts";
 import type { EventBody } from "../../model/event.ts";
 import { wireMessage } from "../messages/json-rpc.ts";
 import { FilterChain, type FilterDecision } from "./filter-chain.ts";

@@ -1,8 +1,8 @@
 import { StringDecoder } from "node:string_decoder";
 import type { RequestId } from "@modelcontextprotocol/client";
 import picomatch from "picomatch";
-import { isJsonObject, withoutUndefined } from "../../base/json.ts";
-import type { Fault, Json, JsonObject, RateLimit, ServerSpec } from "../../model/model.ts";
+import { isJsonObject, withoutUndefined, type Json, type JsonObject } from "../../base/json.ts";
+import type { Fault, RateLimit, ServerSpec } from "../../model/server.ts";
 import { pause } from "../../process/deadline.ts";
 import {
   answeredId,

@@ -2,7 +2,7 @@ import type { FetchLike } from "@modelcontextprotocol/client";
 import { isNoAnswer } from "../../expect/tool-result.ts";
 import { McpvalsError } from "../../base/error.ts";
 import { valueAt } from "../../base/json.ts";
-import type { HttpServerSpec } from "../../model/model.ts";
+import type { HttpServerSpec } from "../../model/server.ts";
 import type { Emit } from "../../model/event.ts";
 import { pause, untilAborted, withDeadline } from "../../process/deadline.ts";
 import {

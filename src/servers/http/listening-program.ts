@@ -1,6 +1,6 @@
 import { McpvalsError } from "../../base/error.ts";
 import { withoutUndefined } from "../../base/json.ts";
-import type { HttpServerSpec } from "../../model/model.ts";
+import type { HttpServerSpec } from "../../model/server.ts";
 import type { Emit } from "../../model/event.ts";
 import { pause, settlesWithin, untilAborted, withDeadline } from "../../process/deadline.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";

@@ -7,8 +7,8 @@ import type {
   OAuthProtectedResourceMetadata,
   OAuthTokens,
 } from "@modelcontextprotocol/client";
-import { isJsonObject, withoutUndefined } from "../../base/json.ts";
-import type { Json, JsonObject, OAuthSpec } from "../../model/model.ts";
+import { isJsonObject, withoutUndefined, type Json, type JsonObject } from "../../base/json.ts";
+import type { OAuthSpec } from "../../model/server.ts";
 import { createRedactor, isTraceWord, type Secret } from "../../trace/redact.ts";
 import { readRegularFile } from "../../base/files.ts";
 import { boundedFetch } from "../../process/bounded-fetch.ts";

@@ -1,5 +1,5 @@
 import type { FetchLike } from "@modelcontextprotocol/client";
-import type { HttpServerSpec } from "../../model/model.ts";
+import type { HttpServerSpec } from "../../model/server.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import { loadSdk } from "../client/session.ts";
 import { type ProtectedServer, refusedAgain, tokenSourceOf } from "./oauth-tokens.ts";

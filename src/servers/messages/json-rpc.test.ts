@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { JsonObject } from "../../model/model.ts";
+import type { JsonObject } from "../../base/json.ts";
 import { messageHeaders, paramHeaders, parseMessage, readBody, replaceInJson } from "./json-rpc.ts";
 
 describe("parseMessage", () => {

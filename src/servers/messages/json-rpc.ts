@@ -3,8 +3,14 @@ import { isDeepStrictEqual } from "node:util";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { createScanner, visit } from "jsonc-parser";
 import { McpvalsError } from "../../base/error.ts";
-import { hasMoreLevels, isJsonObject, valueAt, withoutUndefined } from "../../base/json.ts";
-import type { Json, JsonObject } from "../../model/model.ts";
+import {
+  hasMoreLevels,
+  isJsonObject,
+  valueAt,
+  withoutUndefined,
+  type Json,
+  type JsonObject,
+} from "../../base/json.ts";
 import { type JsonExcess, jsonToken, mostMemory, repeatedKey } from "../../base/read-json.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { EventOf } from "../../model/event.ts";

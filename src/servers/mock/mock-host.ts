@@ -1,8 +1,8 @@
 import { jsonDifference } from "../../expect/json-difference.ts";
 import { formatSchemaError, type ValidateSchema } from "../../expect/tool-result.ts";
 import { messageOf } from "../../base/error.ts";
-import { isJsonObject, valueAt, withoutUndefined } from "../../base/json.ts";
-import type { Json, JsonObject, MockDefinition, MockResponse, MockServerSpec } from "../../model/model.ts";
+import { isJsonObject, valueAt, withoutUndefined, type Json, type JsonObject } from "../../base/json.ts";
+import type { MockDefinition, MockResponse, MockServerSpec } from "../../model/server.ts";
 import { previewJson } from "../../base/read-json.ts";
 import { compilePattern } from "../../templates/pattern.ts";
 import type { Emit } from "../../model/event.ts";

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { McpvalsError } from "../../base/error.ts";
 import { withoutUndefined } from "../../base/json.ts";
-import type { ServerSpec, StdioServerSpec } from "../../model/model.ts";
+import type { ServerSpec, StdioServerSpec } from "../../model/server.ts";
 import { jsonExcess } from "../../base/read-json.ts";
 import type { Emit } from "../../model/event.ts";
 import { settlesWithin } from "../../process/deadline.ts";

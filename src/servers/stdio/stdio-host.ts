@@ -1,6 +1,6 @@
 import { messageOf } from "../../base/error.ts";
 import { asObject, valueAt } from "../../base/json.ts";
-import type { StdioServerSpec } from "../../model/model.ts";
+import type { StdioServerSpec } from "../../model/server.ts";
 import type { Emit } from "../../model/event.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import type { StopOptions } from "../../process/spawn.ts";

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Json } from "../../../src/model/model.ts";
+import type { Json } from "../../../src/base/json.ts";
 import { folderOf, root } from "../../support/cli.ts";
 
 const program = join(root, "extensions/csv/main.py");

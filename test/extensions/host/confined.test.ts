@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { McpvalsError } from "../../../src/base/error.ts";
 import type { ExtensionManifest } from "../../../src/extensions/manifest.ts";
-import { defaultSandbox } from "../../../src/model/model.ts";
+import { defaultSandbox } from "../../../src/model/sandbox.ts";
 import { noSandbox, sandboxOf } from "../../../src/sandbox/sandboxes.ts";
 import type { Confinement, Sandbox } from "../../../src/sandbox/sandbox.ts";
 import { folderOf, runHere } from "../../support/cli.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Json } from "../../../src/model/model.ts";
+import type { Json } from "../../../src/base/json.ts";
 import { resultOf } from "../../../src/extensions/sdk/operation.ts";
 import { root } from "../../support/cli.ts";
 import { extension } from "../../fixtures/extensions/sample.ts";

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import type { Json } from "../../../src/model/model.ts";
+import type { Json } from "../../../src/base/json.ts";
 import { root } from "../../support/cli.ts";
 import { sampleExtension } from "../../support/programs.ts";
 
