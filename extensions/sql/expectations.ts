@@ -199,8 +199,8 @@ export interface Line {
   readonly row: ExpectedRow;
 }
 
-const mostLines = 20;
-const mostColumns = 12;
+const maxLines = 20;
+const maxColumns = 12;
 const widestCell = 40;
 
 /** Lays rows out in columns: those of the table, then those that only expected rows name. Long ones are cut. */
@@ -209,13 +209,13 @@ function rowsText(lines: readonly Line[], { columns }: Pick<Table, "columns">): 
     ...new Set([...columns, ...lines.flatMap(({ row }) => (isJsonObject(row) ? Object.keys(row) : []))]),
   ];
   const width = largest([names.length, ...lines.map(({ row }) => (isJsonObject(row) ? 0 : row.length))]);
-  const shown = Math.min(width, mostColumns);
+  const shown = Math.min(width, maxColumns);
   const more = shown < width ? ["…"] : [];
   const head = ["", ...cut(names, shown).map(short), ...more];
   const body = lines
-    .slice(0, mostLines)
+    .slice(0, maxLines)
     .map(({ mark, row }) => [mark, ...cellsOf(row, names, shown), ...more]);
-  const rest = lines.length - mostLines;
+  const rest = lines.length - maxLines;
   return [...aligned([head, ...body]), ...(rest > 0 ? [`  … and ${rest} more`] : [])].join("\n");
 }
 

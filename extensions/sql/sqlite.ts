@@ -23,7 +23,7 @@ const rowsAtOnce = 1000;
 /** Characters of a script that SQLite is given first. */
 const firstPart = 16_384;
 /** Longest wait for a lock that someone else has, in milliseconds. */
-const longestLock = 5000;
+const maxLockLength = 5000;
 
 /**
  * A database of SQLite. A file is opened anew for every operation, so that nothing is locked between them, and that the
@@ -67,7 +67,7 @@ export class SqliteDatabase implements Database {
     try {
       limits.signal.throwIfAborted();
       database = this.#open();
-      const patience = Math.min(longestLock, remaining(limits));
+      const patience = Math.min(maxLockLength, remaining(limits));
       database.exec(`PRAGMA query_only = OFF; PRAGMA busy_timeout = ${patience}`);
       return await work(database);
     } catch (error) {

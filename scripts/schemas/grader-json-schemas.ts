@@ -13,10 +13,10 @@ interface GraderFormat {
   readonly beside: readonly string[];
 }
 
-const usualFormat: GraderFormat = { name: "Grader", settings: {}, beside: [] };
+const defaultFormat: GraderFormat = { name: "Grader", settings: {}, beside: [] };
 
 /** The definitions of a JSON Schema, with the settings of a grader by its type. */
-export function withGraderTypes(definitions: JsonObject, format: GraderFormat = usualFormat): JsonObject {
+export function withGraderTypes(definitions: JsonObject, format: GraderFormat = defaultFormat): JsonObject {
   const { [format.name]: grader } = definitions;
   if (!isJsonObject(grader)) return definitions;
   const { properties } = grader;

@@ -3,7 +3,7 @@ import { asObject, withoutUndefined, type Json } from "../base/json.ts";
 import { jsonOf, textOf, type WireObject } from "./programs/preset.ts";
 import type { Emit, EventBody, Usage } from "../model/event.ts";
 import { toolOrigin, type ToolOrigin } from "./tool-origin.ts";
-import { longestMessage } from "./program-lines.ts";
+import { maxMessageLength } from "./program-lines.ts";
 import { presetNamed } from "./programs/presets.ts";
 
 export interface AcpUpdatesOptions {
@@ -111,8 +111,8 @@ export class AcpUpdates {
     this.#messageId = messageId;
     const { type, text } = asObject(update["content"]);
     if (type === "text") this.#text += textOf(text) ?? "";
-    if (this.#text.length <= longestMessage) return;
-    const message = `the agent wrote a message of more than ${longestMessage} characters`;
+    if (this.#text.length <= maxMessageLength) return;
+    const message = `the agent wrote a message of more than ${maxMessageLength} characters`;
     throw new McpvalsError("agent/protocol", message);
   }
 

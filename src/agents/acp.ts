@@ -27,7 +27,7 @@ import {
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { withModelProxy } from "./model-proxy.ts";
 import {
-  longestMessage,
+  maxMessageLength,
   MessageBudget,
   parseObject,
   ProgramLines,
@@ -94,7 +94,7 @@ interface SessionOptions extends Required<AcpAgentOptions> {
 
 const protocolVersion = 1;
 /** Lines that are not messages which a program may write before its first answer; a banner has fewer. */
-const mostOtherLines = 20;
+const maxOtherLines = 20;
 /** How long what was written before the end may take to arrive, in milliseconds. */
 const drainMs = 200;
 /** How long a program whose stdout has ended may take to end itself, in milliseconds. */
@@ -367,7 +367,7 @@ class AcpSession {
   #takeOther(line: Buffer): void {
     this.#otherLines.push(Buffer.concat([line, Buffer.from("\n")]));
     if (this.#hasAnswered) return;
-    if (this.#banner.length < mostOtherLines) this.#banner.push(line.toString("utf8", 0, 500));
+    if (this.#banner.length < maxOtherLines) this.#banner.push(line.toString("utf8", 0, 500));
     else this.#lost.abort(this.#protocolError("does not speak the Agent Client Protocol on stdout"));
   }
 
@@ -487,7 +487,7 @@ function openAcpStream(
     else onOther(line);
   };
   const lines = new LineReader({
-    limit: longestMessage,
+    limit: maxMessageLength,
     onLine(line) {
       try {
         readLine(line);
@@ -495,7 +495,7 @@ function openAcpStream(
         breakOff(error instanceof Error ? error : new Error(String(error)));
       }
     },
-    onTooLong: () => breakOff(`wrote a message of more than ${longestMessage} bytes`),
+    onTooLong: () => breakOff(`wrote a message of more than ${maxMessageLength} bytes`),
   });
   stdout.on("data", (chunk: Buffer) => lines.push(chunk));
   stdout.once("end", () => lines.end());

@@ -6,7 +6,7 @@ import type { ErrorCode } from "../base/catalogue.ts";
 import { templateNames, templatePlace } from "./declared-agents.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { AcpAgentSpec, AgentSkills, CommandAgentSpec } from "../model/agent.ts";
-import { longestExpansion, TextRoom } from "../base/text-room.ts";
+import { maxExpansionLength, TextRoom } from "../base/text-room.ts";
 import type { Emit } from "../model/event.ts";
 import { makeFolder } from "../base/files.ts";
 import { findProgram } from "../process/environment.ts";
@@ -130,7 +130,7 @@ export function fillTemplate(text: string, { servers, ...values }: TemplateValue
     () =>
       new McpvalsError(
         "config/invalid-value",
-        `an argument or variable of the agent's program becomes longer than ${longestExpansion} characters`,
+        `an argument or variable of the agent's program becomes longer than ${maxExpansionLength} characters`,
         { hint: "It contains the prompt too often." },
       ),
   );
@@ -158,7 +158,7 @@ function addressOf(server: string, servers: TemplateValues["servers"]): string {
 }
 
 /** Most files that are copied for one trial. */
-const mostFiles = 10_000;
+const maxFiles = 10_000;
 
 /**
  * Copies skills into the workspace, to where the agent looks for them, and records that; links are copied as their
@@ -176,7 +176,7 @@ export async function copySkills(
     for (const name of await readdir(from)) {
       const [source, target] = [join(from, name), join(to, name)];
       files += 1;
-      if (files > mostFiles) throw failure(`the skills have more than ${mostFiles} files`);
+      if (files > maxFiles) throw failure(`the skills have more than ${maxFiles} files`);
       const found = await stat(source);
       if (found.isDirectory()) await copyFolder(source, target);
       else if (found.isFile()) await copyFile(source, target);

@@ -19,7 +19,7 @@ import {
 } from "./agent-program.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { withModelProxy } from "./model-proxy.ts";
-import { JsonLines, longestMessage, ProgramLines } from "./program-lines.ts";
+import { JsonLines, maxMessageLength, ProgramLines } from "./program-lines.ts";
 import { presetNamed, type McpClient } from "./programs/presets.ts";
 
 /** How long what a program wrote before its end may take to arrive, in milliseconds. */
@@ -247,7 +247,7 @@ export class ConversationOutput {
       }
     };
     const lines = new JsonLines({
-      limit: longestMessage,
+      limit: maxMessageLength,
       onBroken: (problem) => (result = { ...result, failure: `it ${problem}` }),
       onObject: (line) => take(reader.read(line)),
       onOther: (line) => others.push(line),

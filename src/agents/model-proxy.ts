@@ -129,9 +129,9 @@ function headersOf({ headersDistinct }: IncomingMessage): OutgoingHttpHeaders {
 /** Unpacked at once, in bytes: a queue of tiny pieces takes a hundred times their size. */
 const blockLength = 64 * 1024;
 /** Unpacked of one answer to read the tokens in it, in bytes. */
-const mostRead = 64 * 1024 * 1024;
+const maxRead = 64 * 1024 * 1024;
 /** Bytes that may wait of an answer that comes faster than it can be unpacked. */
-const mostWaiting = 8 * 1024 * 1024;
+const maxWaiting = 8 * 1024 * 1024;
 
 /** Reads the tokens in an answer while the agent gets it; whatever goes wrong here does not disturb that. */
 function readUsage(answer: IncomingMessage, onUsage: OnUsage): void {
@@ -147,7 +147,7 @@ function readUsage(answer: IncomingMessage, onUsage: OnUsage): void {
   };
   plain.on("data", (chunk: Buffer) => {
     read += chunk.length;
-    if (read <= mostRead) reader.push(chunk);
+    if (read <= maxRead) reader.push(chunk);
     else if (!plain.destroyed) giveUp();
   });
   plain.on("end", () => {
@@ -160,7 +160,7 @@ function readUsage(answer: IncomingMessage, onUsage: OnUsage): void {
   answer.on("data", (chunk: Buffer) => {
     if (plain.destroyed) return;
     waiting.push(chunk);
-    if (plain.writableLength > mostWaiting) giveUp();
+    if (plain.writableLength > maxWaiting) giveUp();
     else if (waiting.length >= blockLength) plain.write(waiting.take());
   });
   answer.on("close", () => {

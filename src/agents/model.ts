@@ -165,8 +165,8 @@ class Conversation {
     const { ai, access, shared, spec, context, broken } = this.#options;
     const asked = readSampling(params);
     this.#sampled += 1;
-    if (this.#sampled > mostSampled)
-      throw new SamplingRefusal(refused, `the model may be asked ${mostSampled} times in one trial`);
+    if (this.#sampled > maxSampled)
+      throw new SamplingRefusal(refused, `the model may be asked ${maxSampled} times in one trial`);
     const limits = [asked.maxOutputTokens, spec.maxOutputTokens].filter((limit) => limit !== undefined);
     const limit = limits.length === 0 ? {} : { maxOutputTokens: Math.min(...limits) };
     using end = abortWithAny([signal, context.signal]);
@@ -281,7 +281,7 @@ const invalidParams = -32_602;
 /** Errors that the client defines; the specification's own example for a refused sampling is -1. */
 const refused = -1;
 /** How often servers may ask the model in one trial: each time costs what a request to a model costs. */
-const mostSampled = 1000;
+const maxSampled = 1000;
 
 /**
  * Reads the params of `sampling/createMessage`. Preferences for models and requests for context are ignored: the

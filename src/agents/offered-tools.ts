@@ -205,7 +205,7 @@ export interface ToolRef {
 
 /** What every provider accepts as the name of a function; Gemini also wants a letter or an underscore first. */
 const legalName = /^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/;
-const longestName = 64;
+const maxNameLength = 64;
 
 /**
  * Gives every tool a unique name that all providers accept: its own if it is valid and only one server
@@ -225,11 +225,11 @@ export function nameTools<T extends ToolRef>(tools: readonly T[]): ReadonlyMap<s
   );
   for (const [name, same] of others) {
     for (const ref of same) {
-      const isFree = name.length <= longestName && same.length === 1 && !names.has(name);
+      const isFree = name.length <= maxNameLength && same.length === 1 && !names.has(name);
       let free = name;
       for (let round = 0; round === 0 ? !isFree : names.has(free); round += 1) {
         const suffix = `_${hash(`${round}${keyOf(ref)}`)}`;
-        free = `${name.slice(0, longestName - suffix.length)}${suffix}`;
+        free = `${name.slice(0, maxNameLength - suffix.length)}${suffix}`;
       }
       names.set(free, ref);
     }

@@ -1,5 +1,5 @@
 import type { WireObject } from "./programs/preset.ts";
-import { JsonMeter, mostMemory, repeatedKey } from "../base/read-json.ts";
+import { JsonMeter, maxMemory, repeatedKey } from "../base/read-json.ts";
 import type { Emit } from "../model/event.ts";
 import { ByteStore, TextTail, WholeLines } from "../process/program-output.ts";
 
@@ -110,37 +110,37 @@ export function parseObject(text: string): WireObject | undefined {
 }
 
 /** Maximum message length of a program, in bytes. */
-export const longestMessage: number = 10 * 1024 * 1024;
-const mostLevels = 400;
+export const maxMessageLength: number = 10 * 1024 * 1024;
+const maxLevels = 400;
 /** Maximum memory, in bytes, for parsing all messages of a program in one trial. */
-const mostTotalMemory = 2 * mostMemory;
+const maxTotalMemory = 2 * maxMemory;
 /** Maximum requests of a program in one trial; responses are buffered if the program does not read them. */
-const mostRequests = 20_000;
+const maxRequests = 20_000;
 
 /**
  * Limits the messages of a program in one trial, since part of each stays in memory, such as names of tools and the text of
  * an unfinished message. Problems are phrases that follow the program's name.
  */
 export class MessageBudget {
-  #left = mostTotalMemory;
+  #left = maxTotalMemory;
   #requests = 0;
 
   /** Why a message must not be parsed; undefined if it may. */
   problemOf(line: Uint8Array): string | undefined {
-    if (line.length > longestMessage) return `wrote a message of more than ${longestMessage} bytes`;
+    if (line.length > maxMessageLength) return `wrote a message of more than ${maxMessageLength} bytes`;
     const { deepest, weight } = new JsonMeter().push(line);
-    if (deepest > mostLevels) return `wrote a message nested more than ${mostLevels} levels deep`;
-    if (weight > mostMemory)
-      return `wrote a message of so many values that it would take more than ${inMebibytes(mostMemory)} of memory`;
+    if (deepest > maxLevels) return `wrote a message nested more than ${maxLevels} levels deep`;
+    if (weight > maxMemory)
+      return `wrote a message of so many values that it would take more than ${inMebibytes(maxMemory)} of memory`;
     this.#left -= weight;
-    return this.#left < 0 ? `wrote more than ${inMebibytes(mostTotalMemory)} in one trial` : undefined;
+    return this.#left < 0 ? `wrote more than ${inMebibytes(maxTotalMemory)} in one trial` : undefined;
   }
 
   /** Why another request must not be answered; undefined if it may. */
   problemOfRequest(): string | undefined {
     this.#requests += 1;
-    return this.#requests > mostRequests
-      ? `asked for something more than ${mostRequests} times in one trial`
+    return this.#requests > maxRequests
+      ? `asked for something more than ${maxRequests} times in one trial`
       : undefined;
   }
 }

@@ -46,9 +46,9 @@ interface Change extends PlannedFile {
 
 /** Says, in the folder itself, who has written what into it, for whoever comes after a crash. */
 const journalName = ".mcpvals-client-files.json";
-const largestJournal = 64 * 1024;
+const maxJournalSize = 64 * 1024;
 /** In bytes; a client's own file can hold more than servers. */
-const largestFile = 1024 * 1024;
+const maxFileBytes = 1024 * 1024;
 const about =
   "mcpvals has written config files into this folder and removes this file when it has put them back. " +
   "If no mcpvals runs any more, the next run in this folder does it.";
@@ -108,7 +108,7 @@ function planChange(
   const replaced = hasFolder && exists(folder, path, "file");
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   const own = replaced
-    ? attempt(`read ${path}`, () => decoder.decode(readRegularFile(path, largestFile)))
+    ? attempt(`read ${path}`, () => decoder.decode(readRegularFile(path, maxFileBytes)))
     : "";
   const text = attempt(
     `add servers to ${path}`,
@@ -188,7 +188,7 @@ function undoSteps(folder: string, files: readonly PlannedFile[]): readonly Undo
 export function recoverFolder(folder: string): void {
   const path = join(folder, journalName);
   if (look(path) === undefined) return;
-  const text = attempt(`read ${path}`, () => readRegularFile(path, largestJournal).toString("utf8"));
+  const text = attempt(`read ${path}`, () => readRegularFile(path, maxJournalSize).toString("utf8"));
   // A journal that was cut off was written before anything else.
   const { pid, started, files: listed } = asObject(readJsonText(text).value);
   if (typeof pid === "number" && Number.isInteger(pid) && pid > 0) {
@@ -404,12 +404,12 @@ function mergeJson(written: string, entries: Entries, key: string): string {
 
 function set(text: string, path: JSONPath, value: JsonObject): string {
   // Formatting takes time by the square of what is in the line, and a line as long as that is not text for readers anyway.
-  const isForReaders = text.split("\n").every(({ length }) => length <= longestLine);
+  const isForReaders = text.split("\n").every(({ length }) => length <= maxLineLength);
   const formattingOptions = { insertSpaces: true, tabSize: 2, eol: "\n" };
   return applyEdits(text, modify(text, path, value, isForReaders ? { formattingOptions } : {}));
 }
 
-const longestLine = 10_000;
+const maxLineLength = 10_000;
 
 type Table = Record<string, unknown>;
 

@@ -20,7 +20,7 @@ const betweenLines = /^(?:(?:\\r)?\\n|\r?\n)?$/;
 /** The rest of a long line, or a last line that is short, which has padding. */
 const end = /[A-Za-z0-9+/_-]{1,19}={0,2}|(?:(?:\\r)?\\n|\r?\n)[A-Za-z0-9+/_-]{0,19}={1,2}/y;
 /** Shortest line of wrapped base64 before its last line, in characters. */
-const shortestLine = 40;
+const minLineLength = 40;
 const lineEnd = /\\[rn]|\s/g;
 const dataUrl = /data:([\w.+-]{1,60}\/[\w.+-]{1,60})[^,"\s]{0,60};base64,$/;
 
@@ -45,13 +45,13 @@ export function base64Parts(text: string): readonly Base64Part[] {
   for (const { 0: whole, index } of text.matchAll(line)) {
     const before = stretches.at(-1);
     const to = index + whole.length;
-    if (before !== undefined && before.last >= shortestLine && isBetween(text, before.to, index))
+    if (before !== undefined && before.last >= minLineLength && isBetween(text, before.to, index))
       [before.to, before.last] = [to, whole.length];
     else stretches.push({ from: index, to, last: whole.length });
   }
   return stretches.flatMap(({ from, to, last }) => {
     end.lastIndex = to;
-    return partOf(text, from, last >= shortestLine && end.test(text) ? end.lastIndex : to) ?? [];
+    return partOf(text, from, last >= minLineLength && end.test(text) ? end.lastIndex : to) ?? [];
   });
 }
 

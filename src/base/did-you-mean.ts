@@ -1,5 +1,5 @@
 /** Servers choose names too, and comparing takes time with the square of their length. */
-const longestCompared = 60;
+const maxComparedLength = 60;
 
 interface Near {
   readonly candidate: string;
@@ -67,7 +67,7 @@ function fold(text: string): string {
 
 /** Edits (insert, delete, replace, swap neighbours) between two texts; anything over `limit` when they are farther. */
 function editDistance(a: string, b: string, limit: number): number {
-  if (Math.abs(a.length - b.length) > limit || a.length > longestCompared || b.length > longestCompared) {
+  if (Math.abs(a.length - b.length) > limit || a.length > maxComparedLength || b.length > maxComparedLength) {
     return limit + 1;
   }
   let before: number[] = [];

@@ -90,12 +90,12 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }
 
-const mostCauses = 5;
+const maxCauses = 5;
 
 /** An error and what caused it, outermost first; causes can go in a circle. */
 function causesOf(error: unknown): unknown[] {
   const chain: unknown[] = [];
-  for (let cause = error; cause !== undefined && chain.length < mostCauses;) {
+  for (let cause = error; cause !== undefined && chain.length < maxCauses;) {
     chain.push(cause);
     cause = cause instanceof Error ? cause.cause : undefined;
   }
@@ -115,7 +115,7 @@ export function messageOf(error: unknown): string {
   }
 }
 
-const mostShown = 100;
+const maxShown = 100;
 
 /**
  * Writes an error for people: where it is as `FILE:LINE:COLUMN`, what is wrong, the lines around it, what to do. An
@@ -125,7 +125,7 @@ export function renderError(error: McpvalsError): string {
   const diagnostics = error.details.diagnostics ?? [];
   if (diagnostics.length === 0)
     return renderOne({ code: error.code, message: error.message, ...error.details });
-  const shown = diagnostics.slice(0, mostShown).map(renderOne);
+  const shown = diagnostics.slice(0, maxShown).map(renderOne);
   const more = diagnostics.length - shown.length;
   const total = diagnostics.length === 1 ? [] : [`${diagnostics.length} problems`];
   return [...shown, ...(more > 0 ? [`… and ${more} more`] : []), ...total].join("\n\n");

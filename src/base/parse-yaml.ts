@@ -30,12 +30,12 @@ export function parseStrictYaml(text: string): unknown {
   const [duplicate] = duplicates;
   if (duplicate !== undefined)
     throw new Error(`duplicate key ${JSON.stringify(duplicate.key)}, again ${placeOf(duplicate.offset)}`);
-  if (aliases > mostAliases) throw new Error(`it has more than ${mostAliases} aliases`);
+  if (aliases > maxYamlAliases) throw new Error(`it has more than ${maxYamlAliases} aliases`);
   return document.toJS();
 }
 
 /** Each of them makes the library look through all anchors. */
-const mostAliases = 100;
+const maxYamlAliases = 100;
 
 interface DuplicateKey {
   readonly key: string;
@@ -71,8 +71,8 @@ function findDuplicates(root: yaml.ParsedNode | null): {
 }
 
 /** Maximum number of problems and of notes that are reported at once. */
-const mostProblems = 100;
-const mostNotes = 20;
+const maxProblems = 100;
+const maxNotes = 20;
 
 /** A YAML text as it was read. */
 export interface YamlText {
@@ -103,7 +103,7 @@ function readLeniently(text: string): YamlText {
   const several = document.errors.some((error) => error.code === "MULTIPLE_DOCS");
   const problems = problemsOf(document, text).filter(({ message }) => message !== moreDocuments);
   const { duplicates, aliases } = findDuplicates(document.contents);
-  const repeated = duplicates.slice(0, mostNotes).map(({ key, offset }) => {
+  const repeated = duplicates.slice(0, maxNotes).map(({ key, offset }) => {
     return { offset, message: `duplicate key ${shortKey(key)}; the last one counts` };
   });
   const only = several ? [{ message: "holds more than one document; only the first is read" }] : [];
@@ -196,7 +196,7 @@ function firstPerLine<T>(items: readonly T[], offsetOf: (item: T) => number, tex
       before = offset;
       return isFirst;
     })
-    .slice(0, mostProblems);
+    .slice(0, maxProblems);
 }
 
 const nestedTooDeeply = "nested too deeply";

@@ -121,7 +121,7 @@ export interface Validated<T> {
 }
 
 /** Maximum number of problems reported at once; a file with more has the same mistake many times. */
-export const mostProblems = 1000;
+export const maxProblems = 1000;
 
 /** Checks a document, or a part of one, against a schema. */
 export function validate<S extends z.ZodType>(schema: S, document: unknown): Validated<z.output<S>> {

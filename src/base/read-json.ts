@@ -1,6 +1,6 @@
 import { messageOf } from "./error.ts";
 import { createScanner } from "jsonc-parser";
-import { longestExpansion, TextRoom } from "./text-room.ts";
+import { maxExpansionLength, TextRoom } from "./text-room.ts";
 import { isJsonObject, formatKeyPath, type Json, type KeyPath } from "./json.ts";
 import { type Problem, problem, problemAt } from "./problem.ts";
 
@@ -29,7 +29,7 @@ export interface ReadJsonOptions {
  * that one problem, at its root.
  */
 export function readJson(document: unknown, options: ReadJsonOptions): Json {
-  const room = new TextRoom(() => new DocumentTooLarge(`more than ${longestExpansion} characters of text`));
+  const room = new TextRoom(() => new DocumentTooLarge(`more than ${maxExpansionLength} characters of text`));
   const state: State = { ...options, values: 0, room };
   try {
     return copy(document, [], state);
@@ -137,7 +137,7 @@ export function interpolate(
   const templates = new Map<string, string>();
   const variables = new Map<string, string>();
   const room = new TextRoom(
-    () => new DocumentTooLarge(`its variables give more than ${longestExpansion} characters`),
+    () => new DocumentTooLarge(`its variables give more than ${maxExpansionLength} characters`),
   );
   const text = (template: string, path: KeyPath): string => {
     if (!template.includes("${")) return template;
@@ -343,7 +343,7 @@ export const containerWeight = 64;
 export const valueWeight = 16;
 
 /** Most memory that one value, or all that a trial records, may take, in bytes. */
-export const mostMemory: number = 128 * 1024 * 1024;
+export const maxMemory: number = 128 * 1024 * 1024;
 
 /** A shorter text is not worth the look: it takes a few megabytes at most. */
 const shortest = 64 * 1024;
@@ -356,8 +356,8 @@ export function jsonExcess(
   if (text.length < shortest) return undefined;
   const { deepest, weight } = new JsonMeter().push(text);
   if (deepest > levels) return "deep";
-  return weight > mostMemory ? "heavy" : undefined;
+  return weight > maxMemory ? "heavy" : undefined;
 }
 
-/** It is nested too deeply, or takes more than {@link mostMemory}. */
+/** It is nested too deeply, or takes more than {@link maxMemory}. */
 export type JsonExcess = "deep" | "heavy";

@@ -1,12 +1,12 @@
 /** Longest that what one step, one table of variables or one file is written with may become, in characters. */
-export const longestExpansion = 16 * 1024 * 1024;
+export const maxExpansionLength = 16 * 1024 * 1024;
 
 /**
  * What is left for texts while the names in them are replaced: values that use each other twice would else double with every
- * step. `tooLong` makes the error for more than {@link longestExpansion} characters.
+ * step. `tooLong` makes the error for more than {@link maxExpansionLength} characters.
  */
 export class TextRoom {
-  #left = longestExpansion;
+  #left = maxExpansionLength;
   readonly #tooLong: () => Error;
 
   constructor(tooLong: () => Error) {

@@ -275,7 +275,7 @@ const rulesOfCalls = {
       for (const { call, exchange } of callsOf(view)) {
         const result = resultOf(exchange);
         const tokens = result === undefined ? 0 : estimateTokens(resultText(result));
-        if (tokens <= mostResultTokens) continue;
+        if (tokens <= maxResultTokens) continue;
         const message = `about ${tokens.toLocaleString("en")} tokens (estimate) for ${argumentsText(call)}`;
         yield aboutCall(call, exchange, message);
       }
@@ -293,8 +293,8 @@ const rulesOfCalls = {
       const notCalled = new Set(spec.notCalled?.map(({ tool }) => tool));
       for (const { name, definition, evidence } of surface.tools) {
         const count = Object.keys(objectIn(definition["inputSchema"] ?? {}, "properties")).length;
-        if (spec.kind !== "definitions" || notCalled.has(name) || count <= mostParametersTried) continue;
-        const message = `${mostParametersTried} of ${count} parameters were candidates for invalid values`;
+        if (spec.kind !== "definitions" || notCalled.has(name) || count <= maxParametersTried) continue;
+        const message = `${maxParametersTried} of ${count} parameters were candidates for invalid values`;
         yield { place: { tool: name }, message, evidence: [evidence] };
       }
     },
@@ -320,10 +320,10 @@ async function* oncePerTool(all: Iterable<Found> | AsyncIterable<Found>): AsyncI
 }
 
 /** Parameters of a tool for which a check tries invalid values; required ones come first. */
-export const mostParametersTried = 50;
+export const maxParametersTried = 50;
 
 /** Claude Code's limit of a result, in tokens. */
-const mostResultTokens = 25_000;
+const maxResultTokens = 25_000;
 
 function readsLikeFailure(text: string): boolean {
   return failure.test(text) || parseObject(text).some(tellsFailure);
@@ -343,8 +343,8 @@ function tellsFailure({ status, success, ok, error, valid }: JsonObject): boolea
 function refusalIn(view: CheckView, call: PlannedCall, text: string): string | undefined {
   if (call.expects !== "refusal") return undefined;
   const properties = objectIn(inputSchemaOf(view, call), "properties");
-  const names = [...Object.keys(properties).slice(0, mostNames), ...Object.keys(call.args)].map(comparable);
-  const searched = comparable(text.slice(0, mostSearched));
+  const names = [...Object.keys(properties).slice(0, maxNames), ...Object.keys(call.args)].map(comparable);
+  const searched = comparable(text.slice(0, maxSearched));
   const isAt = (name: string, start: number): boolean =>
     name !== "" &&
     searched.startsWith(name, start) &&
@@ -361,8 +361,8 @@ function refusalIn(view: CheckView, call: PlannedCall, text: string): string | u
 }
 
 /** Characters of a text, and names of parameters, that are searched for a refusal. */
-const mostSearched = 20_000;
-const mostNames = 100;
+const maxSearched = 20_000;
+const maxNames = 100;
 
 /** Words of refusals: those that are enough, those before the name of a parameter, and those after one. */
 const refusals =

@@ -62,8 +62,8 @@ const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
 };
 
 /** Findings of one rule in one trial that are listed, and that are counted; a server can have a million parameters. */
-const mostOfRule = 200;
-const mostCounted = 10_000;
+const maxFindingsOfRule = 200;
+const maxCounted = 10_000;
 
 /** What the rules find in a trial of a check, without those that are disabled; errors first. */
 export async function findDefects(view: CheckView, context: RuleContext): Promise<readonly Finding[]> {
@@ -87,17 +87,18 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
           outOfTime,
           notValidated,
         })) {
-          if (count === mostCounted) break;
+          if (count === maxCounted) break;
           count += 1;
-          if (count <= mostOfRule) findings.push({ code, title, severity, server, place, fix, ...rest });
+          if (count <= maxFindingsOfRule)
+            findings.push({ code, title, severity, server, place, fix, ...rest });
         }
       } catch (error) {
         if (!(error instanceof OutOfTime)) throw error;
         outOfTime.push(code);
       }
-      if (count <= mostOfRule) continue;
-      const least = count === mostCounted ? "at least " : "";
-      const message = `${least}${count - mostOfRule} more of these are left out`;
+      if (count <= maxFindingsOfRule) continue;
+      const least = count === maxCounted ? "at least " : "";
+      const message = `${least}${count - maxFindingsOfRule} more of these are left out`;
       findings.push({ code, title, severity, server, place: {}, fix: rule.fix, message, evidence: [] });
     }
   }

@@ -232,15 +232,15 @@ export const definitionRules = {
     *find({ surface: { tools, instructions, evidence } }) {
       const sizes = tools.map((tool) => ({ ...tool, tokens: estimateTokens(tool.definition) }));
       for (const { tokens, ...tool } of sizes)
-        if (tokens > mostTokensOfOne) yield aboutTool(tool, `about ${round(tokens)} tokens (estimate)`);
+        if (tokens > maxTokensOfOne) yield aboutTool(tool, `about ${round(tokens)} tokens (estimate)`);
       const ofInstructions = estimateTokens(instructions);
-      if (evidence !== undefined && ofInstructions > mostTokensOfOne)
+      if (evidence !== undefined && ofInstructions > maxTokensOfOne)
         yield {
           message: `the instructions of the server have about ${round(ofInstructions)} tokens (estimate)`,
           evidence: [evidence],
         };
       const all = sizes.reduce((sum, { tokens }) => sum + tokens, 0);
-      if (all <= mostTokens) return;
+      if (all <= maxTokens) return;
       const largest = sizes.toSorted((a, b) => b.tokens - a.tokens).slice(0, namedTools);
       const names = largest.map(({ name, tokens }) => `${name} (${round(tokens)})`).join(", ");
       const what =
@@ -458,9 +458,9 @@ function isExpression(inner: string): boolean {
 const variable = /^(?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*(?::[1-9]\d{0,3}|\*)?$/i;
 
 /** Where Claude Code warns, all tools together. */
-const mostTokens = 25_000;
+const maxTokens = 25_000;
 /** A fifth of that: a single definition that leaves little room for others. */
-const mostTokensOfOne = 5000;
+const maxTokensOfOne = 5000;
 /** Tools that a message about all of them names. */
 const namedTools = 3;
 
@@ -510,7 +510,7 @@ interface Texts {
 }
 
 /** Maximum number of texts of a server that are looked at. */
-const mostTexts = 200_000;
+const maxTexts = 200_000;
 
 /** Every text that a model gets to read, with keys and names. */
 export function textsOf(surface: Surface): Texts {
@@ -524,7 +524,7 @@ export function textsOf(surface: Surface): Texts {
   for (const [place, { definition, evidence }] of placed({ tool, resource, prompt }))
     hasAll &&= addTexts(definition, "", (text, pointer) => {
       texts.push({ place, text, pointer, evidence });
-      return texts.length < mostTexts;
+      return texts.length < maxTexts;
     });
   const read = { texts, hasAll };
   textsOfSurfaces.set(surface, read);

@@ -1,12 +1,12 @@
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import type { PlannedCall } from "../model/check.ts";
-import { mostParametersTried } from "./calls.ts";
+import { maxParametersTried } from "./calls.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";
 
 /** Most calls of each sort, such as a missing argument or an alternative, so that a tool with many parameters is not called a hundred times. */
-const mostOfSort = 3;
+const maxOfSort = 3;
 
 /**
  * Calls of a tool with arguments made from its input schema: from its examples, defaults, enums, formats and bounds. The same schema
@@ -54,7 +54,7 @@ export async function generateCalls(
   )) {
     let added = 0;
     for (const { args, why } of sort) {
-      if (added === mostOfSort) break;
+      if (added === maxOfSort) break;
       if (await add(args, "refusal", why)) added += 1;
     }
   }
@@ -66,7 +66,7 @@ function alternativesOf(schema: Json): readonly JsonObject[] {
   if (!isJsonObject(schema)) return [];
   return [...listIn(schema, "oneOf"), ...listIn(schema, "anyOf")]
     .filter(isJsonObject)
-    .slice(0, mostOfSort)
+    .slice(0, maxOfSort)
     .map((alternative) => ({
       ...schema,
       properties: { ...objectIn(schema, "properties"), ...objectIn(alternative, "properties") },
@@ -88,7 +88,7 @@ function invalidArguments(schema: Json, base: JsonObject): readonly (readonly In
   const given = Object.entries(objectIn(schema, "properties"))
     .filter(([name]) => Object.hasOwn(base, name))
     .toSorted(([a], [b]) => Number(required.has(b)) - Number(required.has(a)))
-    .slice(0, mostParametersTried);
+    .slice(0, maxParametersTried);
   const withEnum = given.filter(([, property]) => isJsonObject(property) && Array.isArray(property["enum"]));
   const without = (name: string): JsonObject =>
     Object.fromEntries(Object.entries(base).filter(([key]) => key !== name));

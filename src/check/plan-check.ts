@@ -118,7 +118,7 @@ function exitAtStart(events: readonly TraceEvent[]): McpvalsError | undefined {
 }
 
 /** Maximum number of calls planned for a server; the calls of one tool stay together. */
-const mostCalls = 500;
+const maxCalls = 500;
 
 /** Why a tool is not called. */
 const obstacles = {
@@ -128,7 +128,7 @@ const obstacles = {
   safe: "not annotated readOnlyHint: true, so called only with --calls all",
   arguments: "no valid arguments could be made from its input schema",
   time: "making arguments from the input schemas takes too long",
-  limit: `a check makes ${mostCalls} calls at most`,
+  limit: `a check makes ${maxCalls} calls at most`,
 } as const;
 
 async function tasksOf(
@@ -153,7 +153,7 @@ async function tasksOf(
     else if (policy === "none") leaveOut(name, "none");
     else if (!isJsonObject(inputSchema)) leaveOut(name, "schema");
     else if (policy === "safe" && !isReadOnly(definition)) leaveOut(name, "safe");
-    else if (planned.length >= mostCalls) leaveOut(name, "limit");
+    else if (planned.length >= maxCalls) leaveOut(name, "limit");
     else {
       try {
         const calls = await generateCalls(name, inputSchema, validateSchema);
@@ -199,7 +199,7 @@ async function tasksOf(
 }
 
 /** Maximum number of resources that a check reads, and of prompts that it gets. */
-const mostReads = 20;
+const maxReads = 20;
 
 /** What is read of a server, and what is not, in sentences. A resource template is not read: nothing says what its variables stand for. */
 function planReads(
@@ -208,11 +208,11 @@ function planReads(
 ): Required<Pick<CheckSpec, "reads" | "notRead">> {
   const isOff = policy === "none";
   const chosen = (items: readonly Listed[]): readonly Listed[] =>
-    isOff ? [] : items.filter(({ isNamed }) => isNamed).slice(0, mostReads);
+    isOff ? [] : items.filter(({ isNamed }) => isNamed).slice(0, maxReads);
   const [ofResources, ofPrompts] = [chosen(resources), chosen(prompts)];
   const lacking = (what: string, all: number, read: number): readonly string[] => {
     if (read === all) return [];
-    const why = isOff ? obstacles.none : `a check takes ${mostReads} at most, and none without a name`;
+    const why = isOff ? obstacles.none : `a check takes ${maxReads} at most, and none without a name`;
     return [`${all - read} of ${all} ${what}: ${why}`];
   };
   return {

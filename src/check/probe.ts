@@ -131,7 +131,7 @@ async function probeCalls(prober: Prober): Promise<void> {
 }
 
 /** Requests that get no answer before a part of a check ends. */
-const mostUnanswered = 3;
+const maxUnanswered = 3;
 
 /** Reads the planned resources and gets the planned prompts, one after the other, in one session; after a loss in another one. */
 async function probeReads(prober: Prober): Promise<void> {
@@ -139,7 +139,7 @@ async function probeReads(prober: Prober): Promise<void> {
   let session = await open();
   let unanswered = 0;
   for (const [index, { kind, name, args }] of (prober.check.reads ?? []).entries()) {
-    if (session === undefined || unanswered === mostUnanswered) return;
+    if (session === undefined || unanswered === maxUnanswered) return;
     const { client, host } = session;
     const outcome = await prober.probe(
       "read",
@@ -246,10 +246,10 @@ function malformed(text: string): { readonly message: JSONRPCMessage; readonly t
 }
 
 /** Longest text of the suite that is recorded. */
-const mostText = 1000;
+const maxText = 1000;
 
 /** How many limits of a request a scenario may take; the suite's own limit of a request is a minute. */
-const mostCalls = 6;
+const maxCalls = 6;
 
 /** Runs scenarios of the official conformance suite, each with a server that was just started, through the recording gateway. */
 async function probeConformance(prober: Prober): Promise<void> {
@@ -263,7 +263,7 @@ async function probeConformance(prober: Prober): Promise<void> {
       const isEnded = await prober.probe(`conformance ${scenario}`, async () => {
         const host = await prober.start();
         const url = await prober.expose(host, gateway);
-        const checks = await runScenario(suite, scenario, { url, ms: callMs * mostCalls, signal });
+        const checks = await runScenario(suite, scenario, { url, ms: callMs * maxCalls, signal });
         const unfinished: ConformanceCheck = {
           id: scenario,
           description: "",
@@ -275,10 +275,10 @@ async function probeConformance(prober: Prober): Promise<void> {
             type: "conformance.checked",
             server: host.name,
             scenario,
-            check: shortened(id, mostText),
-            description: shortened(description, mostText),
+            check: shortened(id, maxText),
+            description: shortened(description, maxText),
             status,
-            ...(message === undefined ? {} : { message: shortened(message, mostText) }),
+            ...(message === undefined ? {} : { message: shortened(message, maxText) }),
             sources,
           });
         await prober.stop(host);

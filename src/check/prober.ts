@@ -10,7 +10,7 @@ import type { ServerHost } from "../servers/connections/host.ts";
 import type { Filter, FilterContext } from "../servers/filters/filter-chain.ts";
 import type { Gateway } from "../servers/gateway/gateway.ts";
 import { openHost } from "../servers/server-pool.ts";
-import { type Allowance, type Answer, mostReceived, RawClient } from "./raw-client.ts";
+import { type Allowance, type Answer, maxReceived, RawClient } from "./raw-client.ts";
 
 export interface ProberOptions {
   readonly server: string;
@@ -57,7 +57,7 @@ export class Prober implements AsyncDisposable {
   readonly #stopped = new Set<ServerHost>();
   /** That a client was lost since the probe began. */
   #loss: Loss | undefined;
-  readonly #allowance: Allowance = { left: mostReceived };
+  readonly #allowance: Allowance = { left: maxReceived };
   #ids = 0;
   /** Whether a session was open before, so that the server can be reached. */
   #wasReached = false;
@@ -191,7 +191,7 @@ export class Prober implements AsyncDisposable {
 
   /** All pages of a list, as far as the server gives them. Pages that do not end are cut off. */
   async list(client: RawClient, method: string): Promise<void> {
-    const end = performance.now() + mostListMs;
+    const end = performance.now() + maxListMs;
     let cursor: string | undefined;
     const seen = new Set<string>();
     do {
@@ -201,7 +201,7 @@ export class Prober implements AsyncDisposable {
       const { nextCursor } = answer.result;
       cursor = typeof nextCursor === "string" && !seen.has(nextCursor) ? nextCursor : undefined;
       if (cursor !== undefined) seen.add(cursor);
-    } while (cursor !== undefined && seen.size < mostPages && performance.now() < end);
+    } while (cursor !== undefined && seen.size < maxPages && performance.now() < end);
   }
 
   async listAll(client: RawClient, capabilities: JsonObject): Promise<void> {
@@ -217,8 +217,8 @@ export class Prober implements AsyncDisposable {
 }
 
 /** Pages of a list that are read, and how long, in milliseconds. */
-const mostPages = 100;
-const mostListMs = 30_000;
+const maxPages = 100;
+const maxListMs = 30_000;
 
 /** HTTP errors that say nothing about the server: it is elsewhere, or somebody else answers. */
 const notTheServer: readonly number[] = [

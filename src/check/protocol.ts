@@ -151,7 +151,7 @@ export const protocolRules = {
         const [started] = probe.events;
         if (exchange?.answer === undefined || started === undefined) continue;
         const seconds = (exchange.answer.at - started.at) / 1000;
-        if (seconds > mostSecondsToStart) yield about(exchange, probe, `ready after ${seconds.toFixed(1)} s`);
+        if (seconds > maxSecondsToStart) yield about(exchange, probe, `ready after ${seconds.toFixed(1)} s`);
         return;
       }
     },
@@ -203,7 +203,7 @@ export const protocolRules = {
       }
       // One faulty line of a program shows in many messages. Ids and counts, which no two sessions share, are in the evidence.
       for (const [message, same] of Map.groupBy(found, ({ problem }) => problem))
-        yield { message, evidence: same.slice(0, mostEvidence).map(({ seq }) => seq) };
+        yield { message, evidence: same.slice(0, maxEvidence).map(({ seq }) => seq) };
     },
   },
   "protocol/list-failed": {
@@ -549,13 +549,13 @@ const initializeResult: JsonObject = {
 };
 
 /** Events that one finding names at most. */
-const mostEvidence = 10;
+const maxEvidence = 10;
 
 /** Published versions of MCP. */
 const knownVersions = ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 /** Codex' limit until March 2026, in seconds; most clients have 30. */
-const mostSecondsToStart = 10;
+const maxSecondsToStart = 10;
 
 /** Addresses of this machine. */
 const loopback = /^https?:\/\/(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::|\/|$)/;

@@ -250,10 +250,10 @@ function refusalIn(answer: Answer): Json | undefined {
 function tooMuch(server: string): McpvalsError {
   return new McpvalsError(
     "server/message-too-large",
-    `server "${server}" sent more than ${mostReceived / 1024 / 1024} MiB in one part of the check`,
+    `server "${server}" sent more than ${maxReceived / 1024 / 1024} MiB in one part of the check`,
     { hint: "Send less: shorter lists and results, and fewer notifications." },
   );
 }
 
 /** Memory for the messages of one trial of a check, in bytes; less than a trial may record. */
-export const mostReceived: number = 32 * 1024 * 1024;
+export const maxReceived: number = 32 * 1024 * 1024;

@@ -32,9 +32,9 @@ const tables = ["properties", "patternProperties", "$defs", "definitions", "depe
 /** Levels of a schema that are looked at: deeper ones are found by the validator. */
 const deepest = 64;
 /** Schemas inside a schema that are looked at: one with more is refused by the validator. */
-const mostParts = 20_000;
+const maxParts = 20_000;
 /** The same of all tools together. */
-const mostPartsOfServer = 200_000;
+const maxPartsOfServer = 200_000;
 
 /** A schema and everything in it that is a schema, outermost first. */
 function* subschemas(schema: Json, pointer = "", keyword = "", depth = 0): Iterable<Subschema> {
@@ -131,13 +131,13 @@ export function toolSchemas(surface: Surface, ...keys: readonly ToolSchema["key"
 const schemasOf = new WeakMap<Surface, readonly ToolSchema[]>();
 
 function readSchemas({ tools }: Surface): readonly ToolSchema[] {
-  let left = mostPartsOfServer;
+  let left = maxPartsOfServer;
   return tools.flatMap((tool) =>
     (["inputSchema", "outputSchema"] as const).flatMap((key) => {
       const { [key]: schema } = tool.definition;
       if (schema === undefined) return [];
       const parts: Subschema[] = [];
-      const most = Math.min(left, mostParts);
+      const most = Math.min(left, maxParts);
       let hasAllParts = true;
       for (const part of subschemas(schema)) {
         hasAllParts = parts.length < most;

@@ -164,7 +164,7 @@ export const schemaRules = {
             ...(preset === undefined ? [] : [["default", preset] as const]),
             ...(Array.isArray(examples)
               ? (examples as readonly Json[])
-                  .slice(0, mostExamples)
+                  .slice(0, maxExamples)
                   .map((value) => ["example", value] as const)
               : []),
           ];
@@ -249,7 +249,7 @@ export const uncheckedRules = {
 } as const satisfies RuleTable;
 
 /** Maximum number of examples of one schema that are looked at. */
-const mostExamples = 100;
+const maxExamples = 100;
 
 /** What clients do with a defect of an input schema; they look at output schemas less. */
 function forInput({ key }: ToolSchema, clients: ClientEffects): ClientEffects | undefined {

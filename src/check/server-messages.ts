@@ -216,11 +216,11 @@ function* oncePerProblem(
   found: readonly { readonly problem: string; readonly seq: number }[],
 ): Iterable<Found> {
   for (const [problem, same] of Map.groupBy(found, (each) => each.problem))
-    yield { message: problem, evidence: same.slice(0, mostEvidence).map(({ seq }) => seq) };
+    yield { message: problem, evidence: same.slice(0, maxEvidence).map(({ seq }) => seq) };
 }
 
 /** Events that one finding names at most. */
-const mostEvidence = 10;
+const maxEvidence = 10;
 
 /** What the client of the check declares. */
 function clientCapabilities({ probes }: CheckView): JsonObject {

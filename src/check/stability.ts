@@ -143,7 +143,7 @@ const kinds: readonly (readonly [list: string, kind: keyof FindingPlace, id: str
 ];
 
 /** Most differences of one definition that are listed. */
-const mostDifferences = 20;
+const maxDifferences = 20;
 
 /** What differs in the lists that both have, where `than` is the name of the earlier one. */
 function* differences(
@@ -175,14 +175,14 @@ function* differences(
           roundedLike(was, is),
           roundedLike(is, was),
           "equal",
-          mostDifferences + 1,
+          maxDifferences + 1,
         );
-        for (const { pointer, messageFor } of found.slice(0, mostDifferences)) {
+        for (const { pointer, messageFor } of found.slice(0, maxDifferences)) {
           const message = `${messageFor("it")} (compared with ${than})`;
           yield { place: { ...place, ...(pointer === "" ? {} : { pointer }) }, message, evidence };
         }
-        if (found.length > mostDifferences)
-          yield { place, message: `it has more than ${mostDifferences} differences from ${than}`, evidence };
+        if (found.length > maxDifferences)
+          yield { place, message: `it has more than ${maxDifferences} differences from ${than}`, evidence };
       }
     }
   }

@@ -78,20 +78,20 @@ export function testsOfCalls(
   });
 }
 
-const longestDescription = 110;
+const maxDescriptionLength = 110;
 
 /** The first line of a text from a server, for a comment. */
 function lineOf(text: Json | undefined): string {
   if (typeof text !== "string") return "";
   const [line = ""] = text.trim().split(/\r?\n/, 1);
   const shown = visibleText(
-    line.length > longestDescription ? `${line.slice(0, longestDescription)}…` : line,
+    line.length > maxDescriptionLength ? `${line.slice(0, maxDescriptionLength)}…` : line,
   );
   return shown.trim();
 }
 
-const longestText = 100;
-const longestObject = 300;
+const maxTextLength = 100;
+const maxObjectLength = 300;
 
 /** Absolute paths below the folders of users and of temporary files. */
 const localPath = /(?:^|[^\w/.])(?:\/(?:home|Users|root|tmp|var|private)\/|[A-Za-z]:\\)\w/;
@@ -105,17 +105,17 @@ function expectationOf(result: JsonObject, local: readonly string[]): Json | und
     const isWhole = ["content", "structuredContent", "isError"].some((key) => key in structuredContent);
     const length = JSON.stringify(structuredContent).length;
     const isSame = !isLocal(JSON.stringify(structuredContent));
-    if (!isWhole && isSame && length > 2 && length <= longestObject) return structuredContent;
+    if (!isWhole && isSame && length > 2 && length <= maxObjectLength) return structuredContent;
   }
   const text = resultText(result).trim();
   // A text of one digit is in others by chance; a number is compared as a whole.
   if (String(Number(text)) === text && Number.isFinite(Number(text))) return Number(text);
   const [, key] = /^\{\s*("(?:[^"\\]|\\.){1,60}"):/.exec(text) ?? [];
-  if (key !== undefined && text.length > longestText) return isLocal(text) ? undefined : key;
+  if (key !== undefined && text.length > maxTextLength) return isLocal(text) ? undefined : key;
   const lines = text.split(/\r?\n/).map((line) => line.trim());
   const line = lines.find((each) => /[\p{L}\p{N}]{2}/u.test(each) && !isLocal(each)) ?? "";
   // A text that was cut within a word or number would not be found again.
-  const cut = line.length > longestText ? line.slice(0, longestText).replace(/\S*$/, "").trim() : line;
+  const cut = line.length > maxTextLength ? line.slice(0, maxTextLength).replace(/\S*$/, "").trim() : line;
   return cut === "" ? undefined : cut;
 }
 
@@ -141,7 +141,7 @@ function escapeVariables(value: Json): Json {
   return mapTexts(value, (text) => text.replaceAll("${", "$$${"));
 }
 
-const mostUntested = 40;
+const maxUntested = 40;
 
 /** The text of a first config: YAML with comments, which become tests without their `# `. */
 export function starterText({ schema, servers, tests, untested }: StarterParts): string {
@@ -244,8 +244,8 @@ function suiteLines(
   const tests = allTests.filter((test) => test.server === server);
   const untested = allUntested.filter((tool) => tool.server === server);
   if (tests.length + untested.length === 0) return [];
-  const rest = untested.length - mostUntested;
-  const shown = [...Map.groupBy(untested.slice(0, mostUntested), ({ reason }) => reason)];
+  const rest = untested.length - maxUntested;
+  const shown = [...Map.groupBy(untested.slice(0, maxUntested), ({ reason }) => reason)];
   return [
     `  - name: ${flow(server)}`,
     `    server: ${flow(server)}`,

@@ -102,7 +102,7 @@ export async function runProgram(args: readonly string[]): Promise<number> {
 }
 
 /** A repeated error, such as one of a timer, ends the process eventually. */
-const mostUncaught = 100;
+const maxUncaught = 100;
 let uncaught = 0;
 
 /**
@@ -111,7 +111,7 @@ let uncaught = 0;
  */
 function takeUncaught(error: unknown): void {
   uncaught += 1;
-  if (uncaught <= mostUncaught && reportUncaught(error)) return;
+  if (uncaught <= maxUncaught && reportUncaught(error)) return;
   writeError(bugReport(error));
   endProcess(3);
 }

@@ -154,7 +154,7 @@ interface Change {
 /** Changes that come closer together are one, in milliseconds: editors and compilers write files in several steps. */
 const quietMs = 150;
 /** Folders that are watched below those of servers. */
-const mostFolders = 2000;
+const maxFolders = 2000;
 /** Files that a program consists of. What it writes itself, such as data and logs, has other endings. */
 const sourceFile = /^\.(?:[cm]?[jt]sx?|py|rb|php|go|rs|java|kt|kts|scala|cs|fs|swift|ex|exs|lua|wasm|jar)$/;
 const ignoredFolder = /^(?:\..*|node_modules|__pycache__)$/;
@@ -264,7 +264,7 @@ function foldersIn(root: string): readonly string[] {
   for (const folder of found) {
     try {
       for (const entry of readdirSync(folder, { withFileTypes: true }))
-        if (entry.isDirectory() && !ignoredFolder.test(entry.name) && found.length < mostFolders)
+        if (entry.isDirectory() && !ignoredFolder.test(entry.name) && found.length < maxFolders)
           found.push(join(folder, entry.name));
     } catch {
       // A folder that cannot be read is not watched below.
@@ -339,12 +339,12 @@ export function watchedFiles({ file, imports, dir, eval: spec }: LoadedConfig): 
 function settingFiles(settings: Json, dir: string): WatchedPath[] {
   if (typeof settings === "object" && settings !== null)
     return Object.values(settings).flatMap((each) => settingFiles(each, dir));
-  if (typeof settings !== "string" || settings.length > longestPath) return [];
+  if (typeof settings !== "string" || settings.length > maxPathLength) return [];
   const path = resolve(dir, settings);
   return !path.includes("\0") && pathKind(path) === "file" ? [{ path, kind: "file" }] : [];
 }
 
-const longestPath = 1000;
+const maxPathLength = 1000;
 
 /** The program of a server and the files among its arguments, with the folders of those that the user may be writing. */
 function programFiles(server: ServerSpec, dir: string): WatchedPath[] {

@@ -135,7 +135,7 @@ interface ApiContext {
   readonly signal: AbortSignal;
 }
 
-const longestContent = 64 * 1024;
+const maxContentLength = 64 * 1024;
 
 async function apiAnswer(
   path: string,
@@ -163,7 +163,7 @@ async function apiAnswer(
   if (inner === "live" && seq === undefined) return followTrial(record, trial, signal);
   const number = wholeNumber(seq);
   const from = wholeNumber(query.get("from") ?? "0");
-  const length = wholeNumber(query.get("length") ?? String(longestContent));
+  const length = wholeNumber(query.get("length") ?? String(maxContentLength));
   if (inner !== "events" || number === undefined || from === undefined || length === undefined)
     return notFound();
   return Response.json(contentPart(record.content(trial, number, query.get("pointer") ?? ""), from, length));
@@ -188,12 +188,12 @@ function notFound(): Response {
 /** Rows of runs between two looks at other work. */
 const rowsAtOnce = 50;
 /** Records that are kept in memory: that of a large run takes up to a hundred megabytes. */
-const mostRecords = 3;
+const maxRecords = 3;
 /** Milliseconds in which the servers of a run are answered with what was read until then. */
-const mostServersMs = 500;
+const maxServersMs = 500;
 /** Earlier runs that are looked through for the servers of a run, and trials of each. */
-const mostEarlier = 20;
-const mostEarlierTrials = 1000;
+const maxEarlier = 20;
+const maxEarlierTrials = 1000;
 
 /** What was read of a run, with the stamp that its files had before. */
 interface Stamped<T> {
@@ -216,7 +216,7 @@ class Runs implements AsyncDisposable {
 
   async list(): Promise<RunsDocument> {
     const { runs, cwd } = this.#options;
-    return { folder: shownFolder(runs, cwd), runs: await this.#rows() };
+    return { folder: displayFolder(runs, cwd), runs: await this.#rows() };
   }
 
   async #rows(): Promise<readonly RunRow[]> {
@@ -248,7 +248,7 @@ class Runs implements AsyncDisposable {
     const record = isCurrent ? known.value : new RunRecord(runs, id, { cwd, validator: this.#validator });
     this.#records.set(id, { stamp, value: record });
     const [oldest] = this.#records.keys();
-    if (this.#records.size > mostRecords && oldest !== undefined) {
+    if (this.#records.size > maxRecords && oldest !== undefined) {
       await this.#records.get(oldest)?.value[Symbol.asyncDispose]();
       this.#records.delete(oldest);
     }
@@ -257,7 +257,7 @@ class Runs implements AsyncDisposable {
 
   async servers(record: RunRecord): Promise<ServersDocument> {
     const run = await record.run();
-    const { totals, reading } = await record.servers({ mostMs: mostServersMs });
+    const { totals, reading } = await record.servers({ mostMs: maxServersMs });
     const { id, name, startedAt } = run;
     const servers = totals.rows(run, await this.#earlier(run));
     return { run: { id, name, startedAt }, servers, ...(reading === undefined ? {} : { reading }) };
@@ -269,13 +269,13 @@ class Runs implements AsyncDisposable {
     const earlier = (await this.#rows()).filter(
       (row) => row.id !== id && row.state === "ended" && Date.parse(row.startedAt) < Date.parse(startedAt),
     );
-    for (const row of earlier.slice(0, mostEarlier)) {
+    for (const row of earlier.slice(0, maxEarlier)) {
       const wanted = servers.filter((name) => !found.has(name) && row.servers.includes(name));
       if (wanted.length === 0) continue;
       // Its record is not kept: the one that is looked at has to stay in memory.
       const { runs, cwd } = this.#options;
       await using record = new RunRecord(runs, row.id, { cwd, validator: this.#validator });
-      const { totals } = await record.servers({ mostTrials: mostEarlierTrials });
+      const { totals } = await record.servers({ maxTrials: maxEarlierTrials });
       for (const name of wanted) {
         const tools = totals.definitions().get(name);
         if (tools !== undefined && tools.size > 0) found.set(name, { run: row.id, tools });
@@ -290,6 +290,6 @@ class Runs implements AsyncDisposable {
   }
 }
 
-function shownFolder(runs: string, cwd: string): string {
+function displayFolder(runs: string, cwd: string): string {
   return runs.startsWith(join(cwd, "/")) ? runs.slice(cwd.length + 1) : runs;
 }

@@ -7,7 +7,7 @@ import { McpvalsError, messageOf } from "../base/error.ts";
 import { createTokenAccess } from "./access.ts";
 import { createDashboard, type DashboardOptions } from "./handler.ts";
 
-const usualPort = 4747;
+const defaultPort = 4747;
 
 export interface ServeOptions extends Pick<DashboardOptions, "runs" | "cwd"> {
   /** Absent: 4747, or any free one where that is taken. */
@@ -56,7 +56,7 @@ export async function serveDashboard({ runs, cwd, port: wanted }: ServeOptions):
 
 async function listen(server: Server, wanted: number | undefined): Promise<number> {
   try {
-    await listenAt(server, wanted ?? usualPort);
+    await listenAt(server, wanted ?? defaultPort);
   } catch (cause) {
     if (wanted !== undefined)
       throw new McpvalsError("usage/invalid-option", `port ${wanted} cannot be used: ${messageOf(cause)}`, {

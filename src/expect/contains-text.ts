@@ -42,15 +42,15 @@ const goesBefore = new RegExp(String.raw`\p{N}\.?$|(?:^|[^\w.])\.$|(?:^|[^\w)\]]
 /** Characters after a number that belong to it; zeros after a decimal point change nothing. */
 const goesOn = /^(?:\p{N}|\.(?!0+(?!\d))\p{N})/u;
 /** Maximum number of decimals that are looked at. */
-const mostDecimals = 400;
+const maxDecimals = 400;
 
 function isWhole(text: string, start: number, end: number): boolean {
   const found = text.slice(start, end);
   if (/^\d/.test(found) && goesBefore.test(text.slice(Math.max(0, start - 2), start))) return false;
   if (!/\d$/.test(found)) return true;
   // 1.2.3 is not a number, so a point after decimals does not continue one.
-  const hasDecimals = /\d\.\d+$/.test(found.slice(-mostDecimals));
-  return !(hasDecimals ? /^\p{N}/u : goesOn).test(text.slice(end, end + mostDecimals));
+  const hasDecimals = /\d\.\d+$/.test(found.slice(-maxDecimals));
+  return !(hasDecimals ? /^\p{N}/u : goesOn).test(text.slice(end, end + maxDecimals));
 }
 
 /** A text of invisible characters only is looked for as it is: without them it would be contained in every text. */

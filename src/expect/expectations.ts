@@ -288,12 +288,12 @@ function compared(
   differenceOf: (actual: Json, expected: Json) => JsonDifference | undefined,
   claim: string,
 ): Part {
-  const shown = shownJson(expected);
+  const shown = displayJson(expected);
   if (whole === undefined) {
     const message = `${path} leads to nothing, expected ${previewJson(expected)}`;
     return { passed: false, expected: shown, actual: instead(), message };
   }
-  const actual = shownJson(whole);
+  const actual = displayJson(whole);
   if (leavesNothing(expected, ignorePaths)) {
     const message = "ignorePaths leaves out all that is expected, so that nothing is left to compare";
     return { passed: false, expected: shown, actual, message };
@@ -320,7 +320,7 @@ function every(
   const bad = values.find((value) => denial(value) !== undefined);
   const message =
     bad === undefined ? `${path} is ${claim}` : `${path}: ${previewJson(bad)} ${denial(bad) ?? ""}`;
-  return { passed: bad === undefined, expected, actual: shownJson(whole), message };
+  return { passed: bad === undefined, expected, actual: displayJson(whole), message };
 }
 
 function counted({ path, values, whole, instead }: Found, expected: number): Part {
@@ -431,12 +431,12 @@ function misspellingIn(value: Json, path: string): string | undefined {
 }
 
 /** Shorter names are too often similar. */
-const shortestName = 4;
+const minNameLength = 4;
 
 /** The key of an existing member that a missing name is probably a misspelling of. */
 function similarKey({ name, holders }: Lookup): string | undefined {
   const present = new Set(holders.flatMap((holder) => (isJsonObject(holder) ? Object.keys(holder) : [])));
-  if (present.has(name) || name.length < shortestName) return undefined;
+  if (present.has(name) || name.length < minNameLength) return undefined;
   const near = didYouMean(name, present);
   // "user2" beside "user1" is another user.
   return near !== undefined && withoutDigits(near) !== withoutDigits(name) ? near : undefined;
@@ -449,48 +449,48 @@ function withoutDigits(name: string): string {
 /** Longest text that is shown whole, in characters. */
 const longest = 1000;
 /** How far a cut may move so that it does not split a word: a part of a secret would not be recognised. */
-const longestWord = 300;
+const maxWordLength = 300;
 
 /** A text as evidence: whole where it is short, else the part around a place, with `…` where something is left out. */
 export function excerpt(text: string, at = 0): string {
   if (text.length <= longest) return text;
   const from = Math.min(Math.max(0, at - longest / 2), text.length - longest);
   const to = from + longest;
-  const after = text.slice(from, from + longestWord).search(/\s/);
-  const before = text.slice(to - longestWord, to).search(/\s\S*$/);
+  const after = text.slice(from, from + maxWordLength).search(/\s/);
+  const before = text.slice(to - maxWordLength, to).search(/\s\S*$/);
   const start = from === 0 || after === -1 ? from : from + after;
-  const end = to === text.length || before === -1 ? to : to - longestWord + before + 1;
+  const end = to === text.length || before === -1 ? to : to - maxWordLength + before + 1;
   return `${start === 0 ? "" : "…"}${text.slice(start, end)}${end === text.length ? "" : "…"}`.toWellFormed();
 }
 
 /** A JSON value as evidence: itself where it is small, else the beginning of its JSON as a text. */
-function shownJson(value: Json): Json {
+function displayJson(value: Json): Json {
   if (typeof value === "string") return excerpt(value);
   const shown = previewJson(value, longest);
   return shown.length > longest ? shown : value;
 }
 
 /** Longest value that `outlinedJson` shows whole, in characters of its JSON, and longest member of one that it does not. */
-const longestOutline = 400;
-const longestMember = 60;
-const mostMembers = 12;
+const maxOutlineLength = 400;
+const maxMemberLength = 60;
+const maxMembers = 12;
 
 /** A JSON value for a reader who looks for its keys: itself where it is small, else its long members with their sizes only. */
 function outlinedJson(value: Json): Json {
   if (typeof value === "string") return excerpt(value);
-  if (typeof value !== "object" || value === null || isShorter(value, longestOutline)) return value;
+  if (typeof value !== "object" || value === null || isShorter(value, maxOutlineLength)) return value;
   const entries = Object.entries(value);
-  const shown = entries.slice(0, mostMembers).map(([key, member]): [string, Json] => [key, sized(member)]);
-  const rest = `${entries.length - mostMembers} more`;
-  if (entries.length > mostMembers) shown.push(["…", rest]);
+  const shown = entries.slice(0, maxMembers).map(([key, member]): [string, Json] => [key, sized(member)]);
+  const rest = `${entries.length - maxMembers} more`;
+  if (entries.length > maxMembers) shown.push(["…", rest]);
   return Array.isArray(value) ? shown.map(([, member]) => member) : Object.fromEntries(shown);
 }
 
 /** A long member is not cut, but counted. */
 function sized(member: Json): Json {
   if (typeof member === "string")
-    return member.length > longestMember ? `a text of ${member.length} characters` : member;
-  if (typeof member !== "object" || member === null || isShorter(member, longestMember)) return member;
+    return member.length > maxMemberLength ? `a text of ${member.length} characters` : member;
+  if (typeof member !== "object" || member === null || isShorter(member, maxMemberLength)) return member;
   const { length } = Object.keys(member);
   return Array.isArray(member) ? `a list of ${length}` : `an object of ${length}`;
 }

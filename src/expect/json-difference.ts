@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { previewJson } from "../base/read-json.ts";
 
-const longestKey = 80;
+const maxKeyLength = 80;
 
 /** The first place where a value is not as expected. */
 export interface JsonDifference {
@@ -88,7 +88,7 @@ function objectDifferences(
 
 /** JSON pointer to a member; a key that is very long is cut. */
 export function pointerTo(key: string): string {
-  return `/${key.slice(0, longestKey).replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  return `/${key.slice(0, maxKeyLength).replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
 /** A difference of a value as a whole. */

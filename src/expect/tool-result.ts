@@ -242,14 +242,15 @@ export interface SchemaError {
   readonly actual?: string;
 }
 
-const longestPath = 200;
+const maxPathLength = 200;
 
 /** An error as a sentence. `subject` is what the whole value is called. */
 export function formatSchemaError(
   { instancePath, message, actual }: SchemaError,
   subject = "the value",
 ): string {
-  const path = instancePath.length > longestPath ? `${instancePath.slice(0, longestPath)}…` : instancePath;
+  const path =
+    instancePath.length > maxPathLength ? `${instancePath.slice(0, maxPathLength)}…` : instancePath;
   return `${path || subject} ${message}${actual === undefined ? "" : `, is ${actual}`}`;
 }
 

@@ -2,7 +2,7 @@ import { stringify } from "yaml";
 import * as z from "zod";
 import { closedObject, filledText } from "../model/fields.ts";
 import { type Exact, exact, isJsonObject, type Json } from "../base/json.ts";
-import { mostProblems, type ParseResult, type Problem, problem, validate } from "../base/problem.ts";
+import { maxProblems, type ParseResult, type Problem, problem, validate } from "../base/problem.ts";
 import { readJson } from "../base/read-json.ts";
 import { problemsOfIssues } from "../model/zod-problems.ts";
 
@@ -53,7 +53,7 @@ export function parseLock(document: unknown): ParsedLock {
     return refusal([problem(["version"], message)]);
   }
   const { data, issues } = validate(lockSchema, withoutNpm(json));
-  if (data === undefined) return refusal(problemsOfIssues(issues.slice(0, mostProblems), json));
+  if (data === undefined) return refusal(problemsOfIssues(issues.slice(0, maxProblems), json));
   return { ok: true, lock: exact(data) };
 }
 

@@ -11,7 +11,7 @@ import {
   type JsonObject,
   type KeyPath,
 } from "../base/json.ts";
-import { mostProblems, type ParseResult, type Problem, validate } from "../base/problem.ts";
+import { maxProblems, type ParseResult, type Problem, validate } from "../base/problem.ts";
 import { readJson } from "../base/read-json.ts";
 import { problemsOfIssues } from "../model/zod-problems.ts";
 import { type ExtensionPhase, extensionPhases } from "../model/extension.ts";
@@ -147,7 +147,7 @@ export function parseManifest(document: unknown): ParsedManifest {
         hint: `Did you mean "${near}"?`,
       });
   }
-  problems.push(...problemsOfIssues(issues.slice(0, mostProblems), json));
+  problems.push(...problemsOfIssues(issues.slice(0, maxProblems), json));
   if (data === undefined) return refusal();
   const { name, version, description, program, requires } = data;
   const operations = readOperations(data, refuse);

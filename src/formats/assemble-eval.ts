@@ -345,15 +345,15 @@ export function requestedAgents(
 }
 
 /** Score from which the judge of an eval that sets no threshold lets an answer pass. */
-export const usualThreshold = 0.8;
-const usualJudge = "openai/gpt-4o";
+export const defaultThreshold = 0.8;
+const defaultJudge = "openai/gpt-4o";
 
 /** The judge that was asked for on the command line; undefined when none was. */
 export function requestedJudge(
   { judge, judgeModel }: Pick<LoadContext, "judge" | "judgeModel">,
-  passThreshold: number = usualThreshold,
+  passThreshold: number = defaultThreshold,
 ): JudgeSpec | undefined {
-  if (judgeModel === undefined) return judge === true ? { model: usualJudge, passThreshold } : undefined;
+  if (judgeModel === undefined) return judge === true ? { model: defaultJudge, passThreshold } : undefined;
   return { model: modelId(judgeModel, "openai") ?? judgeModel, passThreshold };
 }
 

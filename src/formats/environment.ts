@@ -132,7 +132,7 @@ export interface LoadContext {
 }
 
 /** A file as messages name it: relative to where the reader is. */
-export function shownFrom(cwd: string, file: string): string {
+export function displayPath(cwd: string, file: string): string {
   return relative(cwd, file) || file;
 }
 

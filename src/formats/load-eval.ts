@@ -33,9 +33,9 @@ import {
   placeExtensions,
   requestedAgents,
   requestedJudge,
-  usualThreshold,
+  defaultThreshold,
 } from "./assemble-eval.ts";
-import { isRelativePath, type LoadContext, lookupIn, programCompleter, shownFrom } from "./environment.ts";
+import { isRelativePath, type LoadContext, lookupIn, programCompleter, displayPath } from "./environment.ts";
 import { FileProblems, plainDocument } from "./read/document.ts";
 import {
   loadMcpConfig,
@@ -237,7 +237,7 @@ async function readAgent(ref: AgentRef, context: EvalContext): Promise<ReadAgent
   const { loadContext, problems, notes } = context;
   const path = resolve(context.dir, ref.path);
   try {
-    const document = await readData(path, shownFrom(loadContext.cwd, path));
+    const document = await readData(path, displayPath(loadContext.cwd, path));
     const json = plainDocument(document, "the agent", problems);
     if (json === undefined) return undefined;
     const parsed = parseAgentFile(json, { locate: document.locate });
@@ -335,7 +335,7 @@ interface EvalJudge {
 async function evalJudge(context: EvalContext): Promise<EvalJudge> {
   const { file, loadContext, shown, notes } = context;
   const own = file.judge;
-  const passThreshold = own?.passThreshold ?? usualThreshold;
+  const passThreshold = own?.passThreshold ?? defaultThreshold;
   if (loadContext.judgeModel !== undefined || own === undefined)
     return { judge: requestedJudge(loadContext, passThreshold) };
   if (own.kind === "agent") {

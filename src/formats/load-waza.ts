@@ -28,10 +28,10 @@ import {
   ownServers,
   requestedAgents,
   requestedJudge,
-  usualThreshold,
+  defaultThreshold,
 } from "./assemble-eval.ts";
 import { withSkills } from "./load-eval.ts";
-import { type LoadContext, lookupIn, programCompleter, shownFrom } from "./environment.ts";
+import { type LoadContext, lookupIn, programCompleter, displayPath } from "./environment.ts";
 import { type ConfigDocument, FileProblems, plainDocument } from "./read/document.ts";
 import {
   graderTypesAt,
@@ -187,7 +187,7 @@ function judgeOf(
     graders.some(({ type, config }) => graderKinds[type]?.judge?.(config) !== undefined),
   );
   if (requested !== undefined || judgeModel === undefined || !asks) return requested;
-  return { model: modelId(judgeModel, "openai") ?? judgeModel, passThreshold: usualThreshold };
+  return { model: modelId(judgeModel, "openai") ?? judgeModel, passThreshold: defaultThreshold };
 }
 
 /** The thresholds of metrics. One that nothing measures goes to the problems. */
@@ -253,7 +253,7 @@ async function readTasks(context: Context): Promise<readonly ReadTask[]> {
     }
     for (const path of paths) {
       try {
-        files.push(taskFile(path, dirname(path), await readData(path, shownFrom(loadContext.cwd, path))));
+        files.push(taskFile(path, dirname(path), await readData(path, displayPath(loadContext.cwd, path))));
       } catch (error) {
         problems.addError(error);
       }
@@ -287,7 +287,7 @@ function readRows(context: Context): readonly ReadTask[] {
     );
     return [];
   }
-  const shown = shownFrom(loadContext.cwd, path);
+  const shown = displayPath(loadContext.cwd, path);
   const hint = "The first row names the columns; one of them is prompt.";
   try {
     const source = readDataText(path, shown);
@@ -321,7 +321,7 @@ async function readTriggerTests(context: Context): Promise<readonly ReadTask[]> 
   const path = join(dir, "trigger_tests.yaml");
   if (pathKind(path) !== "file") return [];
   try {
-    const document = await readData(path, shownFrom(loadContext.cwd, path));
+    const document = await readData(path, displayPath(loadContext.cwd, path));
     const { locate, source } = document;
     const reader = new LenientReader(locate, { strict: true });
     const tests = reader.read(triggerTestsSchema, document.value);
@@ -381,7 +381,7 @@ function readTask(
 function textBeside(file: string, path: string, loadContext: LoadContext): string | undefined {
   const dir = dirname(path);
   if (taskFiles(dir, loadContext).look(file) !== "file") return undefined;
-  return readDataText(resolve(dir, file), shownFrom(loadContext.cwd, path)).text.trim();
+  return readDataText(resolve(dir, file), displayPath(loadContext.cwd, path)).text.trim();
 }
 
 /** The task's own folder for files, from the task's; else `fixtures` beside the eval; else where the task is. */
@@ -399,7 +399,7 @@ interface PlacedTask {
 }
 
 /** `per_benchmark`: servers start once for the whole eval. */
-const usualLifetime = "per_run";
+const defaultLifetime = "per_run";
 
 /**
  * Merges the servers of tasks over those of the eval, and those of variants over both; folders of all of them start from the
@@ -415,7 +415,7 @@ function serversOf(
 } {
   const { file, dir, loadContext } = context;
   const placed = read.map((task) => placeTask(task, context));
-  const server = serverBuilder({ dir, loadContext, lifetime: file.lifetime ?? usualLifetime });
+  const server = serverBuilder({ dir, loadContext, lifetime: file.lifetime ?? defaultLifetime });
   const build = (table: ServerTable): Readonly<Record<string, ServerSpec>> =>
     buildServers(table.servers, server);
   const base = build(file.servers);

@@ -32,7 +32,7 @@ import {
   type LoadContext,
   lookupIn,
   programCompleter,
-  shownFrom,
+  displayPath,
   unsetInherited,
 } from "./environment.ts";
 import { type ConfigDocument, FileProblems, valueDocument } from "./read/document.ts";
@@ -133,7 +133,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   // A config that only says how servers are checked is valid; it has nothing to run.
   const serversOnly = loadContext.serversOnly ?? (lookOnly && root["check"] !== undefined);
   if (mcpConfig !== undefined && serverTables.some((key) => root[key] !== undefined))
-    throw ownServers(file === undefined ? "the config" : shownFrom(cwd, file));
+    throw ownServers(file === undefined ? "the config" : displayPath(cwd, file));
   const others =
     mcpConfig === undefined ? noServers : await loadMcpConfig(mcpConfig, { loadContext, problems });
   const unset = new Set<string>();

@@ -89,12 +89,12 @@ function variableSecrets(variables: EnvironmentVariables): Secret[] {
 }
 
 /** Shorter texts inside a secret that is JSON are kinds, names and the like. */
-const shortestPart = 12;
+const minPartLength = 12;
 
 /** The texts inside a secret that is a JSON document: a template can take them out one by one. */
 function textsInJson(text: string): string[] {
   const leavesOf = (value: unknown): string[] => {
-    if (typeof value === "string") return value.length >= shortestPart ? [value] : [];
+    if (typeof value === "string") return value.length >= minPartLength ? [value] : [];
     return typeof value === "object" && value !== null ? Object.values(value).flatMap(leavesOf) : [];
   };
   if (!/^\s*[[{]/.test(text)) return [];
@@ -109,13 +109,13 @@ function textsInJson(text: string): string[] {
 const harmlessHeaders =
   /^(?:accept(?:-.*)?|content-.*|user-agent|host|origin|referer|connection|cache-control|pragma|date|mcp-protocol-version|anthropic-(?:version|beta)|openai-(?:organization|project|beta)|http-referer|x-title|x-request-id)$/i;
 /** Shorter values of cookies are settings. */
-const shortestCookie = 8;
+const minCookieLength = 8;
 
 function headerSecrets(name: string, header: string): Secret[] {
   if (harmlessHeaders.test(name)) return [];
   const cookies = header.split(/;\s*/).map((pair) => pair.slice(pair.indexOf("=") + 1));
   const values = /cookie/i.test(name)
-    ? [header, ...cookies.filter((cookie) => cookie.length >= shortestCookie)]
+    ? [header, ...cookies.filter((cookie) => cookie.length >= minCookieLength)]
     : credentialsIn(header);
   return values.map((value) => ({ name, value }));
 }
@@ -147,7 +147,7 @@ function textsIn(values: readonly unknown[]): string[] {
 /** Schemes of `Authorization` that many servers have; they are not secret. */
 const knownScheme = /^(?:apikey|basic|bearer|dpop|key|token)$/i;
 /** Shorter credentials are not looked for by themselves. */
-const shortestCredentials = 4;
+const minCredentialsLength = 4;
 
 /**
  * What is secret in the value of a header: all of it, but of `Bearer X` and the like only X, and of `Basic` also what it
@@ -156,7 +156,7 @@ const shortestCredentials = 4;
 function credentialsIn(value: string): readonly string[] {
   const [, scheme = "", credentials] = /^([A-Za-z][\w-]*)\s+(\S+)$/.exec(value) ?? [];
   if (credentials === undefined) return [value];
-  const isPlain = knownScheme.test(scheme) && credentials.length >= shortestCredentials;
+  const isPlain = knownScheme.test(scheme) && credentials.length >= minCredentialsLength;
   const pair = /^basic$/i.test(scheme) ? Buffer.from(credentials, "base64").toString("utf8") : "";
   return [
     ...(isPlain ? [] : [value]),
@@ -275,7 +275,7 @@ function secretsInUrls(text: string, name: string): Secret[] {
 }
 
 /** Shorter parts of a path are words, versions and ids that many share. */
-const shortestPathToken = 16;
+const minPathTokenLength = 16;
 
 /**
  * Parts of the path of a server's URL that are likely tokens: what follows a name such as `token`, and long parts in which letters and
@@ -291,7 +291,7 @@ export function tokensInPath(url: string): string[] {
       // Before decoding, "%20" between words would look like a mixture.
       const text = decoded(part);
       return (
-        text.length >= shortestPathToken &&
+        text.length >= minPathTokenLength &&
         text.split(/[-_.~\s]/).some((piece) => piece.length >= 8 && isMixed(piece))
       );
     })

@@ -23,7 +23,7 @@ import {
   type EnvironmentVariables,
   type LoadContext,
   lookupIn,
-  shownFrom,
+  displayPath,
   variableNamed,
 } from "./environment.ts";
 import type { ConfigDocument, FileProblems } from "./read/document.ts";
@@ -75,7 +75,7 @@ interface McpConfigContext extends ServersContext {
 /** Reads a file with the servers of an MCP client. Its problems are added to those of the context. */
 export async function loadMcpConfig(file: string, context: McpConfigContext): Promise<McpServers> {
   try {
-    const shown = shownFrom(context.loadContext.cwd, file);
+    const shown = displayPath(context.loadContext.cwd, file);
     const document = await readData(file, shown, { lenient: true });
     return await readServers(document, { ...context, shown, dir: dirname(file), project: projectOf(file) });
   } catch (error) {
@@ -183,7 +183,7 @@ function withInputHint(problem: Problem, inputs: readonly ClientInput[]): Proble
 /** The variables in a file of lines `NAME=VALUE`. Throws McpvalsError `config/unreadable`. */
 function readEnvFile(file: string, server: string): EnvironmentVariables {
   try {
-    return withoutUndefined(parseEnv(readRegularFile(file, largestEnvFile).toString("utf8")));
+    return withoutUndefined(parseEnv(readRegularFile(file, maxEnvFileSize).toString("utf8")));
   } catch (cause) {
     const message = `server "${server}": its envFile ${file} cannot be read: ${messageOf(cause)}`;
     throw new McpvalsError("config/unreadable", message, { cause });
@@ -191,7 +191,7 @@ function readEnvFile(file: string, server: string): EnvironmentVariables {
 }
 
 /** In bytes. */
-const largestEnvFile = 1024 * 1024;
+const maxEnvFileSize = 1024 * 1024;
 
 /** Servers that nothing is known of but their names, so that what uses them is not wrong as well. */
 function placeholders(document: unknown): ServerTable {
@@ -270,9 +270,9 @@ function wrongVariable(name: string, wanted: string, cause?: unknown): McpvalsEr
 }
 
 /** Largest file of fixtures, in bytes. */
-const largestFile = 4 * 1024 * 1024;
+const maxFileBytes = 4 * 1024 * 1024;
 /** Most files of a folder and those in it. */
-const mostFiles = 1000;
+const maxFiles = 1000;
 
 /**
  * Reads the mock tools in a folder, relative to `dir`: of each JSON file in it, and in the folders in it that
@@ -288,7 +288,7 @@ export function readFixtures(dir: string, path: string): Fixtures {
       .filter(({ parentPath }) => !/[/\\]\./.test(parentPath.slice(folder.length)))
       .map((entry) => join(entry.parentPath, entry.name))
       .toSorted();
-    if (files.length > mostFiles) throw new Error(`it has more than ${mostFiles} JSON files`);
+    if (files.length > maxFiles) throw new Error(`it has more than ${maxFiles} JSON files`);
     const tools = files.flatMap((file) => Object.entries(toolsIn(file)));
     return { ok: true, tools: Object.fromEntries(tools) };
   } catch (error) {
@@ -310,7 +310,7 @@ function toolsIn(file: string): JsonObject {
 
 function parsedFile(file: string): Json {
   try {
-    return JSON.parse(readRegularFile(file, largestFile).toString("utf8")) as Json;
+    return JSON.parse(readRegularFile(file, maxFileBytes).toString("utf8")) as Json;
   } catch (cause) {
     const reason = messageOf(cause);
     throw new Error(`${basename(file)}: ${reason}`, { cause });

@@ -163,7 +163,7 @@ export function requireTarget(source: string, cwd: string): string {
 /** Whether a client's file seems to have servers, or is broken; clients have it without some too. */
 function hasServers(file: string): boolean {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(readRegularFile(file, largestClientFile));
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(readRegularFile(file, maxClientFileSize));
     if (/servers/i.test(text)) return true;
     if (!file.endsWith(".json")) return false;
     const errors: ParseError[] = [];
@@ -176,7 +176,7 @@ function hasServers(file: string): boolean {
 }
 
 /** In bytes. */
-const largestClientFile = 4 * 1024 * 1024;
+const maxClientFileSize = 4 * 1024 * 1024;
 
 function notFound(folders: readonly string[]): McpvalsError {
   const where = folders.length === 1 ? `in ${folders[0]}` : `in ${folders[0]} or a folder above it`;

@@ -9,7 +9,7 @@ import {
   type EnvironmentVariables,
   type LoadContext,
   lookupIn,
-  shownFrom,
+  displayPath,
 } from "./environment.ts";
 import { load } from "./load.ts";
 import { FileProblems } from "./read/document.ts";
@@ -100,7 +100,7 @@ export async function describeTarget(
   if (command !== undefined) return commandServer(command, resolve(cwd, commandCwd));
   if (source !== undefined && isAddress(source)) return urlServer(source, target, loadContext);
   const file = source === undefined ? findServersUpwards({ cwd, environment }) : requireTarget(source, cwd);
-  const shown = shownFrom(cwd, file);
+  const shown = displayPath(cwd, file);
   if (!(await isClientFile(file, shown)))
     throw invalidOption(`${shown} is a config already`, "Run it: npx mcpvals run");
   const problems = new FileProblems();
@@ -197,7 +197,7 @@ async function fileTarget(
 ): Promise<LoadedConfig> {
   const { cwd, overrides: env, ...rest } = loadContext;
   const file = source === undefined ? findServersUpwards(loadContext) : requireTarget(source, cwd);
-  const shown = shownFrom(cwd, file);
+  const shown = displayPath(cwd, file);
   if (await isClientFile(file, shown)) {
     const problems = new FileProblems();
     const found = await loadMcpConfig(file, { loadContext, problems, only, start: projectOf(file) });

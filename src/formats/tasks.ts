@@ -55,7 +55,7 @@ export interface ParsedFile {
 }
 
 /** Maximum number of notes on one file. */
-const mostNotes = 50;
+const maxNotes = 50;
 
 /** Makes tasks of files. What is wrong with them goes to the context's problems. */
 export async function parseTasks(
@@ -99,8 +99,8 @@ export async function parseTasks(
       return `${name}${line === undefined ? "" : `:${line}`}: ${note.slice(start.length)}`;
     });
     const notes = [...(document.notes ?? []), ...placed];
-    if (notes.length > mostNotes)
-      notes.splice(mostNotes, Infinity, `${name}: … and ${notes.length - mostNotes} more notes`);
+    if (notes.length > maxNotes)
+      notes.splice(maxNotes, Infinity, `${name}: … and ${notes.length - maxNotes} more notes`);
     return [{ file, task, servers, variants, notes, extensions: uses }];
   });
 }
@@ -233,7 +233,7 @@ function filesOfTask(
 }
 
 /** Largest file, such as a prompt, that is read into a task; in bytes. */
-const largestFile = 4 * 1024 * 1024;
+const maxFileBytes = 4 * 1024 * 1024;
 
 export interface TaskFilesOptions {
   readonly allowOutside: boolean;
@@ -256,7 +256,7 @@ export function taskFiles(dir: string, { allowOutside, repository = dir }: TaskF
     read(path) {
       if (look(path) !== "file") return undefined;
       try {
-        const bytes = readRegularFile(resolve(dir, path), largestFile);
+        const bytes = readRegularFile(resolve(dir, path), maxFileBytes);
         return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
       } catch {
         return undefined; // the parser reports that the file cannot be read, and where it is named

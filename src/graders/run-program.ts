@@ -10,7 +10,7 @@ import { outputDetails, ProgramOutput, runToEnd, tailOf } from "../process/progr
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
 
 /** Longest output of a program on each stream, in bytes. */
-const longestOutput = 1_000_000;
+const maxOutputLength = 1_000_000;
 
 export interface RunProgramOptions {
   /** All variables; a program gets those that it needs, and those that it names. */
@@ -27,7 +27,7 @@ export async function runProgram(
   const { cwd, timeoutMs, stdin } = program;
   const { command, args } = commandOf(program);
   const shown = program.command ?? "the code of the grader";
-  const output = new ProgramOutput(longestOutput);
+  const output = new ProgramOutput(maxOutputLength);
   const timeUp = (): McpvalsError =>
     new McpvalsError("grader/timeout", `${shown} took longer than ${timeoutMs} ms`, outputDetails(output));
   using limit = abortAfter(timeoutMs, timeUp, signal);

@@ -17,10 +17,10 @@ const memoryMb = 384;
 /**
  * Maximum number of values in a schema: compiling one with three times as many takes 400 MB and ten seconds.
  */
-const mostParts = 20_000;
+const maxParts = 20_000;
 
 /** Time for all validations of one check of a server, in milliseconds: more than a thousand ordinary schemas take. */
-const mostTogetherMs = 30_000;
+const maxTogetherMs = 30_000;
 
 /**
  * Validates what one server declares. Throws OutOfTime once that has taken long, and the signal's reason as soon as it aborts, also
@@ -29,7 +29,7 @@ const mostTogetherMs = 30_000;
 export function validateOfServer(
   validateSchema: ValidateSchema,
   signal: AbortSignal,
-  togetherMs: number = mostTogetherMs,
+  togetherMs: number = maxTogetherMs,
 ): ValidateSchema {
   let leftMs = togetherMs;
   return async (...about) => {
@@ -59,7 +59,7 @@ interface Job {
 }
 
 /** Values that are sent at once: a message to a thread takes longer than most validations. */
-const mostTogether = 50;
+const maxTogether = 50;
 
 /**
  * Validates values against JSON Schemas that come from servers. Compiling such a schema generates code and its patterns
@@ -93,8 +93,8 @@ export class SchemaValidator implements AsyncDisposable {
 
   /** Validates; a schema that is invalid, or takes longer than the limit, is `unusable`. Never rejects. */
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
-    if (hasMoreParts(schema, mostParts))
-      return Promise.resolve(ended(`it has more than ${mostParts.toLocaleString("en")} parts`));
+    if (hasMoreParts(schema, maxParts))
+      return Promise.resolve(ended(`it has more than ${maxParts.toLocaleString("en")} parts`));
     if (isPlain(schema) && fitsPlainly(schema, value)) return Promise.resolve({ status: "valid" });
     if (this.#isHanging(schema)) return Promise.resolve(this.#tooLong(schema));
     return new Promise((resolve) => {
@@ -127,7 +127,7 @@ export class SchemaValidator implements AsyncDisposable {
     }
     const { schema } = first;
     const others = this.#waiting.findIndex((job) => job.schema !== schema);
-    const together = Math.min(others === -1 ? this.#waiting.length : others, mostTogether);
+    const together = Math.min(others === -1 ? this.#waiting.length : others, maxTogether);
     this.#current = this.#waiting.splice(0, this.#alone > 0 ? 1 : together);
     this.#alone = Math.max(0, this.#alone - 1);
     const values = this.#current.map(({ value }) => value);

@@ -29,12 +29,12 @@ const options: Options = {
   ownProperties: true,
   logger: false,
 };
-const shownErrors = 5;
+const maxShownErrors = 5;
 /** Errors that a validator collects. */
-const mostErrors = 100;
+const maxErrors = 100;
 const keptSchemas = 100;
-const longestKept = 64 * 1024;
-const longestDetail = 200;
+const maxKeptLength = 64 * 1024;
+const maxDetailLength = 200;
 
 /** Validators, and the errors of schemas that cannot be compiled, by schema. */
 const compiled = new Map<string, ValidateFunction | Error>();
@@ -58,8 +58,8 @@ type Code = NonNullable<Options["code"]>;
  */
 function withFewErrors(code: string): string {
   return code
-    .replaceAll("vErrors.push(", `vErrors.length < ${mostErrors} && vErrors.push(`)
-    .replaceAll(/vErrors\.concat\((\w+\.errors)\)/g, `vErrors.concat($1).slice(0, ${mostErrors})`)
+    .replaceAll("vErrors.push(", `vErrors.length < ${maxErrors} && vErrors.push(`)
+    .replaceAll(/vErrors\.concat\((\w+\.errors)\)/g, `vErrors.concat($1).slice(0, ${maxErrors})`)
     .replaceAll(/vErrors\.length = (\w+)/g, "vErrors.length = Math.min(vErrors.length, $1)");
 }
 
@@ -79,7 +79,7 @@ function validate(run: ValidateFunction | Error, value: unknown): SchemaCheck {
   try {
     if (run instanceof Error) throw run;
     if (run(value)) return { status: "valid" };
-    return { status: "invalid", errors: (run.errors ?? []).slice(0, shownErrors).map(describe) };
+    return { status: "invalid", errors: (run.errors ?? []).slice(0, maxShownErrors).map(describe) };
   } catch (error) {
     return { status: "unusable", reason: plainReason(error) };
   }
@@ -91,7 +91,7 @@ function validate(run: ValidateFunction | Error, value: unknown): SchemaCheck {
  */
 async function compiledOf(schema: unknown, key: string, code: Code): Promise<ValidateFunction | Error> {
   const known = compiled.get(key) ?? (await compile(schema, code).catch(toError));
-  if (key.length <= longestKept && compiled.size < keptSchemas) compiled.set(key, known);
+  if (key.length <= maxKeptLength && compiled.size < keptSchemas) compiled.set(key, known);
   return known;
 }
 
@@ -195,5 +195,5 @@ const messageOnly: ReadonlySet<string> = new Set([
 ]);
 
 function shorten(text: string): string {
-  return text.length > longestDetail ? `${text.slice(0, longestDetail)}…` : text;
+  return text.length > maxDetailLength ? `${text.slice(0, maxDetailLength)}…` : text;
 }

@@ -117,7 +117,7 @@ export function exampleText({ type, example }: { readonly type: string; readonly
 }
 
 /** Levels of objects in objects whose members are listed. */
-const mostLevels = 4;
+const maxLevels = 4;
 
 /** The settings that a schema of an object describes, each object followed by its members. */
 export function settingsOf(schema: z.ZodType): readonly Setting[] {
@@ -145,7 +145,7 @@ export function settingsOf(schema: z.ZodType): readonly Setting[] {
     const { required } = object;
     return Object.entries(objectAt(object, "properties")).flatMap(([name, part]): Setting[] => {
       const key = `${prefix}${name}`;
-      const inner = level < mostLevels ? objectsIn(part) : [];
+      const inner = level < maxLevels ? objectsIn(part) : [];
       const row = {
         key,
         type: typeText(inner.length > 0 ? withoutMembers(part) : part, nameOf),

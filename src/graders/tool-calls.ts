@@ -17,7 +17,7 @@ import {
   skip,
 } from "./grader.ts";
 
-const shownProblems = 5;
+const maxShownProblems = 5;
 
 /**
  * Tool Call Health of the MCPVals specification, 6.3: of all tool calls, the share that returned successfully: no
@@ -215,8 +215,8 @@ function healthyReason(diagnoses: readonly Diagnosis[]): string {
 }
 
 function sickReason(sick: readonly Diagnosis[], total: number): string {
-  const reasons = sick.slice(0, shownProblems).map(({ reason }) => reason);
-  const more = sick.length > shownProblems ? `; and ${sick.length - shownProblems} more` : "";
+  const reasons = sick.slice(0, maxShownProblems).map(({ reason }) => reason);
+  const more = sick.length > maxShownProblems ? `; and ${sick.length - maxShownProblems} more` : "";
   const share = total === 1 ? "" : `${sick.length} of ${total} calls unhealthy: `;
   return `${share}${reasons.join("; ")}${more}`;
 }

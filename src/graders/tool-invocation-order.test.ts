@@ -154,7 +154,7 @@ describe("tool-invocation-order", () => {
         async (expected, called) => {
           const { trial, requests } = calling(...called);
           const { score, verdict, evidence } = await grade(trial, expected);
-          const best = longestByForce(expected, called);
+          const best = maxForcedMs(expected, called);
           expect(score).toBe(best / expected.length);
           expect(verdict).toBe(best === expected.length ? "pass" : "fail");
           expect(evidence).toEqual(evidence.toSorted((a, b) => a - b));
@@ -170,10 +170,10 @@ describe("tool-invocation-order", () => {
 });
 
 /** The length of the longest common subsequence, by trying every way. */
-function longestByForce(expected: readonly string[], called: readonly string[]): number {
+function maxForcedMs(expected: readonly string[], called: readonly string[]): number {
   const [first, ...restExpected] = expected;
   const [call, ...restCalled] = called;
   if (first === undefined || call === undefined) return 0;
-  const taken = first === call || first === `calc.${call}` ? 1 + longestByForce(restExpected, restCalled) : 0;
-  return Math.max(taken, longestByForce(restExpected, called), longestByForce(expected, restCalled));
+  const taken = first === call || first === `calc.${call}` ? 1 + maxForcedMs(restExpected, restCalled) : 0;
+  return Math.max(taken, maxForcedMs(restExpected, called), maxForcedMs(expected, restCalled));
 }

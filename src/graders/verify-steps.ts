@@ -4,7 +4,7 @@ import type { StepView, Trajectory } from "../trace/trajectory.ts";
 import { type Finding, graderKind, passOrFail, skip } from "./grader.ts";
 
 /** Above this many checks that hold, they are counted instead of listed. */
-const shownChecks = 8;
+const maxShownChecks = 8;
 
 /**
  * Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. What
@@ -37,7 +37,7 @@ function find({ task, steps }: Trajectory): Finding {
   const failed = checks.filter((check) => !check.passed);
   const told = failed.length === 0 ? checks : failed;
   const reasons =
-    failed.length === 0 && checks.length > shownChecks
+    failed.length === 0 && checks.length > maxShownChecks
       ? `all ${checks.length} checks of ${verified.length} steps hold`
       : told.map((check) => check.reason).join("; ");
   const judged = judgedChecks(steps);

@@ -9,13 +9,13 @@ import type { EventOf, FileContent, WorkspaceFile } from "../model/event.ts";
 import { isInside } from "../base/files.ts";
 
 /** Longest text that is recorded of a file, and of all files of a trial together, in bytes. */
-const longestText = 256 * 1024;
-const mostText = 4 * 1024 * 1024;
+const maxTextLength = 256 * 1024;
+const maxText = 4 * 1024 * 1024;
 /** Larger files are not read, in bytes. */
-const largestRead = 100 * 1024 * 1024;
+const maxReadBytes = 100 * 1024 * 1024;
 /** Most files that are recorded for one glob, and most entries of folders that are looked at to find them. */
-const mostFiles = 100;
-const mostEntries = 20_000;
+const maxFiles = 100;
+const maxEntries = 20_000;
 
 type Found = Pick<EventOf<"workspace.files">, "name" | "files" | "incomplete">;
 
@@ -34,14 +34,14 @@ export async function* lookAtWorkspace(
   { workspace, signal }: Workspace,
 ): AsyncGenerator<Found> {
   const root = await realpath(workspace);
-  let room = mostText;
+  let room = maxText;
   for (const name of names) {
     const found = await pathsOf(name, { workspace: root, signal });
     let { incomplete } = found;
     const files: WorkspaceFile[] = [];
     for (const path of found.paths) {
       signal.throwIfAborted();
-      const file = await lookAt(path, root, Math.min(room, longestText));
+      const file = await lookAt(path, root, Math.min(room, maxTextLength));
       // What a glob has found is there: its name is no UTF-8, or it was removed just now.
       if (file === undefined && path !== name) incomplete ??= `${path} could not be read`;
       if (file === undefined) continue;
@@ -83,8 +83,8 @@ async function pathsOfGlob(glob: string, { workspace, signal }: Workspace): Prom
       continue;
     }
     entries += inside.length;
-    if (entries > mostEntries)
-      return { paths, incomplete: `the search ended after ${mostEntries} files and folders` };
+    if (entries > maxEntries)
+      return { paths, incomplete: `the search ended after ${maxEntries} files and folders` };
     for (const entry of inside.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
       const path = `${prefix}${entry.name}`;
       if (entry.isDirectory()) {
@@ -92,8 +92,8 @@ async function pathsOfGlob(glob: string, { workspace, signal }: Workspace): Prom
         continue;
       }
       if (!fits(path)) continue;
-      if (paths.length === mostFiles)
-        return { paths, incomplete: `more than ${mostFiles} files fit, and only so many were recorded` };
+      if (paths.length === maxFiles)
+        return { paths, incomplete: `more than ${maxFiles} files fit, and only so many were recorded` };
       paths.push(path);
     }
   }
@@ -138,12 +138,12 @@ async function readContent(path: string, room: number): Promise<Omit<WorkspaceFi
   const stats = await file.stat();
   if (stats.isDirectory()) return { kind: "folder" };
   if (!stats.isFile()) return { kind: "other" };
-  if (stats.size > largestRead) return { kind: "file", size: stats.size };
+  if (stats.size > maxReadBytes) return { kind: "file", size: stats.size };
   const hash = createHash("sha256");
   const kept: Buffer[] = [];
   let size = 0;
   // It may grow while it is read.
-  for await (const chunk of file.createReadStream({ end: largestRead, autoClose: false })) {
+  for await (const chunk of file.createReadStream({ end: maxReadBytes, autoClose: false })) {
     const bytes = chunk as Buffer;
     hash.update(bytes);
     size += bytes.length;
@@ -166,7 +166,7 @@ function textOf(bytes: Buffer): string | undefined {
 /** Reads a file that the settings of a grader name; links are followed. Throws an Error that names it. */
 export async function readNamedFile(dir: string, file: string): Promise<FileContent> {
   const content = await realpath(resolve(dir, file))
-    .then((path) => readContent(path, longestText))
+    .then((path) => readContent(path, maxTextLength))
     .catch((cause: unknown) => {
       throw new Error(`cannot read ${file}: ${messageOf(cause)}`, { cause });
     });

@@ -306,10 +306,10 @@ function whereDifferent(found: WorkspaceFile, expected: FileContent): string {
   const [lines, wanted] = [found.text.split("\n"), expected.text.split("\n")];
   const at = wanted.findIndex((line, index) => line !== lines[index]);
   const index = at === -1 ? wanted.length : at;
-  return ` in line ${index + 1}: ${shownLine(lines[index])}, expected ${shownLine(wanted[index])}`;
+  return ` in line ${index + 1}: ${displayLine(lines[index])}, expected ${displayLine(wanted[index])}`;
 }
 
-function shownLine(line: string | undefined): string {
+function displayLine(line: string | undefined): string {
   return line === undefined ? "the end of the file" : JSON.stringify(shortened(line, 80));
 }
 

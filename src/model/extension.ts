@@ -77,13 +77,13 @@ export interface DeclaredExtension {
 }
 
 /** Longest that an operation may take where no limit is given. */
-const usualOperationMs = 300_000;
+const defaultOperationMs = 300_000;
 
 /** Without an eval, or with one that does not mention extensions. */
 export const noExtensions: EvalExtensions = {
   declared: {},
   sandbox: defaultSandbox,
-  timeoutMs: usualOperationMs,
+  timeoutMs: defaultOperationMs,
   settings: {},
 };
 
@@ -211,7 +211,7 @@ export function readExtensionTable(
   return {
     declared: Object.fromEntries(declared),
     sandbox,
-    timeoutMs: timeout ?? usualOperationMs,
+    timeoutMs: timeout ?? defaultOperationMs,
     settings: withoutUndefined({
       cacheDir: cacheDir === undefined ? undefined : fromFile(cacheDir, resolvePath),
       allowedSources,

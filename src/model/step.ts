@@ -11,7 +11,7 @@ import {
   inVariable,
   nowhere,
 } from "../templates/places.ts";
-import { isShell, scriptProgram, shownShellText } from "../templates/shell.ts";
+import { isShell, scriptProgram, displayShellText } from "../templates/shell.ts";
 import {
   anyJson,
   anyObject,
@@ -449,31 +449,31 @@ const printed = { stdout: plain, stderr: plain, exitCode: plain };
 /** Longest that a value is written, in characters. */
 const maxShownValue = 200;
 
-function shownValue(value: Json | undefined): string {
+function displayValue(value: Json | undefined): string {
   return value === undefined ? "" : previewJson(value, maxShownValue);
 }
 
 function shown(value: Json | undefined): string {
-  return typeof value === "string" ? value : shownValue(value);
+  return typeof value === "string" ? value : displayValue(value);
 }
 
 /** A text for a shell, with the values from outside that it has as variables. */
 function shellLine(text: Json | undefined, env: Json | undefined): string {
-  return shownShellText(shown(text), isJsonObject(env) ? env : {});
+  return displayShellText(shown(text), isJsonObject(env) ? env : {});
 }
 
 /** A request to a server. */
 function describeRequest({ server, tool, uri, resource, prompt, args }: JsonObject): string | undefined {
   const where = server === undefined ? "" : `${shown(server)}: `;
-  if (tool !== undefined) return `${where}${shown(tool)} ${shownValue(args ?? {})}`;
+  if (tool !== undefined) return `${where}${shown(tool)} ${displayValue(args ?? {})}`;
   const read = uri ?? resource;
   if (read !== undefined) return `${where}read ${shown(read)}`;
-  return prompt === undefined ? undefined : `${where}prompt ${shown(prompt)} ${shownValue(args ?? {})}`;
+  return prompt === undefined ? undefined : `${where}prompt ${shown(prompt)} ${displayValue(args ?? {})}`;
 }
 
 /** What a step works with, in one line: `GET http://…`, `$ command`; empty when there is nothing to say. `type` may be unknown here. */
 export function describeInput(type: string, input: JsonObject): string {
-  const members = Object.entries(input).map(([key, value]) => `${key} ${shownValue(value)}`);
+  const members = Object.entries(input).map(([key, value]) => `${key} ${displayValue(value)}`);
   const isCondition = "if" in input && members.length === 1;
   const kind = stepTypes.find((each) => each === type);
   const described = kind === undefined ? undefined : kindOf(kind).describe?.(input);
@@ -1053,7 +1053,7 @@ const extension = stepKind({
     args: { role: "JSON" },
   },
   describe: ({ extension: name, operation, args }) =>
-    `${shown(name)}.${shown(operation)} ${shownValue(args)}`,
+    `${shown(name)}.${shown(operation)} ${displayValue(args)}`,
   values: () => ({ outputs: any }),
 });
 
@@ -1112,7 +1112,7 @@ const foreach = stepKind({
   texts: { variable: { role: "fixed", key: "var" }, in: { role: "items" } },
   values: () => ({}),
   describe: (input) =>
-    "in" in input ? `${shown(input["var"] ?? "item")} in ${shownValue(input["in"])}` : undefined,
+    "in" in input ? `${shown(input["var"] ?? "item")} in ${displayValue(input["in"])}` : undefined,
   checks: someCheck,
 });
 

@@ -19,7 +19,7 @@ interface Context {
 }
 
 /** Maximum number of unknown keys of one object that are reported. */
-const mostKeys = 100;
+const maxKeys = 100;
 
 /**
  * Turns a zod error into problems in the reader's words: one for each unknown key; for a union, those of the option
@@ -88,7 +88,7 @@ function unknownKeys(
   { path: parent, value }: Place,
 ): Problem[] {
   const unquoted = keys.length === 1 ? unquotedTemplate(value) : undefined;
-  return keys.slice(0, mostKeys).map((key) =>
+  return keys.slice(0, maxKeys).map((key) =>
     problem([...parent, key], `unknown key ${JSON.stringify(key.slice(0, 80))}${inside(parent)}`, {
       code: "config/unknown-key",
       at: "key",

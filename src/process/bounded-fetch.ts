@@ -11,7 +11,7 @@ export interface AnswerBound {
 }
 
 /** Deeper values overflow the stack of programs that read or write them. */
-export const mostLevels = 500;
+export const maxLevels = 500;
 
 /**
  * `fetch` with limits, for callers that read and parse whole bodies, such as SDKs. The request's signal limits the time, that
@@ -29,7 +29,7 @@ export function boundedFetch(
       const { values: found, deepest } = meter.push(chunk);
       if (read > bytes) throw onTooMuch(`${bytes / 1024 ** 2} MiB`);
       if (found > values) throw onTooMuch(`${values} values`);
-      if (deepest > mostLevels) throw onTooMuch(`${mostLevels} levels`);
+      if (deepest > maxLevels) throw onTooMuch(`${maxLevels} levels`);
       yield chunk;
     }
   }

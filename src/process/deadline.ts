@@ -13,7 +13,7 @@ export interface DeadlineOptions {
 }
 
 /** The longest time that a Node timer can wait, in milliseconds; anything longer would fire at once. */
-const longestTimer = 2 ** 31 - 1;
+const maxTimerMs = 2 ** 31 - 1;
 
 /**
  * Makes a signal that aborts with `reason()` after `ms` milliseconds, or with the reason of the first parent that aborts.
@@ -26,7 +26,7 @@ export function abortAfter(
 ): DeadlineSignal {
   const controller = new AbortController();
   const parents = given.filter((parent) => parent !== undefined);
-  const timer = ms > longestTimer ? undefined : setTimeout(() => controller.abort(reason()), ms);
+  const timer = ms > maxTimerMs ? undefined : setTimeout(() => controller.abort(reason()), ms);
   const follow = (): void => controller.abort(parents.find(({ aborted }) => aborted)?.reason);
   const dispose = (): void => {
     clearTimeout(timer);
@@ -86,7 +86,7 @@ export class Clocks {
       run() {
         since = performance.now();
         const left = Math.max(0, ms - elapsedMs);
-        timer = left > longestTimer ? undefined : setTimeout(() => setImmediate(end), left);
+        timer = left > maxTimerMs ? undefined : setTimeout(() => setImmediate(end), left);
       },
       pause() {
         elapsedMs = elapsed();

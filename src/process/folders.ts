@@ -72,7 +72,7 @@ function processNamespace(): string {
 }
 
 /** Longer paths may exceed the limit of a system. */
-const longestPath = 700;
+const maxPathLength = 700;
 
 /**
  * Removes a folder with everything in it, also folders that are too deep for a path or have no permissions; it may be missing.
@@ -96,7 +96,7 @@ async function makeReachable(root: string): Promise<void> {
     for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
       if (!entry.isDirectory()) continue;
       const path = join(folder, entry.name);
-      const near = path.length <= longestPath ? path : join(root, randomUUID());
+      const near = path.length <= maxPathLength ? path : join(root, randomUUID());
       if (near !== path) await rename(path, near).catch(() => undefined);
       folders.push(near);
     }

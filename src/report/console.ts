@@ -175,7 +175,7 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
   const groups = new Set(plan.tasks.map(groupName));
   const isImplied = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
   const isCheck = plan.tasks.every(({ form }) => form === "check");
-  const isFolded = !isCheck && plan.trials.length > mostPassLines;
+  const isFolded = !isCheck && plan.trials.length > maxPassLines;
   const headed = !isImplied && !isFolded && (plan.concurrency === 1 || groups.size === 1);
   const nameOf = (trial: Nameable, room = Infinity): string => {
     const which = variantName(trial, variety);
@@ -237,7 +237,7 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
 }
 
 /** In a run of more trials those that pass share a line with the others of their group. */
-const mostPassLines = 20;
+const maxPassLines = 20;
 
 /** Lines of trials that did not pass, and one for those that did of each suite, or of each task with several attempts. */
 function foldPasses(
@@ -334,8 +334,8 @@ function findingSections({ end: { result }, page }: Ending): readonly string[][]
   return [findingLines(findings, naming, narrow), clientLines(findings, naming, page)];
 }
 
-const shownFailures = 40;
-const shownReasons = 3;
+const maxShownFailures = 40;
+const maxShownReasons = 3;
 
 /** The failed tasks, each with reasons and evidence; attempts with the same reasons are shown once. */
 function failedLines(ending: Ending): string[] {
@@ -351,14 +351,14 @@ function failedLines(ending: Ending): string[] {
   ];
   if (failed.length === 0) return [];
   const attempts = Map.groupBy(variety.attempts ? trials : [], taskKey);
-  const tasks = failed.slice(0, shownFailures).flatMap(([key, group]) => {
+  const tasks = failed.slice(0, maxShownFailures).flatMap(([key, group]) => {
     const all = attempts.get(key);
     const alike = [...Map.groupBy(group, reasonKey).values()];
     const place = taskPlace(ending.tasks.get(group[0]?.task ?? ""));
     const note = [all === undefined ? (group[0]?.id ?? "") : rateText(all, " passed"), place ?? []]
       .flat()
       .join("  ");
-    const rest = alike.slice(shownReasons).flat().length;
+    const rest = alike.slice(maxShownReasons).flat().length;
     return [
       "",
       ...group
@@ -368,7 +368,7 @@ function failedLines(ending: Ending): string[] {
             `  ${style.bad("✗")} ${style.strong(trialTitle(first, { ...variety, attempts: false }))}${style.dim(`  ${note}`)}`,
         ),
       ...alike
-        .slice(0, shownReasons)
+        .slice(0, maxShownReasons)
         .flatMap((same) => [
           ...(all === undefined ? [] : [style.dim(`    ${attemptsOf(same)}`)]),
           ...explainFirst(same, ending),
@@ -376,7 +376,7 @@ function failedLines(ending: Ending): string[] {
       ...(rest > 0 ? [style.dim(`    and ${countOf(rest, "more attempt")} that failed in other ways`)] : []),
     ];
   });
-  const rest = failed.length - shownFailures;
+  const rest = failed.length - maxShownFailures;
   const more =
     rest > 0 ? ["", `  and ${countOf(rest, "more failed task")}${quiet ? "" : ", marked ✗ above"}`] : [];
   return [style.strong("Failed"), ...tasks, ...more];
@@ -405,8 +405,8 @@ function explainFirst(trials: readonly TrialResult[], { end, tasks, page }: Endi
   });
 }
 
-const shownErrors = 20;
-const shownNames = 4;
+const maxShownErrors = 20;
+const maxShownNames = 4;
 
 /** The trials that could not be judged; trials with the same error are shown once. */
 function errorLines(ending: Ending): string[] {
@@ -416,13 +416,14 @@ function errorLines(ending: Ending): string[] {
   );
   if (broken.length === 0) return [];
   const groups = [...Map.groupBy(broken, reasonKey).values()];
-  const rest = groups.slice(shownErrors).flat().length;
+  const rest = groups.slice(maxShownErrors).flat().length;
   const crash = broken.some(isServerError) ? "a server crashed, " : "";
   return [
     `${style.strong("Errors")}  ${style.dim(`not judged: ${crash}the environment broke or time ran out`)}`,
-    ...groups.slice(0, shownErrors).flatMap((group) => {
-      const names = group.slice(0, shownNames).map((trial) => trialName(trial, ending.variety));
-      const more = group.length > shownNames ? `, and ${formatInteger(group.length - shownNames)} more` : "";
+    ...groups.slice(0, maxShownErrors).flatMap((group) => {
+      const names = group.slice(0, maxShownNames).map((trial) => trialName(trial, ending.variety));
+      const more =
+        group.length > maxShownNames ? `, and ${formatInteger(group.length - maxShownNames)} more` : "";
       const heading =
         group.length === 1
           ? [
@@ -444,30 +445,30 @@ function trialName(trial: TrialResult, variety: Variety): string {
   return clipText(trialTitle(trial, variety), 120);
 }
 
-const shownGroups = 20;
-const shownTaskNames = 12;
+const maxShownGroups = 20;
+const maxShownTaskNames = 12;
 
 /** Remarks on trials, each once with its trials; unmet requirements with the names of their tasks. */
 function remarkLines(title: string, groups: Remarks, { page, variety }: Ending): string[] {
   if (groups.length === 0) return [];
-  const rest = groups.length - shownGroups;
+  const rest = groups.length - maxShownGroups;
   return [
     page.style.strong(title),
     "",
-    ...groups.slice(0, shownGroups).flatMap(([text, group]) => {
+    ...groups.slice(0, maxShownGroups).flatMap(([text, group]) => {
       const remark = `- ${remarkSubject(group, variety)}: ${clipText(text, 400)}`;
       const lines = paintText(dim(remark), 2, page, 2);
       if (group.length === 1 || group[0]?.error?.code !== "task/missing-requirement") return lines;
       const names = [...new Set(group.map((trial) => clipText(fullTitle(trial), 80)))];
-      const others = names.length - shownTaskNames;
+      const others = names.length - maxShownTaskNames;
       const more = others > 0 ? ` and ${countOf(others, "more task")}` : "";
-      return [...lines, ...paintText(dim(names.slice(0, shownTaskNames).join(", ") + more), 4, page)];
+      return [...lines, ...paintText(dim(names.slice(0, maxShownTaskNames).join(", ") + more), 4, page)];
     }),
     ...(rest > 0 ? [page.style.dim(`  and ${countOf(rest, "more reason")}`)] : []),
   ];
 }
 
-const shownTasks = 30;
+const maxShownTasks = 30;
 const maxTitleWidth = 50;
 /** Maximum width of tables and findings, also when other lines are not wrapped. */
 const widestTable = 120;
@@ -478,7 +479,7 @@ function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
   if (rates === undefined) return [];
   const { columns, rows } = rates;
   const mixed = rows.filter(({ isMixed }) => isMixed);
-  const shown = rows.length <= shownTasks ? rows : mixed.slice(0, shownTasks);
+  const shown = rows.length <= maxShownTasks ? rows : mixed.slice(0, maxShownTasks);
   const [hidden, passed] = [mixed.length - shown.length, rows.length - mixed.length];
   const rest = [
     ...(hidden > 0 ? [`  and ${countOf(hidden, "more task")} with attempts that did not pass`] : []),

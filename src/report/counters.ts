@@ -30,7 +30,7 @@ const coverageKinds = [
 ] as const satisfies readonly CoverageKind[];
 
 /** Items of one kind that are counted for one server: what a server lists may change without end. */
-const mostItems = 10_000;
+const maxItems = 10_000;
 
 /** What one server has of a kind, by name. */
 interface Names {
@@ -157,7 +157,7 @@ function addListed(items: Items, { request, answer }: Exchange): void {
 }
 
 function addItem({ listed }: Names, name: Json | undefined): void {
-  if (typeof name === "string" && listed.size < mostItems) listed.add(name);
+  if (typeof name === "string" && listed.size < maxItems) listed.add(name);
 }
 
 function parameterName(tool: string, parameter: string): string {
@@ -192,7 +192,7 @@ function hasFailed(answer: Exchange["answer"]): boolean {
 }
 
 function markUsed({ listed, used }: Names, name: Json | undefined): void {
-  if (typeof name === "string" && (listed.has(name) || used.size < mostItems)) used.add(name);
+  if (typeof name === "string" && (listed.has(name) || used.size < maxItems)) used.add(name);
 }
 
 /** Whether a URI has the literal parts of a URI template (RFC 6570), in their order, with anything in place of its expressions. */
@@ -266,7 +266,7 @@ function isParameterOf(name: string, tools: ReadonlySet<string>): boolean {
 }
 
 /** Tools whose definitions are counted: what a server lists may change without end. */
-const mostTools = 10_000;
+const maxTools = 10_000;
 
 const sums = [
   "calls",
@@ -340,7 +340,7 @@ export class MeasurementCounter {
     const tools = this.#tools.get(server) ?? new Map<string, MeasuredTool>();
     this.#tools.set(server, tools);
     const known = tools.get(tool);
-    if (known === undefined && this.#size >= mostTools) return;
+    if (known === undefined && this.#size >= maxTools) return;
     if (known === undefined) this.#size += 1;
     tools.set(tool, { tokens, isCalled: isCalled || known?.isCalled === true });
   }
@@ -369,7 +369,7 @@ export class MeasurementCounter {
 }
 
 /** Different cells of a matrix that are counted: a model may call tools by names without end. */
-const mostCells = 10_000;
+const maxCells = 10_000;
 
 type Matrix = NonNullable<Routing["tools"]>;
 
@@ -422,7 +422,7 @@ class Cells {
     const key = JSON.stringify([expected, called]);
     const cell = this.#cells.get(key);
     if (cell !== undefined) cell.trials += trials;
-    else if (this.#cells.size < mostCells) this.#cells.set(key, { expected, called, trials });
+    else if (this.#cells.size < maxCells) this.#cells.set(key, { expected, called, trials });
   }
 
   result(): Matrix | undefined {

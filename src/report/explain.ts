@@ -86,7 +86,7 @@ function isUnmet({ verdict, required }: Grade): boolean {
   return (verdict === "fail" || verdict === "error") && required !== false;
 }
 
-const shownCall = 240;
+const maxShownCall = 240;
 
 /** What an agent did, as reports list it: the first and the last of many acts, and between them those that grades cite. */
 interface ListedActs {
@@ -101,7 +101,7 @@ function listActs(acts: readonly AgentAct[], total: number, grades: readonly Gra
   const [first, last] = firstAndLast(acts, total);
   const numbers = new Set(grades.flatMap((grade) => grade.evidence));
   const between = last.length === 0 ? [] : acts.slice(first.length, -last.length);
-  const cited = between.filter((act) => seqsOf(act).some((seq) => numbers.has(seq))).slice(0, shownEvents);
+  const cited = between.filter((act) => seqsOf(act).some((seq) => numbers.has(seq))).slice(0, maxShownEvents);
   return { first, cited, last, seqs: new Set([...first, ...cited, ...last].flatMap(seqsOf)) };
 }
 
@@ -208,7 +208,7 @@ function isHealthy({ result }: ToolCall): boolean {
 }
 
 function shortRow(label: string, text: string, note?: string, tone: Tone = "plain"): Row {
-  const pieces = [{ text: clipText(text, shownCall), tone }];
+  const pieces = [{ text: clipText(text, maxShownCall), tone }];
   return { label, pieces, cut: true, ...(note === undefined ? {} : { note }) };
 }
 
@@ -251,7 +251,7 @@ function serverFault(servers: readonly string[] = []): string {
   return `Server ${names} failed after initialize.`;
 }
 
-const shownHint = 1000;
+const maxShownHint = 1000;
 
 /** An error as lines: code and message, what to do, and supporting text such as stderr. */
 function explainError(
@@ -264,7 +264,7 @@ function explainError(
   const shownDetail = clipLines(detail ?? "", { lines: 12, characters: 4000, keep: "tail" });
   return [
     ...headLines(code, "warn", lines, indent, page),
-    ...paintText({ text: clipText(hint ?? errorCatalogue[code].help, shownHint) }, indent, page, 2),
+    ...paintText({ text: clipText(hint ?? errorCatalogue[code].help, maxShownHint) }, indent, page, 2),
     ...(detail === undefined ? [] : paintRows([row(label, shownDetail)], indent + 2, page)),
   ];
 }
@@ -304,8 +304,8 @@ function row(label: string, text: string | readonly string[], note?: string): Ro
   return { label, pieces: lines.map((line) => ({ text: line })), ...(note === undefined ? {} : { note }) };
 }
 
-const shownEvents = 8;
-const shownData = 300;
+const maxShownEvents = 8;
+const maxShownData = 300;
 const shownText: ClipLimits = { lines: 8, characters: 800 };
 
 /** What is known of the events that a trial's grades cite. */
@@ -358,11 +358,11 @@ export function evidenceRows(grade: Grade, evidence: Evidence): Row[] {
   const all = [...new Set(grade.evidence)].flatMap((seq) => evidence.events.get(seq) ?? []);
   const below = all.filter(({ seq }) => evidence.listed.seqs.has(seq)).map(({ seq }) => String(seq));
   const cited = all.filter(({ seq }) => !evidence.listed.seqs.has(seq));
-  const rest = cited.length - shownEvents;
+  const rest = cited.length - maxShownEvents;
   const numbers = `event${below.length === 1 ? "" : "s"} ${clipText(below.join(", "), 80)} below`;
   return [
     ...(below.length === 0 ? [] : [{ label: "cited", pieces: [{ text: numbers, tone: "dim" as const }] }]),
-    ...cited.slice(0, shownEvents).flatMap((event) => eventRows(event, grade, evidence)),
+    ...cited.slice(0, maxShownEvents).flatMap((event) => eventRows(event, grade, evidence)),
     ...(rest > 0 ? [moreRow(`… and ${countOf(rest, "more event")}`)] : []),
   ];
 }
@@ -391,7 +391,7 @@ function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonl
       if (call !== undefined) return callRows(call, seq !== call.seq, evidence);
       if (event.type === "tool.rejected") return [];
       const label = event.direction === "client-to-server" ? "sent" : "received";
-      return once(note, evidence, [row(label, clipText(JSON.stringify(event.message), shownData), note)]);
+      return once(note, evidence, [row(label, clipText(JSON.stringify(event.message), maxShownData), note)]);
     }
     case "turn.started":
       return show("user", event.user);
@@ -407,7 +407,7 @@ function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonl
       const isSaid = grade.reason.includes(detail.trim());
       return once(note, evidence, [
         ...(isSaid ? [] : [row(detailLabel(code), clipLines(detail, { ...shownText, keep: "tail" }), note)]),
-        row("hint", clipText(hint ?? errorCatalogue[code].help, shownHint)),
+        row("hint", clipText(hint ?? errorCatalogue[code].help, maxShownHint)),
       ]);
     }
     case "server.exited":
@@ -448,14 +448,14 @@ function failedChecks(finished: StepAttempt["finished"], { shown }: Evidence): r
 function callsOfStep(step: string, evidence: Evidence): readonly Row[] {
   return evidence.calls
     .filter((call) => call.step === step && !call.superseded)
-    .slice(0, shownEvents)
+    .slice(0, maxShownEvents)
     .flatMap((call) => callRows(call, true, evidence));
 }
 
 function callRows(call: ToolCall, withAnswer: boolean, evidence: Evidence): readonly Row[] {
   const { seq, tool, args, latencyMs } = call;
   const note = `event ${seq}${latencyMs === undefined ? "" : `, ${formatDuration(latencyMs)}`}`;
-  const request = row("call", `${clipText(tool, 100)} ${clipText(JSON.stringify(args), shownData)}`, note);
+  const request = row("call", `${clipText(tool, 100)} ${clipText(JSON.stringify(args), maxShownData)}`, note);
   return [
     ...once(`event ${seq}`, evidence, [request]),
     ...(withAnswer ? once(`answer ${seq}`, evidence, answerRows(call, evidence)) : []),
@@ -511,7 +511,7 @@ function states(said: string, value: string): boolean {
   return false;
 }
 
-const shownDiffLines = 24;
+const maxShownDiffLines = 24;
 
 function diffRow(expected: Json, actual: Json): Row | undefined {
   const exact = isJsonObject(expected) && "$equals" in expected;
@@ -522,7 +522,7 @@ function diffRow(expected: Json, actual: Json): Row | undefined {
   const pruned = diffLines(before, after);
   const diff = pruned.length > 0 ? pruned : diffLines(before, linesOf(actual) ?? []);
   if (diff.length === 0) return undefined;
-  const shown = diff.slice(0, shownDiffLines).map(({ kind, text }): Piece => {
+  const shown = diff.slice(0, maxShownDiffLines).map(({ kind, text }): Piece => {
     const { mark, tone } = diffMarks[kind];
     return { text: `${mark} ${text}`, tone };
   });
@@ -588,8 +588,8 @@ function mark(kind: DiffLine["kind"], lines: readonly string[]): DiffLine[] {
   return lines.map((text) => ({ kind, text }));
 }
 
-const shownInner = 6;
-const shownError = 600;
+const maxShownInner = 6;
+const maxShownError = 600;
 /** Steps whose programs judge by themselves: what they found is in their message. */
 const judging: readonly string[] = ["extension", "script"];
 
@@ -605,10 +605,10 @@ function stepRows(run: StepRun, said: string, evidence: Evidence): Row[] {
   const isChoice = broken.length > 0 && started.stepType === "anyOf";
   const head = headRow(run, attempt, evidence, isChoice ? ": no alternative holds" : "");
   if (broken.length > 0) {
-    const rest = broken.length - shownInner;
+    const rest = broken.length - maxShownInner;
     return [
       ...(isChoice || started.attempt > 1 ? [head] : []),
-      ...broken.slice(0, shownInner).flatMap((child) => stepRows(child, said, evidence)),
+      ...broken.slice(0, maxShownInner).flatMap((child) => stepRows(child, said, evidence)),
       ...(rest > 0 ? [moreRow(`… and ${countOf(rest, "more step")} inside it`)] : []),
     ];
   }
@@ -617,12 +617,12 @@ function stepRows(run: StepRun, said: string, evidence: Evidence): Row[] {
   return [
     head,
     // A call is shown with its answer.
-    ...(input === "" || messages.length > 0 ? [] : [row("input", clipText(input, shownData))]),
+    ...(input === "" || messages.length > 0 ? [] : [row("input", clipText(input, maxShownData))]),
     ...failedChecks(finished, evidence).flatMap((check) => {
       const told = `${check.name}: ${check.message}`;
       const named = said.includes(told)
         ? []
-        : [row("check", clipLines(told, { lines: 16, characters: shownError }))];
+        : [row("check", clipLines(told, { lines: 16, characters: maxShownError }))];
       // That it did not succeed, though it should, is not news.
       const isJudged =
         judging.includes(started.stepType) && check.expected === true && check.actual === false;
@@ -630,7 +630,7 @@ function stepRows(run: StepRun, said: string, evidence: Evidence): Row[] {
     }),
     ...(error === undefined || said.includes(error.message)
       ? []
-      : [row("error", clipText(`${error.code}: ${error.message}`, shownError))]),
+      : [row("error", clipText(`${error.code}: ${error.message}`, maxShownError))]),
     ...callsOfStep(run.step, evidence),
   ];
 }

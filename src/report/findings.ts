@@ -17,9 +17,9 @@ const titles: Readonly<Record<Severity, string>> = { error: "Errors", warning: "
 
 /** From so many places on, a rule is shown once with its places, not once at each of them; one that says the same of two, too. */
 const fewestShared = 3;
-const shownGroups = 40;
-const shownNames = 12;
-const shownMessages = 3;
+const maxShownGroups = 40;
+const maxShownNames = 12;
+const maxShownMessages = 3;
 const messageCharacters = 400;
 
 /** The findings for people: errors first, then by what they are about. A finding of many places is shown once. */
@@ -56,10 +56,10 @@ function sectionLines(findings: readonly RunFinding[], naming: boolean, page: Pa
     ...(several.length === 0 ? [] : [[heading, several] as const]),
     ...(narrow ?? []),
   ];
-  const hidden = groups.slice(shownGroups).flatMap(([, group]) => group).length;
+  const hidden = groups.slice(maxShownGroups).flatMap(([, group]) => group).length;
   return [
     ...groups
-      .slice(0, shownGroups)
+      .slice(0, maxShownGroups)
       .flatMap(([subject, group]) => [
         "",
         ...paintText({ text: subject, tone: "strong" }, 2, page),
@@ -90,7 +90,7 @@ function ruleLines(
   );
   const event = evidence[0] === undefined ? "" : ` #${evidence[0]}`;
   const source = severity === "info" ? "" : ` · ${trial}${event}`;
-  const rest = messages.slice(shownMessages).flatMap(([, same]) => same);
+  const rest = messages.slice(maxShownMessages).flatMap(([, same]) => same);
   const heading = paintText({ text: `${mark} ${title}`, lead: 1, leadTone: tone }, 2, page, 2);
   const reference = visibleText(`${code}${source}`);
   const isShort = displayWidth(heading.at(-1) ?? "") + displayWidth(reference) + 2 <= page.width;
@@ -98,7 +98,7 @@ function ruleLines(
     ...heading.slice(0, -1),
     ...heading.slice(-1).map((line) => (isShort ? `${line}  ${style.dim(reference)}` : line)),
     ...(isShort ? [] : [`    ${style.dim(reference)}`]),
-    ...messages.slice(0, shownMessages).flatMap(([message, same]) => {
+    ...messages.slice(0, maxShownMessages).flatMap(([message, same]) => {
       const names = namesText(same.map(nameOf));
       const text = `${names === "" ? "" : `${names}: `}${clipText(message, messageCharacters)}`;
       return paintText({ text }, 4, page, 2);
@@ -113,8 +113,8 @@ function ruleLines(
 /** Different names in one line: all of few, or the first and how many more. */
 function namesText(all: readonly string[], separator = ", "): string {
   const names = [...new Set(all)].filter((name) => name !== "");
-  const rest = names.length - shownNames;
-  return `${names.slice(0, shownNames).join(separator)}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
+  const rest = names.length - maxShownNames;
+  return `${names.slice(0, maxShownNames).join(separator)}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
 }
 
 /** What has other messages of the same rule: by name, or only counted. */
@@ -169,7 +169,7 @@ export function hasSeveralServers(trials: readonly Pick<TrialResult, "suite">[])
   return new Set(trials.map(({ suite }) => suite)).size > 1;
 }
 
-const shownTools = 20;
+const maxShownTools = 20;
 const leastNameWidth = 12;
 const tones: Readonly<Record<ClientCell, Tone>> = {
   ok: "dim",
@@ -186,15 +186,18 @@ export function clientLines(findings: readonly RunFinding[], naming: boolean, pa
   if (first === undefined) return [];
   const columns = Object.keys(first.effects);
   const widths = columns.map((name) => Math.max(7, displayWidth(name)));
-  const wanted = Math.max(7, ...rows.slice(0, shownTools).map(({ tool }) => displayWidth(visibleText(tool))));
+  const wanted = Math.max(
+    7,
+    ...rows.slice(0, maxShownTools).map(({ tool }) => displayWidth(visibleText(tool))),
+  );
   const room = Math.min(width, 140) - widths.reduce((sum, each) => sum + each + 2, 2);
   if (room < leastNameWidth) return clientList(rows, page);
   const nameWidth = Math.max(leastNameWidth, Math.min(wanted, room, 40));
   const headings = columns.map((name, index) => padToWidth(name, widths[index] ?? 0)).join("  ");
-  const rest = rows.length - shownTools;
+  const rest = rows.length - maxShownTools;
   return [
     `${style.strong(padToWidth("Clients", nameWidth + 2))}  ${style.dim(headings.trimEnd())}`,
-    ...rows.slice(0, shownTools).map(({ tool, effects }) => {
+    ...rows.slice(0, maxShownTools).map(({ tool, effects }) => {
       const cells = Object.values(effects).map((effect, index) =>
         style[tones[effect]](padToWidth(effect, widths[index] ?? 0)),
       );
@@ -206,10 +209,10 @@ export function clientLines(findings: readonly RunFinding[], naming: boolean, pa
 
 /** The same without columns, for a page that is too narrow for them. */
 function clientList(rows: readonly ClientRow[], page: Page): string[] {
-  const rest = rows.length - shownTools;
+  const rest = rows.length - maxShownTools;
   return [
     page.style.strong("Clients"),
-    ...rows.slice(0, shownTools).flatMap(({ tool, effects }) => {
+    ...rows.slice(0, maxShownTools).flatMap(({ tool, effects }) => {
       const told = Object.entries(effects).filter(([, effect]) => effect !== "ok");
       const text = `${clipText(tool, 80)}: ${told.map((each) => each.join(" ")).join(", ")}`;
       return paintText({ text }, 2, page, 2);

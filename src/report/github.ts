@@ -28,7 +28,7 @@ import {
 } from "./text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
-const shownAnnotations = 50;
+const maxShownAnnotations = 50;
 const messageCharacters = 600;
 
 /**
@@ -88,7 +88,7 @@ function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Ta
     ...remarks("warning", warningRemarks),
     ...remarks("notice", skipRemarks),
   ];
-  const rest = lines.length - shownAnnotations;
+  const rest = lines.length - maxShownAnnotations;
   const reason = verdictReason(result);
   const used = describeCoverage(result.coverage ?? {});
   const graded = gradedText(result);
@@ -101,7 +101,7 @@ function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Ta
     ...(byResult === "" ? [] : [`· ${byResult}`]),
   ].join(" ");
   return [
-    ...lines.slice(0, shownAnnotations),
+    ...lines.slice(0, maxShownAnnotations),
     annotation(result.verdict === "pass" ? "notice" : "error", { title: "mcpvals" }, verdict),
   ];
 }

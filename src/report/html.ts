@@ -30,9 +30,9 @@ export async function appFile(name: "index.html" | "app.js" | "app.css"): Promis
 }
 
 /** In characters of JSON: what all trials of a report may have together, besides the run itself. */
-const mostTrials = 20_000_000;
+const maxTrials = 20_000_000;
 /** In characters of JSON: what a report has of one trial's events as they were recorded. */
-const mostEvents = 2_000_000;
+const maxEvents = 2_000_000;
 
 /**
  * Makes a page of one run that needs no server: the app with its data, in pieces. Trials that did not pass come first; what does not
@@ -61,13 +61,13 @@ async function* dataPieces(
 ): AsyncGenerator<string> {
   const head: Omit<ReportDocument, "trials"> = { run, servers };
   yield `${inPage(head).slice(0, -1)},"trials":{`;
-  let left = mostTrials;
+  let left = maxTrials;
   let before = "";
   for (const { id } of unpackRows(run.trials).toSorted(unpassedFirst)) {
     const document = await record.trial(id);
     const trial: ReportTrial = {
       document,
-      events: someEvents(record.events(id), Math.min(left, mostEvents)),
+      events: someEvents(record.events(id), Math.min(left, maxEvents)),
     };
     const text = inPage(trial);
     if (text.length > left) break;

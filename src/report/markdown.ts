@@ -37,8 +37,8 @@ import {
   taskKey,
 } from "./text.ts";
 
-const shownFindings = 200;
-const shownTrials = 40;
+const maxShownFindings = 200;
+const maxShownTrials = 40;
 const messageCharacters = 400;
 const page: Page = { style: createStyle(false), width: Infinity };
 
@@ -127,11 +127,11 @@ const headings: Readonly<Record<Severity, string>> = { error: "Errors", warning:
 function severitySections(findings: readonly RunFinding[], naming: boolean): (readonly string[])[] {
   return [...Map.groupBy(findings, ({ severity }) => severity)].flatMap(([severity, group]) => {
     const rows = alikeFindings(group);
-    const rest = rows.length - shownFindings;
+    const rest = rows.length - maxShownFindings;
     const table = [
       "| where | what is wrong | what to do |",
       "| --- | --- | --- |",
-      ...rows.slice(0, shownFindings).map((same) => {
+      ...rows.slice(0, maxShownFindings).map((same) => {
         const [{ code, title, message, fix }] = same;
         const what = `${plain(title)} (${plain(code)}): ${plain(message)}`;
         return `| ${plain(placesText(same, naming))} | ${what} | ${plain(fix)} |`;
@@ -146,7 +146,7 @@ function severitySections(findings: readonly RunFinding[], naming: boolean): (re
 }
 
 function clientSection(findings: readonly RunFinding[], naming: boolean): readonly string[] {
-  const rows = clientTable(findings, naming).slice(0, shownFindings);
+  const rows = clientTable(findings, naming).slice(0, maxShownFindings);
   const [first] = rows;
   if (first === undefined) return [];
   const clients = Object.keys(first.effects);
@@ -164,19 +164,19 @@ function toolUseSections(result: RunResult): (readonly string[])[] {
   return lines.length === 0 ? [] : [["## Use of tools"], lines.map((line) => `- ${plain(line)}`)];
 }
 
-const shownRows = 100;
+const maxShownRows = 100;
 
 /** Rates by task, those first of which not all attempts passed. */
 function rateTable(trials: readonly TrialResult[]): readonly string[] {
   const { columns, rows } = ratesByTask(trials, varietyOf(trials)) ?? { columns: [], rows: [] };
   if (rows.length === 0) return [];
   const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));
-  const rest = rows.length - shownRows;
+  const rest = rows.length - maxShownRows;
   return [
     `| task | ${columns.map(plain).join(" | ")} |`,
     `| --- |${" --- |".repeat(columns.length)}`,
     ...sorted
-      .slice(0, shownRows)
+      .slice(0, maxShownRows)
       .map(
         ({ title, cells }) =>
           `| ${plain(title)} | ${columns.map((name) => cells.get(name)?.text ?? "").join(" | ")} |`,
@@ -198,8 +198,8 @@ function trialSections(
   const sectionOf = (heading: string, group: readonly TrialResult[]): (readonly string[])[] => {
     if (group.length === 0) return [];
     const byTask = [...Map.groupBy(group, taskKey)];
-    const rest = byTask.length - shownTrials;
-    const items = byTask.slice(0, shownTrials).flatMap(([key, [trial]]) => {
+    const rest = byTask.length - maxShownTrials;
+    const items = byTask.slice(0, maxShownTrials).flatMap(([key, [trial]]) => {
       if (trial === undefined) return [];
       const variant = variantName(trial, variety);
       const all = attempts.get(key) ?? [];
@@ -235,11 +235,11 @@ function remarkSections(trials: readonly TrialResult[]): (readonly string[])[] {
   };
   return Object.entries(sections).flatMap(([heading, remarks]) => {
     if (remarks.length === 0) return [];
-    const rest = remarks.length - shownTrials;
+    const rest = remarks.length - maxShownTrials;
     return [
       [`## ${heading}`],
       remarks
-        .slice(0, shownTrials)
+        .slice(0, maxShownTrials)
         .map(([text, group]) => `- ${plain(remarkSubject(group, variety))}: ${plain(text)}`),
       rest > 0 ? [`and ${countOf(rest, "more reason")}`] : [],
     ];

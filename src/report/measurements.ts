@@ -3,8 +3,8 @@ import { visibleText } from "../base/visible-text.ts";
 import { clipText, countOf, formatInteger } from "./text.ts";
 import type { JudgeSummary } from "../model/calibration.ts";
 
-const shownTrials = 3;
-const shownCells = 5;
+const maxShownTrials = 3;
+const maxShownCells = 5;
 /** Tokens of unused definitions from which on a report mentions them. */
 const manyTokens = 1000;
 
@@ -80,9 +80,9 @@ function namesOf(
     const [first] = measurements === undefined ? [] : find(measurements);
     return first === undefined ? [] : [`${clipText(id, 20)} ${clipText(first, 160)}`];
   });
-  const rest = found.length - shownTrials;
+  const rest = found.length - maxShownTrials;
   const more = rest > 0 ? `; and ${countOf(rest, "more trial")}` : "";
-  return `${found.slice(0, shownTrials).join("; ")}${more}`;
+  return `${found.slice(0, maxShownTrials).join("; ")}${more}`;
 }
 
 function percent(share: number): number {
@@ -106,11 +106,11 @@ function matrixLines(shown: NonNullable<Routing["tools"]>, what: string, near: s
   const wrong = shown.matrix
     .filter(({ expected, called }) => expected !== called)
     .toSorted((a, b) => b.trials - a.trials);
-  const rest = wrong.length - shownCells;
+  const rest = wrong.length - maxShownCells;
   return [
     `routing: ${Math.round(value * trials)} of ${countOf(trials, "trial")} led to the expected ${what} (${percent(value)} %, 95 % interval ${percent(low)} to ${percent(high)} %)${near}`,
     ...wrong
-      .slice(0, shownCells)
+      .slice(0, maxShownCells)
       .map(
         ({ expected, called, trials: count }) =>
           `routing: ${clipText(expected, 80)} expected, ${clipText(called, 80)} called: ${countOf(count, "trial")}`,

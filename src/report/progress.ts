@@ -15,7 +15,7 @@ import {
   type Style,
 } from "./text.ts";
 
-const shownTrials = 4;
+const maxShownTrials = 4;
 const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
 const spinnerMs = 100;
 const redrawMs = 100;
@@ -110,7 +110,7 @@ export class Progress {
     const frame = spinner[Math.floor(now / spinnerMs) % spinner.length] ?? "";
     const shown: Piece[][] = [];
     for (const { name, since, activity } of this.#running.values()) {
-      if (shown.length === shownTrials) break;
+      if (shown.length === maxShownTrials) break;
       const tail = `${activity === "" ? "" : `  ${activity}`}  ${formatElapsed(now - since)}`;
       const room = Math.max(12, this.#output.columns() - 5 - tail.length);
       shown.push([{ text: `  ${frame} ` }, { text: cutToWidth(name, room) }, { text: tail, tone: "dim" }]);

@@ -24,7 +24,7 @@ import {
 } from "./text.ts";
 
 const maxNameWidth = 44;
-const shownDifferences = 8;
+const maxShownDifferences = 8;
 
 const statuses: Readonly<
   Record<ProofStatus, { readonly mark: string; readonly tone: Tone; readonly text: string }>
@@ -139,13 +139,13 @@ function problemLines(
 ): string[] {
   const lead = leads[agent];
   const leadTone: Tone = kind === "broken" || kind === "interrupted" ? "warn" : "bad";
-  const rest = differences.length - shownDifferences;
+  const rest = differences.length - maxShownDifferences;
   const trial = agent === "null" ? proof.nothing : proof.oracle;
   const isExplained = trial !== undefined && (kind === "fails" || kind === "broken");
   return [
     ...paintText({ text: `${lead}  ${clipText(message, 1000)}`, lead: lead.length, leadTone }, 4, page, 2),
     ...differences
-      .slice(0, shownDifferences)
+      .slice(0, maxShownDifferences)
       .flatMap((difference) => paintText({ text: `- ${clipText(difference, 300)}` }, 6, page, 2)),
     ...(rest > 0 ? [page.style.dim(`      … and ${countOf(rest, "more difference")}`)] : []),
     ...(isExplained ? explainTrial(trial.result, trial.evidence, { task: proof.task, indent: 6, page }) : []),

@@ -130,7 +130,7 @@ function findingResult(
     message: {
       text: `${title}: ${clipText(message, messageCharacters)} (${clipText(placesText(findings, true), messageCharacters)}). ${clipText(fix, messageCharacters)}`,
     },
-    locations: [location(task, name, others.slice(0, mostNames))],
+    locations: [location(task, name, others.slice(0, maxNames))],
     partialFingerprints: {
       "mcpvals/v1": JSON.stringify([code, ...subjectOf(first), place.parameter ?? "", place.pointer ?? ""]),
     },
@@ -138,7 +138,7 @@ function findingResult(
 }
 
 /** Further places of a result: who wants all has the JSON report. */
-const mostNames = 100;
+const maxNames = 100;
 
 /** The server, and the tool, resource or prompt. */
 function subjectOf({ server, place: { tool, resource, prompt } }: RunFinding): readonly string[] {

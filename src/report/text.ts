@@ -406,7 +406,7 @@ export function describeCoverage(coverage: Coverage): string {
     .join(", ");
 }
 
-const shownUnused = 100;
+const maxShownUnused = 100;
 
 /** Items that no trial used, in a line: `tools: add, echo`. */
 export function gapText({
@@ -416,8 +416,8 @@ export function gapText({
   readonly what: string;
   readonly names: readonly string[];
 }): string {
-  const rest = names.length - shownUnused;
-  const shown = names.slice(0, shownUnused).map((name) => clipText(name, 120));
+  const rest = names.length - maxShownUnused;
+  const shown = names.slice(0, maxShownUnused).map((name) => clipText(name, 120));
   return `${what}: ${shown.join(", ")}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
 }
 
@@ -530,15 +530,15 @@ function byResultText({ byToolResult }: Pick<RunSummary, "byToolResult">): reado
   return byToolResult === undefined ? [] : [`${formatInteger(byToolResult)} by the tool's result only`];
 }
 
-const shownTaskNames = 12;
+const maxShownTaskNames = 12;
 
 /** The number and the tasks of the passes that rest on a tool's result and not on the answer, in a sentence; empty where none does. */
 export function byResultSentence(trials: readonly TrialResult[]): string {
   const found = trials.filter(({ byToolResult }) => byToolResult === true);
   if (found.length === 0) return "";
   const tasks = [...new Set(found.map((trial) => clipText(fullTitle(trial), 80)))];
-  const more = tasks.length > shownTaskNames ? ` and ${tasks.length - shownTaskNames} more` : "";
-  return `${formatInteger(found.length)} of ${formatInteger(summarize(trials).pass)} passed by the tool's result only: ${tasks.slice(0, shownTaskNames).join(", ")}${more}`;
+  const more = tasks.length > maxShownTaskNames ? ` and ${tasks.length - maxShownTaskNames} more` : "";
+  return `${formatInteger(found.length)} of ${formatInteger(summarize(trials).pass)} passed by the tool's result only: ${tasks.slice(0, maxShownTaskNames).join(", ")}${more}`;
 }
 
 /** The counts that are not zero, in words: `4 passed`, `1 failed`. */

@@ -543,16 +543,16 @@ function exchangeKey(server: string, direction: string, id: string | number): st
   return JSON.stringify([server, direction, id]);
 }
 
-const mostTrials = 100;
+const maxTrials = 100;
 /** Most that the events kept of all trials may have together, in characters of JSON. */
-const mostKept = 64 * 1024 * 1024;
+const maxKept = 64 * 1024 * 1024;
 
 /** The events that the report of a run shows, of its first trials that did not pass; the journal has them all. */
 export class KeptEvidence {
   readonly #byTrial = new Map<string, readonly TraceEvent[]>();
   #left: number;
 
-  constructor(most: number = mostKept) {
+  constructor(most: number = maxKept) {
     this.#left = most;
   }
 
@@ -562,7 +562,7 @@ export class KeptEvidence {
 
   /** Keeps what the grades of a trial cite; without what is long in it, where there is no room for that. */
   keep({ id, grades }: Pick<TrialResult, "id" | "grades">, events: readonly TraceEvent[]): void {
-    if (this.#byTrial.size >= mostTrials) return;
+    if (this.#byTrial.size >= maxTrials) return;
     const kept = collectEvidence(events, grades).map((event) => this.#fitting(event));
     this.#byTrial.set(id, kept);
   }
@@ -691,14 +691,16 @@ export type AgentAct =
   | { readonly request: AgentCall }
   | { readonly reported: AgentTool };
 
-const shownActs = 4;
+const maxShownActs = 4;
 
 /** The first and the last items of a long list, in two parts; a single one between them is not left out. */
 export function firstAndLast<T>(
   items: readonly T[],
   total: number = items.length,
 ): readonly [readonly T[], readonly T[]] {
-  return total > 2 * shownActs + 1 ? [items.slice(0, shownActs), items.slice(-shownActs)] : [items, []];
+  return total > 2 * maxShownActs + 1
+    ? [items.slice(0, maxShownActs), items.slice(-maxShownActs)]
+    : [items, []];
 }
 
 /** What an agent did with tools and servers in its turns, in the order in which it began. */

@@ -164,7 +164,7 @@ export function compareRatios(pairs: readonly (readonly [number, number])[]): Pa
 }
 
 /** More sums than these are taken to be normal. */
-const mostSums = 20_000;
+const maxSums = 20_000;
 /** Sums of fractions that are equal may differ by less than this. */
 const precision = 1e-9;
 
@@ -177,7 +177,7 @@ function signFlipP(differences: readonly number[]): number {
     const next = new Map<number, number>();
     for (const [sum, share] of sums)
       for (const moved of [sum - size, sum + size]) next.set(moved, (next.get(moved) ?? 0) + share / 2);
-    if (next.size > mostSums || differences.length > mostSums / 20)
+    if (next.size > maxSums || differences.length > maxSums / 20)
       return normalP(observed / Math.sqrt(differences.reduce((sum, one) => sum + one ** 2, 0)));
     sums = next;
   }

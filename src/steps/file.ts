@@ -126,20 +126,20 @@ function kindOf(found: Awaited<ReturnType<typeof stat>> | undefined): string {
 }
 
 /** Largest file whose content is read, in bytes. */
-const mostBytes = 10_000_000;
+const maxBytes = 10_000_000;
 
 /** Throws `step/cannot-run` for a file that is larger than 10 MB or not UTF-8, what the file system throws, and the signal's reason. */
 async function readText(path: string, signal: AbortSignal): Promise<string> {
   // Without this flag, opening a pipe would block forever. Windows has no such flag.
   await using file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   const chunks: Buffer[] = [];
-  for await (const chunk of file.createReadStream({ end: mostBytes, signal, autoClose: false }))
+  for await (const chunk of file.createReadStream({ end: maxBytes, signal, autoClose: false }))
     chunks.push(chunk as Buffer);
   const bytes = Buffer.concat(chunks);
-  if (bytes.length > mostBytes)
+  if (bytes.length > maxBytes)
     throw new McpvalsError(
       "step/cannot-run",
-      `${path} is larger than ${mostBytes} bytes, too large to look at`,
+      `${path} is larger than ${maxBytes} bytes, too large to look at`,
       {
         hint: "Look at a part of it with a command step, such as head, tail or grep.",
       },

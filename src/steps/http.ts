@@ -87,7 +87,7 @@ function headerChecks(
 }
 
 /** Largest response body that is read, in bytes, after decompression. */
-const mostBytes = 10_000_000;
+const maxBytes = 10_000_000;
 
 /** A response, its body read as UTF-8 to its end. */
 interface HttpResponse {
@@ -139,8 +139,8 @@ async function readBody({ body }: Response, target: string): Promise<string> {
   // Leaving the loop early cancels the rest of the body.
   for await (const chunk of body as AsyncIterable<Uint8Array>) {
     bytes += chunk.length;
-    if (bytes > mostBytes) {
-      const message = `the response to ${target} is larger than ${mostBytes} bytes, too large to look at`;
+    if (bytes > maxBytes) {
+      const message = `the response to ${target} is larger than ${maxBytes} bytes, too large to look at`;
       const hint = "Ask for less, or read it with a command step that keeps a part.";
       throw new McpvalsError("step/cannot-run", message, { hint });
     }

@@ -95,7 +95,7 @@ async function start(program: Program): Promise<ManagedProcess> {
   }
 }
 
-const shownCharacters = 300;
+const maxShownCharacters = 300;
 
 /** Exit codes with which shells report that they could not run something. */
 const notRun: Readonly<Record<number, string>> = {
@@ -134,7 +134,7 @@ export function exitCheck(
     const isVoid = expected === 0 && text !== undefined && isIdle(text);
     return isVoid ? { ...check, acted: true } : check;
   }
-  const written = tailOf(stderr.text, shownCharacters) || tailOf(stdout.text, shownCharacters);
+  const written = tailOf(stderr.text, maxShownCharacters) || tailOf(stdout.text, maxShownCharacters);
   const message = `it ${how}${notRun[exitCode ?? 0] ?? ""}, expected ${expected}${written === "" ? "" : `: ${written}`}`;
   const check = { name, passed, expected, actual, message };
   return answers.includes(exitCode) && !isOutputRead ? check : { ...check, untried: true };

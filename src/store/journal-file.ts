@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { McpvalsError, messageOf } from "../base/error.ts";
 
 /** Maximum size of a line and of an attachment, in bytes; more than one trial may record. */
-export const largestPart = 256 * 1024 * 1024;
+export const maxPartBytes = 256 * 1024 * 1024;
 const pieceBytes = 1024 * 1024;
 const lineBreak = 0x0a;
 const openBrace = 0x7b;
@@ -43,7 +43,7 @@ export class JournalFile implements Disposable {
         return;
       }
       // A line that is longer than what was read. Zeros that a full disk or a lost page left would be one of the whole file.
-      else if (bytes[0] !== openBrace || length > largestPart) throw corrupt(this.#folder);
+      else if (bytes[0] !== openBrace || length > maxPartBytes) throw corrupt(this.#folder);
       else length *= 2;
     }
   }

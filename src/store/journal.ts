@@ -20,13 +20,13 @@ import { isJsonObject, type Json } from "../base/json.ts";
 import { containerWeight, JsonMeter } from "../base/read-json.ts";
 import type { EventOf, TraceEvent } from "../model/event.ts";
 import { makeFolder, readRegularFile } from "../base/files.ts";
-import { corrupt, JournalFile, largestPart, type Line, linesOf } from "./journal-file.ts";
+import { corrupt, JournalFile, maxPartBytes, type Line, linesOf } from "./journal-file.ts";
 
 const dataSync = promisify(fdatasync);
 const flushBytes = 64 * 1024;
 const flushMs = 100;
 /** In characters of JSON; the message of a longer event is stored in a separate file. */
-const longestEvent = 256 * 1024;
+const maxEventLength = 256 * 1024;
 const attachmentsFolder = "attachments";
 
 /**
@@ -174,7 +174,7 @@ export class Journal implements AsyncDisposable {
    */
   #detach(event: TraceEvent, json: string): string {
     if (event.type !== "mcp.message") return json;
-    if (json.length <= longestEvent && referenceOf(event.message) === undefined) return json;
+    if (json.length <= maxEventLength && referenceOf(event.message) === undefined) return json;
     const { message, raw, ...rest } = event;
     const content = JSON.stringify(raw === undefined ? { message } : { message, raw });
     const sha256 = hash(content);
@@ -374,7 +374,7 @@ function readAttachment(
 ): Pick<EventOf<"mcp.message">, "message" | "raw"> {
   let content: Buffer;
   try {
-    content = readRegularFile(path, largestPart);
+    content = readRegularFile(path, maxPartBytes);
   } catch (cause) {
     throw new McpvalsError("store/corrupt", `the journal's attachment ${path} cannot be read`, { cause });
   }
@@ -384,9 +384,9 @@ function readAttachment(
 }
 
 /** Maximum nesting of one record: the deepest message plus the event around it. */
-const mostLevels = 500;
+const maxLevels = 500;
 /** What a byte of JSON can weigh at most: two are the shortest list or object. */
-const mostWeight = 1 + containerWeight / 2;
+const maxWeight = 1 + containerWeight / 2;
 
 /**
  * The remaining memory for reading a run. A run folder can come from anywhere, and a file of a few megabytes can have values
@@ -419,15 +419,15 @@ export class ReadBudget {
    * `store/corrupt` for text over the remaining budget or nested too deeply, and an Error for invalid JSON.
    */
   parse(json: Buffer, { copies = 1, text }: { copies?: number; text?: string | undefined } = {}): unknown {
-    const most = json.length * mostWeight;
+    const most = json.length * maxWeight;
     // Most events are short, and most runs are small beside the budget: they need not be measured.
-    const isSmall = json.length <= 2 * mostLevels && this.#left - most * copies > this.#whole * (3 / 4);
+    const isSmall = json.length <= 2 * maxLevels && this.#left - most * copies > this.#whole * (3 / 4);
     const { deepest, weight } = isSmall ? { deepest: 0, weight: most } : new JsonMeter().push(json);
     this.take(weight * copies);
-    if (deepest > mostLevels) {
+    if (deepest > maxLevels) {
       throw new McpvalsError(
         "store/corrupt",
-        `a record of the run is nested more than ${mostLevels} levels deep`,
+        `a record of the run is nested more than ${maxLevels} levels deep`,
       );
     }
     return JSON.parse(text ?? json.toString("utf8"));

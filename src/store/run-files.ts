@@ -8,12 +8,12 @@ import type { RunResult, TrialResult } from "../model/result.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
 import { readRegularFile } from "../base/files.ts";
 import { ReadBudget } from "./journal.ts";
-import { largestDocument, readDocument, type RunHead, unreadable } from "./run-folder.ts";
+import { maxDocumentBytes, readDocument, type RunHead, unreadable } from "./run-folder.ts";
 
 // What of a run folder can be read without reading all of it.
 
 /** Most bytes of a document before its trials. */
-const longestHead = 16 * 1024 * 1024;
+const maxHeadLength = 16 * 1024 * 1024;
 const headChunk = 16 * 1024;
 
 /** Folders between two looks at other work. */
@@ -103,7 +103,7 @@ export async function readResultByTrial(
   const name = "result.json";
   const budget = new ReadBudget();
   try {
-    const pieces = trialPieces(readRegularFile(join(folder, name), largestDocument));
+    const pieces = trialPieces(readRegularFile(join(folder, name), maxDocumentBytes));
     if (pieces === undefined) {
       const { trials, ...rest } = readResult(folder);
       onTrials(trials);
@@ -174,7 +174,7 @@ function readBeforeTrials<T extends { readonly trials: unknown }>(
     const file = openSync(join(folder, name), "r");
     try {
       let head = Buffer.alloc(0);
-      while (head.length < longestHead) {
+      while (head.length < maxHeadLength) {
         const chunk = Buffer.allocUnsafe(headChunk);
         const count = readSync(file, chunk, 0, headChunk, head.length);
         if (count === 0) return undefined;

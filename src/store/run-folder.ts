@@ -15,7 +15,7 @@ import { Journal, type JournalContent, ReadBudget, readJournal } from "./journal
 export const defaultRunsFolder = join(".mcpvals", "runs");
 
 /** In bytes; a longer text exceeds the maximum string length of V8. */
-export const largestDocument = 500 * 1024 * 1024;
+export const maxDocumentBytes = 500 * 1024 * 1024;
 
 /** The lists of a document are copied into tables, for the result and for each reporter. */
 const documentCopies = 4;
@@ -189,7 +189,7 @@ export function readDocument<T extends object>(
   { members, budget }: { readonly members: readonly (string & keyof T)[]; readonly budget: ReadBudget },
 ): T {
   try {
-    const document = budget.parse(readRegularFile(join(folder, name), largestDocument), {
+    const document = budget.parse(readRegularFile(join(folder, name), maxDocumentBytes), {
       copies: documentCopies,
     });
     const isObject = typeof document === "object" && document !== null;
@@ -258,8 +258,8 @@ async function isRunFolder(path: string): Promise<boolean> {
 
 const file = join(dirname(defaultRunsFolder), "proofs.json");
 /** Maximum number of recorded tasks; the oldest are dropped first. */
-const mostTasks = 10_000;
-const largestFile = 1024 * 1024;
+const maxTasks = 10_000;
+const maxFileBytes = 1024 * 1024;
 const proofsSchema = z.object({ version: z.literal(1), tasks: z.array(z.string()) });
 
 /**
@@ -269,7 +269,7 @@ const proofsSchema = z.object({ version: z.literal(1), tasks: z.array(z.string()
 export function recordProofs(cwd: string, tasks: readonly Task[]): void {
   refusePlanted(cwd);
   const path = join(cwd, file);
-  const hashes = [...new Set([...readHashes(path), ...tasks.map(hashOf)])].slice(-mostTasks);
+  const hashes = [...new Set([...readHashes(path), ...tasks.map(hashOf)])].slice(-maxTasks);
   makeFolder(dirname(path));
   keepOutOfGit(dirname(path));
   writeFileSync(`${path}.part`, JSON.stringify({ version: 1, tasks: hashes }), { mode: 0o600 });
@@ -285,7 +285,7 @@ export function unprovenTasks(cwd: string, tasks: readonly Task[]): readonly Tas
 /** Empty when the file is absent or invalid: then `run` only prints an additional note. */
 function readHashes(path: string): readonly string[] {
   try {
-    return proofsSchema.parse(JSON.parse(readRegularFile(path, largestFile).toString())).tasks;
+    return proofsSchema.parse(JSON.parse(readRegularFile(path, maxFileBytes).toString())).tasks;
   } catch {
     return [];
   }

@@ -1,6 +1,6 @@
 import { McpvalsError } from "../base/error.ts";
 import type { Json } from "../base/json.ts";
-import { longestExpansion, TextRoom } from "../base/text-room.ts";
+import { maxExpansionLength, TextRoom } from "../base/text-room.ts";
 import { shortened } from "../base/visible-text.ts";
 import { type FindPlace, inText, inWantedText } from "./places.ts";
 import { selectJson } from "./select-json.ts";
@@ -127,7 +127,7 @@ function mapJson(value: Json, change: (inner: Json) => Json): Json {
 }
 
 function templateRoom(): TextRoom {
-  const message = `the templates give more than ${longestExpansion} characters together`;
+  const message = `the templates give more than ${maxExpansionLength} characters together`;
   const hint =
     "Values that use each other more than once grow with each of them; keep large values in files.";
   return new TextRoom(() => new McpvalsError("task/template", message, { hint }));

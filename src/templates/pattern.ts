@@ -8,7 +8,7 @@ export interface Pattern {
 }
 
 /** Patterns that are kept compiled; steps that poll use the same few again and again. */
-const mostKept = 100;
+const maxKept = 100;
 const kept = new Map<string, Pattern>();
 
 /**
@@ -20,7 +20,7 @@ export function compilePattern(source: string): Pattern {
   if (known !== undefined) return known;
   const pattern = compile(source);
   const [oldest] = kept.keys();
-  if (kept.size >= mostKept && oldest !== undefined) kept.delete(oldest);
+  if (kept.size >= maxKept && oldest !== undefined) kept.delete(oldest);
   kept.set(source, pattern);
   return pattern;
 }

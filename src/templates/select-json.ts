@@ -59,7 +59,7 @@ export function completePath(path: string): string {
 }
 
 /** Paths that are kept compiled; steps that poll use the same few again and again. */
-const mostKept = 100;
+const maxKept = 100;
 const kept = new Map<string, JSONPathQuery>();
 
 /** Reads a path of RFC 9535. Throws what the library throws for one that is not valid. */
@@ -69,7 +69,7 @@ function compile(path: string): JSONPathQuery {
   environment ??= createEnvironment();
   const query = environment.compile(path);
   const [oldest] = kept.keys();
-  if (kept.size >= mostKept && oldest !== undefined) kept.delete(oldest);
+  if (kept.size >= maxKept && oldest !== undefined) kept.delete(oldest);
   kept.set(path, query);
   return query;
 }
@@ -153,7 +153,7 @@ export function lookupsIn(value: Json, path: string): readonly Lookup[] {
 function* lookupsOf(query: JSONPathQuery, root: Json): Generator<Lookup> {
   for (const [index, { selectors }] of query.segments.entries()) {
     const isList = selectors.length > 1;
-    const holders = (): readonly Json[] => firstOf(begin(beginning(query, index), root), mostLooked);
+    const holders = (): readonly Json[] => firstOf(begin(beginning(query, index), root), maxLooked);
     for (const selector of selectors) {
       if (selector instanceof jsonpath.selectors.NameSelector && isList)
         yield { name: selector.name, holders: holders() };
@@ -177,7 +177,7 @@ function queriesWithin(expression: unknown): readonly FilterQuery[] {
 }
 
 function* namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): Generator<Lookup> {
-  let holders = start.slice(0, mostLooked);
+  let holders = start.slice(0, maxLooked);
   for (const { selectors } of segments) {
     const [first, ...others] = selectors;
     if (first instanceof jsonpath.selectors.NameSelector && others.length === 0) {
@@ -189,13 +189,13 @@ function* namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): Gener
         ),
       );
     } else holders = holders.flatMap(membersOf);
-    holders = holders.slice(0, mostLooked);
+    holders = holders.slice(0, maxLooked);
   }
 }
 
 /** The values that are looked at of an object or a list. */
 export function membersOf(value: Json): readonly Json[] {
-  return typeof value === "object" && value !== null ? Object.values(value).slice(0, mostLooked) : [];
+  return typeof value === "object" && value !== null ? Object.values(value).slice(0, maxLooked) : [];
 }
 
 function written(query: JSONPathQuery): string {
@@ -209,12 +209,12 @@ function begin(query: JSONPathQuery, value: Json): IterableIterator<JSONPathNode
 }
 
 /** Values that are enough to show what is there instead. */
-const mostNearest = 3;
+const maxNearest = 3;
 
 /** Values and members of values in which names are looked for. */
-const mostLooked = 200;
+const maxLooked = 200;
 
-function firstOf(nodes: Iterable<JSONPathNode>, most = mostNearest): readonly Json[] {
+function firstOf(nodes: Iterable<JSONPathNode>, most = maxNearest): readonly Json[] {
   const found: Json[] = [];
   for (const node of nodes) {
     found.push(node.value as Json);

@@ -43,7 +43,7 @@ export function hasShellValues(env: Readonly<Record<string, string>>): boolean {
 }
 
 /** A text for a shell with the values in it, to be read by people. */
-export function shownShellText(text: string, env: Readonly<Record<string, unknown>>): string {
+export function displayShellText(text: string, env: Readonly<Record<string, unknown>>): string {
   return text.replaceAll(/\$\{?(MCPVALS_VALUE_\d+)\}?/g, (written, name: string) => {
     const value = env[name];
     return typeof value === "string" ? value : written;

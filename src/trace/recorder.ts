@@ -1,5 +1,5 @@
 import { McpvalsError } from "../base/error.ts";
-import { containerWeight, mostMemory, valueWeight } from "../base/read-json.ts";
+import { containerWeight, maxMemory, valueWeight } from "../base/read-json.ts";
 import type { Emit, EventBody, TraceEvent } from "../model/event.ts";
 import { type Redact, writeJson } from "./redact.ts";
 
@@ -16,7 +16,7 @@ export interface RecorderOptions {
    * expected. From `trial/record-full` on only events that tell how the trial went are recorded, without what is long in them.
    */
   readonly onBroken: (error: unknown) => void;
-  /** Most that all events may weigh together, in bytes. Default: {@link mostMemory}. */
+  /** Most that all events may weigh together, in bytes. Default: {@link maxMemory}. */
   readonly limit?: number;
 }
 
@@ -25,7 +25,7 @@ export interface RecorderOptions {
  * who call it have nobody to throw to.
  */
 export function createRecorder(trial: string, options: RecorderOptions): Emit {
-  const { redact, now, events, onEvent, onBroken, limit = mostMemory } = options;
+  const { redact, now, events, onEvent, onBroken, limit = maxMemory } = options;
   /** What each user has recorded, in bytes of memory. */
   const users = new Map<string, number>();
   let used = 0;
@@ -142,17 +142,17 @@ function isUnbounded({ type }: EventBody): boolean {
 const bounded =
   /^(?:trial|phase|step|workspace|state|client_config)\.|^server\.(?:started|failed|ready|exited|stopped)$|\.(?:exited|output_omitted)$/;
 
-const longestText = 1000;
-const longestList = 100;
+const maxTextLength = 1000;
+const maxListLength = 100;
 
 /** A value of the same shape without what makes it large: long texts and lists are cut, and say so. */
 export function clipped(value: unknown): unknown {
   if (typeof value === "string")
-    return value.length <= longestText
+    return value.length <= maxTextLength
       ? value
-      : `${value.slice(0, longestText)}… [${value.length - longestText} more characters were not recorded]`;
+      : `${value.slice(0, maxTextLength)}… [${value.length - maxTextLength} more characters were not recorded]`;
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.slice(0, longestList).map(clipped);
-  const entries = Object.entries(value).slice(0, longestList);
-  return Object.fromEntries(entries.map(([key, item]) => [key.slice(0, longestText), clipped(item)]));
+  if (Array.isArray(value)) return value.slice(0, maxListLength).map(clipped);
+  const entries = Object.entries(value).slice(0, maxListLength);
+  return Object.fromEntries(entries.map(([key, item]) => [key.slice(0, maxTextLength), clipped(item)]));
 }

@@ -159,7 +159,7 @@ export interface Redact {
 }
 
 /** Deeper values would overflow the stack of whoever reads or writes them as JSON. */
-const deepestNesting = 500;
+const maxNesting = 500;
 /** Shorter numbers are ports, counts and ids more often than secrets. */
 const secretNumber = /^[1-9]\d{7,}$/;
 
@@ -247,7 +247,7 @@ function replaceAll(names: ReadonlyMap<string, string>, labelOf: LabelOf): Repla
   const markOf = ({ form, whole }: Finding): string => {
     const what = `${whole ? "" : "part of "}secret:${names.get(form) ?? labelOf("key", form)}`;
     const mark = known.get(what) ?? markFor(what, forms);
-    if (known.size < mostLabels) known.set(what, mark);
+    if (known.size < maxLabels) known.set(what, mark);
     return mark;
   };
   const redactText = (text: string): string => {
@@ -267,7 +267,7 @@ function replaceAll(names: ReadonlyMap<string, string>, labelOf: LabelOf): Repla
 }
 
 /** Pieces of a text that are joined at once; a text that is added to piece by piece takes ten times its size. */
-const mostPieces = 10_000;
+const maxPieces = 10_000;
 
 /** Replaces what begins first, and of that the longest; of what overlaps with it, the rest. */
 function replaced(text: string, findings: readonly Finding[], markOf: (finding: Finding) => string): string {
@@ -279,7 +279,7 @@ function replaced(text: string, findings: readonly Finding[], markOf: (finding: 
     if (next.end <= end) continue;
     pieces.push(text.slice(end, next.start), markOf(next));
     end = next.end;
-    if (pieces.length < mostPieces) continue;
+    if (pieces.length < maxPieces) continue;
     blocks.push(pieces.join(""));
     pieces = [];
   }
@@ -287,7 +287,7 @@ function replaced(text: string, findings: readonly Finding[], markOf: (finding: 
 }
 
 /** Different values that are distinguished; a server can invent keys without end. */
-const mostLabels = 1000;
+const maxLabels = 1000;
 
 type LabelOf = (name: string, value: string) => string;
 
@@ -299,7 +299,7 @@ function createLabels(): LabelOf {
     const key = `${name}\n${value}`;
     const count = (counts.get(name) ?? 0) + 1;
     const label = known.get(key) ?? (count === 1 ? name : `${name} ${count}`);
-    if (known.has(key) || known.size >= mostLabels) return label;
+    if (known.has(key) || known.size >= maxLabels) return label;
     counts.set(name, count);
     known.set(key, label);
     return label;
@@ -348,7 +348,7 @@ function redactValue(value: unknown, replace: Replace, depth = 0): unknown {
   if (typeof value === "string") return replace.redactText(value);
   if (typeof value === "number") return replace.redactNumber(value);
   if (typeof value !== "object" || value === null) return value;
-  if (depth > deepestNesting) return "[nested too deeply to record]";
+  if (depth > maxNesting) return "[nested too deeply to record]";
   const redactItem = (item: unknown): unknown => redactValue(item, replace, depth + 1);
   if (Array.isArray(value)) {
     const changed = value.map(redactItem);
@@ -375,7 +375,7 @@ function withDistinctKeys<T>(entries: readonly (readonly [string, T])[]): (reado
 }
 
 /** Shorter encoded forms are found by chance in what servers send. */
-const shortestEncoded = 8;
+const minEncodedLength = 8;
 
 /**
  * Common encodings of a secret, each with its name: Base64 (RFC 4648, both alphabets, with and without padding, at any place
@@ -396,7 +396,7 @@ function encodedForms(value: string): readonly (readonly [text: string, encoding
   };
   return Object.entries(forms).flatMap(([encoding, texts]) =>
     [...new Set(texts)]
-      .filter((text) => text.length >= shortestEncoded && text !== value)
+      .filter((text) => text.length >= minEncodedLength && text !== value)
       .map((text) => [text, encoding] as const),
   );
 }
@@ -435,23 +435,23 @@ function base64(bytes: readonly number[]): string {
 }
 
 /** Shorter values are too common to be told from other text. */
-const shortestSecret = 4;
+const minSecretLength = 4;
 /** Shorter lines of a value of several lines are braces and the like. */
-const shortestLine = 8;
+const minLineLength = 8;
 
 /**
  * The ways in which a secret may stand in a text: as it is, trimmed, line by line, quoted for a shell once or twice, and each
  * of these as JSON and URLs write it. Empty for a value under four characters; no form is shorter than that.
  */
 export function writtenForms(value: string): readonly string[] {
-  if (value.length < shortestSecret) return [];
+  if (value.length < minSecretLength) return [];
   const lines = value.split(/\r\n|\n|\r/).map((line) => line.trim());
-  const plain = [value, value.trim(), ...lines.filter((line) => line.length >= shortestLine)];
+  const plain = [value, value.trim(), ...lines.filter((line) => line.length >= minLineLength)];
   const quoted = plain.map((part) => part.replaceAll("'", String.raw`'\''`));
   const twice = quoted.map((part) => part.replaceAll("'", String.raw`'\''`));
   const parts = [...new Set([...plain, ...quoted, ...twice])];
   const forms = parts.flatMap((part) => [part, ...jsonForms(part), ...urlForms(part)]);
-  return [...new Set(forms)].filter((form) => form.length >= shortestSecret);
+  return [...new Set(forms)].filter((form) => form.length >= minSecretLength);
 }
 
 /** Inside a JSON string, and inside a JSON string that is itself written inside one. */

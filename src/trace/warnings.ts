@@ -485,7 +485,7 @@ function shown(text: string): string {
   return JSON.stringify(shortened(text, shownText));
 }
 
-function shownState(state: string | ExpectedState): string {
+function displayState(state: string | ExpectedState): string {
   return shown(typeof state === "string" ? state : describeState(state));
 }
 
@@ -499,7 +499,7 @@ export function untoldStates({ task, turns }: Pick<Trajectory, "task" | "turns">
     const text = searchableText(result).trim();
     if (meetsState(answer, state) || !meetsState(text, state)) return [];
     return [
-      `turn ${turn.turn + 1}: expectedState ${shownState(state)} is only in the result of ${tool}, ${shown(text)}, and not in the answer, ${shown(answer)}; say where it must be with in: answer, toolResult or any`,
+      `turn ${turn.turn + 1}: expectedState ${displayState(state)} is only in the result of ${tool}, ${shown(text)}, and not in the answer, ${shown(answer)}; say where it must be with in: answer, toolResult or any`,
     ];
   });
 }
@@ -528,7 +528,7 @@ function echoedStates({ task, turns }: Trajectory): string[] {
     if (result !== undefined && meetsState(searchableText(result), state)) return [];
     return turns.some((earlier) => earlier.turn <= turn.turn && meetsState(earlier.user, state))
       ? [
-          `turn ${turn.turn + 1}: expectedState ${shownState(state)} is in the user's message and in no tool result: an agent that repeats the user would pass`,
+          `turn ${turn.turn + 1}: expectedState ${displayState(state)} is in the user's message and in no tool result: an agent that repeats the user would pass`,
         ]
       : [];
   });

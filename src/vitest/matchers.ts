@@ -180,13 +180,13 @@ function describeRequest(request: Answer["request"]): string {
   }
 }
 
-const shownFindings = 20;
+const maxShownFindings = 20;
 
 function findingLines(findings: readonly RunFinding[]): string[] {
   const groups = alikeFindings(findings);
-  const rest = groups.length - shownFindings;
+  const rest = groups.length - maxShownFindings;
   return [
-    ...groups.slice(0, shownFindings).map((group) => {
+    ...groups.slice(0, maxShownFindings).map((group) => {
       const [{ severity, code, message }] = group;
       return clipText(
         [severity, code, placesText(group), message].filter((part) => part !== "").join("  "),

@@ -446,7 +446,7 @@ it("reads what trials say of servers in parts, and comes to the same", async () 
   const run = await whole.run();
   const all = await whole.servers();
   expect(all).not.toHaveProperty("reading");
-  const first = await parts.servers({ mostTrials: 2 });
+  const first = await parts.servers({ maxTrials: 2 });
   expect(first.reading).toEqual({ trials: 2, of: 3 });
   expect(first.totals.rows(run, new Map())).toMatchObject([{ name: "library", starts: 2 }]);
   // Two browsers ask at once.

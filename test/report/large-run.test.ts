@@ -5,7 +5,7 @@ import { reporters } from "../../src/report/reporters.ts";
 import { brokenTrial, grade, play, sampleRun, toolTest, trialOf, type SampleRun } from "./samples.ts";
 
 const many = 20_000;
-const largestPiece = 2 ** 18;
+const maxPieceSize = 2 ** 18;
 
 interface Counted {
   readonly lines: number;
@@ -61,7 +61,7 @@ describe("a run of 20,000 trials", () => {
     async (name, tty) => {
       const large = await counted(name, run, tty);
       const tenth = await counted(name, small, tty);
-      expect(large.longest).toBeLessThan(largestPiece);
+      expect(large.longest).toBeLessThan(maxPieceSize);
       // The console has no lines for trials that pass.
       if (name !== "console") expect(large.lines).toBeGreaterThanOrEqual(many);
       expect(large.characters / tenth.characters).toBeGreaterThan(5);

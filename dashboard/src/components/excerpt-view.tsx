@@ -11,7 +11,7 @@ import { PlainText } from "./plain-text.tsx";
 const partLength = 50_000;
 /** Characters of base64 that are asked for at once, and at most for one click. */
 const base64Length = 1_000_000;
-const longestBase64 = 20_000_000;
+const maxBase64Length = 20_000_000;
 /** Characters that are shown behind it. */
 const behindLength = 100;
 
@@ -55,7 +55,7 @@ export function ExcerptView({
       // Base64 is folded, so all of it belongs to the part in which it begins.
       const known = lastBase64(text);
       let hasMore = known !== undefined;
-      while (hasMore && text.length < longestBase64) {
+      while (hasMore && text.length < maxBase64Length) {
         const next = await partAt(from + text.length, base64Length);
         const { length: more } = restOfBase64(known ?? "", next.text);
         hasMore = next.text !== "" && more === next.text.length;

@@ -44,7 +44,7 @@ export function foldedBase64(text: string, isCut: boolean): Folded {
 }
 
 /** A stretch of a folded text, by its places in the text with the marks. */
-export function shownStretch({ text, folds }: Folded, from: number, to: number): ReactNode {
+export function displayPart({ text, folds }: Folded, from: number, to: number): ReactNode {
   const inside = folds.filter(({ at }) => at >= from && at < to);
   if (inside.length === 0) return visibleOnPage(text.slice(from, to));
   let end = from;
@@ -59,7 +59,7 @@ export function shownStretch({ text, folds }: Folded, from: number, to: number):
 /** Text of a server, a model or a task, in which long base64 is folded. */
 export const FoldedText = memo(({ text, isCut = false }: TextProps): ReactElement => {
   const folded = foldedBase64(text, isCut);
-  return <bdi>{shownStretch(folded, 0, folded.text.length)}</bdi>;
+  return <bdi>{displayPart(folded, 0, folded.text.length)}</bdi>;
 });
 FoldedText.displayName = "FoldedText";
 

@@ -1,11 +1,11 @@
 import { Fragment, memo, type ReactElement, type ReactNode } from "react";
 import { shortened } from "../../../src/base/visible-text.ts";
-import { type Folded, foldedBase64, shownStretch, type TextProps } from "./folded-text.tsx";
+import { type Folded, foldedBase64, displayPart, type TextProps } from "./folded-text.tsx";
 
 /** In characters: of longer texts the rest is left out. */
-const longestText = 200_000;
+const maxTextLength = 200_000;
 /** Longer texts are not coloured. */
-const mostColoured = 20_000;
+const maxColoured = 20_000;
 
 /** A key, a string, a number or a literal. */
 const token = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b/g;
@@ -13,14 +13,14 @@ const token = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\b\d+(?:\.\d
 /** JSON text in colours, in which long base64 is folded. It need not be whole. */
 export const JsonText = memo(({ text, isCut = false }: TextProps): ReactElement => {
   const { text: whole, folds } = foldedBase64(text, isCut);
-  const folded = { text: shortened(whole, longestText), folds };
+  const folded = { text: shortened(whole, maxTextLength), folds };
   return <code className="break-words whitespace-pre-wrap">{coloured(folded)}</code>;
 });
 JsonText.displayName = "JsonText";
 
 function coloured(folded: Folded): ReactNode {
   const { text } = folded;
-  if (text.length > mostColoured) return shownStretch(folded, 0, text.length);
+  if (text.length > maxColoured) return displayPart(folded, 0, text.length);
   const parts: ReactNode[] = [];
   let end = 0;
   for (const match of text.matchAll(token)) {
@@ -29,11 +29,11 @@ function coloured(folded: Folded): ReactNode {
     const next = match.index + (string ?? whole).length;
     parts.push(
       <Fragment key={match.index}>
-        {shownStretch(folded, end, match.index)}
-        <span className={colour}>{shownStretch(folded, match.index, next)}</span>
+        {displayPart(folded, end, match.index)}
+        <span className={colour}>{displayPart(folded, match.index, next)}</span>
       </Fragment>,
     );
     end = next;
   }
-  return [...parts, <Fragment key={end}>{shownStretch(folded, end, text.length)}</Fragment>];
+  return [...parts, <Fragment key={end}>{displayPart(folded, end, text.length)}</Fragment>];
 }

@@ -3,7 +3,7 @@ import type { ReactElement } from "react";
 import { shortened, visibleOnPage } from "../../../src/base/visible-text.ts";
 
 /** In characters: of longer texts the rest is left out. */
-const longestText = 200_000;
+const maxTextLength = 200_000;
 
 interface Line {
   readonly sign: " " | "-" | "+";
@@ -26,14 +26,16 @@ export function LineDiff({
 }): ReactElement {
   return (
     <pre className="break-words whitespace-pre-wrap">
-      {linesOf(shortened(before, longestText), shortened(after, longestText)).map(({ sign, text }, index) => (
-        // oxlint-disable-next-line react/no-array-index-key
-        <div key={index} className={looks[sign].style}>
-          <span aria-hidden="true">{sign} </span>
-          <span className="sr-only">{looks[sign].word}</span>
-          {visibleOnPage(text)}
-        </div>
-      ))}
+      {linesOf(shortened(before, maxTextLength), shortened(after, maxTextLength)).map(
+        ({ sign, text }, index) => (
+          // oxlint-disable-next-line react/no-array-index-key
+          <div key={index} className={looks[sign].style}>
+            <span aria-hidden="true">{sign} </span>
+            <span className="sr-only">{looks[sign].word}</span>
+            {visibleOnPage(text)}
+          </div>
+        ),
+      )}
     </pre>
   );
 }

@@ -367,7 +367,7 @@ function toneOfDifference(difference: number | undefined, better: "more" | "less
 }
 
 /** More attempts of a task are not shown in the table. */
-const mostAttempts = 10;
+const maxAttempts = 10;
 
 function TaskTable({
   a,
@@ -387,7 +387,7 @@ function taskColumns(a: string, b: string, tasks: readonly TaskPair[]): readonly
     ...tasks.flatMap(({ before, after }) => [before?.trials.length ?? 0, after?.trials.length ?? 0]),
   );
   // An attempt is 1.5 rem wide, with a gap; "not in this run" needs seven.
-  const width = Math.max(8, Math.min(attempts, mostAttempts + 1) * 1.75 + 1);
+  const width = Math.max(8, Math.min(attempts, maxAttempts + 1) * 1.75 + 1);
   const hasTokens = tasks.some(({ before, after }) => (before ?? after)?.tokens !== undefined);
   return [
     {
@@ -421,10 +421,10 @@ function namesOf(...names: readonly (string | undefined)[]): string {
 
 function Side({ run, side }: { readonly run: string; readonly side: TaskPair["before"] }): ReactElement {
   if (side === undefined) return <span className="text-muted text-xs">not in this run</span>;
-  const rest = side.trials.length - mostAttempts;
+  const rest = side.trials.length - maxAttempts;
   return (
     <div className="flex items-center gap-1">
-      <Attempts run={run} trials={side.trials.slice(0, mostAttempts)} />
+      <Attempts run={run} trials={side.trials.slice(0, maxAttempts)} />
       {rest > 0 && <span className="text-muted text-xs">+{formatNumber(rest)}</span>}
     </div>
   );

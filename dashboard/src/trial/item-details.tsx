@@ -297,7 +297,7 @@ function Validity({
 const shownTypes =
   /^(?:image\/(?:png|jpeg|gif|webp|avif|bmp)|audio\/(?:wav|x-wav|mpeg|mp3|mp4|ogg|webm|flac|aac))$/i;
 /** In characters of base64. */
-const largestMedia = 20_000_000;
+const maxMediaSize = 20_000_000;
 const partLength = 1_000_000;
 
 /** An image or a sound from a server, shown when asked for. */
@@ -305,7 +305,7 @@ function MediaView({ place, media }: { readonly place: Place; readonly media: Me
   const { content } = useDataSource();
   const [url, setUrl] = useState<string>();
   const [problem, setProblem] = useState<string>();
-  const canShow = shownTypes.test(media.mimeType) && media.length <= largestMedia;
+  const canShow = shownTypes.test(media.mimeType) && media.length <= maxMediaSize;
 
   async function load(): Promise<void> {
     try {

@@ -17,9 +17,9 @@ const zoomStep = 2;
 /** The share of what is shown by which a step moves. */
 const panStep = 0.25;
 /** Shortest visible range in milliseconds; trials are not recorded with a finer clock. */
-const shortestRange = 0.1;
+const minRangeLength = 0.1;
 /** More lanes scroll. */
-const mostLanes = 10;
+const maxLanes = 10;
 
 interface Bar {
   readonly item: TraceItem;
@@ -158,10 +158,10 @@ export function Waterfall({
     <section aria-label="Waterfall" className="panel shrink-0 overflow-hidden" data-testid="waterfall">
       <div
         className="relative flex overflow-y-auto"
-        style={{ maxHeight: mostLanes * laneHeight + axisHeight }}
+        style={{ maxHeight: maxLanes * laneHeight + axisHeight }}
         // Lanes that scroll must be reachable with the keyboard.
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-        {...(lanes.length > mostLanes ? { tabIndex: 0 } : {})}
+        {...(lanes.length > maxLanes ? { tabIndex: 0 } : {})}
       >
         <ul
           aria-label="Lanes of the waterfall"
@@ -306,7 +306,7 @@ function scaled({ from, to }: Range, by: number, around: number | undefined): Ra
 
 /** A range as it can be shown: within the whole, and not too short. Undefined: the whole. */
 function fitted({ from, to }: Range, whole: Range): Range | undefined {
-  const length = Math.max(shortestRange, to - from);
+  const length = Math.max(minRangeLength, to - from);
   if (length >= whole.to - whole.from) return undefined;
   const start = Math.min(Math.max(whole.from, from), whole.to - length);
   return { from: start, to: start + length };

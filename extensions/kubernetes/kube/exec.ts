@@ -31,7 +31,7 @@ const protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 const channels = { stdin: 0, stdout: 1, stderr: 2, status: 3, close: 255 };
 const longestFrame = 64 * 1024;
 /** Longest output of a program, in bytes. */
-const longestOutput = 4 * 1024 * 1024;
+const maxOutputLength = 4 * 1024 * 1024;
 const containersFault =
   /executable file not found|no such file or directory|permission denied|exec format error/i;
 
@@ -70,7 +70,7 @@ function pathOf({ namespace, pod, container, command, stdin }: Command): string 
 async function open(api: KubeApi, path: string): Promise<WebSocket> {
   const { url, options } = await api.connection(path);
   url.protocol = url.protocol.replace("http", "ws");
-  return new WebSocket(url, protocols, { ...options, maxPayload: 2 * longestOutput });
+  return new WebSocket(url, protocols, { ...options, maxPayload: 2 * maxOutputLength });
 }
 
 interface Talk {
@@ -161,8 +161,8 @@ class Output {
   /** Throws EnvironmentError when it becomes too long to be handed on. */
   add(chunk: Buffer): void {
     this.#bytes += chunk.length;
-    if (this.#bytes > longestOutput) {
-      throw new EnvironmentError(`the program wrote more than ${longestOutput} bytes to ${this.#name}`);
+    if (this.#bytes > maxOutputLength) {
+      throw new EnvironmentError(`the program wrote more than ${maxOutputLength} bytes to ${this.#name}`);
     }
     this.#chunks.push(chunk);
   }

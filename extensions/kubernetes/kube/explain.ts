@@ -4,7 +4,7 @@ import { type KubeObjects, targetOf } from "./objects.ts";
 import { containersOf, stateOf } from "./state.ts";
 
 /** Most pods of a workload that a message shows. */
-const mostPods = 3;
+const maxPods = 3;
 
 /**
  * How an object is, for the message of a check that failed; for what runs pods, such as a Deployment, with the states of
@@ -29,9 +29,9 @@ async function podsOf(
   const labelSelector = labels.map(([key, value]) => `${key}=${textOf(value) ?? ""}`).join(",");
   try {
     const pods = await objects.list({ apiVersion: "v1", kind: "Pod", namespace, labelSelector }, signal);
-    const more = pods.length > mostPods ? [`and ${pods.length - mostPods} more pods`] : [];
+    const more = pods.length > maxPods ? [`and ${pods.length - maxPods} more pods`] : [];
     if (pods.length === 0) return ["it has no pods"];
-    return [...pods.slice(0, mostPods).map(podText), ...more];
+    return [...pods.slice(0, maxPods).map(podText), ...more];
   } catch (error) {
     // The check has its answer already; that this much of it cannot be shown is told with it.
     if (error instanceof EnvironmentError) return [`its pods cannot be shown: ${error.message}`];

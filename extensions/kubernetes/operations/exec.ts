@@ -14,7 +14,7 @@ import { readExisting } from "./target.ts";
 
 const defaultContainer = "kubectl.kubernetes.io/default-container";
 /** Most characters of an output that a message shows. */
-const mostShown = 1000;
+const maxShown = 1000;
 
 const text = z.union([
   z.string(),
@@ -149,5 +149,5 @@ function withoutEnd(text: string): string {
 }
 
 function cut(text: string): string {
-  return JSON.stringify(text.length > mostShown ? `${text.slice(0, mostShown)}…` : text);
+  return JSON.stringify(text.length > maxShown ? `${text.slice(0, maxShown)}…` : text);
 }

@@ -17,7 +17,7 @@ import { nameOf, targetOf } from "../kube/objects.ts";
 import { kindFields, manifest, readExisting, targetFields, targetIn } from "./target.ts";
 
 /** Most names that a message lists. */
-const mostNames = 10;
+const maxNames = 10;
 
 const count = z.union([
   z.int().nonnegative(),
@@ -56,7 +56,7 @@ export const resourceExists = operation({
     if (found.length >= wanted.min && found.length <= wanted.max) {
       return { message: `${what}: ${told}`, outputs };
     }
-    const leaving = found.flatMap(leavingText).slice(0, mostNames);
+    const leaving = found.flatMap(leavingText).slice(0, maxNames);
     throw new OperationFailed([`${what}: expected ${wanted.text}, but ${told}`, ...leaving].join("\n"), {
       outputs,
     });
@@ -112,8 +112,8 @@ function whatOf({ kind, name, namespace, labelSelector, allNamespaces }: Args): 
 }
 
 function listed(names: readonly string[]): string {
-  const rest = names.length > mostNames ? ` and ${names.length - mostNames} more` : "";
-  return names.slice(0, mostNames).join(", ") + rest;
+  const rest = names.length > maxNames ? ` and ${names.length - maxNames} more` : "";
+  return names.slice(0, maxNames).join(", ") + rest;
 }
 
 function leavingText(object: JsonObject): readonly string[] {
@@ -122,7 +122,7 @@ function leavingText(object: JsonObject): readonly string[] {
 }
 
 /** Most differences that a message lists. */
-const mostDifferences = 10;
+const maxDifferences = 10;
 
 /** `resource-matches`: a live object contains a partial manifest. */
 export const resourceMatches = operation({
@@ -133,11 +133,11 @@ export const resourceMatches = operation({
     const { target, object } = await readExisting(cluster, targetIn(manifest), signal);
     const differences = missingFrom(object, manifest as JsonObject);
     if (differences.length === 0) return { message: `${nameOf(target)} is as the manifest says` };
-    const more = differences.length - mostDifferences;
+    const more = differences.length - maxDifferences;
     throw new OperationFailed(
       [
         `${nameOf(target)} is not as the manifest says:`,
-        ...differences.slice(0, mostDifferences),
+        ...differences.slice(0, maxDifferences),
         ...(more > 0 ? [`and ${more} more differences`] : []),
       ].join("\n"),
     );

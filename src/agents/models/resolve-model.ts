@@ -239,7 +239,7 @@ export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4
 export class UnusableAnswer extends Error {}
 
 /** Limits on all responses of a model together: a response is read whole before it is used, and a conversation keeps them all. */
-export const mostRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
+export const maxRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
 
 /**
  * `fetch` for the SDKs of providers. The SDKs accept duplicate keys, use only the first of several choices, and ignore an
@@ -248,7 +248,7 @@ export const mostRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
  */
 function modelFetch(): typeof fetch {
   const limits = {
-    ...mostRead,
+    ...maxRead,
     onTooMuch: (more: string) => new UnusableAnswer(`with those before it, it has more than ${more}`),
   };
   const bounded = boundedFetch(limits, (input, init) => fetch(input, { ...init, redirect: "manual" }));

@@ -6,14 +6,14 @@ import type { ModelSpec } from "../../model/agent.ts";
 import { JsonMeter } from "../../base/read-json.ts";
 import type { Emit } from "../../model/event.ts";
 import { createRedactor } from "../../trace/redact.ts";
-import { mostLevels } from "../../process/bounded-fetch.ts";
+import { maxLevels } from "../../process/bounded-fetch.ts";
 import { abortAfter } from "../../process/deadline.ts";
 import {
   type LanguageModelV4,
   type ModelAccess,
   type ModelAnswer,
   type ModelCallOptions,
-  mostRead,
+  maxRead,
   UnusableAnswer,
 } from "./resolve-model.ts";
 
@@ -159,8 +159,8 @@ function refuseExcess({ content }: ModelAnswer): void {
     if (part.type !== "tool-call") continue;
     const meter = new JsonMeter().push(Buffer.from(part.input));
     values += meter.values;
-    if (meter.deepest > mostLevels) throw new UnusableAnswer(`${tooMuch} ${mostLevels} levels`);
-    if (values > mostRead.values) throw new UnusableAnswer(`${tooMuch} ${mostRead.values} values`);
+    if (meter.deepest > maxLevels) throw new UnusableAnswer(`${tooMuch} ${maxLevels} levels`);
+    if (values > maxRead.values) throw new UnusableAnswer(`${tooMuch} ${maxRead.values} values`);
   }
 }
 
@@ -263,7 +263,7 @@ function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undefined {
 
 function classifyCall(error: APICallError): ModelFailure {
   const causes: Error[] = [];
-  for (let cause: unknown = error; causes.length < mostCauses && cause instanceof Error; cause = cause.cause)
+  for (let cause: unknown = error; causes.length < maxCauses && cause instanceof Error; cause = cause.cause)
     causes.push(cause);
   const unusable = causes.find((cause) => cause instanceof UnusableAnswer);
   if (unusable !== undefined) return invalid(unusable.message);
@@ -308,12 +308,12 @@ function providerMessage({ data, message, responseBody = "" }: APICallError): st
   return oneLine([message, excerpt(body)].filter((part) => part !== "").join(": "));
 }
 
-const longestExcerpt = 300;
-const mostCauses = 8;
+const maxExcerptLength = 300;
+const maxCauses = 8;
 
 function excerpt(text: string): string {
   const line = oneLine(text);
-  return line.length > longestExcerpt ? `${line.slice(0, longestExcerpt)}…` : line;
+  return line.length > maxExcerptLength ? `${line.slice(0, maxExcerptLength)}…` : line;
 }
 
 function oneLine(text: string): string {

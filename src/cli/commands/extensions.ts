@@ -367,7 +367,7 @@ interface PruneFlags extends ExtensionFlags {
   readonly dryRun?: boolean;
 }
 
-const usualAgeMs = 30 * 86_400_000;
+const defaultAgeMs = 30 * 86_400_000;
 
 /**
  * `mcpvals extensions prune`. Removes cached versions that were not used for long,
@@ -375,7 +375,7 @@ const usualAgeMs = 30 * 86_400_000;
  */
 async function prune(flags: PruneFlags): Promise<Answer> {
   const { resolver, entries } = await openExtensions(flags);
-  const { olderThan = usualAgeMs, dryRun = false } = flags;
+  const { olderThan = defaultAgeMs, dryRun = false } = flags;
   const newest = Date.now() - olderThan;
   const cached = await resolver.cached();
   const old = cached.filter(({ package: name, version, usedAt, isDamaged = false }) => {

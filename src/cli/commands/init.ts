@@ -184,11 +184,11 @@ function localTexts(cwd: string): readonly string[] {
   const { HOME = "", PATH = "" } = environment();
   const now = new Date();
   const texts = [cwd, HOME, PATH, tmpdir(), hostname(), now.toISOString().slice(0, 10), now.toDateString()];
-  return texts.filter((text) => text.length >= shortestLocal);
+  return texts.filter((text) => text.length >= minLocalLength);
 }
 
 /** Shorter texts are in others by chance. */
-const shortestLocal = 4;
+const minLocalLength = 4;
 
 /** The path to a JSON Schema in the package that is installed here or above; undefined when none is, as with npx. */
 function schemaFor(cwd: string, kind: "config" | "task"): string | undefined {
@@ -273,7 +273,7 @@ function refusedCalls(tools: readonly CheckedTool[], kept: readonly StarterTest[
 }
 
 /** Tools for which example arguments are made; the file shows no more of a server than a part of these. */
-const mostExamples = 200;
+const maxExamples = 200;
 
 /** The tools without a test, with arguments that fit as far as some can be made. */
 async function untestedTools(
@@ -285,7 +285,7 @@ async function untestedTools(
     tests.some((test) => test.server === server && test.tool === tool);
   const untested = tools.filter((each) => !isIn(kept, each));
   const examples = await exampleArguments(
-    untested.slice(0, mostExamples).map(({ definition }) => definition["inputSchema"] ?? {}),
+    untested.slice(0, maxExamples).map(({ definition }) => definition["inputSchema"] ?? {}),
   );
   return untested.map((each, index): UntestedTool => {
     const { server, tool } = each;

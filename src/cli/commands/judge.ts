@@ -11,7 +11,7 @@ import { graderKinds } from "../../graders/kinds.ts";
 import { prompt, type PromptSettings } from "../../graders/prompt.ts";
 import type { Confusion, Proportion } from "../../statistics/intervals.ts";
 import { visibleText } from "../../base/visible-text.ts";
-import { type LoadedConfig, usualThreshold } from "../../formats/assemble-eval.ts";
+import { type LoadedConfig, defaultThreshold } from "../../formats/assemble-eval.ts";
 import { environment } from "../../formats/environment.ts";
 import {
   calibrateJudge,
@@ -111,7 +111,7 @@ async function execute(file: string, flags: CalibrateFlags): Promise<number> {
     labels,
     judge: {
       ...judge,
-      passThreshold: flags.threshold ?? loaded?.eval.judge?.passThreshold ?? usualThreshold,
+      passThreshold: flags.threshold ?? loaded?.eval.judge?.passThreshold ?? defaultThreshold,
     },
     env: loaded?.env ?? environment(),
     runs: resolve(cwd, flags.runs ?? defaultRunsFolder),

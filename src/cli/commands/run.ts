@@ -174,7 +174,7 @@ async function lastFailed(loaded: LoadedConfig, output = defaultRunsFolder): Pro
   );
 }
 
-const mostNamed = 5;
+const maxNamed = 5;
 
 /** Names the tasks and workflows that no `validate --run` has seen to fail with an agent that does nothing, or repeats the prompt. */
 function unprovenNotes({ tasks, agents }: Eval): readonly string[] {
@@ -184,7 +184,7 @@ function unprovenNotes({ tasks, agents }: Eval): readonly string[] {
     tasks.filter(({ turns }) => turns.length > 0),
   );
   if (unproven.length === 0) return [];
-  const names = unproven.slice(0, mostNamed).map(({ name }) => name);
+  const names = unproven.slice(0, maxNamed).map(({ name }) => name);
   const rest = unproven.length - names.length;
   return [
     `never seen to fail when the agent does nothing: ${names.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}; ` +

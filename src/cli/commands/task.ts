@@ -14,7 +14,7 @@ import { type Artifact, exportTask, type TaskExport } from "../../formats/task/t
 import type { TaskFiles } from "../../formats/task/parse-task.ts";
 import { plainText } from "../../templates/template.ts";
 import { readRegularFile } from "../../base/files.ts";
-import { shownFrom } from "../../formats/environment.ts";
+import { displayPath } from "../../formats/environment.ts";
 import { readDataText } from "../../formats/read/read-files.ts";
 import { parseTaskText, type TaskAlone, type TaskOptions } from "../../formats/tasks.ts";
 import { asObject } from "../../base/json.ts";
@@ -57,7 +57,7 @@ export async function exportFile(
 ): Promise<{ readonly document: TaskExport; readonly notes: readonly string[] }> {
   const path = resolve(options.cwd, file);
   const dir = dirname(path);
-  const source = readDataText(path, shownFrom(options.cwd, path));
+  const source = readDataText(path, displayPath(options.cwd, path));
   const { task, servers, document, files, notes } = await parseTaskText(source, path, options);
   const scripts = scriptFiles(task);
   const artifacts = collectArtifacts({ task, document, dir, files }, scripts.literal);

@@ -190,19 +190,19 @@ function toolItem({ name, definition }: Listed): Item {
   };
 }
 
-const deepestType = 4;
-const longestType = 200;
+const maxTypeDepth = 4;
+const maxTypeLength = 200;
 
 /** The type of a schema in a few words: `string`, `"a" | "b"`, `number[]`. */
 function typeText(schema: Json, root: Json, depth = 0): string {
-  if (!isJsonObject(schema) || depth > deepestType) return "any";
+  if (!isJsonObject(schema) || depth > maxTypeDepth) return "any";
   const { $ref, enum: values, const: only, anyOf, oneOf, items, format } = schema;
   const inner = (each: Json): string => typeText(each, root, depth + 1);
   const ref = typeof $ref === "string" ? atReference(root, $ref) : undefined;
   if (ref !== undefined) return inner(ref);
   if (only !== undefined) return JSON.stringify(only);
   if (Array.isArray(values))
-    return shortened(values.map((value) => JSON.stringify(value)).join(" | "), longestType);
+    return shortened(values.map((value) => JSON.stringify(value)).join(" | "), maxTypeLength);
   const options = [anyOf, oneOf].find(Array.isArray) as readonly Json[] | undefined;
   if (options !== undefined) return [...new Set(options.map(inner))].join(" | ");
   const types = typesOf(schema).map((type) => {

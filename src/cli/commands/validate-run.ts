@@ -44,7 +44,7 @@ export interface ValidateRunFlags extends ExtensionRunFlags {
   readonly timeout?: number;
 }
 
-const usualConcurrency = 4;
+const defaultConcurrency = 4;
 
 /**
  * `mcpvals validate --run`; returns the exit code: 0 if all tasks that could be tried are proven, 1 if one is not, 3 if the
@@ -79,7 +79,7 @@ export async function executeValidateRun(
     output: flags.output ?? false,
     strict: flags.strict ?? false,
     allowOutside: options.allowOutside ?? false,
-    concurrency: flags.concurrency ?? usualConcurrency,
+    concurrency: flags.concurrency ?? defaultConcurrency,
     signal,
     ...extensionOptions(flags),
   });

@@ -81,7 +81,7 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
 }
 
 /** Tasks that are named in one note. */
-const mostNames = 10;
+const maxNames = 10;
 
 /** Whether a grader asks the judge of the eval. */
 function asksJudge({ type, config }: GraderSpec): boolean {
@@ -96,8 +96,8 @@ async function judgeNotes({ eval: spec, judgeError }: LoadedConfig): Promise<rea
     .filter(({ verify, graders = [] }) => usesJudge(verify) || graders.some(asksJudge))
     .map(({ name }) => JSON.stringify(name));
   if (asking.length === 0) return [];
-  const more = asking.length > mostNames ? ` and ${asking.length - mostNames} more` : "";
-  const names = `${asking.slice(0, mostNames).join(", ")}${more}`;
+  const more = asking.length > maxNames ? ` and ${asking.length - maxNames} more` : "";
+  const names = `${asking.slice(0, maxNames).join(", ")}${more}`;
   const unset = (judgeError?.details.diagnostics ?? []).map(({ message }) => message).join("; ");
   const why = unset === "" ? "no judge is configured" : unset;
   return [`${why}: the tasks that ask a judge cannot run without --judge MODEL: ${names}`];

@@ -68,7 +68,7 @@ type FaultName = keyof typeof faultChecks;
 /** One-shot programs have neither lines nor logs. */
 const oneShotFaults: ReadonlySet<string> = new Set<FaultName>(["stdout", "answer size", "leftovers"]);
 /** How many faults of one check are shown. */
-const mostShown = 3;
+const maxShown = 3;
 /** Marks the environment of a program, so that the processes that it leaves behind can be found. */
 const markerName = "MCPVALS_CONTRACT";
 /** How long `ps` may take, in milliseconds. */
@@ -128,8 +128,8 @@ export class SubjectProgram {
     );
     return names.map((name) => {
       const messages = [...(this.#faults.get(name) ?? [])];
-      const more = messages.length - mostShown;
-      const first = [...messages.slice(0, mostShown), ...(more > 0 ? [`and ${more} more`] : [])];
+      const more = messages.length - maxShown;
+      const first = [...messages.slice(0, maxShown), ...(more > 0 ? [`and ${more} more`] : [])];
       if (first.length > 0) return { name, protocol, ...fail(first.join("; ")) };
       return { name, protocol, ...(answered ? pass(faultChecks[name]) : skip("the program never answered")) };
     });
@@ -220,7 +220,7 @@ function schemaProblem(params: Json | undefined): string | undefined {
 }
 
 /** How many operations are called without arguments. */
-const mostTried = 8;
+const maxTried = 8;
 
 /** Operations that reject a call without arguments, so that such a call has no effect. */
 export function operationsWithRequiredArguments({ operations }: ExtensionManifest): readonly string[] {
@@ -231,7 +231,7 @@ export function operationsWithRequiredArguments({ operations }: ExtensionManifes
       return false; // reported by the check of the manifest
     }
   });
-  return found.slice(0, mostTried).map(([name]) => name);
+  return found.slice(0, maxTried).map(([name]) => name);
 }
 
 function compile({ $schema: _dialect, ...schema }: JsonObject): (value: Json) => unknown {

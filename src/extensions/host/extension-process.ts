@@ -6,7 +6,7 @@ import { type ErrorDetails, McpvalsError } from "../../base/error.ts";
 import type { ExtensionProtocol } from "../manifest.ts";
 import { isJsonObject, withoutUndefined, type Json } from "../../base/json.ts";
 import type { ExtensionSpec } from "../../model/task.ts";
-import { JsonMeter, mostMemory, previewJson, repeatedKey } from "../../base/read-json.ts";
+import { JsonMeter, maxMemory, previewJson, repeatedKey } from "../../base/read-json.ts";
 import type { Emit } from "../../model/event.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { closed } from "../../process/process-tree.ts";
@@ -17,9 +17,9 @@ import type { ConfinedProcess, Confinement, Sandbox } from "../../sandbox/sandbo
 import type { ResolvedExtension } from "../resolve/program.ts";
 
 /** Largest answer of an extension, in bytes. */
-export const largestAnswer: number = 10 * 1024 * 1024;
+export const maxAnswerBytes: number = 10 * 1024 * 1024;
 /** Nesting of arrays and objects that an answer may have: code that handles it may recurse. */
-const deepestAnswer = 400;
+const maxAnswerDepth = 400;
 /** Longest wait for output that was written before the end when a descendant holds the pipe, in milliseconds. */
 const drainMs = 100;
 /** Turns of the event loop that reading what has arrived already may take. */
@@ -129,7 +129,7 @@ export class ExtensionProcess {
 
   /** Whether so much of stdout was not a message that an answer is unlikely. */
   get isFlooded(): boolean {
-    return this.#invalid.omitted > largestAnswer;
+    return this.#invalid.omitted > maxAnswerBytes;
   }
 
   /** An error about this extension, with its output as the detail; it names a limit instead when the program broke one. */
@@ -272,9 +272,9 @@ export type ParsedAnswer =
 /** Parses what should be one JSON value. */
 export function parseAnswer(bytes: Buffer): ParsedAnswer {
   const { deepest, weight } = new JsonMeter().push(bytes);
-  if (deepest > deepestAnswer) return { kind: "excessive", problem: "is nested too deeply" };
-  if (weight > mostMemory) {
-    const limit = `${mostMemory / 1024 / 1024} MiB of memory`;
+  if (deepest > maxAnswerDepth) return { kind: "excessive", problem: "is nested too deeply" };
+  if (weight > maxMemory) {
+    const limit = `${maxMemory / 1024 / 1024} MiB of memory`;
     return { kind: "excessive", problem: `has so many values that it would take more than ${limit}` };
   }
   const text = bytes.toString("utf8");

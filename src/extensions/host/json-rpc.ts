@@ -17,7 +17,7 @@ import {
   cutText,
   ExtensionProcess,
   formatExit,
-  largestAnswer,
+  maxAnswerBytes,
   parseAnswer,
   type ProcessStart,
 } from "./extension-process.ts";
@@ -68,12 +68,12 @@ export class JsonRpcExtension implements AsyncDisposable {
     this.process = process;
     this.#onStray = onStray;
     this.#reader = new LineReader({
-      limit: largestAnswer,
+      limit: maxAnswerBytes,
       onLine: (line) => this.#receive(line),
       onTooLong: () => {
         const [request] = this.#pending.values();
         const asked = request === undefined ? "" : ` in answer to ${request.name}`;
-        const message = `wrote a line of more than ${largestAnswer / 1024 / 1024} MiB${asked}`;
+        const message = `wrote a line of more than ${maxAnswerBytes / 1024 / 1024} MiB${asked}`;
         this.#fail(process.error("extension/answer-too-large", message));
       },
     });

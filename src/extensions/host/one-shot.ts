@@ -10,7 +10,7 @@ import type { ProcessExit } from "../../process/spawn.ts";
 import {
   ExtensionProcess,
   formatExit,
-  largestAnswer,
+  maxAnswerBytes,
   parseAnswer,
   type ProcessStart,
 } from "./extension-process.ts";
@@ -83,10 +83,10 @@ export function readOutput(process: ExtensionProcess): Promise<OneShotOutput> {
   const answer = new ByteStore();
   return new Promise((resolve, reject) => {
     const take = (chunk: Buffer): void => {
-      if (answer.length + chunk.length <= largestAnswer) return answer.push(chunk);
+      if (answer.length + chunk.length <= maxAnswerBytes) return answer.push(chunk);
       answer.clear();
       process.program.stdout.off("data", take);
-      const message = `wrote more than ${largestAnswer / 1024 / 1024} MiB on stdout`;
+      const message = `wrote more than ${maxAnswerBytes / 1024 / 1024} MiB on stdout`;
       reject(process.error("extension/answer-too-large", message));
     };
     process.program.stdout.on("data", take);

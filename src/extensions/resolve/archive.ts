@@ -26,17 +26,17 @@ interface ReadOptions {
   readonly shown: string;
   readonly signal: AbortSignal;
   /** Bytes that its files may have together. */
-  readonly mostBytes: number;
+  readonly maxBytes: number;
 }
 
 export const archiveLimits = { bytes: 1024 ** 3, files: 10_000 };
 /** Largest ratio of unpacked to packed size. Programs have about 10; only an archive that is meant to fill disks has more than 100. */
-const mostRatio = 100;
+const maxRatio = 100;
 /** Allowed for archives of any size. */
 const alwaysBytes = 64 * 1024 ** 2;
 /** Longest path, and longest part of one, which file systems limit; in bytes. */
-const longestName = 1024;
-const longestPart = 255;
+const maxNameLength = 1024;
+const maxPartLength = 255;
 
 /** Whether the name of a file is that of a supported archive. */
 export function isArchive(name: string): boolean {
@@ -62,19 +62,19 @@ export async function unpackArchive(
 ): Promise<ReadonlySet<string>> {
   const { shown, signal, limits = archiveLimits } = options;
   const { size } = await stat(path);
-  const mostBytes = Math.min(limits.bytes, Math.max(alwaysBytes, size * mostRatio));
+  const maxBytes = Math.min(limits.bytes, Math.max(alwaysBytes, size * maxRatio));
   const executables = new Set<string>();
   const checkName = nameChecker(shown);
   let [entries, files, total] = [0, 0, 0];
   const read = /\.zip$/i.test(path) ? readZip : readTar;
   try {
-    for await (const entry of read(path, { shown, signal, mostBytes })) {
+    for await (const entry of read(path, { shown, signal, maxBytes })) {
       signal.throwIfAborted();
       entries += 1;
       if (entries > limits.files) throw unsafeArchive(shown, `has more than ${limits.files} files`);
       const name = checkName(entry.name, entry.kind);
       total += entry.bytes;
-      if (total > mostBytes) throw tooLarge(shown, mostBytes);
+      if (total > maxBytes) throw tooLarge(shown, maxBytes);
       const target = join(folder, name);
       makeFolder(entry.kind === "folder" ? target : dirname(target));
       if (entry.kind === "folder") continue;
@@ -111,8 +111,8 @@ async function* withLength(
   if (bytes < announced) throw unsafeArchive(shown, "ends in the middle of a file");
 }
 
-function tooLarge(shown: string, mostBytes: number): McpvalsError {
-  return unsafeArchive(shown, `unpacks to more than ${Math.round(mostBytes / 1024 ** 2)} MB`);
+function tooLarge(shown: string, maxBytes: number): McpvalsError {
+  return unsafeArchive(shown, `unpacks to more than ${Math.round(maxBytes / 1024 ** 2)} MB`);
 }
 
 /**
@@ -135,7 +135,7 @@ export function nameChecker(archive: string): (name: string, kind: Kind) => stri
     const parts = (kind === "folder" ? name.replace(/\/+$/, "") : name).replace(/^(\.\/)+/, "").split("/");
     const path = parts.join("/");
     if (kind === "folder" && (path === "" || path === ".")) return "";
-    const isTooLong = Buffer.byteLength(name) > longestName;
+    const isTooLong = Buffer.byteLength(name) > maxNameLength;
     const fault = isTooLong ? "is too long" : parts.map(faultOf).find((each) => each !== undefined);
     if (fault !== undefined) throw unsafeArchive(archive, `has the name ${show(name)}, which ${fault}`);
     for (const index of parts.keys()) if (index > 0) claim(parts.slice(0, index).join("/"), "folder");
@@ -147,7 +147,7 @@ export function nameChecker(archive: string): (name: string, kind: Kind) => stri
 /** What is wrong with one part of a path, as the end of a sentence. */
 function faultOf(part: string): string | undefined {
   if (part === "") return "is absolute or has an empty part";
-  if (Buffer.byteLength(part) > longestPart) return "has a part that is too long";
+  if (Buffer.byteLength(part) > maxPartLength) return "has a part that is too long";
   if (part === "." || part === "..") return "leaves its folder";
   if (part.includes("\\")) return "has a backslash";
   if (part.includes(":")) return "has a colon, as in the name of a drive";
@@ -161,10 +161,7 @@ function show(name: string): string {
 }
 
 /** The entries of a gzipped tar. Throws McpvalsError `extension/unsafe-archive`, and an Error for an invalid file. */
-async function* readTar(
-  path: string,
-  { shown, signal, mostBytes }: ReadOptions,
-): AsyncIterable<ArchiveEntry> {
+async function* readTar(path: string, { shown, signal, maxBytes }: ReadOptions): AsyncIterable<ArchiveEntry> {
   const { Parser } = await import("tar");
   const parser = new Parser({ strict: true });
   const stop = new AbortController();
@@ -198,7 +195,7 @@ async function* readTar(
       for await (const chunk of file.pipe(chunks) as AsyncIterable<Buffer>) {
         bytes += chunk.length;
         // Metadata between files has no limit of its own.
-        if (bytes > 2 * mostBytes) throw tooLarge(shown, mostBytes);
+        if (bytes > 2 * maxBytes) throw tooLarge(shown, maxBytes);
         if (!parser.write(chunk) && !isOver) await once(parser, "drain", { signal: both });
         // Data behind the end of the archive may be endless.
         if (isOver) break;

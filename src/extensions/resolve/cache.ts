@@ -97,7 +97,7 @@ export interface CachedVersion {
 
 const recordName = "extension.json";
 /** In bytes; twice the record of the largest allowed number of files. */
-const largestRecord = 16 * 1024 * 1024;
+const maxRecordSize = 16 * 1024 * 1024;
 const draftPrefix = ".new-";
 /** Age after which a draft is abandoned, also one of another machine. */
 const draftLifeMs = 24 * 60 * 60 * 1000;
@@ -105,7 +105,7 @@ const draftLifeMs = 24 * 60 * 60 * 1000;
 const deepest = 4;
 /** Not writable by others, whatever the umask is. */
 const folderMode = 0o755;
-const longestName = 150;
+const maxNameLength = 150;
 
 export function filesOf({ folder }: CacheEntry): string {
   return join(folder, "files");
@@ -231,7 +231,7 @@ export class ExtensionCache {
   #record(folder: string): CacheRecord {
     const path = join(folder, recordName);
     try {
-      const text = readRegularFile(path, largestRecord).toString("utf8");
+      const text = readRegularFile(path, maxRecordSize).toString("utf8");
       const record = recordSchema.parse(JSON.parse(text));
       const isHere = dirname(folder) === this.#placeOf(record.package, record.version);
       if (isHere && folder.endsWith(`-${shortHash(record.hash)}`)) return record;
@@ -338,7 +338,8 @@ async function removeEmpty(folder: string, root: string): Promise<void> {
 /** A valid name of a folder for any text. */
 function safeName(text: string): string {
   const name = text.toWellFormed().replace(/[^\w.+@~-]/gu, (character) => encodeURIComponent(character));
-  if (name.length > longestName) return `%${name.slice(0, longestName)}-${hash("sha256", text).slice(0, 12)}`;
+  if (name.length > maxNameLength)
+    return `%${name.slice(0, maxNameLength)}-${hash("sha256", text).slice(0, 12)}`;
   return /^\.*$|^\.new-|[.]$/.test(name) ? `%${name}` : name;
 }
 
@@ -358,7 +359,7 @@ export function recordedFiles({ files }: Tree): CacheRecord["files"] {
   return Object.fromEntries(files.map(({ path, ...file }) => [path, file]));
 }
 
-const mostShown = 5;
+const maxShown = 5;
 
 /** The first few files that differ from their record, as text; undefined when none does. */
 export function changedFiles({ files: recorded }: CacheRecord, { files }: Tree): string | undefined {
@@ -371,8 +372,8 @@ export function changedFiles({ files: recorded }: CacheRecord, { files }: Tree):
   });
   const all = [...changes, ...[...gone].map((path) => `${path} was removed`)];
   if (all.length === 0) return undefined;
-  const rest = all.length > mostShown ? [`${all.length - mostShown} more`] : [];
-  return [...all.slice(0, mostShown), ...rest].join(", ");
+  const rest = all.length > maxShown ? [`${all.length - maxShown} more`] : [];
+  return [...all.slice(0, maxShown), ...rest].join(", ");
 }
 
 /** A file of a folder. */

@@ -51,7 +51,7 @@ export function hasCode(error: unknown, ...codes: readonly string[]): error is E
 }
 
 /** Largest of the small text files about extensions, in bytes. */
-const largestText = 512 * 1024;
+const maxTextSize = 512 * 1024;
 
 /**
  * Reads a small text file; undefined when it does not exist. Throws McpvalsError with the code for a file that cannot be
@@ -59,7 +59,7 @@ const largestText = 512 * 1024;
  */
 export function readTextIfThere(path: string, code: ErrorCode): string | undefined {
   try {
-    return readRegularFile(path, largestText).toString("utf8");
+    return readRegularFile(path, maxTextSize).toString("utf8");
   } catch (cause) {
     if (hasCode(cause, "ENOENT", "ENOTDIR")) return undefined;
     throw new McpvalsError(code, `${path} cannot be read: ${messageOf(cause)}`, { cause });

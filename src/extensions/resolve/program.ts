@@ -360,7 +360,7 @@ function ownPlace(): BundledPlace {
 }
 
 /** Programs of an extension whose manifest names none. */
-const usualPrograms = ["main.js", "main.ts", "main.py"];
+const defaultPrograms = ["main.js", "main.ts", "main.py"];
 
 /** An included extension. Throws McpvalsError `extension/not-found` and `extension/invalid-manifest`. */
 export async function resolveBundled(
@@ -376,7 +376,7 @@ export async function resolveBundled(
     );
   const home = join(place.extensions, ref.extension);
   const manifest = await readManifest(home, ref.name);
-  for (const name of [manifest?.program, ...usualPrograms]) {
+  for (const name of [manifest?.program, ...defaultPrograms]) {
     const program = join(home, name ?? "");
     if ((await kindOf(program)) !== "file") continue;
     const rest = { manifest, version: manifest?.version, hash: await programHash(program) };

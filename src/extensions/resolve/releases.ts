@@ -46,11 +46,11 @@ type Asset = z.output<typeof assetSchema>;
 type Release = z.output<typeof releaseSchema>;
 
 const pageLength = 100;
-const mostPages = 20;
+const maxPages = 20;
 /** Largest answer of the API and largest text file, in bytes. */
-const mostText = 16 * 1024 * 1024;
+const maxText = 16 * 1024 * 1024;
 /** Largest file of a release, in bytes. */
-const mostBytes = 500 * 1024 * 1024;
+const maxBytes = 500 * 1024 * 1024;
 
 /**
  * The releases of a repository, as GitHub's API lists them. A file is verified with the release's checksums, or with the
@@ -81,7 +81,7 @@ export function releaseSource(
   /** The releases, newest first, without drafts. */
   const list = async (): Promise<readonly Release[]> => {
     const all: Release[] = [];
-    for (let page = 1; page <= mostPages; page += 1) {
+    for (let page = 1; page <= maxPages; page += 1) {
       const found = await ask(`${api}?per_page=${pageLength}&page=${page}`, z.array(releaseSchema));
       if (found === undefined) {
         const message = `${base.origin} has no public repository ${ref.owner}/${ref.repo}.`;
@@ -170,10 +170,10 @@ export function releaseSource(
   /** Throws McpvalsError `extension/integrity` for a file that is not what was expected, or too large. */
   const download = async (asset: Asset, path: string, shown: string, hash: string): Promise<void> => {
     const { size } = asset;
-    const tooLarge = `${shown} is larger than the limit of ${mostBytes / 1024 ** 2} MB for extensions.`;
-    if (size !== undefined && size > mostBytes) throw new McpvalsError("extension/integrity", tooLarge);
+    const tooLarge = `${shown} is larger than the limit of ${maxBytes / 1024 ** 2} MB for extensions.`;
+    if (size !== undefined && size > maxBytes) throw new McpvalsError("extension/integrity", tooLarge);
     const bytes = await fetchAsset(asset, async (body) => {
-      const most = limited(body, mostBytes, () => new McpvalsError("extension/integrity", tooLarge));
+      const most = limited(body, maxBytes, () => new McpvalsError("extension/integrity", tooLarge));
       await pipeline(most, createWriteStream(path));
       return (await stat(path)).size;
     });
@@ -301,7 +301,7 @@ function chooseAsset(
 }
 
 function readText(address: string, body: Body): Promise<Buffer> {
-  return buffer(limited(body, mostText, () => unreachable(address, "the answer is too long")));
+  return buffer(limited(body, maxText, () => unreachable(address, "the answer is too long")));
 }
 
 /** Passes a body on, up to a limit of bytes. */
@@ -394,7 +394,7 @@ type Body = AsyncIterable<Uint8Array>;
 
 const attempts = 2;
 const retryMs = 300;
-const mostRedirects = 5;
+const maxRedirects = 5;
 
 /**
  * Fetches an address and passes its body to `read`; undefined for 404. Follows at most five redirects that `checkAddress`
@@ -477,8 +477,8 @@ async function follow(address: string, { base, accept, signal }: FetchOptions): 
     const location = response.headers.get("location");
     if (response.status < 300 || response.status > 399 || location === null) return response;
     await response.body?.cancel();
-    if (redirects === mostRedirects)
-      throw unreachable(address, `it redirects more than ${mostRedirects} times`);
+    if (redirects === maxRedirects)
+      throw unreachable(address, `it redirects more than ${maxRedirects} times`);
     from = withoutQuery(url);
     url = new URL(location, url);
   }

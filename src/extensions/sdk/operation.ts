@@ -244,12 +244,12 @@ export class RpcError extends Error {
 }
 
 /** Most causes that are reported. */
-const mostCauses = 5;
+const maxCauses = 5;
 
 /** The message of anything that was thrown, with the messages of its causes that it does not repeat. */
 export function errorText(error: unknown): string {
   const texts: string[] = [];
-  for (let next: unknown = error, left = mostCauses; next !== undefined && left > 0; left -= 1) {
+  for (let next: unknown = error, left = maxCauses; next !== undefined && left > 0; left -= 1) {
     const text = next instanceof Error ? ownText(next) : typeof next === "string" ? next : inspect(next);
     if (!texts.some((before) => before.includes(text))) texts.push(text);
     next = next instanceof Error ? next.cause : undefined;

@@ -27,7 +27,7 @@ const closeMs = 1500;
 /** How long an operation may take to notice that it should end, in milliseconds, before it is no longer waited for. */
 const noticeMs = 500;
 /** How long an operation may take when the host does not say, in milliseconds: as long as one of a task's steps. */
-const usualTimeoutMs = 300_000;
+const defaultTimeoutMs = 300_000;
 const signalExitCodes = { SIGTERM: 143, SIGINT: 130, SIGHUP: 129 } as const;
 /** Phases of a verb when the input has none, most likely first. */
 const phasesOfVerbs = { action: ["setup", "cleanup"], check: ["verify"] } as const;
@@ -451,8 +451,8 @@ function readContext(value: Json | undefined): ReadContext {
     workspace: resolve(workspace ?? workdir),
     phase,
     env: Object.fromEntries(texts) as Record<string, string>,
-    timeout: timeoutMs === undefined ? `${usualTimeoutMs / 1000}s` : timeout,
-    timeoutMs: timeoutMs ?? usualTimeoutMs,
+    timeout: timeoutMs === undefined ? `${defaultTimeoutMs / 1000}s` : timeout,
+    timeoutMs: timeoutMs ?? defaultTimeoutMs,
     ...(agent && { agent: { prompt: agent.prompt ?? "", output: agent.output ?? "" } }),
   };
 }

@@ -23,7 +23,7 @@ import type { Eval, JudgeSpec } from "../../model/eval.ts";
 import type { GraderSpec, Task } from "../../model/task.ts";
 import {
   type Locate,
-  mostProblems,
+  maxProblems,
   type NamePlace,
   type ParseResult,
   placeProblems,
@@ -134,13 +134,13 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   const { earlier = [], templates = new Map(), readFixtures, locate, agents: requested = [] } = options;
   const { provided: outside = noServers, completeStdio, resolvePath, serversOnly = false } = options;
   const refusal = (problems: readonly Problem[]) =>
-    ({ ok: false, diagnostics: placeProblems(problems.slice(0, mostProblems), locate) }) as const;
+    ({ ok: false, diagnostics: placeProblems(problems.slice(0, maxProblems), locate) }) as const;
 
   const document = withUsualTransports(given);
   const { data, issues } = validate(configSchema, document);
   const servers = readConfigServers(document, { templates, readFixtures, provided: outside });
   const found = [
-    ...(data === undefined ? problemsOfIssues(issues.slice(0, mostProblems), document, templates) : []),
+    ...(data === undefined ? problemsOfIssues(issues.slice(0, maxProblems), document, templates) : []),
     ...servers.problems,
   ];
   const isKnown = ({ path }: Problem): boolean =>

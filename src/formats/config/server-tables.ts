@@ -9,7 +9,7 @@ import {
   mapValues,
 } from "../../base/json.ts";
 import {
-  mostProblems,
+  maxProblems,
   type ParseResult,
   type Problem,
   problem,
@@ -76,7 +76,7 @@ export function readOverlay(
   if (!isJsonObject(servers)) problems.push(problemAt(at, "must be an object: servers by name"));
   for (const [name, server] of Object.entries(isJsonObject(servers) ? servers : {})) {
     if (server === null || isJsonObject(server) || (name === "inherit" && typeof server === "boolean"))
-      table.set(name, usualTransport(server));
+      table.set(name, defaultTransport(server));
     else problems.push(problemAt([...at, name], "must be an object, or null to take the server away"));
   }
   return {
@@ -233,7 +233,7 @@ function readTransport(entry: JsonObject, path: KeyPath, problems: Problem[]): J
 }
 
 /** A server with the transport as a config names it: `http` is `shttp`, and `type` is another name of `transport`. */
-function usualTransport(server: Json): Json {
+function defaultTransport(server: Json): Json {
   if (!isJsonObject(server)) return server;
   const { type, transport, ...rest } = server;
   if (transport === "http" && type === undefined) return { ...server, transport: "shttp" };
@@ -248,8 +248,8 @@ export function withUsualTransports(container: Json): Json {
   const { server, servers } = container;
   return {
     ...container,
-    ...(server === undefined ? {} : { server: usualTransport(server) }),
-    ...(isJsonObject(servers) ? { servers: mapValues(servers, usualTransport) } : {}),
+    ...(server === undefined ? {} : { server: defaultTransport(server) }),
+    ...(isJsonObject(servers) ? { servers: mapValues(servers, defaultTransport) } : {}),
   };
 }
 
@@ -401,7 +401,7 @@ function readServer(
   const { data, issues } = validate(serverSchema, server);
   if (data !== undefined) return { data, problems: [] };
   const keyOf = (key: string): string => String(place([name, key]).at(-1));
-  const placed = issues.slice(0, mostProblems).map((issue) => {
+  const placed = issues.slice(0, maxProblems).map((issue) => {
     const own = issue.path.map((key) => (typeof key === "symbol" ? String(key) : key));
     const path = [...place([name, ...own])];
     const isUnknown = issue.code === "unrecognized_keys" && own.length === 0;

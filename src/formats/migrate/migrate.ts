@@ -33,7 +33,7 @@ import type {
   Step,
   TextExpectation,
 } from "../../model/step.ts";
-import { shownFrom } from "../environment.ts";
+import { displayPath } from "../environment.ts";
 import { documentKind, FileProblems, SourceText } from "../read/document.ts";
 import { endingOf, readData, readDataText, tasksOfSet } from "../read/read-files.ts";
 import { repositoryOf } from "../sources.ts";
@@ -73,7 +73,7 @@ export interface MigratedFile extends MigratedTask {
  */
 export async function migrateFile(file: string, options: MigrateOptions): Promise<MigratedFile> {
   const path = resolve(options.cwd, file);
-  const shown = shownFrom(options.cwd, path);
+  const shown = displayPath(options.cwd, path);
   const source = readDataText(path, shown);
   const stem = basename(path, extname(path));
   const { files } = await parseTaskText(source, path, options);
@@ -97,7 +97,7 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
  */
 export async function taskFiles(file: string, cwd: string): Promise<readonly string[]> {
   const path = resolve(cwd, file);
-  const shown = shownFrom(cwd, path);
+  const shown = displayPath(cwd, path);
   const { value, locate, source } = await readData(path, shown);
   if (documentKind(asObject(value)) !== "Eval") return [path];
   const [, config] = memberOf(value, "config");
@@ -129,7 +129,7 @@ export async function taskFiles(file: string, cwd: string): Promise<readonly str
  */
 export async function evalPackages(file: string, cwd: string): Promise<ReadonlyMap<string, string>> {
   const path = resolve(cwd, file);
-  const shown = shownFrom(cwd, path);
+  const shown = displayPath(cwd, path);
   const { value } = await readData(path, shown);
   if (documentKind(asObject(value)) !== "Eval") {
     throw new McpvalsError("config/invalid-value", `${shown} is not an Eval: its kind is not Eval`, {
@@ -504,7 +504,7 @@ interface WrittenStep {
 type Body = Omit<WrittenStep, "key">;
 
 /** The limit that steps without one have in the older forms; it is written out where the new form has another one. */
-const usualTimeout = "5m";
+const defaultTimeout = "5m";
 
 /** Writes a step that was read from an older form; `alias` is the name that its task has for the extension. */
 function writeStep(raw: RawStep, step: Step): WrittenStep {
@@ -520,7 +520,7 @@ function writeStep(raw: RawStep, step: Step): WrittenStep {
       return tolerant(isSetup, operation(raw, step.args));
     case "llm": {
       const { contains, exact } = step;
-      return { key: "llm", body: withoutUndefined({ contains, exact, timeout: usualTimeout }), losses: [] };
+      return { key: "llm", body: withoutUndefined({ contains, exact, timeout: defaultTimeout }), losses: [] };
     }
     default:
       throw new Error(`no older form has a step of type ${step.type}`);
@@ -568,7 +568,7 @@ function http(raw: RawStep, { url, method, headers, body, expect }: HttpStep): B
     headers: nonEmpty(headers),
     body: body === undefined || "json" in body ? body : body.text,
     expect: withoutUndefined({ status, body: content === undefined ? undefined : textExpectation(content) }),
-    timeout: durationOf(raw) ?? usualTimeout,
+    timeout: durationOf(raw) ?? defaultTimeout,
   };
   const isLoose = content?.json?.some(({ equals }) => equals !== undefined && typeof equals !== "object");
   return {
@@ -619,7 +619,7 @@ function toolCall(raw: RawStep, { server = "", request, expect }: McpStep): Writ
   const body = {
     args: memberOf(raw.body, "args")[1] === undefined ? undefined : request.args,
     expect: nonEmpty(withoutUndefined({ isError: expect.isError, text })),
-    timeout: usualTimeout,
+    timeout: defaultTimeout,
   };
   return {
     key: `${server}.${request.tool}`,

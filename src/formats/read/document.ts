@@ -232,7 +232,7 @@ function offsetsIn(root: Node | undefined, path: Parameters<FindOffsets>[0]): Re
 }
 
 /** Maximum number of duplicate keys that are listed at once. */
-const mostDuplicates = 100;
+const maxDuplicates = 100;
 
 /**
  * Parses strict JSON. Unlike `JSON.parse` it refuses duplicate keys and deep nesting, and knows the place of a mistake. Throws
@@ -262,7 +262,7 @@ export function parseJson(text: string): Json {
         const keys = open.at(-1);
         const message = `duplicate key ${JSON.stringify(key.slice(0, 80))}`;
         if (keys?.has(key) === true) duplicates.push({ offset, message, hint: "Remove one of them." });
-        if (duplicates.length === mostDuplicates) throw new SyntaxProblems(duplicates);
+        if (duplicates.length === maxDuplicates) throw new SyntaxProblems(duplicates);
         keys?.add(key);
       },
       onError(code, offset, length) {
@@ -346,7 +346,7 @@ interface Placed {
 }
 
 /** Maximum number of problems that are shown with the lines around them. */
-const mostFrames = 100;
+const maxFrames = 100;
 
 /** The problems of all files that were read, in the order in which they were found. */
 export class FileProblems {
@@ -406,7 +406,7 @@ export class FileProblems {
     const values = secrets.map((secret) => secret.value);
     const framed = [...this.#diagnostics.values()].map((diagnostic, index) => {
       const { location, frame = location && this.#sources.get(location.file)?.frame(location) } = diagnostic;
-      const shown = frame === undefined || index >= mostFrames ? undefined : maskSecrets(frame, values);
+      const shown = frame === undefined || index >= maxFrames ? undefined : maskSecrets(frame, values);
       return withoutUndefined({ ...redact(diagnostic), frame: shown });
     });
     return failureOf(framed, this.#cause);

@@ -4,7 +4,7 @@ import { didYouMean } from "../../base/did-you-mean.ts";
 import { formatKeyPath, isJsonObject, type Json, type KeyPath } from "../../base/json.ts";
 import {
   type Locate,
-  mostProblems,
+  maxProblems,
   placeProblems,
   type Problem,
   problem as problemOf,
@@ -50,7 +50,7 @@ export class LenientReader {
     const { data, issues } = validate(schema, lenient.value);
     if (issues.length === 0) return data;
     const placed = issues
-      .slice(0, mostProblems)
+      .slice(0, maxProblems)
       .map((issue) => ({ ...issue, path: [...path, ...issue.path] }));
     // The whole path stands in messages.
     const document = path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), lenient.value);

@@ -7,7 +7,7 @@ import { codeOf, McpvalsError, messageOf, type SourceLocation } from "../../base
 import { didYouMean, suggestion } from "../../base/did-you-mean.ts";
 import { asList, asObject, asText, memberOf, withoutUndefined } from "../../base/json.ts";
 import { taskApiVersion } from "../../model/task.ts";
-import { type LoadContext, shownFrom } from "../environment.ts";
+import { type LoadContext, displayPath } from "../environment.ts";
 import {
   type ConfigDocument,
   type DocumentKind,
@@ -111,7 +111,7 @@ export async function openSources(
 }
 
 async function openFile(path: string, { cwd, timeoutMs, signal }: LoadContext): Promise<OpenedFile> {
-  const shown = shownFrom(cwd, path);
+  const shown = displayPath(cwd, path);
   const document = await readDocument(path, { shown, timeoutMs, signal });
   // What a program gives is always a config.
   const root = asObject(document.source === undefined ? undefined : document.value);
@@ -225,7 +225,7 @@ async function readTasks(
   const errors = read.flatMap(({ path, found, error }) => {
     if (found === undefined) return [error];
     const isFixture = fixtures.some((fixture) => path === fixture || path.startsWith(fixture + sep));
-    return found.kind === "empty" && !isFixture ? [emptyFile(shownFrom(cwd, path))] : [];
+    return found.kind === "empty" && !isFixture ? [emptyFile(displayPath(cwd, path))] : [];
   });
   for (const error of errors) problems.addError(error);
   const notesOf = (kind: FoundFile["kind"]): string[] =>
@@ -255,7 +255,7 @@ async function readAll(paths: readonly string[], cwd: string): Promise<readonly 
   const waiting = paths.entries();
   const work = async (): Promise<void> => {
     for (const [index, path] of waiting) {
-      results[index] = await readTask(path, shownFrom(cwd, path)).then(
+      results[index] = await readTask(path, displayPath(cwd, path)).then(
         (found) => ({ path, found }),
         (error: unknown) => ({ path, error }),
       );
@@ -551,14 +551,14 @@ function placeOfBadByte(bytes: Uint8Array): { readonly line: number; readonly co
 }
 
 /** In bytes. */
-const longestGraderFile = 1024 * 1024;
+const maxGraderFileLength = 1024 * 1024;
 
 /** The types of graders for a file of a folder; `locate` tells where its parts are. */
 export function graderTypesAt(dir: string, locate?: Locate): GraderTypes {
   const look = (path: string): "file" | "nothing" =>
     statSync(resolve(dir, path), { throwIfNoEntry: false })?.isFile() === true ? "file" : "nothing";
   const readText = (path: string): string =>
-    readRegularFile(resolve(dir, path), longestGraderFile).toString("utf8");
+    readRegularFile(resolve(dir, path), maxGraderFileLength).toString("utf8");
   return { types: graderKinds, dir, look, readText, locate };
 }
 

@@ -8,7 +8,7 @@ import {
   JsonMeter,
   maxDepth,
   maxValues,
-  mostMemory,
+  maxMemory,
   parseStrictJson,
   previewJson,
   repeatedKey,
@@ -105,7 +105,7 @@ it("refuses what is nested too deeply and what would take too much memory, not a
   const levels = 400;
   const excess = (text: string): unknown => jsonExcess(bytes(text), { levels });
   expect(excess(`${"[".repeat(100_000)}${"]".repeat(100_000)}`)).toBe("deep");
-  expect(excess(`[${"{},".repeat(mostMemory / 80)}0]`)).toBe("heavy");
+  expect(excess(`[${"{},".repeat(maxMemory / 80)}0]`)).toBe("heavy");
   expect(excess(`"${"[".repeat(20_000_000)}"`)).toBeUndefined();
   expect(excess("[".repeat(500))).toBeUndefined();
 });

@@ -67,7 +67,7 @@ export function parseLegacyTask(document: unknown, options: ParseTaskOptions): P
   };
 }
 
-const usualCleanupMs = 300_000;
+const defaultCleanupMs = 300_000;
 /** In these forms every process has the whole of the shell's environment. */
 const inheritsAll = true as const;
 
@@ -122,7 +122,7 @@ function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientRe
       tags: [],
       labels: metadata.labels ?? {},
       timeoutMs: limits.timeout,
-      cleanupTimeoutMs: limits.cleanupTimeout ?? usualCleanupMs,
+      cleanupTimeoutMs: limits.cleanupTimeout ?? defaultCleanupMs,
       runs: metadata.runs,
       stateProbe: [],
       randomPorts: expressions.usesPort ? [""] : [],
@@ -432,7 +432,7 @@ export interface StepBuilding {
 }
 
 /** The older tool's limit for scripts and HTTP; what has none there gets it too. */
-const usualTimeoutMs = 300_000;
+const defaultTimeoutMs = 300_000;
 
 /**
  * Builds one step of the older forms. Undefined for one that is wrong; why is among the reader's problems.
@@ -460,7 +460,7 @@ export function buildStep(raw: RawStep, building: StepBuilding): Step | undefine
     case "script": {
       const body = read(scriptSchema);
       if (body === undefined) return undefined;
-      const { file, inline, env, timeout: timeoutMs = usualTimeoutMs, continueOnError } = body;
+      const { file, inline, env, timeout: timeoutMs = defaultTimeoutMs, continueOnError } = body;
       if (!file && !inline) {
         const message = "a script needs either file or inline";
         reader.refuse(message, path, { code: "config/missing-key" });
@@ -483,7 +483,7 @@ export function buildStep(raw: RawStep, building: StepBuilding): Step | undefine
     case "http": {
       const request = read(httpSchema);
       if (request === undefined) return undefined;
-      const { url, method, headers, body, timeout: timeoutMs = usualTimeoutMs, expect } = request;
+      const { url, method, headers, body, timeout: timeoutMs = defaultTimeoutMs, expect } = request;
       if (body.raw !== undefined && body.json !== undefined)
         reader.refuse("a body has raw or json, not both", [...path, "body"]);
       const content = body.raw === undefined ? undefined : { text: escapeTemplate(body.raw) };
@@ -511,7 +511,7 @@ export function buildStep(raw: RawStep, building: StepBuilding): Step | undefine
         return undefined;
       }
       if (phase === "setup") reader.refuse("llmJudge is used in setup, before the agent has run", path);
-      const step = { id, timeoutMs: usualTimeoutMs, type: "llm", failure: "soft" } as const;
+      const step = { id, timeoutMs: defaultTimeoutMs, type: "llm", failure: "soft" } as const;
       return contains
         ? { ...step, contains: replaced(contains, "contains", true) }
         : { ...step, exact: replaced(wanted ?? "", "exact", true) };
@@ -559,7 +559,7 @@ function namedStep(
   const content = readContent(call.expect.content, [...path, "expect", "content"], reader);
   return {
     id,
-    timeoutMs: usualTimeoutMs,
+    timeoutMs: defaultTimeoutMs,
     type: "mcp",
     failure: "soft",
     server: meant.name,

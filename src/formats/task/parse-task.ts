@@ -13,7 +13,7 @@ import {
 import { legacyVersions, parseLegacyTask } from "./parse-legacy-task.ts";
 import { type PortableTask, type Requirement, type Task, taskApiVersion } from "../../model/task.ts";
 import {
-  mostProblems,
+  maxProblems,
   type NamePlace,
   placeProblems,
   type Problem,
@@ -69,7 +69,7 @@ export function parseTask(document: unknown, options: ParseTaskOptions): ParsedT
 }
 
 function refusal(problems: readonly Problem[], { locate }: ParseTaskOptions): ParsedTask {
-  return { ok: false, diagnostics: placeProblems(problems.slice(0, mostProblems), locate) };
+  return { ok: false, diagnostics: placeProblems(problems.slice(0, maxProblems), locate) };
 }
 
 /** Refuses keys that could not be kept: a variable, a server or an argument named `__proto__` would be lost without a word. */
@@ -116,7 +116,7 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
       ),
     ),
   });
-  if (diagnostics.length > 0) return { ok: false, diagnostics: diagnostics.slice(0, mostProblems) };
+  if (diagnostics.length > 0) return { ok: false, diagnostics: diagnostics.slice(0, maxProblems) };
   const task: Task = withoutUndefined({
     name: metadata.name,
     form: "task" as const,

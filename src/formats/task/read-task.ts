@@ -21,7 +21,7 @@ import {
 } from "../../base/json.ts";
 import { type ServerSpec, buildServer, buildServers, type ParsedServer } from "../../model/server.ts";
 import type { SolutionAction } from "../../model/task.ts";
-import { mostProblems, type Problem, problem, problemAt, validate } from "../../base/problem.ts";
+import { maxProblems, type Problem, problem, problemAt, validate } from "../../base/problem.ts";
 import {
   type InnerList,
   innerLists,
@@ -104,7 +104,7 @@ export function readTask(document: JsonObject, options: ParseTaskOptions): TaskS
   const extensions = joinExtensions(imports, options);
   const { data: file, issues } = validate(taskSchema, withoutServers(document));
   const servers = mergeTaskServers(overlay, options);
-  const wrong = file === undefined ? problemsOfIssues(issues.slice(0, mostProblems), document) : [];
+  const wrong = file === undefined ? problemsOfIssues(issues.slice(0, maxProblems), document) : [];
   const problems = [...wrong, ...servers.problems];
   const reading: Reading = {
     document,

@@ -8,7 +8,7 @@ import type { GraderSpec, Task } from "../../model/task.ts";
 import {
   afterPath,
   type Locate,
-  mostProblems,
+  maxProblems,
   type ParseResult,
   type Problem,
   problemAt,
@@ -71,13 +71,13 @@ export interface PlacedNote {
   readonly text?: string;
 }
 
-/** Collects what the checks of a task find, up to {@link mostProblems} of each. */
+/** Collects what the checks of a task find, up to {@link maxProblems} of each. */
 export class Findings {
   readonly problems: Problem[] = [];
   readonly notes: PlacedNote[] = [];
 
   get isFull(): boolean {
-    return this.problems.length >= mostProblems;
+    return this.problems.length >= maxProblems;
   }
 
   add(problems: Problem | readonly Problem[]): void {
@@ -95,7 +95,7 @@ export class Findings {
 
   /** Adds a note; its message is the path and what comes `after` it. */
   note(path: KeyPath, after: string, text?: string): void {
-    if (this.notes.length < mostProblems)
+    if (this.notes.length < maxProblems)
       this.notes.push(withoutUndefined({ message: afterPath(path, after), path, text }));
   }
 

@@ -149,7 +149,7 @@ function outline(document: JsonObject): WithoutServers {
 }
 
 /** Trials at once where `parallel` says no number. */
-const usualWorkers = 4;
+const defaultWorkers = 4;
 
 function readParsed(
   parsed: ParsedWazaEval,
@@ -203,7 +203,7 @@ function readParsed(
     name: parsed.name,
     trials: config.trials_per_task,
     timeoutMs: config.timeout_seconds,
-    concurrency: parallel ? (count ?? usualWorkers) : undefined,
+    concurrency: parallel ? (count ?? defaultWorkers) : undefined,
     tasks: isFromRows ? [] : tasks,
     rows: parsed.tasks_from === undefined ? undefined : { file: parsed.tasks_from, range: parsed.range },
     inputs: isFromRows || Object.keys(parsed.inputs).length > 0 ? parsed.inputs : undefined,

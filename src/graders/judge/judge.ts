@@ -32,7 +32,7 @@ export interface JudgeOptions {
 }
 
 /** Longest text that is judged, in characters. A text is judged whole or not at all: what is cut off could decide. */
-const longestInput = 400_000;
+const maxInputLength = 400_000;
 
 /**
  * Creates the judge for steps. Whether a text contains a reference or equals it is the judge's own yes or no, with a
@@ -45,10 +45,10 @@ export function createStepJudge(
 ): (question: JudgeQuestion, signal: AbortSignal) => Promise<JudgeAnswer> {
   return async (question, signal) => {
     const { length } = question.input;
-    if (length > longestInput) {
+    if (length > maxInputLength) {
       throw new McpvalsError(
         "judge/no-verdict",
-        `the text to be judged has ${length} characters, and only ${longestInput} can be judged`,
+        `the text to be judged has ${length} characters, and only ${maxInputLength} can be judged`,
         { hint: "Judge a part of it: give `input` the part that matters." },
       );
     }

@@ -32,7 +32,7 @@ export interface OfferedDefinition {
 }
 
 /** Claims, and tools with ignored errors, that a trial's row names. */
-const mostNamed = 5;
+const maxNamed = 5;
 
 const measured = new WeakMap<Trajectory, Measured | undefined>();
 
@@ -79,8 +79,8 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
       identicalRetries: retries.length,
       definitionTokens: sumOf(definitions),
       unusedDefinitionTokens: sumOf(definitions.filter(({ isCalled }) => !isCalled)),
-      unsupportedClaims: claims.slice(0, mostNamed),
-      ignoredErrors: namesOf(ignored).slice(0, mostNamed),
+      unsupportedClaims: claims.slice(0, maxNamed),
+      ignoredErrors: namesOf(ignored).slice(0, maxNamed),
     },
     evidence: {
       calls: seqsOf(calls),
@@ -194,8 +194,8 @@ function ignoredErrors(failed: readonly ToolUse[], { events }: Trajectory): read
 
 /** What an agent's last message says, as far as words alone tell; it is taken to be English. */
 
-const longestAnswer = 20_000;
-const longestSentence = 200;
+const maxAnswerLength = 20_000;
+const maxSentenceLength = 200;
 
 /** Words of a sentence in lower case; a name such as `create_issue` or `list-all` is one. */
 function wordsOf(text: string): readonly string[] {
@@ -210,7 +210,7 @@ function wordsOf(text: string): readonly string[] {
 /** Sentences and lines, without blocks of code and quoted lines. */
 function sentencesOf(answer: string): readonly string[] {
   const prose = answer
-    .slice(0, longestAnswer)
+    .slice(0, maxAnswerLength)
     .split("```")
     .filter((_, index) => index % 2 === 0)
     .join("\n");
@@ -239,7 +239,7 @@ const failureWords: ReadonlySet<string> = new Set(
 
 /** Whether a text may speak of a failure: it has a word that negates, or one for failures. */
 function mentionsFailure(text: string): boolean {
-  const words = wordsOf(text.slice(0, longestAnswer));
+  const words = wordsOf(text.slice(0, maxAnswerLength));
   return isDoubtful(words) || words.some((word) => failureWords.has(word));
 }
 
@@ -337,7 +337,9 @@ function unsupportedClaims(
     const claimed = named.find(
       (tool) => claimsCall(words, tool.tool) || (claimsAction(words, tool.words) && !canBe(tool.words, used)),
     );
-    return claimed === undefined ? [] : [{ tool: claimed.name, text: shortened(sentence, longestSentence) }];
+    return claimed === undefined
+      ? []
+      : [{ tool: claimed.name, text: shortened(sentence, maxSentenceLength) }];
   });
 }
 

@@ -35,7 +35,7 @@ export const runFields = {
 } as const;
 
 /** How long what a grader runs may take, in milliseconds. */
-export const usualTimeoutMs = 30_000;
+export const defaultTimeoutMs = 30_000;
 
 /** Settings of graders whose answer may have a score. */
 export const answerFields = {
@@ -48,7 +48,7 @@ export const answerFields = {
 } as const;
 
 /** Longest reason, in characters. */
-const longestReason = 2000;
+const maxReasonLength = 2000;
 
 /**
  * The answer on stdout: a JSON object that begins a line, with nothing after it. Undefined where no line begins with `{`. Throws
@@ -99,7 +99,7 @@ export function findingOf(
   const missing = told.find((seq) => seq > trajectory.events.length);
   if (missing !== undefined) throw broken(`evidence: the trial has no event ${missing}`);
   const cited = [...new Set(told)].toSorted((a, b) => a - b);
-  const said = (otherwise: string): string => shortened(reason?.trim() || otherwise, longestReason);
+  const said = (otherwise: string): string => shortened(reason?.trim() || otherwise, maxReasonLength);
   if (score === null && passed !== false)
     return { verdict: "skip", score: null, reason: said("nothing to judge"), evidence: cited };
   const holds = passed ?? (score ?? 0) >= threshold;

@@ -6,7 +6,7 @@ import { eventsOf } from "../../model/event.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import { checksGrade, declaredKind, type KindContext, skip } from "../grader.ts";
 import { nothingToJudge } from "../workspace.ts";
-import { type CodeResult, runCode, runFields, usualTimeoutMs } from "./answer.ts";
+import { type CodeResult, runCode, runFields, defaultTimeoutMs } from "./answer.ts";
 import { recordOf, type TrajectoryRecord } from "./trajectory-record.ts";
 
 const config = z.lazy(() =>
@@ -54,7 +54,7 @@ export const code = declaredKind({
 });
 
 function evaluate(
-  { assertions, language, inheritEnv, timeout: timeoutMs = usualTimeoutMs }: z.output<typeof config>,
+  { assertions, language, inheritEnv, timeout: timeoutMs = defaultTimeoutMs }: z.output<typeof config>,
   variables: JsonObject,
   { dir, runProgram }: Pick<KindContext, "dir" | "runProgram">,
 ): Promise<Json> {

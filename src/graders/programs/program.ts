@@ -11,7 +11,7 @@ import {
   type JavaScriptWork,
   readAnswer,
   runCode,
-  usualTimeoutMs,
+  defaultTimeoutMs,
 } from "./answer.ts";
 import { recordOf } from "./trajectory-record.ts";
 
@@ -50,7 +50,7 @@ export const program = declaredKind({
   async grade(settings, trajectory, { dir, runProgram }) {
     const nothing = nothingToJudge(trajectory);
     if (nothing !== undefined) return skip(nothing);
-    const { command, args, input, workspace, timeout = usualTimeoutMs, inheritEnv, threshold } = settings;
+    const { command, args, input, workspace, timeout = defaultTimeoutMs, inheritEnv, threshold } = settings;
     const record = recordOf(trajectory);
     const stdin = input === "output" ? record.output : JSON.stringify(record);
     const end = await runProgram({
@@ -135,13 +135,13 @@ export const script = declaredKind({
   config: scriptConfig,
   example: { file: "./one-call.ts", settings: { tool: "add" }, timeout: "10s" },
   files: ({ file }) => [{ path: ["file"], file }],
-  prepare: ({ file, settings, timeout: timeoutMs = usualTimeoutMs, inheritEnv }, { dir, runProgram }) => ({
+  prepare: ({ file, settings, timeout: timeoutMs = defaultTimeoutMs, inheritEnv }, { dir, runProgram }) => ({
     file: runCode(file, { kind: "script", file, settings }, { dir, runProgram, inheritEnv, timeoutMs }),
   }),
   async grade(wanted, trajectory, { dir, runProgram }) {
     const nothing = nothingToJudge(trajectory);
     if (nothing !== undefined) return skip(nothing);
-    const { file, settings, timeout: timeoutMs = usualTimeoutMs, inheritEnv, threshold } = wanted;
+    const { file, settings, timeout: timeoutMs = defaultTimeoutMs, inheritEnv, threshold } = wanted;
     const record = recordOf(trajectory);
     const work: JavaScriptWork = { kind: "script", file, settings, trajectory: record };
     const answer = await runCode(file, work, { dir, runProgram, inheritEnv, timeoutMs });

@@ -142,7 +142,7 @@ export interface AlignedCalls {
 }
 
 /** Of calls in the middle of each trial; the table of the alignment has the square of this. */
-const mostAligned = 2000;
+const maxAligned = 2000;
 
 /**
  * Aligns the agent's calls of two trials, or all calls if no agent made one: a longest common subsequence of tools, after equal calls at both ends. Between
@@ -159,7 +159,7 @@ export function alignCalls(
   let end = 0;
   while (end < shorter - start && isSameTool(a.at(-1 - end), b.at(-1 - end))) end += 1;
   const middle = (calls: readonly Call[]): readonly Call[] =>
-    calls.slice(start, start + mostAligned).slice(0, calls.length - start - end);
+    calls.slice(start, start + maxAligned).slice(0, calls.length - start - end);
   const pairs = [
     ...Array.from({ length: start }, (_, index) => [index, index] as const),
     ...commonSequence(middle(a), middle(b), isSameTool).map(([x, y]) => [start + x, start + y] as const),

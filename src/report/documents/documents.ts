@@ -383,7 +383,7 @@ export interface ReportTrial {
 }
 
 /** Most characters of one part of a text. */
-const longestPart = 1024 * 1024;
+const maxPartLength = 1024 * 1024;
 
 /** A text as it is, any other value as indented JSON. */
 function textOf(value: Json): string {
@@ -409,7 +409,7 @@ export function contentText(event: TraceEvent | Json, pointer: string): string |
 
 /** A part of a text: from a position, at most so many characters. */
 export function contentPart(text: string, from: number, length: number): ContentPart {
-  return { text: text.slice(from, from + Math.min(length, longestPart)), from, length: text.length };
+  return { text: text.slice(from, from + Math.min(length, maxPartLength)), from, length: text.length };
 }
 
 /** Rows of a table as JSON, column by column: each name, and each value that repeats, is written once. */
@@ -424,7 +424,7 @@ type PackedColumn =
   | { readonly values: readonly Json[]; readonly at?: readonly number[] };
 
 /** A column with more distinct values than this share of its rows is written as it is. */
-const mostDistinct = 0.25;
+const maxDistinct = 0.25;
 
 /** Packs rows whose members are JSON other than null. */
 export function packRows<Row extends object>(rows: readonly Row[]): PackedRows<Row> {
@@ -439,7 +439,7 @@ function packColumn(cells: readonly Json[]): PackedColumn {
   const positions = new Map<Json, number>();
   for (const cell of cells) {
     if (!positions.has(cell)) positions.set(cell, positions.size);
-    if (positions.size > Math.max(1, cells.length * mostDistinct)) return { cells };
+    if (positions.size > Math.max(1, cells.length * maxDistinct)) return { cells };
   }
   const values = [...positions.keys()];
   if (values.length === 1) return { values };

@@ -66,7 +66,7 @@ export function runRow(runs: string, id: string, cwd: string): RunRow {
 function missingAtEnd(folder: string, { total, skip }: RunSummary): number {
   const size = journalSize(folder);
   if (size === 0) return total - skip;
-  if (size > mostSought || endsWithTrial(folder)) return 0;
+  if (size > maxSought || endsWithTrial(folder)) return 0;
   const recorded = new JournalIndex(folder).extend();
   return readResult(folder).trials.filter((trial) => isMissing(trial, recorded)).length;
 }
@@ -95,7 +95,7 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
   return withoutUndefined({
     id,
     name: plan.name,
-    source: source === undefined ? undefined : shownSource(source, cwd),
+    source: source === undefined ? undefined : displaySource(source, cwd),
     kind: kindOf(plan),
     state,
     startedAt,
@@ -108,7 +108,7 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
 }
 
 /** The source of a run: a path inside the working folder becomes relative to it; a command or URL stays as it is. */
-function shownSource(path: string, cwd: string): string {
+function displaySource(path: string, cwd: string): string {
   if (!isAbsolute(path)) return path;
   const inside = relative(cwd, path);
   if (inside === "") return ".";
@@ -118,9 +118,9 @@ function shownSource(path: string, cwd: string): string {
 /** Trials between two looks at other work. */
 const trialsAtOnce = 200;
 /** Bytes of a journal in which all trials of a result are looked for, which takes two milliseconds for a million. */
-const mostSought = 64 * 1024 * 1024;
+const maxSought = 64 * 1024 * 1024;
 /** Calls of a trial whose arguments are validated, and the time for all of them, in milliseconds. */
-const mostValidated = 1000;
+const maxValidated = 1000;
 const validationMs = 10_000;
 
 /** Most time for the arguments of one call, in milliseconds. */
@@ -235,7 +235,7 @@ export class RunRecord implements AsyncDisposable {
 
   /** The trials in the journal; undefined where looking for them takes too long. Throws `store/corrupt`. */
   #recorded(): ReadonlyMap<string, TrialProgress> | undefined {
-    return journalSize(this.#folder) > mostSought ? undefined : new JournalIndex(this.#folder).extend();
+    return journalSize(this.#folder) > maxSought ? undefined : new JournalIndex(this.#folder).extend();
   }
 
   /** Adds what is known of the codes of findings. */
@@ -409,7 +409,7 @@ export class RunRecord implements AsyncDisposable {
       new AbortController().signal,
       validationMs,
     );
-    for (const { seq, args, declared } of trajectory.calls.slice(0, mostValidated)) {
+    for (const { seq, args, declared } of trajectory.calls.slice(0, maxValidated)) {
       const [declaration] = declared ?? [];
       if (declaration === undefined || known.has(seq)) continue;
       try {
@@ -451,7 +451,7 @@ export class RunRecord implements AsyncDisposable {
    * What trials say of servers. Reads on where the last call ended, until one of the limits; a run that goes on is read again when
    * all of it was read. Throws `store/corrupt`.
    */
-  async servers({ mostMs = Infinity, mostTrials = Infinity }: ServersLimits = {}): Promise<ServersRead> {
+  async servers({ mostMs = Infinity, maxTrials = Infinity }: ServersLimits = {}): Promise<ServersRead> {
     const { plan } = this.#plan;
     if (this.#servers === undefined || (this.#servers.isRead && !this.isOver))
       this.#servers = { totals: new ServerTotals(), trials: readTrials(this.#folder), isRead: false };
@@ -459,7 +459,7 @@ export class RunRecord implements AsyncDisposable {
     const { totals, trials } = reading;
     const until = performance.now() + mostMs;
     try {
-      while (!reading.isRead && performance.now() < until && totals.trials < mostTrials) {
+      while (!reading.isRead && performance.now() < until && totals.trials < maxTrials) {
         const { value, done } = await trials.next();
         if (done === true) {
           // It may also have been ended.
@@ -488,7 +488,7 @@ export class RunRecord implements AsyncDisposable {
 
 interface ServersLimits {
   readonly mostMs?: number;
-  readonly mostTrials?: number;
+  readonly maxTrials?: number;
 }
 
 /** What was read so far. */

@@ -17,9 +17,9 @@ import {
 } from "./documents.ts";
 
 /** Latencies that are kept of a tool: enough for its percentiles. */
-const mostLatencies = 10_000;
+const maxLatencies = 10_000;
 /** Tools that are listed: what a server lists may change without end. */
-const mostTools = 10_000;
+const maxTools = 10_000;
 
 interface ToolSums {
   /** As it was listed last. */
@@ -122,7 +122,7 @@ export class ServerTotals {
   #tool(server: string, name: string): ToolSums | undefined {
     const { tools } = this.#of(server);
     const known = tools.get(name);
-    if (known !== undefined || tools.size >= mostTools) return known;
+    if (known !== undefined || tools.size >= maxTools) return known;
     const tool: ToolSums = { calls: 0, errors: 0, latencies: [] };
     tools.set(name, tool);
     return tool;
@@ -165,7 +165,7 @@ function failed({ error, result }: ToolCall): boolean {
 }
 
 function addLatency({ latencies }: ToolSums, { latencyMs }: ToolCall): void {
-  if (latencyMs !== undefined && latencies.length < mostLatencies) latencies.push(latencyMs);
+  if (latencyMs !== undefined && latencies.length < maxLatencies) latencies.push(latencyMs);
 }
 
 const noneChecked: CheckedCalls = { valid: 0, failed: 0, invalid: 0, refused: 0 };
@@ -210,7 +210,7 @@ function serverRow(
       ? []
       : [...before.tools].flatMap(([tool, listed]): ToolRow[] => {
           if (tools.has(tool)) return [];
-          const shown = shownDefinition(before.run, listed);
+          const shown = displayDefinition(before.run, listed);
           return [{ name: tool, calls: 0, errors: 0, findings: 0, change: "removed", before: shown }];
         });
   const checks = rows.flatMap(({ checked }) => checked ?? []);
@@ -251,7 +251,7 @@ function toolRow(
   return withoutUndefined({
     name,
     description: typeof description === "string" ? shortened(description, excerptLength) : undefined,
-    definition: listed === undefined ? undefined : shownDefinition(run, listed),
+    definition: listed === undefined ? undefined : displayDefinition(run, listed),
     tokens: definition === undefined ? undefined : estimateTokens(definition),
     calls,
     errors,
@@ -260,7 +260,7 @@ function toolRow(
     ...percentiles(latencies),
     findings,
     change: isAdded ? ("added" as const) : isChanged ? ("changed" as const) : undefined,
-    before: isChanged && before !== undefined ? shownDefinition(before.run, then) : undefined,
+    before: isChanged && before !== undefined ? displayDefinition(before.run, then) : undefined,
   });
 }
 
@@ -270,7 +270,7 @@ function percentiles(latencies: readonly number[]): Pick<ToolRow, "p50Ms" | "p95
 }
 
 /** The definition of a tool as readers see it. */
-function shownDefinition(run: string, { definition, trial, seq, index }: ListedTool): Definition {
+function displayDefinition(run: string, { definition, trial, seq, index }: ListedTool): Definition {
   return {
     ...excerptOf(definition, seq, `/message/result/tools/${index}`, definitionLength),
     run,

@@ -260,7 +260,7 @@ function addSteps(runs: readonly StepRun[], pathOf: (step: string) => string, ad
     }
 }
 
-const longestSummary = 200;
+const maxSummaryLength = 200;
 
 function stepBody({ started, finished }: StepAttempt, pathOf: (step: string) => string): Body {
   const { seq, step, stepType, attempt, input } = started;
@@ -274,7 +274,7 @@ function stepBody({ started, finished }: StepAttempt, pathOf: (step: string) => 
     stepType,
     attempt,
     outcome: finished?.outcome,
-    summary: shortened(describeInput(stepType, input), longestSummary),
+    summary: shortened(describeInput(stepType, input), maxSummaryLength),
     input: excerptOf(input, seq, "/input"),
     outputs: outputs === undefined ? undefined : excerptOf(outputs, finished?.seq ?? seq, "/outputs"),
     checks: (finished?.checks ?? []).map(({ name, passed, message }) => ({ name, passed, message })),
@@ -283,7 +283,7 @@ function stepBody({ started, finished }: StepAttempt, pathOf: (step: string) => 
   });
 }
 
-const longestError = 1000;
+const maxErrorLength = 1000;
 
 function callBody(
   call: ToolCall,
@@ -294,11 +294,11 @@ function callBody(
   const hasArgs = exchange?.params["arguments"] !== undefined;
   const status = isRefused ? "rejected" : statusOf(call, isOngoing);
   const place = exchange === undefined ? "/args" : hasArgs ? "/message/params/arguments" : "/message/params";
-  const [value, pointer] = result === undefined ? [undefined, ""] : shownResult(result);
+  const [value, pointer] = result === undefined ? [undefined, ""] : displayResult(result);
   const shown = {
     args: excerptOf(args, seq, place),
     result: value === undefined ? undefined : excerptOf(value, responseSeq ?? seq, pointer),
-    error: error === undefined || status === "pending" ? undefined : shortened(error.message, longestError),
+    error: error === undefined || status === "pending" ? undefined : shortened(error.message, maxErrorLength),
   };
   return withoutUndefined({
     kind: "call" as const,
@@ -332,7 +332,7 @@ function hashesOf(
 ): CallItem["hashes"] {
   const hashes = {
     ...(isCut(shown.args) ? { arguments: hashOf(canonicalJson(args)) } : {}),
-    ...(isCut(shown.result) || (shown.error?.length ?? 0) >= longestError
+    ...(isCut(shown.result) || (shown.error?.length ?? 0) >= maxErrorLength
       ? { result: hashOf(canonicalJson(result)) }
       : {}),
   };
@@ -350,7 +350,7 @@ function statusOf({ error, result, responseSeq }: ToolCall, isOngoing: boolean):
  * The text of a result that is one text, the structured content where that text says the same as JSON, else all of it; and the JSON
  * Pointer to that in the event.
  */
-function shownResult(result: JsonObject): readonly [value: Json, pointer: string] {
+function displayResult(result: JsonObject): readonly [value: Json, pointer: string] {
   const { content, structuredContent } = result;
   const [only, ...others] = Array.isArray(content) ? (content as readonly Json[]) : [];
   if (others.length === 0 && isJsonObject(only)) {
@@ -372,12 +372,12 @@ function isSameJson(text: string, value: Json): boolean {
   }
 }
 
-const mostMedia = 100;
+const maxMedia = 100;
 
 /** Images and sounds of a result; undefined when there are none. */
 function mediaOf({ content }: JsonObject, seq: number): readonly Media[] | undefined {
   if (!Array.isArray(content)) return undefined;
-  const media = (content as readonly Json[]).slice(0, mostMedia).flatMap((block, index): Media[] => {
+  const media = (content as readonly Json[]).slice(0, maxMedia).flatMap((block, index): Media[] => {
     if (!isJsonObject(block)) return [];
     const { resource } = block;
     const isResource = block["type"] === "resource" && isJsonObject(resource);
@@ -458,8 +458,8 @@ function answeredBy(answer: Message | undefined): { readonly result?: Excerpt; r
   if (answer === undefined) return {};
   const { seq, malformed, message } = answer;
   const { result, error } = message;
-  if (malformed !== undefined) return { error: shortened(`malformed: ${malformed}`, longestError) };
-  if (error !== undefined) return { error: shortened(errorText(error), longestError) };
+  if (malformed !== undefined) return { error: shortened(`malformed: ${malformed}`, maxErrorLength) };
+  if (error !== undefined) return { error: shortened(errorText(error), maxErrorLength) };
   return result === undefined ? {} : { result: excerptOf(result, seq, "/message/result") };
 }
 

@@ -353,7 +353,7 @@ async function listTools(client: Client, limits: RequestOptions): Promise<readon
 }
 
 /** Pages that a list may have. */
-const mostPages = 1000;
+const maxPages = 1000;
 
 async function listAll(
   client: Client,
@@ -375,8 +375,8 @@ async function listAll(
         `${method} does not end: the cursor ${JSON.stringify(shortened(cursor, 200))} is repeated`,
       );
     seen.add(cursor);
-  } while (seen.size < mostPages);
-  throw new Error(`${method} has more than ${mostPages} pages`);
+  } while (seen.size < maxPages);
+  throw new Error(`${method} has more than ${maxPages} pages`);
 }
 
 /** Sends a request of any kind to a server. Throws as `ServerSession.callTool` does. */

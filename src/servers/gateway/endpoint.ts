@@ -17,7 +17,7 @@ import {
   type BodyMessages,
   createReceiveLimits,
   decodedHeader,
-  deepestMessage,
+  maxMessageDepth,
   errorAnswer,
   errorCodes,
   isTooDeep,
@@ -25,7 +25,7 @@ import {
   messageJson,
   recordedMessage,
   methodOf,
-  mostUnasked,
+  maxUnasked,
   namedMember,
   requestOf,
   type WireMessage,
@@ -119,10 +119,10 @@ export class AgentConnection {
   fromAgent(wire: WireMessage, deliver: Deliver): Promise<void> {
     this.#sent += 1;
     // An agent in a loop must not fill the memory.
-    if (this.#sent > mostUnasked) return this.#deliver({ kind: "disconnect" }, deliver);
+    if (this.#sent > maxUnasked) return this.#deliver({ kind: "disconnect" }, deliver);
     this.recordRefused(wire);
     if (isTooDeep(wire.message))
-      return this.#deliver(refusal(wire, `nested more than ${deepestMessage} levels deep`), deliver);
+      return this.#deliver(refusal(wire, `nested more than ${maxMessageDepth} levels deep`), deliver);
     const ambiguity = this.isFiltered ? ambiguityOf(wire) : undefined;
     if (ambiguity !== undefined)
       return this.#deliver(refusal(wire, `that a server may read in another way: ${ambiguity}`), deliver);
@@ -196,12 +196,12 @@ export class AgentConnection {
 
 /** A message for the record, without its deeper levels. */
 function withoutDepth({ message }: WireMessage): WireMessage {
-  const cut = JSON.stringify(cutAt(message, shownLevels));
+  const cut = JSON.stringify(cutAt(message, maxShownLevels));
   return { message: JSON.parse(cut) as WireMessage["message"], text: cut };
 }
 
 /** Enough for the name of a tool or resource. */
-const shownLevels = 2;
+const maxShownLevels = 2;
 
 function cutAt(value: unknown, levels: number): unknown {
   if (typeof value !== "object" || value === null) return value;

@@ -10,7 +10,7 @@ import { type JsonExcess, jsonExcess } from "../../base/read-json.ts";
 import { ByteStore, LineReader } from "../../process/program-output.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
 import {
-  deepestMessage,
+  maxMessageDepth,
   errorCodes,
   answeredId,
   readBody,
@@ -139,9 +139,9 @@ function isLoopback(url: string): boolean {
 }
 
 /** Longest message accepted from an agent, in bytes. */
-const mostBytes = 10 * 1024 * 1024;
+const maxBytes = 10 * 1024 * 1024;
 /** Most bytes that all unanswered requests of an agent may have together. */
-const mostOpenBytes = 64 * 1024 * 1024;
+const maxOpenBytes = 64 * 1024 * 1024;
 
 /** Gives the agent of one trial access to one server. */
 class AgentEndpoint {
@@ -188,15 +188,15 @@ class AgentEndpoint {
     const take = (bytes: number): boolean => {
       length += bytes;
       this.#openBytes += bytes;
-      return length <= mostBytes && this.#openBytes <= mostOpenBytes;
+      return length <= maxBytes && this.#openBytes <= maxOpenBytes;
     };
     response.once("close", () => (this.#openBytes -= length));
     const body = await readRequest(request, take);
     if (body === undefined) {
-      const most = length > mostBytes ? `${mostBytes} bytes` : `${mostOpenBytes} bytes in all open requests`;
+      const most = length > maxBytes ? `${maxBytes} bytes` : `${maxOpenBytes} bytes in all open requests`;
       return answerError(response, 413, errorCodes.invalidRequest, `more than ${most}`);
     }
-    const excess = jsonExcess(body, { levels: deepestMessage });
+    const excess = jsonExcess(body, { levels: maxMessageDepth });
     if (excess !== undefined)
       return answerError(response, 413, errorCodes.invalidRequest, tooExcessive(excess));
     if (this.#isClosed || response.destroyed) return void response.destroy();
@@ -227,7 +227,7 @@ function tooExcessive(excess: JsonExcess): string {
 }
 
 /** Messages that may be in flight to the server before the agent has to wait. */
-const mostUnsent = 64;
+const maxUnsent = 64;
 /** How long answers are waited for after the agent has closed its side, in milliseconds. */
 const lingerMs = 1000;
 
@@ -246,7 +246,7 @@ class BridgeConnection {
     this.#socket = socket;
     this.#connection = connection;
     this.#reader = new LineReader({
-      limit: mostBytes,
+      limit: maxBytes,
       onLine: (line) => this.#fromAgent(line),
       onTooLong: () => this.end(),
     });
@@ -290,7 +290,7 @@ class BridgeConnection {
   }
 
   #fromAgent(line: Buffer): void {
-    const excess = jsonExcess(line, { levels: deepestMessage });
+    const excess = jsonExcess(line, { levels: maxMessageDepth });
     if (excess !== undefined) {
       const error = { code: errorCodes.invalidRequest, message: tooExcessive(excess) };
       this.#socket.write(`${JSON.stringify({ jsonrpc: "2.0", id: null, error })}\n`);
@@ -304,7 +304,7 @@ class BridgeConnection {
     const request = requestOf(wire.message);
     if (request !== undefined) this.#waiting.add(request.id);
     this.#unsent += 1;
-    if (this.#unsent >= mostUnsent) this.#socket.pause();
+    if (this.#unsent >= maxUnsent) this.#socket.pause();
     const passing = this.#connection.fromAgent(wire, (decision) => {
       if (decision.kind === "pass") return this.#channel.send(decision.wire);
       if (decision.kind === "answer") this.#write(decision.wire);
@@ -314,7 +314,7 @@ class BridgeConnection {
       .catch((error: unknown) => this.#lose(error))
       .finally(() => {
         this.#unsent -= 1;
-        if (this.#unsent < mostUnsent) this.#socket.resume();
+        if (this.#unsent < maxUnsent) this.#socket.resume();
       });
   }
 

@@ -77,7 +77,7 @@ export class StreamableHttpHandler {
 }
 
 /** Characters of messages that may wait for the client to open a response that they can go out on. */
-const mostWaiting = 32 * 1024 * 1024;
+const maxWaiting = 32 * 1024 * 1024;
 
 /** One client over Streamable HTTP, with a channel of its own to the server. */
 class HttpSession {
@@ -235,11 +235,11 @@ class HttpSession {
       named?.takesEvents === true ? named : isAboutRequests(wire) ? (latest ?? stream) : (stream ?? latest);
     if (target !== undefined) return this.#send(target, wire);
     this.#waitingLength += wire.text.length;
-    if (this.#waitingLength <= mostWaiting) return void this.#waiting.push(wire);
+    if (this.#waitingLength <= maxWaiting) return void this.#waiting.push(wire);
     this.#serverEnded(
       new McpvalsError(
         "server/protocol-error",
-        `server "${this.#server}" sent more than ${mostWaiting / 1024 / 1024} MiB that no client received`,
+        `server "${this.#server}" sent more than ${maxWaiting / 1024 / 1024} MiB that no client received`,
         { hint: "Check whether it sends notifications in a loop." },
       ),
     );

@@ -1,6 +1,6 @@
 import { jsonExcess } from "../../base/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
-import { deepestMessage, excessive, messageTooLarge } from "../messages/json-rpc.ts";
+import { maxMessageDepth, excessive, messageTooLarge } from "../messages/json-rpc.ts";
 
 export interface ReadLimits {
   /** Name of the server, for messages. */
@@ -82,17 +82,17 @@ export async function wholeOf(
 
 /** Throws McpvalsError for JSON that is too deep or too expensive to parse. */
 function refuseExcess(server: string, json: Uint8Array): void {
-  const excess = jsonExcess(json, { levels: deepestMessage });
+  const excess = jsonExcess(json, { levels: maxMessageDepth });
   if (excess !== undefined) throw excessive(server, excess);
 }
 
 /** Read of the body of a response whose status is an error, in bytes. */
-const longestRefusal = 64 * 1024;
+const maxRefusalLength = 64 * 1024;
 
 /** The beginning of a body. */
 export async function refusalText(response: Response): Promise<string> {
   const parts: Uint8Array[] = [];
-  let left = longestRefusal;
+  let left = maxRefusalLength;
   for await (const chunk of chunksOf(response)) {
     parts.push(chunk.subarray(0, left));
     left -= chunk.length;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { McpvalsError } from "../../base/error.ts";
-import { explainUnreachable, shownUrl } from "./http-errors.ts";
+import { explainUnreachable, displayUrl } from "./http-errors.ts";
 
 const place = { server: "s", url: new URL("http://h/mcp?k=1") };
 const coded = (code: string): Error => Object.assign(new Error("low"), { code });
@@ -10,7 +10,7 @@ it.each([
   ["https://user:pass@host.example:8443/a/b?key=secret#part", "https://host.example:8443/a/b?…"],
   ["http://localhost/mcp", "http://localhost/mcp"],
   ["no url", "no url"],
-])("shows of %s no possible secrets", (url, shown) => expect(shownUrl(url)).toBe(shown));
+])("shows of %s no possible secrets", (url, shown) => expect(displayUrl(url)).toBe(shown));
 
 it.each([
   [failed(coded("ECONNREFUSED")), "connection refused"],

@@ -9,7 +9,7 @@ export interface Place {
 }
 
 /** A URL without user name, password, query and fragment, which may hold secrets. */
-export function shownUrl(url: string | URL): string {
+export function displayUrl(url: string | URL): string {
   if (!URL.canParse(String(url))) return String(url);
   const { protocol, host, pathname, search } = new URL(url);
   return `${protocol}//${host}${pathname}${search === "" ? "" : "?…"}`;
@@ -22,9 +22,9 @@ export function explainStatus(
   { status, statusText, headers }: Pick<Response, "status" | "statusText" | "headers">,
 ): McpvalsError {
   const what = `${status} ${statusText}`.trim();
-  const message = `server "${server}" answered ${method} ${shownUrl(url)} with HTTP ${what}`;
+  const message = `server "${server}" answered ${method} ${displayUrl(url)} with HTTP ${what}`;
   const location = headers.get("location") ?? "";
-  const target = URL.canParse(location, url.href) ? shownUrl(new URL(location, url)) : undefined;
+  const target = URL.canParse(location, url.href) ? displayUrl(new URL(location, url)) : undefined;
   const hint =
     target === undefined || status < 300 || status >= 400
       ? statusHint(status)
@@ -69,7 +69,7 @@ export function explainUnreachable({ server, url }: Place, cause: unknown): Mcpv
     error = error instanceof AggregateError ? error.errors[0] : error.cause;
   }
   // What is said of a URL may have its user name, its password and its query.
-  text = text.replaceAll(url.href, shownUrl(url));
+  text = text.replaceAll(url.href, displayUrl(url));
   const isBlocked = text === blockedPort;
   const [reason, hint] = reasons[code ?? ""] ?? [
     isBlocked
@@ -79,7 +79,7 @@ export function explainUnreachable({ server, url }: Place, cause: unknown): Mcpv
       ? "Let the server listen on another port."
       : "Check that the server runs and that the url is right.",
   ];
-  const message = `server "${server}" at ${shownUrl(url)}: ${reason}`;
+  const message = `server "${server}" at ${displayUrl(url)}: ${reason}`;
   return new McpvalsError("server/unreachable", message, { hint, cause });
 }
 

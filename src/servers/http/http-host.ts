@@ -33,7 +33,7 @@ import {
   type WireMessage,
 } from "../messages/json-rpc.ts";
 import { eventsOf, isEventStream, type ReadLimits, refusalText, wholeOf } from "./event-stream.ts";
-import { explainStatus, explainUnreachable, noAnswerIn, type Place, shownUrl } from "./http-errors.ts";
+import { explainStatus, explainUnreachable, noAnswerIn, type Place, displayUrl } from "./http-errors.ts";
 import { type ListeningProgram, startListeningProgram } from "./listening-program.ts";
 import { createServerFetch } from "./server-fetch.ts";
 
@@ -77,7 +77,7 @@ class HttpHost implements ServerHost {
       fetch: program === undefined ? fetch : fetchWhenReady(fetch, program),
       maxMessageBytes,
     };
-    this.#watchers = new Watchers(name, { transport, target: shownUrl(url) });
+    this.#watchers = new Watchers(name, { transport, target: displayUrl(url) });
   }
 
   watch(emit: Emit): () => void {
@@ -219,7 +219,7 @@ class SseChannel extends HttpChannel {
       }
       throw new McpvalsError(
         "server/unreachable",
-        `server "${this.place.server}" ended the event stream ${shownUrl(url)}, over which all its answers come`,
+        `server "${this.place.server}" ended the event stream ${displayUrl(url)}, over which all its answers come`,
         { hint: "See the server's own log for why." },
       );
     } catch (error) {
@@ -232,7 +232,7 @@ class SseChannel extends HttpChannel {
     if (endpoint.origin === this.place.url.origin) return endpoint;
     throw new McpvalsError(
       "server/protocol-error",
-      `server "${this.place.server}" names an endpoint at another origin: ${shownUrl(endpoint)}`,
+      `server "${this.place.server}" names an endpoint at another origin: ${displayUrl(endpoint)}`,
       { hint: "The endpoint has to have the scheme, host and port of the url." },
     );
   }
@@ -263,7 +263,7 @@ const farewellMs = 1000;
 /** Pause before a stream is resumed, unless the server says, in milliseconds. */
 const defaultRetryMs = 1000;
 /** Attempts to resume a stream that bring no event. */
-const mostRetries = 3;
+const maxRetries = 3;
 
 /** The position in a stream of events. */
 interface Progress {
@@ -397,7 +397,7 @@ class StreamableChannel extends HttpChannel {
       await this.#readEvents(response, progress, call);
       if (call !== undefined && (call.isAnswered || progress.lastEventId === undefined)) return;
       if (progress.lastEventId !== before) tries = 0;
-      if (tries === mostRetries) return;
+      if (tries === maxRetries) return;
       await pause(progress.retryMs, signal);
       response = await this.#openStream(progress.lastEventId, signal);
     }

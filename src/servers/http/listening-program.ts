@@ -11,7 +11,7 @@ import {
   startFailure,
   Watchers,
 } from "../connections/host.ts";
-import { shownUrl } from "./http-errors.ts";
+import { displayUrl } from "./http-errors.ts";
 
 /** Pause between two requests that find out whether the program listens, in milliseconds. */
 const pollMs = 50;
@@ -29,12 +29,12 @@ export async function startListeningProgram(
   if (await answers(url))
     throw new McpvalsError(
       "server/spawn-failed",
-      `server "${name}" was not started: something answers at ${shownUrl(url)} already`,
+      `server "${name}" was not started: something answers at ${displayUrl(url)} already`,
       { hint: "Stop it, or choose another port. To test what runs there, remove `command`." },
     );
   try {
     const process = await spawnProcess(program);
-    const target = `${shownUrl(url)}, started with ${[program.command, ...program.args].join(" ")}`;
+    const target = `${displayUrl(url)}, started with ${[program.command, ...program.args].join(" ")}`;
     const watchers = new Watchers(name, { transport, target, pid: process.pid });
     return new ListeningProgram({ name, url, process, watchers, recordsStderr: captureStderr !== false });
   } catch (error) {
@@ -99,7 +99,7 @@ export class ListeningProgram {
     const { stderrTail } = this.#started.watchers.evidence();
     return withoutUndefined({
       stderrTail,
-      silentUrl: this.#isReady ? undefined : shownUrl(this.#started.url),
+      silentUrl: this.#isReady ? undefined : displayUrl(this.#started.url),
     });
   }
 

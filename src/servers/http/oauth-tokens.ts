@@ -14,7 +14,7 @@ import { readRegularFile } from "../../base/files.ts";
 import { boundedFetch } from "../../process/bounded-fetch.ts";
 import { abortAfter } from "../../process/deadline.ts";
 import { loadSdk, type Sdk } from "../client/session.ts";
-import { shownUrl } from "./http-errors.ts";
+import { displayUrl } from "./http-errors.ts";
 
 /** A server with its url, and how to get tokens for it. */
 export interface ProtectedServer {
@@ -32,9 +32,9 @@ type Stored = Extract<OAuthSpec, { kind: "stored" }>;
 type Credentials = Extract<OAuthSpec, { kind: "client-credentials" }>;
 
 /** Time limit for getting a token, with all requests, in milliseconds. */
-const usualMs = 30_000;
+const defaultMs = 30_000;
 /** Longest access token: it has to fit into a header. */
-const longestToken = 8 * 1024;
+const maxTokenLength = 8 * 1024;
 
 /**
  * The access token of one server, for all trials: requests that need a new one at the same time wait for the same renewal. The
@@ -50,7 +50,7 @@ export class TokenSource {
   #renewing: Promise<string> | undefined;
 
   /** `announce` gets every secret before it is first used; getting a token takes `mostMs` milliseconds at most. */
-  constructor(server: ProtectedServer, announce: (secret: Secret) => void, mostMs: number = usualMs) {
+  constructor(server: ProtectedServer, announce: (secret: Secret) => void, mostMs: number = defaultMs) {
     this.#server = server;
     this.#announce = announce;
     this.#mostMs = mostMs;
@@ -163,7 +163,7 @@ export class TokenSource {
       if (issuer === undefined) throw this.#noIssuer(named[0]);
       const same = named.find((each) => each.replace(/\/$/, "") === issuer.replace(/\/$/, ""));
       if (named.length > 0 && same === undefined)
-        throw new Error(`it is ${named.map(shownUrl).join(" or ")} and not the expected ${issuer}`);
+        throw new Error(`it is ${named.map(displayUrl).join(" or ")} and not the expected ${issuer}`);
       const metadata = await sdk.discoverAuthorizationServerMetadata(same ?? issuer, { fetchFn });
       const resource = resourceMetadata?.resource;
       if (
@@ -173,7 +173,7 @@ export class TokenSource {
           configuredResource: resource,
         })
       )
-        throw new Error(`the server's metadata is about another resource: ${shownUrl(resource)}`);
+        throw new Error(`the server's metadata is about another resource: ${displayUrl(resource)}`);
       step = metadata === undefined ? "guess" : "token";
       return await work(withoutUndefined({ sdk, issuer, fetchFn, resourceMetadata, metadata, resource }));
     } catch (error) {
@@ -226,14 +226,14 @@ export class TokenSource {
     const what = "nothing says which authorization server may see the secret";
     if (named === undefined)
       return this.#unauthorized(what, "Give the address of the authorization server as `issuer` of `auth`.");
-    const hint = `If the secret is meant for it, write \`issuer: ${shownUrl(named)}\` into \`auth\`.`;
-    return this.#unauthorized(`${what}; the server names ${shownUrl(named)}`, hint);
+    const hint = `If the secret is meant for it, write \`issuer: ${displayUrl(named)}\` into \`auth\`.`;
+    return this.#unauthorized(`${what}; the server names ${displayUrl(named)}`, hint);
   }
 
   /** The error for a token that could not be obtained. */
   #explain(error: unknown, step: TokenStep, issuer: string | undefined, sdk: Sdk): McpvalsError {
     if (error instanceof McpvalsError) return error;
-    const place = issuer === undefined ? "the authorization server" : shownUrl(issuer);
+    const place = issuer === undefined ? "the authorization server" : displayUrl(issuer);
     const why = this.#excerpt(error);
     if (step === "discovery")
       return this.#unauthorized(
@@ -262,12 +262,12 @@ export class TokenSource {
     for (let cause = error; cause instanceof Error; cause = cause.cause) message = cause.message || message;
     const own = message.replace(/Invalid OAuth error response: [\s\S]*Raw body: /, "");
     const line = this.clean(own).replaceAll(/\s+/g, " ").trim();
-    return line.length > longestExcerpt ? `${line.slice(0, longestExcerpt)}…` : line;
+    return line.length > maxExcerptLength ? `${line.slice(0, maxExcerptLength)}…` : line;
   }
 }
 
 const logIn = "Log in again with the program that wrote the file.";
-const longestExcerpt = 300;
+const maxExcerptLength = 300;
 
 const hints: Readonly<Record<string, string>> = {
   invalid_client: "Check the client id and the client secret of `auth`.",
@@ -299,7 +299,7 @@ interface StoredTokens {
 }
 
 function unauthorized({ url }: ProtectedServer, what: string, hint: string): McpvalsError {
-  return new McpvalsError("server/unauthorized", `no access to ${shownUrl(url)}: ${what}`, { hint });
+  return new McpvalsError("server/unauthorized", `no access to ${displayUrl(url)}: ${what}`, { hint });
 }
 
 export function refusedAgain(server: ProtectedServer, { clean }: TokenSource): McpvalsError {
@@ -312,7 +312,7 @@ export function refusedAgain(server: ProtectedServer, { clean }: TokenSource): M
 
 /** Throws for a token that no header can carry; the message has no part of it. */
 function usable(token: string): string {
-  if (token.length > longestToken) throw new Error(`the token is longer than ${longestToken} characters`);
+  if (token.length > maxTokenLength) throw new Error(`the token is longer than ${maxTokenLength} characters`);
   if (!/^[!-~]+$/.test(token)) throw new Error("the token has characters that are not allowed in a header");
   return token;
 }
@@ -334,11 +334,11 @@ function textOf(value: Json | undefined): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
 
-const largestFile = 1024 * 1024;
+const maxFileBytes = 1024 * 1024;
 
 /** Reads a file with tokens; throws an Error that says what is wrong with it. */
 function readTokenFile(path: string): JsonObject {
-  const text = readRegularFile(path, largestFile).toString("utf8");
+  const text = readRegularFile(path, maxFileBytes).toString("utf8");
   let value: Json;
   try {
     value = JSON.parse(text) as Json;

@@ -24,14 +24,14 @@ export function isRedirect({ status, headers }: Response): boolean {
   return status >= 300 && status < 400 && headers.has("location");
 }
 
-const mostRedirects = 5;
+const maxRedirects = 5;
 
 const fetchWithinOrigin: FetchLike = async (url, init = {}) => {
   let current = new URL(url);
   for (let followed = 0; ; followed += 1) {
     const response = await fetch(current, { ...init, redirect: "manual" });
     const target = targetWithin(current, response, init.method ?? "GET");
-    if (target === undefined || init.redirect === "manual" || followed === mostRedirects) return response;
+    if (target === undefined || init.redirect === "manual" || followed === maxRedirects) return response;
     await response.body?.cancel();
     current = target;
   }

@@ -11,7 +11,7 @@ import {
   type Json,
   type JsonObject,
 } from "../../base/json.ts";
-import { type JsonExcess, jsonToken, mostMemory, repeatedKey } from "../../base/read-json.ts";
+import { type JsonExcess, jsonToken, maxMemory, repeatedKey } from "../../base/read-json.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { EventOf } from "../../model/event.ts";
 
@@ -400,16 +400,16 @@ export function decodedHeader(value: string): string {
  * Levels of arrays and objects that a message may have. JSON has no limit, but every program that handles a message, the SDK
  * and agents too, uses a stack that has one.
  */
-export const deepestMessage = 400;
+export const maxMessageDepth = 400;
 
 /** Messages that are not answers and that one connection may carry, so that a flood cannot fill the memory. */
-export const mostUnasked = 100_000;
+export const maxUnasked = 100_000;
 /** What a request counts: each keeps an answer in memory until the server reads it. */
 const requestWeight = 10;
 
-/** Whether a message is nested deeper than {@link deepestMessage}. */
+/** Whether a message is nested deeper than {@link maxMessageDepth}. */
 export function isTooDeep(message: JSONRPCMessage): boolean {
-  return hasMoreLevels(message, deepestMessage);
+  return hasMoreLevels(message, maxMessageDepth);
 }
 
 /** Checks the messages that one connection receives from a server; gives the error for one beyond a limit. */
@@ -418,10 +418,10 @@ export function createReceiveLimits(server: string): (message: JSONRPCMessage) =
   return (message) => {
     if ("method" in message) unasked += "id" in message ? requestWeight : 1;
     if (isTooDeep(message)) return excessive(server, "deep");
-    if (unasked <= mostUnasked) return undefined;
+    if (unasked <= maxUnasked) return undefined;
     return new McpvalsError(
       "server/protocol-error",
-      `server "${server}" sent more than ${mostUnasked} notifications, or ${mostUnasked / requestWeight} requests, in one trial`,
+      `server "${server}" sent more than ${maxUnasked} notifications, or ${maxUnasked / requestWeight} requests, in one trial`,
       { hint: "Check whether it logs in a loop. Every message is kept in memory and in the journal." },
     );
   };
@@ -432,12 +432,12 @@ export function excessive(server: string, excess: JsonExcess): McpvalsError {
   if (excess === "deep")
     return new McpvalsError(
       "server/protocol-error",
-      `server "${server}" sent a message nested more than ${deepestMessage} levels deep`,
+      `server "${server}" sent a message nested more than ${maxMessageDepth} levels deep`,
       { hint: "Answer with flatter data; most clients cannot handle more." },
     );
   return new McpvalsError(
     "server/message-too-large",
-    `server "${server}" sent a message of so many values that it would take more than ${mostMemory / 1024 / 1024} MiB of memory`,
+    `server "${server}" sent a message of so many values that it would take more than ${maxMemory / 1024 / 1024} MiB of memory`,
     { hint: "Answer with less: with fewer lists, objects and numbers." },
   );
 }

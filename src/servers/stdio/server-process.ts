@@ -22,7 +22,7 @@ import {
   Watchers,
 } from "../connections/host.ts";
 import {
-  deepestMessage,
+  maxMessageDepth,
   type Era,
   excessive,
   inOneLine,
@@ -184,7 +184,7 @@ export class ServerProcess {
 
   #receive(line: Buffer): void {
     if (line.length === 0 || this.#closing.signal.aborted) return;
-    const excess = mayBeMessage(line) ? jsonExcess(line, { levels: deepestMessage }) : undefined;
+    const excess = mayBeMessage(line) ? jsonExcess(line, { levels: maxMessageDepth }) : undefined;
     if (excess !== undefined) return this.#break(excessive(this.#name, excess));
     const wire = parseMessage(line);
     if (wire !== undefined) return this.#clients.receive(wire);

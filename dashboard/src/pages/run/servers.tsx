@@ -327,7 +327,7 @@ function ToolDetails({
 }
 
 /** In characters: of longer definitions the rest is left out. */
-const mostCompared = 200_000;
+const maxCompared = 200_000;
 
 function DefinitionDiff({
   before,
@@ -344,7 +344,7 @@ function DefinitionDiff({
         [before, after].map(async (definition) => {
           if (definition === undefined) return "";
           if (definition.text.length === definition.length) return definition.text;
-          return (await content({ ...definition, from: 0, length: mostCompared })).text;
+          return (await content({ ...definition, from: 0, length: maxCompared })).text;
         }),
       ),
     staleTime: Infinity,

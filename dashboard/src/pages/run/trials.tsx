@@ -34,7 +34,7 @@ export function trialsSearch(raw: RawSearch): TrialsSearch {
 }
 
 /** A choice of more values is not help. */
-const mostChoices = 500;
+const maxChoices = 500;
 
 /** All trials, those of a task, agent and variant together; what did not pass comes first. */
 export function TrialsView(): ReactElement {
@@ -102,7 +102,7 @@ function NameFilter({
   readonly value: string | undefined;
   readonly onChange: (value: string | undefined) => void;
 }): ReactElement | null {
-  if ((names.length < 2 || names.length > mostChoices) && value === undefined) return null;
+  if ((names.length < 2 || names.length > maxChoices) && value === undefined) return null;
   return (
     <ChoiceFilter
       label={`By ${name}`}
