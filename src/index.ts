@@ -14,15 +14,10 @@ export {
   workflowSchema as WorkflowSchema,
 } from "./formats/config/config-schema.ts";
 export { serverSchema as ServerSchema } from "./model/server.ts";
-export {
-  McpvalsError,
-  type Diagnostic,
-  type ErrorDetails,
-  type SerializedError,
-  type SourceLocation,
-} from "./base/error.ts";
+export { McpvalsError, type Diagnostic, type ErrorDetails, type SourceLocation } from "./base/error.ts";
+export type { SerializedError } from "./base/serialized-error.ts";
 export type { ErrorCode, ErrorKind } from "./base/catalogue.ts";
-export type { Grade, Verdict } from "./model/event.ts";
+export type { Grade, Usage, Verdict } from "./model/grade.ts";
 export type { Finding, FindingPlace, Severity } from "./model/finding.ts";
 export type { AgentSummary, Plan } from "./model/plan.ts";
 export type { RunFinding } from "./model/finding.ts";
@@ -35,7 +30,7 @@ export type {
   ToolDigest,
   TrialResult,
 } from "./model/result.ts";
-export type { TraceEvent, Usage } from "./model/event.ts";
+export type { TraceEvent } from "./model/event.ts";
 export type { ToolCall } from "./trace/trajectory.ts";
 export { exitCode } from "./report/trial-result.ts";
 export { version } from "./base/version.ts";

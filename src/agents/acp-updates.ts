@@ -1,10 +1,11 @@
 import { McpvalsError } from "../base/error.ts";
 import { asObject, withoutUndefined, type Json } from "../base/json.ts";
 import { jsonOf, textOf, type WireObject } from "./programs/preset.ts";
-import type { Emit, EventBody, Usage } from "../model/event.ts";
+import type { Emit, EventBody } from "../model/event.ts";
 import { toolOrigin, type ToolOrigin } from "./tool-origin.ts";
 import { maxMessageLength } from "./program-lines.ts";
 import { presetNamed } from "./programs/presets.ts";
+import type { Usage } from "../model/grade.ts";
 
 export interface AcpUpdatesOptions {
   readonly emit: Emit;

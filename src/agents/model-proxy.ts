@@ -14,9 +14,10 @@ import { asObject, withoutUndefined } from "../base/json.ts";
 import type { AcpAgentSpec } from "../model/agent.ts";
 import { textOf, type WireObject } from "./programs/preset.ts";
 import { jsonExcess } from "../base/read-json.ts";
-import type { Emit, Usage } from "../model/event.ts";
+import type { Emit } from "../model/event.ts";
 import { ByteStore, LineReader } from "../process/program-output.ts";
 import { presetNamed } from "./programs/presets.ts";
+import type { Usage } from "../model/grade.ts";
 
 /** Called for each request to the model that was answered well; `model`: who answered, where the answer says so. */
 type OnUsage = (usage: Usage, model?: string) => void;

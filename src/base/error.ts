@@ -1,4 +1,5 @@
 import { type ErrorCode, type ErrorKind, errorKinds } from "./catalogue.ts";
+import type { SerializedError } from "./serialized-error.ts";
 import { quotedLines, visibleColumns, visibleLines, visibleText } from "./visible-text.ts";
 
 /** Where in a user's file something is. Lines and columns count from 1. */
@@ -30,15 +31,6 @@ export interface ErrorDetails {
   /** All problems of a file, when the error stands for several. */
   readonly diagnostics?: readonly Diagnostic[];
   readonly cause?: unknown;
-}
-
-/** An error as it stands in a trace or a result: plain JSON. */
-export interface SerializedError {
-  readonly code: ErrorCode;
-  readonly kind: ErrorKind;
-  readonly message: string;
-  readonly hint?: string;
-  readonly detail?: string;
 }
 
 /**

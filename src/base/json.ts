@@ -132,3 +132,13 @@ export function hasMoreLevels(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   return levels === 0 || Object.values(value).some((item) => hasMoreLevels(item, levels - 1));
 }
+
+/** A type with all properties read-only. Any JSON, which is recursive, becomes a JSON object. */
+export type ReadonlyDeep<T> = [JsonObject, string] extends [
+  T,
+  keyof T | ([keyof T] extends [never] ? string : never),
+]
+  ? JsonObject
+  : T extends object
+    ? { readonly [K in keyof T]: ReadonlyDeep<T[K]> }
+    : T;

@@ -11,10 +11,11 @@ import {
 } from "../../test/support/trial-events.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
-import type { EventBody, EventOf, Grade } from "../model/event.ts";
+import type { EventBody, EventOf } from "../model/event.ts";
 import type { Finding } from "./grader.ts";
 import { type Assertions, assertions } from "./assertions.ts";
 import { gradersOf } from "./kinds.ts";
+import type { Grade } from "../model/grade.ts";
 
 /** A task with servers and, unless they are left out, steps that check something. */
 function taskWith(sets: readonly Assertions[], verify: Task["verify"] = [mcpStep()]): Task {

@@ -6,9 +6,10 @@ import type { JsonObject } from "../base/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import type { JudgeSpec } from "../model/eval.ts";
 import type { Task } from "../model/task.ts";
-import { eventsOf, type FileContent, type Grade } from "../model/event.ts";
+import { eventsOf, type FileContent } from "../model/event.ts";
 import type { AskJudge } from "./judge/verdict-forms.ts";
 import { perObject, type ToolCall, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
+import type { Grade } from "../model/grade.ts";
 
 /** The outside world as graders see it. */
 export interface GradeContext {

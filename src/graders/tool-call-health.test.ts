@@ -12,9 +12,9 @@ import {
 } from "../../test/support/trial-events.ts";
 import type { Json } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
-import type { Grade } from "../model/event.ts";
 import type { GradeContext } from "./grader.ts";
 import { toolCallHealth } from "./tool-calls.ts";
+import type { Grade } from "../model/grade.ts";
 
 type Play = (trial: TrialEvents) => number | void;
 

@@ -7,8 +7,8 @@ import {
   TrialEvents,
   workflowTask,
 } from "../../test/support/trial-events.ts";
-import type { Grade } from "../model/event.ts";
 import { toolInvocationOrder } from "./tool-calls.ts";
+import type { Grade } from "../model/grade.ts";
 
 interface Played {
   readonly trial: TrialEvents;

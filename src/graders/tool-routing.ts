@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../model/fields.ts";
 import { agentGrade, type GraderCheck, declaredKind, misspelling, qualified } from "./grader.ts";
-import type { Grade } from "../model/event.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { isMcp, type ToolUse, toolUses } from "./tool-uses.ts";
+import type { Grade } from "../model/grade.ts";
 
 const target = z.lazy(() =>
   closedObject({

@@ -7,9 +7,9 @@ import {
   TrialEvents,
   workflowTask,
 } from "../../test/support/trial-events.ts";
-import type { Grade } from "../model/event.ts";
 import { endToEndSuccess } from "./end-to-end-success.ts";
 import type { ExpectedState } from "../model/fields.ts";
+import type { Grade } from "../model/grade.ts";
 
 type Play = (trial: TrialEvents) => unknown;
 

@@ -8,8 +8,8 @@ import {
   TrialEvents,
 } from "../../test/support/trial-events.ts";
 import type { Task } from "../model/task.ts";
-import type { Grade } from "../model/event.ts";
 import { verifySteps } from "./verify-steps.ts";
+import type { Grade } from "../model/grade.ts";
 
 type Steps = readonly (readonly [id: string, options?: StepOptions])[];
 

@@ -1,7 +1,7 @@
 import type { Task } from "../model/task.ts";
-import type { JudgedCheck } from "../model/event.ts";
 import type { StepView, Trajectory } from "../trace/trajectory.ts";
 import { type Finding, graderKind, passOrFail, skip } from "./grader.ts";
+import type { JudgedCheck } from "../model/grade.ts";
 
 /** Above this many checks that hold, they are counted instead of listed. */
 const maxShownChecks = 8;

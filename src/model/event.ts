@@ -1,67 +1,11 @@
-import type { SerializedError } from "../base/error.ts";
 import type { Fault } from "./server.ts";
 import type { Json, JsonObject } from "../base/json.ts";
-import type { Finding } from "./finding.ts";
 import { previewJson } from "../base/read-json.ts";
-
-/** Tokens, as the provider reports them. */
-export interface Usage {
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  readonly cacheReadTokens?: number;
-  readonly cacheWriteTokens?: number;
-  /** Requests to the model that were answered; absent: not known. */
-  readonly requests?: number;
-}
+import type { JudgeRecord, Usage, Verdict, Grade } from "./grade.ts";
+import type { SerializedError } from "../base/serialized-error.ts";
 
 /** How a user turn ended: only `done` is the agent's own decision to be finished. */
 export type TurnEnd = "done" | "max-steps" | "max-tokens" | "refused" | "cancelled";
-
-export type Verdict = "pass" | "fail" | "error" | "timeout" | "skip";
-
-/** What one grader says of one trial. */
-export interface Grade {
-  readonly grader: string;
-  readonly verdict: "pass" | "fail" | "error" | "skip";
-  /** 0 to 1; null when there is nothing to score. */
-  readonly score: number | null;
-  readonly reason: string;
-  /** Numbers of the events that the verdict rests on. */
-  readonly evidence: readonly number[];
-  /** Why there is no verdict, when `verdict` is `error`. */
-  readonly error?: SerializedError;
-  /** Weight of the score in the trial's score; absent: 1. */
-  readonly weight?: number;
-  /** The trial passes without it. */
-  readonly required?: false;
-  /** Who judged; absent: no model did. */
-  readonly judge?: JudgeRecord;
-  /** Who was asked the same to compare; the grade does not depend on it. */
-  readonly secondJudge?: JudgeRecord;
-  /** Verdicts of a judge on which the grade rests in part; absent: none. */
-  readonly judged?: readonly JudgedCheck[];
-  /** Defects of the server; only in trials of a check. */
-  readonly findings?: readonly Finding[];
-}
-
-/** How a judge came to a grade. */
-export interface JudgeRecord {
-  readonly model: string;
-  /** `sha256:HEX` of its instructions. */
-  readonly prompt: string;
-  /** `sha256:HEX` of all that it was asked, the trial included; absent for a verdict on a step. */
-  readonly question?: string;
-  /** Lowest score that passes. */
-  readonly threshold: number;
-  /** The score of each vote. */
-  readonly votes: readonly number[];
-}
-
-/** A verdict of a judge on one criterion of a step: `contains`, `exact` or `rubric`. */
-export interface JudgedCheck {
-  readonly check: string;
-  readonly judge: JudgeRecord;
-}
 
 /** What is known of the content of a file. */
 export interface FileContent {

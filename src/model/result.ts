@@ -1,103 +1,17 @@
 import * as z from "zod";
-import { errorCatalogue, type ErrorCode, type ErrorKind } from "../base/catalogue.ts";
-import { json } from "./fields.ts";
-import type { JsonObject } from "../base/json.ts";
+import type { JsonObject, ReadonlyDeep } from "../base/json.ts";
 import { calibrationSchema, judgeSummarySchema } from "./calibration.ts";
-import { findingSchema } from "./finding.ts";
-import type { Verdict, TraceEvent } from "./event.ts";
+import type { TraceEvent } from "./event.ts";
 import { visibleJson } from "../base/visible-text.ts";
 import type { Plan } from "./plan.ts";
+import { gradeSchema, usageSchema, verdictSchema } from "./grade.ts";
+import { errorSchema } from "../base/serialized-error.ts";
+import { json } from "./fields.ts";
 
-const errorCodes = Object.keys(errorCatalogue) as ErrorCode[];
-const errorKinds = [
-  "usage",
-  "environment",
-  "timeout",
-  "interrupted",
-  "bug",
-] as const satisfies readonly ErrorKind[];
 const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const;
-const verdicts = ["pass", "fail", "error", "timeout", "skip"] as const satisfies readonly Verdict[];
-
 const count = z.int().min(0);
 const score = z.number().min(0).max(1).nullable();
 const milliseconds = z.number().min(0);
-
-const errorSchema = z
-  .strictObject({
-    code: z.enum(errorCodes).describe("Permanent code of the error; docs/errors.md lists them all."),
-    kind: z
-      .enum(errorKinds)
-      .describe(
-        "Cause: the user (usage), the environment, a time limit (timeout), an interruption, or a bug in mcpvals.",
-      ),
-    message: z.string().describe("Error message."),
-    hint: z.string().describe("How to fix it.").exactOptional(),
-    detail: z.string().describe("Additional text, such as the end of a server's stderr.").exactOptional(),
-  })
-  .meta({ id: "Error", description: "An error as plain data." });
-
-const judgeRecordSchema = z
-  .strictObject({
-    model: z.string().describe("The judge's model id."),
-    prompt: z.string().describe("`sha256:HEX` of the judge's instructions, without the trial."),
-    question: z
-      .string()
-      .describe(
-        "`sha256:HEX` of all that the judge was asked, the trial included. Absent for a verdict on a step.",
-      )
-      .exactOptional(),
-    threshold: score.unwrap().describe("Lowest score that passes."),
-    votes: z.array(score.unwrap()).describe("The score of each vote."),
-  })
-  .meta({ id: "JudgeRecord", description: "How a judge came to a grade." });
-
-const gradeSchema = z
-  .strictObject({
-    grader: z.string().describe("Name of the grader."),
-    verdict: z
-      .enum(["pass", "fail", "error", "skip"])
-      .describe("`error`: the grader gave no verdict; `skip`: there was nothing to grade."),
-    score: score.describe("0 to 1; null if there is nothing to score."),
-    reason: z.string().describe("Reason of the verdict."),
-    evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that the verdict is based on."),
-    error: errorSchema.describe("Reason for the verdict `error`.").exactOptional(),
-    weight: z
-      .number()
-      .positive()
-      .describe("Weight of the score in the trial's score; 1 if absent.")
-      .exactOptional(),
-    required: z.literal(false).describe("Present if the trial passes without it.").exactOptional(),
-    judge: judgeRecordSchema.describe("Who judged; absent if no model did.").exactOptional(),
-    secondJudge: judgeRecordSchema
-      .describe("Who was asked the same to compare; the grade does not depend on it.")
-      .exactOptional(),
-    judged: z
-      .array(
-        z
-          .strictObject({
-            check: z.string().describe("Criterion of an `llm` step: contains, exact or rubric."),
-            judge: judgeRecordSchema.describe("Who judged."),
-          })
-          .meta({ id: "JudgedCheck", description: "A verdict of a judge on one criterion of a step." }),
-      )
-      .describe("Verdicts of a judge that the grade rests on in part.")
-      .exactOptional(),
-    findings: z.array(findingSchema).describe("Defects of the server, in trials of a check.").exactOptional(),
-  })
-  .meta({ id: "Grade", description: "The grade of one grader for one trial." });
-
-const usageSchema = z
-  .strictObject({
-    inputTokens: count.describe("Input tokens, as counted by the provider."),
-    outputTokens: count.describe("Output tokens, as counted by the provider."),
-    cacheReadTokens: count.describe("Input tokens that were read from a cache.").exactOptional(),
-    cacheWriteTokens: count.describe("Input tokens that were written to a cache.").exactOptional(),
-    requests: count
-      .describe("Requests to the model that were answered; absent when unknown.")
-      .exactOptional(),
-  })
-  .meta({ id: "Usage", description: "Use of a model." });
 
 const serverDigestSchema = z
   .strictObject({
@@ -186,9 +100,9 @@ const trialSchema = z
     agent: z.string().nullable().describe("Name of the agent; null when no agent takes part."),
     variant: z.string().describe("Name of the variant, if the eval has variants.").exactOptional(),
     attempt: z.int().min(1).describe("Number of the attempt of the task by the agent, from 1."),
-    verdict: z
-      .enum(verdicts)
-      .describe("`fail`: the agent or server did the wrong thing; `error`: the environment broke."),
+    verdict: verdictSchema.describe(
+      "`fail`: the agent or server did the wrong thing; `error`: the environment broke.",
+    ),
     score: score.describe("Average of the scored grades, 0 to 1; null when nothing was scored."),
     durationMs: milliseconds.describe(
       "Duration from the start of the servers until they are stopped, in milliseconds.",
@@ -464,13 +378,6 @@ export const resultSchema = z
     environment: environmentSchema,
   })
   .meta({ title: "mcpvals result", description: "The result of one run of mcpvals." });
-
-/** A type with all properties read-only. JSON objects, which are recursive, stay as they are. */
-type ReadonlyDeep<T> = [JsonObject] extends [T]
-  ? JsonObject
-  : T extends object
-    ? { readonly [K in keyof T]: ReadonlyDeep<T[K]> }
-    : T;
 
 export type RunResult = ReadonlyDeep<z.output<typeof resultSchema>>;
 export type RunVerdict = RunResult["verdict"];

@@ -2,14 +2,12 @@ import { diffArrays } from "diff";
 import { equalJson } from "../expect/json-difference.ts";
 import { answerText, resultText, structuredContent } from "../expect/tool-result.ts";
 import { errorCatalogue } from "../base/catalogue.ts";
-import type { SerializedError } from "../base/error.ts";
 import { isJsonObject, type Json } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import { readJsonText } from "../base/read-json.ts";
 import {
   type Check,
   type EventOf,
-  type Grade,
   type StepAttempt,
   stepPaths,
   type StepRun,
@@ -38,6 +36,8 @@ import {
   weighted,
 } from "./text.ts";
 import { describeInput } from "../model/step.ts";
+import type { SerializedError } from "../base/serialized-error.ts";
+import type { Grade } from "../model/grade.ts";
 
 /**
  * Why a trial did not pass, as lines: its error with the steps that did not do what they should; every grade that is not a

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { Grade, Verdict } from "../model/event.ts";
 import { type Gate, gatesOf, runVerdict } from "./trial-result.ts";
 import type { RunEnvironment, TrialResult } from "../model/result.ts";
+import type { Grade, Verdict } from "../model/grade.ts";
 
 function trial(
   verdict: Verdict,

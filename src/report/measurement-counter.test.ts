@@ -2,9 +2,9 @@ import { expect, it } from "vitest";
 import { AgentTrial } from "../../test/support/grading.ts";
 import { textResult, workflowTask } from "../../test/support/trial-events.ts";
 import type { JsonObject } from "../base/json.ts";
-import type { Grade } from "../model/event.ts";
 import { measure } from "../graders/measurements/measure.ts";
 import { MeasurementCounter, RoutingCounter } from "./counters.ts";
+import type { Grade } from "../model/grade.ts";
 
 /** What a run of trials gives, each with where it should lead, and what its agent calls. */
 function routing(

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { portableTask } from "../../test/report/step-runs.ts";
-import type { Verdict } from "../model/event.ts";
 import { canFail, proofExitCode, type ProofTrial, proveTask, type TaskProof } from "./proof.ts";
 import type { TrialResult } from "../model/result.ts";
+import type { Verdict } from "../model/grade.ts";
 
 const solved = portableTask("t", ["v"], { solution: [{ kind: "say", text: "x" }] });
 

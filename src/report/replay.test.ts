@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { check, textResult, toolTestTask, TrialEvents } from "../../test/support/trial-events.ts";
 import type { Task } from "../model/task.ts";
-import type { Grade, TraceEvent } from "../model/event.ts";
+import type { TraceEvent } from "../model/event.ts";
 import type { Plan } from "../model/plan.ts";
 import { collectEvidence, replayRun } from "./trial-result.ts";
 import type { RecordedRun } from "../model/result.ts";
+import type { Grade } from "../model/grade.ts";
 
 const startedAt = "2026-11-21T22:45:59.000Z";
 const environment = { mcpvals: "0.1.0", node: "24.0.0", platform: "any", agents: [], servers: {} };

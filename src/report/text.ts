@@ -14,8 +14,8 @@ import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
 import { cutToWidth, displayWidth, padToWidth, wrapText } from "../base/columns.ts";
 import { quoteBar, visibleLines, visibleText } from "../base/visible-text.ts";
-import type { Grade, Usage } from "../model/event.ts";
 import { addUsage } from "../trace/trajectory.ts";
+import type { Grade, Usage } from "../model/grade.ts";
 
 /** A line of text that is safe to print, and what it means. */
 export interface Piece {

@@ -3,7 +3,7 @@ import { portableTask } from "../../test/report/step-runs.ts";
 import { textResult, toolTestTask, TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
 import type { Json } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
-import type { EventBody, Grade, TraceEvent } from "../model/event.ts";
+import type { EventBody, TraceEvent } from "../model/event.ts";
 import type { TrialResult } from "../model/result.ts";
 import {
   collectEvidence,
@@ -13,6 +13,7 @@ import {
   trialResult,
   ungradedTrial,
 } from "./trial-result.ts";
+import type { Grade } from "../model/grade.ts";
 
 const pass: Grade = { grader: "a", verdict: "pass", score: 1, reason: "good", evidence: [1] };
 const fail: Grade = { grader: "b", verdict: "fail", score: 0.5, reason: "bad", evidence: [2] };

@@ -1,5 +1,5 @@
 import { alikeFindings } from "../model/alike-findings.ts";
-import { type SerializedError, serializeError } from "../base/error.ts";
+import { serializeError } from "../base/error.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
 import { exact, isJsonObject, withoutUndefined } from "../base/json.ts";
 import { type Task, testedTool } from "../model/task.ts";
@@ -12,14 +12,11 @@ import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import {
   type EventOf,
   eventsOf,
-  type Grade,
   type StepAttempt,
   type StepRun,
   stepRuns,
   type TraceEvent,
   type TrialOutcome,
-  type Usage,
-  type Verdict,
 } from "../model/event.ts";
 import { clipped } from "../trace/recorder.ts";
 import {
@@ -58,6 +55,8 @@ import type {
   TrialResult,
   RecordedRun,
 } from "../model/result.ts";
+import type { SerializedError } from "../base/serialized-error.ts";
+import type { Grade, Usage, Verdict } from "../model/grade.ts";
 
 /** Said of a pass of the agent `null`. */
 export const nullAgentWarning =

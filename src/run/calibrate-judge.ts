@@ -15,7 +15,7 @@ import { McpvalsError, messageOf } from "../base/error.ts";
 import { taskOf } from "../model/plan.ts";
 import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { judgeName, judgeOf, llmJudge } from "../graders/judge/llm-judge.ts";
-import { eventsOf, type JudgeRecord } from "../model/event.ts";
+import { eventsOf } from "../model/event.ts";
 import { createJudge, createStepJudge } from "../graders/judge/judge.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
@@ -35,6 +35,7 @@ import { problemsOfIssues } from "../model/zod-problems.ts";
 import { type ConfigDocument, FileProblems, parseJson, type SourceText } from "../formats/read/document.ts";
 import { endingOf, readData, readDataText } from "../formats/read/read-files.ts";
 import type { Calibration } from "../model/calibration.ts";
+import type { JudgeRecord } from "../model/grade.ts";
 
 /** What asks the judge: a grader `prompt`, the grader of workflows, or a criterion of a step `llm`. */
 export type JudgeUse =

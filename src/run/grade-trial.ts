@@ -7,11 +7,12 @@ import { graderKinds, gradersOf } from "../graders/kinds.ts";
 import { judgeOf } from "../graders/judge/llm-judge.ts";
 import type { AskJudge } from "../graders/judge/verdict-forms.ts";
 import { invalidCalls } from "../graders/measurements/measure.ts";
-import type { Emit, Grade } from "../model/event.ts";
+import type { Emit } from "../model/event.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import type { JudgeOptions } from "../graders/judge/judge.ts";
 import { validateOfServer } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
+import type { Grade } from "../model/grade.ts";
 
 /** Gives the grades of a completed trial, and records what that takes. */
 export type GradeTrial = (

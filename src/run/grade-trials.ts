@@ -8,7 +8,7 @@ import { judgeName } from "../graders/judge/llm-judge.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { TrialResult } from "../model/result.ts";
 import { averageScore, trialResult, trialVerdict, ungradedTrial } from "../report/trial-result.ts";
-import type { Grade, TraceEvent } from "../model/event.ts";
+import type { TraceEvent } from "../model/event.ts";
 import { createRecorder } from "../trace/recorder.ts";
 import { createRedactor, type Redact, type Secret } from "../trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
@@ -17,6 +17,7 @@ import { type Journal, readTrials, type StoredEvent } from "../store/journal.ts"
 import { joinLines } from "../store/journal-file.ts";
 import { createGrading, type GradeTrial, judgeOfGrader } from "./grade-trial.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
+import type { Grade } from "../model/grade.ts";
 
 /** How to grade the trials of a recorded run. */
 export interface GradingJob {

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type SerializedError, serializeError } from "../base/error.ts";
+import { serializeError } from "../base/error.ts";
 import type { Task } from "../model/task.ts";
-import type { Emit, Grade, TraceEvent } from "../model/event.ts";
+import type { Emit, TraceEvent } from "../model/event.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { TrialResult } from "../model/result.ts";
 import { notRun, trialResult, ungradedTrial } from "../report/trial-result.ts";
@@ -11,6 +11,8 @@ import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { abortWithAny, onUncaught } from "../process/deadline.ts";
 import { executeTrial } from "./trial.ts";
 import type { TrialServices } from "./trial-state.ts";
+import type { SerializedError } from "../base/serialized-error.ts";
+import type { Grade } from "../model/grade.ts";
 
 /** What the trials of a run need, and what observes them. */
 export interface TrialsContext {

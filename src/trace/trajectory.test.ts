@@ -9,8 +9,9 @@ import {
   workflowTask,
 } from "../../test/support/trial-events.ts";
 import type { Json } from "../base/json.ts";
-import type { TraceEvent, TurnEnd, Usage } from "../model/event.ts";
+import type { TraceEvent, TurnEnd } from "../model/event.ts";
 import { addUsage, type CallError, callHistory, turnEnds } from "./trajectory.ts";
+import type { Usage } from "../model/grade.ts";
 
 const task = workflowTask();
 const neither = "the response has neither a result object nor an error";

@@ -3,7 +3,8 @@ import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../b
 import type { Fault } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
 import type { Trial } from "../model/plan.ts";
-import type { EventOf, Phase, TraceEvent, TurnEnd, Usage } from "../model/event.ts";
+import type { EventOf, Phase, TraceEvent, TurnEnd } from "../model/event.ts";
+import type { Usage } from "../model/grade.ts";
 
 type Message = EventOf<"mcp.message"> & { readonly message: JsonObject };
 type Id = string | number;

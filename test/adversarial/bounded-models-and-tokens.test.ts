@@ -3,7 +3,6 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { startModelProxy } from "../../src/agents/model-proxy.ts";
 import type { Config } from "../../src/formats/config/config-schema.ts";
 import type { OAuthSpec } from "../../src/model/server.ts";
-import type { Usage } from "../../src/model/event.ts";
 import { locateModel, resolveModel } from "../../src/agents/models/resolve-model.ts";
 import { createRetryingModel } from "../../src/agents/models/retrying-model.ts";
 import { TokenSource } from "../../src/servers/http/oauth-tokens.ts";
@@ -12,6 +11,7 @@ import { fixtureServer } from "../e2e/support.ts";
 import { type Endless, type EndlessServer, issuerMetadata, startEndless } from "../support/hostile.ts";
 import { startRun } from "../support/faults.ts";
 import { startHttp } from "../support/http.ts";
+import type { Usage } from "../../src/model/grade.ts";
 
 const chat = '{"id":"r","created":1,"model":"x","choices":[';
 const spoken = `${chat}{"message":{"role":"assistant","content":"`;

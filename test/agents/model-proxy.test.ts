@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startModelProxy, withModelProxy } from "../../src/agents/model-proxy.ts";
-import type { Usage } from "../../src/model/event.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { startHttp } from "../support/http.ts";
+import type { Usage } from "../../src/model/grade.ts";
 
 async function startProxy(target: string): Promise<{ url: string; usages: Usage[] }> {
   const usages: Usage[] = [];

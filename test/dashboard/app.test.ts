@@ -2,7 +2,6 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatDuration } from "../../dashboard/src/format.ts";
-import type { Verdict } from "../../src/model/event.ts";
 import {
   type PackedRun,
   packRows,
@@ -16,6 +15,7 @@ import { exampleServer } from "../support/programs.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { faultsOf, faultsOfPages, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
 import { openDashboard, runAndOpen, soon, startWaiting } from "./support.ts";
+import type { Verdict } from "../../src/model/grade.ts";
 
 const hostile = '<img src=x onerror="pwned=1"> javascript:pwned=1 \u202egnp\u001b[31m';
 

@@ -1,12 +1,12 @@
 import { readdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Verdict } from "../../src/model/event.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import { procLister } from "../../src/process/process-tree.ts";
 import { type CliOutcome, folderOf, runCli } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { copyTasks } from "./support.ts";
+import type { Verdict } from "../../src/model/grade.ts";
 
 const copy = copyTasks();
 const tasks = readdirSync(copy.path)

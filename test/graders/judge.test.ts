@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { JudgeSpec } from "../../src/model/eval.ts";
 import type { Task } from "../../src/model/task.ts";
-import type { EventBody, Grade } from "../../src/model/event.ts";
+import type { EventBody } from "../../src/model/event.ts";
 import { buildTrajectory, type Trajectory } from "../../src/trace/trajectory.ts";
 import { createJudge, type JudgeOptions } from "../../src/graders/judge/judge.ts";
 import { judgeName, judgeOf, llmJudge } from "../../src/graders/judge/llm-judge.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { gradeContext } from "../support/trial-events.ts";
+import type { Grade } from "../../src/model/grade.ts";
 
 const task: Task = {
   name: "add",

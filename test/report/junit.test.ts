@@ -3,7 +3,6 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { validateXML } from "xmllint-wasm";
-import type { Verdict } from "../../src/model/event.ts";
 import { junitReporter, xmlAttributes, xmlText } from "../../src/report/junit.ts";
 import { emptyRun, variedRun } from "./runs.ts";
 import {
@@ -24,6 +23,7 @@ import {
 } from "./samples.ts";
 import { captureOutput } from "./screen.ts";
 import { portableTask } from "./step-runs.ts";
+import type { Verdict } from "../../src/model/grade.ts";
 
 const schema = readFileSync(join(import.meta.dirname, "../fixtures/junit.xsd"), "utf8");
 

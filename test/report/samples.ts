@@ -6,7 +6,6 @@ import {
   summarize,
   trialVerdict,
 } from "../../src/report/trial-result.ts";
-import type { SerializedError } from "../../src/base/error.ts";
 import { exact, type Json } from "../../src/base/json.ts";
 import type { CheckKind, CheckSpec } from "../../src/model/check.ts";
 import type { Task } from "../../src/model/task.ts";
@@ -14,10 +13,12 @@ import type { Thresholds } from "../../src/model/eval.ts";
 import { findingRules } from "../../src/check/catalogue.ts";
 import type { Finding, FindingPlace } from "../../src/model/finding.ts";
 import type { McpStep } from "../../src/model/step.ts";
-import type { EventBody, Grade, TraceEvent } from "../../src/model/event.ts";
+import type { EventBody, TraceEvent } from "../../src/model/event.ts";
 import type { AgentSummary, Plan } from "../../src/model/plan.ts";
 import type { Reporter, RunEnd, RunStart } from "../../src/report/reporter.ts";
 import type { RunResult, TrialResult } from "../../src/model/result.ts";
+import type { SerializedError } from "../../src/base/serialized-error.ts";
+import type { Grade } from "../../src/model/grade.ts";
 
 /** A whole run as reporters hear of it. */
 export interface SampleRun {

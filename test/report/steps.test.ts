@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import type { SerializedError } from "../../src/base/error.ts";
 import type { Task } from "../../src/model/task.ts";
 import type { EventBody } from "../../src/model/event.ts";
 import { consoleReporter } from "../../src/report/console.ts";
 import { brokenTrial, play, request, response, sampleRun, type SampleTrial, textResult } from "./samples.ts";
 import { captureOutput } from "./screen.ts";
 import { failedCheck, gradedTrial, heldCheck, portableTask, stepEvents } from "./step-runs.ts";
+import type { SerializedError } from "../../src/base/serialized-error.ts";
 
 /** The console's report of trials of tasks with steps. */
 async function printed(

@@ -1,4 +1,3 @@
-import type { SerializedError } from "../../src/base/error.ts";
 import type { Json, JsonObject } from "../../src/base/json.ts";
 import type { Task, Turn } from "../../src/model/task.ts";
 import type { McpExpectation, McpStep } from "../../src/model/step.ts";
@@ -7,14 +6,9 @@ import type { GradeContext, GraderKind } from "../../src/graders/grader.ts";
 import type { Trial } from "../../src/model/plan.ts";
 import { buildTrajectory, type Trajectory } from "../../src/trace/trajectory.ts";
 import { warningsOf } from "../../src/trace/warnings.ts";
-import type {
-  Check,
-  EventBody,
-  Grade,
-  StepOutcome,
-  TraceEvent,
-  TrialOutcome,
-} from "../../src/model/event.ts";
+import type { Check, EventBody, StepOutcome, TraceEvent, TrialOutcome } from "../../src/model/event.ts";
+import type { SerializedError } from "../../src/base/serialized-error.ts";
+import type { Grade } from "../../src/model/grade.ts";
 
 /** A tool as a server of a test offers it in `tools/list`. */
 export interface OfferedTool {

@@ -1,8 +1,8 @@
 import type { ReactElement } from "react";
 import type { RunVerdict } from "../../../src/model/result.ts";
-import type { Verdict } from "../../../src/model/event.ts";
 import type { RunRow, TrialRow } from "../../../src/report/documents/documents.ts";
 import { useIsOffline } from "../connection.ts";
+import type { Verdict } from "../../../src/model/grade.ts";
 
 /** What there is to say of a run, a trial or a grade in one word. */
 export type Status =

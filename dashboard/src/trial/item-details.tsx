@@ -1,13 +1,13 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useState } from "react";
 import type { Excerpt, Media, TraceItem } from "../../../src/report/documents/documents.ts";
-import type { Grade, Usage } from "../../../src/model/event.ts";
 import { ExcerptView } from "../components/excerpt-view.tsx";
 import { PlainText } from "../components/plain-text.tsx";
 import { VerdictBadge } from "../components/verdict-badge.tsx";
 import { formatDuration, formatNumber } from "../format.ts";
 import { useDataSource } from "../queries.ts";
 import { wasRightlyRefused } from "./items.ts";
+import type { Grade, Usage } from "../../../src/model/grade.ts";
 
 interface Place {
   readonly run: string;

@@ -1,13 +1,13 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactElement, type ReactNode, useEffect, useRef } from "react";
 import type { TraceItem } from "../../../src/report/documents/documents.ts";
-import type { Grade } from "../../../src/model/event.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { toneOf, useShownStatus, VerdictSign, wordOf } from "../components/verdict-badge.tsx";
 import { compactJson, formatDuration } from "../format.ts";
 import { arrowKeys, useFocusOnSelected } from "./in-view.ts";
 import { isReason, itemStatus, wasRightlyRefused } from "./items.ts";
 import { laneColour } from "./waterfall.tsx";
+import type { Grade } from "../../../src/model/grade.ts";
 
 /** The items of a trial from the first to the last. However many there are, only those in sight are on the page. */
 export function ItemList({

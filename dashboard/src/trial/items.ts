@@ -1,6 +1,6 @@
 import { withoutUndefined } from "../../../src/base/json.ts";
 import type { CallItem, Excerpt, TraceItem, TrialDocument } from "../../../src/report/documents/documents.ts";
-import type { Grade } from "../../../src/model/event.ts";
+import type { Grade } from "../../../src/model/grade.ts";
 
 /** How an item is shown: what went wrong, what is in progress, what is only there for those who look for it. */
 export type ItemStatus = "ok" | "bad" | "open" | "quiet";

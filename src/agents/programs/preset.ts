@@ -1,6 +1,7 @@
 import { asObject, type Json, type JsonObject } from "../../base/json.ts";
-import type { TurnEnd, Usage } from "../../model/event.ts";
+import type { TurnEnd } from "../../model/event.ts";
 import type { ModelProxySpec, SkillsPlace } from "../../model/agent.ts";
+import type { Usage } from "../../model/grade.ts";
 
 /** Everything that is known of one agent program: how it is started, configured and read. */
 export interface Preset {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { Grade, JudgeRecord } from "../../model/event.ts";
 import { calibrate, type JudgedCase, judgesOf } from "./calibration.ts";
+import type { Grade, JudgeRecord } from "../../model/grade.ts";
 
 const judge = (...votes: readonly number[]): JudgeRecord => ({
   model: "test/judge",

@@ -4,8 +4,9 @@ import { isJsonObject, type JsonObject, withoutUndefined } from "../../base/json
 import type { Task } from "../../model/task.ts";
 import { type Calibration, calibrationSchema, type JudgeSummary } from "../../model/calibration.ts";
 import { agreementOf, correctedRate } from "../../statistics/intervals.ts";
-import type { EventBody, Grade, JudgeRecord } from "../../model/event.ts";
+import type { EventBody } from "../../model/event.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
+import type { Grade, JudgeRecord } from "../../model/grade.ts";
 
 /** The file that calibrations are kept in, beside the config that they are for. */
 export const calibrationFile = "mcp-eval.calibration.json";

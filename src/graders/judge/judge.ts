@@ -7,7 +7,7 @@ import { previewJson, repeatedKey } from "../../base/read-json.ts";
 import { type JudgePrompt, stepJudgePrompt } from "./judge-prompt.ts";
 import { type AskJudge, type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "./verdict-forms.ts";
 import { shortened } from "../../base/visible-text.ts";
-import type { Emit, JudgeRecord, JudgeAnswer, JudgeQuestion } from "../../model/event.ts";
+import type { Emit, JudgeAnswer, JudgeQuestion } from "../../model/event.ts";
 import { type Environment, locateModel, resolveModel } from "../../agents/models/resolve-model.ts";
 import {
   callSettings,
@@ -15,6 +15,7 @@ import {
   loadAiSdk,
   type RetrySettings,
 } from "../../agents/models/retrying-model.ts";
+import type { JudgeRecord } from "../../model/grade.ts";
 
 export interface JudgeOptions {
   readonly env: Environment;

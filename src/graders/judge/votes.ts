@@ -1,10 +1,11 @@
 import type { Finding, GradeContext } from "../grader.ts";
 import { McpvalsError } from "../../base/error.ts";
-import { eventsOf, type Grade, type JudgeRecord } from "../../model/event.ts";
+import { eventsOf } from "../../model/event.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import type { JudgeResponse } from "./verdict-forms.ts";
 import { judgePrompt, pairPrompt, type Rubric } from "./judge-prompt.ts";
 import { type ScoreVerdict, scoreFormOf, winnerForm } from "./verdict-forms.ts";
+import type { Grade, JudgeRecord } from "../../model/grade.ts";
 
 /** How a judge is asked. */
 export interface Judging {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { Verdict } from "../../model/event.ts";
 import { compareRuns } from "./compare-runs.ts";
 import type { TrialRow } from "./documents.ts";
+import type { Verdict } from "../../model/grade.ts";
 
 function trialsOf(agent: string, tasks: Readonly<Record<string, readonly Verdict[]>>): readonly TrialRow[] {
   return Object.entries(tasks).flatMap(([task, verdicts]) =>

@@ -2,8 +2,9 @@ import { type Json, valueAt } from "../../base/json.ts";
 import type { Rule } from "../../check/check-view.ts";
 import type { RunFinding } from "../../model/finding.ts";
 import type { AgentSummary } from "../../model/plan.ts";
-import type { Phase, TraceEvent, TurnEnd, Usage, Verdict } from "../../model/event.ts";
+import type { Phase, TraceEvent, TurnEnd } from "../../model/event.ts";
 import type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "../../model/result.ts";
+import type { Usage, Verdict } from "../../model/grade.ts";
 
 // What the dashboard and the HTML report show. Each document is made on the server from the record of a run, so that the app
 // only draws. Every text in them may come from a server, a model or a task: it is shown as text, never as markup.

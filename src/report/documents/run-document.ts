@@ -5,7 +5,6 @@ import { withoutUndefined } from "../../base/json.ts";
 import type { RunResult, TrialResult } from "../../model/result.ts";
 import { unfinishedState } from "../trial-result.ts";
 import { shortened } from "../../base/visible-text.ts";
-import type { Usage } from "../../model/event.ts";
 import { addUsage } from "../../trace/trajectory.ts";
 import {
   type GraderRow,
@@ -15,6 +14,7 @@ import {
   type TrialRow,
   packRows,
 } from "./documents.ts";
+import type { Usage } from "../../model/grade.ts";
 
 const maxReasonLength = 300;
 

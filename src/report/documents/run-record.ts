@@ -9,7 +9,7 @@ import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import { RunReplay } from "../trial-result.ts";
 import type { RunResult, RunSummary, TrialResult } from "../../model/result.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
-import type { TraceEvent, Verdict } from "../../model/event.ts";
+import type { TraceEvent } from "../../model/event.ts";
 import {
   type CallItem,
   contentText,
@@ -39,6 +39,7 @@ import {
   runState,
 } from "../../store/run-files.ts";
 import type { RunHead } from "../../store/run-folder.ts";
+import type { Verdict } from "../../model/grade.ts";
 
 /** The row of a run in the list of runs. Never throws: one that cannot be read says why. */
 export function runRow(runs: string, id: string, cwd: string): RunRow {

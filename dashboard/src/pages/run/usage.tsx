@@ -1,7 +1,6 @@
 import { type ReactElement, useMemo } from "react";
 import { withoutModel } from "../../../../src/model/plan.ts";
 import type { RunMeasurements } from "../../../../src/model/result.ts";
-import type { Usage } from "../../../../src/model/event.ts";
 import type { RunDocument, TrialRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { Count, Duration, Nothing, Tokens } from "../../components/numbers.tsx";
@@ -10,6 +9,7 @@ import { Section } from "../../components/section.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { counted, formatNumber, formatPercent } from "../../format.ts";
 import { useShownRun } from "./layout.tsx";
+import type { Usage } from "../../../../src/model/grade.ts";
 
 /** What models used, how agents used tools, and where prompts led. */
 export function UsageView(): ReactElement {

@@ -1,0 +1,82 @@
+import * as z from "zod";
+import type { ReadonlyDeep } from "../base/json.ts";
+import { errorSchema } from "../base/serialized-error.ts";
+import { findingSchema } from "./finding.ts";
+
+const count = z.int().min(0);
+const share = z.number().min(0).max(1);
+
+/** The verdict of a trial. */
+export const verdictSchema = z.enum(["pass", "fail", "error", "timeout", "skip"]);
+export type Verdict = z.output<typeof verdictSchema>;
+
+const judgeRecordSchema = z
+  .strictObject({
+    model: z.string().describe("The judge's model id."),
+    prompt: z.string().describe("`sha256:HEX` of the judge's instructions, without the trial."),
+    question: z
+      .string()
+      .describe(
+        "`sha256:HEX` of all that the judge was asked, the trial included. Absent for a verdict on a step.",
+      )
+      .exactOptional(),
+    threshold: share.describe("Lowest score that passes."),
+    votes: z.array(share).describe("The score of each vote."),
+  })
+  .meta({ id: "JudgeRecord", description: "How a judge came to a grade." });
+
+const judgedCheckSchema = z
+  .strictObject({
+    check: z.string().describe("Criterion of an `llm` step: contains, exact or rubric."),
+    judge: judgeRecordSchema.describe("Who judged."),
+  })
+  .meta({ id: "JudgedCheck", description: "A verdict of a judge on one criterion of a step." });
+
+export const gradeSchema = z
+  .strictObject({
+    grader: z.string().describe("Name of the grader."),
+    verdict: z
+      .enum(["pass", "fail", "error", "skip"])
+      .describe("`error`: the grader gave no verdict; `skip`: there was nothing to grade."),
+    score: share.nullable().describe("0 to 1; null if there is nothing to score."),
+    reason: z.string().describe("Reason of the verdict."),
+    evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that the verdict is based on."),
+    error: errorSchema.describe("Reason for the verdict `error`.").exactOptional(),
+    weight: z
+      .number()
+      .positive()
+      .describe("Weight of the score in the trial's score; 1 if absent.")
+      .exactOptional(),
+    required: z.literal(false).describe("Present if the trial passes without it.").exactOptional(),
+    judge: judgeRecordSchema.describe("Who judged; absent if no model did.").exactOptional(),
+    secondJudge: judgeRecordSchema
+      .describe("Who was asked the same to compare; the grade does not depend on it.")
+      .exactOptional(),
+    judged: z
+      .array(judgedCheckSchema)
+      .describe("Verdicts of a judge that the grade rests on in part.")
+      .exactOptional(),
+    findings: z.array(findingSchema).describe("Defects of the server, in trials of a check.").exactOptional(),
+  })
+  .meta({ id: "Grade", description: "The grade of one grader for one trial." });
+
+export const usageSchema = z
+  .strictObject({
+    inputTokens: count.describe("Input tokens, as counted by the provider."),
+    outputTokens: count.describe("Output tokens, as counted by the provider."),
+    cacheReadTokens: count.describe("Input tokens that were read from a cache.").exactOptional(),
+    cacheWriteTokens: count.describe("Input tokens that were written to a cache.").exactOptional(),
+    requests: count
+      .describe("Requests to the model that were answered; absent when unknown.")
+      .exactOptional(),
+  })
+  .meta({ id: "Usage", description: "Use of a model." });
+
+/** How a judge came to a grade. */
+export type JudgeRecord = ReadonlyDeep<z.output<typeof judgeRecordSchema>>;
+/** A verdict of a judge on one criterion of a step. */
+export type JudgedCheck = ReadonlyDeep<z.output<typeof judgedCheckSchema>>;
+/** What one grader says of one trial. */
+export type Grade = ReadonlyDeep<z.output<typeof gradeSchema>>;
+/** Tokens, as the provider reports them. */
+export type Usage = Readonly<z.output<typeof usageSchema>>;
