@@ -1,5 +1,5 @@
 import type { TraceEvent } from "../model/event.ts";
-import { ReadBudget, readStored } from "./journal.ts";
+import { parseStored, readStored } from "./journal.ts";
 import { corrupt, JournalFile, journalSize, linesOf } from "./journal-file.ts";
 
 /** Bytes of a line that are looked at to find its stamp: ids and names of types are short. */
@@ -50,19 +50,17 @@ export class JournalIndex {
 
   /** The events of a trial. Throws `store/corrupt`. */
   events(trial: string): TraceEvent[] {
-    const budget = new ReadBudget();
     return this.#lines(trial)
-      .map((line) => readStored(this.#folder, line, budget).event)
+      .map((line) => readStored(this.#folder, line).event)
       .filter((event) => event.trial === trial);
   }
 
   /** One event of a trial; undefined when it has none of that number. Throws `store/corrupt`. */
   event(trial: string, seq: number): TraceEvent | undefined {
-    const budget = new ReadBudget();
     for (const line of this.#lines(trial)) {
       const [, number] = numberFirst.exec(line.toString("latin1", 0, headBytes)) ?? [];
       if (number !== undefined && Number(number) !== seq) continue;
-      const { event } = readStored(this.#folder, line, budget);
+      const { event } = readStored(this.#folder, line);
       if (event.seq === seq && event.trial === trial) return event;
     }
     return undefined;
@@ -129,7 +127,7 @@ const numberFirst = /^\{"crc":"[0-9a-f]{8}","event":\{"seq":(\d+),"at"/;
 /** The event of a line, unchecked; undefined for a line that is none. */
 function eventIn(line: Buffer): TraceEvent | undefined {
   try {
-    const { event } = new ReadBudget().parse(line) as { readonly event: Partial<TraceEvent> };
+    const { event } = parseStored(line) as { readonly event: Partial<TraceEvent> };
     const isEvent =
       typeof event.seq === "number" && typeof event.trial === "string" && event.type !== undefined;
     return isEvent ? (event as TraceEvent) : undefined;

@@ -16,11 +16,10 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
 import { getHeapStatistics } from "node:v8";
 import { crc32 } from "node:zlib";
-import { isJsonObject, type Json } from "../base/json.ts";
-import { containerWeight, JsonMeter } from "../base/read-json.ts";
+import { hasMoreLevels, isJsonObject, type Json } from "../base/json.ts";
 import type { EventOf, TraceEvent } from "../model/event.ts";
 import { makeFolder, readRegularFile } from "../base/files.ts";
-import { corrupt, JournalFile, maxPartBytes, type Line, linesOf } from "./journal-file.ts";
+import { corrupt, JournalFile, journalSize, maxPartBytes, type Line, linesOf } from "./journal-file.ts";
 
 const dataSync = promisify(fdatasync);
 const flushBytes = 64 * 1024;
@@ -246,16 +245,22 @@ export interface JournalContent {
 
 /**
  * Reads a run folder's journal and checks every line. Throws `store/corrupt` for a journal that is missing or has a line
- * that does not match its checksum or is not the next of its trial, unless it is an incomplete last line.
+ * that does not match its checksum or is not the next of its trial, unless it is an incomplete last line; also for one that is
+ * larger than the memory.
  */
-export async function readJournal(folder: string, budget = new ReadBudget()): Promise<JournalContent> {
+export async function readJournal(folder: string): Promise<JournalContent> {
+  // Events take about twice the memory of their text.
+  if (journalSize(folder) > getHeapStatistics().heap_size_limit / 4)
+    throw new McpvalsError("store/corrupt", "the run is too large to read into memory", {
+      hint: "Give Node more: NODE_OPTIONS=--max-old-space-size=MEGABYTES.",
+    });
   const events: TraceEvent[] = [];
   const last = new Map<string, number>();
   using file = new JournalFile(folder);
   for await (const bytes of inTurns(file.wholeLines())) {
     for (const { start, end, stamp, text } of linesOf(bytes)) {
       const known = { stamp, text, number: () => events.length + 1 };
-      const { event } = readStored(folder, bytes.subarray(start, end), budget, known);
+      const { event } = readStored(folder, bytes.subarray(start, end), known);
       const { trial, seq } = event;
       if (seq !== (last.get(trial) ?? 0) + 1) throw corrupt(folder, known.number(), outOfOrder);
       last.set(trial, seq);
@@ -293,42 +298,33 @@ export interface StoredTrial {
  * {@link readJournal} does. What a trial recorded after its grades is left out.
  */
 export async function* readTrials(folder: string): AsyncGenerator<StoredTrial> {
-  const budget = new ReadBudget();
-  const open = new Map<string, { readonly events: StoredEvent[]; weight: number }>();
+  const open = new Map<string, StoredEvent[]>();
   const graded = new Set<string>();
   let position = 0;
   using file = new JournalFile(folder);
   for await (const bytes of inTurns(file.wholeLines())) {
     for (const { start, end, stamp, text } of linesOf(bytes)) {
       const at = position + start;
-      const before = budget.left;
-      const stored = readStored(folder, bytes.subarray(start, end), budget, {
+      const stored = readStored(folder, bytes.subarray(start, end), {
         stamp,
         text,
         number: () => file.lineAt(at),
       });
       const { trial: id, type, seq } = stored.event;
       if (stamp !== undefined && stamp.trial !== id) throw corrupt(folder, file.lineAt(at));
-      const weight = before - budget.left;
-      if (graded.has(id) && seq > 1) {
-        budget.release(weight);
-        continue;
-      }
-      const trial = open.get(id) ?? { events: [], weight: 0 };
-      if (graded.has(id) || seq !== trial.events.length + 1)
-        throw corrupt(folder, file.lineAt(at), outOfOrder);
-      open.set(id, trial);
-      trial.events.push(stored);
-      trial.weight += weight;
+      if (graded.has(id) && seq > 1) continue;
+      const events = open.get(id) ?? [];
+      if (graded.has(id) || seq !== events.length + 1) throw corrupt(folder, file.lineAt(at), outOfOrder);
+      open.set(id, events);
+      events.push(stored);
       if (type !== "trial.graded") continue;
       open.delete(id);
       graded.add(id);
-      yield { id, events: trial.events };
-      budget.release(trial.weight);
+      yield { id, events };
     }
     position += bytes.length;
   }
-  for (const [id, { events }] of open) yield { id, events };
+  for (const [id, events] of open) yield { id, events };
 }
 
 /** What is known of a line. */
@@ -338,19 +334,19 @@ interface KnownLine extends Pick<Line, "stamp" | "text"> {
 }
 
 /** Reads a line of a run folder's journal, without its line break. Throws `store/corrupt`. */
-export function readStored(folder: string, line: Buffer, budget: ReadBudget, known?: KnownLine): StoredEvent {
+export function readStored(folder: string, line: Buffer, known?: KnownLine): StoredEvent {
   const failed = (): McpvalsError => corrupt(folder, known?.number());
   const json = line.subarray(headBytes, -1);
   const crc = known?.stamp?.crc ?? crcIn(line);
   if (line.at(-1) !== closeBrace || crc !== crc32(json)) throw failed();
-  const parsed = budget.parse(json, { text: known?.text?.slice(headBytes, -1) });
+  const parsed = parseStored(json, known?.text?.slice(headBytes, -1));
   const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
   if (!isEvent) throw failed();
   // With a matching checksum, the rest of the event is trusted.
   const written = parsed as TraceEvent;
   const attachment = attachmentOf(folder, written);
   if (attachment === undefined) return { event: written, line };
-  const event = { ...written, ...readAttachment(attachment, budget) } as TraceEvent;
+  const event = { ...written, ...readAttachment(attachment) } as TraceEvent;
   return { event, line, attachment: attachment.path };
 }
 
@@ -368,10 +364,7 @@ function attachmentOf(folder: string, event: TraceEvent): Attachment | undefined
 }
 
 /** The large message of an event. Throws `store/corrupt` when its file is missing or was changed. */
-function readAttachment(
-  { path, sha256 }: Attachment,
-  budget: ReadBudget,
-): Pick<EventOf<"mcp.message">, "message" | "raw"> {
+function readAttachment({ path, sha256 }: Attachment): Pick<EventOf<"mcp.message">, "message" | "raw"> {
   let content: Buffer;
   try {
     content = readRegularFile(path, maxPartBytes);
@@ -380,56 +373,23 @@ function readAttachment(
   }
   if (hash(content) !== sha256)
     throw new McpvalsError("store/corrupt", `the journal's attachment ${path} does not match its name`);
-  return budget.parse(content) as Pick<EventOf<"mcp.message">, "message" | "raw">;
+  return parseStored(content) as Pick<EventOf<"mcp.message">, "message" | "raw">;
 }
 
 /** Maximum nesting of one record: the deepest message plus the event around it. */
 const maxLevels = 500;
-/** What a byte of JSON can weigh at most: two are the shortest list or object. */
-const maxWeight = 1 + containerWeight / 2;
 
 /**
- * The remaining memory for reading a run. A run folder can come from anywhere, and a file of a few megabytes can have values
- * that need a hundred times as much memory.
+ * Parses a part of a run folder, which can come from anywhere; it need not be decoded where its `text` is known. Throws
+ * `store/corrupt` for one that is nested too deeply, and an Error for invalid JSON.
  */
-export class ReadBudget {
-  readonly #whole = getHeapStatistics().heap_size_limit / 2;
-  #left = this.#whole;
-
-  get left(): number {
-    return this.#left;
-  }
-
-  /** Throws `store/corrupt` when so much is not left. */
-  take(weight: number): void {
-    this.#left -= weight;
-    if (this.#left >= 0) return;
-    throw new McpvalsError("store/corrupt", "the run is too large to read into memory", {
-      hint: "Give Node more: NODE_OPTIONS=--max-old-space-size=MEGABYTES.",
-    });
-  }
-
-  /** Gives back what something took that is no longer held. */
-  release(weight: number): void {
-    this.#left += weight;
-  }
-
-  /**
-   * Reads JSON that is held in memory as often as `copies` says; it need not be decoded where its `text` is known. Throws
-   * `store/corrupt` for text over the remaining budget or nested too deeply, and an Error for invalid JSON.
-   */
-  parse(json: Buffer, { copies = 1, text }: { copies?: number; text?: string | undefined } = {}): unknown {
-    const most = json.length * maxWeight;
-    // Most events are short, and most runs are small beside the budget: they need not be measured.
-    const isSmall = json.length <= 2 * maxLevels && this.#left - most * copies > this.#whole * (3 / 4);
-    const { deepest, weight } = isSmall ? { deepest: 0, weight: most } : new JsonMeter().push(json);
-    this.take(weight * copies);
-    if (deepest > maxLevels) {
-      throw new McpvalsError(
-        "store/corrupt",
-        `a record of the run is nested more than ${maxLevels} levels deep`,
-      );
-    }
-    return JSON.parse(text ?? json.toString("utf8"));
-  }
+export function parseStored(json: Buffer, text: string = json.toString("utf8")): unknown {
+  const value: unknown = JSON.parse(text);
+  // Most records are too short to be too deep.
+  if (json.length > 2 * maxLevels && hasMoreLevels(value, maxLevels))
+    throw new McpvalsError(
+      "store/corrupt",
+      `a record of the run is nested more than ${maxLevels} levels deep`,
+    );
+  return value;
 }

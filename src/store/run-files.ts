@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
 import { readRegularFile } from "../base/files.ts";
-import { ReadBudget } from "./journal.ts";
+import { parseStored } from "./journal.ts";
 import { maxDocumentBytes, readDocument, type RunHead, unreadable } from "./run-folder.ts";
 
 // What of a run folder can be read without reading all of it.
@@ -63,34 +63,24 @@ export function runStamp(folder: string): string {
 
 /** What is known of a run since it began. Throws `store/corrupt`. */
 export function readHead(folder: string): RunHead {
-  return readDocument<RunHead>(folder, "run.json", {
-    members: ["id", "startedAt", "environment"],
-    budget: new ReadBudget(),
-  });
+  return readDocument<RunHead>(folder, "run.json", ["id", "startedAt", "environment"]);
 }
 
 /** Throws `store/corrupt`. */
 export function readPlan(folder: string): Plan {
-  return readDocument<Plan>(folder, "plan.json", {
-    members: ["agents", "tasks", "trials"],
-    budget: new ReadBudget(),
-  });
+  return readDocument<Plan>(folder, "plan.json", ["agents", "tasks", "trials"]);
 }
 
 /** Throws `store/corrupt`. */
 export function readResult(folder: string): RunResult {
-  return readDocument<RunResult>(folder, "result.json", {
-    members: ["verdict", "durationMs", "trials"],
-    budget: new ReadBudget(),
-  });
+  return readDocument<RunResult>(folder, "result.json", ["verdict", "durationMs", "trials"]);
 }
 
-/** Bytes of a result that are parsed at once: too few to need measuring first. */
+/** Bytes of a result that are parsed at once. */
 const pieceBytes = 48 * 1024;
 /** Pieces between two looks at other work. */
 const piecesAtOnce = 100;
-/** What is kept of a trial takes no more memory, but for its findings. */
-const rowWeight = 1000;
+const [listStart, listEnd] = [Buffer.from("["), Buffer.from("]")];
 
 /**
  * Reads the result of a run that has ended, and calls back with its trials, some at a time: all of them take several times the memory of
@@ -101,7 +91,6 @@ export async function readResultByTrial(
   onTrials: (trials: readonly TrialResult[]) => void,
 ): Promise<Omit<RunResult, "trials">> {
   const name = "result.json";
-  const budget = new ReadBudget();
   try {
     const pieces = trialPieces(readRegularFile(join(folder, name), maxDocumentBytes));
     if (pieces === undefined) {
@@ -111,11 +100,11 @@ export async function readResultByTrial(
     }
     let count = 0;
     for (const piece of pieces.trials) {
-      onTrials(parseTrials(piece, budget));
+      onTrials(parseStored(Buffer.concat([listStart, piece, listEnd])) as readonly TrialResult[]);
       count += 1;
       if (count % piecesAtOnce === 0) await nextTurn();
     }
-    return budget.parse(pieces.rest) as Omit<RunResult, "trials">;
+    return parseStored(pieces.rest) as Omit<RunResult, "trials">;
   } catch (cause) {
     throw unreadable(folder, name, cause);
   }
@@ -140,16 +129,6 @@ function trialPieces(
     }
   };
   return { rest, trials: trials() };
-}
-
-/** Takes from the budget what may be kept: all of a piece with findings, of others a row for each trial. */
-function parseTrials(piece: Buffer, budget: ReadBudget): readonly TrialResult[] {
-  const list = `[${piece.toString("utf8")}]`;
-  if (piece.length > 2 * pieceBytes || piece.includes('"findings"'))
-    return budget.parse(Buffer.from(list)) as readonly TrialResult[];
-  const trials = JSON.parse(list) as readonly TrialResult[];
-  budget.take(trials.length * rowWeight);
-  return trials;
 }
 
 /** A plan without its trials. Throws `store/corrupt`. */
@@ -182,7 +161,7 @@ function readBeforeTrials<T extends { readonly trials: unknown }>(
         const end = head.indexOf(mark, Math.max(0, head.length - count - mark.length));
         if (end === -1) continue;
         const members = head.subarray(0, end).toString("utf8").replace(/,\s*$/, "");
-        return new ReadBudget().parse(Buffer.from(`${members}}`)) as Omit<T, "trials">;
+        return parseStored(Buffer.from(`${members}}`)) as Omit<T, "trials">;
       }
       return undefined;
     } finally {

@@ -9,16 +9,13 @@ import type { Task } from "../model/task.ts";
 import type { Plan } from "../model/plan.ts";
 import { blocksOf, jsonPieces, type RunResult, type RecordedRun } from "../model/result.ts";
 import { isForeign, isLink, makeFolder, ownerOf, readRegularFile } from "../base/files.ts";
-import { Journal, type JournalContent, ReadBudget, readJournal } from "./journal.ts";
+import { Journal, type JournalContent, parseStored, readJournal } from "./journal.ts";
 
 /** Default folder of runs, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
 
 /** In bytes; a longer text exceeds the maximum string length of V8. */
 export const maxDocumentBytes = 500 * 1024 * 1024;
-
-/** The lists of a document are copied into tables, for the result and for each reporter. */
-const documentCopies = 4;
 
 /** What is known of a run before its first trial. */
 export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
@@ -133,16 +130,15 @@ export type OpenedRun = Omit<StoredRun, keyof JournalContent> & Pick<RunHead, "s
  * `result.json`.
  */
 export async function readRun(runs: string, name: string): Promise<StoredRun> {
-  const budget = new ReadBudget();
-  const opened = await openRun(runs, name, budget);
-  return { ...opened, ...(await readJournal(opened.folder, budget)) };
+  const opened = await openRun(runs, name);
+  return { ...opened, ...(await readJournal(opened.folder)) };
 }
 
 /** The same without the journal, which can be larger than the memory. */
-export async function openRun(runs: string, name: string, budget = new ReadBudget()): Promise<OpenedRun> {
+export async function openRun(runs: string, name: string): Promise<OpenedRun> {
   const folder = await findRun(runs, name);
   const read = <T extends object>(file: string, members: readonly (string & keyof T)[]): T =>
-    readDocument<T>(folder, file, { members, budget });
+    readDocument<T>(folder, file, members);
   const plan = read<Plan>("plan.json", ["agents", "tasks", "trials"]);
   const head = read<RunHead>("run.json", ["id", "startedAt", "environment"]);
   const result = (await hasFile(folder, "result.json"))
@@ -165,18 +161,17 @@ export async function openRun(runs: string, name: string, budget = new ReadBudge
 export async function readLastRun(runs: string, source: string): Promise<StoredRun | undefined> {
   for (const id of (await listRuns(runs)).toReversed()) {
     const folder = join(runs, id);
-    const budget = new ReadBudget();
-    if (sourceIn(folder, budget) !== source) continue;
-    const { tasks } = readDocument<Plan>(folder, "plan.json", { members: ["tasks"], budget });
+    if (sourceIn(folder) !== source) continue;
+    const { tasks } = readDocument<Plan>(folder, "plan.json", ["tasks"]);
     if (!tasks.some(({ form }) => form === "check")) return readRun(runs, id);
   }
   return undefined;
 }
 
 /** What the run of a folder has run; undefined where its files do not say, since another run's damage is of no interest. */
-function sourceIn(folder: string, budget: ReadBudget): string | undefined {
+function sourceIn(folder: string): string | undefined {
   try {
-    return readDocument<RunHead>(folder, "run.json", { members: ["id"], budget }).source;
+    return readDocument<RunHead>(folder, "run.json", ["id"]).source;
   } catch {
     return undefined;
   }
@@ -186,12 +181,10 @@ function sourceIn(folder: string, budget: ReadBudget): string | undefined {
 export function readDocument<T extends object>(
   folder: string,
   name: string,
-  { members, budget }: { readonly members: readonly (string & keyof T)[]; readonly budget: ReadBudget },
+  members: readonly (string & keyof T)[],
 ): T {
   try {
-    const document = budget.parse(readRegularFile(join(folder, name), maxDocumentBytes), {
-      copies: documentCopies,
-    });
+    const document = parseStored(readRegularFile(join(folder, name), maxDocumentBytes));
     const isObject = typeof document === "object" && document !== null;
     if (isObject && members.every((key) => Object.hasOwn(document, key))) return document as T;
     throw new Error("it is not a document of a run");

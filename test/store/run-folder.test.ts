@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -201,10 +201,9 @@ describe("a damaged folder", () => {
     }
   });
 
-  it("whose plan would take too much memory is refused", async () => {
+  it("whose journal is larger than the memory is refused", async () => {
     const folder = await write();
-    const lists = "[],".repeat(getHeapStatistics().heap_size_limit / 600);
-    await writeFile(join(folder, "plan.json"), `{"agents":[],"trials":[],"tasks":[${lists}[]]}`);
+    await truncate(join(folder, "journal.jsonl"), getHeapStatistics().heap_size_limit / 4 + 1000);
     await expect(readRun(runs, "latest")).rejects.toMatchObject({
       code: "store/corrupt",
       message: "the run is too large to read into memory",
