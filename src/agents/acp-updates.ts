@@ -1,9 +1,9 @@
+import { maxMessageBytes } from "../base/limits.ts";
 import { McpvalsError } from "../base/error.ts";
 import { asObject, withoutUndefined, type Json } from "../base/json.ts";
 import { jsonOf, textOf, type WireObject } from "./programs/preset.ts";
 import type { Emit, EventBody } from "../model/event.ts";
 import { toolOrigin, type ToolOrigin } from "./tool-origin.ts";
-import { maxMessageLength } from "./program-lines.ts";
 import { presetNamed } from "./programs/presets.ts";
 import type { Usage } from "../model/grade.ts";
 
@@ -112,8 +112,8 @@ export class AcpUpdates {
     this.#messageId = messageId;
     const { type, text } = asObject(update["content"]);
     if (type === "text") this.#text += textOf(text) ?? "";
-    if (this.#text.length <= maxMessageLength) return;
-    const message = `the agent wrote a message of more than ${maxMessageLength} characters`;
+    if (this.#text.length <= maxMessageBytes) return;
+    const message = `the agent wrote a message of more than ${maxMessageBytes} characters`;
     throw new McpvalsError("agent/protocol", message);
   }
 

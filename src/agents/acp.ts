@@ -1,3 +1,4 @@
+import { maxMessageBytes } from "../base/limits.ts";
 import type {
   AnyMessage,
   ClientConnection,
@@ -26,13 +27,7 @@ import {
 } from "./agent-program.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { withModelProxy } from "./model-proxy.ts";
-import {
-  maxMessageLength,
-  MessageBudget,
-  parseObject,
-  ProgramLines,
-  repeatedKeyProblem,
-} from "./program-lines.ts";
+import { MessageBudget, parseObject, ProgramLines, repeatedKeyProblem } from "./program-lines.ts";
 import { presetNamed } from "./programs/presets.ts";
 
 export interface AcpAgentOptions {
@@ -487,7 +482,7 @@ function openAcpStream(
     else onOther(line);
   };
   const lines = new LineReader({
-    limit: maxMessageLength,
+    limit: maxMessageBytes,
     onLine(line) {
       try {
         readLine(line);
@@ -495,7 +490,7 @@ function openAcpStream(
         breakOff(error instanceof Error ? error : new Error(String(error)));
       }
     },
-    onTooLong: () => breakOff(`wrote a message of more than ${maxMessageLength} bytes`),
+    onTooLong: () => breakOff(`wrote a message of more than ${maxMessageBytes} bytes`),
   });
   stdout.on("data", (chunk: Buffer) => lines.push(chunk));
   stdout.once("end", () => lines.end());

@@ -1,3 +1,4 @@
+import { maxMessageBytes } from "../base/limits.ts";
 import { McpvalsError } from "../base/error.ts";
 import { mentions } from "./declared-agents.ts";
 import { mapValues, withoutUndefined } from "../base/json.ts";
@@ -19,7 +20,7 @@ import {
 } from "./agent-program.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { withModelProxy } from "./model-proxy.ts";
-import { JsonLines, maxMessageLength, ProgramLines } from "./program-lines.ts";
+import { JsonLines, ProgramLines } from "./program-lines.ts";
 import { presetNamed, type McpClient } from "./programs/presets.ts";
 
 /** How long what a program wrote before its end may take to arrive, in milliseconds. */
@@ -247,7 +248,7 @@ export class ConversationOutput {
       }
     };
     const lines = new JsonLines({
-      limit: maxMessageLength,
+      limit: maxMessageBytes,
       onBroken: (problem) => (result = { ...result, failure: `it ${problem}` }),
       onObject: (line) => take(reader.read(line)),
       onOther: (line) => others.push(line),

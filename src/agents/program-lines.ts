@@ -1,5 +1,6 @@
+import { maxMemory, maxMessageBytes, maxMessageDepth } from "../base/limits.ts";
 import type { WireObject } from "./programs/preset.ts";
-import { JsonMeter, maxMemory, repeatedKey } from "../base/read-json.ts";
+import { JsonMeter, repeatedKey } from "../base/read-json.ts";
 import type { Emit } from "../model/event.ts";
 import { ByteStore, TextTail, WholeLines } from "../process/program-output.ts";
 
@@ -109,9 +110,6 @@ export function parseObject(text: string): WireObject | undefined {
   }
 }
 
-/** Maximum message length of a program, in bytes. */
-export const maxMessageLength: number = 10 * 1024 * 1024;
-const maxLevels = 400;
 /** Maximum memory, in bytes, for parsing all messages of a program in one trial. */
 const maxTotalMemory = 2 * maxMemory;
 /** Maximum requests of a program in one trial; responses are buffered if the program does not read them. */
@@ -127,9 +125,9 @@ export class MessageBudget {
 
   /** Why a message must not be parsed; undefined if it may. */
   problemOf(line: Uint8Array): string | undefined {
-    if (line.length > maxMessageLength) return `wrote a message of more than ${maxMessageLength} bytes`;
+    if (line.length > maxMessageBytes) return `wrote a message of more than ${maxMessageBytes} bytes`;
     const { deepest, weight } = new JsonMeter().push(line);
-    if (deepest > maxLevels) return `wrote a message nested more than ${maxLevels} levels deep`;
+    if (deepest > maxMessageDepth) return `wrote a message nested more than ${maxMessageDepth} levels deep`;
     if (weight > maxMemory)
       return `wrote a message of so many values that it would take more than ${inMebibytes(maxMemory)} of memory`;
     this.#left -= weight;

@@ -1,3 +1,4 @@
+import { maxMemory } from "./limits.ts";
 import { messageOf } from "./error.ts";
 import { createScanner } from "jsonc-parser";
 import { maxExpansionLength, TextRoom } from "./text-room.ts";
@@ -341,9 +342,6 @@ export class JsonMeter {
 /** What a list or an object takes in memory, and any other value, in bytes. */
 export const containerWeight = 64;
 export const valueWeight = 16;
-
-/** Most memory that one value, or all that a trial records, may take, in bytes. */
-export const maxMemory: number = 128 * 1024 * 1024;
 
 /** A shorter text is not worth the look: it takes a few megabytes at most. */
 const shortest = 64 * 1024;

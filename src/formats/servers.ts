@@ -1,3 +1,4 @@
+import { maxFileBytes } from "../base/limits.ts";
 import { readdirSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve, sep } from "node:path";
@@ -269,8 +270,6 @@ function wrongVariable(name: string, wanted: string, cause?: unknown): McpvalsEr
   return new McpvalsError("config/invalid-value", `the variable ${name} must hold ${wanted}`, { cause });
 }
 
-/** Largest file of fixtures, in bytes. */
-const maxFileBytes = 4 * 1024 * 1024;
 /** Most files of a folder and those in it. */
 const maxFiles = 1000;
 

@@ -1,3 +1,4 @@
+import { maxFileBytes } from "../base/limits.ts";
 import { type Dirent, existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { parse, type ParseError } from "jsonc-parser";
@@ -163,7 +164,7 @@ export function requireTarget(source: string, cwd: string): string {
 /** Whether a client's file seems to have servers, or is broken; clients have it without some too. */
 function hasServers(file: string): boolean {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(readRegularFile(file, maxClientFileSize));
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(readRegularFile(file, maxFileBytes));
     if (/servers/i.test(text)) return true;
     if (!file.endsWith(".json")) return false;
     const errors: ParseError[] = [];
@@ -174,9 +175,6 @@ function hasServers(file: string): boolean {
     return pathKind(file) === "file";
   }
 }
-
-/** In bytes. */
-const maxClientFileSize = 4 * 1024 * 1024;
 
 function notFound(folders: readonly string[]): McpvalsError {
   const where = folders.length === 1 ? `in ${folders[0]}` : `in ${folders[0]} or a folder above it`;

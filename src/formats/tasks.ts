@@ -1,3 +1,4 @@
+import { maxFileBytes } from "../base/limits.ts";
 import { realpathSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import {
@@ -231,9 +232,6 @@ function filesOfTask(
   if (!isOlderForm(asObject(document.value))) return { files: taskFiles(dir, { allowOutside }) };
   return { files: taskFiles(dir, { allowOutside, repository }), repository };
 }
-
-/** Largest file, such as a prompt, that is read into a task; in bytes. */
-const maxFileBytes = 4 * 1024 * 1024;
 
 export interface TaskFilesOptions {
   readonly allowOutside: boolean;

@@ -1,3 +1,4 @@
+import { maxMessageBytes } from "../base/limits.ts";
 import * as z from "zod";
 import { exact, type Json, type JsonObject, mapValues, withoutUndefined } from "../base/json.ts";
 import {
@@ -273,7 +274,7 @@ const sharedServerFields = {
   maxMessageBytes: z
     .int()
     .min(1)
-    .default(10 * 1024 * 1024)
+    .default(maxMessageBytes)
     .describe("Largest single message accepted from the server, in bytes."),
   lifetime: optional(
     lifetimeSchema,

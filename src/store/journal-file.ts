@@ -1,10 +1,9 @@
+import { maxPartBytes } from "../base/limits.ts";
 import { isAscii } from "node:buffer";
 import { closeSync, openSync, readSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
 import { McpvalsError, messageOf } from "../base/error.ts";
 
-/** Maximum size of a line and of an attachment, in bytes; more than one trial may record. */
-export const maxPartBytes = 256 * 1024 * 1024;
 const pieceBytes = 1024 * 1024;
 const lineBreak = 0x0a;
 const openBrace = 0x7b;

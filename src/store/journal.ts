@@ -1,3 +1,4 @@
+import { maxPartBytes, maxRecordDepth } from "../base/limits.ts";
 import { McpvalsError } from "../base/error.ts";
 import { createHash } from "node:crypto";
 import {
@@ -19,7 +20,7 @@ import { crc32 } from "node:zlib";
 import { hasMoreLevels, isJsonObject, type Json } from "../base/json.ts";
 import type { EventOf, TraceEvent } from "../model/event.ts";
 import { makeFolder, readRegularFile } from "../base/files.ts";
-import { corrupt, JournalFile, journalSize, maxPartBytes, type Line, linesOf } from "./journal-file.ts";
+import { corrupt, JournalFile, journalSize, type Line, linesOf } from "./journal-file.ts";
 
 const dataSync = promisify(fdatasync);
 const flushBytes = 64 * 1024;
@@ -376,9 +377,6 @@ function readAttachment({ path, sha256 }: Attachment): Pick<EventOf<"mcp.message
   return parseStored(content) as Pick<EventOf<"mcp.message">, "message" | "raw">;
 }
 
-/** Maximum nesting of one record: the deepest message plus the event around it. */
-const maxLevels = 500;
-
 /**
  * Parses a part of a run folder, which can come from anywhere; it need not be decoded where its `text` is known. Throws
  * `store/corrupt` for one that is nested too deeply, and an Error for invalid JSON.
@@ -386,10 +384,10 @@ const maxLevels = 500;
 export function parseStored(json: Buffer, text: string = json.toString("utf8")): unknown {
   const value: unknown = JSON.parse(text);
   // Most records are too short to be too deep.
-  if (json.length > 2 * maxLevels && hasMoreLevels(value, maxLevels))
+  if (json.length > 2 * maxRecordDepth && hasMoreLevels(value, maxRecordDepth))
     throw new McpvalsError(
       "store/corrupt",
-      `a record of the run is nested more than ${maxLevels} levels deep`,
+      `a record of the run is nested more than ${maxRecordDepth} levels deep`,
     );
   return value;
 }

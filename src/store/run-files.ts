@@ -1,3 +1,4 @@
+import { maxDocumentBytes } from "../base/limits.ts";
 import { closeSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -8,7 +9,7 @@ import type { RunResult, TrialResult } from "../model/result.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
 import { readRegularFile } from "../base/files.ts";
 import { parseStored } from "./journal.ts";
-import { maxDocumentBytes, readDocument, type RunHead, unreadable } from "./run-folder.ts";
+import { readDocument, type RunHead, unreadable } from "./run-folder.ts";
 
 // What of a run folder can be read without reading all of it.
 

@@ -1,3 +1,4 @@
+import { maxDocumentBytes } from "../base/limits.ts";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { createHash, randomBytes } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
@@ -13,9 +14,6 @@ import { Journal, type JournalContent, parseStored, readJournal } from "./journa
 
 /** Default folder of runs, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
-
-/** In bytes; a longer text exceeds the maximum string length of V8. */
-export const maxDocumentBytes = 500 * 1024 * 1024;
 
 /** What is known of a run before its first trial. */
 export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {

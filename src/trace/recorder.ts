@@ -1,5 +1,6 @@
+import { maxMemory } from "../base/limits.ts";
 import { McpvalsError } from "../base/error.ts";
-import { containerWeight, maxMemory, valueWeight } from "../base/read-json.ts";
+import { containerWeight, valueWeight } from "../base/read-json.ts";
 import type { Emit, EventBody, TraceEvent } from "../model/event.ts";
 import { type Redact, writeJson } from "./redact.ts";
 

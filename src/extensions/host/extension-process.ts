@@ -1,3 +1,4 @@
+import { maxMemory, maxMessageBytes, maxMessageDepth } from "../../base/limits.ts";
 import { homedir } from "node:os";
 import { extname } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
@@ -6,7 +7,7 @@ import { type ErrorDetails, McpvalsError } from "../../base/error.ts";
 import type { ExtensionProtocol } from "../manifest.ts";
 import { isJsonObject, withoutUndefined, type Json } from "../../base/json.ts";
 import type { ExtensionSpec } from "../../model/task.ts";
-import { JsonMeter, maxMemory, previewJson, repeatedKey } from "../../base/read-json.ts";
+import { JsonMeter, previewJson, repeatedKey } from "../../base/read-json.ts";
 import type { Emit } from "../../model/event.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { closed } from "../../process/process-tree.ts";
@@ -16,10 +17,6 @@ import { listedPath } from "../../sandbox/mounts.ts";
 import type { ConfinedProcess, Confinement, Sandbox } from "../../sandbox/sandbox.ts";
 import type { ResolvedExtension } from "../resolve/program.ts";
 
-/** Largest answer of an extension, in bytes. */
-export const maxAnswerBytes: number = 10 * 1024 * 1024;
-/** Nesting of arrays and objects that an answer may have: code that handles it may recurse. */
-const maxAnswerDepth = 400;
 /** Longest wait for output that was written before the end when a descendant holds the pipe, in milliseconds. */
 const drainMs = 100;
 /** Turns of the event loop that reading what has arrived already may take. */
@@ -129,7 +126,7 @@ export class ExtensionProcess {
 
   /** Whether so much of stdout was not a message that an answer is unlikely. */
   get isFlooded(): boolean {
-    return this.#invalid.omitted > maxAnswerBytes;
+    return this.#invalid.omitted > maxMessageBytes;
   }
 
   /** An error about this extension, with its output as the detail; it names a limit instead when the program broke one. */
@@ -272,7 +269,7 @@ export type ParsedAnswer =
 /** Parses what should be one JSON value. */
 export function parseAnswer(bytes: Buffer): ParsedAnswer {
   const { deepest, weight } = new JsonMeter().push(bytes);
-  if (deepest > maxAnswerDepth) return { kind: "excessive", problem: "is nested too deeply" };
+  if (deepest > maxMessageDepth) return { kind: "excessive", problem: "is nested too deeply" };
   if (weight > maxMemory) {
     const limit = `${maxMemory / 1024 / 1024} MiB of memory`;
     return { kind: "excessive", problem: `has so many values that it would take more than ${limit}` };

@@ -1,3 +1,4 @@
+import { maxMessageBytes } from "../../base/limits.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { McpvalsError } from "../../base/error.ts";
 import { type ExtensionManifest, extensionProtocolVersion } from "../manifest.ts";
@@ -17,7 +18,6 @@ import {
   cutText,
   ExtensionProcess,
   formatExit,
-  maxAnswerBytes,
   parseAnswer,
   type ProcessStart,
 } from "./extension-process.ts";
@@ -68,12 +68,12 @@ export class JsonRpcExtension implements AsyncDisposable {
     this.process = process;
     this.#onStray = onStray;
     this.#reader = new LineReader({
-      limit: maxAnswerBytes,
+      limit: maxMessageBytes,
       onLine: (line) => this.#receive(line),
       onTooLong: () => {
         const [request] = this.#pending.values();
         const asked = request === undefined ? "" : ` in answer to ${request.name}`;
-        const message = `wrote a line of more than ${maxAnswerBytes / 1024 / 1024} MiB${asked}`;
+        const message = `wrote a line of more than ${maxMessageBytes / 1024 / 1024} MiB${asked}`;
         this.#fail(process.error("extension/answer-too-large", message));
       },
     });

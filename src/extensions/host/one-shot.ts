@@ -1,3 +1,4 @@
+import { maxMessageBytes } from "../../base/limits.ts";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { McpvalsError } from "../../base/error.ts";
@@ -7,13 +8,7 @@ import { untilAborted } from "../../process/deadline.ts";
 import { makeTemporaryFolder } from "../../process/folders.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
-import {
-  ExtensionProcess,
-  formatExit,
-  maxAnswerBytes,
-  parseAnswer,
-  type ProcessStart,
-} from "./extension-process.ts";
+import { ExtensionProcess, formatExit, parseAnswer, type ProcessStart } from "./extension-process.ts";
 
 /** One operation, with checked arguments. */
 interface OneShotCall {
@@ -83,10 +78,10 @@ export function readOutput(process: ExtensionProcess): Promise<OneShotOutput> {
   const answer = new ByteStore();
   return new Promise((resolve, reject) => {
     const take = (chunk: Buffer): void => {
-      if (answer.length + chunk.length <= maxAnswerBytes) return answer.push(chunk);
+      if (answer.length + chunk.length <= maxMessageBytes) return answer.push(chunk);
       answer.clear();
       process.program.stdout.off("data", take);
-      const message = `wrote more than ${maxAnswerBytes / 1024 / 1024} MiB on stdout`;
+      const message = `wrote more than ${maxMessageBytes / 1024 / 1024} MiB on stdout`;
       reject(process.error("extension/answer-too-large", message));
     };
     process.program.stdout.on("data", take);

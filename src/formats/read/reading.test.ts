@@ -1,3 +1,4 @@
+import { maxMemory } from "../../base/limits.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
@@ -8,7 +9,6 @@ import {
   JsonMeter,
   maxDepth,
   maxValues,
-  maxMemory,
   parseStrictJson,
   previewJson,
   repeatedKey,

@@ -1,3 +1,4 @@
+import { maxMessageDepth } from "../../base/limits.ts";
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { McpvalsError } from "../../base/error.ts";
@@ -17,7 +18,6 @@ import {
   type BodyMessages,
   createReceiveLimits,
   decodedHeader,
-  maxMessageDepth,
   errorAnswer,
   errorCodes,
   isTooDeep,

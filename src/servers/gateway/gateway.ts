@@ -1,3 +1,4 @@
+import { maxMessageDepth, maxMessageBytes } from "../../base/limits.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -9,14 +10,7 @@ import { fileURLToPath } from "node:url";
 import { type JsonExcess, jsonExcess } from "../../base/read-json.ts";
 import { ByteStore, LineReader } from "../../process/program-output.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
-import {
-  maxMessageDepth,
-  errorCodes,
-  answeredId,
-  readBody,
-  requestOf,
-  type WireMessage,
-} from "../messages/json-rpc.ts";
+import { errorCodes, answeredId, readBody, requestOf, type WireMessage } from "../messages/json-rpc.ts";
 import { AgentConnection, answerError, type GatewayEndpoint, type GatewayRoute } from "./endpoint.ts";
 import { ProxyHandler } from "./http-proxy.ts";
 import { StreamableHttpHandler } from "./http-session.ts";
@@ -138,8 +132,6 @@ function isLoopback(url: string): boolean {
   return URL.canParse(url) && ["127.0.0.1", "localhost", "[::1]"].includes(new URL(url).hostname);
 }
 
-/** Longest message accepted from an agent, in bytes. */
-const maxBytes = 10 * 1024 * 1024;
 /** Most bytes that all unanswered requests of an agent may have together. */
 const maxOpenBytes = 64 * 1024 * 1024;
 
@@ -188,12 +180,13 @@ class AgentEndpoint {
     const take = (bytes: number): boolean => {
       length += bytes;
       this.#openBytes += bytes;
-      return length <= maxBytes && this.#openBytes <= maxOpenBytes;
+      return length <= maxMessageBytes && this.#openBytes <= maxOpenBytes;
     };
     response.once("close", () => (this.#openBytes -= length));
     const body = await readRequest(request, take);
     if (body === undefined) {
-      const most = length > maxBytes ? `${maxBytes} bytes` : `${maxOpenBytes} bytes in all open requests`;
+      const most =
+        length > maxMessageBytes ? `${maxMessageBytes} bytes` : `${maxOpenBytes} bytes in all open requests`;
       return answerError(response, 413, errorCodes.invalidRequest, `more than ${most}`);
     }
     const excess = jsonExcess(body, { levels: maxMessageDepth });
@@ -246,7 +239,7 @@ class BridgeConnection {
     this.#socket = socket;
     this.#connection = connection;
     this.#reader = new LineReader({
-      limit: maxBytes,
+      limit: maxMessageBytes,
       onLine: (line) => this.#fromAgent(line),
       onTooLong: () => this.end(),
     });

@@ -1,6 +1,7 @@
+import { maxMessageDepth } from "../../base/limits.ts";
 import { jsonExcess } from "../../base/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
-import { maxMessageDepth, excessive, messageTooLarge } from "../messages/json-rpc.ts";
+import { excessive, messageTooLarge } from "../messages/json-rpc.ts";
 
 export interface ReadLimits {
   /** Name of the server, for messages. */

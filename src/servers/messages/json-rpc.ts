@@ -1,3 +1,4 @@
+import { maxMemory, maxMessageDepth } from "../../base/limits.ts";
 import { isUtf8 } from "node:buffer";
 import { isDeepStrictEqual } from "node:util";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
@@ -11,7 +12,7 @@ import {
   type Json,
   type JsonObject,
 } from "../../base/json.ts";
-import { type JsonExcess, jsonToken, maxMemory, repeatedKey } from "../../base/read-json.ts";
+import { type JsonExcess, jsonToken, repeatedKey } from "../../base/read-json.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { EventOf } from "../../model/event.ts";
 
@@ -395,12 +396,6 @@ export function decodedHeader(value: string): string {
 }
 
 // Limits.
-
-/**
- * Levels of arrays and objects that a message may have. JSON has no limit, but every program that handles a message, the SDK
- * and agents too, uses a stack that has one.
- */
-export const maxMessageDepth = 400;
 
 /** Messages that are not answers and that one connection may carry, so that a flood cannot fill the memory. */
 export const maxUnasked = 100_000;

@@ -1,3 +1,4 @@
+import { maxMessageDepth } from "../../base/limits.ts";
 import { homedir } from "node:os";
 import { McpvalsError } from "../../base/error.ts";
 import { withoutUndefined } from "../../base/json.ts";
@@ -22,7 +23,6 @@ import {
   Watchers,
 } from "../connections/host.ts";
 import {
-  maxMessageDepth,
   type Era,
   excessive,
   inOneLine,
