@@ -100,8 +100,11 @@ async function get<T>(path: string): Promise<T> {
   throw failure(body, `the server answered ${response.status}`);
 }
 
-function failure(told: unknown, otherwise: string): Error {
-  const { message = otherwise, hint } = (told ?? {}) as { readonly message?: string; readonly hint?: string };
+function failure(reported: unknown, otherwise: string): Error {
+  const { message = otherwise, hint } = (reported ?? {}) as {
+    readonly message?: string;
+    readonly hint?: string;
+  };
   return new Error(hint === undefined ? message : `${message}. ${hint}`);
 }
 

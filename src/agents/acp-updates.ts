@@ -99,7 +99,7 @@ export class AcpUpdates {
     const { note, failure, isRefused, program } = notice;
     if (failure !== undefined) this.#failure = failure ?? undefined;
     else if (note !== undefined && this.#failure !== undefined) this.#failure = note.trim();
-    if (program !== undefined) this.#emit({ type: "agent.told", program });
+    if (program !== undefined) this.#emit({ type: "agent.reported", program });
     if (note === undefined) return false;
     this.#emit({ type: "agent.output", stream: "stdout", text: `${note.trim()}\n` });
     if (isRefused === true) this.#options.onRefused(note);

@@ -197,7 +197,7 @@ class AcpSession {
     const used = objectsIn(asObject(asObject(answer["_meta"])["quota"])["model_usage"]);
     const models = used.flatMap(({ model }) => textOf(model) ?? []);
     for (const model of models.length > 0 ? models : [this.#model])
-      if (model !== undefined) emit({ type: "agent.told", model });
+      if (model !== undefined) emit({ type: "agent.reported", model });
     const { failure } = this.#updates;
     if (failure !== undefined)
       throw program.error("agent/failed", `agent ${spec.name} could not act: ${failure}`);

@@ -281,8 +281,8 @@ export class ConversationOutput {
     else if (event.kind === "usage") emit({ type: "agent.usage", source: "agent", usage: event.usage });
     else if (event.kind === "note") emit({ type: "agent.output", stream: "stdout", text: `${event.text}\n` });
     else if (event.kind === "ran") {
-      const { kind: _, ...told } = event;
-      emit({ type: "agent.told", ...told });
+      const { kind: _, ...reported } = event;
+      emit({ type: "agent.reported", ...reported });
     }
   }
 

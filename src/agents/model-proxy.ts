@@ -81,7 +81,7 @@ export async function withModelProxy(
     target: isUsual && own !== "" ? own : target,
     onUsage: (usage, model) => {
       emit({ type: "agent.usage", source: "proxy", usage });
-      if (model !== undefined) emit({ type: "agent.told", model });
+      if (model !== undefined) emit({ type: "agent.reported", model });
     },
   });
   try {

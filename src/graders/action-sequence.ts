@@ -102,7 +102,7 @@ export const actionSequence = declaredKind({
     }
     const all = toolUses(trajectory).map((use): Item => {
       const fits = fitting.map((uses) => uses.has(use));
-      return { name: told(use), seq: use.seq, source: use.source, fits };
+      return { name: reported(use), seq: use.seq, source: use.source, fits };
     });
     const items = all.filter(({ source = "", fits }) => !ignored.includes(source) || fits.includes(true));
     const wantedItems = expected.map((each) => ({
@@ -113,7 +113,7 @@ export const actionSequence = declaredKind({
   },
 });
 
-function told(use: ToolUse): string {
+function reported(use: ToolUse): string {
   return `${use.name}${use.failure === undefined ? "" : " (failed)"}`;
 }
 

@@ -154,11 +154,11 @@ function gradeAssertions(sets: readonly Assertions[], trajectory: Trajectory): G
   const failed = findings.filter((finding) => !finding.holds);
   const gap = failed.length === 0 && !hasLooked(trajectory) ? gapIn(evidence) : undefined;
   if (gap !== undefined) return skip(`${gap}, and nothing else shows what it did`);
-  const told = failed.length === 0 ? findings : failed;
+  const reported = failed.length === 0 ? findings : failed;
   const absence = [evidence.calls.at(-1)?.seq ?? started];
-  const seqs = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
+  const seqs = reported.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
   return passOrFail(findings.length - failed.length, findings.length, {
-    reason: told.map((finding) => finding.reason).join("; "),
+    reason: reported.map((finding) => finding.reason).join("; "),
     evidence: [...new Set(seqs)].toSorted((a, b) => a - b),
   });
 }
@@ -359,7 +359,7 @@ function fitting(
 function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
   const { calls, trajectory } = evidence;
   const seqs: number[] = [];
-  const told = patterns.map((wanted) => {
+  const reported = patterns.map((wanted) => {
     const { name, pattern, server } = wanted;
     const failed = fitting(wanted, type, evidence).find(({ failure }) => failure !== undefined);
     if (failed !== undefined) seqs.push(failed.seq);
@@ -372,7 +372,7 @@ function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evid
     return `${describe(wanted)}${notes.length === 0 ? "" : ` (${notes.join("; ")})`}`;
   });
   const what = `${seqs.length === 0 ? "" : "successful "}${verbs[type].noun}`;
-  return { holds: false, reason: `no ${what} of ${told.join(", ")}; ${made(calls)}`, seqs };
+  return { holds: false, reason: `no ${what} of ${reported.join(", ")}; ${made(calls)}`, seqs };
 }
 
 function made(calls: readonly AgentCall[]): string {

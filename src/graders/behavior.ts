@@ -149,8 +149,8 @@ function known(found: number | undefined, unit: string, most: number): Omit<Grad
   return limitCheck(`${found} ${units(found)}`, found, most);
 }
 
-function limitCheck(told: string, found: number, most: number): Omit<GraderCheck, "evidence"> {
-  return { passed: found <= most, reason: `${told}, at most ${most} allowed` };
+function limitCheck(reported: string, found: number, most: number): Omit<GraderCheck, "evidence"> {
+  return { passed: found <= most, reason: `${reported}, at most ${most} allowed` };
 }
 
 type FindUses = (uses: readonly ToolUse[], name: string) => readonly ToolUse[];

@@ -19,10 +19,10 @@ export const endToEndSuccess = graderKind({
     });
     if (outcomes.length === 0) return skip("no expectedState to look for");
     const missed = outcomes.filter((outcome) => !outcome.reached);
-    const told = missed.length === 0 ? outcomes : missed;
+    const reported = missed.length === 0 ? outcomes : missed;
     return passOrFail(outcomes.length - missed.length, outcomes.length, {
-      reason: told.map((outcome) => outcome.reason).join("; "),
-      evidence: told.flatMap((outcome) => outcome.evidence),
+      reason: reported.map((outcome) => outcome.reason).join("; "),
+      evidence: reported.flatMap((outcome) => outcome.evidence),
     });
   },
 });
@@ -50,8 +50,8 @@ function outcomeOf(state: string | ExpectedState, turn: TurnView | undefined, in
   };
   const places = { answer: [answer], toolResult: [result], any: [answer, result] }[where];
   const found = places.find(({ text, seq }) => seq !== undefined && meetsState(text, state));
-  const told = found === undefined ? places : [found];
-  const evidence = told.flatMap(({ seq }) => seq ?? []);
+  const reported = found === undefined ? places : [found];
+  const evidence = reported.flatMap(({ seq }) => seq ?? []);
   if (found !== undefined)
     return { reached: true, reason: `${name}: the last ${found.what} ${wanted}`, evidence };
   const isPart = contains !== undefined && places.some(({ text }) => containsText(text, contains));

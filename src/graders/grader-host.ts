@@ -25,7 +25,7 @@ function jsonOf(given: CodeAnswer): string {
     return JSON.stringify(given, refuseNonFinite);
   } catch (error) {
     return JSON.stringify({
-      problem: `gave an answer that is not JSON: ${told(error)}`,
+      problem: `gave an answer that is not JSON: ${reported(error)}`,
     } satisfies CodeAnswer);
   }
 }
@@ -37,7 +37,7 @@ function refuseNonFinite(key: string, value: unknown): unknown {
 }
 
 /** What was thrown, which may be anything. */
-function told(error: unknown, show: (error: unknown) => string = briefly): string {
+function reported(error: unknown, show: (error: unknown) => string = briefly): string {
   try {
     return show(error);
   } catch {
@@ -51,7 +51,7 @@ function briefly(error: unknown): string {
 
 /** The line of a file that an error comes from, as a part of a message; "" where that is unknown. */
 function lineOf(error: unknown, path: string): string {
-  const stack = told(error, inspect);
+  const stack = reported(error, inspect);
   const [, line] = /^:(\d+)/.exec(stack.split(path).at(1) ?? "") ?? [];
   return line === undefined ? "" : ` (line ${line})`;
 }
@@ -77,8 +77,8 @@ async function runScript({
       answer: trajectory === undefined ? null : await grader.grade(trajectory, { settings: checked.value }),
     };
   } catch (error) {
-    const message = `threw ${told(error)}`;
-    process.stderr.write(`${told(error, inspect)}\n`);
+    const message = `threw ${reported(error)}`;
+    process.stderr.write(`${reported(error, inspect)}\n`);
     return { problem: `${message}${lineOf(error, path)}` };
   }
 }
@@ -116,7 +116,7 @@ function runAssertions({ assertions, variables }: Extract<JavaScriptWork, { kind
       const error = `it is of type ${typeof value}; only true holds, so compare it`;
       results.push({ holds: value === true, ...(isOther ? { error } : {}) });
     } catch (error) {
-      const message = told(error);
+      const message = reported(error);
       if (/^(?:Syntax|Reference)Error\b/.test(message))
         return { problem: `is wrong: ${assertion}: ${message}` };
       results.push({ holds: false, error: message });

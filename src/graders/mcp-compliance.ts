@@ -186,7 +186,7 @@ async function parameters(
 ): Promise<Part | undefined> {
   const known: ToolUse[] = [];
   const wrong: ToolUse[] = [];
-  const told: string[] = [];
+  const reported: string[] = [];
   for (const { use, faults } of await callFaults(calls, validateSchema)) {
     const found = use.isUnknown ? unknownTool : faults;
     if (found === undefined) continue;
@@ -194,7 +194,7 @@ async function parameters(
     const [first] = found;
     if (first === undefined) continue;
     wrong.push(use);
-    told.push(`${use.name} (${first.cause}: ${shortened(first.message, 200)})`);
+    reported.push(`${use.name} (${first.cause}: ${shortened(first.message, 200)})`);
   }
   if (known.length === 0) return undefined;
   const unknown = calls.length - known.length;
@@ -202,7 +202,7 @@ async function parameters(
   const reason =
     wrong.length === 0
       ? `all ${known.length} calls are valid${rest}`
-      : `${wrong.length} of ${known.length} calls are invalid: ${listed(told, 5)}${rest}`;
+      : `${wrong.length} of ${known.length} calls are invalid: ${listed(reported, 5)}${rest}`;
   return {
     name: "parameters",
     score: (known.length - wrong.length) / known.length,

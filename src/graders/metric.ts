@@ -33,15 +33,15 @@ export const metric = declaredKind({
     const value = found && wanted.value(found.row);
     if (found === undefined || value === undefined)
       return skip(`nothing to measure: ${wanted.description}`, found?.evidence[wanted.of]);
-    const told = `${wanted.description}: ${Math.round(value * 1000) / 1000}`;
+    const reported = `${wanted.description}: ${Math.round(value * 1000) / 1000}`;
     const evidence = found.evidence[wanted.of] ?? [];
     const checks: readonly GraderCheck[] = [
       ...(max === undefined
         ? []
-        : [{ passed: value <= max, reason: `${told}, at most ${max} allowed`, evidence }]),
+        : [{ passed: value <= max, reason: `${reported}, at most ${max} allowed`, evidence }]),
       ...(min === undefined
         ? []
-        : [{ passed: value >= min, reason: `${told}, at least ${min} wanted`, evidence }]),
+        : [{ passed: value >= min, reason: `${reported}, at least ${min} wanted`, evidence }]),
     ];
     // Without a call there was none that could have exceeded a limit.
     if (found.row.calls === 0 && wanted.withoutCalls === undefined && checks.every(({ passed }) => passed))

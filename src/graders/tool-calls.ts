@@ -46,10 +46,10 @@ export const toolCallHealth = graderKind({
     const problems = await outputProblems(calls, context);
     const diagnoses = calls.map((call) => diagnose(call, problems.get(call), trajectory));
     const sick = [...diagnoses.filter(({ status }) => status === "sick"), ...missing];
-    const told = sick.length === 0 ? diagnoses : sick;
+    const reported = sick.length === 0 ? diagnoses : sick;
     return passOrFail(total - sick.length, total, {
       reason: sick.length === 0 ? healthyReason(diagnoses) : sickReason(sick, total),
-      evidence: [...new Set(told.flatMap(({ evidence }) => evidence))],
+      evidence: [...new Set(reported.flatMap(({ evidence }) => evidence))],
     });
   },
 });
@@ -112,9 +112,9 @@ function lossIn({ server, responseSeq, error }: ToolCall, { events }: Trajectory
 
 /** Servers that were lost before or after a call, each with the last call that it got. */
 function idleLosses(trajectory: Trajectory, calls: readonly ToolCall[]): Diagnosis[] {
-  const told = new Set(calls.map((call) => lossIn(call, trajectory)));
+  const reported = new Set(calls.map((call) => lossIn(call, trajectory)));
   return eventsOf(trajectory.events, "server.lost").flatMap((loss): Diagnosis[] => {
-    if (told.has(loss)) return [];
+    if (reported.has(loss)) return [];
     const last = trajectory.calls.findLast(({ server }) => server === loss.server);
     const evidence = [...(last === undefined ? [] : [last.responseSeq ?? last.seq]), loss.seq];
     return [{ status: "sick", reason: describeLoss(loss), evidence }];
@@ -281,9 +281,9 @@ function failReason(
 /** Each with the tool that is probably meant; where none is near, all that there are, once. */
 function unofferedTools(names: readonly string[], tools: Trajectory["tools"]): string {
   const questions = names.map((name) => nearestTool(name, tools));
-  const told = names.map((name, index) =>
+  const reported = names.map((name, index) =>
     questions[index] === undefined ? name : `${name} (${questions[index]})`,
   );
   const all = tools.length > 0 && questions.includes(undefined) ? ` (${offeredTools(tools)})` : "";
-  return `${told.join(", ")}${all}`;
+  return `${reported.join(", ")}${all}`;
 }

@@ -35,16 +35,16 @@ function find({ task, steps }: Trajectory): Finding {
   const note = skipped.length === 0 ? "" : `; skipped, as its condition does not hold: ${skipped.join(", ")}`;
   if (checks.length === 0) return skip(`no step checks anything${note}`);
   const failed = checks.filter((check) => !check.passed);
-  const told = failed.length === 0 ? checks : failed;
+  const reported = failed.length === 0 ? checks : failed;
   const reasons =
     failed.length === 0 && checks.length > maxShownChecks
       ? `all ${checks.length} checks of ${verified.length} steps hold`
-      : told.map((check) => check.reason).join("; ");
+      : reported.map((check) => check.reason).join("; ");
   const judged = judgedChecks(steps);
   return {
     ...passOrFail(checks.length - failed.length, checks.length, {
       reason: `${reasons}${note}`,
-      evidence: [...new Set(told.map((check) => check.seq))],
+      evidence: [...new Set(reported.map((check) => check.seq))],
     }),
     ...(judged.length === 0 ? {} : { judged }),
   };

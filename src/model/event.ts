@@ -168,7 +168,7 @@ interface EventFields {
     pid?: number;
   };
   /** What an agent program reports of itself, or of a model that answered, while it runs. */
-  "agent.told": { program?: string; model?: string };
+  "agent.reported": { program?: string; model?: string };
   /** A use of a tool, as the agent reports it; the last one of a `callId` is final. */
   "agent.tool": {
     turn: number;

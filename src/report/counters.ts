@@ -347,16 +347,16 @@ export class MeasurementCounter {
 
   /** Undefined when no trial was measured. */
   result(): RunMeasurements | undefined {
-    const { passed, read, reading, ...told } = this.#counts;
+    const { passed, read, reading, ...reported } = this.#counts;
     const perPassedTrial = passed === 0 ? null : Math.round(read / passed);
-    if (told.trials === 0) return undefined;
+    if (reported.trials === 0) return undefined;
     const all = [...this.#tools.values()].flatMap((tools) => [...tools.values()]);
     const tokensOf = (tools: typeof all): number => tools.reduce((sum, { tokens }) => sum + tokens, 0);
     const byServer = [...this.#tools].map(([server, tools]) => {
       return [server, Object.fromEntries([...tools].map(([tool, { tokens }]) => [tool, tokens]))] as const;
     });
     return {
-      ...told,
+      ...reported,
       invalidCauses: Object.fromEntries(this.#causes),
       definitions: {
         tokens: tokensOf(all),

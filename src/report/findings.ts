@@ -213,8 +213,8 @@ function clientList(rows: readonly ClientRow[], page: Page): string[] {
   return [
     page.style.strong("Clients"),
     ...rows.slice(0, maxShownTools).flatMap(({ tool, effects }) => {
-      const told = Object.entries(effects).filter(([, effect]) => effect !== "ok");
-      const text = `${clipText(tool, 80)}: ${told.map((each) => each.join(" ")).join(", ")}`;
+      const reported = Object.entries(effects).filter(([, effect]) => effect !== "ok");
+      const text = `${clipText(tool, 80)}: ${reported.map((each) => each.join(" ")).join(", ")}`;
       return paintText({ text }, 2, page, 2);
     }),
     ...(rest > 0 ? [page.style.dim(`  and ${countOf(rest, "more tool")}`)] : []),

@@ -177,8 +177,8 @@ function warningLines(proofs: readonly TaskProof[], page: Page): string[] {
 
 /** Warnings of the oracle's trial, and of a null agent's that has a problem. */
 function warningsOf({ nothing, oracle, problems }: TaskProof): readonly string[] {
-  const told = [...(problems.some(({ agent }) => agent === "null") ? [nothing] : []), oracle];
-  const warnings = told.flatMap((trial) =>
+  const reported = [...(problems.some(({ agent }) => agent === "null") ? [nothing] : []), oracle];
+  const warnings = reported.flatMap((trial) =>
     trial === undefined || wasCutOff(trial) ? [] : (trial.result.warnings ?? []),
   );
   const changed = [nothing, oracle].flatMap((trial) => trial?.untouched ?? []).map(untouchedWarning);

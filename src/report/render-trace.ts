@@ -50,18 +50,18 @@ function describe(event: TraceEvent, pathOf: (step: string) => string): string {
       return `agent ${event.stream}: ${shorten(event.text)}`;
     case "agent.tool": {
       const { name, source, status, callId } = event;
-      const told = [event.args, event.result].flatMap((value) =>
+      const reported = [event.args, event.result].flatMap((value) =>
         value === undefined ? [] : [preview(value)],
       );
-      return withDetails(`agent's tool ${name} (${source}, ${callId}) ${status}`, told.join(" → "));
+      return withDetails(`agent's tool ${name} (${source}, ${callId}) ${status}`, reported.join(" → "));
     }
     case "agent.message":
       return `assistant: ${shorten(event.text)}`;
     case "turn.started":
       return `user: ${shorten(event.user)}`;
     case "trial.graded": {
-      const told = event.grades.map(({ grader, verdict, reason }) => `${grader} ${verdict}: ${reason}`);
-      return withDetails(`graded ${event.verdict}`, shorten(told.join("; ")));
+      const reported = event.grades.map(({ grader, verdict, reason }) => `${grader} ${verdict}: ${reason}`);
+      return withDetails(`graded ${event.verdict}`, shorten(reported.join("; ")));
     }
     case "step.started": {
       const { phase, step, stepType, attempt, input } = event;

@@ -436,9 +436,9 @@ const reasonCharacters = 1000;
 /** Why a trial did not pass, in one line: its error, or what its graders say. */
 export function trialReason({ verdict, error, grades }: TrialResult): string {
   if (error !== undefined) return clipText(error.message, reasonCharacters);
-  const told = grades.filter((grade) => grade.verdict === verdict && grade.required !== false);
-  if (told.length === 0) return verdict === "skip" ? "not run" : verdict;
-  return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), reasonCharacters);
+  const reported = grades.filter((grade) => grade.verdict === verdict && grade.required !== false);
+  if (reported.length === 0) return verdict === "skip" ? "not run" : verdict;
+  return clipText(reported.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), reasonCharacters);
 }
 
 /** A measured value with two or three digits. */

@@ -118,7 +118,7 @@ describe("a trial's result", () => {
       "acp",
       adapter,
       [{ program: "it 2" }, { model: "a" }, { model: "b" }, { model: "a" }].map((told) => ({
-        type: "agent.told",
+        type: "agent.reported",
         ...told,
       })),
       { programs: ["adapter 1", "it 2"], models: ["a", "b"] },

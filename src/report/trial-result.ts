@@ -124,7 +124,7 @@ function idleGraders(task: Task, grades: readonly Grade[]): readonly string[] {
 function programRun(events: readonly TraceEvent[]): ProgramRun | undefined {
   const started = events.find((event) => event.type === "agent.started");
   if (started?.kind !== "acp" && started?.kind !== "command") return undefined;
-  const told = eventsOf(events, "agent.told");
+  const told = eventsOf(events, "agent.reported");
   const clients = eventsOf(events, "mcp.message").flatMap(({ client, direction, message }) => {
     const isHello =
       isJsonObject(message) && message["method"] === "initialize" && isJsonObject(message["params"]);

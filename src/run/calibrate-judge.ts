@@ -148,8 +148,8 @@ function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
         const input = eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "";
         if (wanted === undefined) return { reason: `a case has no reference, which "${use.kind}" needs` };
         if (input.trim() === "") return { reason: "the agent said nothing" };
-        const told = trajectory.task.turns.map(({ user }) => user).join("\n\n");
-        return askOfStep({ kind: use.kind, reference: wanted, prompt: told, input }, signal);
+        const reported = trajectory.task.turns.map(({ user }) => user).join("\n\n");
+        return askOfStep({ kind: use.kind, reference: wanted, prompt: reported, input }, signal);
       };
     }
   }
@@ -166,10 +166,10 @@ async function trialsOf({ labels, use, runs }: CalibrationInput): Promise<readon
   for (const [index, one] of labels.cases.entries()) {
     const { verdict: label, reference } = one;
     const path = ["cases", index];
-    let told: ToldTrial;
+    let reported: PresentedTrial;
     if ("task" in one) {
       const calls = one.calls.map(withoutUndefined);
-      told = { identity: [one.task, one.answer, calls], trajectory: trialOfCase(one) };
+      reported = { identity: [one.task, one.answer, calls], trajectory: trialOfCase(one) };
     } else {
       const run = named.get(one.run) ?? (await readNamedRun(runs, one.run));
       named.set(one.run, run);
@@ -178,9 +178,9 @@ async function trialsOf({ labels, use, runs }: CalibrationInput): Promise<readon
         problems.push(found);
         continue;
       }
-      told = found;
+      reported = found;
     }
-    const key = canonicalJson([told.identity, isCompared ? (reference ?? null) : null]);
+    const key = canonicalJson([reported.identity, isCompared ? (reference ?? null) : null]);
     const first = known.get(key);
     if (first === undefined) known.set(key, { label, index });
     else if (first.label !== label) {
@@ -189,13 +189,13 @@ async function trialsOf({ labels, use, runs }: CalibrationInput): Promise<readon
       const hint = "Decide on one verdict, and remove the other case.";
       problems.push(problem([...path, "verdict"], message, { alsoAt, hint }));
     }
-    trials.push({ label, reference, trajectory: told.trajectory });
+    trials.push({ label, reference, trajectory: reported.trajectory });
   }
   refuseLabels(problems, labels);
   return trials;
 }
 
-interface ToldTrial {
+interface PresentedTrial {
   /** Equal for equal cases. */
   readonly identity: Json;
   readonly trajectory: Trajectory;
@@ -206,7 +206,7 @@ function recordedTrial(
   { plan, events: all, folder }: StoredRun,
   { run, trial: id }: { readonly run: string; readonly trial: string },
   path: KeyPath,
-): ToldTrial | Problem {
+): PresentedTrial | Problem {
   const trial = plan.trials.find((each) => each.id === id);
   if (trial === undefined) {
     const ids = plan.trials.map((each) => each.id);

@@ -36,9 +36,9 @@ export function createHooks({ before, after }: RunHooks, { env, redact }: HookOp
     });
     if (error === undefined) return undefined;
     const { code, message, details } = error;
-    const told = new McpvalsError(code, redact(message), redact(details));
-    if (hook.mayFail) warnings.push(told.message);
-    return hook.mayFail ? undefined : told;
+    const reported = new McpvalsError(code, redact(message), redact(details));
+    if (hook.mayFail) warnings.push(reported.message);
+    return hook.mayFail ? undefined : reported;
   };
   const finish = async (): Promise<readonly ReporterFailure[]> => {
     if (isFinished) return [];

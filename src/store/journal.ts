@@ -344,11 +344,17 @@ export function readStored(folder: string, line: Buffer, known?: KnownLine): Sto
   const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
   if (!isEvent) throw failed();
   // With a matching checksum, the rest of the event is trusted.
-  const written = parsed as TraceEvent;
+  const written = inCurrentForm(parsed as TraceEvent);
   const attachment = attachmentOf(folder, written);
   if (attachment === undefined) return { event: written, line };
   const event = { ...written, ...readAttachment(attachment) } as TraceEvent;
   return { event, line, attachment: attachment.path };
+}
+
+/** An event as it is recorded now, of one that an earlier version recorded. */
+function inCurrentForm(event: TraceEvent): TraceEvent {
+  const { type }: { readonly type: string } = event;
+  return type === "agent.told" ? ({ ...event, type: "agent.reported" } as TraceEvent) : event;
 }
 
 interface Attachment {

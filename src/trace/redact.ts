@@ -503,7 +503,7 @@ const words = `
   server.failed server.late gateway.connected gateway.disconnected request.held fault.injected tools.hidden tool.refused fault.unmet unmatched agent.tool
   extension extension.started extension.log extension.stderr extension.invalid_output extension.output_omitted
   extension.exited package protocol sandbox json-rpc one-shot none process docker level debug info warn count log
-  agent.permission agent.told agent.usage agent.output agent.exited client_config.written skills.copied folder skills mock delay drop truncate
+  agent.permission agent.reported agent.told agent.usage agent.output agent.exited client_config.written skills.copied folder skills mock delay drop truncate
   calls.invalid calls causes
   workspace.files files file other link size sha256 incomplete
   jsonrpc params data initialize initialized notifications/initialized notifications/cancelled requestId tools/list

@@ -17,18 +17,18 @@ export interface AgentTool extends Omit<EventOf<"agent.tool">, "type" | "trial" 
  */
 export function agentTools(events: readonly TraceEvent[]): readonly AgentTool[] {
   const tools = new Map<string, AgentTool>();
-  for (const { type: _type, trial: _trial, seq, at, ...told } of eventsOf(events, "agent.tool")) {
-    const before = tools.get(told.callId);
+  for (const { type: _type, trial: _trial, seq, at, ...reported } of eventsOf(events, "agent.tool")) {
+    const before = tools.get(reported.callId);
     // An empty object is how some agents begin to report arguments that they do not have yet.
-    const { args = {} } = told;
+    const { args = {} } = reported;
     const isEmpty = isJsonObject(args) && Object.keys(args).length === 0;
-    tools.set(told.callId, {
+    tools.set(reported.callId, {
       ...before,
-      ...told,
+      ...reported,
       ...(before?.args !== undefined && isEmpty ? { args: before.args } : {}),
       seq: before?.seq ?? seq,
       startedAt: before?.startedAt ?? at,
-      ...(told.status === "started" ? {} : { endedAt: at }),
+      ...(reported.status === "started" ? {} : { endedAt: at }),
     });
   }
   return [...tools.values()];
@@ -37,7 +37,7 @@ export function agentTools(events: readonly TraceEvent[]): readonly AgentTool[] 
 /** An agent's own log compared with the record of the gateway. */
 export interface MatchedTools {
   /** The record's calls, with the agent's report of each. */
-  readonly calls: readonly { readonly call: ToolCall; readonly told?: AgentTool | undefined }[];
+  readonly calls: readonly { readonly call: ToolCall; readonly reported?: AgentTool | undefined }[];
   /** Uses of servers' tools that the agent reports and the record lacks. */
   readonly unrecorded: readonly AgentTool[];
   /** Uses of other tools, or of tools of unknown origin. */
@@ -68,7 +68,7 @@ export function matchAgentTools({ calls, events }: Pick<Trajectory, "calls" | "e
   match((tool, call) => tool.args !== undefined && equalJson(tool.args, call.args));
   match(() => true);
   return {
-    calls: recorded.map((call) => ({ call, told: matches.get(call) })),
+    calls: recorded.map((call) => ({ call, reported: matches.get(call) })),
     unrecorded: [...left],
     others: reports.get(false) ?? [],
   };
@@ -133,7 +133,7 @@ interface PlacedUse {
 function placedUses(trajectory: Trajectory): readonly PlacedUse[] {
   const { calls, unrecorded, others } = matchAgentTools(trajectory);
   return [
-    ...calls.map(({ call, told }) => ({ at: call.at, event: ofCall(call, told, trajectory) })),
+    ...calls.map(({ call, reported }) => ({ at: call.at, event: ofCall(call, reported, trajectory) })),
     ...unrecorded.map((tool) => ({
       at: tool.startedAt,
       event: { ...ofAgent(tool), unrecorded: true as const },
@@ -150,13 +150,13 @@ export function toMicroseconds(milliseconds: number): number {
 /** A use of a tool without its place in time. */
 export type UnplacedToolEvent = Omit<ToolEvent, "sequence" | "startedAt">;
 
-function ofCall(call: ToolCall, told: AgentTool | undefined, { events }: Trajectory): UnplacedToolEvent {
+function ofCall(call: ToolCall, reported: AgentTool | undefined, { events }: Trajectory): UnplacedToolEvent {
   const { turn, server, tool, args, error } = call;
   const errorKind = errorKindOf(call, events);
   return {
     turn,
-    callId: told?.callId ?? `event-${call.seq}`,
-    name: told?.name ?? tool,
+    callId: reported?.callId ?? `event-${call.seq}`,
+    name: reported?.name ?? tool,
     source: server === null ? "unknown" : `mcp:${server}`,
     server: server ?? undefined,
     serverTool: server === null ? undefined : tool,
@@ -165,7 +165,7 @@ function ofCall(call: ToolCall, told: AgentTool | undefined, { events }: Traject
     isError: errorKind !== undefined,
     errorKind,
     durationMs: call.latencyMs,
-    parentCallId: told?.parentCallId,
+    parentCallId: reported?.parentCallId,
   };
 }
 
@@ -176,11 +176,11 @@ function ofAgent({
   startedAt,
   endedAt,
   seq: _seq,
-  ...told
+  ...reported
 }: AgentTool): UnplacedToolEvent {
   const isError = status === "failed";
   return {
-    ...told,
+    ...reported,
     source,
     server: source.startsWith("mcp:") ? source.slice("mcp:".length) : undefined,
     serverTool: tool,

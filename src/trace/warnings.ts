@@ -164,13 +164,13 @@ function solutionWarnings(trajectory: Trajectory): string[] {
     name: tool,
     why: reason,
   }));
-  const told = [...failed, ...rejected]
+  const reported = [...failed, ...rejected]
     .toSorted((a, b) => a.seq - b.seq)
     .map(({ name, why }) => {
       const line = why.trim().replaceAll(/\s*\n\s*/g, " ");
       return `solution: ${name} failed: ${shortened(line, 300)}`;
     });
-  return unique(firstOf(told, (rest) => `solution: ${rest} more calls failed`));
+  return unique(firstOf(reported, (rest) => `solution: ${rest} more calls failed`));
 }
 
 type Finished = EventOf<"step.finished">;
@@ -254,8 +254,9 @@ function emptyAnswers({ calls, steps }: Trajectory): string[] {
 function agentLogWarnings(trajectory: Trajectory): string[] {
   const { calls, unrecorded, others } = matchAgentTools(trajectory);
   const done = unrecorded.filter(({ status }) => status === "completed");
-  const reports = calls.some(({ told }) => told !== undefined) || unrecorded.length + others.length > 0;
-  const unreported = reports ? calls.filter(({ told }) => told === undefined) : [];
+  const reports =
+    calls.some(({ reported }) => reported !== undefined) || unrecorded.length + others.length > 0;
+  const unreported = reports ? calls.filter(({ reported }) => reported === undefined) : [];
   const unlisted = trajectory.calls.filter(
     ({ step, server, declared, result }) =>
       step === undefined &&
@@ -383,7 +384,7 @@ function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
   const started = eventsOf(events, "agent.started");
   const hasOwnTools =
     started.length === 0 || started.some(({ kind }) => kind === "acp" || kind === "command");
-  const told = forbidden.flatMap(({ key, server, name, pattern, args = {} }) => {
+  const reported = forbidden.flatMap(({ key, server, name, pattern, args = {} }) => {
     const offered: readonly OfferedTool[] = [...tools, ...hidden].filter(
       (tool) => server === undefined || tool.server === server,
     );
@@ -405,7 +406,7 @@ function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
       `${key}: ${JSON.stringify(name ?? pattern)} fits no tool ${whose}, so this assertion cannot fail`,
     ];
   });
-  return unique(told);
+  return unique(reported);
 }
 
 /** Forbidden resources and prompts of servers that do not declare to have any. */

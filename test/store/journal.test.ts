@@ -101,6 +101,14 @@ describe("a journal read back", () => {
     expect(await readJournal(folder)).toEqual({ events: [...events, large], torn: false });
   });
 
+  it("has the events of earlier versions under their names of now", async () => {
+    await write({
+      ...event(1, { type: "agent.reported", model: "m" }),
+      type: "agent.told",
+    } as unknown as TraceEvent);
+    expect((await readJournal(folder)).events).toEqual([event(1, { type: "agent.reported", model: "m" })]);
+  });
+
   it("is empty when nothing was written", async () => {
     await write();
     expect(await readJournal(folder)).toEqual({ events: [], torn: false });

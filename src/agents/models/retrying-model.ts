@@ -125,8 +125,8 @@ async function callWithRetries(
         const message = redact(`${access.label} at ${new URL(access.baseURL).origin} ${outcome}`);
         throw new McpvalsError(code, message, withoutUndefined({ cause: error, hint: hintOf(failure) }));
       }
-      const told = withoutUndefined({ attempt, reason: redact(reason), status, delayMs });
-      emit({ type: "model.retried", purpose, model: access.label, ...told });
+      const reported = withoutUndefined({ attempt, reason: redact(reason), status, delayMs });
+      emit({ type: "model.retried", purpose, model: access.label, ...reported });
       leftMs -= delayMs;
       await sleep(delayMs, abortSignal).catch((cause: unknown) => {
         abortSignal?.throwIfAborted();

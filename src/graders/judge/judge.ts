@@ -139,7 +139,7 @@ export async function askJudge<V>(
         abortSignal: signal,
       });
       const { finishReason, rawFinishReason } = result;
-      const told =
+      const reported =
         rawFinishReason === undefined ? "no finish reason" : `finish reason ${previewJson(rawFinishReason)}`;
       const ends: Readonly<Record<string, string>> = {
         "content-filter": "refused to judge",
@@ -147,7 +147,7 @@ export async function askJudge<V>(
       };
       if (finishReason !== "stop")
         throw noVerdict(
-          `${spec.model} ${ends[finishReason] ?? `did not end its answer: ${told}`}`,
+          `${spec.model} ${ends[finishReason] ?? `did not end its answer: ${reported}`}`,
           result.text,
         );
       return result.output;

@@ -67,8 +67,8 @@ export async function judgeByComparison(
     const { reason } = ahead.verdict;
     if (low !== undefined && high !== undefined && low < 0.5 && high > 0.5) {
       const preferred = ahead.verdict.score > 0.5 ? "A" : "B";
-      const told = `the judge preferred answer ${preferred} in both orders: ${reason}`;
-      return { ...ahead, verdict: { score: low, contrary: high, reason: told } };
+      const reported = `the judge preferred answer ${preferred} in both orders: ${reason}`;
+      return { ...ahead, verdict: { score: low, contrary: high, reason: reported } };
     }
     const score = Math.max(low ?? 0.5, Math.min(high ?? 0.5, 0.5));
     return { ...ahead, verdict: { score, reason: `${outcomes.get(score)}: ${reason}` } };
@@ -107,7 +107,7 @@ async function judgeBy(
   const finding = {
     verdict: passed ? "pass" : "fail",
     score,
-    reason: `${toldScore(score, judge)}, at least ${judging.threshold} passes: ${reason}`,
+    reason: `${scoreText(score, judge)}, at least ${judging.threshold} passes: ${reason}`,
     evidence: judgedEvents(trajectory),
     judge,
   } as const;
@@ -115,8 +115,8 @@ async function judgeBy(
   if ("problem" in second)
     return { ...finding, reason: `${finding.reason}; the second judge gave no verdict: ${second.problem}` };
   const agrees = second.passed === passed ? "agrees" : "disagrees";
-  const told = `the second judge ${agrees}: ${toldScore(second.score, second.judge)}: ${second.reason}`;
-  return { ...finding, reason: `${finding.reason}; ${told}`, secondJudge: second.judge };
+  const reported = `the second judge ${agrees}: ${scoreText(second.score, second.judge)}: ${second.reason}`;
+  return { ...finding, reason: `${finding.reason}; ${reported}`, secondJudge: second.judge };
 }
 
 /** A judge whose verdict does not count may fail. */
@@ -170,7 +170,7 @@ function medianOf(votes: readonly Vote[], scoreOf: (vote: Vote) => number): Vote
   return median;
 }
 
-function toldScore(score: number, { votes, threshold }: JudgeRecord): string {
+function scoreText(score: number, { votes, threshold }: JudgeRecord): string {
   const agreeing = votes.filter((one) => one >= threshold === score >= threshold).length;
   const shown =
     votes.length === 1 ? "" : ` (votes: ${votes.join(", ")}; ${agreeing} of ${votes.length} agree)`;
@@ -181,8 +181,8 @@ function toldScore(score: number, { votes, threshold }: JudgeRecord): string {
 export function withThreshold(grade: Grade, before: JudgeRecord, threshold: number): Grade {
   const score = grade.score ?? 0;
   const judge = { ...before, threshold };
-  const told = (by: JudgeRecord): string => `${toldScore(score, by)}, at least ${by.threshold} passes: `;
-  const reason = grade.reason.replace(told(before), () => told(judge));
+  const reported = (by: JudgeRecord): string => `${scoreText(score, by)}, at least ${by.threshold} passes: `;
+  const reason = grade.reason.replace(reported(before), () => reported(judge));
   return { ...grade, verdict: score >= threshold ? "pass" : "fail", reason, judge };
 }
 

@@ -95,10 +95,10 @@ export function findingOf(
   { threshold = 1, record, trajectory }: AnswerContext,
 ): Finding {
   const done = [...record.messages, ...record.calls].map(({ seq }) => seq);
-  const told = evidence ?? (done.length === 0 ? [trajectory.agentStarted ?? 1] : done);
-  const missing = told.find((seq) => seq > trajectory.events.length);
+  const reported = evidence ?? (done.length === 0 ? [trajectory.agentStarted ?? 1] : done);
+  const missing = reported.find((seq) => seq > trajectory.events.length);
   if (missing !== undefined) throw broken(`evidence: the trial has no event ${missing}`);
-  const cited = [...new Set(told)].toSorted((a, b) => a - b);
+  const cited = [...new Set(reported)].toSorted((a, b) => a - b);
   const said = (otherwise: string): string => shortened(reason?.trim() || otherwise, maxReasonLength);
   if (score === null && passed !== false)
     return { verdict: "skip", score: null, reason: said("nothing to judge"), evidence: cited };

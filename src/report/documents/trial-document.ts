@@ -178,7 +178,7 @@ function joinedItems(
   const seqsOf = (tool: AgentTool | undefined) =>
     (reports.get(tool?.callId ?? "") ?? []).map(({ seq }) => seq);
   const { calls, unrecorded, others } = matchAgentTools(trajectory);
-  const told = new Map(calls.map((matched) => [matched.call, matched.told]));
+  const reported = new Map(calls.map((matched) => [matched.call, matched.reported]));
   const exchanges = new Map(trajectory.exchanges.map((exchange) => [exchange.request.seq, exchange]));
   const refused = new Set(
     events.flatMap((event) => (event.type === "tool.refused" ? [requestKey(event, event.id)] : [])),
@@ -186,7 +186,7 @@ function joinedItems(
   for (const call of trajectory.calls) {
     const exchange = exchanges.get(call.seq);
     const isRefused = refused.has(requestKey(exchange?.request, exchange?.request.message["id"]));
-    add(callBody(call, exchange, { isRefused, isOngoing, hashOf }), ...seqsOf(told.get(call)));
+    add(callBody(call, exchange, { isRefused, isOngoing, hashOf }), ...seqsOf(reported.get(call)));
   }
   for (const tool of [...unrecorded, ...others])
     add(reportedBody(tool, reports.get(tool.callId) ?? [], hashOf), ...seqsOf(tool));

@@ -108,8 +108,8 @@ export class ListeningProgram {
     return {
       ...listener,
       onClosed: (reason) => {
-        const told = settlesWithin(this.#ended, 2 * settleMs);
-        void told.then(() =>
+        const reported = settlesWithin(this.#ended, 2 * settleMs);
+        void reported.then(() =>
           listener.onClosed(this.#lost.signal.aborted ? this.#lost.signal.reason : reason),
         );
       },

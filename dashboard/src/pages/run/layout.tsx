@@ -142,9 +142,10 @@ function verdictInWords(run: RunDocument): ReactNode {
   const unreached = gates.filter((gate) => gate.verdict === "fail");
   const all = counted(summary?.total ?? trials.length, "trial");
   const byResult = summary?.byToolResult;
-  const told = byResult === undefined ? "" : ` ${formatNumber(byResult)} passed by the tool's result only.`;
+  const reported =
+    byResult === undefined ? "" : ` ${formatNumber(byResult)} passed by the tool's result only.`;
   if (verdict === "pass")
-    return `${summary?.pass === summary?.total ? `All ${all} passed.` : `It passed with ${all}.`}${told}`;
+    return `${summary?.pass === summary?.total ? `All ${all} passed.` : `It passed with ${all}.`}${reported}`;
   if (verdict === "interrupted") return "It was interrupted before all trials had ended.";
   if (verdict === "incomplete")
     return "Nothing failed, but errors, timeouts or missing evidence could have changed the verdict.";
