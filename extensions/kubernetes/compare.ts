@@ -54,12 +54,12 @@ function differs(path: string, live: Json, wanted: Json): string {
   return `${path || "."} is ${shown(live)}, expected ${shown(wanted)}`;
 }
 
-/** Whether a pattern of RE2's syntax is found in a text. Throws EnvironmentError for what is no pattern. */
+/** Whether a pattern of RE2's syntax is found in a text. Throws EnvironmentError for what is not a pattern. */
 export function isFound(pattern: string, text: string): boolean {
   try {
     return RE2JS.compile(pattern).matcher(text).find();
   } catch (cause) {
-    throw new EnvironmentError(`${JSON.stringify(pattern)} is no regular expression of RE2's syntax`, {
+    throw new EnvironmentError(`${JSON.stringify(pattern)} is not a regular expression of RE2's syntax`, {
       cause,
     });
   }

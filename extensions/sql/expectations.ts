@@ -169,7 +169,7 @@ function jsonOf(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
   } catch {
-    // A text that is no JSON, and so not this value.
+    // A text that is not JSON, and so not this value.
     return undefined;
   }
 }

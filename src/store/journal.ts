@@ -354,7 +354,7 @@ export function readStored(folder: string, line: Buffer, known?: KnownLine): Sto
 /** An event as it is recorded now, of one that an earlier version recorded. */
 function inCurrentForm(event: TraceEvent): TraceEvent {
   const { type }: { readonly type: string } = event;
-  return type === "agent.told" ? ({ ...event, type: "agent.reported" } as TraceEvent) : event;
+  return type === "agent.told" ? { ...event, type: "agent.reported" } : event;
 }
 
 interface Attachment {

@@ -296,7 +296,7 @@ describe("evaluate", () => {
     );
     const [before, after] = said[3] as [unknown, unknown];
     const timers = said[4];
-    const summary = { total: 5, pass: 0, fail: 1, error: 4, timeout: 0, skip: 0 };
+    const summary = { total: 5, pass: 0, fail: 1, error: 4, timeout: 0, skip: 0, warnings: 1 };
     expect(said.slice(0, 3)).toEqual([summary, summary, summary]);
     expect(after).toEqual(before);
     expect(timers).toBe(0);

@@ -82,7 +82,9 @@ describe("--coverage", () => {
     expect(section).toMatch(/^ {4}resources: demo:.*demo:\/\/resource\/dynamic\/text\/\{resourceId\}/m);
     expect(section).toMatch(/^ {4}prompts: simple-prompt/m);
     expect(section).toMatch(/^ {2}idle {2}no test used it$/m);
-    expect(stdout).toMatch(/used 1\/13 tools, 1\/\d+ parameters, 0\/\d+ resources, 0\/4 prompts/);
+    expect(stdout).toMatch(
+      /used 1\/13 tools \(\d+ %\), 1\/\d+ parameters \(\d+ %\), 0\/\d+ resources \(0 %\), 0\/4 prompts \(0 %\)/,
+    );
     const shown = await runHere(["show", "--coverage"], { cwd: folder.path });
     expect(shown.stdout).toContain(section);
     const markdown = await runHere(["show", "--coverage", "--reporter", "markdown"], { cwd: folder.path });

@@ -123,7 +123,9 @@ function read({ status, text }: Answer, { what, server }: { what: string; server
   const body = parsed(text);
   if (status < 200 || status > 299) throw problemOf({ what, server, status, body, text });
   if (isObject(body)) return body;
-  throw new EnvironmentError(`what answers at ${server} is no Kubernetes API: ${what} gave no JSON object`);
+  throw new EnvironmentError(
+    `what answers at ${server} is not a Kubernetes API: ${what} gave no JSON object`,
+  );
 }
 
 function parsed(text: string): Json | undefined {
@@ -154,13 +156,13 @@ export class ApiProblem extends OperationFailed {
   }
 }
 
-/** An answer that is no success. */
+/** An answer that is not a success. */
 export interface FailedAnswer {
   /** What was tried, such as `GET /api/v1/pods`. */
   readonly what: string;
   readonly server: string;
   readonly status: number;
-  /** The parsed body; undefined when it is no JSON. */
+  /** The parsed body; undefined when it is not JSON. */
   readonly body: Json | undefined;
   readonly text: string;
 }
@@ -251,7 +253,7 @@ async function typesOf(api: KubeApi, apiVersion: string, signal: AbortSignal): P
   } catch (error) {
     if (!isNotFound(error)) throw error;
     if (apiVersion !== "v1") return [];
-    throw new EnvironmentError(`what answers at ${api.server()} is no Kubernetes API: it has no ${base}`, {
+    throw new EnvironmentError(`what answers at ${api.server()} is not a Kubernetes API: it has no ${base}`, {
       cause: error,
     });
   }

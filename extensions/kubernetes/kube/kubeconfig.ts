@@ -69,7 +69,7 @@ function readDocument(file: string): JsonObject {
     throw new Error(`the kubeconfig ${file} cannot be read`, { cause });
   }
   if (typeof document !== "object" || document === null || Array.isArray(document)) {
-    throw new Error(`the kubeconfig ${file} is not a kubeconfig: it is no YAML object`);
+    throw new Error(`the kubeconfig ${file} is not a kubeconfig: it is not a YAML object`);
   }
   return withAbsolutePaths(document as JsonObject, dirname(file));
 }

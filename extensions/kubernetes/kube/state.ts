@@ -10,7 +10,7 @@ export function objectOf(value: Json | undefined): JsonObject {
   return isObject(value) ? value : {};
 }
 
-/** The objects of a list; nothing of what is no list. */
+/** The objects of a list; nothing of what is not a list. */
 export function objectsOf(value: Json | undefined): readonly JsonObject[] {
   return Array.isArray(value) ? value.filter((item: Json) => isObject(item)) : [];
 }
@@ -78,7 +78,7 @@ export function conditionText({ type, status, reason, message }: Condition): str
   return `${type}=${status}${why === "" ? "" : ` (${why})`}`;
 }
 
-/** The states of a pod's containers, one line each; nothing for what is no pod. */
+/** The states of a pod's containers, one line each; nothing for what is not a pod. */
 export function containersOf(pod: JsonObject): readonly string[] {
   const kinds = ["initContainerStatuses", "containerStatuses"];
   return kinds.flatMap((key) => objectsOf(memberOf(pod, "status", key)).map(containerText));

@@ -198,7 +198,7 @@ function follow(path: string, object: JsonObject): readonly Json[] {
   try {
     return jsonpath.query(query, object as Parameters<typeof jsonpath.query>[1]).values() as Json[];
   } catch (cause) {
-    throw new EnvironmentError(`${JSON.stringify(path)} is no JSON path`, { cause });
+    throw new EnvironmentError(`${JSON.stringify(path)} is not a JSON path`, { cause });
   }
 }
 

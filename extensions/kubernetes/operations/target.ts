@@ -85,9 +85,9 @@ export function parseManifests(text: string, source: string): readonly JsonObjec
   });
 }
 
-/** A manifest, or those that a list has. Throws EnvironmentError for what is no manifest of an object with a name. */
+/** A manifest, or those that a list has. Throws EnvironmentError for what is not a manifest of an object with a name. */
 export function manifestsIn(value: Json, source: string): readonly JsonObject[] {
-  if (!isObject(value)) throw new EnvironmentError(`${source} is no manifest but ${shown(value)}`);
+  if (!isObject(value)) throw new EnvironmentError(`${source} is not a manifest but ${shown(value)}`);
   if (textOf(value["kind"])?.endsWith("List") === true && Array.isArray(value["items"])) {
     return objectsOf(value["items"]).flatMap((item, index) =>
       manifestsIn(item, `${source}, item ${index + 1}`),
