@@ -686,7 +686,7 @@ function couldHaveMeasured({ verdict, grades, error }: TrialResult, name: string
 
 /** One act of an agent: a recorded call of a tool, a resource read or a prompt asked for, or a use of a tool that only the agent reports. */
 export type AgentAct =
-  | { readonly call: ToolCall; readonly told?: AgentTool | undefined }
+  | { readonly call: ToolCall; readonly report?: AgentTool | undefined }
   | { readonly request: AgentCall }
   | { readonly reported: AgentTool };
 
@@ -746,5 +746,5 @@ function requestOf(act: AgentAct): ToolCall | AgentCall | undefined {
 
 function reportOf(act: AgentAct): AgentTool | undefined {
   if ("reported" in act) return act.reported;
-  return "call" in act ? act.told : undefined;
+  return "call" in act ? act.report : undefined;
 }

@@ -148,8 +148,8 @@ function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
         const input = eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "";
         if (wanted === undefined) return { reason: `a case has no reference, which "${use.kind}" needs` };
         if (input.trim() === "") return { reason: "the agent said nothing" };
-        const reported = trajectory.task.turns.map(({ user }) => user).join("\n\n");
-        return askOfStep({ kind: use.kind, reference: wanted, prompt: reported, input }, signal);
+        const prompt = trajectory.task.turns.map(({ user }) => user).join("\n\n");
+        return askOfStep({ kind: use.kind, reference: wanted, prompt, input }, signal);
       };
     }
   }

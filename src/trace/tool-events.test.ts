@@ -284,7 +284,7 @@ describe("an agent's reports and the calls on record", () => {
     for (const [, args = {}, server = "calc", tool = "add"] of calls)
       run.call(tool, args, { content: [] }, { server });
     const found = matchAgentTools(run.trajectory(workflowTask()));
-    expect(found.calls.map((call) => call.reported?.callId)).toEqual(told);
+    expect(found.calls.map((call) => call.report?.callId)).toEqual(told);
     expect(found.unrecorded.map(({ callId }) => callId)).toEqual(unrecorded);
   });
 

@@ -37,7 +37,7 @@ export function agentTools(events: readonly TraceEvent[]): readonly AgentTool[] 
 /** An agent's own log compared with the record of the gateway. */
 export interface MatchedTools {
   /** The record's calls, with the agent's report of each. */
-  readonly calls: readonly { readonly call: ToolCall; readonly reported?: AgentTool | undefined }[];
+  readonly calls: readonly { readonly call: ToolCall; readonly report?: AgentTool | undefined }[];
   /** Uses of servers' tools that the agent reports and the record lacks. */
   readonly unrecorded: readonly AgentTool[];
   /** Uses of other tools, or of tools of unknown origin. */
@@ -68,7 +68,7 @@ export function matchAgentTools({ calls, events }: Pick<Trajectory, "calls" | "e
   match((tool, call) => tool.args !== undefined && equalJson(tool.args, call.args));
   match(() => true);
   return {
-    calls: recorded.map((call) => ({ call, reported: matches.get(call) })),
+    calls: recorded.map((call) => ({ call, report: matches.get(call) })),
     unrecorded: [...left],
     others: reports.get(false) ?? [],
   };
@@ -133,7 +133,7 @@ interface PlacedUse {
 function placedUses(trajectory: Trajectory): readonly PlacedUse[] {
   const { calls, unrecorded, others } = matchAgentTools(trajectory);
   return [
-    ...calls.map(({ call, reported }) => ({ at: call.at, event: ofCall(call, reported, trajectory) })),
+    ...calls.map(({ call, report }) => ({ at: call.at, event: ofCall(call, report, trajectory) })),
     ...unrecorded.map((tool) => ({
       at: tool.startedAt,
       event: { ...ofAgent(tool), unrecorded: true as const },

@@ -254,9 +254,8 @@ function emptyAnswers({ calls, steps }: Trajectory): string[] {
 function agentLogWarnings(trajectory: Trajectory): string[] {
   const { calls, unrecorded, others } = matchAgentTools(trajectory);
   const done = unrecorded.filter(({ status }) => status === "completed");
-  const reports =
-    calls.some(({ reported }) => reported !== undefined) || unrecorded.length + others.length > 0;
-  const unreported = reports ? calls.filter(({ reported }) => reported === undefined) : [];
+  const reports = calls.some(({ report }) => report !== undefined) || unrecorded.length + others.length > 0;
+  const unreported = reports ? calls.filter(({ report }) => report === undefined) : [];
   const unlisted = trajectory.calls.filter(
     ({ step, server, declared, result }) =>
       step === undefined &&

@@ -178,7 +178,7 @@ function joinedItems(
   const seqsOf = (tool: AgentTool | undefined) =>
     (reports.get(tool?.callId ?? "") ?? []).map(({ seq }) => seq);
   const { calls, unrecorded, others } = matchAgentTools(trajectory);
-  const reported = new Map(calls.map((matched) => [matched.call, matched.reported]));
+  const reported = new Map(calls.map((matched) => [matched.call, matched.report]));
   const exchanges = new Map(trajectory.exchanges.map((exchange) => [exchange.request.seq, exchange]));
   const refused = new Set(
     events.flatMap((event) => (event.type === "tool.refused" ? [requestKey(event, event.id)] : [])),
