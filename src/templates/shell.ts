@@ -86,20 +86,21 @@ export function placeInShell(parts: readonly (string | ShellValue)[]): ShellText
 /** Programs that an option, or else their first argument or their input, tells what to run. */
 const interpreter = String.raw`(?:\S*\/)?(?:(?:ba|da|a|z|k|mk|fi|ya|c|tc|pw)?sh|busybox|powershell|su|python[\d.]*|pypy[\d.]*|node(?:js)?|deno|bun|tsx|perl[\d.]*|ruby|php|lua[\d.]*|luajit|Rscript|julia|osascript)`;
 /** Options after which the text of a program follows. */
-const programOption = String.raw`(?:-\w*[cep]|--(?:eval|print|command|exec))`;
+const programOption = String.raw`(?:-\w*[cepr]|--(?:eval|print|command|exec))`;
+/** Words, with their options, after which the name of a program stands. */
+const wrapper =
+  "(?:(?:if|then|else|elif|do|while|until|!|\\{|time|coproc|sudo|doas|env|command|builtin|nohup|nice|setsid|stdbuf|unshare|nsenter|chroot|npx|timeout)(?:\\s+(?:-\\S+|\\d\\S*))*\\s+|\\w+=\\S*\\s+)*";
 const anywhere = "(?:^|[\\s;&|({!`\"'])";
-/** Before the name of a program. */
-const atProgram =
-  "(?:^|[;&|({!`\"']|\\b(?:if|then|else|elif|do|while|until|time|sudo|doas|env|command|builtin|nohup|nice|timeout\\s+\\S+)\\s)\\s*";
+const atProgram = `(?:^|[;&|({!\`"'])\\s*${wrapper}(?:\\S*/)?`;
 
 /** Commands that may run, or compute, what they are given: a text with one of them takes no value from outside. */
 const runningForms: readonly RegExp[] = [
   new RegExp(
-    `${atProgram}(eval|exec|xargs|ssh|source|trap|alias|parallel|watch|let|declare|typeset|read|mapfile|readarray|getopts|unset|[gmn]?awk|g?sed|jq|yq|bc|dc|psql|mysql|mariadb|sqlite3|duckdb|mongosh|ed|ex|vim?|emacs|expect|tclsh|script|flock|runuser|at|batch|\\.)(?=\\s|$)`,
+    `${atProgram}(eval|exec|xargs|ssh|source|trap|alias|parallel|watch|let|declare|typeset|read|mapfile|readarray|getopts|unset|busybox|[gmn]?awk|g?sed|jq|yq|bc|dc|psql|mysql|mariadb|sqlite3|duckdb|mongosh|ed|ex|vim?|emacs|expect|tclsh|script|flock|runuser|at|batch|\\.)(?=["'\\s]|$)`,
     "m",
   ),
   /\s(-exec(?:dir)?|-ok(?:dir)?)\s/,
-  new RegExp(`${anywhere}(${interpreter})["']?\\s[^;&|\\n]*?(?<=\\s)${programOption}(?=[\\s"']|$)`, "m"),
+  new RegExp(`${anywhere}(${interpreter})["']?\\s[^;&|\\n]*?(?<=\\s)${programOption}(?=[\\s"'=]|$)`, "m"),
   // One that reads its program from its input.
   new RegExp(`${anywhere}(${interpreter})(?:\\s+-s?)?[ \\t]*(?=[;&|)<]|$)`, "m"),
   /(\$\{?\w+\}?"?\s+-\w*c)(?=\s|$)/,
@@ -107,9 +108,7 @@ const runningForms: readonly RegExp[] = [
   /((?:\btest|\[|\bprintf)\s+-v)\s/,
 ];
 
-/** Words after which the name of a program stands. */
-const beforeProgram =
-  /^\s*(?:(?:if|then|else|elif|do|while|until|!|\{|time|coproc|sudo|doas|env|command|builtin|nohup|nice|setsid|stdbuf|unshare|nsenter|chroot|npx|timeout)(?:\s+(?:-\S+|\d\S*))*\s+|\w+=\S*\s+)*$/;
+const beforeProgram = new RegExp(`^\\s*${wrapper}$`);
 
 function isProgramPlace(command: string): boolean {
   const word = /\S*$/.exec(command)?.[0] ?? "";
