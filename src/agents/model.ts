@@ -9,6 +9,7 @@ import { abortWithAny } from "../process/deadline.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { describeBlock, type OfferedTool, offeredTools, passableImage, toolOutput } from "./offered-tools.ts";
 import { answersOf, writtenAnswers } from "./scripted.ts";
+import { errorCodes } from "../model/error-codes.ts";
 
 export interface ModelAgentOptions {
   readonly env: Environment;
@@ -277,7 +278,6 @@ class SamplingRefusal extends Error {
   }
 }
 
-const invalidParams = -32_602;
 /** Errors that the client defines; the specification's own example for a refused sampling is -1. */
 const refused = -1;
 /** How often servers may ask the model in one trial: each time costs what a request to a model costs. */
@@ -298,11 +298,12 @@ function readSampling(params: JsonObject): Pick<
   const { tools, messages, systemPrompt, maxTokens, temperature, stopSequences } = params;
   if (Array.isArray(tools) && tools.length > 0)
     throw new SamplingRefusal(
-      invalidParams,
+      errorCodes.invalidParams,
       "this client does not declare sampling.tools: ask without tools",
     );
   const read = Array.isArray(messages) ? messages.filter(isJsonObject).map(messageOf) : [];
-  if (read.length === 0) throw new SamplingRefusal(invalidParams, "there are no messages to answer");
+  if (read.length === 0)
+    throw new SamplingRefusal(errorCodes.invalidParams, "there are no messages to answer");
   const stops = (Array.isArray(stopSequences) ? stopSequences : []) as readonly Json[];
   return {
     messages: read,

@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../servers/client/session.ts";
+import { errorCodes } from "../model/error-codes.ts";
 
 /** The outcome of a tool, or why the call could not be made. */
 type Called = CallOutcome | { readonly rejected: string };
@@ -134,9 +135,6 @@ function listTool(
   };
 }
 
-/** JSON-RPC's code for a method that the server does not have. */
-const methodNotFound = -32_601;
-
 /** Lists everything of all servers, and reports failures except for templates, which many servers do not support. */
 async function listAll(
   sessions: readonly ServerSession[],
@@ -152,7 +150,7 @@ async function listAll(
       const outcome = outcomes[index];
       if (outcome?.kind === "result")
         return objectsIn(outcome.result[kind]).map((item) => ({ server, ...item }));
-      const isUnsupported = outcome?.kind === "error" && outcome.code === methodNotFound;
+      const isUnsupported = outcome?.kind === "error" && outcome.code === errorCodes.methodNotFound;
       if (kind !== "resourceTemplates" || !isUnsupported) problems.push(`${server}: ${outcome?.message}`);
       return [];
     });

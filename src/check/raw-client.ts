@@ -14,7 +14,6 @@ import {
   answeredId,
   cameInArray,
   createReceiveLimits,
-  errorCodes,
   kindOf,
   malformationOf,
   messageJson,
@@ -22,6 +21,7 @@ import {
   wireMessage,
   type WireMessage,
 } from "../servers/messages/json-rpc.ts";
+import { errorCodes } from "../model/error-codes.ts";
 
 /** The outcome of a request. */
 export type Answer =

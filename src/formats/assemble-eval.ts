@@ -22,7 +22,7 @@ import {
 } from "../model/extension.ts";
 import { settingLocation } from "../graders/declared.ts";
 import { asObject, type KeyPath, valueAt, withoutUndefined } from "../base/json.ts";
-import { type AgentSpec, modelId } from "../model/agent.ts";
+import { type AgentSpec, modelId, defaultThreshold, defaultJudgeModel } from "../model/agent.ts";
 import type { Eval, JudgeSpec } from "../model/eval.ts";
 import type { GraderSpec, Task } from "../model/task.ts";
 import { type Problem, problem } from "../base/problem.ts";
@@ -344,16 +344,13 @@ export function requestedAgents(
   return buildAgents(choices, complete);
 }
 
-/** Score from which the judge of an eval that sets no threshold lets an answer pass. */
-export const defaultThreshold = 0.8;
-const defaultJudge = "openai/gpt-4o";
-
 /** The judge that was asked for on the command line; undefined when none was. */
 export function requestedJudge(
   { judge, judgeModel }: Pick<LoadContext, "judge" | "judgeModel">,
   passThreshold: number = defaultThreshold,
 ): JudgeSpec | undefined {
-  if (judgeModel === undefined) return judge === true ? { model: defaultJudge, passThreshold } : undefined;
+  if (judgeModel === undefined)
+    return judge === true ? { model: `openai/${defaultJudgeModel}`, passThreshold } : undefined;
   return { model: modelId(judgeModel, "openai") ?? judgeModel, passThreshold };
 }
 

@@ -10,7 +10,13 @@ import {
 } from "./read/read-files.ts";
 import type { Diagnostic } from "../base/error.ts";
 import { buildAgent } from "../agents/declared-agents.ts";
-import { modelAgent, modelId, type AgentSpec, type ModelAgentSpec } from "../model/agent.ts";
+import {
+  modelAgent,
+  modelId,
+  type AgentSpec,
+  type ModelAgentSpec,
+  defaultThreshold,
+} from "../model/agent.ts";
 import { type ProvidedServers, readConfigServers } from "./config/server-tables.ts";
 import { buildServers } from "../model/server.ts";
 import { type AgentFile, type FileAgent, parseAgentFile, shellAgent } from "./eval-file/parse-agent-file.ts";
@@ -33,7 +39,6 @@ import {
   placeExtensions,
   requestedAgents,
   requestedJudge,
-  defaultThreshold,
 } from "./assemble-eval.ts";
 import { isRelativePath, type LoadContext, lookupIn, programCompleter, displayPath } from "./environment.ts";
 import { FileProblems, plainDocument } from "./read/document.ts";

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { interpolateParts } from "../base/read-json.ts";
-import { modelId } from "../model/agent.ts";
+import { modelId, defaultThreshold } from "../model/agent.ts";
 import type { JudgeSpec, RunHook, RunHooks, Thresholds } from "../model/eval.ts";
 import { type ServerSpec, buildServers } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
@@ -28,7 +28,6 @@ import {
   ownServers,
   requestedAgents,
   requestedJudge,
-  defaultThreshold,
 } from "./assemble-eval.ts";
 import { withSkills } from "./load-eval.ts";
 import { type LoadContext, lookupIn, programCompleter, displayPath } from "./environment.ts";

@@ -9,6 +9,7 @@ import { rubricText } from "./prompt.ts";
 import { isMcp, namesOf, type ToolUse, toolUses } from "./tool-uses.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { shortened } from "../base/visible-text.ts";
+import { defaultThreshold } from "../model/agent.ts";
 
 const parts = ["selection", "parameters", "recovery", "rubric"] as const;
 type PartName = (typeof parts)[number];
@@ -27,7 +28,7 @@ const config = z.lazy(() =>
         "Tools that must have been used with success, by exact name, also as SERVER.NAME, or as `/PATTERN/`; they are what *selection* compares with.",
       ),
     max_tool_errors: optional(z.int().min(0), "Most calls that may fail."),
-    threshold: z.number().min(0).max(1).default(0.8).describe("Lowest score that passes."),
+    threshold: z.number().min(0).max(1).default(defaultThreshold).describe("Lowest score that passes."),
     rubric: optional(
       rubricText,
       "What a judge scores besides, in your own words or by the name of a rubric: a fourth part of the score.",
@@ -105,7 +106,7 @@ async function judge(
 ): Promise<Finding | undefined> {
   if (rubric === undefined || nothingDone(trajectory) !== undefined) return undefined;
   const known = Object.hasOwn(rubrics, rubric) ? rubrics[rubric] : undefined;
-  const judging = { threshold: known?.threshold ?? 0.8, votes: 1 };
+  const judging = { threshold: known?.threshold ?? defaultThreshold, votes: 1 };
   return judgeByRubric(known ?? { text: rubric }, judging, trajectory, context);
 }
 

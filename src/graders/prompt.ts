@@ -7,6 +7,7 @@ import { eventsOf } from "../model/event.ts";
 import { declaredKind, type KindContext, nothingDone, passOrFail, skip } from "./grader.ts";
 import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByComparison, judgeByRubric, judgedEvents } from "./judge/votes.ts";
+import { defaultThreshold } from "../model/agent.ts";
 
 const names = Object.keys(rubrics);
 
@@ -100,7 +101,7 @@ export const prompt = declaredKind({
 });
 
 function askedJudge({ model, second_model: second, mode, rubric = "", ...all }: PromptSettings) {
-  const usual = mode === "pairwise" ? 0.5 : (rubrics[rubric]?.threshold ?? 0.8);
+  const usual = mode === "pairwise" ? 0.5 : (rubrics[rubric]?.threshold ?? defaultThreshold);
   return { model, second, threshold: all.threshold ?? usual };
 }
 

@@ -33,6 +33,9 @@ const modelFields = {
   ),
 };
 
+/** Model calls allowed in one user turn, where nothing else is said. */
+const defaultMaxSteps = 20;
+
 export const modelAgentSchema = closedObject({
   type: optional(z.literal("model"), "A language model in a tool loop.", "`model`"),
   ...modelFields,
@@ -40,7 +43,7 @@ export const modelAgentSchema = closedObject({
     z.record(filledText, z.string()),
     "HTTP headers sent to the provider. Their values are not recorded.",
   ),
-  maxSteps: z.int().min(1).default(20).describe("Model calls allowed in one user turn."),
+  maxSteps: z.int().min(1).default(defaultMaxSteps).describe("Model calls allowed in one user turn."),
   system: optional(z.string(), "System prompt.", "none"),
   resources: optional(
     z.boolean(),
@@ -67,6 +70,11 @@ export const scriptedAgentSchema = closedObject({
       "Actions in order, by the name of the workflow or task. Each one that the agent plays needs a plan. For task files, texts may contain templates such as `{workspace}`, as in their `solution`.",
     ),
 }).meta(named("ScriptedAgent", "Scripted agent", "Plays a plan; for examples, tests and offline use."));
+
+/** The judge's model of OpenAI where a judge is asked for and none is named. */
+export const defaultJudgeModel = "gpt-4o";
+/** Lowest score that a judge lets pass, where nothing else is said. */
+export const defaultThreshold = 0.8;
 
 export const judgeSchema = closedObject({
   ...modelFields,
@@ -167,7 +175,7 @@ export type AgentSpec =
   | CommandAgentSpec;
 
 export function modelAgent(name: string, model: string): ModelAgentSpec {
-  return { type: "model", name, model, maxSteps: 20 };
+  return { type: "model", name, model, maxSteps: defaultMaxSteps };
 }
 
 /** Providers with another name here. */

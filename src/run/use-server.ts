@@ -6,6 +6,7 @@ import { version } from "../base/version.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { CallOptions, ServerSession } from "../servers/client/session.ts";
 import { startServer } from "../servers/server-pool.ts";
+import { errorCodes } from "../model/error-codes.ts";
 
 export interface ServerListing {
   /** Its name in the file, or one made from its command or URL. */
@@ -61,7 +62,10 @@ export async function listServer(
       if (!session.abilities[kind === "prompts" ? "prompts" : "resources"]) continue;
       const outcome = await session.list(kind, { signal, timeoutMs });
       // Templates are optional, and many servers with resources have none.
-      const isOptional = kind === "resourceTemplates" && outcome.kind === "error" && outcome.code === -32601;
+      const isOptional =
+        kind === "resourceTemplates" &&
+        outcome.kind === "error" &&
+        outcome.code === errorCodes.methodNotFound;
       if (outcome.kind !== "result" && !isOptional) failed.push(`${kind}: ${outcome.message}`);
     }
     return failed;

@@ -25,6 +25,7 @@ import {
   type ToolDefinition,
 } from "../servers/client/session.ts";
 import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
+import { errorCodes } from "../model/error-codes.ts";
 
 /** Calls one tool, or reads one resource or prompt, and checks the answer and its latency. */
 export const mcpStep: StepRunner<McpStep> = {
@@ -197,9 +198,6 @@ function unusableTool(tool: string, count: number, { name: server, abilities, to
   return untriedCheck("call", `tool "${tool}"`, `the server "${server}" ${problem}`);
 }
 
-/** JSON-RPC 2.0, section 5.1. */
-const methodNotFound = -32601;
-
 /**
  * The failed check for a request that failed because the server knows no such method or prompt: an error in the task, or a
  * server that lacks it, and in neither case the failure that a step may expect. Undefined for any other answer.
@@ -212,7 +210,7 @@ async function unknownRequest(
 ): Promise<Check | undefined> {
   if (failure === undefined) return undefined;
   const server = `the server "${session.name}"`;
-  if (outcome.kind === "error" && outcome.code === methodNotFound) {
+  if (outcome.kind === "error" && outcome.code === errorCodes.methodNotFound) {
     const wanted = request.kind === "tool" ? `tool "${request.tool}"` : `${request.kind}s`;
     return untriedCheck("call", wanted, `${server} offers no ${wanted}: ${failure}`);
   }
@@ -262,7 +260,11 @@ function readAnswer(kind: McpRequest["kind"], given: Answer["outcome"]): Answer 
 }
 
 /** JSON-RPC 2.0, section 5.1: the request could not be read, or the server failed internally. */
-const brokenCodes: readonly (number | undefined)[] = [-32700, -32600, -32603];
+const brokenCodes: readonly (number | undefined)[] = [
+  errorCodes.parse,
+  errorCodes.invalidRequest,
+  errorCodes.internal,
+];
 
 /** Whether a call is expected to fail. */
 function mustFail({ isError, error }: McpExpectation): boolean {

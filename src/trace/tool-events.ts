@@ -3,6 +3,7 @@ import { isJsonObject, type Json, withoutUndefined } from "../base/json.ts";
 import type { ServerDigest, ToolDigest } from "../model/result.ts";
 import { type EventOf, eventsOf, type TraceEvent } from "../model/event.ts";
 import type { ToolCall, Trajectory } from "./trajectory.ts";
+import { errorCodes } from "../model/error-codes.ts";
 
 /** What an agent reports of one use of a tool. */
 export interface AgentTool extends Omit<EventOf<"agent.tool">, "type" | "trial" | "at"> {
@@ -234,13 +235,11 @@ export function quantile(sorted: readonly number[], share: number): number | und
  */
 export type ToolErrorKind = "tool" | "protocol" | "timeout" | "schema";
 
-const invalidParams = -32602;
-
 /** The kind of a recorded call's failure; undefined when it did not fail. */
 function errorKindOf(call: ToolCall, events: readonly TraceEvent[]): ToolErrorKind | undefined {
   const { result, error, responseSeq, fault } = call;
   if (result !== undefined) return result["isError"] === true ? "tool" : undefined;
-  if (error?.kind === "rejected" || error?.code === invalidParams) return "schema";
+  if (error?.kind === "rejected" || error?.code === errorCodes.invalidParams) return "schema";
   if (responseSeq !== undefined) return "protocol";
   const finished = events.findLast((event) => event.type === "trial.finished");
   if (fault === "drop" || finished?.outcome === "timeout") return "timeout";

@@ -10,6 +10,7 @@ import { type EventOf, eventsOf, stepPaths, type StepRun, stepRuns } from "../mo
 import { matchAgentTools } from "./tool-events.ts";
 import { agentCalls, lastAnswered, type ToolDeclaration, type Trajectory, turnEnds } from "./trajectory.ts";
 import type { ExpectedState } from "../model/fields.ts";
+import { errorCodes } from "../model/error-codes.ts";
 
 /** What deserves a look but changes no verdict. */
 export function warningsOf(trajectory: Trajectory): string[] {
@@ -112,9 +113,6 @@ function messageWarnings({ events, unasked }: Trajectory): string[] {
   ];
 }
 
-/** JSON-RPC 2.0, section 5.1. */
-const methodNotFound = -32601;
-
 /**
  * Servers that ended by themselves, where no verdict rests on it; that ended with an exit code when their stdin was
  * closed, which can be a crash; or that did not answer the ping at the end of the trial. A server may lack the method.
@@ -136,7 +134,7 @@ function serverEndWarnings({ events, exchanges }: Trajectory): string[] {
   const pings = exchanges.filter(({ request }) => request.message["method"] === "ping" && !request.client);
   const failed = pings.flatMap(({ request: { server }, answer }) => {
     const error = answer?.message["error"];
-    if (!isJsonObject(error) || error["code"] === methodNotFound) return [];
+    if (!isJsonObject(error) || error["code"] === errorCodes.methodNotFound) return [];
     const said = typeof error["message"] === "string" ? error["message"] : JSON.stringify(error);
     return [`server "${server}" answered the ping at the end of the trial with an error: ${said}`];
   });

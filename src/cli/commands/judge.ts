@@ -11,7 +11,7 @@ import { graderKinds } from "../../graders/kinds.ts";
 import { prompt, type PromptSettings } from "../../graders/prompt.ts";
 import type { Confusion, Proportion } from "../../statistics/intervals.ts";
 import { visibleText } from "../../base/visible-text.ts";
-import { type LoadedConfig, defaultThreshold } from "../../formats/assemble-eval.ts";
+import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { environment } from "../../formats/environment.ts";
 import {
   calibrateJudge,
@@ -36,6 +36,7 @@ import {
   hideSecrets,
 } from "../terminal.ts";
 import type { Calibration } from "../../model/calibration.ts";
+import { defaultThreshold } from "../../model/agent.ts";
 
 /** `mcpvals judge`: commands for language models that judge. */
 export function define(command: Command, setExitCode: SetExitCode): void {

@@ -4,6 +4,7 @@ import type { OperationDeclaration } from "../manifest.ts";
 import type { LogParams, OperationContext, OperationResult } from "../protocol.ts";
 import { formatKeyPath, isJsonObject, type Json, type JsonObject } from "../../base/json.ts";
 import { type ExtensionPhase, extensionPhases } from "../../model/extension.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /** An operation as its author writes it. */
 export interface OperationDefinition<S extends z.ZodType, R> {
@@ -224,12 +225,12 @@ export class EnvironmentError extends Error {
 
 /** Codes of JSON-RPC, and `failed` of the extensions' protocol: it cannot be known whether what was asked holds. */
 export const rpcCodes = {
-  invalidJson: -32700,
-  invalidRequest: -32600,
-  unknownMethod: -32601,
-  invalidParams: -32602,
-  internal: -32603,
-  failed: -32000,
+  invalidJson: errorCodes.parse,
+  invalidRequest: errorCodes.invalidRequest,
+  unknownMethod: errorCodes.methodNotFound,
+  invalidParams: errorCodes.invalidParams,
+  internal: errorCodes.internal,
+  failed: errorCodes.server,
 } as const;
 
 /** What a request is answered with instead of a result. */

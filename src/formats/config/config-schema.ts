@@ -17,7 +17,7 @@ import {
   optional,
 } from "../../model/fields.ts";
 import { lifetimeSchema, mcpMockSchema, mockSchema, serverSchema } from "../../model/server.ts";
-import { judgeSchema } from "../../model/agent.ts";
+import { judgeSchema, defaultJudgeModel, defaultThreshold } from "../../model/agent.ts";
 
 const answer = closedObject({
   message: optional(filledText, "Text that the question contains, ignoring case.", "any question"),
@@ -228,9 +228,14 @@ export const configSchema = closedObject({
     .describe("Whether a model also judges every workflow; `--llm` does the same."),
   openaiKey: optional(z.string(), "Key for a judge from OpenAI.", "the variable `OPENAI_API_KEY`"),
   judgeModel: filledText
-    .default("gpt-4o")
+    .default(defaultJudgeModel)
     .describe("Model of the judge: one of OpenAI's, or `PROVIDER/MODEL`. `judge` takes precedence."),
-  passThreshold: z.number().min(0).max(1).default(0.8).describe("Lowest score of the judge that passes."),
+  passThreshold: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(defaultThreshold)
+    .describe("Lowest score of the judge that passes."),
   judge: optional(
     judgeSchema,
     "All settings of the judge. It judges every workflow with `llmJudge` or `--llm`; else only steps and graders ask it.",

@@ -63,6 +63,7 @@ import {
   type CompleteStdio,
   type ParsedServer,
 } from "../../model/server.ts";
+import { defaultJudgeModel } from "../../model/agent.ts";
 
 export interface ParseConfigOptions {
   /** The eval's name unless the config has one. */
@@ -367,7 +368,7 @@ function configNotes(
           notes.push(`server "${name}": ${key} has no effect; a lost connection is an error`);
   if (serverLifetime !== undefined && lifetime !== undefined)
     notes.push("mcp_server_lifetime has no effect: serverLifetime wins");
-  if (judge !== undefined && judged && judgeModel !== "gpt-4o")
+  if (judge !== undefined && judged && judgeModel !== defaultJudgeModel)
     notes.push("judgeModel has no effect: judge.model wins");
   if (judge !== undefined && !isAsked) notes.push("judge is not asked: set llmJudge to true, or pass --llm");
   for (const workflow of config.workflows) {

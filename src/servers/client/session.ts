@@ -22,9 +22,10 @@ import {
 } from "../connections/host.ts";
 import type { FilterChain } from "../filters/filter-chain.ts";
 import type { RateLimiter, TrialFilters } from "../filters/filters.ts";
-import { errorCodes, modernVersion, paramHeaders } from "../messages/json-rpc.ts";
+import { modernVersion, paramHeaders } from "../messages/json-rpc.ts";
 import type { ErrorCode } from "../../base/catalogue.ts";
 import type { Emit } from "../../model/event.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /** A tool as the server listed it. */
 export interface ToolDefinition {

@@ -19,7 +19,6 @@ import type { FilterChain } from "../filters/filter-chain.ts";
 import type { RateLimiter } from "../filters/filters.ts";
 import {
   createReceiveLimits,
-  errorCodes,
   malformationOf,
   messageJson,
   recordedMessage,
@@ -27,6 +26,7 @@ import {
   type WireMessage,
   wireMessage,
 } from "../messages/json-rpc.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /**
  * Owns one started or reached server for as long as it serves: the process, where there is one, and every client's

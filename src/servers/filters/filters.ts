@@ -8,7 +8,6 @@ import {
   answeredId,
   calledTool,
   errorAnswer,
-  errorCodes,
   type Request,
   requestOf,
   resultOf,
@@ -16,6 +15,7 @@ import {
   withResult,
 } from "../messages/json-rpc.ts";
 import { type Filter, type FilterContext, type FilterDecision, requestCancelled } from "./filter-chain.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 export interface FiltersOptions {
   /** Seed of the random numbers of faults, together with the server's name; the same for one trial in each run. */

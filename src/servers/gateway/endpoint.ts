@@ -19,7 +19,6 @@ import {
   createReceiveLimits,
   decodedHeader,
   errorAnswer,
-  errorCodes,
   isTooDeep,
   type MessageId,
   messageJson,
@@ -30,6 +29,7 @@ import {
   requestOf,
   type WireMessage,
 } from "../messages/json-rpc.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /** A server that is opened to the agent of one trial. */
 export interface GatewayRoute {

@@ -10,10 +10,11 @@ import { fileURLToPath } from "node:url";
 import { type JsonExcess, jsonExcess } from "../../base/read-json.ts";
 import { ByteStore, LineReader } from "../../process/program-output.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
-import { errorCodes, answeredId, readBody, requestOf, type WireMessage } from "../messages/json-rpc.ts";
+import { answeredId, readBody, requestOf, type WireMessage } from "../messages/json-rpc.ts";
 import { AgentConnection, answerError, type GatewayEndpoint, type GatewayRoute } from "./endpoint.ts";
 import { ProxyHandler } from "./http-proxy.ts";
 import { StreamableHttpHandler } from "./http-session.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /**
  * Creates the recording gateway: HTTP on loopback, at a free port. It listens from the first `open` until it is closed. `main` is

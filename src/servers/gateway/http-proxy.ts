@@ -7,7 +7,6 @@ import { isRedirect } from "../http/server-fetch.ts";
 import {
   answeredId,
   type BodyMessages,
-  errorCodes,
   type MessageId,
   readBody,
   readBytes,
@@ -22,6 +21,7 @@ import {
   requestProblem,
   sessionOf,
 } from "./endpoint.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /** Methods that `fetch` can forward. */
 const forwarded = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];

@@ -5,7 +5,6 @@ import type { Channel, ServerHost } from "../connections/host.ts";
 import {
   answeredId,
   type BodyMessages,
-  errorCodes,
   idAt,
   type MessageId,
   readBody,
@@ -21,6 +20,7 @@ import {
   requestProblem,
   sessionOf,
 } from "./endpoint.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /**
  * Serves Streamable HTTP to an agent, in front of a server that is reached over a channel. A session begins with `initialize`

@@ -21,7 +21,6 @@ import {
   answeredId,
   cancelledId,
   errorAnswer,
-  errorCodes,
   messageHeaders,
   type MessageId,
   methodOf,
@@ -36,6 +35,7 @@ import { eventsOf, isEventStream, type ReadLimits, refusalText, wholeOf } from "
 import { explainStatus, explainUnreachable, noAnswerIn, type Place, displayUrl } from "./http-errors.ts";
 import { type ListeningProgram, startListeningProgram } from "./listening-program.ts";
 import { createServerFetch } from "./server-fetch.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /**
  * Creates the host of a server with an address, and starts its program if it has one; no message is sent yet. Throws McpvalsError

@@ -16,20 +16,6 @@ import { type JsonExcess, jsonToken, repeatedKey } from "../../base/read-json.ts
 import { shortened } from "../../base/visible-text.ts";
 import type { EventOf } from "../../model/event.ts";
 
-/** JSON-RPC's and MCP's error codes. */
-export const errorCodes = {
-  parse: -32700,
-  invalidRequest: -32600,
-  methodNotFound: -32601,
-  invalidParams: -32602,
-  internal: -32603,
-  server: -32000,
-  sessionNotFound: -32001,
-  resourceNotFound: -32002,
-  headerMismatch: -32020,
-  unsupportedVersion: -32022,
-} as const;
-
 /** A JSON-RPC message together with its text, which is what is passed on: writing it again could change its bytes. */
 export interface WireMessage {
   readonly message: JSONRPCMessage;

@@ -19,13 +19,13 @@ import { requestCancelled } from "../filters/filter-chain.ts";
 import {
   cancelledId,
   errorAnswer,
-  errorCodes,
   type MessageId,
   modernVersion,
   parseMessage,
   type Request,
   requestOf,
 } from "../messages/json-rpc.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /** Creates a mock server in this process; `validateSchema` is for `matchSchema`. Throws McpvalsError `task/pattern` for an invalid regular expression. */
 export function openMockHost(

@@ -3,7 +3,6 @@ import { valueAt } from "../../base/json.ts";
 import type { Channel, ChannelListener } from "../connections/host.ts";
 import {
   errorAnswer,
-  errorCodes,
   idAt,
   kindOf,
   type MessageId,
@@ -13,6 +12,7 @@ import {
   wireMessage,
   withIdAt,
 } from "../messages/json-rpc.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 export interface ClientOptions {
   /**

@@ -16,7 +16,6 @@ import {
   type Era,
   eraOf,
   errorAnswer,
-  errorCodes,
   idAt,
   type MessageId,
   methodOf,
@@ -25,6 +24,7 @@ import {
   withIdAt,
 } from "../messages/json-rpc.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
+import { errorCodes } from "../../model/error-codes.ts";
 
 /**
  * Starts a program that serves MCP over its pipes. The process exists when this function returns, before its promise
