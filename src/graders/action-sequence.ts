@@ -10,7 +10,7 @@ import {
   requireUsableSchemas,
   type WantedCall,
 } from "./call-matchers.ts";
-import { type Finding, declaredKind, listed, nothingDone, skip } from "./grader.ts";
+import { type GraderResult, declaredKind, listed, nothingDone, skip } from "./grader.ts";
 import { isMcp, skillLoads, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const modes = ["exact_match", "in_order_match", "any_order_match"] as const;
@@ -163,7 +163,7 @@ function sequenceFinding(
   items: readonly Item[],
   { mode, allowsExtra }: Matching,
   trajectory: Trajectory,
-): Finding {
+): GraderResult {
   const matches = mode === "any_order_match" ? matchAnyOrder(expected, items) : matchInOrder(expected, items);
   const missing = expected.filter((each, index) => each.isOptional !== true && !matches.has(index));
   const required = expected.filter((each) => each.isOptional !== true).length;

@@ -12,7 +12,7 @@ import {
 import type { JsonObject } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import type { EventBody, EventOf } from "../model/event.ts";
-import type { Finding } from "./grader.ts";
+import type { GraderResult } from "./grader.ts";
 import { type Assertions, assertions } from "./assertions.ts";
 import { gradersOf } from "./kinds.ts";
 import type { Grade } from "../model/grade.ts";
@@ -77,7 +77,7 @@ async function findingOf(
   trial: TrialEvents,
   sets: readonly Assertions[],
   verify?: Task["verify"],
-): Promise<Finding> {
+): Promise<GraderResult> {
   return assertions.grade(sets, trial.trajectory(taskWith(sets, verify)), { ...gradeContext(), dir: "" });
 }
 

@@ -7,7 +7,7 @@ import { agentTools } from "../trace/tool-events.ts";
 import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
 import {
   declaredKind,
-  type Finding as GradedFinding,
+  type GraderResult as GradedFinding,
   listed,
   misspelling,
   passOrFail,
@@ -164,7 +164,7 @@ function gradeAssertions(sets: readonly Assertions[], trajectory: Trajectory): G
 }
 
 /** Whether one kind of assertion holds. */
-interface Finding {
+interface GraderResult {
   readonly holds: boolean;
   readonly reason: string;
   /** Numbers of the calls that it rests on; none when it rests on their absence. */
@@ -197,7 +197,7 @@ function gapIn({ calls, own }: Evidence): string | undefined {
 }
 
 type Checks = {
-  readonly [K in AssertionKind]: (wanted: NonNullable<Assertions[K]>, evidence: Evidence) => Finding;
+  readonly [K in AssertionKind]: (wanted: NonNullable<Assertions[K]>, evidence: Evidence) => GraderResult;
 };
 
 const checks: Checks = {
@@ -222,7 +222,7 @@ const checks: Checks = {
   skillsNotLoaded,
 };
 
-function check<K extends AssertionKind>(kind: K, wanted: Assertions[K], evidence: Evidence): Finding {
+function check<K extends AssertionKind>(kind: K, wanted: Assertions[K], evidence: Evidence): GraderResult {
   return checks[kind](wanted as NonNullable<Assertions[K]>, evidence);
 }
 
@@ -253,14 +253,14 @@ const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: s
   prompt: { noun: "use", past: "used" },
 };
 
-function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
+function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): GraderResult {
   const found = patterns.map((pattern) => effective(fitting(pattern, type, evidence)).slice(0, 1));
   const missing = patterns.filter((_, index) => found[index]?.length === 0);
   if (missing.length > 0) return absent(missing, type, evidence);
   return { holds: true, reason: patterns.map(describe).join(", "), seqs: found.flat().map(({ seq }) => seq) };
 }
 
-function none(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
+function none(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): GraderResult {
   const found = patterns.flatMap((pattern) => fitting(pattern, type, evidence));
   if (found.length === 0) {
     const slips = type === "tool" ? patterns.flatMap((pattern) => slipOf(pattern, evidence.trajectory)) : [];
@@ -283,7 +283,7 @@ function slipOf({ server, name }: CallPattern, trajectory: Trajectory): string[]
   return [`${server} offers no tool ${name}, so this assertion cannot fail; ${near}`];
 }
 
-function count({ calls }: Evidence, limit: number, allowed: "at least" | "at most"): Finding {
+function count({ calls }: Evidence, limit: number, allowed: "at least" | "at most"): GraderResult {
   const all = calls.filter(({ type }) => type === "tool");
   const tools = allowed === "at least" ? effective(all) : all;
   const holds = allowed === "at least" ? tools.length >= limit : tools.length <= limit;
@@ -294,7 +294,7 @@ function count({ calls }: Evidence, limit: number, allowed: "at least" | "at mos
 }
 
 /** Each call serves one entry; the first one that fits is taken. */
-function order(entries: NonNullable<Assertions["callOrder"]>, { calls }: Evidence): Finding {
+function order(entries: NonNullable<Assertions["callOrder"]>, { calls }: Evidence): GraderResult {
   const seqs: number[] = [];
   let rest = calls;
   for (const [index, entry] of entries.entries()) {
@@ -320,7 +320,7 @@ function order(entries: NonNullable<Assertions["callOrder"]>, { calls }: Evidenc
   return { holds: true, reason: entries.map(qualified).join(", "), seqs };
 }
 
-function distinct({ calls }: Evidence): Finding {
+function distinct({ calls }: Evidence): GraderResult {
   const tools = calls.filter(({ type }) => type === "tool");
   const repeated = [...Map.groupBy(tools, keyOf).values()].filter((group) => group.length > 1);
   const names = repeated.flatMap(([, second]) => (second === undefined ? [] : [second]));
@@ -356,7 +356,7 @@ function fitting(
   );
 }
 
-function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
+function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): GraderResult {
   const { calls, trajectory } = evidence;
   const seqs: number[] = [];
   const reported = patterns.map((wanted) => {
@@ -402,7 +402,7 @@ function describeSkills(skills: readonly SkillPattern[]): string {
 }
 
 /** Whether every entry fits a skill that the agent loaded, as it reports. */
-function skillsLoaded(wanted: readonly SkillPattern[], evidence: Evidence): Finding {
+function skillsLoaded(wanted: readonly SkillPattern[], evidence: Evidence): GraderResult {
   const { loads, given } = skillLoads(evidence.trajectory);
   if (given === undefined) return nothingGiven;
   const completed = loads.filter(({ status }) => status === "completed");
@@ -415,7 +415,7 @@ function skillsLoaded(wanted: readonly SkillPattern[], evidence: Evidence): Find
 }
 
 /** Whether no entry fits a skill that the agent loaded or tried to. */
-function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence): Finding {
+function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence): GraderResult {
   const { loads, given } = skillLoads(evidence.trajectory);
   if (given === undefined) return nothingGiven;
   const found = loads.filter((load) => unwanted.some((pattern) => fits(pattern, load)));
@@ -423,7 +423,7 @@ function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence):
   return { holds: found.length === 0, reason: `the agent ${what}`, seqs: found.map(({ seq }) => seq) };
 }
 
-const nothingGiven: Finding = { holds: false, reason: "the agent was given no skills", seqs: [] };
+const nothingGiven: GraderResult = { holds: false, reason: "the agent was given no skills", seqs: [] };
 
 /** An empty name or pattern is as if it were absent. */
 function fits({ skill = "", skillPattern = "" }: SkillPattern, { text }: SkillLoad): boolean {

@@ -60,11 +60,11 @@ export interface Grader {
   readonly required?: boolean;
   /** Whether it has anything to say of a trial. */
   applies(trajectory: Trajectory): boolean;
-  grade(trajectory: Trajectory, context: GradeContext): Finding | Promise<Finding>;
+  grade(trajectory: Trajectory, context: GradeContext): GraderResult | Promise<GraderResult>;
 }
 
 /** A grade without the name of its grader. */
-export type Finding = Omit<Grade, "grader">;
+export type GraderResult = Omit<Grade, "grader">;
 
 /** A type of grader: which tasks have it, and what it does with its settings. */
 export interface GraderKind<C = unknown> {
@@ -76,7 +76,7 @@ export interface GraderKind<C = unknown> {
   settingsOf?(task: Task, judge: JudgeSpec | undefined): C | undefined;
   /** Whether it has anything to say of a trial; absent: always. */
   applies?(trajectory: Trajectory): boolean;
-  grade(settings: C, trajectory: Trajectory, context: KindContext): Finding | Promise<Finding>;
+  grade(settings: C, trajectory: Trajectory, context: KindContext): GraderResult | Promise<GraderResult>;
 }
 
 /** A type of grader that files can declare: also its settings and its documentation. */
@@ -138,7 +138,10 @@ export interface GraderCheck {
 }
 
 /** The finding of checks that must all pass: score = passed / all. It cites those that failed; if none did, all of them. */
-export function checksGrade(checks: readonly GraderCheck[], { agentStarted, events }: Trajectory): Finding {
+export function checksGrade(
+  checks: readonly GraderCheck[],
+  { agentStarted, events }: Trajectory,
+): GraderResult {
   if (checks.length === 0) return skip("nothing to check");
   const failed = checks.filter(({ passed }) => !passed);
   const told = failed.length === 0 ? checks : failed;
@@ -155,7 +158,7 @@ export function checksGrade(checks: readonly GraderCheck[], { agentStarted, even
  * The finding of checks of what the agent did. Of an agent that did nothing, what must be there fails with the score 0, and
  * that everything else is not there is no evidence.
  */
-export function agentGrade(checks: readonly GraderCheck[], trajectory: Trajectory): Finding {
+export function agentGrade(checks: readonly GraderCheck[], trajectory: Trajectory): GraderResult {
   const nothing = nothingDone(trajectory);
   if (nothing === undefined) return checksGrade(checks, trajectory);
   const failed = checks.filter(({ passed }) => !passed);
@@ -182,7 +185,7 @@ export const nothingDone = perObject((trajectory: Trajectory): string | undefine
 const actions: ReadonlySet<unknown> = new Set(["tools/call", "resources/read", "prompts/get"]);
 
 /** A finding of a grader that has nothing to judge. */
-export function skip(reason: string, evidence: readonly number[] = []): Finding {
+export function skip(reason: string, evidence: readonly number[] = []): GraderResult {
   return { verdict: "skip", score: null, reason, evidence };
 }
 
@@ -190,8 +193,8 @@ export function skip(reason: string, evidence: readonly number[] = []): Finding 
 export function passOrFail(
   passed: number,
   total: number,
-  rest: Pick<Finding, "reason" | "evidence">,
-): Finding {
+  rest: Pick<GraderResult, "reason" | "evidence">,
+): GraderResult {
   return { verdict: passed === total ? "pass" : "fail", score: passed / total, ...rest };
 }
 

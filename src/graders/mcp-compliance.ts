@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { closedObject, filledText, optional } from "../model/fields.ts";
-import { type Finding, type GradeContext, declaredKind, listed, nothingDone, skip } from "./grader.ts";
+import { type GraderResult, type GradeContext, declaredKind, listed, nothingDone, skip } from "./grader.ts";
 import { nameTest, toolName } from "./call-matchers.ts";
 import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByRubric } from "./judge/votes.ts";
@@ -103,7 +103,7 @@ async function judge(
   { rubric }: Compliance,
   trajectory: Trajectory,
   context: GradeContext,
-): Promise<Finding | undefined> {
+): Promise<GraderResult | undefined> {
   if (rubric === undefined || nothingDone(trajectory) !== undefined) return undefined;
   const known = Object.hasOwn(rubrics, rubric) ? rubrics[rubric] : undefined;
   const judging = { threshold: known?.threshold ?? defaultThreshold, votes: 1 };
@@ -115,7 +115,7 @@ function complianceFinding(
   found: readonly Part[],
   calls: readonly ToolUse[],
   trajectory: Trajectory,
-): Finding {
+): GraderResult {
   const { weights, threshold, max_tool_errors: most = Infinity } = wanted;
   const total = found.reduce((sum, { name }) => sum + weights[name], 0);
   const unused = unusedTools(wanted, calls);

@@ -1,6 +1,6 @@
 import type { Task } from "../model/task.ts";
 import type { StepView, Trajectory } from "../trace/trajectory.ts";
-import { type Finding, graderKind, passOrFail, skip } from "./grader.ts";
+import { type GraderResult, graderKind, passOrFail, skip } from "./grader.ts";
 import type { JudgedCheck } from "../model/grade.ts";
 
 /** Above this many checks that hold, they are counted instead of listed. */
@@ -21,7 +21,7 @@ export function hasLooked(trajectory: Trajectory): boolean {
   return trajectory.task.verify.length > 0 && find(trajectory).verdict !== "skip";
 }
 
-function find({ task, steps }: Trajectory): Finding {
+function find({ task, steps }: Trajectory): GraderResult {
   const ignored = task.verify.flatMap(({ id, continueOnError }) => (continueOnError === true ? [id] : []));
   // A phase's own steps only: the outcome of a step contains those of the steps inside it.
   const verified = steps.filter(

@@ -85,8 +85,8 @@ export interface StepKind<S extends Shape = Shape, I extends InnerList = InnerLi
   secrets?(step: Fields<S>): readonly (readonly [name: string, text: string])[];
   /** The text of a program that it runs, with what the program is given besides. Absent: it runs none. */
   programText?(step: Fields<S>): { readonly text: string; readonly given: readonly string[] } | undefined;
-  /** Whether it checks something, by its form; `inner` is the number of its steps that do. Absent: yes. */
-  checks?(step: Fields<S>, inner: number): boolean;
+  /** Whether it checks something, by its form; `inner` is the number of its steps that do. What it only does is no evidence. */
+  checks(step: Fields<S>, inner: number): boolean;
 }
 
 /** Whether names such as `["headers", "etag"]` after `response` refer to something. */
@@ -632,6 +632,7 @@ const http = stepKind({
   },
   describe: ({ url, method = "GET" }) => (url === undefined ? undefined : `${shown(method)} ${shown(url)}`),
   secrets: ({ url, headers }) => [["url", url], ...Object.entries(headers)],
+  checks: () => true,
   values: () => ({
     response: ([part, header, ...rest]) => {
       if (part === undefined) return true;
@@ -790,6 +791,7 @@ const llm = stepKind({
     rubric: placed(inRubric),
     input: plainText,
   },
+  checks: () => true,
   values: () => ({ score: plain, reason: plain }),
 });
 
@@ -995,6 +997,7 @@ const mcp = stepKind({
     "expect.content": textRole,
   },
   describe: describeRequest,
+  checks: () => true,
   values: () => answerValues,
 });
 
@@ -1054,6 +1057,7 @@ const extension = stepKind({
   },
   describe: ({ extension: name, operation, args }) =>
     `${shown(name)}.${shown(operation)} ${displayValue(args)}`,
+  checks: () => true,
   values: () => ({ outputs: any }),
 });
 

@@ -36,7 +36,7 @@ export const fileStep: StepRunner<FileStep> = {
 };
 
 function acted(name: string, expected: string, message: string): Check {
-  return { name, passed: true, expected, actual: expected, message, acted: true };
+  return { name, passed: true, expected, actual: expected, message };
 }
 
 async function create(

@@ -201,7 +201,15 @@ function readAttempt(attempt: StepAttempt, step: Step, scope: Scope | undefined)
     // Outputs of a failed step are only shown: that they cannot be computed is not another error.
     if (passed || !(error instanceof McpvalsError)) throw error;
   }
-  return { outcome: passed ? "passed" : "failed", checks, ...withoutUndefined({ outputs }) };
+  const outcome = passed ? "passed" : "failed";
+  return { outcome, checks: asEvidence(checks, step), ...withoutUndefined({ outputs }) };
+}
+
+/** The checks of a step; those of one that only acts say what it did, and are no evidence. */
+function asEvidence(checks: readonly Check[], step: Step): readonly Check[] {
+  const { inner, checks: checksSomething } = kindOf(step.type);
+  if (inner.length > 0 || checksSomething(step, 0)) return checks;
+  return checks.map((check) => (check.passed ? { ...check, acted: true } : check));
 }
 
 function outputsOf(

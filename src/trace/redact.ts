@@ -6,7 +6,7 @@ const pieceLength = 8;
 const blockLength = 3;
 
 /** Where in a text one of the texts that are looked for stands. */
-export interface Finding {
+export interface SecretMatch {
   readonly start: number;
   readonly end: number;
   /** All of it, even if only a part was found. */
@@ -49,8 +49,8 @@ class SecretFinder {
   }
 
   /** Everything that is found, in no order; findings can overlap. */
-  findIn(text: string): Finding[] {
-    const findings: Finding[] = [];
+  findIn(text: string): SecretMatch[] {
+    const findings: SecretMatch[] = [];
     this.#search(text, ({ text: piece, form, at }, start) => {
       const place = { start, end: start + piece.length };
       const finding = at === undefined ? undefined : findAround(text, form, place, start - at);
@@ -123,7 +123,7 @@ function findAround(
   form: string,
   piece: { readonly start: number; readonly end: number },
   begin: number,
-): Finding | undefined {
+): SecretMatch | undefined {
   let { start, end } = piece;
   while (start > Math.max(begin, 0) && text[start - 1] === form[start - 1 - begin]) start -= 1;
   while (end < begin + form.length && end < text.length && text[end] === form[end - begin]) end += 1;
@@ -244,7 +244,7 @@ function replaceAll(names: ReadonlyMap<string, string>, labelOf: LabelOf): Repla
   const forms = [...names.keys()];
   const finder = new SecretFinder(forms);
   const known = new Map<string, string>();
-  const markOf = ({ form, whole }: Finding): string => {
+  const markOf = ({ form, whole }: SecretMatch): string => {
     const what = `${whole ? "" : "part of "}secret:${names.get(form) ?? labelOf("key", form)}`;
     const mark = known.get(what) ?? markFor(what, forms);
     if (known.size < maxLabels) known.set(what, mark);
@@ -270,7 +270,11 @@ function replaceAll(names: ReadonlyMap<string, string>, labelOf: LabelOf): Repla
 const maxPieces = 10_000;
 
 /** Replaces what begins first, and of that the longest; of what overlaps with it, the rest. */
-function replaced(text: string, findings: readonly Finding[], markOf: (finding: Finding) => string): string {
+function replaced(
+  text: string,
+  findings: readonly SecretMatch[],
+  markOf: (finding: SecretMatch) => string,
+): string {
   if (findings.length === 0) return text;
   const blocks: string[] = [];
   let pieces: string[] = [];

@@ -50,7 +50,7 @@ type Prepare<S extends Step> = (courses: readonly Course[]) => Prepared<S> | Pro
 type Tried = ActionStep["type"];
 
 /** Every type of step that acts itself; one that is missing does not compile. */
-const types: { readonly [T in Tried]?: Prepare<Extract<ActionStep, { type: T }>> } = {
+const types: { readonly [T in Tried]: Prepare<Extract<ActionStep, { type: T }>> } = {
   mcp: prepareMcp,
   llm: prepareLlm,
   command: prepareCommand,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { runProgram } from "../../src/graders/run-program.ts";
-import type { Finding } from "../../src/graders/grader.ts";
+import type { GraderResult } from "../../src/graders/grader.ts";
 import { AgentTrial, gradeBy, settingIssues } from "../support/grading.ts";
 
 const busy = new AgentTrial((trial) => {
@@ -16,7 +16,7 @@ function gradeByCode(
   assertions: readonly string[],
   settings = {},
   trial = busy,
-): Promise<Finding> {
+): Promise<GraderResult> {
   const config = { language, assertions, timeout: "60s", ...settings };
   return gradeBy("code", config, trial, {
     runProgram: (program) => runProgram(program, runs),

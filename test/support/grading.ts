@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../src/base/json.ts";
 import type { Task } from "../../src/model/task.ts";
-import type { Finding, KindContext } from "../../src/graders/grader.ts";
+import type { GraderResult, KindContext } from "../../src/graders/grader.ts";
 import { graderKinds } from "../../src/graders/kinds.ts";
 import type { EventOf, WorkspaceFile } from "../../src/model/event.ts";
 import { errorResult, gradeContext, textResult, TrialEvents, workflowTask } from "./trial-events.ts";
@@ -73,7 +73,7 @@ export async function gradeBy(
   settings: JsonObject,
   trial: TrialEvents,
   { task = workflowTask(), ...context }: Partial<KindContext> & { readonly task?: Task } = {},
-): Promise<Finding> {
+): Promise<GraderResult> {
   const kind = graderKinds[type];
   if (kind === undefined) throw new Error(`no grader has the type ${type}`);
   const config = kind.config.parse(settings);

@@ -14,7 +14,7 @@ import {
   compareManifests,
   type ContractVerdict,
   fail,
-  type Finding,
+  type ContractResult,
   operationsWithRequiredArguments,
   pass,
   shown,
@@ -83,7 +83,11 @@ async function tryOneShot(subject: Subject): Promise<readonly ContractVerdict[]>
   const program = new SubjectProgram(subject);
   const folder = await makeTemporaryFolder("contract");
   /** Makes a call that must be refused. `isInvalid`: an exit code without a result is enough. */
-  const call = async (words: readonly string[], what: string, isInvalid: boolean): Promise<Finding> => {
+  const call = async (
+    words: readonly string[],
+    what: string,
+    isInvalid: boolean,
+  ): Promise<ContractResult> => {
     let process: ExtensionProcess | undefined;
     try {
       const args = [...program.start.args, ...words];
@@ -115,7 +119,7 @@ async function tryOneShot(subject: Subject): Promise<readonly ContractVerdict[]>
     const context = program.contextOf(manifest?.operations[operation]?.phases[0]);
     return writeCall(folder, { operation, args: {}, config, context });
   };
-  const tryArguments = async (): Promise<Finding> => {
+  const tryArguments = async (): Promise<ContractResult> => {
     if (manifest === undefined)
       return skip("without extension.yaml the arguments of operations are not known");
     const [name] = operationsWithRequiredArguments(manifest);
@@ -271,12 +275,12 @@ class JsonRpcTrial implements AsyncDisposable {
     return this.#running?.fault === undefined && this.#running?.process.program.exit === undefined;
   }
 
-  #add(name: string, finding: Finding): void {
+  #add(name: string, finding: ContractResult): void {
     this.#verdicts.push({ name, protocol: "json-rpc", ...finding });
   }
 
   /** Runs a check on the program, or on a new one when that cannot be used any more. */
-  async #try(name: string, check: (running: JsonRpcExtension) => Promise<Finding>): Promise<void> {
+  async #try(name: string, check: (running: JsonRpcExtension) => Promise<ContractResult>): Promise<void> {
     if (this.#running === undefined || !this.#isUsable) await this.#initialize();
     const running = this.#running;
     const isUsable = running !== undefined && this.#isUsable;
@@ -339,7 +343,7 @@ class JsonRpcTrial implements AsyncDisposable {
     return read.manifest;
   }
 
-  async #tryUnknownMethod(): Promise<Finding> {
+  async #tryUnknownMethod(): Promise<ContractResult> {
     const reply = await this.#request("mcpvals/noSuchMethod", {});
     if ("missing" in reply) return fail(`an unknown method: ${reply.missing}`);
     if ("result" in reply) return fail("an unknown method was answered with a result");
@@ -348,7 +352,7 @@ class JsonRpcTrial implements AsyncDisposable {
     return fail(`an unknown method was answered with the error ${text}, not with ${unknownMethodCode}`);
   }
 
-  async #tryOtherVersion(): Promise<Finding> {
+  async #tryOtherVersion(): Promise<ContractResult> {
     const reply = await this.#initialize("999.0.0");
     await this[Symbol.asyncDispose]();
     if ("error" in reply) return pass("another protocolVersion is refused");
@@ -356,7 +360,7 @@ class JsonRpcTrial implements AsyncDisposable {
     return warn(`protocolVersion 999.0.0 should be refused with an error: ${what}`);
   }
 
-  async #endOf({ process }: JsonRpcExtension, when: string): Promise<Finding> {
+  async #endOf({ process }: JsonRpcExtension, when: string): Promise<ContractResult> {
     const hasEnded = await settlesWithin(process.ended, endMs);
     this.#subject.signal.throwIfAborted();
     if (!hasEnded || process.program.exit === undefined)
@@ -368,14 +372,14 @@ class JsonRpcTrial implements AsyncDisposable {
   }
 }
 
-function versionFinding(result: Json): Finding {
+function versionFinding(result: Json): ContractResult {
   const version = isJsonObject(result) ? result["protocolVersion"] : undefined;
   return version === extensionProtocolVersion
     ? pass(extensionProtocolVersion)
     : fail(`protocolVersion is ${JSON.stringify(version) ?? "missing"}, not "${extensionProtocolVersion}"`);
 }
 
-async function tryArguments(execute: Execute, manifest: ExtensionManifest): Promise<Finding> {
+async function tryArguments(execute: Execute, manifest: ExtensionManifest): Promise<ContractResult> {
   const names = operationsWithRequiredArguments(manifest);
   if (names.length === 0) return skip("no operation has required arguments");
   for (const name of names) {
@@ -391,7 +395,7 @@ async function tryArguments(execute: Execute, manifest: ExtensionManifest): Prom
   return pass(`refused where they are missing: ${names.join(", ")}`);
 }
 
-function refusal(reply: Reply, what: string): Finding {
+function refusal(reply: Reply, what: string): ContractResult {
   if ("missing" in reply) return fail(`${what}: ${reply.missing}`);
   if ("error" in reply)
     return fail(`${what} was answered with the error ${rpcErrorText(reply.error)}, not with success: false`);

@@ -18,17 +18,17 @@ import type { ExtensionProcess, ProcessStart } from "../host/extension-process.t
 import { type ExtensionPhase, extensionPhases } from "../../model/extension.ts";
 
 /** The outcome of a check. `skip`: it could not be tried, and the message says why. */
-export interface Finding {
+export interface ContractResult {
   readonly outcome: "pass" | "fail" | "warn" | "skip";
   readonly message: string;
 }
 
-export const pass = (message: string): Finding => ({ outcome: "pass", message });
-export const fail = (message: string): Finding => ({ outcome: "fail", message });
-export const warn = (message: string): Finding => ({ outcome: "warn", message });
-export const skip = (message: string): Finding => ({ outcome: "skip", message });
+export const pass = (message: string): ContractResult => ({ outcome: "pass", message });
+export const fail = (message: string): ContractResult => ({ outcome: "fail", message });
+export const warn = (message: string): ContractResult => ({ outcome: "warn", message });
+export const skip = (message: string): ContractResult => ({ outcome: "skip", message });
 
-export interface ContractVerdict extends Finding {
+export interface ContractVerdict extends ContractResult {
   /** Name of the check, such as `unknown operation`. */
   readonly name: string;
   readonly protocol: ExtensionProtocol;
@@ -194,7 +194,7 @@ async function describeProcesses(pids: readonly string[], path: string | undefin
 }
 
 /** Checks that the result of `initialize` is a manifest whose schemas can be used. */
-export function checkManifest(result: Json): Finding {
+export function checkManifest(result: Json): ContractResult {
   const read = readInitializeResult(result);
   if (!read.ok) return fail(read.message);
   const operations = isJsonObject(result) ? result["operations"] : undefined;
@@ -241,7 +241,10 @@ function compile({ $schema: _dialect, ...schema }: JsonObject): (value: Json) =>
 }
 
 /** Compares the manifest that a program gives with its `extension.yaml`. */
-export function compareManifests(given: ExtensionManifest, written: ExtensionManifest | undefined): Finding {
+export function compareManifests(
+  given: ExtensionManifest,
+  written: ExtensionManifest | undefined,
+): ContractResult {
   if (written === undefined) return skip("there is no extension.yaml beside the program");
   const problems = [
     ...(["name", "version"] as const)

@@ -367,14 +367,14 @@ export function checkVerify(verify: readonly PlacedStep[]): Findings {
     found.checksNothing(
       ["spec", "verify"],
       "checks nothing: none of its steps could fail",
-      "A step that creates a file checks nothing, nor does the command true; with continueOnError a failure does not count.",
+      "A step that only does something, such as creating a file, checks nothing, nor does the command true; with continueOnError a failure does not count.",
     );
   return found;
 }
 
 function isCheck({ step, kind, inner }: PlacedStep): boolean {
   if (step.continueOnError === true) return false;
-  return kind.checks?.(step, inner.steps.filter(isCheck).length) !== false;
+  return kind.checks(step, inner.steps.filter(isCheck).length);
 }
 
 /** What of a valid task may not do what its author expects, one sentence each, with lines and in the order of the file. */

@@ -1,4 +1,4 @@
-import type { Finding, GradeContext } from "../grader.ts";
+import type { GraderResult, GradeContext } from "../grader.ts";
 import { McpvalsError } from "../../base/error.ts";
 import { eventsOf } from "../../model/event.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
@@ -27,7 +27,7 @@ export async function judgeByRubric(
   judging: Judging,
   trajectory: Trajectory,
   { askJudge }: Pick<GradeContext, "askJudge">,
-): Promise<Finding> {
+): Promise<GraderResult> {
   const form = scoreFormOf(rubric.levels);
   return judgeBy(judging, trajectory, (model) =>
     askJudge({ prompt: (nonce) => judgePrompt(trajectory, { nonce, rubric }), form, model }),
@@ -51,7 +51,7 @@ export async function judgeByComparison(
   judging: Judging,
   trajectory: Trajectory,
   { askJudge }: Pick<GradeContext, "askJudge">,
-): Promise<Finding> {
+): Promise<GraderResult> {
   const answer = eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "";
   return judgeBy(judging, trajectory, async (model) => {
     const ask = (first: string, second: string) =>
@@ -95,7 +95,7 @@ async function judgeBy(
   judging: Judging,
   trajectory: Trajectory,
   ask: (model: string | undefined) => Promise<Vote>,
-): Promise<Finding> {
+): Promise<GraderResult> {
   const votesOf = (model: string | undefined): Promise<readonly Vote[]> =>
     allOf(Array.from({ length: judging.votes }, () => ask(model)));
   const { model, second: other } = judging;

@@ -6,7 +6,7 @@ import { validate } from "../../base/problem.ts";
 import { readJsonText } from "../../base/read-json.ts";
 import { problemsOfIssues } from "../../model/zod-problems.ts";
 import { shortened } from "../../base/visible-text.ts";
-import type { Finding, GraderProgram, KindContext, ProgramEnd } from "../grader.ts";
+import type { GraderResult, GraderProgram, KindContext, ProgramEnd } from "../grader.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import type { TrajectoryRecord } from "./trajectory-record.ts";
 
@@ -93,7 +93,7 @@ function broken(problem: string, what = "the answer of the grader is unusable"):
 export function findingOf(
   { score, passed, reason, evidence }: GraderAnswer,
   { threshold = 1, record, trajectory }: AnswerContext,
-): Finding {
+): GraderResult {
   const done = [...record.messages, ...record.calls].map(({ seq }) => seq);
   const reported = evidence ?? (done.length === 0 ? [trajectory.agentStarted ?? 1] : done);
   const missing = reported.find((seq) => seq > trajectory.events.length);

@@ -3,7 +3,7 @@ import { anyObject, closedObject, filledText, argumentText } from "../../model/f
 import { McpvalsError } from "../../base/error.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import { nothingToJudge, recordedFiles, textOf, workspacePath } from "../workspace.ts";
-import { type Finding, declaredKind, type PrepareContext, type ProgramEnd, skip } from "../grader.ts";
+import { type GraderResult, declaredKind, type PrepareContext, type ProgramEnd, skip } from "../grader.ts";
 import {
   answerFields,
   answerIn,
@@ -104,8 +104,8 @@ function unknownWorkspace(why: string): McpvalsError {
 /** Exit code 0 passes, unless the answer says otherwise; any other fails, whatever it says. */
 function programFinding(
   end: ProgramEnd,
-  finding: (answer: Parameters<typeof findingOf>[0]) => Finding,
-): Finding {
+  finding: (answer: Parameters<typeof findingOf>[0]) => GraderResult,
+): GraderResult {
   const { exitCode, stdout, stderr } = end;
   const ended = `it exited with ${exitCode}`;
   const answer = answerIn(end);
