@@ -93,6 +93,7 @@ function openHosted(): Caller {
     emit,
     signal: new AbortController().signal,
     scope: undefined,
+    form: "task",
     trial: { ...bare, extensions },
   } as const;
   const step: ExtensionStep = {

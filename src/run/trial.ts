@@ -327,6 +327,7 @@ class TrialPhases {
       emit,
       signal,
       scope: trial.scope,
+      form: task.form,
       trial,
     };
   }

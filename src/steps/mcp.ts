@@ -102,12 +102,9 @@ function failedAttempt(check: Check): StepAttempt {
   return { kind: "checked", checks: [check], healthy: false };
 }
 
-/**
- * Whether a step is a tool test of a config: only those have no templates. Its calls are graded for their health too, so
- * that the step need not report again what the events show.
- */
-function isToolTest({ scope }: StepContext): boolean {
-  return scope === undefined;
+/** Whether a step is a tool test: its calls are graded for their health too, so that it need not report again what the events show. */
+function isToolTest({ form }: StepContext): boolean {
+  return form === "tool-test";
 }
 
 /**

@@ -207,8 +207,8 @@ function readAttempt(attempt: StepAttempt, step: Step, scope: Scope | undefined)
 
 /** The checks of a step; those of one that only acts say what it did, and are no evidence. */
 function asEvidence(checks: readonly Check[], step: Step): readonly Check[] {
-  const { inner, checks: checksSomething } = kindOf(step.type);
-  if (inner.length > 0 || checksSomething(step, 0)) return checks;
+  const kind = kindOf(step.type);
+  if (kind.inner.length > 0 || kind.checks(step, 0)) return checks;
   return checks.map((check) => (check.passed ? { ...check, acted: true } : check));
 }
 

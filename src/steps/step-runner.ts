@@ -8,6 +8,7 @@ import type { OperationHost } from "../extensions/host/trial-extensions.ts";
 import type { ServerSession } from "../servers/client/session.ts";
 import { McpvalsError } from "../base/error.ts";
 import { abortAfter } from "../process/deadline.ts";
+import type { Task } from "../model/task.ts";
 
 /** What a step may use. */
 export interface StepContext {
@@ -22,6 +23,8 @@ export interface StepContext {
   readonly signal: AbortSignal;
   /** What templates refer to; undefined where texts have none. */
   readonly scope: Scope | undefined;
+  /** Of the task that the step belongs to. */
+  readonly form: Task["form"];
   readonly trial: TrialContext;
   /** Failures change no verdict, whatever the steps say. */
   readonly ignored?: true;

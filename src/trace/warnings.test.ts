@@ -1,14 +1,25 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../test/support/portable.ts";
-import { errorResult, textResult, TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
+import {
+  errorResult,
+  textResult,
+  toolTestTask,
+  TrialEvents,
+  workflowTask,
+} from "../../test/support/trial-events.ts";
 import type { JsonObject } from "../base/json.ts";
+import type { Task } from "../model/task.ts";
 import type { Check, EventBody, EventOf, Phase } from "../model/event.ts";
 import type { ExpectedState } from "../model/fields.ts";
 
 function warnings(...bodies: readonly EventBody[]): string[] {
+  return warningsOfTask(workflowTask(), ...bodies);
+}
+
+function warningsOfTask(task: Task, ...bodies: readonly EventBody[]): string[] {
   const trial = new TrialEvents();
   for (const body of bodies) trial.emit(body);
-  return trial.warnings();
+  return trial.warnings(task);
 }
 
 const line = (text: string, server = "s"): EventBody => ({ type: "server.invalid_output", server, text });
@@ -158,12 +169,13 @@ const created: EventBody = { type: "workspace.created", path: "/w", fixtures: []
 describe("warnings of steps", () => {
   it("names a tool test that passed only when it was tried again", () => {
     const [failed, passed] = [step("call", { outcome: "failed" }), step("call", { attempt: 2 })];
-    expect(warnings(...failed, ...passed)).toEqual([
+    const ofTest = (...events: EventBody[]): readonly string[] => warningsOfTask(toolTestTask(), ...events);
+    expect(ofTest(...failed, ...passed)).toEqual([
       "passed only at attempt 2; the attempts before are in the trace",
     ]);
-    expect(warnings(...step("call"))).toEqual([]);
-    expect(warnings(...failed, ...step("call", { attempt: 2, outcome: "failed" }))).toEqual([]);
-    expect(warnings(created, ...failed, ...passed)).toEqual([]);
+    expect(ofTest(...step("call"))).toEqual([]);
+    expect(ofTest(...failed, ...step("call", { attempt: 2, outcome: "failed" }))).toEqual([]);
+    expect(warnings(...failed, ...passed)).toEqual([]);
   });
 
   it("names failures that change no verdict, of the innermost steps only, and no polling", () => {

@@ -177,7 +177,7 @@ type Finished = EventOf<"step.finished">;
  * Steps that failed without changing a verdict, in a cleanup or with `continueOnError`; verify steps that were skipped, or
  * passed in doubt; and tool tests that passed late: steps of tasks poll, a tool test should pass at once.
  */
-function stepWarnings({ events }: Trajectory): string[] {
+function stepWarnings({ task, events }: Trajectory): string[] {
   const pathOf = stepPaths(events);
   const runs = stepRuns(events);
   const ignored = runs.flatMap(ignoredFailures).map(({ step, outcome, checks, error, phase }) => {
@@ -195,9 +195,8 @@ function stepWarnings({ events }: Trajectory): string[] {
       .flatMap(doubtsIn)
       .map(({ step, doubt }) => [doubt, `verify step "${pathOf(step)}" passed, but ${doubt}`]),
   );
-  const isToolTest = eventsOf(events, "workspace.created").length === 0;
   const late = eventsOf(events, "step.finished").filter(
-    ({ outcome, attempt }) => isToolTest && outcome === "passed" && attempt > 1,
+    ({ outcome, attempt }) => task.form === "tool-test" && outcome === "passed" && attempt > 1,
   );
   return [
     ...firstOf(ignored, (rest) => `${rest} more steps failed whose failure changes no verdict`),

@@ -16,7 +16,7 @@ export interface TestContext extends StepContext {
   readonly events: EventBody[];
 }
 
-/** A context whose parts are the test's; without a scope, texts have no templates. */
+/** A context whose parts are the test's; without a scope, texts have no templates, and it is that of a tool test. */
 export function stepContext(parts: Partial<StepContext> = {}): TestContext {
   const events: EventBody[] = [];
   return {
@@ -26,6 +26,7 @@ export function stepContext(parts: Partial<StepContext> = {}): TestContext {
     signal: new AbortController().signal,
     scope: undefined,
     trial: plainTrial("a task"),
+    form: parts.scope === undefined ? "tool-test" : "task",
     ...parts,
     events,
   };
