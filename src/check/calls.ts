@@ -11,16 +11,16 @@ import {
 } from "../base/json.ts";
 import type { PlannedCall } from "../model/check.ts";
 import { shortened } from "../base/visible-text.ts";
-import { eventsOf } from "../model/event.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {
-  breakIn,
+  answersPing,
   type CheckView,
+  endBefore,
   errorOf,
   errorText,
   exchangesOf,
-  exitText,
   type Found,
+  isUnanswered,
   type ProbeView,
   resultOf,
   type Rule,
@@ -40,14 +40,10 @@ const rulesOfCalls = {
     source: "MCP 2025-11-25, tools: error handling",
     *find(view) {
       for (const { call, exchange, probe } of callsOf(view)) {
-        // What breaks the connection is reported by protocol/broken-connection.
-        if (exchange.answer !== undefined || breakIn(probe) !== undefined) continue;
-        const [exited] = eventsOf(probe.events, "server.exited");
-        const { outcome } = eventsOf(probe.events, "probe.finished")[0] ?? {};
-        if (exited === undefined && outcome !== "lost") continue;
-        const how = exited === undefined ? "the connection ended" : exitText(exited, probe);
-        const evidence = [exchange.request.seq, exited?.seq ?? probe.finished];
-        yield { place: { tool: call.tool }, message: `after ${argumentsText(call)} ${how}`, evidence };
+        const end = endBefore(exchange, probe);
+        if (end === undefined) continue;
+        const evidence = [exchange.request.seq, end.seq];
+        yield { place: { tool: call.tool }, message: `after ${argumentsText(call)} ${end.how}`, evidence };
       }
     },
   },
@@ -434,29 +430,7 @@ function inputSchemaOf({ surface }: CheckView, { tool }: PlannedCall): Json {
 
 /** Calls that were given up, since the server did not answer in time, also those that it answered later. */
 function unansweredCalls(view: CheckView): readonly CallView[] {
-  return callsOf(view).filter(
-    ({ exchange, probe }) =>
-      (exchange.answer === undefined || exchange.answer.seq > probe.finished) &&
-      exchangesOf(probe.exchanges, "ping").length > 0 &&
-      breakIn(probe) === undefined &&
-      !isAnsweredAsText(exchange, probe),
-  );
-}
-
-/** Whether an answer in time has the call's id as a text, which protocol/malformed-message reports. */
-function isAnsweredAsText({ request }: Exchange, { events }: ProbeView): boolean {
-  const { id } = request.message;
-  return eventsOf(events, "mcp.message").some(
-    ({ direction, message }) =>
-      direction === "server-to-client" &&
-      typeof id === "number" &&
-      asObject(message)["id"] === String(id) &&
-      asObject(message)["method"] === undefined,
-  );
-}
-
-function answersPing({ exchanges }: ProbeView): boolean {
-  return exchangesOf(exchanges, "ping").some(({ answer }) => answer !== undefined);
+  return callsOf(view).filter(({ exchange, probe }) => isUnanswered(exchange, probe));
 }
 
 function noAnswer({ call, exchange, probe }: CallView, also: string): Found {

@@ -138,6 +138,48 @@ export function exitText({ exitCode, signal }: EventOf<"server.exited">, { event
   return said === undefined ? how : `${how}: ${shortened(said, 160)}`;
 }
 
+/**
+ * How the server or the connection ended before it answered a request, and the number of the event; undefined: it answered,
+ * neither ended, or `protocol/broken-connection` reports it.
+ */
+export function endBefore(
+  exchange: Exchange,
+  probe: ProbeView,
+): { readonly how: string; readonly seq: number } | undefined {
+  if (exchange.answer !== undefined || breakIn(probe) !== undefined) return undefined;
+  const [exited] = eventsOf(probe.events, "server.exited");
+  if (exited !== undefined) return { how: exitText(exited, probe), seq: exited.seq };
+  const [finished] = eventsOf(probe.events, "probe.finished");
+  return finished?.outcome === "lost" ? { how: "the connection ended", seq: probe.finished } : undefined;
+}
+
+/** Whether a request was not answered in time, and the server was pinged because of that. */
+export function isUnanswered(exchange: Exchange, probe: ProbeView): boolean {
+  return (
+    (exchange.answer === undefined || exchange.answer.seq > probe.finished) &&
+    exchangesOf(probe.exchanges, "ping").length > 0 &&
+    breakIn(probe) === undefined &&
+    !isAnsweredAsText(exchange, probe)
+  );
+}
+
+/** Whether an answer in time has the request's id as a text, which `protocol/malformed-message` reports. */
+function isAnsweredAsText({ request }: Exchange, { events }: ProbeView): boolean {
+  const { id } = request.message;
+  return eventsOf(events, "mcp.message").some(
+    ({ direction, message }) =>
+      direction === "server-to-client" &&
+      typeof id === "number" &&
+      asObject(message)["id"] === String(id) &&
+      asObject(message)["method"] === undefined,
+  );
+}
+
+/** Whether the server answered a ping. */
+export function answersPing({ exchanges }: ProbeView): boolean {
+  return exchangesOf(exchanges, "ping").some(({ answer }) => answer !== undefined);
+}
+
 /** Why the connection could not go on, although the server did; undefined: it could. */
 export function breakIn({ events }: ProbeView): string | undefined {
   const [finished] = eventsOf(events, "probe.finished");

@@ -1,15 +1,15 @@
 import { resultProblem } from "../expect/tool-result.ts";
 import type { PlannedRead } from "../model/check.ts";
-import { eventsOf } from "../model/event.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {
-  breakIn,
+  answersPing,
   type CheckView,
+  endBefore,
   errorOf,
   errorText,
   exchangesOf,
-  exitText,
   type Found,
+  isUnanswered,
   type ProbeView,
   resultOf,
   type RuleTable,
@@ -28,11 +28,8 @@ export const readRules = {
     source: "MCP 2025-11-25, resources: error handling; prompts: error handling",
     *find(view) {
       for (const each of readsOf(view)) {
-        const { exchange, probe } = each;
-        // What breaks the connection is reported by protocol/broken-connection.
-        if (exchange.answer !== undefined || breakIn(probe) !== undefined || !isLost(probe)) continue;
-        const [exited] = eventsOf(probe.events, "server.exited");
-        yield about(each, exited === undefined ? "the connection ended" : exitText(exited, probe));
+        const end = endBefore(each.exchange, each.probe);
+        if (end !== undefined) yield about(each, end.how);
       }
     },
   },
@@ -145,21 +142,7 @@ export function answeredReads(view: CheckView): readonly number[] {
 }
 
 function unanswered(view: CheckView): readonly ReadView[] {
-  return readsOf(view).filter(
-    ({ exchange, probe }) =>
-      (exchange.answer === undefined || exchange.answer.seq > probe.finished) &&
-      exchangesOf(probe.exchanges, "ping").length > 0 &&
-      breakIn(probe) === undefined,
-  );
-}
-
-function isLost({ events }: ProbeView): boolean {
-  const [finished] = eventsOf(events, "probe.finished");
-  return finished?.outcome === "lost" || eventsOf(events, "server.exited").length > 0;
-}
-
-function answersPing({ exchanges }: ProbeView): boolean {
-  return exchangesOf(exchanges, "ping").some(({ answer }) => answer !== undefined);
+  return readsOf(view).filter(({ exchange, probe }) => isUnanswered(exchange, probe));
 }
 
 function about({ read, exchange: { request, answer }, probe }: ReadView, message: string): Found {

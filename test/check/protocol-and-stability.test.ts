@@ -160,8 +160,11 @@ describe.each<{
   });
 });
 
-it("calls with an answer that has its id as a text get one finding", async () => {
-  const findings = await findingsIn("calls", faultyServer("id-as-text"), { calls, callMs: 1000 });
+it.each([
+  ["calls", { calls }],
+  ["reads", { reads: [{ kind: "resource", name: "notes://a" }] }],
+] as const)("%s with an answer that has its id as a text get one finding", async (kind, part) => {
+  const findings = await findingsIn(kind, faultyServer("id-as-text"), { ...part, callMs: 1000 });
   expect(findings.map(({ code, message }) => `${code}: ${message}`)).toEqual([
     "protocol/malformed-message: an answer has its request's id as a text, and not as the number that was sent",
   ]);
