@@ -1,5 +1,5 @@
 import { asObject, exact, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
-import type { CheckSpec, PlannedCall, PlannedRead, ServerIdentity } from "../model/check.ts";
+import type { CheckSpec, PlannedCall, PlannedRead, ProbeName, ServerIdentity } from "../model/check.ts";
 import { shortened } from "../base/visible-text.ts";
 import { type EventOf, eventsOf, type TraceEvent } from "../model/event.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
@@ -33,7 +33,7 @@ export interface Surface extends ServerIdentity {
 
 /** One probe of a check: what was tried, and everything that happened meanwhile. */
 export interface ProbeView {
-  readonly probe: string;
+  readonly probe: ProbeName;
   /** The call that it made, for a probe of the kind `calls`. */
   readonly call?: PlannedCall;
   /** The resource that it read, or the prompt that it got, for a probe of the kind `reads`. */

@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import type { JsonObject } from "../base/json.ts";
-import type { CheckKind, PlannedCall } from "../model/check.ts";
+import type { CheckKind, PlannedCall, Probes } from "../model/check.ts";
 import { shortened } from "../base/visible-text.ts";
 import { modernVersion } from "../servers/messages/json-rpc.ts";
 import { type ConformanceCheck, runScenario } from "./conformance-suite.ts";
@@ -170,62 +170,92 @@ async function request(
   return { answer, answersPing: isAnswer(ping) };
 }
 
-type Probe = (client: RawClient) => Promise<unknown>;
-
 /** Lists that a server may or may not declare. */
 const lists = ["tools/list", "resources/list", "prompts/list"];
 /** Requests that are sent before the first of them is answered. */
 const concurrentRequests = 10;
 
+type RequestName = Exclude<Probes["requests"], "handshake">;
+
+interface RequestProbe {
+  /** The capability that the server has to declare; absent: none. */
+  readonly capability?: string;
+  /** Whether it is tried only at an address, with a client of its own. */
+  readonly isOfAddress?: true;
+  readonly send: (client: RawClient) => Promise<unknown>;
+}
+
 /** What is tried, in this order; after each a ping shows whether the server goes on. */
-const requestProbes: Readonly<Record<string, Probe>> = {
-  ping: (client) => client.request("ping"),
-  lists: async (client) => {
-    for (const method of lists) await client.request(method);
+const requestProbes: Readonly<Record<RequestName, RequestProbe>> = {
+  ping: { send: (client) => client.request("ping") },
+  lists: {
+    async send(client) {
+      for (const method of lists) await client.request(method);
+    },
   },
-  "unknown-method": (client) => client.request("mcpvals/no-such-method"),
-  "unknown-tool": (client) => client.request("tools/call", { name: "mcpvals-no-such-tool", arguments: {} }),
-  "missing-params": (client) => client.request("tools/call", {}),
-  "unknown-notification": (client) => client.notify("notifications/mcpvals-no-such-notification"),
-  cancellation: (client) =>
-    client.notify("notifications/cancelled", { requestId: 987_654, reason: "no such request" }),
-  concurrent: async (client) => {
-    const started = await Promise.all(Array.from({ length: concurrentRequests }, () => client.start("ping")));
-    await Promise.all(started.map(({ answer }) => answer));
+  "unknown-method": { send: (client) => client.request("mcpvals/no-such-method") },
+  "unknown-tool": {
+    send: (client) => client.request("tools/call", { name: "mcpvals-no-such-tool", arguments: {} }),
   },
-  "malformed-json": (client) => client.send(malformed('{"jsonrpc":"2.0","id":1,"method":')),
-  "not-json-rpc": (client) => client.send(malformed('{"hello":"world"}')),
-};
-
-/** What is tried of capabilities that have no list, where the server declares them. */
-const capabilityProbes: Readonly<Record<string, Probe>> = {
-  logging: (client) => client.request("logging/setLevel", { level: "error" }),
-  completions: (client) =>
-    client.request("completion/complete", {
-      ref: { type: "ref/prompt", name: "mcpvals-no-such-prompt" },
-      argument: { name: "any", value: "" },
-    }),
-};
-
-/** What is tried besides at an address, each with a client of its own. */
-const addressProbes: Readonly<Record<string, Probe>> = {
-  "unknown-session": (client) => {
-    const headers = { "mcp-session-id": "mcpvals-no-such-session", "mcp-protocol-version": legacyVersion };
-    return client.request("tools/list", undefined, { headers });
+  "missing-params": { send: (client) => client.request("tools/call", {}) },
+  "unknown-notification": {
+    send: (client) => client.notify("notifications/mcpvals-no-such-notification"),
   },
-  "foreign-origin": (client) =>
-    client.connect(legacyVersion, { headers: { origin: "http://mcpvals.invalid" } }),
+  cancellation: {
+    send: (client) =>
+      client.notify("notifications/cancelled", { requestId: 987_654, reason: "no such request" }),
+  },
+  concurrent: {
+    async send(client) {
+      const started = await Promise.all(
+        Array.from({ length: concurrentRequests }, () => client.start("ping")),
+      );
+      await Promise.all(started.map(({ answer }) => answer));
+    },
+  },
+  "malformed-json": { send: (client) => client.send(malformed('{"jsonrpc":"2.0","id":1,"method":')) },
+  "not-json-rpc": { send: (client) => client.send(malformed('{"hello":"world"}')) },
+  logging: {
+    capability: "logging",
+    send: (client) => client.request("logging/setLevel", { level: "error" }),
+  },
+  completions: {
+    capability: "completions",
+    send: (client) =>
+      client.request("completion/complete", {
+        ref: { type: "ref/prompt", name: "mcpvals-no-such-prompt" },
+        argument: { name: "any", value: "" },
+      }),
+  },
+  "unknown-session": {
+    isOfAddress: true,
+    send(client) {
+      const headers = { "mcp-session-id": "mcpvals-no-such-session", "mcp-protocol-version": legacyVersion };
+      return client.request("tools/list", undefined, { headers });
+    },
+  },
+  "foreign-origin": {
+    isOfAddress: true,
+    send: (client) => client.connect(legacyVersion, { headers: { origin: "http://mcpvals.invalid" } }),
+  },
 };
 
 /** Sends requests that every server has to withstand; after a loss the server is started again. */
 async function probeRequests(prober: Prober): Promise<void> {
   let session = await prober.probe("handshake", () => prober.connect());
-  for (const [name, probe] of Object.entries({ ...requestProbes, ...capabilityProbes })) {
+  for (const [name, { capability, isOfAddress, send }] of Object.entries(requestProbes) as [
+    RequestName,
+    RequestProbe,
+  ][]) {
     if (session === undefined) return;
     const { client, host, capabilities } = session;
-    if (Object.hasOwn(capabilityProbes, name) && capabilities[name] === undefined) continue;
+    if (isOfAddress === true) {
+      if (host.transport === "shttp") await prober.probe(name, () => send(prober.open(host)));
+      continue;
+    }
+    if (capability !== undefined && capabilities[capability] === undefined) continue;
     const survived = await prober.probe(name, async () => {
-      await probe(client);
+      await send(client);
       return name === "ping" || isAnswer(await client.request("ping"));
     });
     if (survived === true && !client.isLost) continue;
@@ -234,10 +264,6 @@ async function probeRequests(prober: Prober): Promise<void> {
     await prober.stop(host);
     session = await prober.probe("handshake", () => prober.connect());
   }
-  if (session?.host.transport !== "shttp") return;
-  const { host } = session;
-  for (const [name, probe] of Object.entries(addressProbes))
-    await prober.probe(name, () => probe(prober.open(host)));
 }
 
 /** A text that is not a message; it is recorded as the notification of what it stands for. */

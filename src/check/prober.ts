@@ -1,6 +1,6 @@
 import { McpvalsError, serializeError } from "../base/error.ts";
 import { isJsonObject, type JsonObject } from "../base/json.ts";
-import type { CheckSpec } from "../model/check.ts";
+import type { CheckSpec, ProbeName } from "../model/check.ts";
 import type { ServerSpec } from "../model/server.ts";
 import type { Emit, EventBody, EventOf } from "../model/event.ts";
 import { weightOf } from "../trace/recorder.ts";
@@ -154,7 +154,7 @@ export class Prober implements AsyncDisposable {
    * something that the probe needs. Throws the signal's reason, and what is not the server's fault.
    */
   async probe<T>(
-    probe: string,
+    probe: ProbeName,
     work: () => Promise<T>,
     about: Pick<EventOf<"probe.started">, "call" | "read"> = {},
   ): Promise<T | undefined> {

@@ -1,6 +1,7 @@
 import { listNames } from "../base/did-you-mean.ts";
 import { isJsonObject, type JsonObject } from "../base/json.ts";
 import { shortened } from "../base/visible-text.ts";
+import type { ProbeName } from "../model/check.ts";
 import { type EventOf, eventsOf, type TraceEvent } from "../model/event.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {
@@ -52,8 +53,8 @@ export const protocolRules = {
         const exchange = handshakesOf(probe).at(-1);
         if (exchange === undefined || resultOf(exchange) !== undefined) continue;
         // These are reported by other rules.
-        if (["foreign-origin", "second-start"].includes(probe.probe) || breakIn(probe) !== undefined)
-          continue;
+        if (probe.probe === "foreign-origin" || probe.probe === "second-start") continue;
+        if (breakIn(probe) !== undefined) continue;
         // A refusal may be right: it depends on the version that was asked for.
         if (probe.probe === "initialize" && (errorOf(exchange) !== undefined || hasSession(probes))) continue;
         // What ended a server that is not started again is reported by another rule.
@@ -245,7 +246,7 @@ export const protocolRules = {
       if (isModern(probes)) return;
       for (const probe of probes) {
         const [exchange] = probe.exchanges;
-        if (!["logging", "completions"].includes(probe.probe) || exchange === undefined) continue;
+        if ((probe.probe !== "logging" && probe.probe !== "completions") || exchange === undefined) continue;
         if (errorOf(exchange)?.["code"] !== -32_601) continue;
         yield about(exchange, probe, `${methodOf(exchange)} got ${answerText(exchange, probe)}`);
       }
@@ -342,12 +343,8 @@ export const protocolRules = {
     *find({ probes }) {
       for (const probe of probes) {
         const [exchange] = exchangesOf(probe.exchanges, "tools/call");
-        if (
-          !["unknown-tool", "missing-params"].includes(probe.probe) ||
-          exchange === undefined ||
-          lostIn(probe)
-        )
-          continue;
+        if (probe.probe !== "unknown-tool" && probe.probe !== "missing-params") continue;
+        if (exchange === undefined || lostIn(probe)) continue;
         if (isRefused(exchange, probe) || resultOf(exchange)?.["isError"] === true) continue;
         const what = probe.probe === "unknown-tool" ? "a call of an unknown tool" : "a call without a name";
         yield about(exchange, probe, `${what} got ${answerText(exchange, probe)}`);
@@ -394,7 +391,7 @@ export const protocolRules = {
     source: "JSON-RPC 2.0, 5",
     *find({ probes }) {
       for (const probe of probes) {
-        const method = { concurrent: "ping", "concurrent-calls": "tools/call" }[probe.probe];
+        const method = concurrentMethod[probe.probe];
         if (method === undefined || lostIn(probe)) continue;
         // The last ping is sent when the others are answered or given up.
         const requests = exchangesOf(probe.exchanges, method).slice(0, method === "ping" ? -1 : undefined);
@@ -560,8 +557,14 @@ const maxSecondsToStart = 10;
 /** Addresses of this machine. */
 const loopback = /^https?:\/\/(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::|\/|$)/;
 
+/** What the probes of several requests at the same time send. */
+const concurrentMethod: Readonly<Partial<Record<ProbeName, string>>> = {
+  concurrent: "ping",
+  "concurrent-calls": "tools/call",
+};
+
 /** What each probe of requests sends, as the subject of a sentence. */
-const triedText: Readonly<Record<string, string>> = {
+const triedText: Readonly<Partial<Record<ProbeName, string>>> = {
   lists: "a request for a list",
   logging: "logging/setLevel",
   completions: "completion/complete",

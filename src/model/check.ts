@@ -1,14 +1,36 @@
 import type { JsonObject } from "../base/json.ts";
-/** The parts of a check of a server; each is a task. */
-export type CheckKind =
-  | "handshake"
-  | "requests"
-  | "shutdown"
-  | "definitions"
-  | "calls"
-  | "reads"
-  | "stability"
-  | "conformance";
+
+/** The parts of a check of a server, each a task, with the names of its probes. A rule can look only for these names. */
+export interface Probes {
+  readonly handshake: "initialize";
+  readonly requests:
+    | "handshake"
+    | "ping"
+    | "lists"
+    | "unknown-method"
+    | "unknown-tool"
+    | "missing-params"
+    | "unknown-notification"
+    | "cancellation"
+    | "concurrent"
+    | "malformed-json"
+    | "not-json-rpc"
+    | "logging"
+    | "completions"
+    | "unknown-session"
+    | "foreign-origin";
+  readonly shutdown: "handshake" | "shutdown";
+  readonly definitions: "list" | "second-start";
+  readonly calls: "list" | "call" | "cancelled-call" | "concurrent-calls";
+  readonly reads: "handshake" | "read";
+  readonly stability: "first-listing" | "second-listing";
+  readonly conformance: `conformance ${string}`;
+}
+
+export type CheckKind = keyof Probes;
+
+/** The name of a probe. The journal of another version may have other names, for which no rule looks. */
+export type ProbeName = Probes[CheckKind];
 
 /** A tool that a check does not call: why, and what to do. */
 export interface NotCalled {

@@ -1,5 +1,6 @@
 import type { Fault } from "./server.ts";
 import type { Json, JsonObject } from "../base/json.ts";
+import type { ProbeName } from "./check.ts";
 import { previewJson } from "../base/read-json.ts";
 import type { JudgeRecord, Usage, Verdict, Grade } from "./grade.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
@@ -260,11 +261,11 @@ interface EventFields {
     ignored?: true;
   };
   /** A probe of a check begins; everything until it ends belongs to it. `call`: which of the planned calls it makes. */
-  "probe.started": { server: string; probe: string; call?: number; read?: number };
+  "probe.started": { server: string; probe: ProbeName; call?: number; read?: number };
   /** `lost`: the server was gone; `unanswered`: something that it should have answered in time was not. */
   "probe.finished": {
     server: string;
-    probe: string;
+    probe: ProbeName;
     outcome: "done" | "lost" | "unanswered";
     durationMs: number;
     error?: SerializedError;

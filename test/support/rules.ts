@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import type { CheckKind, CheckSpec, PlannedCall, PlannedRead } from "../../src/model/check.ts";
+import type { CheckKind, CheckSpec, PlannedCall, PlannedRead, ProbeName } from "../../src/model/check.ts";
 import type { Json, JsonObject } from "../../src/base/json.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { findDefects } from "../../src/check/catalogue.ts";
@@ -102,7 +102,7 @@ export function viewOf({
   };
   const trial = new TrialEvents();
   const server = "notes";
-  const probe = (name: string, play: () => void, call?: number, read?: number): void => {
+  const probe = (name: ProbeName, play: () => void, call?: number, read?: number): void => {
     trial.emit({
       type: "probe.started",
       server,

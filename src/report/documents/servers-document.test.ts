@@ -13,7 +13,7 @@ it("tells planned calls of a check from uses, and leaves its other probes out", 
   const check: CheckSpec = { kind: "calls", disable: [], calls: [valid, valid, invalid], notCalled };
   const trial = new TrialEvents().server("notes", [{ name: "word" }, { name: "other" }]);
   const probe = (tool: string, result: JsonObject, call?: number): void => {
-    const of = { server: "notes", probe: call === undefined ? "unknown-tool" : "call" };
+    const of = { server: "notes", probe: call === undefined ? "unknown-tool" : "call" } as const;
     trial.emit({ type: "probe.started", ...of, ...(call === undefined ? {} : { call }) });
     trial.answer(trial.request(tool, {}, { server: "notes" }), result);
     trial.emit({ type: "probe.finished", ...of, outcome: "done", durationMs: 1 });
