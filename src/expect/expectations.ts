@@ -1,6 +1,6 @@
 import { McpvalsError } from "../base/error.ts";
 import { didYouMean } from "../base/did-you-mean.ts";
-import { formatKeyPath, isJsonObject, type Json, mapTexts, valueAt } from "../base/json.ts";
+import { asObject, formatKeyPath, isJsonObject, type Json, mapTexts, valueAt } from "../base/json.ts";
 import { previewJson, readJsonText } from "../base/read-json.ts";
 import type { JsonExpectation, TextExpectation } from "../model/step.ts";
 import type { Expander } from "../templates/expand.ts";
@@ -48,6 +48,11 @@ export function expandJsonExpectations(
       ...(ignorePaths && { ignorePaths: ignorePaths.map((each) => expander.placed(each, inIgnoredPath)) }),
     };
   });
+}
+
+/** Replaces the templates in an expected result. Only `$equals` may become empty: anything else is contained. */
+export function expandResultExpectation(expected: Json, expander: Expander): Json {
+  return "$equals" in asObject(expected) ? expander.json(expected) : expandWanted(expected, expander);
 }
 
 /** A pattern that is found everywhere is refused when it is read; here it is for what templates made of it. */

@@ -43,12 +43,36 @@ it.each<[Json, JsonObject, Json, string]>([
   ],
   [{ $contains: "x" }, text("hello"), "hello", 'the text does not contain "x"'],
 ])("%j is not in %j", (expected, result, actual, message) => {
-  expect(checkExpectedResult(expected, result)).toEqual({
+  expect(checkExpectedResult(expected, result)).toMatchObject({
     name: "result",
     passed: false,
     expected,
     actual,
     message,
+  });
+});
+
+it("has nothing to compare with in a text that is not JSON, which proves no absence", () => {
+  expect(checkExpectedResult({ a: 1 }, text("a"))).toMatchObject({ passed: false, unplaced: true });
+  expect(checkExpectedResult({ a: 1 }, text('{"a":2}'))).not.toHaveProperty("unplaced");
+});
+
+describe("the result of a resource or prompt", () => {
+  const page: JsonObject = { contents: [{ uri: "a:page", text: "the sum is 5" }], isError: true };
+  const greeting: JsonObject = { messages: [{ role: "user", content: { type: "text", text: "hello" } }] };
+
+  it.each<[Json, JsonObject, "resource" | "prompt", boolean]>([
+    ["sum is 5", page, "resource", true],
+    ["sum is 6", page, "resource", false],
+    [5, page, "resource", true],
+    [{ contents: [{ uri: "a:page" }] }, page, "resource", true],
+    [{ contents: [{ uri: "a:other" }] }, page, "resource", false],
+    [{ $equals: page }, page, "resource", true],
+    ["Hello", greeting, "prompt", true],
+    [{ messages: [{ role: "user" }] }, greeting, "prompt", true],
+    [{ messages: [{ role: "assistant" }] }, greeting, "prompt", false],
+  ])("is compared by its text, or as a whole: %j in %j of a %s is %s", (expected, result, kind, passed) => {
+    expect(checkExpectedResult(expected, result, kind).passed).toBe(passed);
   });
 });
 

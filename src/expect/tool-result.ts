@@ -269,11 +269,19 @@ function toleranceOf(expected: number): number {
   return Math.min(numberTolerance, Math.abs(expected) / 10);
 }
 
+/** The result of a request as it is compared with what is expected. */
+interface Compared {
+  readonly text: string;
+  /** The structured content of a tool; of a resource or prompt the whole result. */
+  readonly structured: Json | undefined;
+  readonly whole: JsonObject;
+}
+
 /**
- * Compares a `CallToolResult` with the `expectedResult` of a tool test; one with `isError` only when that, or the whole result,
+ * Compares the result of a request with an expected one; one with `isError` only when that, or the whole result,
  * is expected. The value of a result is its structured content,
  * or the only member of that, since servers must wrap plain values (`{"result": 8}`); without structured content it is
- * the text read as JSON. Expected is a
+ * the text read as JSON. The value of a resource or prompt is the whole result. Expected is a
  *
  * - text: the result's text contains it, ignoring case, a number at its ends as a whole (see `statesText`); the empty text:
  *   there is none;
@@ -286,14 +294,21 @@ function toleranceOf(expected: number): number {
  * - `{$equals: VALUE}`: the value, or the text, is exactly that, nothing more; `{$contains: VALUE}`: the text, the list
  *   or the object contains it.
  */
-export function checkExpectedResult(expected: Json, result: JsonObject): Check {
-  const isFailure = result["isError"] === true && !(isJsonObject(expected) && isWholeResult(expected));
-  return { name: "result", expected, ...(isFailure ? failed(result) : compare(expected, result)) };
+export function checkExpectedResult(
+  expected: Json,
+  whole: JsonObject,
+  kind: McpRequest["kind"] = "tool",
+): Check {
+  const text = answerText(kind, whole);
+  const isFailure =
+    kind === "tool" && whole["isError"] === true && !(isJsonObject(expected) && isWholeResult(expected));
+  const structured = kind === "tool" ? structuredContent(whole) : whole;
+  const outcome = isFailure ? failed(text) : compare(expected, { text, structured, whole });
+  return { name: "result", expected, ...outcome };
 }
 
 /** What is expected of a result is not looked for in the words of an error. */
-function failed(result: JsonObject): Outcome {
-  const actual = resultText(result);
+function failed(actual: string): Outcome {
   return {
     passed: false,
     actual,
@@ -301,9 +316,9 @@ function failed(result: JsonObject): Outcome {
   };
 }
 
-type Outcome = Pick<Check, "passed" | "actual" | "message">;
+type Outcome = Pick<Check, "passed" | "actual" | "message" | "unplaced">;
 
-function compare(expected: Json, result: JsonObject): Outcome {
+function compare(expected: Json, result: Compared): Outcome {
   if (typeof expected === "string") return compareText(expected, result);
   if (typeof expected === "number") return compareNumber(expected, result);
   const values = candidatesOf(result);
@@ -311,7 +326,7 @@ function compare(expected: Json, result: JsonObject): Outcome {
   const operator = operatorOf(expected);
   if (operator?.name === "$equals") return compareExactly(operator.value, result);
   if (operator?.name === "$contains") return compareContains(operator.value, result);
-  const candidates = isWholeResult(expected) ? [...values, candidate(result)] : values;
+  const candidates = isWholeResult(expected) ? [...values, candidate(result.whole)] : values;
   return compareValues(candidates, result, {
     ...containing,
     differenceOf: (value) => jsonDifference(value, expected, "contain"),
@@ -329,8 +344,7 @@ function isWholeResult(expected: JsonObject): boolean {
   return Array.isArray(expected["content"]) || "structuredContent" in expected || "isError" in expected;
 }
 
-function compareText(expected: string, result: JsonObject): Outcome {
-  const actual = resultText(result);
+function compareText(expected: string, { text: actual }: Compared): Outcome {
   if (expected === "") {
     const passed = actual === "";
     return { passed, actual, message: passed ? "the text is empty" : "the text is not empty" };
@@ -341,12 +355,15 @@ function compareText(expected: string, result: JsonObject): Outcome {
   return { passed, actual, message: `the text ${does} ${JSON.stringify(expected)}${inNumber}` };
 }
 
-function compareNumber(expected: number, result: JsonObject): Outcome {
+function compareNumber(expected: number, result: Compared): Outcome {
   const numbers = numbersOf(result);
   const found = numbers.at(-1);
   if (found === undefined) {
-    const actual = resultText(result);
-    return { passed: false, actual, message: `expected the number ${expected}, found no number` };
+    return {
+      passed: false,
+      actual: result.text,
+      message: `expected the number ${expected}, found no number`,
+    };
   }
   const passed = Math.abs(found - expected) <= toleranceOf(expected);
   const where = numbers.length > 1 ? "the last number in the text" : "the number found";
@@ -354,14 +371,13 @@ function compareNumber(expected: number, result: JsonObject): Outcome {
 }
 
 /** The structured value when that is a number, else every number in the text, in order. */
-function numbersOf(result: JsonObject): number[] {
+function numbersOf(result: Compared): number[] {
   const structured = structuredCandidates(result).find(({ value }) => typeof value === "number")?.value;
-  return typeof structured === "number" ? [structured] : numbersInText(spacedText(result));
+  return typeof structured === "number" ? [structured] : numbersInText(spacedText(result.text));
 }
 
 /** In JSON without spaces, commas would look like those between thousands. */
-function spacedText(result: JsonObject): string {
-  const text = resultText(result);
+function spacedText(text: string): string {
   if (readJsonText(text).reason !== undefined) return text;
   let quoted = false;
   return text.replaceAll(/\\.|"|,/g, (token) => {
@@ -404,7 +420,7 @@ function isEqualTo(expected: Json): Condition {
   };
 }
 
-function compareValues(candidates: readonly Candidate[], result: JsonObject, condition: Condition): Outcome {
+function compareValues(candidates: readonly Candidate[], { text }: Compared, condition: Condition): Outcome {
   let nearest: { readonly tried: Candidate; readonly difference: JsonDifference } | undefined;
   for (const tried of candidates) {
     const difference = condition.differenceOf(tried.value);
@@ -413,9 +429,8 @@ function compareValues(candidates: readonly Candidate[], result: JsonObject, con
       nearest = { tried, difference };
   }
   if (nearest === undefined) {
-    const actual = resultText(result);
-    const message = `the result has no structured content and its text is not JSON: ${readJsonText(actual).reason}`;
-    return { passed: false, actual, message };
+    const message = `the result has no structured content and its text is not JSON: ${readJsonText(text).reason}`;
+    return { passed: false, actual: text, message, unplaced: true };
   }
   const { tried, difference } = nearest;
   const place = `${tried.pointer}${difference.pointer}`;
@@ -423,13 +438,13 @@ function compareValues(candidates: readonly Candidate[], result: JsonObject, con
   return { passed: false, actual: tried.whole, message };
 }
 
-function compareExactly(expected: Json, result: JsonObject): Outcome {
+function compareExactly(expected: Json, result: Compared): Outcome {
   const values = candidatesOf(result);
-  const text = typeof expected === "string" ? [candidate(resultText(result), "the text")] : [];
+  const text = typeof expected === "string" ? [candidate(result.text, "the text")] : [];
   return compareValues([...text, ...values], result, isEqualTo(expected));
 }
 
-function compareContains(expected: Json, result: JsonObject): Outcome {
+function compareContains(expected: Json, result: Compared): Outcome {
   const values = candidatesOf(result);
   if (typeof expected === "string") {
     const text = compareText(expected, result);
@@ -452,15 +467,14 @@ function itemDifference(value: Json, expected: Json): JsonDifference | undefined
 }
 
 /** Values that a result may be compared by, the likeliest last. */
-function candidatesOf(result: JsonObject): Candidate[] {
+function candidatesOf(result: Compared): Candidate[] {
   const structured = structuredCandidates(result);
   if (structured.length > 0) return structured;
-  const parsed = readJsonText(resultText(result));
+  const parsed = readJsonText(result.text);
   return parsed.reason === undefined ? [candidate(parsed.value)] : [];
 }
 
-function structuredCandidates(result: JsonObject): Candidate[] {
-  const structured = structuredContent(result);
+function structuredCandidates({ structured }: Compared): Candidate[] {
   return structured === undefined ? [] : [candidate(structured), ...onlyMember(structured)];
 }
 

@@ -33,6 +33,26 @@ export function emptyObjectProblem(path: KeyPath, hint: string): Problem {
   });
 }
 
+const operators = ["$equals", "$contains"];
+
+/** Problems of an expected result: an unknown operator, which would be taken for a key of the result, or one that always holds. */
+export function resultProblems(expected: Json | undefined, path: KeyPath): Problem[] {
+  const [[operator, operand] = ["", undefined], ...others] = Object.entries(asObject(expected));
+  const isOperator = others.length === 0 && operator.startsWith("$");
+  const inner = [...path, operator];
+  if (isOperator && !operators.includes(operator)) {
+    const escape = "A result with that very key is expected with {$contains: {…}}.";
+    const hint = `${suggestion(operator, operators, "operators")} ${escape}`;
+    const message = `unknown operator ${JSON.stringify(operator)} in ${formatKeyPath(path)}`;
+    return [problem(inner, message, { code: "config/unknown-key", at: "key", hint })];
+  }
+  const hint = "Leave it out, or write {$equals: {}} for an object without members.";
+  if (isContainedEverywhere(expected)) return [emptyObjectProblem(path, hint)];
+  return operator === "$contains" && isOperator && isContainedEverywhere(operand)
+    ? [emptyObjectProblem(inner, hint)]
+    : [];
+}
+
 /** What is wrong with a JSON Schema that is an expectation: it is empty, or has keywords that do not exist. */
 export function schemaProblems(schema: Json, path: KeyPath): Problem[] {
   if (schema !== true && !isContainedEverywhere(schema)) return unknownKeywords(schema, path);

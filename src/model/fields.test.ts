@@ -505,6 +505,11 @@ const rows: readonly Row[] = [
   ),
   testRow("expectedError", "no", { expect: { error: "no" } }),
   [
+    "McpExpectation.result McpExpectation.error McpExpectation.maxLatency",
+    suite({ tests: [{ name: "add", expect: { result: 8, error: "no", maxLatency: "2s" } }] }),
+    steps({ expect: { result: 8, error: "no", maxLatencyMs: 2000 } }),
+  ],
+  [
     "ToolTest.expect McpExpectation.isError McpExpectation.text McpExpectation.json McpExpectation.schema",
     suite({
       tests: [{ name: "add", expect: { isError: false, text: "a", json: {}, schema: { type: "object" } } }],

@@ -123,6 +123,7 @@ interface ValueRole extends WrittenAs {
     | "wanted"
     | "text expectation"
     | "JSON expectations"
+    | "result expectation"
     | "JSON"
     | "JSON Schema"
     | "items";
@@ -912,16 +913,63 @@ const mcpRequestModel = z.discriminatedUnion("kind", [
 /** One thing that is asked of a server. */
 export type McpRequest = Model<typeof mcpRequestModel>;
 
-/** What a file may expect of the answer to a request. */
+const mcpExpectationModel = z.strictObject({
+  result: json.describe("What the result must be or contain; absent: any result passes.").exactOptional(),
+  error: text
+    .describe("The call must fail with an error that contains this text, ignoring case.")
+    .exactOptional(),
+  maxLatencyMs: milliseconds.exactOptional(),
+  isError: z
+    .boolean()
+    .describe("Whether the call must fail. Absent: it must not, unless `error` is given.")
+    .exactOptional(),
+  text: textExpectationModel
+    .describe("Expectations of the result's texts, joined by line ends.")
+    .exactOptional(),
+  json: z
+    .array(jsonExpectationModel)
+    .describe(
+      "Expectations of the structured content, else of the text parsed as JSON; for a resource or prompt, of the whole result.",
+    )
+    .exactOptional(),
+  schema: jsonObject.describe("JSON Schema for the same value.").exactOptional(),
+  content: textExpectationModel
+    .describe("Only in older formats: expectations of the result's content list as JSON text.")
+    .exactOptional(),
+});
+
+/** What is expected of the answer to a request; every part that is given must hold. */
+export type McpExpectation = Model<typeof mcpExpectationModel>;
+
+/** The same, as a step of a task and a tool test write it. */
 export const mcpExpectation = closedObject({
-  isError: optional(z.boolean(), "Whether the call must fail.", "`false`"),
+  isError: optional(z.boolean(), "Whether the call must fail.", "`false`; with `error`, `true`"),
+  error: optional(filledText, "The call must fail with an error that contains this text."),
+  result: optional(
+    anyJson,
+    "What the result must be or contain: any JSON value, or `$equals` or `$contains` with one.",
+    "any result that is not an error",
+  ),
   text: optional(textExpectation, "Expected text of the result; a plain text means equality."),
   json: optional(
     jsonExpectations,
     "Conditions for the structured content, else for the text parsed as JSON; for a resource or prompt, for the whole result.",
   ),
   schema: optional(anyObject, "JSON Schema for the same value."),
-}).meta({ id: "McpExpectation", title: "MCP expectation", description: "Expectations of the result." });
+  maxLatency: optional(duration, "Longest time for the answer. The call is ended then."),
+})
+  .refine(
+    ({ isError, result }) => isError !== true || result === undefined,
+    asWhole("has isError: true, which contradicts result"),
+  )
+  .refine(
+    ({ isError, error }) => isError !== false || error === undefined,
+    asWhole("has isError: false, which contradicts error"),
+  )
+  .transform(({ maxLatency: maxLatencyMs, ...rest }): McpExpectation =>
+    withoutUndefined({ ...rest, maxLatencyMs }),
+  )
+  .meta({ id: "McpExpectation", title: "MCP expectation", description: "Expectations of the result." });
 
 const mcpFields = {
   expect: mcpExpectation.prefault({}).describe("Expectations of a response."),
@@ -932,30 +980,7 @@ const mcpOutputs = "Its `outputs` may use `{result}` and `{text}`.";
 const mcp = stepKind({
   server: text.describe("Absent: the server that has the tool, or the only server.").exactOptional(),
   request: mcpRequestModel,
-  expect: z.strictObject({
-    result: json.describe("In a tool test; absent: any result passes.").exactOptional(),
-    error: text
-      .describe("In a tool test: the call must fail with an error that contains this text, ignoring case.")
-      .exactOptional(),
-    maxLatencyMs: milliseconds.exactOptional(),
-    isError: z
-      .boolean()
-      .describe("Whether the call must fail. Absent: it must not, unless `error` is given.")
-      .exactOptional(),
-    text: textExpectationModel
-      .describe("Expectations of the result's texts, joined by line ends.")
-      .exactOptional(),
-    json: z
-      .array(jsonExpectationModel)
-      .describe(
-        "Expectations of the structured content, else of the text parsed as JSON; for a resource or prompt, of the whole result.",
-      )
-      .exactOptional(),
-    schema: jsonObject.describe("JSON Schema for the same value.").exactOptional(),
-    content: textExpectationModel
-      .describe("Only in older formats: expectations of the result's content list as JSON text.")
-      .exactOptional(),
-  }),
+  expect: mcpExpectationModel,
 })({
   summary: "Sends a request to a server.",
   schema: requestSchema({ ...mcpRequestFields, ...mcpFields }).meta({
@@ -966,7 +991,7 @@ const mcp = stepKind({
   build: ({ server, expect, ...asked }) => ({
     server,
     request: mcpRequest(asked),
-    expect: withoutUndefined(expect),
+    expect,
   }),
   dotted: {
     schema: closedObject({
@@ -980,7 +1005,7 @@ const mcp = stepKind({
     build: ({ args, expect }, { names: [server, tool] }) => ({
       server,
       request: { kind: "tool" as const, tool, args },
-      expect: withoutUndefined(expect),
+      expect,
     }),
   },
   texts: {
@@ -989,8 +1014,8 @@ const mcp = stepKind({
     "request.uri": plainText,
     "request.prompt": plainText,
     "request.args": { role: "JSON" },
-    "expect.result": { role: "JSON" },
-    "expect.error": plainText,
+    "expect.result": { role: "result expectation" },
+    "expect.error": { role: "wanted" },
     "expect.text": textRole,
     "expect.json": { role: "JSON expectations" },
     "expect.schema": { role: "JSON Schema" },
@@ -1253,7 +1278,6 @@ export type ControlStep = Extract<Step, { readonly steps: readonly Step[] }>;
 /** A step that acts itself. */
 export type ActionStep = Exclude<Step, ControlStep>;
 export type HttpExpectation = HttpStep["expect"];
-export type McpExpectation = McpStep["expect"];
 
 /** Gives every step, those inside others included, in the order of the file. */
 export function* walkSteps(steps: readonly Step[]): Generator<Step> {

@@ -264,8 +264,8 @@ const brokenCodes: readonly (number | undefined)[] = [
 ];
 
 /** Whether a call is expected to fail. */
-function mustFail({ isError, error }: McpExpectation): boolean {
-  return isError ?? error !== undefined;
+function mustFail({ isError, error, result }: McpExpectation): boolean {
+  return isError ?? (error !== undefined || asObject(result)["isError"] === true);
 }
 
 /** Checks every expectation of a step; those of a result only when the call ended as it should. Throws `step/cannot-run`. */
@@ -313,24 +313,20 @@ const goodCall: Check = {
 };
 
 /** Whether the call ended as it should, where no other check says so. */
-function callChecks(
-  { isError, error, result }: McpExpectation,
-  answer: Answer,
-  context: StepContext,
-): Check[] {
+function callChecks(expect: McpExpectation, answer: Answer, context: StepContext): Check[] {
   const { failure, isUnusable, outcome, text } = answer;
-  if (isError === true) {
+  if (expect.isError === true) {
     const passed = failure !== undefined && !isUnusable;
     let message = "failed as expected";
     if (failure === undefined) message = "expected an error, it succeeded";
     else if (isUnusable) message = `expected an error, the answer is unusable: ${failure}`;
     return [{ name: "call", passed, expected: anError, actual: failure ?? text, message }];
   }
-  if (isError === undefined && error !== undefined) return [];
-  if (failure === undefined) return isError === false ? [goodCall] : [];
-  // In a tool test, the grade of the calls or the check of the result reports it.
-  const isReported = outcome.kind === "result" || outcome.code !== undefined || result !== undefined;
-  if (isToolTest(context) && isReported) return [];
+  if (mustFail(expect)) return [];
+  if (failure === undefined) return expect.isError === false ? [goodCall] : [];
+  if (expect.result !== undefined) return [];
+  // In a tool test, the grade of the calls reports an error of the server.
+  if (isToolTest(context) && (outcome.kind === "result" || outcome.code !== undefined)) return [];
   const message = failure === "" ? "it failed without a message" : `no result: ${failure}`;
   return [{ name: "call", passed: false, expected: aResult, actual: failure, message }];
 }
@@ -348,9 +344,12 @@ function errorChecks({ error: expected }: McpExpectation, { failure, isUnusable 
   return [{ name: "error", passed, expected, actual: failure ?? null, message }];
 }
 
-function resultChecks({ result: expected }: McpExpectation, { outcome, failure = "" }: Answer): Check[] {
+function resultChecks(
+  { result: expected }: McpExpectation,
+  { kind, outcome, failure = "" }: Answer,
+): Check[] {
   if (expected === undefined) return [];
-  if (outcome.kind === "result") return [checkExpectedResult(expected, outcome.result)];
+  if (outcome.kind === "result") return [checkExpectedResult(expected, outcome.result, kind)];
   return [{ name: "result", passed: false, expected, actual: null, message: `no result: ${failure}` }];
 }
 

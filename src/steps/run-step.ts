@@ -25,7 +25,11 @@ import {
   traceName,
 } from "./step-runner.ts";
 import { runnerOf } from "./runners.ts";
-import { expandJsonExpectations, expandTextExpectation } from "../expect/expectations.ts";
+import {
+  expandJsonExpectations,
+  expandResultExpectation,
+  expandTextExpectation,
+} from "../expect/expectations.ts";
 
 /**
  * Runs a step to its end: attempts until it passes, its time to retry is over, or it has stayed true long enough. Each
@@ -308,6 +312,8 @@ function expandValue(role: Exclude<TextRole["role"], "text">, value: unknown, ex
         : expandTextExpectation(value as TextExpectation, expander);
     case "JSON expectations":
       return expandJsonExpectations(value as readonly JsonExpectation[], expander);
+    case "result expectation":
+      return expandResultExpectation(value as Json, expander);
     case "JSON":
     case "JSON Schema":
       return expander.json(value as Json);

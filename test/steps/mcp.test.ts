@@ -167,6 +167,7 @@ describe("templates are replaced", () => {
     [{ json: [{ path: "$.n", equals: "{env.N | json}" }] }, structuredResult({ n: 5 })],
     [{ schema: { properties: { n: { const: "{env.N | json}" } } } }, structuredResult({ n: 5 })],
     [{ result: { n: "{env.N | json}" } }, structuredResult({ n: 5 })],
+    [{ result: { $equals: "n={env.N}" } }, textResult("n=5")],
     [{ error: "n={env.N}" }, errorResult("n=5")],
   ])("in what is expected: %j", async (expectation, reply) => {
     const other = JSON.parse(JSON.stringify(reply).replaceAll("5", "6")) as JsonObject;
@@ -221,9 +222,78 @@ describe("isError", () => {
     [add, result(errorResult('{"code":5}')), { json: [{ path: "$.code", equals: 5 }] }, "passed"],
     [add, result(errorResult('{"code":6}')), { json: [{ path: "$.code", equals: 5 }] }, "failed"],
     [page, refusal, { json: [{ path: "$.code", equals: 5 }] }, "failed"],
+    [page, refusal, { error: "no such" }, "passed"],
+    [page, refusal, { error: "other" }, "failed"],
   ])("true lets the text and JSON of a failure be checked: %j, %j, %j is %s", async (...row) => {
     const [request, reply, expectation, outcome] = row;
     expect((await outcomeOf(request, reply, { isError: true, ...expectation }))[0]).toBe(outcome);
+  });
+});
+
+describe("result and error", () => {
+  const five = result(textResult("5"));
+  const failed = result(errorResult("code 5"));
+
+  it.each<[McpRequest, McpExpectation, CallOutcome, string, unknown[]]>([
+    [add, { result: 5 }, five, "passed", [["result", true, "the number found is 5, expected 5"]]],
+    [add, { result: 6 }, five, "failed", [["result", false, "the number found is 5, expected 6"]]],
+    [add, { result: 5 }, failed, "failed", [["result", false, "the call failed: code 5"]]],
+    [add, { result: 5 }, refusal, "failed", [["result", false, "no result: no such thing"]]],
+    [
+      add,
+      { result: { isError: true } },
+      failed,
+      "passed",
+      [["result", true, "the result contains what was expected"]],
+    ],
+    [add, { error: "CODE" }, failed, "passed", [["error", true, "failed as expected"]]],
+    [
+      add,
+      { error: "code" },
+      five,
+      "failed",
+      [["error", false, 'expected an error containing "code", the call succeeded']],
+    ],
+    [
+      page,
+      { result: "the page" },
+      result({ contents: [{ uri: "a:page", text: "The page." }] }),
+      "passed",
+      [["result", true, 'the text contains "the page"']],
+    ],
+  ])("of %j, expecting %j of %j: %s", async (request, expectation, reply, outcome, checks) => {
+    expect(await outcomeOf(request, reply, expectation)).toEqual([outcome, checks]);
+    expect((await testOutcome({ result: { isError: true } }, failed))[0]).toBe("passed");
+  });
+
+  it("that became empty is refused, except where it is compared as a whole", async () => {
+    const outcomes = [
+      { error: "{env.NONE}" },
+      { result: { a: "{env.NONE}" } },
+      { result: { $equals: "{env.NONE}" } },
+    ].map(async (expectation) => {
+      const { session } = server("s", result(textResult("")));
+      const report = await runStep(stepOf(add, expectation), taskContext([session], { env: { NONE: "" } }));
+      return [report.outcome, report.checks.map(({ name }) => name)];
+    });
+    expect(await Promise.all(outcomes)).toEqual([
+      ["failed", ["value"]],
+      ["failed", ["value"]],
+      ["passed", ["result"]],
+    ]);
+  });
+
+  it("of a failed call, and of what is not JSON, prove nothing to a not", async () => {
+    const not = (reply: CallOutcome, expected: Json): Promise<StepReport> => {
+      const steps = [stepOf(add, { result: expected })];
+      return runStep(
+        { type: "not", id: "not", steps, timeoutMs: 1000 },
+        taskContext([server("s", reply).session]),
+      );
+    };
+    expect((await not(five, 6)).outcome).toBe("passed");
+    expect((await not(failed, 6)).outcome).toBe("failed");
+    expect((await not(result(textResult("none")), { a: 1 })).outcome).toBe("failed");
   });
 });
 
@@ -319,8 +389,10 @@ describe("latency", () => {
     expect(await testOutcome(expectation, late)).toEqual(["failed", checks]);
   });
 
-  it("a missing answer in a task is a timeout", async () => {
+  it("a missing answer in a task is a timeout, or misses the limit of its latency", async () => {
     expect(await outcomeOf(page, late, {})).toEqual(["timeout", []]);
+    const missed = ["latency", false, "no answer within 10 ms, which is the longest allowed"];
+    expect(await outcomeOf(page, late, { maxLatencyMs: 10 })).toEqual(["failed", [missed]]);
   });
 });
 

@@ -301,6 +301,19 @@ flow {expectTools: [], steps: [{user: hi, expectTools: []}]}
 test {expect: {isError: true}, expectedResult: 5}
   toolHealthSuites[0].tests[0].expect.isError is true, which contradicts expectedResult
   | Remove one of them.
+test {expect: {isError: true, result: 5}}
+  toolHealthSuites[0].tests[0].expect has isError: true, which contradicts result
+test {expect: {isError: false, error: no}}
+  toolHealthSuites[0].tests[0].expect has isError: false, which contradicts error
+test {expect: {result: 5}, expectedResult: 5}
+  invalid-value key toolHealthSuites[0].tests[0].expectedResult: toolHealthSuites[0].tests[0].expectedResult and expect.result cannot both be given
+  | Remove one of them.
+test {expect: {error: x}, expectedError: x}
+  invalid-value key toolHealthSuites[0].tests[0].expectedError: toolHealthSuites[0].tests[0].expectedError and expect.error cannot both be given
+  | Remove one of them.
+test {expect: {maxLatency: 1s}, maxLatency: 1s}
+  invalid-value key toolHealthSuites[0].tests[0].maxLatency: toolHealthSuites[0].tests[0].maxLatency and expect.maxLatency cannot both be given
+  | Remove one of them.
 test {expect: {isError: false}, expectedError: no}
   toolHealthSuites[0].tests[0].expect.isError is false, which contradicts expectedError
   | Remove one of them.
@@ -504,7 +517,7 @@ describe("words that are used elsewhere", () => {
       code: "config/unknown-key",
       at: "key toolHealthSuites[0].tests[0].expect.matches",
       message: 'unknown key "matches" in toolHealthSuites[0].tests[0].expect',
-      hint: "Write it as text: { matches: … }. Known keys: isError, text, json, schema.",
+      hint: "Write it as text: { matches: … }. Known keys: isError, error, result, text, json, schema, maxLatency.",
     });
   });
 });
@@ -523,6 +536,10 @@ describe("operators of expectedResult", () => {
         message: 'unknown operator "$contain" in toolHealthSuites[0].tests[0].expectedResult',
         hint: 'Did you mean "$contains"? Known operators: $equals, $contains. A result with that very key is expected with {$contains: {…}}.',
       },
+    ]);
+    const tests = [{ name: "add", expect: { result: { $contain: "x" } } }];
+    expect(problems({ server: stdio, toolHealthSuites: [{ name: "s", tests }] })).toMatchObject([
+      { at: "key toolHealthSuites[0].tests[0].expect.result.$contain" },
     ]);
   });
 

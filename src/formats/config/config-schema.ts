@@ -78,17 +78,15 @@ const toolTest = closedObject({
   description: optional(z.string(), "Title of the test.", "the tool's name"),
   server: optional(filledText, "Server to call it on.", "the suite's, else the one that offers the tool"),
   args: anyObject.default({}).describe("Arguments of the call."),
-  expectedResult: optional(
-    anyJson,
-    "What the result must be or contain: any JSON value.",
-    "any result that is not an error",
+  expectedResult: optional(anyJson, "What the result must be or contain: `result` in `expect`."),
+  expectedError: optional(
+    filledText,
+    "Text of the error with which the call must fail: `error` in `expect`.",
   ),
-  expectedError: optional(filledText, "The call must fail with an error that contains this text."),
-  expect: optional(
-    mcpExpectation,
-    "Further expectations, as `expect` of a task's `mcp` step has them. Without templates.",
-  ),
-  maxLatency: optional(duration, "Longest time for the answer."),
+  expect: mcpExpectation
+    .prefault({})
+    .describe("Expectations, as `expect` of a task's `mcp` step has them, without templates."),
+  maxLatency: optional(duration, "Longest time for the answer: `maxLatency` in `expect`."),
   retries: z
     .int()
     .min(0)

@@ -10,14 +10,7 @@ import {
   type ParsedExtensionTable,
 } from "../../model/extension.ts";
 import { graderReader, type GraderTypes, type ReadGraders } from "../../graders/declared.ts";
-import {
-  asObject,
-  exact,
-  formatKeyPath,
-  type Json,
-  type KeyPath,
-  withoutUndefined,
-} from "../../base/json.ts";
+import { exact, formatKeyPath, type Json, type KeyPath, withoutUndefined } from "../../base/json.ts";
 import type { CheckSettings } from "../../model/check.ts";
 import type { Eval, JudgeSpec } from "../../model/eval.ts";
 import type { GraderSpec, Task } from "../../model/task.ts";
@@ -31,13 +24,8 @@ import {
   repeatedNames,
   validate,
 } from "../../base/problem.ts";
-import {
-  emptyObjectProblem,
-  inexactNumbers,
-  isContainedEverywhere,
-  strayKeys,
-} from "../../expect/weak-expectations.ts";
-import type { JsonExpectation } from "../../model/step.ts";
+import { inexactNumbers, resultProblems, strayKeys } from "../../expect/weak-expectations.ts";
+import type { JsonExpectation, McpExpectation } from "../../model/step.ts";
 import { problemsOfIssues } from "../../model/zod-problems.ts";
 import {
   type AgentChoice,
@@ -253,12 +241,7 @@ function buildTasks(
         id: "call",
         server,
         request: { kind: "tool" as const, tool: test.name, args: test.args },
-        expect: {
-          ...test.expect,
-          result: test.expectedResult,
-          error: test.expectedError,
-          maxLatencyMs: test.maxLatency,
-        },
+        expect: expectationOf(test),
         timeoutMs: test.timeout ?? suite.timeout ?? timeout,
         retries: test.retries,
       };
@@ -299,6 +282,16 @@ function buildTasks(
     };
   });
   return [...tests, ...conversations];
+}
+
+type ToolTest = ParsedConfig["toolHealthSuites"][number]["tests"][number];
+
+/** What a test expects: the keys of the MCPVals specification are short for keys of `expect`. */
+function expectationOf({ expect, expectedResult, expectedError, maxLatency }: ToolTest): McpExpectation {
+  return {
+    ...withoutUndefined({ result: expectedResult, error: expectedError, maxLatencyMs: maxLatency }),
+    ...expect,
+  };
 }
 
 /** The tools that a workflow expects: its own list, or those of its steps joined when it has none. */
@@ -380,17 +373,17 @@ function configNotes(
   return [...notes, ...weakNotes(config)];
 }
 
-/** Expectations that check less than their author may expect. */
+/** What of a tool test may not do what its author expects. */
 function weakNotes({ toolHealthSuites }: ParsedConfig): string[] {
   const tests = toolHealthSuites.flatMap((suite, index) =>
-    suite.tests.flatMap(({ args, expectedResult }, test) => {
+    suite.tests.flatMap(({ args, expectedResult, expect }, test) => {
       const path = ["toolHealthSuites", index, "tests", test];
       const given = [...path, "args"];
-      const result = [...path, "expectedResult"];
       return [
         ...strayKeys(args, ["expectedResult", "expectedError", "expect", "maxLatency"], given),
         ...inexactNumbers(args, given),
-        ...inexactNumbers(expectedResult, result),
+        ...inexactNumbers(expectedResult, [...path, "expectedResult"]),
+        ...inexactNumbers(expect.result, [...path, "expect", "result"]),
       ];
     }),
   );
@@ -441,7 +434,6 @@ function checkConfig(checked: CheckedConfig): Problem[] {
     checkServerReferences,
     checkTestsInVariants,
     checkAgents,
-    checkResults,
     checkExpectations,
     checkWorkflows,
   ];
@@ -565,31 +557,7 @@ function checkAgents({ chosen, requested, add, quoted }: Checks): void {
   }
 }
 
-const operators = ["$equals", "$contains"];
-
-/** Expected results with an unknown operator, which would be taken for a key of the result, and those that always hold. */
-function checkResults({ config, add, quoted }: Checks): void {
-  for (const [suite, { tests }] of config.toolHealthSuites.entries())
-    for (const [test, { expectedResult }] of tests.entries()) {
-      const path = ["toolHealthSuites", suite, "tests", test, "expectedResult"];
-      const [[operator, operand] = ["", undefined], ...others] = Object.entries(asObject(expectedResult));
-      const isOperator = others.length === 0 && operator.startsWith("$");
-      const inner = [...path, operator];
-      if (isOperator && !operators.includes(operator)) {
-        const message = `unknown operator ${quoted(operator, inner)} in ${formatKeyPath(path)}`;
-        const escape = "A result with that very key is expected with {$contains: {…}}.";
-        const hint = `${suggestion(operator, operators, "operators")} ${escape}`;
-        add("config/unknown-key", message, inner, { at: "key", hint });
-      }
-      const isEmpty = isContainedEverywhere(expectedResult);
-      if (!isEmpty && !(operator === "$contains" && isOperator && isContainedEverywhere(operand))) continue;
-      const hint = "Leave it out, or write {$equals: {}} for an object without members.";
-      const problem = emptyObjectProblem(isEmpty ? path : inner, hint);
-      add(problem.code, problem.message, problem.path, problem);
-    }
-}
-
-/** Expectations of tool tests that cannot be evaluated, or that contradict each other. */
+/** Expectations of tool tests that cannot be evaluated, that always hold, or that contradict each other. */
 function checkExpectations({ config, add }: Checks): void {
   const compile = (path: KeyPath, syntax: (text: string) => unknown, texts: readonly string[] = []): void => {
     for (const text of texts)
@@ -607,14 +575,31 @@ function checkExpectations({ config, add }: Checks): void {
     }
   };
   for (const [suite, { tests }] of config.toolHealthSuites.entries())
-    for (const [test, { expect = {}, expectedResult, expectedError }] of tests.entries()) {
-      const path = ["toolHealthSuites", suite, "tests", test, "expect"];
-      const { isError, text, json } = expect;
+    for (const [index, test] of tests.entries()) {
+      const outer = ["toolHealthSuites", suite, "tests", index];
+      const path = [...outer, "expect"];
+      const { isError, text, json, result, error, maxLatencyMs } = test.expect;
+      const { expectedResult, expectedError, maxLatency } = test;
       compile([...path, "text", "matches"], compilePattern, text?.matches);
       compileJson([...path, "text", "json"], text?.json);
       compileJson([...path, "json"], json);
-      const other = isError === true ? expectedResult : isError === false ? expectedError : undefined;
-      if (other === undefined) continue;
+      const ofResults = [
+        ...resultProblems(expectedResult, [...outer, "expectedResult"]),
+        ...resultProblems(result, [...path, "result"]),
+      ];
+      for (const problem of ofResults) add(problem.code, problem.message, problem.path, problem);
+      const spellings = [
+        ["expectedResult", expectedResult, "result", result],
+        ["expectedError", expectedError, "error", error],
+        ["maxLatency", maxLatency, "maxLatency", maxLatencyMs],
+      ] as const;
+      for (const [short, value, key, other] of spellings) {
+        if (value === undefined || other === undefined) continue;
+        const message = `${formatKeyPath([...outer, short])} and expect.${key} cannot both be given`;
+        add("config/invalid-value", message, [...outer, short], { at: "key", hint: "Remove one of them." });
+      }
+      const contradicted = isError === true ? expectedResult : isError === false ? expectedError : undefined;
+      if (contradicted === undefined) continue;
       const key = isError === true ? "expectedResult" : "expectedError";
       const message = `${formatKeyPath([...path, "isError"])} is ${String(isError)}, which contradicts ${key}`;
       add("config/invalid-value", message, [...path, "isError"], { hint: "Remove one of them." });

@@ -8,6 +8,7 @@ import {
   emptyObjectProblem,
   inexactNumbers,
   isContainedEverywhere,
+  resultProblems,
   schemaProblems,
   strayKeys,
 } from "../../expect/weak-expectations.ts";
@@ -232,6 +233,8 @@ function checkRole(role: TextRole, at: Placed, step: Step, walk: Walk, isResolve
       return checkJson(below(at, "json").flatMap(items), walk);
     case "JSON expectations":
       return checkJson(items(at), walk);
+    case "result expectation":
+      return found.add(resultProblems(value, path));
     case "JSON":
     case "fixed":
     case "items":

@@ -155,6 +155,10 @@ script: {file: check.py, args: ["{task.name}"], env: {A: b}, protocol: json}
 mcp: {server: main, tool: add, args: {a: 1}, expect: {isError: true, text: t, json: {path: $}, schema: {type: object}}}
 {server: main, request: {kind: tool, tool: add, args: {a: 1}},
   expect: {isError: true, text: {equals: t}, json: [{path: $}], schema: {type: object}}}
+mcp: {tool: add, expect: {result: {$contains: 5}, maxLatency: 2s}}
+{expect: {result: {$contains: 5}, maxLatencyMs: 2000}}
+main.add: {expect: {error: "no"}}
+{expect: {error: "no"}}
 mcp: {resource: a://b}
 {request: {kind: resource, uri: a://b}}
 mcp: {prompt: p, args: {a: b}}

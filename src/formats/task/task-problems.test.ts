@@ -134,6 +134,8 @@ verify: [{mcp: {}}, {mcp: {tool: a, prompt: b}}, {mcp: {resource: a, args: {}}}]
 ! config/invalid-value at value spec.verify[2].mcp: spec.verify[2].mcp must not have args: a resource takes none
 verify: [{mcp: {tool: a, expect: {json: {path: a, exists: false, equals: 1}}}}]
 ! config/invalid-value at value spec.verify[0].mcp.expect.json: spec.verify[0].mcp.expect.json must not have anything beside path when exists is false
+verify: [{mcp: {tool: a, expect: {isError: true, result: 1}}}]
+! config/invalid-value at value spec.verify[0].mcp.expect: spec.verify[0].mcp.expect has isError: true, which contradicts result
 verify: [{mcp: {tool: a, expect: {json: [{path: a, ignorePaths: [b]}]}}}]
 ! config/invalid-value at value spec.verify[0].mcp.expect.json[0]: spec.verify[0].mcp.expect.json[0] has ignorePaths, which needs equals or contains
 verify: [{main.add: {arg: {}}}]
@@ -258,6 +260,17 @@ solution: [{foreach: {var: x, in: [], step: []}}]
     const solution = [{ foreach: { var: "x", in: [1, 2], steps: [{ say: "{x}" }] } }];
     expect(taskOf({ prompt: ["a", "b"], solution }).turns).toHaveLength(2);
   });
+});
+
+it("expected results that always hold, or have an unknown operator, are refused", () => {
+  const verify = [{}, { $contains: {} }, { $equal: 1 }].map((result) => ({
+    mcp: { tool: "a", expect: { result } },
+  }));
+  expect(wrongIn({ verify })).toEqual([
+    expect.stringContaining("config/checks-nothing at value spec.verify[0].mcp.expect.result: "),
+    expect.stringContaining("config/checks-nothing at value spec.verify[1].mcp.expect.result.$contains: "),
+    'config/unknown-key at key spec.verify[2].mcp.expect.result.$equal: unknown operator "$equal" in spec.verify[2].mcp.expect.result',
+  ]);
 });
 
 describe("patterns and JSON paths", () => {
