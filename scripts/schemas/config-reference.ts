@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from "../../src/base/json.ts";
 import { inputJsonSchema } from "../../src/graders/settings.ts";
-import { withMcpServers, withServerOverlays } from "./server-json-schema.ts";
+import { withServerOverlays } from "./server-json-schema.ts";
 import { withGraderTypes } from "./grader-json-schemas.ts";
 import { referencePage } from "./reference-page.ts";
 import { configSchema } from "../../src/formats/config/config-schema.ts";
@@ -70,9 +70,9 @@ from the environment. \`\${VAR:-default}\` gives the default when it is not set 
 `;
 
 /** A config has exactly one of these. */
-const tables = ["server", "servers", "mcp_servers"];
-/** Without any of those, one of these is enough. */
-const mocks = ["mocks", "mcp_mocks"];
+const tables = ["server", "servers"];
+/** Without any of those, these are enough. */
+const mocks = ["mocks"];
 
 /** Keys that need a server of the config; tasks from files can have their own servers. */
 const calling = ["workflows", "toolHealthSuites"];
@@ -88,7 +88,7 @@ export function configJsonSchema(options: { readonly defaultTexts?: boolean } = 
   return {
     $schema,
     $id: "urn:mcpvals:config",
-    ...withMcpServers(root, "McpServers"),
+    ...root,
     // The page of graders has their settings.
     $defs: options.defaultTexts === true ? definitions : withGraderTypes(definitions),
     oneOf: [

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from "../../src/base/json.ts";
-import { canonicalKey, entryKeys, transports, typeNames } from "../../src/formats/config/server-tables.ts";
+import { canonicalKey, entryKeys, transports, typeNames } from "../../src/formats/waza/mcp-servers.ts";
 
 /**
  * Definitions of a JSON Schema for `mcp_servers`: `McpServers` is a table of whole servers, `McpServerChanges` one that is laid over it,
@@ -45,16 +45,6 @@ export function mcpServerDefinitions(keys: JsonObject): JsonObject {
   };
 }
 
-/** An object's schema, with what the table in its `mcp_servers` is: whole servers or changes of them. */
-export function withMcpServers(definition: JsonObject, kind: "McpServers" | "McpServerChanges"): JsonObject {
-  const { properties } = definition;
-  const table = isJsonObject(properties) ? properties["mcp_servers"] : undefined;
-  if (!isJsonObject(properties) || !isJsonObject(table)) return definition;
-  const { type: _, ...described } = table;
-  const servers = { ...described, $ref: `#/$defs/${kind}` };
-  return { ...definition, properties: { ...properties, mcp_servers: servers } };
-}
-
 const inherit: JsonObject = {
   description: "`false`: starts empty.",
   type: "boolean",
@@ -87,12 +77,7 @@ export function withServerOverlays(definitions: JsonObject): JsonObject {
   const variant = definitions["Variant"];
   const all = { ...definitions, ...(isJsonObject(variant) ? { Variant: withTable(variant) } : {}) };
   return {
-    ...Object.fromEntries(
-      Object.entries(all).map(([id, part]): [string, Json] => [
-        id,
-        isJsonObject(part) ? withMcpServers(part, "McpServerChanges") : part,
-      ]),
-    ),
+    ...all,
     ServerOverlays: {
       title: "Server overrides",
       description: "By name: changes of a server, or null to remove it.",
@@ -108,7 +93,6 @@ export function withServerOverlays(definitions: JsonObject): JsonObject {
       properties: { inherit, ...keys },
       additionalProperties: false,
     },
-    ...mcpServerDefinitions(keys),
   };
 }
 

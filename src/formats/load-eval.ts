@@ -42,14 +42,7 @@ import {
 } from "./assemble-eval.ts";
 import { isRelativePath, type LoadContext, lookupIn, programCompleter, displayPath } from "./environment.ts";
 import { FileProblems, plainDocument } from "./read/document.ts";
-import {
-  loadMcpConfig,
-  type McpServers,
-  noServers,
-  readFixtures,
-  serverBuilder,
-  serversOfVariables,
-} from "./servers.ts";
+import { loadMcpConfig, type McpServers, noServers, serverBuilder, serversOfVariables } from "./servers.ts";
 import { pathKind, repositoryOf } from "./sources.ts";
 import { collectTasks, type ParsedFile, parseTasks } from "./tasks.ts";
 import { presetNamed } from "../agents/programs/presets.ts";
@@ -68,15 +61,7 @@ interface EvalContext extends OpenedFile {
 }
 
 /** The keys of `config` in which `${VAR}` is replaced. */
-const keysWithVariables = [
-  "servers",
-  "mcp_servers",
-  "mocks",
-  "mcp_mocks",
-  "variants",
-  "agents",
-  "extensions",
-];
+const keysWithVariables = ["servers", "mocks", "variants", "agents", "extensions"];
 
 /** Loads a file of kind Eval and everything that it names. Throws one error for all that is wrong with any of the files. */
 export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Promise<LoadedConfig> {
@@ -164,7 +149,6 @@ function evalServers(context: EvalContext, others: McpServers): ProvidedServers 
     ...base
   } = readConfigServers(file.tables, {
     path: ["config"],
-    readFixtures: (path) => readFixtures(dir, path),
     [which]: others.table,
   });
   problems.addPlaced(wrong, document);

@@ -36,7 +36,7 @@ import {
   unsetInherited,
 } from "./environment.ts";
 import { type ConfigDocument, FileProblems, valueDocument } from "./read/document.ts";
-import { loadMcpConfig, noServers, readFixtures, serverBuilder } from "./servers.ts";
+import { loadMcpConfig, noServers, serverBuilder } from "./servers.ts";
 import { findSources, type Source } from "./sources.ts";
 import type { TaskContext, TasksOfEval } from "./tasks.ts";
 
@@ -116,7 +116,7 @@ interface OpenedConfig {
   readonly file?: string;
 }
 
-const serverTables = ["server", "servers", "mcp_servers", "mocks", "mcp_mocks"];
+const serverTables = ["server", "servers", "mocks"];
 
 /**
  * Checks and completes a config, and loads the tasks that it names. Throws one McpvalsError of kind `usage`, whose
@@ -152,7 +152,6 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     },
     completeProgram: programCompleter({ dir, environment, overrides }),
     resolvePath: (path) => resolve(dir, path),
-    readFixtures: (path) => readFixtures(dir, path),
     provided: others.table,
     graderTypes: graderTypesAt(dir, document.locate),
   });

@@ -48,7 +48,7 @@ export function collectSecrets(sources: SecretSources): Secret[] {
 function configSecrets(document: unknown): Secret[] {
   const root = asObject(document);
   const tables = [root, ...Object.values(asObject(root["variants"])).map(asObject)];
-  const servers = tables.flatMap((table) => [table["servers"], table["mcp_servers"]]);
+  const servers = tables.map((table) => table["servers"]);
   const parts = [...servers, root["agents"]].flatMap((table) => Object.values(asObject(table)));
   return [
     ...textsIn([root["openaiKey"]]).map((value) => ({ name: "openaiKey", value })),

@@ -6,7 +6,8 @@ import { parseEnv } from "node:util";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { nameKey } from "../model/fields.ts";
 import { buildServer, type BuildServer, type ServerLifetime } from "../model/server.ts";
-import { type Fixtures, noServers as noTable, type ServerTable } from "./config/server-tables.ts";
+import { noServers as noTable, type ServerTable } from "./config/server-tables.ts";
+import type { Fixtures } from "./waza/mcp-servers.ts";
 import { suggestion } from "../base/did-you-mean.ts";
 import {
   type ClientInput,

@@ -1,6 +1,6 @@
 import { maxMessageBytes } from "../base/limits.ts";
 import * as z from "zod";
-import { exact, type Json, type JsonObject, mapValues, withoutUndefined } from "../base/json.ts";
+import { exact, mapValues, withoutUndefined } from "../base/json.ts";
 import {
   defaultSandbox,
   mergeSandbox,
@@ -27,26 +27,16 @@ import {
 
 const answers = ["return", "error", "protocolError", "malformed", "silence"] as const;
 
-/** Whether no key is given as both `camelCase` and `snake_case`. */
-function isSpelledOnce(value: object): boolean {
-  return Object.keys(value).every(
-    (key) => !key.includes("_") || !(key.replace(/_./, ([, letter = ""]) => letter.toUpperCase()) in value),
-  );
-}
-
-const bothSpellings = { error: "must not have a key in two spellings" };
-
 const patterns = z.record(filledText, patternText);
 
-const writtenResponse = closedObject({
+/** The keys of a response of a mock's tool: its conditions, and one answer. */
+export const mockResponseFields = {
   match: optional(anyObject, "The arguments must be exactly these."),
   matchSchema: optional(anyObject, "A JSON Schema that the arguments must match."),
-  match_schema: optional(anyObject, "The same as `matchSchema`."),
   matchRegex: optional(
     patterns,
     "Regular expressions (RE2) by argument; each must match a part of the value.",
   ),
-  match_regex: optional(patterns, "The same as `matchRegex`."),
   when: optional(anyObject, "Values that the state must have."),
   set: optional(anyObject, "Values that the state gets."),
   latency: optional(duration, "How long the answer takes."),
@@ -64,79 +54,44 @@ const writtenResponse = closedObject({
   ),
   malformed: optional(z.string(), "This text replaces the whole message; `{id}` is the request's id."),
   silence: optional(z.literal(true), "There is no answer."),
-})
-  .refine((value) => answers.filter((key) => key in value).length === 1, {
-    error: `must have exactly one of ${answers.join(", ")}`,
-  })
-  .refine(isSpelledOnce, bothSpellings);
+};
 
-const response = writtenResponse
-  .transform(({ matchSchema, match_schema, matchRegex, match_regex, latency, ...rest }) => {
-    const { match, when, set } = rest;
-    return {
-      match,
-      matchSchema: matchSchema ?? match_schema,
-      matchRegex: matchRegex ?? match_regex,
-      when,
-      set,
-      latencyMs: latency,
-      answer: answerOf(rest),
-    };
-  })
-  .meta({
-    id: "MockResponse",
-    title: "Mock response",
-    description: "One response of a mock's tool: its conditions, and exactly one kind of answer.",
-  });
-
-type MockAnswer =
-  | { readonly kind: "return"; readonly value: Json }
-  /** An error of the tool (`isError`). */
-  | { readonly kind: "error"; readonly message: string }
-  /** A JSON-RPC error. */
-  | { readonly kind: "protocol-error"; readonly code: number; readonly message: string }
-  /** This text replaces the whole message; `{id}` is the request's id as JSON. */
-  | { readonly kind: "malformed"; readonly text: string }
-  | { readonly kind: "silence" };
-
-function answerOf(written: Pick<z.output<typeof writtenResponse>, (typeof answers)[number]>): MockAnswer {
-  const { error, protocolError, malformed, silence } = written;
-  if (error !== undefined) return { kind: "error", message: error };
-  if (protocolError !== undefined) return { kind: "protocol-error", ...protocolError };
-  if (malformed !== undefined) return { kind: "malformed", text: malformed };
-  return silence === true ? { kind: "silence" } : { kind: "return", value: written.return ?? null };
+/** Refuses a response without exactly one answer. */
+export function withOneAnswer<S extends z.ZodType<object>>(schema: S): S {
+  return schema
+    .refine((value) => answers.filter((key) => key in value).length === 1, {
+      error: `must have exactly one of ${answers.join(", ")}`,
+    })
+    .meta({
+      id: "MockResponse",
+      title: "Mock response",
+      description: "One response of a mock's tool: its conditions, and exactly one kind of answer.",
+    });
 }
+
+const response = withOneAnswer(closedObject(mockResponseFields));
 
 const toolSchema = anyObject.refine(({ type = "object" }) => type === "object", {
   error: 'must be a JSON Schema of type "object"',
 });
 
-function objectSchema(schema: JsonObject = {}): JsonObject {
-  return { type: "object", ...schema };
-}
-
-const mockToolSchema = closedObject({
+/** The keys of a mock's tool besides its responses. */
+export const mockToolFields = {
   description: optional(z.string(), "Its description."),
   inputSchema: optional(toolSchema, "JSON Schema of its arguments.", "any object"),
-  input_schema: optional(toolSchema, "The same as `inputSchema`."),
   outputSchema: optional(toolSchema, "JSON Schema of its structured results."),
-  output_schema: optional(toolSchema, "The same as `outputSchema`."),
-  responses: z
-    .array(response)
-    .min(1)
-    .describe("The first that matches is returned; if none does, the call fails."),
-})
-  .refine(isSpelledOnce, bothSpellings)
-  .transform(({ description, inputSchema, input_schema, outputSchema, output_schema, responses }) => {
-    const output = outputSchema ?? output_schema;
-    return {
-      description,
-      inputSchema: objectSchema(inputSchema ?? input_schema),
-      outputSchema: output && objectSchema(output),
-      responses,
-    };
-  })
-  .meta({ id: "MockTool", title: "Mock tool", description: "A tool with fixed responses." });
+};
+
+/** The responses of a mock's tool. */
+export function mockResponses<S extends z.ZodType>(one: S): z.ZodArray<S> {
+  return z.array(one).min(1).describe("The first that matches is returned; if none does, the call fails.");
+}
+
+const mockToolSchema = closedObject({ ...mockToolFields, responses: mockResponses(response) }).meta({
+  id: "MockTool",
+  title: "Mock tool",
+  description: "A tool with fixed responses.",
+});
 
 const mockResource = closedObject({
   uri: filledText.describe("Its address."),
@@ -166,12 +121,10 @@ const mockPrompt = closedObject({
   messages: z.array(mockMessage).min(1).describe("Its messages."),
 }).meta({ id: "MockPrompt", title: "Mock prompt", description: "A prompt with fixed messages." });
 
-export const mockTools = z.record(filledText, mockToolSchema);
-
 /** What a mock offers and answers. */
 export const mockSchema = closedObject({
   instructions: optional(z.string(), "The server's instructions."),
-  tools: mockTools.default({}).describe("Its tools, by name."),
+  tools: z.record(filledText, mockToolSchema).default({}).describe("Its tools, by name."),
   resources: z.array(mockResource).prefault([]).describe("Its resources."),
   prompts: z.array(mockPrompt).default([]).describe("Its prompts."),
   state: anyObject
@@ -184,29 +137,14 @@ export const mockSchema = closedObject({
   )
   .meta({ id: "Mock", title: "Mock", description: "A server with fixed responses." });
 
-/** A mock in the spelling of others: a list, each with its server's name. */
-export const mcpMockSchema = closedObject({
-  name: filledText.describe("Name of the server that it replaces."),
-  fixtures: optional(
-    filledText,
-    "Folder with JSON files, relative to this file: each contains `tools`, or is the tool with the file's name. `tools` takes precedence.",
-  ),
-  tools: optional(mockTools, "Its tools, by name."),
-})
-  .refine(({ fixtures, tools = {} }) => fixtures !== undefined || Object.keys(tools).length > 0, {
-    error: "must have tools or fixtures",
-  })
-  .meta({ id: "McpMock", title: "MCP mock", description: "A mock, by the name of its server." });
-
 /** What a mock server offers and answers. */
 export type MockDefinition = Parsed<typeof mockSchema>;
 /** The first response of a tool whose conditions are met is given; if none is, the call is an error of the tool. */
 export type MockResponse = Parsed<typeof response>;
 
-/** How long one started server serves; `per_benchmark` is another name of `per_run`. */
+/** How long one started server serves. */
 export const lifetimeSchema = z
-  .enum(["per_trial", "per_task", "per_run", "per_benchmark"])
-  .transform((written) => (written === "per_benchmark" ? ("per_run" as const) : written))
+  .enum(["per_trial", "per_task", "per_run"])
   .meta({ id: "Lifetime", title: "Lifetime", description: "How long one server process is used." });
 
 const rateLimit = closedObject({
@@ -278,7 +216,7 @@ const sharedServerFields = {
     .describe("Largest single message accepted from the server, in bytes."),
   lifetime: optional(
     lifetimeSchema,
-    "How long one server process is used: for one trial, for all trials of a task with one agent, or for the run. `per_benchmark` is another name of `per_run`.",
+    "How long one server process is used: for one trial, for all trials of a task with one agent, or for the run.",
     "`serverLifetime`; else `per_trial`, for servers with a URL `per_run`",
   ),
   required: optional(

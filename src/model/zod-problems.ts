@@ -266,8 +266,7 @@ function keyHints(key: string, parent: KeyPath, known: readonly string[]): strin
   if (parent.at(-1) === "expect" && isOfText) return [`Write it as text: { ${key}: … }.`];
   const isToolTest = parent.length === 4 && parent[0] === "toolHealthSuites" && parent[2] === "tests";
   if (isToolTest && key === "tool") return ['The tool is named by "name".'];
-  const isServer =
-    parent.at(-2) === "servers" || parent.at(-2) === "mcp_servers" || parent.at(-1) === "server";
+  const isServer = parent.at(-2) === "servers" || parent.at(-1) === "server";
   return isServer && key === "sandbox"
     ? [
         "A sandbox confines a program that talks over stdin and stdout (transport: stdio); a server with an address could not be reached in it.",

@@ -75,7 +75,7 @@ describe("files that are not quite tasks", () => {
         code: "config/nothing-to-run",
         message: "mcp.json has the servers of an MCP client, and nothing to run",
         location: { file: "mcp.json", line: 1, column: 3 },
-        hint: "See what is wrong with them: npx mcpvals check mcp.json. Or pass it along with tasks or an Eval: npx mcpvals run TASKS --mcp-config mcp.json. In a config its table is mcp_servers.",
+        hint: "See what is wrong with them: npx mcpvals check mcp.json. Or pass it along with tasks or an Eval: npx mcpvals run TASKS --mcp-config mcp.json. In a config its table is servers.",
       },
     ]);
     using config = folderOf({ "c.json": { mcpServers: { a: { command: "node" } }, workflows: [] } });

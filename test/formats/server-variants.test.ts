@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
-import { failureIn, load, loadIn, problems } from "./support/load.ts";
+import { load, loadIn, problems } from "./support/load.ts";
 
 const task = (name: string, spec: string): string => `apiVersion: mcp-eval/v1
 kind: Task
@@ -49,7 +49,7 @@ describe("variants of a config", () => {
         "tasks/a.yaml": task("plain", ""),
         "tasks/b.yaml": task("parts", "  servers: { db: { args: [task.js] }, web: null }\n"),
         "tasks/c.yaml": task("own", "  servers: { db: { command: own }, mine: { url: 'http://y' } }\n"),
-        "tasks/d.yaml": task("empty", "  mcp_servers: { inherit: false, mine: { command: me } }\n"),
+        "tasks/d.yaml": task("empty", "  servers: { inherit: false, mine: { command: me } }\n"),
       }),
     ).toEqual({
       good: {
@@ -162,36 +162,6 @@ describe("servers of a task", () => {
   });
 });
 
-describe("mocks of other tools", () => {
-  const mocked =
-    "mcp_mocks: [{ name: db, fixtures: answers }]\ntoolHealthSuites: [{ name: s, tests: [{ name: get }] }]\n";
-
-  it("have fixtures in a folder: bundles, and files named after their tools", async () => {
-    using folder = folderOf({
-      "mcp-eval.config.yaml": mocked,
-      "answers/all.json": { tools: { get: { responses: [{ match_regex: { a: "^x" }, return: "y" }] } } },
-      "answers/more/put.json": { description: "puts", responses: [{ error: "no" }] },
-      "answers/.hidden/not.json": { responses: [] },
-      "answers/readme.md": "no JSON",
-    });
-    const server = (await load(folder.path)).eval.servers["db"];
-    expect(server).toMatchObject({
-      transport: "mock",
-      mock: { tools: { get: {}, put: { description: "puts" } } },
-    });
-  });
-
-  it.each([
-    [{}, "there is no folder answers"],
-    [{ answers: "a file" }, "answers is not a folder"],
-    [{ "answers/a.json": "{" }, "answers: a.json: "],
-    [{ "answers/a.txt": "" }, "no JSON file there has a tool"],
-  ])("are refused: %j", async (files, reason) => {
-    const { details } = await failureIn({ "mcp-eval.config.yaml": mocked, ...files });
-    expect(details.diagnostics?.[0]?.message).toContain(`mcp_mocks[0].fixtures: ${reason}`);
-  });
-});
-
 it("keeps client secrets of tasks secret that are templates", async () => {
   using folder = folderOf({
     "mcp-eval.config.yaml": "server: { transport: stdio, command: node }\ntasks: [a.yaml]\n",
@@ -212,7 +182,7 @@ it("keeps tokens and client secrets of servers, variants and agents secret", asy
   a: { transport: shttp, url: "http://x/mcp", auth: { type: bearer, token: "token-of-bearer" } }
   b: { transport: shttp, url: "http://x/mcp", auth: { type: client-credentials, clientId: me, clientSecret: "secret-of-client" } }
 variants:
-  v: { mcp_servers: { a: { headers: { X-Key: "header-of-variant" } } } }
+  v: { servers: { a: { headers: { X-Key: "header-of-variant" } } } }
 agents:
   program: { type: acp, preset: gemini, env: { MY_TOKEN: "token-of-agent" }, inheritEnv: [SHELL_TOKEN] }
 workflows: [{ name: w, steps: [{ user: hi, expectedState: x }] }]

@@ -2,7 +2,7 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { folderOf } from "../support/cli.ts";
-import { failure, load, loadIn, problems, problemsIn } from "./support/load.ts";
+import { load, loadIn, problems, problemsIn } from "./support/load.ts";
 
 /** An eval with one server and a grader, and one task. */
 function filesOf(parts: {
@@ -218,7 +218,7 @@ graders:
     expect(result.secrets.map(({ value }) => value)).toContain("abcdefghijkl");
   });
 
-  it("is recognised by its first task, where it has only mcp_servers and tasks", async () => {
+  it("is recognised by mcp_servers", async () => {
     using folder = folderOf({
       "eval.yaml": "mcp_servers: { main: { command: node } }\ngraders: []\ntasks: [tasks/*.yaml]\n",
       "tasks/a.yaml": "id: a\ninputs: { prompt: Add. }\nexpected: { output_contains: [x] }\n",
@@ -702,6 +702,35 @@ describe("an eval of waza is refused, by name and with the place", () => {
   });
 });
 
+describe("fixtures of mocks", () => {
+  const mocked = filesOf({ servers: "", root: "mcp_mocks: [{ name: db, fixtures: answers }]\n" });
+
+  it("are bundles, and files named after their tools", async () => {
+    using folder = folderOf({
+      ...mocked,
+      "answers/all.json": { tools: { get: { responses: [{ match_regex: { a: "^x" }, return: "y" }] } } },
+      "answers/more/put.json": { description: "puts", responses: [{ error: "no" }] },
+      "answers/.hidden/not.json": { responses: [] },
+      "answers/readme.md": "no JSON",
+    });
+    const server = (await load(folder.path, { source: "eval.yaml" })).eval.servers["db"];
+    expect(server).toMatchObject({
+      transport: "mock",
+      mock: { tools: { get: {}, put: { description: "puts" } } },
+    });
+  });
+
+  it.each([
+    [{}, "there is no folder answers"],
+    [{ answers: "a file" }, "answers is not a folder"],
+    [{ "answers/a.json": "{" }, "answers: a.json: "],
+    [{ "answers/a.txt": "" }, "no JSON file there has a tool"],
+  ])("are refused: %j", async (files, reason) => {
+    const [problem] = await problemsIn({ ...mocked, ...files }, { source: "eval.yaml" });
+    expect(problem).toContain(`mcp_mocks[0].fixtures: ${reason}`);
+  });
+});
+
 describe("a document is an eval of waza", () => {
   it.each<[string, string, RegExp]>([
     ["by its config", "config: { executor: mock }\n", /the eval has no tasks|executor mock/],
@@ -716,23 +745,9 @@ describe("a document is an eval of waza", () => {
       "servers: {}\nconfig: { executor: mock }\n",
       /unknown key "config"/,
     ],
-    [
-      "but not with what a config has too",
-      "mcp_servers: {}\ngraders: []\ntasks: [x.yaml]\n",
-      /no file of kind Task/,
-    ],
+    ["by its servers", "mcp_servers: {}\ngraders: []\ntasks: []\n", /the eval has no tasks/],
     ["but not with an Eval's config", "config: { taskSets: [] }\n", /unknown key "config"/],
   ])("%s", async (_, text, expected) => {
     expect((await problemsIn({ "eval.yaml": text }, { source: "eval.yaml" })).join("\n")).toMatch(expected);
-  });
-
-  it("nothing says what it is: the hint names what does", async () => {
-    using folder = folderOf({
-      "eval.yaml": "mcp_servers: { a: { command: x } }\ngraders: []\ntasks: [t.yaml]\n",
-      "t.yaml": "id: t\nprompt: Go.\n",
-    });
-    const { message, details } = await failure(folder.path, { source: "eval.yaml" });
-    expect(message).toBe('tasks: no file of kind Task is at "t.yaml"');
-    expect(details.hint).toContain("waza is recognised by its config, skill or metrics");
   });
 });

@@ -126,7 +126,7 @@ describe("bytes of messages, both ways,", () => {
 });
 
 it("a mock's answer that is not a message is passed on byte for byte, and recorded beside an error", async () => {
-  const responses = [{ answer: { kind: "malformed", text: "<{id}> is not JSON" } as const }];
+  const responses = [{ malformed: "<{id}> is not JSON" }];
   const mock = { tools: { garbled: { inputSchema: {}, responses } }, resources: [], prompts: [], state: {} };
   const spec = { transport: "mock", startupTimeoutMs: 5000, maxMessageBytes: 1000, mock } as const;
   const validateSchema = (): Promise<never> => Promise.reject(new Error("no schema here"));

@@ -29,7 +29,6 @@ const good = parseYaml(`
 - {prompt: {file: p.md}, fixtures: [data], env: {A: b}, limits: {timeout: 5, cleanupTimeout: 1s}}
 - {prompt: [a, {file: p.md}], solution: [{main.add: {args: {}}}, {say: x}]}
 - servers: {a: {command: x}, b: {url: "http://x/{random.port}"}, main: null}
-- mcp_servers: {a: {type: stdio, command: x, workingDir: .}, main: {tools: [x]}}
 - servers: {a: {transport: stdio, command: x}, b: {transport: sse, url: http://x}}
 - imports: [{package: npm:e@1, as: e}]
   setup: [{e.do.it: {any: [1], timeout: 1s}}, {extension: {package: e, action: x, args: {}}}]

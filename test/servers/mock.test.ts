@@ -24,7 +24,7 @@ const tool = (...responses: MockResponse[]): MockDefinition["tools"][string] => 
   inputSchema: { type: "object" },
   responses,
 });
-const says = (value: string): MockResponse["answer"] => ({ kind: "return", value });
+const says = (value: string): MockResponse => ({ return: value });
 const text = (value: string): JsonObject => ({ content: [{ type: "text", text: value }] });
 const latencyMs = expect.any(Number) as unknown;
 
@@ -94,7 +94,7 @@ it.each(["legacy", "modern"] as const)("is a server to our client in the %s era"
   ] as const;
   const mock = {
     instructions: "be nice",
-    tools: { greet: { ...greet, responses: [{ answer: says("hello") }] } },
+    tools: { greet: { ...greet, responses: [{ ...says("hello") }] } },
     resources: [first, second].map((each, index) => ({ ...each, text: "AB".charAt(index) })),
     prompts: [{ ...ask, messages }],
   };
@@ -145,7 +145,7 @@ it.each(["legacy", "modern"] as const)("is a server to our client in the %s era"
 });
 
 it("answers as MCP says what clients outside ask, each in its era", async () => {
-  const host = open(mockSpec({ tools: { greet: tool({ answer: says("hello") }) } }));
+  const host = open(mockSpec({ tools: { greet: tool({ ...says("hello") }) } }));
   const { ask, texts, channel } = outside(host);
   const modern = { _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } };
   await ask(1, "initialize", { protocolVersion: "2024-11-05" });
@@ -184,15 +184,15 @@ it("answers with the first response that fits", async () => {
   const { session } = await start({
     tools: {
       search: tool(
-        { match: { q: "a", n: [1, { b: null }] }, answer: says("exact") },
-        { match: { q: "a" }, matchRegex: { q: "b" }, answer: says("never") },
-        { matchRegex: { q: "(?i)^rome$" }, answer: says("pattern") },
-        { matchRegex: { n: "^4\\d$" }, answer: says("pattern of a number") },
+        { match: { q: "a", n: [1, { b: null }] }, ...says("exact") },
+        { match: { q: "a" }, matchRegex: { q: "b" }, ...says("never") },
+        { matchRegex: { q: "(?i)^rome$" }, ...says("pattern") },
+        { matchRegex: { n: "^4\\d$" }, ...says("pattern of a number") },
         {
           matchSchema: { required: ["deep"], properties: { deep: { type: "integer" } } },
-          answer: says("schema"),
+          ...says("schema"),
         },
-        { answer: says("anything") },
+        { ...says("anything") },
       ),
     },
   });
@@ -225,10 +225,10 @@ it("makes a call that nothing fits an error of the tool, which says what would f
     state: { open: false },
     tools: {
       search: tool(
-        { match: { q: "a" }, answer: says("x") },
-        { matchRegex: { q: "^z" }, answer: says("x") },
-        { matchSchema: { required: ["n"] }, answer: says("x") },
-        { matchRegex: { q: "^b" }, when: { open: true }, answer: says("x") },
+        { match: { q: "a" }, ...says("x") },
+        { matchRegex: { q: "^z" }, ...says("x") },
+        { matchSchema: { required: ["n"] }, ...says("x") },
+        { matchRegex: { q: "^b" }, when: { open: true }, ...says("x") },
       ),
     },
   });
@@ -255,14 +255,14 @@ it("gives each kind of answer", async () => {
   const whole = { content: [{ type: "text", text: "x", annotations: {} }], isError: true, more: 1 };
   const { session, record } = await start({
     tools: {
-      object: tool({ answer: { kind: "return", value: { a: 1 } } }),
-      list: tool({ answer: { kind: "return", value: [1, 2] } }),
-      whole: tool({ answer: { kind: "return", value: whole } }),
-      fail: tool({ answer: { kind: "error", message: "it broke" } }),
-      refuse: tool({ answer: { kind: "protocol-error", code: -32001, message: "no" } }),
-      silent: tool({ answer: { kind: "silence" } }),
-      garbled: tool({ answer: { kind: "malformed", text: "<html>{id}</html>" } }),
-      shapeless: tool({ answer: { kind: "malformed", text: '{"jsonrpc":"2.0", "id":{id},"result":5}' } }),
+      object: tool({ return: { a: 1 } }),
+      list: tool({ return: [1, 2] }),
+      whole: tool({ return: whole }),
+      fail: tool({ error: "it broke" }),
+      refuse: tool({ protocolError: { code: -32001, message: "no" } }),
+      silent: tool({ silence: true }),
+      garbled: tool({ malformed: "<html>{id}</html>" }),
+      shapeless: tool({ malformed: '{"jsonrpc":"2.0", "id":{id},"result":5}' }),
     },
   });
   const call = (name: string, timeoutMs = 5000): Promise<unknown> =>
@@ -291,7 +291,7 @@ it("has one state for all who talk to it, changed by one call after the other", 
     set: { n: from + 1, last: { from } },
     // Looking at a schema takes a while, in which no other call may look at the state.
     matchSchema: { type: "object" },
-    answer: says(`${from}`),
+    ...says(`${from}`),
   });
   const mock = { state: { n: 0 }, tools: { count: tool(step(0), step(1), step(2), step(3)) } };
   const { host, session } = await start(mock);
@@ -310,9 +310,9 @@ it("has one state for all who talk to it, changed by one call after the other", 
 it("takes its time, answers others meanwhile, and forgets who has left or taken back what was asked", async () => {
   const { host, session } = await start({
     tools: {
-      slow: tool({ latencyMs: 60_000, answer: says("late") }),
-      brief: tool({ latencyMs: 40, answer: says("soon") }),
-      quick: tool({ answer: says("now") }),
+      slow: tool({ latency: 60_000, ...says("late") }),
+      brief: tool({ latency: 40, ...says("soon") }),
+      quick: tool({ ...says("now") }),
     },
   });
   const nothingIsLeft = watchLeftovers();
@@ -337,7 +337,7 @@ it("takes its time, answers others meanwhile, and forgets who has left or taken 
 });
 
 it("ends all exchanges when it is stopped, and says so once", async () => {
-  const host = open(mockSpec({ tools: { slow: tool({ latencyMs: 60_000, answer: says("late") }) } }));
+  const host = open(mockSpec({ tools: { slow: tool({ latency: 60_000, ...says("late") }) } }));
   const record = createRecord();
   host.watch(record.emit);
   const { ask, closed, channel } = outside(host);
@@ -353,14 +353,14 @@ it("ends all exchanges when it is stopped, and says so once", async () => {
 });
 
 it("refuses a pattern that is none before anybody talks to it", () => {
-  const broken = tool({ matchRegex: { q: "(" }, answer: says("x") });
+  const broken = tool({ matchRegex: { q: "(" }, ...says("x") });
   expect(() => open(mockSpec({ tools: { broken } }))).toThrow(
     expect.objectContaining({ code: "task/pattern" }),
   );
 });
 
 it("says that it does not know when a schema of its own cannot be used", async () => {
-  const broken = tool({ matchSchema: { type: "no such type" }, answer: says("x") }, { answer: says("y") });
+  const broken = tool({ matchSchema: { type: "no such type" }, ...says("x") }, { ...says("y") });
   const { session } = await start({ tools: { broken } });
   expect(await session.callTool("broken", {}, callOptions())).toMatchObject({
     kind: "error",

@@ -11,7 +11,7 @@ export const stdio = { transport: "stdio", command: "node" } as const;
 
 /** Parses a config over one that tests a tool on a program. */
 export function parse(config: object, options: Partial<ParseConfigOptions> = {}): ParsedEval {
-  const hasServers = "servers" in config || "mcp_servers" in config;
+  const hasServers = "servers" in config;
   const usual = { toolHealthSuites: [{ name: "suite", tests: [{ name: "add" }] }] };
   const whole = { ...(hasServers ? {} : { server: stdio }), ...usual, ...config };
   return parseConfig(whole, {
@@ -25,7 +25,6 @@ export function parse(config: object, options: Partial<ParseConfigOptions> = {})
       ...(cwd === undefined ? {} : { cwd: `/dir/${cwd}` }),
     }),
     resolvePath: (path) => `/dir/${path}`,
-    readFixtures: (path) => ({ ok: true, tools: { [path]: { responses: [{ return: path }] } } }),
     graderTypes: { types: graderKinds, dir: "/dir", look: () => "file", readText: () => "{}" },
     locate: ({ path }) => ({ file: "f", path: formatKeyPath(path) }),
     ...options,

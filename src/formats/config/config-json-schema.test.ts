@@ -29,12 +29,8 @@ it.each([
     limits: { trial: "5m" },
   },
   {
-    mcp_servers: {
-      a: { type: "local", command: "x", workingDir: ".", startup_timeout_ms: 5, env: { A: "b" } },
-      b: { url: "${URL}", transport: "streamable-http", tools: ["*"], lifetime: "per_benchmark" },
-      c: { transport: "shttp", url: "http://x" },
-    },
-    variants: { v: { mcp_servers: { inherit: false, a: null, b: { headers: { A: null }, auth: null } } } },
+    servers: { b: { transport: "shttp", url: "http://x", tools: ["*"], lifetime: "per_run" } },
+    variants: { v: { servers: { inherit: false, a: null, b: { headers: { A: null }, auth: null } } } },
     workflows: [flow],
   },
 ])("accepts what the parser accepts: %j", (config) => {
@@ -45,8 +41,7 @@ it.each([
   {},
   { server: { ...stdio, arg: [] } },
   { server: stdio, agent: { type: "scripted" } },
-  { mcp_servers: { a: { comand: "x" } }, workflows: [flow] },
-  { mcp_servers: { a: { type: "studio", command: "x" } }, workflows: [flow] },
+  { mcp_servers: { a: { command: "x" } }, workflows: [flow] },
 ])("refuses what the parser refuses: %j", (config) => {
   expect(validate(config)).toBe(false);
 });

@@ -22,8 +22,6 @@ function problems(config: unknown, templates = new Map<string, string>()): Found
     defaultName: "folder",
     completeStdio: () => ({ cwd: "/", env: {} }),
     completeProgram: ({ env }) => ({ env }),
-    readFixtures: (path) =>
-      path === "none" ? { ok: false, reason: "there is no folder none" } : { ok: true, tools: { bad: {} } },
     locate: ({ path, at }) => ({ file: "f", path: `${at} ${formatKeyPath(path)}` }),
     templates,
   });
@@ -375,7 +373,7 @@ test {expect: {isError: false}, expectedError: no}
 describe("parts of servers", () => {
   check(`
 program {lifetime: per_moon}
-  server.lifetime must be "per_trial", "per_task", "per_run" or "per_benchmark"
+  server.lifetime must be "per_trial", "per_task" or "per_run"
 program {network: false}
   server has "network", but nothing says which sandbox confines it: write sandbox: process, or sandbox: none
 program {sandbox: {memory: 1GB}}
@@ -416,8 +414,6 @@ response {match: {}}
   mocks.a.tools.t.responses[0] must have exactly one of return, error, protocolError, malformed, silence
 response {return: null, error: no}
   mocks.a.tools.t.responses[0] must have exactly one of return, error, protocolError, malformed, silence
-response {return: 1, matchRegex: {}, match_regex: {}}
-  mocks.a.tools.t.responses[0] must not have a key in two spellings
 response {return: 1, matchRegex: {a: (}}
   mocks.a.tools.t.responses[0].matchRegex.a is not a valid RE2 pattern: error parsing regexp: missing …
 mock {tools: {t: {responses: [{return: 1}], inputSchema: {type: array}}}}
@@ -425,25 +421,14 @@ mock {tools: {t: {responses: [{return: 1}], inputSchema: {type: array}}}}
 response {return: 1, latancy: 1s}
   unknown-key key mocks.a.tools.t.responses[0].latancy: unknown key "latancy" in …
   | Did you mean "latency"? Known keys: match, matchSchema, …
-suites {mcp_mocks: [{name: a, fixtures: none}]}
-  invalid-value value mcp_mocks[0].fixtures: mcp_mocks[0].fixtures: there is no folder none
-suites {mcp_mocks: [{name: a, fixtures: some}]}
-  invalid-value value mcp_mocks[0].fixtures: mcp_mocks[0].fixtures: missing key "responses" in bad: a list
-suites {mcp_mocks: [{name: a, tools: {t: *answered}}, {name: a, tools: {t: *answered}}]}
-  duplicate-name value mcp_mocks[1].name: two mocks are named "a"
-suites {mcp_mocks: [{name: a}]}
-  mcp_mocks[0] must have tools or fixtures
 `);
 });
 
 describe("tables of servers", () => {
   check(`
-suites {servers: {a: *stdio}, mcp_servers: {b: {command: x}}}
-  invalid-value key mcp_servers: servers and mcp_servers cannot both be given
-  | They are two spellings of one table; keep one of them.
-suites {mcp_servers: {a: {command: x, workdirr: .}}}
-  unknown-key key mcp_servers.a.workdirr: unknown key "workdirr" in mcp_servers.a
-  | Did you mean "workdir"? Known keys: type, command, args, …
+suites {mcp_servers: {a: {command: x}}}
+  unknown-key key mcp_servers: unknown key "mcp_servers"
+  | Did you mean "servers"? Known keys: $schema, name, description, server, servers, …
 variant {servers: {bd: null}}
   unknown-reference value variants.v.servers.bd: no server is named "bd"
   | Did you mean "db"? Known servers: db, web.
@@ -458,7 +443,7 @@ variant {servers: {db: node}}
   variants.v.servers.db must be an object, or null to take the server away
 variant {server: {}}
   unknown-key key variants.v.server: unknown key "server" in variants.v
-  | Did you mean "servers"? Known keys: servers, mcp_servers.
+  | Did you mean "servers"? Known keys: servers.
 none {toolHealthSuites: [{name: s, server: x, tests: *tests}], servers: *two, variants: {v: {}}}
   unknown-reference value toolHealthSuites[0].server: no server is named "x"
 none {toolHealthSuites: [{name: s, server: db, tests: *tests}], servers: *two, variants: {v: {servers: {db: null}}}}

@@ -16,7 +16,7 @@ import {
   nameKey,
   optional,
 } from "../../model/fields.ts";
-import { lifetimeSchema, mcpMockSchema, mockSchema, serverSchema } from "../../model/server.ts";
+import { lifetimeSchema, mockSchema, serverSchema } from "../../model/server.ts";
 import { judgeSchema, defaultJudgeModel, defaultThreshold } from "../../model/agent.ts";
 
 const answer = closedObject({
@@ -143,25 +143,18 @@ const variantSchema = closedObject({
     anyObject,
     "Merged over the servers by name: maps are merged, lists replaced, `null` removes, `inherit: false` starts empty.",
   ),
-  mcp_servers: optional(anyObject, "Another spelling of `servers`."),
 }).meta(named("Variant", "Variant", "A set of servers that every task runs with."));
 
 export const serverTableFields = {
-  mcp_servers: optional(
-    anyObject,
-    "Another spelling of `servers`, as other tools use: `type` for `transport`, `workingDir`, `startup_timeout_ms`, `capture_stderr`; its servers are `required` unless they say otherwise.",
-  ),
   mocks: optional(
     z.record(nameKey, mockSchema),
     "Mocks by the names of servers; each replaces the server of its name.",
   ),
-  mcp_mocks: optional(z.array(mcpMockSchema), "Another spelling of `mocks`, as other tools use."),
   serverLifetime: optional(
     lifetimeSchema,
     "Lifetime of servers that set none.",
     "`per_trial`; for servers with a URL `per_run`",
   ),
-  mcp_server_lifetime: optional(lifetimeSchema, "Another spelling of `serverLifetime`."),
   variants: optional(
     z.record(nameKey, variantSchema),
     "Sets of servers by name, merged over the servers of the file. Every task runs with each of them, and not with the base servers alone.",

@@ -37,7 +37,6 @@ import {
 import { configSchema, type ParsedConfig } from "./config-schema.ts";
 import {
   type ConfigServers,
-  type Fixtures,
   noServers,
   type ProvidedServers,
   readConfigServers,
@@ -70,8 +69,6 @@ export interface ParseConfigOptions {
   readonly templates?: ReadonlyMap<string, string>;
   /** Problems found before the document was parsed. */
   readonly earlier?: readonly Problem[];
-  /** Reads a folder of fixtures of mocks. Absent: they are refused. */
-  readonly readFixtures?: (path: string) => Fixtures;
   /** What graders can be; absent for a config that declares none. */
   readonly graderTypes?: GraderTypes | undefined;
   /** Servers from outside. */
@@ -120,14 +117,14 @@ export interface TaskFilesOfConfig {
  * there are none, all broken rules between the parts. They are in the order of the file when `locate` knows lines.
  */
 export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEval {
-  const { earlier = [], templates = new Map(), readFixtures, locate, agents: requested = [] } = options;
+  const { earlier = [], templates = new Map(), locate, agents: requested = [] } = options;
   const { provided: outside = noServers, completeStdio, resolvePath, serversOnly = false } = options;
   const refusal = (problems: readonly Problem[]) =>
     ({ ok: false, diagnostics: placeProblems(problems.slice(0, maxProblems), locate) }) as const;
 
   const document = withUsualTransports(given);
   const { data, issues } = validate(configSchema, document);
-  const servers = readConfigServers(document, { templates, readFixtures, provided: outside });
+  const servers = readConfigServers(document, { templates, provided: outside });
   const found = [
     ...(data === undefined ? problemsOfIssues(issues.slice(0, maxProblems), document, templates) : []),
     ...servers.problems,
@@ -138,7 +135,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   if (wrong.length > 0 || data === undefined) return refusal(wrong);
 
   const { variants, problems: _, ...base } = servers;
-  const lifetime = data.serverLifetime ?? data.mcp_server_lifetime;
+  const lifetime = data.serverLifetime;
   const starting = { completeStdio, startupTimeoutMs: data.timeout, lifetime, resolvePath };
   const build: BuildServer = (name, server) => buildServer(name, server, starting);
   const provided = withoutUndefined({ base, variants, build, lifetime });
@@ -352,15 +349,13 @@ function configNotes(
   { judged, isAsked }: { readonly judged: boolean; readonly isAsked: boolean },
   servers: Readonly<Record<string, ParsedServer>>,
 ): string[] {
-  const { judge, judgeModel, serverLifetime, mcp_server_lifetime: lifetime } = config;
+  const { judge, judgeModel } = config;
   const notes: string[] = [];
   for (const [name, server] of Object.entries(servers))
     if (server.transport === "sse")
       for (const key of ["reconnect", "reconnectInterval", "maxReconnectAttempts"] as const)
         if (server[key] !== undefined)
           notes.push(`server "${name}": ${key} has no effect; a lost connection is an error`);
-  if (serverLifetime !== undefined && lifetime !== undefined)
-    notes.push("mcp_server_lifetime has no effect: serverLifetime wins");
   if (judge !== undefined && judged && judgeModel !== defaultJudgeModel)
     notes.push("judgeModel has no effect: judge.model wins");
   if (judge !== undefined && !isAsked) notes.push("judge is not asked: set llmJudge to true, or pass --llm");
@@ -443,9 +438,9 @@ function checkConfig(checked: CheckedConfig): Problem[] {
 }
 
 function checkServers({ config, servers, hasProvided, serversOnly, add }: Checks): void {
-  const { server, mocks = {}, mcp_mocks = [], tasks, workflows, toolHealthSuites } = config;
-  const hasTable = config.servers !== undefined || config.mcp_servers !== undefined || hasProvided;
-  const hasMocks = mcp_mocks.length + Object.keys(mocks).length > 0;
+  const { server, mocks = {}, tasks, workflows, toolHealthSuites } = config;
+  const hasTable = config.servers !== undefined || hasProvided;
+  const hasMocks = Object.keys(mocks).length > 0;
   const runs = workflows.length + toolHealthSuites.length;
   if (server !== undefined && hasTable) {
     const hint = "Move the server of `server` into `servers`, under a name.";

@@ -1,7 +1,6 @@
 import { assert, constantFrom, dictionary, letrec, oneof, property } from "fast-check";
 import { describe, expect, it } from "vitest";
 import { formatKeyPath, type Json, type JsonObject } from "../../base/json.ts";
-import type { Problem } from "../../base/problem.ts";
 import {
   mergeServers,
   mergeServerTables,
@@ -17,104 +16,7 @@ function overlayOf(container: JsonObject, path: readonly string[] = []): ServerO
   return overlay;
 }
 
-const shown = ({ path, at, code, message, hint }: Problem): string =>
-  `${formatKeyPath(path)}${at === "key" ? " (key)" : ""}: ${code}: ${message}${hint === undefined ? "" : ` | ${hint}`}`;
-
-/** Reads `config.mcp_servers`. */
-function read(mcp_servers: unknown) {
-  const overlay = overlayOf({ mcp_servers } as JsonObject, ["config"]);
-  const { servers, problems } = mergeServerTables(undefined, overlay);
-  return { servers, problems: problems.map(shown) };
-}
-
-const common = { maxMessageBytes: 10_485_760, required: true };
-const stdio = { transport: "stdio", command: "node", args: [], env: {}, inheritEnv: [], ...common };
-const shttp = { transport: "shttp", url: "http://x/mcp", headers: {}, ...common };
 const url = "http://x/mcp";
-
-describe("an entry of mcp_servers is a server", () => {
-  it.each<[JsonObject, JsonObject]>([
-    [{ command: "node" }, stdio],
-    [{ type: "local", command: "node", tools: ["*"] }, stdio],
-    [{ url }, shttp],
-    [{ transport: "streamable-http", url }, shttp],
-    [{ type: "remote", url }, shttp],
-    [
-      { type: "remote", transport: "sse", url },
-      { ...shttp, transport: "sse" },
-    ],
-    [
-      { url, command: "x", args: ["80"] },
-      { ...shttp, command: "x", args: ["80"] },
-    ],
-  ])("%j", (entry, expected) => {
-    expect(read({ a: entry })).toEqual({ servers: { a: expected }, problems: [] });
-  });
-});
-
-describe("an entry of mcp_servers that is wrong", () => {
-  const at = "config.mcp_servers.a";
-  it.each<[unknown, string | RegExp]>([
-    [
-      { args: [] },
-      `${at} (key): config/missing-key: missing key "command" or "url" in ${at} | A program to start has command; a server with an address has url.`,
-    ],
-    [
-      { type: "http", command: "x" },
-      `${at}.type: config/invalid-value: ${at}: command does not fit its type | A program's type is stdio.`,
-    ],
-    [
-      { type: "stdio", url },
-      `${at}.type: config/invalid-value: ${at}: url does not fit its type | The type of a server with an address is http or sse.`,
-    ],
-    [
-      { type: "studio", command: "x" },
-      `${at}.type: config/invalid-value: ${at}.type is not a type of server | Did you mean "stdio"? Known types: stdio, local, http, streamable-http, sse, remote, mock.`,
-    ],
-    [
-      { type: "http", transport: "sse", url },
-      `${at}.transport: config/invalid-value: type and transport in ${at} contradict each other`,
-    ],
-    ["node s.js", `${at}: config/invalid-value: ${at} must be an object, or null to remove the server`],
-    [
-      { command: "x", workingDir: "a", cwd: "b" },
-      `${at}.cwd (key): config/duplicate-name: cwd and workingDir in ${at} are the same setting | Keep one of them.`,
-    ],
-    [
-      { command: "x", env: { PORT: 80 } },
-      `${at}.env.PORT: config/invalid-value: ${at}.env.PORT must be a string, not a number | Write it in quotes.`,
-    ],
-    [
-      { command: "x", disabled: true },
-      `${at}.disabled (key): config/unknown-key: unknown key "disabled" in ${at} | Leave the server out, or write null for it where it is inherited.`,
-    ],
-    [
-      { url, working_dir: "." },
-      `${at}.working_dir: config/invalid-value: ${at}.working_dir must not be given without command`,
-    ],
-  ])("%j", (entry, expected) => {
-    const problem = typeof expected === "string" ? expected : expect.stringMatching(expected);
-    expect(read({ a: entry }).problems).toEqual([problem]);
-  });
-
-  it("hides no other one", () => {
-    const table =
-      '{"a b": {}, "__proto__": {}, "inherit": {}, "b": {"url": "nonsense", "header": {}}, "ok": {"command": "x"}}';
-    const { servers, problems } = read(JSON.parse(table));
-    expect(Object.keys(servers)).toEqual(["ok"]);
-    const name = "config/invalid-value: the name of a server must be of letters, digits, _ and -, not";
-    expect(problems).toEqual([
-      `config.mcp_servers["a b"] (key): ${name} "a b"`,
-      `config.mcp_servers.__proto__ (key): ${name} "__proto__"`,
-      "config.mcp_servers.inherit: config/invalid-value: config.mcp_servers.inherit must be true or false; no server can have this name",
-      expect.stringMatching(/^config\.mcp_servers\.b\.header \(key\): config\/unknown-key/),
-      expect.stringMatching(/^config\.mcp_servers\.b\.url: config\/invalid-value/),
-    ]);
-    expect(read(["x"]).problems).toEqual([
-      "config.mcp_servers: config/invalid-value: config.mcp_servers must be an object: servers by name",
-    ]);
-  });
-});
 
 const program: JsonObject = {
   transport: "stdio",
@@ -140,8 +42,8 @@ const listening: JsonObject = { transport: "shttp", url: "http://x/mcp", command
 const below: JsonObject = { program, address, mock, listening };
 
 /** The server that an entry makes of the one of its name, as written, and the problems. */
-function merged(name: string, entry: JsonObject, key = "servers") {
-  const overlay = overlayOf({ [key]: { [name]: entry } });
+function merged(name: string, entry: JsonObject) {
+  const overlay = overlayOf({ servers: { [name]: entry } });
   const { written, problems } = mergeServerTables({ written: below, servers: parseServers(below) }, overlay);
   return {
     server: written[name],
@@ -152,15 +54,14 @@ function merged(name: string, entry: JsonObject, key = "servers") {
 describe("an entry over a server", () => {
   const kept = { lifetime: "per_task", tools: ["add"] };
   const { transport: _, reconnect: __, ...http } = address;
-  it.each<[string, string, JsonObject, JsonObject, string?]>([
+  it.each<[string, string, JsonObject, JsonObject]>([
     ["a mock over a program", "program", { mock: answers }, { transport: "mock", mock: answers, ...kept }],
     ["an address over a program", "program", { url }, { transport: "shttp", url, ...kept }],
     [
-      "in the other spelling",
+      "a type in place of a transport",
       "program",
       { type: "http", url },
       { transport: "shttp", url, ...kept },
-      "mcp_servers",
     ],
     [
       "a program over an address",
@@ -186,8 +87,8 @@ describe("an entry over a server", () => {
     ],
     ["the same transport", "address", { url }, { ...address, url }],
     ["another mock", "mock", { mock: {} }, { ...mock, mock: {} }],
-  ])("%s keeps the keys that fit", (_name, name, entry, expected, key) => {
-    expect(merged(name, entry, key).server).toEqual(expected);
+  ])("%s keeps the keys that fit", (_name, name, entry, expected) => {
+    expect(merged(name, entry).server).toEqual(expected);
   });
 
   it.each<[string, JsonObject, string[]]>([
@@ -209,17 +110,6 @@ describe("an entry over a server", () => {
     ["address", { transport: "mock" }, ['servers.address: missing key "mock" in servers.address: an object']],
   ])("over %s with %j: its problems name the author's keys", (name, entry, expected) => {
     expect(merged(name, entry).problems).toEqual(expected);
-  });
-
-  it("in another spelling than the server below", () => {
-    const base = mergeServerTables(
-      undefined,
-      overlayOf({ mcp_servers: { a: { command: "x", workingDir: "y" } } }),
-    );
-    const overlay = overlayOf({ mcp_servers: { a: { cwd: null, startup_timeout_ms: 0 } } });
-    const { written, problems } = mergeServerTables(base, overlay);
-    expect(problems.map(({ path }) => formatKeyPath(path))).toEqual(["mcp_servers.a.startup_timeout_ms"]);
-    expect(written).toEqual({ a: { transport: "stdio", command: "x", required: true, startupTimeout: 0 } });
   });
 });
 

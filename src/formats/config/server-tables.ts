@@ -1,6 +1,5 @@
 import { suggestion } from "../../base/did-you-mean.ts";
 import {
-  asObject,
   formatKeyPath,
   isJsonObject,
   type Json,
@@ -8,19 +7,10 @@ import {
   type KeyPath,
   mapValues,
 } from "../../base/json.ts";
-import {
-  maxProblems,
-  type ParseResult,
-  type Problem,
-  problem,
-  problemAt,
-  validate,
-} from "../../base/problem.ts";
+import { maxProblems, type Problem, problem, problemAt, validate } from "../../base/problem.ts";
 import { problemsOfIssues } from "../../model/zod-problems.ts";
 import {
   type BuildServer,
-  mcpMockSchema,
-  mockTools,
   type ParsedServer,
   programKeys,
   type ServerLifetime,
@@ -63,15 +53,11 @@ function isGiven(value: Json | undefined): boolean {
   return value !== undefined && value !== null;
 }
 
-/** The servers of `servers` or `mcp_servers` of an object at `path`; undefined when it has neither. */
-export function readOverlay(
-  { servers, mcp_servers: others }: JsonObject,
-  path: KeyPath,
-): ServerOverlay | undefined {
-  if (servers === undefined)
-    return others === undefined ? undefined : readMcpServers(others, [...path, "mcp_servers"]);
+/** The `servers` of an object at `path`; undefined when it has none. */
+export function readOverlay({ servers }: JsonObject, path: KeyPath): ServerOverlay | undefined {
+  if (servers === undefined) return undefined;
   const at = [...path, "servers"];
-  const problems = others === undefined ? [] : [bothSpellings([...path, "mcp_servers"])];
+  const problems: Problem[] = [];
   const table = new Map<string, Json>();
   if (!isJsonObject(servers)) problems.push(problemAt(at, "must be an object: servers by name"));
   for (const [name, server] of Object.entries(isJsonObject(servers) ? servers : {})) {
@@ -85,151 +71,6 @@ export function readOverlay(
     place: (inner) => [...at, ...inner],
     isRequired: false,
   };
-}
-
-function bothSpellings(path: KeyPath): Problem {
-  const message = "servers and mcp_servers cannot both be given";
-  const hint = "They are two spellings of one table; keep one of them.";
-  return problem(path, message, { at: "key", hint });
-}
-
-/** Other names of keys in `mcp_servers`, with those of a config. */
-const aliases: ReadonlyMap<string, string> = new Map([
-  ["working_dir", "cwd"],
-  ["workingDir", "cwd"],
-  ["workdir", "cwd"],
-  ["startup_timeout_ms", "startupTimeout"],
-  ["capture_stderr", "captureStderr"],
-  ["rate_limit", "rateLimit"],
-  ["inherit_env", "inheritEnv"],
-  ["max_message_bytes", "maxMessageBytes"],
-]);
-
-/** The config's name of a key of `mcp_servers`. */
-export function canonicalKey(key: string): string {
-  return aliases.get(key) ?? key;
-}
-
-/** Names of transports in `type` and `transport` of `mcp_servers`, with those of a config; ignoring case, `-` and `_`. */
-export const transports: ReadonlyMap<string, string> = new Map([
-  ["stdio", "stdio"],
-  ["local", "stdio"],
-  ["http", "shttp"],
-  ["streamablehttp", "shttp"],
-  ["shttp", "shttp"],
-  ["sse", "sse"],
-  ["mock", "mock"],
-]);
-
-/** Names to suggest for an unknown type. */
-export const typeNames: readonly string[] = "stdio local http streamable-http sse remote mock".split(" ");
-
-const commonKeys =
-  "type command args env cwd url transport headers tools startup_timeout_ms lifetime required capture_stderr";
-
-/** Every key of an entry of `mcp_servers`, the usual ones first. */
-export const entryKeys: readonly string[] = [
-  ...new Set([...commonKeys.split(" "), ...Object.keys(serverShapes), ...aliases.keys()]),
-];
-
-/** Keys of other tools without an equivalent key, with what to write instead. */
-const otherTools: ReadonlyMap<string, string> = new Map([
-  ["timeout", "How long the start may take is startup_timeout_ms, in milliseconds."],
-  ["disabled", "Leave the server out, or write null for it where it is inherited."],
-  ["alwaysAllow", "The tools that an agent may use are tools."],
-  ["allowedTools", "The tools that an agent may use are tools."],
-  ["allowed_tools", "The tools that an agent may use are tools."],
-]);
-
-/** Names of servers. Objects do not keep the key `__proto__`. */
-const namePattern = /^(?!__proto__$)[A-Za-z0-9_-]+$/;
-
-/** Reads `mcp_servers`: `workingDir` is `cwd`, `type: http` is `transport: shttp`, and so on. */
-function readMcpServers(document: Json, path: KeyPath): ServerOverlay {
-  const problems: Problem[] = [];
-  const table: Record<string, Json> = {};
-  /** Keys as written, by server and the config's name. */
-  const renamed = new Map<string | number, ReadonlyMap<string | number, string>>();
-  const place = ([name, key, ...rest]: KeyPath): KeyPath => {
-    if (name === undefined || key === undefined) return [...path, ...(name === undefined ? [] : [name])];
-    return [...path, name, renamed.get(name)?.get(key) ?? key, ...rest];
-  };
-  if (document !== null && !isJsonObject(document))
-    problems.push(problemAt(path, "must be an object: servers by name"));
-  for (const [name, entry] of Object.entries(isJsonObject(document) ? document : {})) {
-    const at = [...path, name];
-    if (name === "inherit") {
-      if (typeof entry === "boolean") table[name] = entry;
-      else problems.push(problemAt(at, "must be true or false; no server can have this name"));
-    } else if (!namePattern.test(name)) {
-      const message = `the name of a server must be of letters, digits, _ and -, not ${JSON.stringify(name.slice(0, 80))}`;
-      problems.push(problem(at, message, { at: "key" }));
-    } else if (isJsonObject(entry)) {
-      const { members, keys } = readEntry(entry, at, problems);
-      table[name] = members;
-      renamed.set(name, keys);
-    } else if (entry === null) table[name] = null;
-    else problems.push(problemAt(at, "must be an object, or null to remove the server"));
-  }
-  return { table, problems, place, isRequired: true };
-}
-
-/** An entry of `mcp_servers` with the keys of a config, and the keys as written. */
-function readEntry(
-  entry: JsonObject,
-  path: KeyPath,
-  problems: Problem[],
-): { readonly members: JsonObject; readonly keys: ReadonlyMap<string, string> } {
-  const where = formatKeyPath(path);
-  const keys = new Map<string, string>();
-  const members: Record<string, Json> = {};
-  const transport = readTransport(entry, path, problems);
-  if (transport !== undefined) {
-    members["transport"] = transport;
-    keys.set("transport", entry["type"] === undefined ? "transport" : "type");
-  }
-  for (const [key, value] of Object.entries(entry)) {
-    if (key === "type" || key === "transport") continue;
-    const canonical = canonicalKey(key);
-    const first = keys.get(canonical);
-    const at = [...path, key];
-    if (key !== "inherit" && !entryKeys.includes(key)) {
-      const message = `unknown key ${JSON.stringify(key.slice(0, 80))} in ${where}`;
-      const hint = otherTools.get(key) ?? suggestion(key, entryKeys, "keys");
-      problems.push(problem(at, message, { code: "config/unknown-key", at: "key", hint }));
-    } else if (first !== undefined) {
-      const message = `${key} and ${first} in ${where} are the same setting`;
-      const hint = "Keep one of them.";
-      problems.push(problem(at, message, { code: "config/duplicate-name", at: "key", hint }));
-    } else {
-      members[canonical] = value;
-      keys.set(canonical, key);
-    }
-  }
-  return { members, keys };
-}
-
-/** What `type` and `transport` say together; `type: remote` leaves it to `transport`. Undefined: neither says anything. */
-function readTransport(entry: JsonObject, path: KeyPath, problems: Problem[]): Json | undefined {
-  let isRemote = false;
-  const said: Json[] = [];
-  for (const key of ["type", "transport"] as const) {
-    const value = entry[key];
-    const name = typeof value === "string" ? value : "";
-    const transport = value === null ? null : transports.get(name.toLowerCase().replaceAll(/[-_\s]/g, ""));
-    if (key === "type" && name.toLowerCase() === "remote") isRemote = true;
-    else if (transport !== undefined) said.push(transport);
-    else if (value !== undefined)
-      problems.push(
-        problemAt([...path, key], "is not a type of server", { hint: suggestion(name, typeNames, "types") }),
-      );
-  }
-  const [first = isRemote ? "shttp" : undefined, second = first] = said;
-  if (first !== second) {
-    const message = `type and transport in ${formatKeyPath(path)} contradict each other`;
-    problems.push(problem([...path, "transport"], message));
-  }
-  return first;
 }
 
 /** A server with the transport as a config names it: `http` is `shttp`, and `type` is another name of `transport`. */
@@ -439,58 +280,10 @@ export interface VariantTable extends ServerTable {
   readonly name: string;
 }
 
-/** The tools in a folder of fixtures, by name; or why they cannot be read. */
-export type Fixtures = ParseResult<{ readonly tools: JsonObject }, { readonly reason: string }>;
-
-type MockOptions = Pick<ConfigServersOptions, "path" | "readFixtures">;
-
-/**
- * The mocks of a config as servers by name: those of `mocks`, and those of `mcp_mocks`. The problems are those of fixtures
- * and names; the schema of the config finds the others.
- */
-export function mockServers(
-  { mocks, mcp_mocks: list }: JsonObject,
-  { path = [], readFixtures }: MockOptions,
-): { readonly servers: JsonObject; readonly problems: readonly Problem[] } {
-  const servers = new Map<string, Json>(Object.entries(isJsonObject(mocks) ? mocks : {}));
-  const problems: Problem[] = [];
-  for (const [index, mock] of (Array.isArray(list) ? (list as readonly Json[]) : []).entries()) {
-    const at = [...path, "mcp_mocks", index];
-    const { data } = validate(mcpMockSchema, mock);
-    if (data === undefined || !isJsonObject(mock)) continue;
-    const found =
-      data.fixtures === undefined ? {} : readTools(data.fixtures, [...at, "fixtures"], readFixtures);
-    if (Array.isArray(found)) problems.push(...found);
-    else if (servers.has(data.name)) {
-      const message = `two mocks are named ${JSON.stringify(data.name)}`;
-      problems.push(problem([...at, "name"], message, { code: "config/duplicate-name" }));
-    } else servers.set(data.name, { tools: { ...found, ...asObject(mock["tools"]) } as JsonObject });
-  }
-  const asServers = mapValues(Object.fromEntries(servers), (mock) => ({ transport: "mock", mock }));
-  return { servers: asServers, problems };
-}
-
-/** The tools of a folder of fixtures, or what is wrong with them. */
-function readTools(
-  folder: string,
-  path: KeyPath,
-  readFixtures: MockOptions["readFixtures"],
-): JsonObject | Problem[] {
-  const refuse = (reason: string): Problem => problemAt(path, `: ${reason}`);
-  const found = readFixtures?.(folder) ?? { ok: false, reason: "files cannot be read here" };
-  if (!found.ok) return [refuse(found.reason)];
-  if (Object.keys(found.tools).length === 0) return [refuse("no JSON file there has a tool")];
-  const { issues } = validate(mockTools, found.tools);
-  const problems = problemsOfIssues(issues, found.tools).map(({ message, hint }) =>
-    refuse(`${message}${hint === undefined ? "" : ` (${hint})`}`),
-  );
-  return problems.length > 0 ? problems : found.tools;
-}
-
 export interface ConfigServers extends ServerTable {
   /** Absent when it has none. */
   readonly variants?: readonly VariantTable[];
-  /** Problems of `mcp_servers`, `mcp_mocks` and `variants`; the schema of the config finds the others. */
+  /** Problems of `variants`; the schema of the config finds the others. */
   readonly problems: readonly Problem[];
 }
 
@@ -501,22 +294,18 @@ export interface ConfigServersOptions {
   readonly provided?: ServerTable;
   /** Servers from outside that override those of the object. */
   readonly winning?: ServerTable;
-  /** Reads a folder of fixtures. Absent: they are refused. */
-  readonly readFixtures?: ((path: string) => Fixtures) | undefined;
   readonly templates?: Templates;
 }
 
-/** Reads `server`, `servers`, `mcp_servers`, `mocks`, `mcp_mocks` and `variants`. Never fails. */
+/** Reads `server`, `servers`, `mocks` and `variants`. Never fails. */
 export function readConfigServers(document: Json, options: ConfigServersOptions = {}): ConfigServers {
-  const { path = [], provided = noServers, winning = noServers, readFixtures, templates } = options;
-  const container = isJsonObject(document) ? document : {};
-  const declared = declaredServers(container, path, templates);
-  const mocks = mockServers(container, { path, readFixtures });
-  const written = { ...provided.written, ...declared.written, ...mocks.servers, ...winning.written };
+  const { path = [], provided = noServers, winning = noServers, templates } = options;
+  const { server, servers, mocks, variants: sets } = isJsonObject(document) ? document : {};
+  const declared = server !== undefined ? { default: server } : isJsonObject(servers) ? servers : {};
+  const written = { ...provided.written, ...declared, ...asServers(mocks), ...winning.written };
   const base: ServerTable = { written, servers: parseServers(written) };
-  const problems = [...declared.problems, ...mocks.problems];
-  const { variants: sets } = container;
-  if (!isJsonObject(sets) || Object.keys(sets).length === 0) return { ...base, problems };
+  if (!isJsonObject(sets) || Object.keys(sets).length === 0) return { ...base, problems: [] };
+  const problems: Problem[] = [];
   const variants = Object.entries(sets).map(([name, variant]): VariantTable => {
     const overlay = readOverlay(isJsonObject(variant) ? variant : {}, [...path, "variants", name]);
     if (overlay === undefined) return { ...base, name };
@@ -527,16 +316,9 @@ export function readConfigServers(document: Json, options: ConfigServersOptions 
   return { ...base, variants, problems };
 }
 
-function declaredServers(
-  { server, servers, mcp_servers: others }: JsonObject,
-  path: KeyPath,
-  templates: Templates,
-): Omit<MergedTable, "servers"> {
-  if (others !== undefined && server === undefined && servers === undefined)
-    return mergeServerTables(noServers, readMcpServers(others, [...path, "mcp_servers"]), templates);
-  const problems = others === undefined ? [] : [bothSpellings([...path, "mcp_servers"])];
-  if (server !== undefined) return { written: { default: server }, problems };
-  return { written: isJsonObject(servers) ? servers : {}, problems };
+/** Mocks by the names of servers, as servers. */
+export function asServers(mocks: Json | undefined): JsonObject {
+  return mapValues(isJsonObject(mocks) ? mocks : {}, (mock) => ({ transport: "mock", mock }));
 }
 
 /** The servers that an eval gives to its tasks; those of the tasks are merged over them. */

@@ -209,7 +209,7 @@ export interface EvalFile {
   /** Agents that the file has itself, by name. */
   readonly agents: Readonly<Record<string, ParsedAgent>>;
   readonly mcpConfigFile?: string;
-  /** What the file itself says of servers: `servers`, `mcp_servers`, `mocks`, `mcp_mocks` and `variants`. */
+  /** What the file itself says of servers: `servers`, `mocks` and `variants`. */
   readonly tables: JsonObject;
   /** Lifetime of servers that set none. */
   readonly serverLifetime?: ServerLifetime;
@@ -323,7 +323,7 @@ function buildFile(
   { locate, graderTypes }: ParseEvalOptions,
 ): EvalFile {
   const { taskSets = [], extensions = {}, defaultTaskLimits: limits = {}, skills } = config;
-  const { servers, mcp_servers, mocks, mcp_mocks, variants } = config;
+  const { servers, mocks, variants } = config;
   if (taskSets.length === 0)
     reader.refuse("the eval has no task sets", ["config"], {
       code: "config/nothing-to-run",
@@ -341,8 +341,8 @@ function buildFile(
     agents: config.agents ?? {},
     mcpConfigFile: config.mcpConfigFile || undefined,
     // Once parsed, tables of servers are still as a config has them.
-    tables: withoutUndefined({ servers, mcp_servers, mocks, mcp_mocks, variants }) as JsonObject,
-    serverLifetime: config.serverLifetime ?? config.mcp_server_lifetime,
+    tables: withoutUndefined({ servers, mocks, variants }) as JsonObject,
+    serverLifetime: config.serverLifetime,
     seed: config.seed,
     judge: readJudge(config, reader),
     extensions,

@@ -159,7 +159,7 @@ const wazaConfigKeys = [
   "mcp_server_lifetime",
 ];
 /** Keys of a waza eval that no config has; beside one of them it also has tasks. */
-const wazaRootKeys = ["config", "skill", "metrics", "tasks_from"];
+const wazaRootKeys = ["config", "skill", "metrics", "tasks_from", "mcp_servers", "mcp_mocks"];
 /** Keys that no waza eval has. */
 const configKeys = ["server", "servers", "workflows", "toolHealthSuites"];
 

@@ -115,37 +115,23 @@ async function openFile(path: string, { cwd, timeoutMs, signal }: LoadContext): 
   const document = await readDocument(path, { shown, timeoutMs, signal });
   // What a program gives is always a config.
   const root = asObject(document.source === undefined ? undefined : document.value);
-  const named = documentKind(root);
-  if (named === undefined) throw unknownKind(document, shown, root);
-  const kind = named === "config" && (await hasWazaTasks(root, dirname(path))) ? "waza" : named;
+  const kind = documentKind(root);
+  if (kind === undefined) throw unknownKind(document, shown, root);
   if (kind === "config" && isTaskExport(root)) throw exportedTask(shown);
   if (kind === "config" && Object.hasOwn(root, "mcpServers") && !hasSome(root, keysBesideServers)) {
     const message = `${shown} has the servers of an MCP client, and nothing to run`;
-    const hint = `See what is wrong with them: npx mcpvals check ${shown}. Or pass it along with tasks or an Eval: npx mcpvals run TASKS --mcp-config ${shown}. In a config its table is mcp_servers.`;
+    const hint = `See what is wrong with them: npx mcpvals check ${shown}. Or pass it along with tasks or an Eval: npx mcpvals run TASKS --mcp-config ${shown}. In a config its table is servers.`;
     const details = { code: "config/nothing-to-run", at: "key", hint } as const;
     throw fileError(problem(["mcpServers"], message, details), document, shown);
   }
   return { kind, path, shown, document };
 }
 
-/** Whether `tasks` beside `mcp_servers`, which a config may have too, leads to tasks of waza: they have no kind, and `inputs`. */
-async function hasWazaTasks(root: Root, dir: string): Promise<boolean> {
-  if (!Object.hasOwn(root, "mcp_servers")) return false;
-  const patterns = asList(root["tasks"]).filter((pattern) => typeof pattern === "string");
-  const [first] = patterns.flatMap((pattern) => pathsOfPattern(pattern, dir));
-  if (first === undefined || !/\.ya?ml$/.test(first)) return false;
-  const task = await readData(first, first).catch(() => undefined);
-  const keys = asObject(task?.value);
-  return !Object.hasOwn(keys, "kind") && hasSome(keys, ["inputs"]);
-}
-
 /** Keys beside which `mcpServers` is a misspelt key of a config. */
 const keysBesideServers = [
   "server",
   "servers",
-  "mcp_servers",
   "mocks",
-  "mcp_mocks",
   "variants",
   "workflows",
   "toolHealthSuites",
@@ -284,7 +270,7 @@ export async function tasksOfPatterns(
       const hint =
         paths.length === 0
           ? "Paths and globs start from the config's folder; a whole folder is written FOLDER/**/*.yaml."
-          : "A task has kind: Task. An eval whose tasks are those of waza is recognised by its config, skill or metrics, or by its mcp_servers and the inputs of its first task.";
+          : "A task has kind: Task. An eval whose tasks are those of waza is recognised by its config, skill or metrics, or mcp_servers.";
       problems.add([{ code: "config/not-found", message, hint }]);
     }
     for (const file of found.tasks) files.push(file);

@@ -124,7 +124,7 @@ export function readTask(document: JsonObject, options: ParseTaskOptions): TaskS
 /** Servers are read by themselves, merged over those of the eval. */
 function withoutServers(document: JsonObject): JsonObject {
   if (!isJsonObject(document["spec"])) return document;
-  const { servers: _, mcp_servers: __, ...spec } = document["spec"];
+  const { servers: _, ...spec } = document["spec"];
   return { ...document, spec };
 }
 

@@ -162,10 +162,6 @@ const spec = closedObject({
     .describe(
       "Servers of this task, merged over the eval's by name: an entry without `command`, `url` and `mock` changes the eval's server, `null` removes it, `inherit: false` starts empty.",
     ),
-  mcp_servers: optional(
-    anyObject,
-    "Another spelling of `servers`, used by other tools; not together with it.",
-  ),
   elicitation: optional(elicitationSchema, elicitationDescription),
   fixtures: z
     .array(filledText)

@@ -3,12 +3,9 @@ import type { Diagnostic } from "../../base/error.ts";
 import { escapeTemplate } from "../../templates/template.ts";
 import type { DeclaredAgents } from "../../agents/declared-agents.ts";
 import {
-  type Fixtures,
   mergeServerTables,
-  mockServers,
   noServers,
   parseServers,
-  readOverlay,
   type ServerOverlay,
   type ServerTable,
 } from "../config/server-tables.ts";
@@ -30,6 +27,7 @@ import type { ServerLifetime } from "../../model/server.ts";
 import type { Locate, ParseResult } from "../../base/problem.ts";
 import type { CommandStep, FileStep } from "../../model/step.ts";
 import type { TaskFiles } from "../task/task-options.ts";
+import { type Fixtures, readMcpMocks, readMcpServers } from "./mcp-servers.ts";
 import { fillPrompt } from "./task-rows.ts";
 import {
   type ParsedWazaEval,
@@ -268,7 +266,7 @@ function readServers(
   { readFixtures, templates }: ParseWazaEvalOptions,
   reader: LenientReader,
 ): Pick<WazaEval, "servers" | "variants"> {
-  const { config, variants, mcp_mocks: list = [] } = document;
+  const { config, variants, mcp_mocks: list } = document;
   const inConfig = overlayOf(config, ["config"]);
   const atTop = overlayOf(document, []);
   if (inConfig !== undefined && atTop !== undefined)
@@ -279,7 +277,7 @@ function readServers(
   const overlay = atTop ?? inConfig;
   const { problems, ...declared } =
     overlay === undefined ? { ...noServers, problems: [] } : mergeServerTables(undefined, overlay, templates);
-  const mocks = mockServers({ mcp_mocks: list }, { path: [], readFixtures });
+  const mocks = readMcpMocks(list, readFixtures);
   const servers: ServerTable = {
     written: { ...declared.written, ...mocks.servers },
     servers: { ...declared.servers, ...parseServers(mocks.servers) },
@@ -298,10 +296,10 @@ function readServers(
   return { servers, variants: read };
 }
 
-/** The servers of `mcp_servers`, the only spelling of such a table here. */
+/** The servers of `mcp_servers`. */
 function overlayOf(container: Json | undefined, path: KeyPath): ServerOverlay | undefined {
   const table = isJsonObject(container) ? container["mcp_servers"] : undefined;
-  return table === undefined || table === null ? undefined : readOverlay({ mcp_servers: table }, path);
+  return table === undefined || table === null ? undefined : readMcpServers(table, [...path, "mcp_servers"]);
 }
 
 export interface ParseWazaTaskOptions {

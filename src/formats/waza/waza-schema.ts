@@ -10,10 +10,10 @@ import {
   withoutUndefined,
 } from "../../base/json.ts";
 import { anyObject, closedObject, duration, filledText, nameKey } from "../../model/fields.ts";
-import { lifetimeSchema, mcpMockSchema } from "../../model/server.ts";
 import { graderReader, graderSchema, type GraderTypes, type ParsedGrader } from "../../graders/declared.ts";
 import type { LenientReader } from "../read/lenient-reader.ts";
 import type { GraderSpec } from "../../model/task.ts";
+import { mcpMockSchema, wazaLifetime } from "./mcp-servers.ts";
 
 /** Settings that may stand beside `config`; `file` is called `script` there. */
 export const settingsBeside: readonly string[] = ["file", "rubric", "model", "assertions"];
@@ -225,7 +225,7 @@ const config = closedObject({
   judge_reasoning_effort: effort,
   first_event_timeout_seconds: firstEvent,
   mcp_servers: servers,
-  mcp_server_lifetime: lifetimeSchema.optional(),
+  mcp_server_lifetime: wazaLifetime.optional(),
 });
 
 const metric = closedObject({

@@ -212,7 +212,12 @@ class MockServer {
       case "tools/list":
         return {
           tools: Object.entries(tools).map(([name, { description, inputSchema, outputSchema }]) =>
-            withoutUndefined({ name, description, inputSchema, outputSchema }),
+            withoutUndefined({
+              name,
+              description,
+              inputSchema: { type: "object", ...inputSchema },
+              outputSchema: outputSchema && { type: "object", ...outputSchema },
+            }),
           ),
         };
       case "resources/list":
@@ -254,20 +259,12 @@ class MockServer {
     this.#finding = finding.catch(() => undefined);
     const found = await finding;
     if (typeof found === "string") return toolError(found);
-    const { latencyMs = 0, answer } = found;
-    if (latencyMs > 0) await pause(latencyMs, signal);
-    switch (answer.kind) {
-      case "return":
-        return returned(answer.value, isModern);
-      case "error":
-        return toolError(answer.message);
-      case "protocol-error":
-        throw new ErrorAnswer(answer.code, answer.message);
-      case "malformed":
-        return answer.text;
-      case "silence":
-        return undefined;
-    }
+    const { latency = 0, error, protocolError, malformed, silence } = found;
+    if (latency > 0) await pause(latency, signal);
+    if (error !== undefined) return toolError(error);
+    if (protocolError !== undefined) throw new ErrorAnswer(protocolError.code, protocolError.message);
+    if (malformed !== undefined) return malformed;
+    return silence === true ? undefined : returned(found.return ?? null, isModern);
   }
 
   /** Finds the first response all of whose conditions hold, and sets the state; a text says why there is none. */
