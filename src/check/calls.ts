@@ -27,7 +27,60 @@ import {
   type RuleTable,
   statusOf,
 } from "./check-view.ts";
+import { type Prober, requestOrPing, type Session } from "./prober.ts";
 import { objectIn } from "./schema-walk.ts";
+
+/** Calls that are made before the first of them is answered. */
+const concurrentCalls = 5;
+
+/**
+ * Makes the planned calls, one after the other, in one session; then one of them again, cancelled at once, and several times at the
+ * same time. After a loss the server is started again. A tool that did not answer in time is not called again; a server that then
+ * does not answer a ping is started again too.
+ */
+export async function probeCalls(prober: Prober): Promise<void> {
+  const hung = new Set<string>();
+  let answered: PlannedCall | undefined;
+  const open = (): Promise<Session | undefined> =>
+    prober.probe("list", async () => {
+      const session = await prober.connect();
+      await prober.list(session.client, "tools/list");
+      return session;
+    });
+  let session = await open();
+  for (const [index, call] of (prober.check.calls ?? []).entries()) {
+    if (hung.has(call.tool)) continue;
+    if (session === undefined) return;
+    const { client, server } = session;
+    const params = { name: call.tool, arguments: call.args };
+    const outcome = await prober.probe("call", () => requestOrPing(client, "tools/call", params), {
+      call: index,
+    });
+    if (outcome?.kind === "none") hung.add(call.tool);
+    if (outcome?.kind === "result" && call.expects === "result") answered ??= call;
+    if (!client.isLost && outcome?.answersPing !== false) continue;
+    await server.stop();
+    session = await open();
+  }
+  if (session === undefined || answered === undefined) return;
+  const { client, server } = session;
+  const { tool: name, args } = answered;
+  await prober.probe("cancelled-call", async () => {
+    const { id } = await client.start("tools/call", { name, arguments: args });
+    await client.notify("notifications/cancelled", { requestId: id, reason: "not needed any more" });
+    await client.request("ping");
+  });
+  if (client.isLost) return;
+  await prober.probe("concurrent-calls", async () => {
+    const call = { name, arguments: args };
+    const started = await Promise.all(
+      Array.from({ length: concurrentCalls }, () => client.start("tools/call", call)),
+    );
+    await Promise.all(started.map(({ answer }) => answer));
+  });
+  // A server that still works at a call would not end by itself.
+  if (hung.size > 0) await server.stop({ stdinMs: 0 });
+}
 
 const rulesOfCalls = {
   "call/crash": {

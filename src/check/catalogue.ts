@@ -2,30 +2,70 @@ import type { ValidateSchema } from "../expect/tool-result.ts";
 import type { Json } from "../base/json.ts";
 import { suggestion } from "../base/did-you-mean.ts";
 import type { CheckKind } from "../model/check.ts";
-import { callRules } from "./calls.ts";
+import { callRules, probeCalls } from "./calls.ts";
 import { type CheckView, OutOfTime, type RuleContext, type RuleTable } from "./check-view.ts";
 import { clientRules } from "./clients.ts";
-import { conformanceRules } from "./conformance.ts";
+import { conformanceRules, probeConformance } from "./conformance.ts";
 import { definitionRules } from "./definitions.ts";
 import { bySeverity, type Finding } from "../model/finding.ts";
-import { protocolRules } from "./protocol.ts";
-import { serverMessageRules } from "./server-messages.ts";
-import { readRules } from "./reads.ts";
+import { handshakeRules, probeHandshake } from "./handshake.ts";
+import { listRules, probeDefinitions } from "./lists.ts";
+import type { Prober } from "./prober.ts";
+import { probeReads, readRules } from "./reads.ts";
+import { probeRequests, requestRules } from "./requests.ts";
 import { schemaRules, uncheckedRules } from "./schemas.ts";
-import { stabilityRules } from "./stability.ts";
+import { serverMessageRules } from "./server-messages.ts";
+import { probeShutdown, shutdownRules } from "./shutdown.ts";
+import { probeStability, stabilityRules } from "./stability.ts";
 
-export const findingRules: RuleTable = {
-  ...protocolRules,
+/** The rules that look at every trial but those of the conformance suite. */
+const protocolRules: RuleTable = {
+  ...handshakeRules,
   ...serverMessageRules,
-  ...conformanceRules,
-  ...definitionRules,
-  ...schemaRules,
-  ...uncheckedRules,
-  ...clientRules,
-  ...callRules,
-  ...readRules,
-  ...stabilityRules,
+  ...listRules,
+  ...requestRules,
+  ...shutdownRules,
 };
+
+interface Part {
+  readonly probe: (prober: Prober) => Promise<void>;
+  /** The rules that look at its trial. */
+  readonly rules: readonly RuleTable[];
+}
+
+/** The parts of a check. */
+const parts: Readonly<Record<CheckKind, Part>> = {
+  handshake: { probe: probeHandshake, rules: [protocolRules] },
+  requests: { probe: probeRequests, rules: [protocolRules] },
+  shutdown: { probe: probeShutdown, rules: [protocolRules] },
+  conformance: { probe: probeConformance, rules: [conformanceRules] },
+  definitions: {
+    probe: probeDefinitions,
+    rules: [
+      protocolRules,
+      definitionRules,
+      schemaRules,
+      clientRules,
+      callRules,
+      readRules,
+      uncheckedRules,
+      conformanceRules,
+    ],
+  },
+  calls: { probe: probeCalls, rules: [protocolRules, callRules, uncheckedRules] },
+  reads: { probe: probeReads, rules: [protocolRules, readRules] },
+  stability: { probe: probeStability, rules: [protocolRules, stabilityRules] },
+};
+
+/** Runs the probes of a part of a check. */
+export function runProbes(kind: CheckKind, prober: Prober): Promise<void> {
+  return parts[kind].probe(prober);
+}
+
+export const findingRules: RuleTable = Object.assign(
+  {},
+  ...Object.values(parts).flatMap(({ rules }) => rules),
+) as RuleTable;
 
 /** The codes of rules that look only when they are enabled. */
 export const codesOnRequest: readonly string[] = Object.entries(findingRules).flatMap(
@@ -38,28 +78,6 @@ export function unknownCode(code: string): { readonly message: string; readonly 
   const hint = suggestion(code, Object.keys(findingRules), "codes");
   return { message: `no finding has the code ${JSON.stringify(code)}`, hint };
 }
-
-/** The rules that look at a trial of each kind. */
-const rulesOf: Readonly<Record<CheckKind, readonly RuleTable[]>> = {
-  handshake: [protocolRules, serverMessageRules],
-  requests: [protocolRules, serverMessageRules],
-  shutdown: [protocolRules, serverMessageRules],
-  definitions: [
-    protocolRules,
-    serverMessageRules,
-    definitionRules,
-    schemaRules,
-    clientRules,
-    callRules,
-    readRules,
-    uncheckedRules,
-    conformanceRules,
-  ],
-  calls: [protocolRules, serverMessageRules, callRules, uncheckedRules],
-  reads: [protocolRules, serverMessageRules, readRules],
-  stability: [protocolRules, serverMessageRules, stabilityRules],
-  conformance: [conformanceRules],
-};
 
 /** Findings of one rule in one trial that are listed, and that are counted; a server can have a million parameters. */
 const maxFindingsOfRule = 200;
@@ -76,7 +94,7 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
     if (check.status === "unusable" && check.isLimit === true) notValidated.set(schema, check.reason);
     return check;
   };
-  for (const table of rulesOf[spec.kind]) {
+  for (const table of parts[spec.kind].rules) {
     for (const [code, rule] of Object.entries(table)) {
       if (spec.disable.includes(code)) continue;
       const { severity, title } = rule;

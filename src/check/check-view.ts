@@ -1,8 +1,10 @@
 import { asObject, exact, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
 import type { CheckSpec, PlannedCall, PlannedRead, ProbeName, ServerIdentity } from "../model/check.ts";
 import { shortened } from "../base/visible-text.ts";
+import { errorCodes } from "../model/error-codes.ts";
 import { type EventOf, eventsOf, type TraceEvent } from "../model/event.ts";
 import type { Exchange, Trajectory } from "../trace/trajectory.ts";
+import { listNames } from "../base/did-you-mean.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import type { ClientEffects, FindingPlace, Severity } from "../model/finding.ts";
 
@@ -126,7 +128,7 @@ export function statusOf({ request }: Exchange, events: readonly TraceEvent[]): 
 }
 
 /** How a server ended, with what it said on stderr: the line with the error, else the last one. */
-export function exitText({ exitCode, signal }: EventOf<"server.exited">, { events }: ProbeView): string {
+function exitText({ exitCode, signal }: EventOf<"server.exited">, { events }: ProbeView): string {
   const lines = eventsOf(events, "server.stderr")
     .map((event) => event.text)
     .join("")
@@ -189,6 +191,48 @@ export function breakIn({ events }: ProbeView): string | undefined {
   return code === "server/protocol-error" ? message : undefined;
 }
 
+export function answerText(exchange: Exchange, probe: ProbeView): string {
+  if (errorOf(exchange) !== undefined) return `the error ${errorText(exchange)}`;
+  if (exchange.answer !== undefined)
+    return resultOf(exchange) === undefined ? "an answer without a result" : "a result";
+  const status = statusOf(exchange, probe.events);
+  const [{ error: failure } = {}] = eventsOf(probe.events, "probe.finished");
+  const said = failure?.code === "server/http-status" ? (failure.detail ?? "").trim() : "";
+  if (status !== undefined)
+    return `no answer: HTTP ${status}${said === "" ? "" : `: ${JSON.stringify(shortened(said, 80))}`}`;
+  const [exited] = eventsOf(probe.events, "server.exited");
+  if (exited !== undefined && !exited.expected) return `no answer: ${exitText(exited, probe)}`;
+  const [finished] = eventsOf(probe.events, "probe.finished");
+  if (finished?.error !== undefined) return `no answer: ${finished.error.message}`;
+  if (finished?.outcome === "lost") return "no answer: the connection ended";
+  // A probe that got no session did nothing but wait for one.
+  return finished !== undefined && handshakesOf(probe).at(-1) === exchange
+    ? `no answer within ${Number((finished.durationMs / 1000).toFixed(1))} s`
+    : "no answer in time";
+}
+
+/** What came in place of a page of a list: `tools/list got no answer in time`. */
+export function refusedListText(exchange: Exchange, probe: ProbeView): string {
+  const method = methodOf(exchange);
+  if (resultOf(exchange) === undefined) return `${method} got ${answerText(exchange, probe)}`;
+  const key = listKeys[method];
+  const odd = itemsOf(exchange)?.flatMap((item, index) => (isJsonObject(item) ? [] : [`${key}[${index}]`]));
+  const what =
+    odd === undefined
+      ? `${key} is not a list`
+      : `${listNames(odd)} ${odd.length === 1 ? "is not an object" : "are not objects"}`;
+  return `${method} got a result in which ${what}`;
+}
+
+/** What to do where a server ended by itself: what it was asked has little to do with it. */
+export function fixOfLoss(probe: ProbeView): { readonly fix?: string } {
+  return eventsOf(probe.events, "server.exited").some(({ expected }) => !expected)
+    ? {
+        fix: "Find out why the server ended: the trace has what it wrote to stderr. It may lack an argument, an environment variable or a service.",
+      }
+    : {};
+}
+
 export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly string[]): Exchange[] {
   return exchanges.filter(({ request }) => methods.includes(text(request.message["method"])));
 }
@@ -196,6 +240,21 @@ export function exchangesOf(exchanges: readonly Exchange[], ...methods: readonly
 /** The requests of a probe that begin a session. */
 export function handshakesOf({ exchanges }: ProbeView): readonly Exchange[] {
   return exchangesOf(exchanges, "initialize", "server/discover");
+}
+
+export function declaredCapabilities(probes: CheckView["probes"]): JsonObject | undefined {
+  const hello = probes
+    .flatMap(handshakesOf)
+    .map(resultOf)
+    .find((result) => result !== undefined);
+  const capabilities = hello?.["capabilities"];
+  return isJsonObject(capabilities) ? capabilities : undefined;
+}
+
+export function isModern(probes: CheckView["probes"]): boolean {
+  return probes.some(({ exchanges }) =>
+    exchangesOf(exchanges, "server/discover").some((each) => resultOf(each)?.["supportedVersions"]),
+  );
 }
 
 /** What exchanges say about the server; of each method those before a second first page. */
@@ -267,7 +326,7 @@ export function itemsOf(page: Exchange): readonly Json[] | undefined {
 export function givesList(page: Exchange): boolean {
   const method = methodOf(page);
   if (itemsOf(page)?.every(isJsonObject) === true) return true;
-  return method === "resources/templates/list" && errorOf(page)?.["code"] === -32_601;
+  return method === "resources/templates/list" && errorOf(page)?.["code"] === errorCodes.methodNotFound;
 }
 
 function incompletePage(pages: readonly Exchange[]): Exchange | undefined {
@@ -341,6 +400,21 @@ export interface Found {
   /** What to do, where the rule's general advice can be made more exact. */
   readonly fix?: string;
 }
+
+/** What an exchange of a probe shows. */
+export function about({ request, answer }: Exchange, { finished }: ProbeView, message: string): Found {
+  return { message, evidence: [request.seq, answer?.seq ?? finished] };
+}
+
+export function* oncePerProblem(
+  found: readonly { readonly problem: string; readonly seq: number }[],
+): Iterable<Found> {
+  for (const [problem, same] of Map.groupBy(found, (each) => each.problem))
+    yield { message: problem, evidence: same.slice(0, maxEvidence).map(({ seq }) => seq) };
+}
+
+/** Events that one finding names at most. */
+const maxEvidence = 10;
 
 /** What is found about a tool, and what clients do with it. */
 export function aboutTool({ name, evidence }: Listed, message: string, clients?: ClientEffects): Found {

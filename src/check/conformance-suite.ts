@@ -11,6 +11,7 @@ import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 import { ProgramOutput } from "../process/program-output.ts";
 import { spawnProcess } from "../process/spawn.ts";
 import type { Surface } from "./check-view.ts";
+import type { ConformanceCheck } from "./prober.ts";
 
 const packageName = "@modelcontextprotocol/conformance";
 
@@ -48,16 +49,6 @@ async function listScenarios(suite: ConformanceSuite, signal: AbortSignal): Prom
   const names = [...text.matchAll(/^\s*- (\S+)/gm)].flatMap(([, name]) => name ?? []);
   if (names.length === 0) throw unusable(suite, "lists no scenarios", text);
   return names;
-}
-
-/** What the suite says of a requirement. */
-export interface ConformanceCheck {
-  readonly id: string;
-  readonly description: string;
-  readonly status: string;
-  readonly message?: string;
-  /** Where the requirement is written. */
-  readonly sources: readonly string[];
 }
 
 /**

@@ -1,5 +1,41 @@
 import { type EventOf, eventsOf } from "../model/event.ts";
+import { shortened } from "../base/visible-text.ts";
 import type { CheckView, Found, RuleTable } from "./check-view.ts";
+import type { ConformanceCheck, Prober } from "./prober.ts";
+
+/** Longest text of the suite that is recorded. */
+const maxText = 1000;
+
+/** Runs scenarios of the official conformance suite, each with a server that was just started, through the recording gateway. */
+export async function probeConformance(prober: Prober): Promise<void> {
+  const { suite, scenarios = [] } = prober.check.conformance ?? {};
+  if (suite === undefined) return;
+  for (const scenario of scenarios) {
+    const isEnded = await prober.probe(`conformance ${scenario}`, async () => {
+      const checks = await prober.runScenario(suite, scenario);
+      const unfinished: ConformanceCheck = {
+        id: scenario,
+        description: "",
+        status: "unfinished",
+        sources: [],
+      };
+      for (const { id, description, status, message, sources } of checks ?? [unfinished])
+        prober.record({
+          type: "conformance.checked",
+          server: prober.server,
+          scenario,
+          check: shortened(id, maxText),
+          description: shortened(description, maxText),
+          status,
+          ...(message === undefined ? {} : { message: shortened(message, maxText) }),
+          sources,
+        });
+      return checks !== undefined;
+    });
+    // The others would wait as long.
+    if (isEnded !== true) return;
+  }
+}
 
 /** Rules about what the official conformance suite says. */
 export const conformanceRules = {

@@ -11,7 +11,7 @@ import type { ServerSpec } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
 import { McpvalsError } from "../base/error.ts";
 import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } from "./check-view.ts";
-import { failedSecondStart } from "./protocol.ts";
+import { failedSecondStart } from "./lists.ts";
 import { asList, asObject, exact, isJsonObject, type JsonObject } from "../base/json.ts";
 import { type EventBody, eventsOf, type TraceEvent } from "../model/event.ts";
 import { buildTrajectory } from "../trace/trajectory.ts";
@@ -19,7 +19,7 @@ import type { ValidateSchema } from "../expect/tool-result.ts";
 import { lostAtStart } from "../servers/connections/host.ts";
 import { planConformance } from "./conformance-suite.ts";
 import { generateCalls } from "./generate-calls.ts";
-import { probeServer } from "./probe.ts";
+import { probeServer } from "./server-prober.ts";
 
 export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | "callMs"> {
   /** The committed listing that a server's must equal; `reported` is the name that it gives itself. Absent: none is compared. */

@@ -1,238 +1,148 @@
-import { McpvalsError, serializeError } from "../base/error.ts";
-import { isJsonObject, type JsonObject } from "../base/json.ts";
-import type { CheckSpec, ProbeName } from "../model/check.ts";
+import type { McpvalsError } from "../base/error.ts";
+import type { JsonObject } from "../base/json.ts";
+import type { CheckSpec, ConformanceSuite, ProbeName } from "../model/check.ts";
 import type { ServerSpec } from "../model/server.ts";
-import type { Emit, EventBody, EventOf } from "../model/event.ts";
-import { weightOf } from "../trace/recorder.ts";
-import { version } from "../base/version.ts";
-import type { StopOptions } from "../process/spawn.ts";
-import type { ServerHost } from "../servers/connections/host.ts";
-import type { Filter, FilterContext } from "../servers/filters/filter-chain.ts";
-import type { Gateway } from "../servers/gateway/gateway.ts";
-import { openHost } from "../servers/server-pool.ts";
-import { type Allowance, type Answer, maxReceived, RawClient } from "./raw-client.ts";
+import type { EventBody, EventOf } from "../model/event.ts";
 
-export interface ProberOptions {
+/**
+ * What probes work with. Everything that a server is sent and sends is recorded; a probe judges nothing. This is apart from what does it
+ * (`server-prober.ts`), so that a probe stands beside its rules, which are loaded where no server is started.
+ */
+export interface Prober {
   readonly server: string;
-  readonly spec: ServerSpec;
   readonly check: CheckSpec;
-  readonly emit: Emit;
-  readonly signal: AbortSignal;
-  /** How long a request may take, in milliseconds. */
-  readonly callMs: number;
-}
-
-/** Ends a probe: the server was gone, or gave no result. The messages on record show it, and `cause` what they do not. */
-class ProbeEnded extends Error {
-  readonly outcome: "lost" | "unanswered";
-  override readonly cause: McpvalsError | undefined;
-
-  constructor(outcome: "lost" | "unanswered", cause?: McpvalsError) {
-    super(outcome);
-    this.outcome = outcome;
-    this.cause = cause;
-  }
-}
-
-/** A lost connection, with the reason where one is known. */
-interface Loss {
-  readonly reason: McpvalsError | undefined;
-}
-
-/** A server that was started or reached, and a client of it after the handshake. */
-export interface Session {
-  readonly host: ServerHost;
-  readonly client: RawClient;
-  /** What the server says that it offers. */
-  readonly capabilities: JsonObject;
-}
-
-/** A server of a trial of a check, with what probes need: starting it, connecting to it, marking what belongs to which probe. */
-export class Prober implements AsyncDisposable {
-  readonly check: CheckSpec;
-  readonly signal: AbortSignal;
-  readonly callMs: number;
-  readonly #options: ProberOptions;
-  readonly #hosts = new Set<ServerHost>();
-  readonly #stopped = new Set<ServerHost>();
-  /** That a client was lost since the probe began. */
-  #loss: Loss | undefined;
-  readonly #allowance: Allowance = { left: maxReceived };
-  #ids = 0;
-  /** Whether a session was open before, so that the server can be reached. */
-  #wasReached = false;
-
-  constructor(options: ProberOptions) {
-    this.check = options.check;
-    this.signal = options.signal;
-    this.callMs = options.callMs;
-    this.#options = options;
-  }
-
-  /** Starts the server once more, or prepares for reaching it. Throws as `openHost`. */
-  async start(): Promise<ServerHost> {
-    const { server, spec, emit, signal } = this.#options;
-    signal.throwIfAborted();
-    const host = await openHost(server, spec);
-    this.#hosts.add(host);
-    host.watch(emit);
-    return host;
-  }
-
-  /** A client of a host; it has sent nothing. */
-  open(host: ServerHost): RawClient {
-    const { emit, signal, callMs: timeoutMs, spec } = this.#options;
-    const { startupTimeoutMs: startMs } = spec;
-    const allowance = this.#allowance;
-    const nextId = (): number => (this.#ids += 1);
-    const onLost = (reason: McpvalsError | undefined): void => {
-      if (!this.#stopped.has(host)) this.#loss = { reason };
-    };
-    return new RawClient(host, { emit, signal, timeoutMs, startMs, allowance, onLost, nextId, version });
-  }
-
-  /** Records a fact that no message shows. */
-  record(event: Extract<EventBody, { readonly type: "conformance.checked" }>): void {
-    this.#options.emit(event);
-  }
-
-  /** Opens a host to a program outside this process, at the URL that it gives. A flood ends the connection. */
-  async expose(host: ServerHost, gateway: Gateway): Promise<string> {
-    const emit: Emit = (event) => {
-      if (event.type === "mcp.message" && event.direction === "server-to-client") {
-        this.#allowance.left -= weightOf(event.message, JSON.stringify(event.message));
-        if (this.#allowance.left < 0) void this.stop(host);
-      }
-      return this.#options.emit(event);
-    };
-    const { limitFilters } = await import("../servers/filters/filters.ts");
-    const filters = (context: FilterContext): readonly Filter[] => limitFilters(host.limiter, context);
-    return (await gateway.open({ host, emit, filters })).url;
-  }
-
-  /** Stops a server. Never throws; disposal waits for it. */
-  stop(host: ServerHost, options?: StopOptions): Promise<void> {
-    this.#stopped.add(host);
-    return host.stop(options);
-  }
-
-  /** Starts the server and begins a session. Throws as `openHost` and `hello`. */
-  async connect(): Promise<Session> {
-    const host = await this.start();
-    const client = this.open(host);
-    const { capabilities } = this.hello(await client.connect());
-    return { host, client, capabilities: isJsonObject(capabilities) ? capabilities : {} };
-  }
-
+  /** Starts the server once more, or prepares for reaching it. Throws McpvalsError when that fails. */
+  start(): Promise<ProbedServer>;
+  /** Starts the server and begins a session. Ends the probe where there is none; throws as `start`. */
+  connect(): Promise<Session>;
   /**
    * The result of a handshake. Ends the probe where there is none; throws McpvalsError for an address at which no server can be
    * reached, unless one was before.
    */
-  hello(answer: Answer): JsonObject {
-    if (answer.kind === "result") {
-      this.#wasReached = true;
-      return answer.result;
-    }
-    const cause =
-      answer.kind === "lost"
-        ? answer.reason
-        : answer.kind === "refused"
-          ? (answer.failure.statusError ?? unusable(this.#options.server, answer.failure))
-          : undefined;
-    const status = answer.kind === "refused" ? answer.failure.status : undefined;
-    const isElsewhere =
-      cause !== undefined &&
-      (["server/unreachable", "server/unauthorized"].includes(cause.code) ||
-        (status !== undefined && notTheServer.includes(status)) ||
-        (answer.kind === "refused" && answer.failure.isForeign));
-    if (isElsewhere && !this.#wasReached) throw cause;
-    throw new ProbeEnded(answer.kind === "lost" ? "lost" : "unanswered", cause);
-  }
-
+  hello(answer: Answer): JsonObject;
+  /** All pages of a list, as far as the server gives them. Pages that do not end are cut off. */
+  list(client: ProbeClient, method: string): Promise<void>;
+  /** All pages of every list that the server declares. */
+  listAll(session: Session): Promise<void>;
+  /** Runs a scenario of the official conformance suite against a server that was just started. Undefined: it did not end in time. */
+  runScenario(suite: ConformanceSuite, scenario: string): Promise<readonly ConformanceCheck[] | undefined>;
+  /** Records a fact that no message shows. */
+  record(event: Extract<EventBody, { readonly type: "conformance.checked" }>): void;
   /**
    * Marks what happens during `work` as a probe. Returns what `work` gives; undefined when the server was lost, or did not answer
    * something that the probe needs. Throws the signal's reason, and what is not the server's fault.
    */
-  async probe<T>(
-    probe: ProbeName,
+  probe<T>(
+    name: ProbeName,
     work: () => Promise<T>,
-    about: Pick<EventOf<"probe.started">, "call" | "read"> = {},
-  ): Promise<T | undefined> {
-    const { server, emit, signal } = this.#options;
-    const started = performance.now();
-    this.#takeLoss();
-    emit({ type: "probe.started", server, probe, ...about });
-    const finish = (outcome: EventOf<"probe.finished">["outcome"], error?: unknown): void => {
-      const durationMs = performance.now() - started;
-      const why = error === undefined ? {} : { error: serializeError(error) };
-      emit({ type: "probe.finished", server, probe, outcome, durationMs, ...why });
-    };
-    try {
-      const value = await work();
-      const loss = this.#takeLoss();
-      finish(loss === undefined ? "done" : "lost", loss?.reason);
-      return value;
-    } catch (error) {
-      signal.throwIfAborted();
-      if (!(error instanceof ProbeEnded)) {
-        finish("lost", error);
-        throw error;
-      }
-      finish(error.outcome, error.cause ?? this.#takeLoss()?.reason);
-      return undefined;
-    }
-  }
-
-  #takeLoss(): Loss | undefined {
-    const loss = this.#loss;
-    this.#loss = undefined;
-    return loss;
-  }
-
-  /** All pages of a list, as far as the server gives them. Pages that do not end are cut off. */
-  async list(client: RawClient, method: string): Promise<void> {
-    const end = performance.now() + maxListMs;
-    let cursor: string | undefined;
-    const seen = new Set<string>();
-    do {
-      const answer = await client.request(method, cursor === undefined ? undefined : { cursor });
-      if (answer.kind === "lost") throw new ProbeEnded("lost", answer.reason);
-      if (answer.kind !== "result") return;
-      const { nextCursor } = answer.result;
-      cursor = typeof nextCursor === "string" && !seen.has(nextCursor) ? nextCursor : undefined;
-      if (cursor !== undefined) seen.add(cursor);
-    } while (cursor !== undefined && seen.size < maxPages && performance.now() < end);
-  }
-
-  async listAll(client: RawClient, capabilities: JsonObject): Promise<void> {
-    for (const [capability, methods] of Object.entries(listMethods))
-      if (capabilities[capability] !== undefined)
-        for (const method of methods) await this.list(client, method);
-  }
-
-  /** Stops everything that was started. Never throws. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#hosts].map((host) => host.stop()));
-  }
+    about?: Pick<EventOf<"probe.started">, "call" | "read">,
+  ): Promise<T | undefined>;
 }
 
-/** Pages of a list that are read, and how long, in milliseconds. */
-const maxPages = 100;
-const maxListMs = 30_000;
+/** A server that was started, or that can be reached. */
+export interface ProbedServer {
+  readonly transport: ServerSpec["transport"];
+  /** One more client, which has sent nothing. */
+  open(): ProbeClient;
+  /** Never throws. `stdinMs`, `settleMs`: how long the program, and then what it started, may take to end by itself. */
+  stop(options?: { readonly stdinMs?: number; readonly settleMs?: number }): Promise<void>;
+}
 
-/** HTTP errors that say nothing about the server: it is elsewhere, or somebody else answers. */
-const notTheServer: readonly number[] = [
-  301, 302, 303, 307, 308, 401, 403, 404, 405, 407, 410, 429, 502, 503, 504,
-];
+/** A server, and a client of it after the handshake. */
+export interface Session {
+  readonly server: ProbedServer;
+  readonly client: ProbeClient;
+  /** What the server says that it offers. */
+  readonly capabilities: JsonObject;
+}
 
-const listMethods = {
-  tools: ["tools/list"],
-  resources: ["resources/list", "resources/templates/list"],
-  prompts: ["prompts/list"],
-} as const;
+/** HTTP headers besides those that every request has. */
+export type Headers = Readonly<Record<string, string>>;
 
-function unusable(server: string, { message }: Error): McpvalsError {
-  return new McpvalsError("server/protocol-error", `server "${server}": ${message}`, {
-    hint: "Check the url: MCP servers answer with application/json or text/event-stream.",
-  });
+/** A client that sends whatever a probe wants, also what is against the protocol. Methods throw nothing but the signal's reason. */
+export interface ProbeClient {
+  /** Whether the server has ended the connection, or has sent more than is read. */
+  readonly isLost: boolean;
+  /**
+   * Begins a session: `initialize` with a version, or where the server wants the modern era `server/discover`. Gives the answer that
+   * decides; after a result the client is ready. `exactly`: the modern era is not tried where another version is refused.
+   */
+  connect(
+    version?: string,
+    options?: { readonly exactly?: boolean; readonly headers?: Headers | undefined },
+  ): Promise<Answer>;
+  /** Sends a request and waits for its answer. */
+  request(method: string, params?: JsonObject, options?: RequestOptions): Promise<Answer>;
+  /** Sends a request; its answer comes later. */
+  start(method: string, params?: JsonObject, options?: RequestOptions): Promise<StartedRequest>;
+  notify(method: string, params?: JsonObject): Promise<void>;
+  /** Sends a text that is not a message; it is recorded as the notification `mcpvals/malformed`. */
+  sendText(text: string): Promise<void>;
+}
+
+export interface RequestOptions {
+  /** How long it waits for its answer, instead of as long as the client waits. */
+  readonly timeoutMs?: number;
+  readonly headers?: Headers | undefined;
+  /** Whether the request has a `progressToken`, so that the server may tell how far it is. */
+  readonly progress?: boolean;
+}
+
+export interface StartedRequest {
+  readonly id: number;
+  readonly answer: Promise<Answer>;
+}
+
+/** How a request ended. */
+export type Answer =
+  | { readonly kind: "result"; readonly result: JsonObject }
+  | { readonly kind: "error"; readonly error: JsonObject }
+  /** The HTTP response has no answer in it. */
+  | { readonly kind: "refused"; readonly failure: HttpRefusal }
+  /** Nothing came in time. */
+  | { readonly kind: "none" }
+  /** The connection ended first. */
+  | { readonly kind: "lost"; readonly reason?: McpvalsError };
+
+/** What came in place of an answer. */
+export interface HttpRefusal {
+  readonly message: string;
+  readonly status: number;
+  readonly body: string;
+  /** The error for a status that is one. */
+  readonly statusError: McpvalsError | undefined;
+  /** Whether it says that it succeeded, with a content that no MCP server sends. */
+  readonly isForeign: boolean;
+}
+
+/** Whether the server answered at all. */
+export function isAnswer({ kind }: Answer): boolean {
+  return kind !== "none" && kind !== "lost";
+}
+
+/** What the conformance suite says of a requirement. */
+export interface ConformanceCheck {
+  readonly id: string;
+  readonly description: string;
+  readonly status: string;
+  readonly message?: string;
+  /** Where the requirement is written. */
+  readonly sources: readonly string[];
+}
+
+/** How long a server that has not answered a request may take for a ping, in milliseconds. */
+const pingMs = 2000;
+
+/** Makes a request that may take long; without an answer in time it is cancelled, and a ping shows whether the server goes on. */
+export async function requestOrPing(
+  client: ProbeClient,
+  method: string,
+  params: JsonObject,
+): Promise<{ readonly kind: Answer["kind"]; readonly answersPing: boolean }> {
+  const { id, answer } = await client.start(method, params, { progress: true });
+  const { kind } = await answer;
+  if (kind !== "none") return { kind, answersPing: true };
+  await client.notify("notifications/cancelled", { requestId: id, reason: "no answer in time" });
+  const ping = await client.request("ping", undefined, { timeoutMs: pingMs });
+  return { kind, answersPing: isAnswer(ping) };
 }

@@ -4,12 +4,7 @@ import { readJsonText } from "../base/read-json.ts";
 import type { Emit } from "../model/event.ts";
 import { weightOf } from "../trace/recorder.ts";
 import { abortAfter, settlesWithin } from "../process/deadline.ts";
-import {
-  type Channel,
-  type HttpNoAnswer,
-  type ServerHost,
-  wantsModern,
-} from "../servers/connections/host.ts";
+import { type Channel, type ServerHost, wantsModern } from "../servers/connections/host.ts";
 import {
   answeredId,
   cameInArray,
@@ -17,42 +12,16 @@ import {
   kindOf,
   malformationOf,
   messageJson,
-  modernVersion,
   wireMessage,
   type WireMessage,
 } from "../servers/messages/json-rpc.ts";
 import { errorCodes } from "../model/error-codes.ts";
-
-/** The outcome of a request. */
-export type Answer =
-  | { readonly kind: "result"; readonly result: JsonObject }
-  | { readonly kind: "error"; readonly error: JsonObject }
-  /** The HTTP response has no answer in it. */
-  | { readonly kind: "refused"; readonly failure: HttpNoAnswer }
-  /** Nothing came in time. */
-  | { readonly kind: "none" }
-  /** The connection ended first. */
-  | { readonly kind: "lost"; readonly reason?: McpvalsError };
-
-/** Whether the server answered at all. */
-export function isAnswer({ kind }: Answer): boolean {
-  return kind !== "none" && kind !== "lost";
-}
+import { legacyVersions, modernVersion } from "../model/mcp-versions.ts";
+import type { Answer, Headers, ProbeClient, RequestOptions, StartedRequest } from "./prober.ts";
 
 /** Memory for what servers send, in bytes; all clients of one trial share it. */
 export interface Allowance {
   left: number;
-}
-
-/** HTTP headers besides the usual ones. */
-type Headers = Readonly<Record<string, string>>;
-
-interface RequestOptions {
-  /** Instead of the client's. */
-  readonly timeoutMs?: number;
-  readonly headers?: Headers | undefined;
-  /** Whether the request has a `progressToken`, so that the server may tell how far it is. */
-  readonly progress?: boolean;
 }
 
 export interface RawClientOptions {
@@ -70,14 +39,8 @@ export interface RawClientOptions {
   readonly version: string;
 }
 
-/** The version that the handshake asks for first: the newest one that begins with `initialize`. */
-export const legacyVersion = "2025-11-25";
-
-/**
- * A client that sends whatever a probe wants, also what is against the protocol, and that judges nothing. Everything is recorded as
- * `mcp.message`. Requests of the server get the answer that the method is unknown.
- */
-export class RawClient {
+/** A probe's client on a channel of a server. Requests of the server get the answer that the method is unknown. */
+export class RawClient implements ProbeClient {
   readonly #host: ServerHost;
   readonly #options: RawClientOptions;
   readonly #channel: Channel;
@@ -105,17 +68,12 @@ export class RawClient {
     if (host.lost.aborted) this.#lose(host.lost.reason);
   }
 
-  /** Whether the server has ended the connection, or has sent more than is read. */
   get isLost(): boolean {
     return this.#lost !== undefined;
   }
 
-  /**
-   * Begins a session: `initialize` with a version, or where the server wants the modern era `server/discover`. Gives the answer that
-   * decides; after a result the client is ready. `exactly`: the modern era is not tried where another version is refused.
-   */
   async connect(
-    version: string = legacyVersion,
+    version: string = legacyVersions[0],
     { exactly = false, headers }: { readonly exactly?: boolean; readonly headers?: Headers | undefined } = {},
   ): Promise<Answer> {
     const clientInfo = { name: "mcpvals", version: this.#options.version };
@@ -135,17 +93,15 @@ export class RawClient {
     return answer;
   }
 
-  /** Sends a request and waits for its answer. Never throws but for the signal's reason. */
   async request(method: string, params?: JsonObject, options?: RequestOptions): Promise<Answer> {
     return (await this.start(method, params, options)).answer;
   }
 
-  /** Sends a request; its answer comes later. */
   async start(
     method: string,
     params?: JsonObject,
     { timeoutMs = this.#options.timeoutMs, headers, progress = false }: RequestOptions = {},
-  ): Promise<{ readonly id: number; readonly answer: Promise<Answer> }> {
+  ): Promise<StartedRequest> {
     const id = this.#options.nextId();
     const waiting = this.#host.limiter?.pass(this.#options.signal);
     if (waiting !== undefined) await waiting;
@@ -161,16 +117,20 @@ export class RawClient {
     const asked = progress ? { ...params, _meta: { progressToken: id } } : params;
     const message = { jsonrpc: "2.0", id, method, ...this.#withMeta(asked) } as const;
     if (this.#lost !== undefined) give(this.#lost);
-    else if (!(await this.send(wireMessage(message), headers))) give(this.#lost ?? { kind: "lost" });
+    else if (!(await this.#send(wireMessage(message), headers))) give(this.#lost ?? { kind: "lost" });
     return { id, answer: promise };
   }
 
   async notify(method: string, params?: JsonObject): Promise<void> {
-    await this.send(wireMessage({ jsonrpc: "2.0", method, ...this.#withMeta(params) }));
+    await this.#send(wireMessage({ jsonrpc: "2.0", method, ...this.#withMeta(params) }));
   }
 
-  /** Sends a text, which may be no message at all, over HTTP with further headers. Returns whether it could be sent. */
-  async send(wire: WireMessage, headers?: Headers): Promise<boolean> {
+  async sendText(text: string): Promise<void> {
+    await this.#send({ message: { jsonrpc: "2.0", method: "mcpvals/malformed" }, text });
+  }
+
+  /** Returns whether it could be sent. */
+  async #send(wire: WireMessage, headers?: Headers): Promise<boolean> {
     this.#options.signal.throwIfAborted();
     this.#record("client-to-server", wire);
     const { timeoutMs } = this.#options;
@@ -212,7 +172,7 @@ export class RawClient {
   #refuse(message: Json): void {
     const { id, method } = asObject(message);
     const error = { code: errorCodes.methodNotFound, message: `mcpvals does not serve ${String(method)}` };
-    this.send(wireMessage({ jsonrpc: "2.0", id: id as number, error })).catch(messageOf);
+    this.#send(wireMessage({ jsonrpc: "2.0", id: id as number, error })).catch(messageOf);
   }
 
   #record(direction: "client-to-server" | "server-to-client", wire: WireMessage): void {

@@ -15,6 +15,36 @@ import {
   type RuleTable,
   statusOf,
 } from "./check-view.ts";
+import { type Prober, requestOrPing, type Session } from "./prober.ts";
+
+/** Requests that get no answer before a part of a check ends. */
+const maxUnanswered = 3;
+
+/** Reads the planned resources and gets the planned prompts, one after the other, in one session; after a loss in another one. */
+export async function probeReads(prober: Prober): Promise<void> {
+  const open = (): Promise<Session | undefined> => prober.probe("handshake", () => prober.connect());
+  let session = await open();
+  let unanswered = 0;
+  for (const [index, { kind, name, args }] of (prober.check.reads ?? []).entries()) {
+    if (session === undefined || unanswered === maxUnanswered) return;
+    const { client, server } = session;
+    const outcome = await prober.probe(
+      "read",
+      () =>
+        kind === "resource"
+          ? requestOrPing(client, "resources/read", { uri: name })
+          : requestOrPing(client, "prompts/get", {
+              name,
+              ...(args === undefined ? {} : { arguments: args }),
+            }),
+      { read: index },
+    );
+    if (outcome?.kind === "none") unanswered += 1;
+    if (!client.isLost && outcome?.answersPing !== false) continue;
+    await server.stop();
+    session = await open();
+  }
+}
 
 /** Rules about reading the listed resources and getting the listed prompts. */
 export const readRules = {

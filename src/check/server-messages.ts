@@ -1,19 +1,98 @@
 import { asObject, isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { shortened } from "../base/visible-text.ts";
-import { eventsOf } from "../model/event.ts";
+import { eventsOf, type TraceEvent } from "../model/event.ts";
 import {
+  breakIn,
   type CheckView,
-  exchangesOf,
+  declaredCapabilities,
   type Found,
   handshakesOf,
-  listMethods,
-  methodOf,
-  resultOf,
+  oncePerProblem,
   type RuleTable,
 } from "./check-view.ts";
 
-/** Rules about what a server sends by itself: requests and notifications. */
+const ofHandshake: readonly unknown[] = ["initialize", "server/discover", "notifications/initialized"];
+
+/** The events without those from each start of the server to the first message that is not a part of the handshake. */
+function afterStart(events: readonly TraceEvent[]): readonly TraceEvent[] {
+  let isStarting = false;
+  return events.filter((event) => {
+    if (event.type === "server.started") isStarting = true;
+    if (event.type === "mcp.message" && event.direction === "client-to-server")
+      isStarting &&= isJsonObject(event.message) && ofHandshake.includes(event.message["method"]);
+    return !isStarting;
+  });
+}
+
+/** Rules about what a server sends: its output, its messages, and those that it sends by itself. */
 export const serverMessageRules = {
+  "protocol/stdout": {
+    severity: "error",
+    title: "stdout has something else than MCP messages",
+    why: "Claude Desktop reports an error for each such line, and other clients end the connection.",
+    fix: "Write logs to stderr.",
+    bad: `print("server started")`,
+    good: `print("server started", file=sys.stderr)`,
+    source: "MCP 2025-11-25, transports: stdio; hustcc/mcp-mermaid#25, leonardsellem/n8n-mcp-server#65",
+    *find({ events, spec }) {
+      // What a server writes while it starts is a finding of one part.
+      const judged = spec.kind === "handshake" ? events : afterStart(events);
+      const [first] = eventsOf(judged, "server.invalid_output");
+      if (first === undefined) return;
+      yield { message: `a line is ${JSON.stringify(shortened(first.text, 80))}`, evidence: [first.seq] };
+    },
+  },
+  "protocol/malformed-message": {
+    severity: "error",
+    title: "A message of the server is malformed, or answers nothing",
+    why: "Clients drop it or end the connection, and whoever waits for the answer waits for ever.",
+    fix: "Answer each request once, with its id, and with either result or error.",
+    bad: `→ { "id": 1, … }   ← { "jsonrpc": "2.0", "id": 7, "result": {} }`,
+    good: `→ { "id": 1, … }   ← { "jsonrpc": "2.0", "id": 1, "result": {} }`,
+    source: "JSON-RPC 2.0, 5",
+    *find({ events, exchanges }) {
+      const answers = new Set(exchanges.flatMap(({ answer }) => answer?.seq ?? []));
+      const numbers = new Set(exchanges.map(({ request }) => request.message["id"]).filter(Number.isFinite));
+      const found: { readonly problem: string; readonly seq: number }[] = [];
+      for (const event of eventsOf(events, "mcp.message")) {
+        if (event.direction !== "server-to-client" || !isJsonObject(event.message)) continue;
+        const { id, method, result, error } = event.message;
+        const problem =
+          event.malformed ??
+          (method !== undefined
+            ? undefined
+            : result !== undefined && error !== undefined
+              ? "it has both a result and an error"
+              : // An answer to text that was not a message has the id null (JSON-RPC 2.0, 5.1).
+                answers.has(event.seq) || id === null || id === undefined
+                ? undefined
+                : typeof id === "string" && numbers.has(Number(id))
+                  ? "an answer has its request's id as a text, and not as the number that was sent"
+                  : "an answer has an id that no request waits for");
+        if (problem !== undefined) found.push({ problem, seq: event.seq });
+      }
+      // One faulty line of a program shows in many messages. Ids and counts, which no two sessions share, are in the evidence.
+      yield* oncePerProblem(found);
+    },
+  },
+  "protocol/broken-connection": {
+    severity: "error",
+    title: "The server breaks the connection",
+    why: "Clients end the session there, and every request that waits is lost; the official SDK does at a message of 10 MiB.",
+    fix: "Send smaller, flatter and fewer messages, and keep stdin and stdout open until the end.",
+    bad: `← a message of 20 MB`,
+    good: `← a page of 100 items, and nextCursor`,
+    source:
+      "MCP 2025-11-25, transports: stdio; modelcontextprotocol/typescript-sdk#2239, DeusData/codebase-memory-mcp#1375",
+    *find({ probes }) {
+      for (const probe of probes) {
+        const message = breakIn(probe);
+        if (message === undefined) continue;
+        const place = probe.call === undefined ? {} : { tool: probe.call.tool };
+        yield { place, message, evidence: [probe.started, probe.finished] };
+      }
+    },
+  },
   "protocol/unsupported-request": {
     severity: "error",
     title: "The server asks the client for something that the client does not offer",
@@ -41,8 +120,9 @@ export const serverMessageRules = {
     good: `← { "method": "notifications/tools/list_changed" }`,
     source: "MCP 2025-11-25, schema: ServerRequest, ServerNotification",
     *find(view) {
-      const own = ["experimental", "extensions"].map((name) => serverCapabilities(view)[name]);
-      if (own.some((each) => isJsonObject(each) && Object.keys(each).length > 0)) return;
+      const { experimental, extensions } = declaredCapabilities(view.probes) ?? {};
+      if ([experimental, extensions].some((each) => isJsonObject(each) && Object.keys(each).length > 0))
+        return;
       yield* grouped(sentBy(view), ({ method, isRequest }) =>
         (isRequest ? requests[method] : notifications[method]) === undefined
           ? `MCP has no ${isRequest ? "request" : "notification"} ${quoted(method)} of servers`
@@ -60,7 +140,7 @@ export const serverMessageRules = {
     source:
       "MCP 2025-11-25, tools, resources, prompts, logging: capabilities; servers that emit log messages must declare logging",
     *find(view) {
-      const declared = serverCapabilities(view);
+      const declared = declaredCapabilities(view.probes) ?? {};
       yield* grouped(sentBy(view), ({ method, isRequest }) => {
         const [capability = "", flag] = (notifications[method] ?? "").split(".");
         if (isRequest || capability === "") return undefined;
@@ -135,24 +215,6 @@ export const serverMessageRules = {
       );
     },
   },
-  "protocol/invalid-cursor": {
-    severity: "error",
-    title: "The cursor of the next page is not a text",
-    why: "Clients that check lists against the schema of MCP, as those of the official SDKs do, lose the whole list.",
-    fix: "Leave nextCursor out on the last page.",
-    bad: `← { "tools": [ … ], "nextCursor": null }`,
-    good: `← { "tools": [ … ] }`,
-    source: "MCP 2025-11-25, schema: PaginatedResult.nextCursor",
-    *find({ exchanges }) {
-      const wrong = exchangesOf(exchanges, ...listMethods).flatMap((page) => {
-        const cursor = resultOf(page)?.["nextCursor"];
-        if (cursor === undefined || typeof cursor === "string") return [];
-        const problem = `${methodOf(page)} gives the nextCursor ${shortened(JSON.stringify(cursor), 60)}`;
-        return [{ problem, seq: page.answer?.seq ?? page.request.seq }];
-      });
-      yield* oncePerProblem(wrong);
-    },
-  },
 } as const satisfies RuleTable;
 
 /** Requests of servers, and the capability of the client that each needs; empty: none. */
@@ -212,29 +274,10 @@ function* grouped(
   );
 }
 
-function* oncePerProblem(
-  found: readonly { readonly problem: string; readonly seq: number }[],
-): Iterable<Found> {
-  for (const [problem, same] of Map.groupBy(found, (each) => each.problem))
-    yield { message: problem, evidence: same.slice(0, maxEvidence).map(({ seq }) => seq) };
-}
-
-/** Events that one finding names at most. */
-const maxEvidence = 10;
-
 /** What the client of the check declares. */
 function clientCapabilities({ probes }: CheckView): JsonObject {
   const params = probes.flatMap(handshakesOf)[0]?.params ?? {};
   return isJsonObject(params["capabilities"]) ? params["capabilities"] : {};
-}
-
-function serverCapabilities({ probes }: CheckView): JsonObject {
-  const hello = probes
-    .flatMap(handshakesOf)
-    .map(resultOf)
-    .find((result) => result !== undefined);
-  const capabilities = hello?.["capabilities"];
-  return isJsonObject(capabilities) ? capabilities : {};
 }
 
 /** A token or id, so that 1 and "1" differ; undefined: it is none. */

@@ -14,10 +14,20 @@ import {
   methodOf,
   type ProbeView,
   readSurface,
+  refusedListText,
   type RuleTable,
 } from "./check-view.ts";
 import type { FindingPlace } from "../model/finding.ts";
-import { refusedListText } from "./protocol.ts";
+import type { Prober } from "./prober.ts";
+
+export async function probeStability(prober: Prober): Promise<void> {
+  const session = await prober.probe("first-listing", async () => {
+    const opened = await prober.connect();
+    await prober.listAll(opened);
+    return opened;
+  });
+  if (session !== undefined) await prober.probe("second-listing", () => prober.listAll(session));
+}
 
 /** Rules about definitions that change from listing to listing, from start to start, or from a committed snapshot. */
 export const stabilityRules = {

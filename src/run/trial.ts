@@ -158,7 +158,7 @@ class TrialPhases {
         for (const event of record.events) emit(event);
         if (record.error !== undefined) throw record.error;
       });
-    const { probeServer } = await import("../check/probe.ts");
+    const { probeServer } = await import("../check/server-prober.ts");
     const spec = specOf(this.#run, server);
     using deadline = abortAfter(limits.trialMs, () => trialTimeout(limits.trialMs), signal);
     await runPhase("probe", emit, () =>

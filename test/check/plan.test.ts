@@ -4,7 +4,7 @@ import type { ServerSpec } from "../../src/model/server.ts";
 import type { Task } from "../../src/model/task.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { isJsonObject } from "../../src/base/json.ts";
-import { probeServer } from "../../src/check/probe.ts";
+import { probeServer } from "../../src/check/server-prober.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { askingServer } from "../support/programs.ts";
 import { checked, faultyServer } from "./support.ts";

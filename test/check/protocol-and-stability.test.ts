@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { probeServer } from "../../src/check/probe.ts";
+import { probeServer } from "../../src/check/server-prober.ts";
 import type { CheckKind, PlannedCall } from "../../src/model/check.ts";
 import type { ServerSpec } from "../../src/model/server.ts";
 import type { Finding } from "../../src/model/finding.ts";

@@ -7,7 +7,7 @@ import type { Task } from "../../src/model/task.ts";
 import { exitCode } from "../../src/report/trial-result.ts";
 import type { TraceEvent } from "../../src/model/event.ts";
 import { buildTrajectory } from "../../src/trace/trajectory.ts";
-import { probeServer } from "../../src/check/probe.ts";
+import { probeServer } from "../../src/check/server-prober.ts";
 import { check, type CheckOptions } from "../../src/check.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { join } from "node:path";

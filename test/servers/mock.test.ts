@@ -1,10 +1,11 @@
 import { type JSONRPCMessage, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/client";
 import { afterAll, expect, it, onTestFinished, vi } from "vitest";
 import type { JsonObject } from "../../src/base/json.ts";
+import { legacyVersions } from "../../src/model/mcp-versions.ts";
 import type { MockDefinition, MockResponse, MockServerSpec } from "../../src/model/server.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
-import { legacyVersions, openMockHost } from "../../src/servers/mock/mock-host.ts";
+import { openMockHost } from "../../src/servers/mock/mock-host.ts";
 import { openSession, type ServerSession } from "../../src/servers/client/session.ts";
 import { type WireMessage, wireMessage } from "../../src/servers/messages/json-rpc.ts";
 import { watchLeftovers } from "../support/leftovers.ts";

@@ -22,7 +22,8 @@ import {
 } from "../connections/host.ts";
 import type { FilterChain } from "../filters/filter-chain.ts";
 import type { RateLimiter, TrialFilters } from "../filters/filters.ts";
-import { modernVersion, paramHeaders } from "../messages/json-rpc.ts";
+import { paramHeaders } from "../messages/json-rpc.ts";
+import { modernVersion } from "../../model/mcp-versions.ts";
 import type { ErrorCode } from "../../base/catalogue.ts";
 import type { Emit } from "../../model/event.ts";
 import { errorCodes } from "../../model/error-codes.ts";

@@ -22,11 +22,11 @@ import {
   malformationOf,
   messageJson,
   recordedMessage,
-  modernVersion,
   type WireMessage,
   wireMessage,
 } from "../messages/json-rpc.ts";
 import { errorCodes } from "../../model/error-codes.ts";
+import { modernVersion } from "../../model/mcp-versions.ts";
 
 /**
  * Owns one started or reached server for as long as it serves: the process, where there is one, and every client's

@@ -189,9 +189,6 @@ export function calledTool(message: JSONRPCMessage): string | undefined {
 
 // Versions of the protocol.
 
-/** The version of MCP that has no `initialize`. */
-export const modernVersion = "2026-07-28";
-
 /** `legacy` begins with `initialize`; `modern` (2026-07-28) has no handshake, and every request names its version. */
 export type Era = "legacy" | "modern";
 

@@ -20,12 +20,12 @@ import {
   cancelledId,
   errorAnswer,
   type MessageId,
-  modernVersion,
   parseMessage,
   type Request,
   requestOf,
 } from "../messages/json-rpc.ts";
 import { errorCodes } from "../../model/error-codes.ts";
+import { legacyVersions, modernVersion } from "../../model/mcp-versions.ts";
 
 /** Creates a mock server in this process; `validateSchema` is for `matchSchema`. Throws McpvalsError `task/pattern` for an invalid regular expression. */
 export function openMockHost(
@@ -121,9 +121,6 @@ class MockHost implements ServerHost {
     };
   }
 }
-
-/** The versions of the era that begins with `initialize`, the newest first. */
-export const legacyVersions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"] as const;
 
 /** Results that clients may cache in 2026-07-28, and that have to say for how long. */
 const cacheable = [

@@ -1,0 +1,266 @@
+import { McpvalsError, serializeError } from "../base/error.ts";
+import { isJsonObject, type JsonObject } from "../base/json.ts";
+import { version } from "../base/version.ts";
+import type { CheckSpec, ConformanceSuite, ProbeName } from "../model/check.ts";
+import type { Emit, EventOf } from "../model/event.ts";
+import type { ServerSpec } from "../model/server.ts";
+import type { StopOptions } from "../process/spawn.ts";
+import type { ServerHost } from "../servers/connections/host.ts";
+import type { Filter, FilterContext } from "../servers/filters/filter-chain.ts";
+import type { Gateway } from "../servers/gateway/gateway.ts";
+import { openHost } from "../servers/server-pool.ts";
+import { weightOf } from "../trace/recorder.ts";
+import { runProbes } from "./catalogue.ts";
+import { runScenario } from "./conformance-suite.ts";
+import type {
+  Answer,
+  ConformanceCheck,
+  HttpRefusal,
+  ProbeClient,
+  ProbedServer,
+  Prober,
+  Session,
+} from "./prober.ts";
+import { type Allowance, maxReceived, RawClient } from "./raw-client.ts";
+
+export interface ProberOptions {
+  readonly server: string;
+  readonly spec: ServerSpec;
+  readonly check: CheckSpec;
+  readonly emit: Emit;
+  readonly signal: AbortSignal;
+  /** How long a request may take, in milliseconds. */
+  readonly callMs: number;
+}
+
+/** Ends a probe: the server was gone, or gave no result. The messages on record show it, and `cause` what they do not. */
+class ProbeEnded extends Error {
+  readonly outcome: "lost" | "unanswered";
+  override readonly cause: McpvalsError | undefined;
+
+  constructor(outcome: "lost" | "unanswered", cause?: McpvalsError) {
+    super(outcome);
+    this.outcome = outcome;
+    this.cause = cause;
+  }
+}
+
+/** A lost connection, with the reason where one is known. */
+interface Loss {
+  readonly reason: McpvalsError | undefined;
+}
+
+/**
+ * Runs one part of a check. What the server does wrong is on record and judged later. Throws the signal's reason, and McpvalsError
+ * for what is not the server's fault, such as a command that cannot be started.
+ */
+export async function probeServer(options: ProberOptions): Promise<void> {
+  await using prober = new ServerProber(options);
+  await runProbes(options.check.kind, prober);
+}
+
+/** Starts and reaches the server of a trial of a check. Disposing of it stops everything that was started. */
+class ServerProber implements Prober, AsyncDisposable {
+  readonly server: string;
+  readonly check: CheckSpec;
+  readonly #options: ProberOptions;
+  readonly #hosts = new Set<ServerHost>();
+  readonly #stopped = new Set<ServerHost>();
+  /** That a client was lost since the probe began. */
+  #loss: Loss | undefined;
+  readonly #allowance: Allowance = { left: maxReceived };
+  #ids = 0;
+  /** Whether a session was open before, so that the server can be reached. */
+  #wasReached = false;
+  #gateway: Gateway | undefined;
+
+  constructor(options: ProberOptions) {
+    this.server = options.server;
+    this.check = options.check;
+    this.#options = options;
+  }
+
+  async start(): Promise<ProbedServer> {
+    const host = await this.#startHost();
+    return {
+      transport: host.transport,
+      open: () => this.#open(host),
+      stop: (options) => this.#stop(host, options),
+    };
+  }
+
+  async #startHost(): Promise<ServerHost> {
+    const { server, spec, emit, signal } = this.#options;
+    signal.throwIfAborted();
+    const host = await openHost(server, spec);
+    this.#hosts.add(host);
+    host.watch(emit);
+    return host;
+  }
+
+  #open(host: ServerHost): RawClient {
+    const { emit, signal, callMs: timeoutMs, spec } = this.#options;
+    const { startupTimeoutMs: startMs } = spec;
+    const allowance = this.#allowance;
+    const nextId = (): number => (this.#ids += 1);
+    const onLost = (reason: McpvalsError | undefined): void => {
+      if (!this.#stopped.has(host)) this.#loss = { reason };
+    };
+    return new RawClient(host, { emit, signal, timeoutMs, startMs, allowance, onLost, nextId, version });
+  }
+
+  /** Never throws; disposal waits for it. */
+  #stop(host: ServerHost, options?: StopOptions): Promise<void> {
+    this.#stopped.add(host);
+    return host.stop(options);
+  }
+
+  record(event: Parameters<Prober["record"]>[0]): void {
+    this.#options.emit(event);
+  }
+
+  async runScenario(
+    suite: ConformanceSuite,
+    scenario: string,
+  ): Promise<readonly ConformanceCheck[] | undefined> {
+    const { signal, callMs } = this.#options;
+    const host = await this.#startHost();
+    const url = await this.#expose(host);
+    const checks = await runScenario(suite, scenario, { url, ms: callMs * maxCallsOfScenario, signal });
+    await this.#stop(host);
+    return checks;
+  }
+
+  /** Opens a host to a program outside this process, at the URL that it gives. A flood ends the connection. */
+  async #expose(host: ServerHost): Promise<string> {
+    const emit: Emit = (event) => {
+      if (event.type === "mcp.message" && event.direction === "server-to-client") {
+        this.#allowance.left -= weightOf(event.message, JSON.stringify(event.message));
+        if (this.#allowance.left < 0) void this.#stop(host);
+      }
+      return this.#options.emit(event);
+    };
+    // Only the conformance suite needs these, and loading them is slow.
+    const [{ createGateway }, { limitFilters }] = await Promise.all([
+      import("../servers/gateway/gateway.ts"),
+      import("../servers/filters/filters.ts"),
+    ]);
+    this.#gateway ??= createGateway();
+    const filters = (context: FilterContext): readonly Filter[] => limitFilters(host.limiter, context);
+    return (await this.#gateway.open({ host, emit, filters })).url;
+  }
+
+  async connect(): Promise<Session> {
+    const server = await this.start();
+    const client = server.open();
+    const { capabilities } = this.hello(await client.connect());
+    return { server, client, capabilities: isJsonObject(capabilities) ? capabilities : {} };
+  }
+
+  hello(answer: Answer): JsonObject {
+    if (answer.kind === "result") {
+      this.#wasReached = true;
+      return answer.result;
+    }
+    const cause =
+      answer.kind === "lost"
+        ? answer.reason
+        : answer.kind === "refused"
+          ? (answer.failure.statusError ?? unusable(this.#options.server, answer.failure))
+          : undefined;
+    const status = answer.kind === "refused" ? answer.failure.status : undefined;
+    const isElsewhere =
+      cause !== undefined &&
+      (["server/unreachable", "server/unauthorized"].includes(cause.code) ||
+        (status !== undefined && notTheServer.includes(status)) ||
+        (answer.kind === "refused" && answer.failure.isForeign));
+    if (isElsewhere && !this.#wasReached) throw cause;
+    throw new ProbeEnded(answer.kind === "lost" ? "lost" : "unanswered", cause);
+  }
+
+  async probe<T>(
+    probe: ProbeName,
+    work: () => Promise<T>,
+    about: Pick<EventOf<"probe.started">, "call" | "read"> = {},
+  ): Promise<T | undefined> {
+    const { server, emit, signal } = this.#options;
+    const started = performance.now();
+    this.#takeLoss();
+    emit({ type: "probe.started", server, probe, ...about });
+    const finish = (outcome: EventOf<"probe.finished">["outcome"], error?: unknown): void => {
+      const durationMs = performance.now() - started;
+      const why = error === undefined ? {} : { error: serializeError(error) };
+      emit({ type: "probe.finished", server, probe, outcome, durationMs, ...why });
+    };
+    try {
+      const value = await work();
+      const loss = this.#takeLoss();
+      finish(loss === undefined ? "done" : "lost", loss?.reason);
+      return value;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof ProbeEnded)) {
+        finish("lost", error);
+        throw error;
+      }
+      finish(error.outcome, error.cause ?? this.#takeLoss()?.reason);
+      return undefined;
+    }
+  }
+
+  #takeLoss(): Loss | undefined {
+    const loss = this.#loss;
+    this.#loss = undefined;
+    return loss;
+  }
+
+  async list(client: ProbeClient, method: string): Promise<void> {
+    const end = performance.now() + maxListMs;
+    let cursor: string | undefined;
+    const seen = new Set<string>();
+    do {
+      const answer = await client.request(method, cursor === undefined ? undefined : { cursor });
+      if (answer.kind === "lost") throw new ProbeEnded("lost", answer.reason);
+      if (answer.kind !== "result") return;
+      const { nextCursor } = answer.result;
+      cursor = typeof nextCursor === "string" && !seen.has(nextCursor) ? nextCursor : undefined;
+      if (cursor !== undefined) seen.add(cursor);
+    } while (cursor !== undefined && seen.size < maxPages && performance.now() < end);
+  }
+
+  async listAll({ client, capabilities }: Session): Promise<void> {
+    for (const [capability, methods] of Object.entries(listMethods))
+      if (capabilities[capability] !== undefined)
+        for (const method of methods) await this.list(client, method);
+  }
+
+  /** Stops everything that was started. Never throws. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#gateway?.close();
+    await Promise.all([...this.#hosts].map((host) => host.stop()));
+  }
+}
+
+/** How many limits of a request a scenario may take; the suite's own limit of a request is a minute. */
+const maxCallsOfScenario = 6;
+
+/** Pages of a list that are read, and how long, in milliseconds. */
+const maxPages = 100;
+const maxListMs = 30_000;
+
+/** HTTP errors that say nothing about the server: it is elsewhere, or somebody else answers. */
+const notTheServer: readonly number[] = [
+  301, 302, 303, 307, 308, 401, 403, 404, 405, 407, 410, 429, 502, 503, 504,
+];
+
+const listMethods = {
+  tools: ["tools/list"],
+  resources: ["resources/list", "resources/templates/list"],
+  prompts: ["prompts/list"],
+} as const;
+
+function unusable(server: string, { message }: HttpRefusal): McpvalsError {
+  return new McpvalsError("server/protocol-error", `server "${server}": ${message}`, {
+    hint: "Check the url: MCP servers answer with application/json or text/event-stream.",
+  });
+}
