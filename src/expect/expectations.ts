@@ -178,7 +178,7 @@ function checkJsonText(name: string, expectations: readonly JsonExpectation[], t
   if (passed && expectations.length > 0) return checkJson(name, expectations, parsed.value);
   const message = passed ? "it is JSON" : `it is not JSON: ${parsed.reason}`;
   const check = { name, passed, expected: "JSON", actual: excerpt(text), message };
-  return [passed ? check : { ...check, unplaced: true }];
+  return [passed ? check : { ...check, evidence: "pathMissing" }];
 }
 
 /**
@@ -197,7 +197,7 @@ export function checkJson(name: string, expectations: readonly JsonExpectation[]
       const check = { name: `${name} ${found.path} ${part}`, ...outcome };
       if (problem === undefined) return doubt === undefined ? check : { ...check, doubt };
       const message = outcome.passed ? problem : `${outcome.message}; ${problem}`;
-      return { ...check, passed: false, message, unplaced: true };
+      return { ...check, passed: false, message, evidence: "pathMissing" };
     });
   });
 }

@@ -53,8 +53,8 @@ it.each<[Json, JsonObject, Json, string]>([
 });
 
 it("has nothing to compare with in a text that is not JSON, which proves no absence", () => {
-  expect(checkExpectedResult({ a: 1 }, text("a"))).toMatchObject({ passed: false, unplaced: true });
-  expect(checkExpectedResult({ a: 1 }, text('{"a":2}'))).not.toHaveProperty("unplaced");
+  expect(checkExpectedResult({ a: 1 }, text("a"))).toMatchObject({ passed: false, evidence: "pathMissing" });
+  expect(checkExpectedResult({ a: 1 }, text('{"a":2}'))).not.toHaveProperty("evidence");
 });
 
 describe("the result of a resource or prompt", () => {

@@ -316,7 +316,7 @@ function failed(actual: string): Outcome {
   };
 }
 
-type Outcome = Pick<Check, "passed" | "actual" | "message" | "unplaced">;
+type Outcome = Pick<Check, "passed" | "actual" | "message" | "evidence">;
 
 function compare(expected: Json, result: Compared): Outcome {
   if (typeof expected === "string") return compareText(expected, result);
@@ -430,7 +430,7 @@ function compareValues(candidates: readonly Candidate[], { text }: Compared, con
   }
   if (nearest === undefined) {
     const message = `the result has no structured content and its text is not JSON: ${readJsonText(text).reason}`;
-    return { passed: false, actual: text, message, unplaced: true };
+    return { passed: false, actual: text, message, evidence: "pathMissing" };
   }
   const { tried, difference } = nearest;
   const place = `${tried.pointer}${difference.pointer}`;

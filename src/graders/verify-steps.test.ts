@@ -126,7 +126,7 @@ it.each<[string, Task, Steps, number | null, string, number[]]>([
     test,
     [
       ["one", { outcome: "skipped" }],
-      ["two", { checks: [{ ...check("written", true), acted: true }] }],
+      ["two", { checks: [{ ...check("written", true), evidence: "sideEffect" }] }],
     ],
     null,
     skippedOne,

@@ -72,7 +72,7 @@ function checksOf({ step, last, attempts }: StepView, task: Task): readonly Trie
   const count = attempts.length;
   const tried = count < 2 ? "" : outcome === "passed" ? ` (attempt ${count})` : ` (${count} attempts)`;
   const checks = last.checks
-    .filter((check) => !check.passed || check.acted !== true)
+    .filter((check) => !check.passed || check.evidence !== "sideEffect")
     .map(({ passed, name, message }) => {
       const isNamed = task.verify.length > 1 && label !== name;
       return { passed, reason: `${isNamed ? `${label}: ` : ""}${name}: ${message}${tried}`, seq };

@@ -34,15 +34,15 @@ export interface Check {
   readonly expected: Json;
   readonly actual: Json;
   readonly message: string;
-  /** It says what the step did, not what it found, so it is not evidence. */
-  readonly acted?: true;
   /**
-   * It failed without having looked at anything: an earlier step gave no value, a program could not run, a server broke.
-   * It is a failure all the same, but a `not` must not pass because of it.
+   * Why it is no evidence; absent: it is.
+   *
+   * - `sideEffect`: it says what the step did, not what it found;
+   * - `notRun`: it failed without having looked at anything: an earlier step gave no value, a program could not run, a server
+   *   broke. It is a failure all the same, but a `not` must not pass because of it;
+   * - `pathMissing`: it failed because the place in JSON that it is about, or the JSON itself, does not exist.
    */
-  readonly untried?: true;
-  /** It failed because the place in JSON that it is about, or the JSON itself, does not exist. */
-  readonly unplaced?: true;
+  readonly evidence?: "sideEffect" | "notRun" | "pathMissing";
   /** Which mistake of its author, such as a misspelt name, may be why it found nothing. */
   readonly doubt?: string;
   /** Who judged; absent: no model did. */

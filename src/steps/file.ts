@@ -35,7 +35,7 @@ export const fileStep: StepRunner<FileStep> = {
   },
 };
 
-function acted(name: string, expected: string, message: string): Check {
+function sideEffect(name: string, expected: string, message: string): Check {
   return { name, passed: true, expected, actual: expected, message };
 }
 
@@ -48,7 +48,7 @@ async function create(
   const bytes = Buffer.from(content, "utf8");
   await writeWhole(target, bytes, mode, signal);
   const size = bytes.length === 1 ? "1 byte" : `${bytes.length} bytes`;
-  const check = acted("written", modeText(mode), `${size} written to ${path}`);
+  const check = sideEffect("written", modeText(mode), `${size} written to ${path}`);
   return { kind: "checked", checks: [check], values: { content } };
 }
 
@@ -67,7 +67,7 @@ async function remove(path: string, { trial }: StepContext): Promise<StepAttempt
     });
   } else if (found !== undefined) await rm(target, { recursive: isFolder, force: true });
   const message = found === undefined ? `${path} did not exist` : `${path} is removed`;
-  return { kind: "checked", checks: [acted("removed", "nothing", message)] };
+  return { kind: "checked", checks: [sideEffect("removed", "nothing", message)] };
 }
 
 /** Permission bits as they are usually written: `0644`. */
@@ -96,7 +96,10 @@ async function check(
   if (found?.isFile() !== true) {
     // A missing file proves nothing where its content was to be checked.
     if (!passed)
-      return { kind: "checked", checks: [expectsMore ? { ...existence, unplaced: true } : existence] };
+      return {
+        kind: "checked",
+        checks: [expectsMore ? { ...existence, evidence: "pathMissing" } : existence],
+      };
     const hasFolder = (await orAbsent(stat(dirname(target)))) !== undefined;
     const doubt = hasFolder ? {} : { doubt: "not even the folder that the file would be in is there" };
     const absent = { name: "file", passed: false, expected: "a file", actual: "nothing" };

@@ -65,7 +65,7 @@ function statusCheck(
   const actual = body === "" ? status : { status, body: excerpt(body) };
   const check = { name: "status", passed, expected, actual, message: `${message}${evidence}` };
   const isMoreRead = others.headers !== undefined || others.body !== undefined;
-  return isMoreRead || isNoAnswer(status) ? { ...check, untried: true } : check;
+  return isMoreRead || isNoAnswer(status) ? { ...check, evidence: "notRun" } : check;
 }
 
 function headerChecks(

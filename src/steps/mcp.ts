@@ -95,7 +95,7 @@ function failureOfServer(error: unknown, { sessions }: StepContext): StepAttempt
   if (sessions.some(({ lost }) => lost.reason === error)) return unansweredCall;
   const { code, message } = error;
   if (code !== "server/call-timeout" && code !== "server/protocol-error") return undefined;
-  return failedAttempt(untriedCheck("call", "a list of tools", message));
+  return failedAttempt(notRunCheck("call", "a list of tools", message));
 }
 
 function failedAttempt(check: Check): StepAttempt {
@@ -161,8 +161,8 @@ function namesOf(sessions: readonly ServerSession[]): string {
   return sessions.map(({ name }) => name).join(", ");
 }
 
-function untriedCheck(name: string, expected: string, message: string): Check {
-  return { name, passed: false, expected, actual: null, message, untried: true };
+function notRunCheck(name: string, expected: string, message: string): Check {
+  return { name, passed: false, expected, actual: null, message, evidence: "notRun" };
 }
 
 /** The failed check for a tool that no server offers. */
@@ -174,7 +174,7 @@ function notOffered(request: McpRequest, sessions: readonly ServerSession[]): Ch
   );
   const question = near === undefined ? "" : `; did you mean "${near}"?`;
   const message = `no server lists the ${describeRequest(request)} (servers: ${namesOf(sessions)})${question}`;
-  return untriedCheck("tool", tool, message);
+  return notRunCheck("tool", tool, message);
 }
 
 /**
@@ -192,7 +192,7 @@ function unusableTool(tool: string, count: number, { name: server, abilities, to
     count === 0
       ? `does not list the tool "${tool}"; ${known}`
       : `lists the tool "${tool}" ${count} times, so it is not clear which of them is called`;
-  return untriedCheck("call", `tool "${tool}"`, `the server "${server}" ${problem}`);
+  return notRunCheck("call", `tool "${tool}"`, `the server "${server}" ${problem}`);
 }
 
 /**
@@ -209,7 +209,7 @@ async function unknownRequest(
   const server = `the server "${session.name}"`;
   if (outcome.kind === "error" && outcome.code === errorCodes.methodNotFound) {
     const wanted = request.kind === "tool" ? `tool "${request.tool}"` : `${request.kind}s`;
-    return untriedCheck("call", wanted, `${server} offers no ${wanted}: ${failure}`);
+    return notRunCheck("call", wanted, `${server} offers no ${wanted}: ${failure}`);
   }
   if (request.kind !== "prompt") return undefined;
   const listed = await session.list("prompts", options);
@@ -223,7 +223,7 @@ async function unknownRequest(
   const near = didYouMean(request.prompt, names);
   const question = near === undefined ? "" : `; did you mean "${near}"?`;
   const message = `${server} does not list the prompt "${request.prompt}"${question}: ${failure}`;
-  return untriedCheck("call", `prompt "${request.prompt}"`, message);
+  return notRunCheck("call", `prompt "${request.prompt}"`, message);
 }
 
 /** A server's answer. */
@@ -298,7 +298,9 @@ async function checkAnswer(
   const { isError: _, error: __, ...ofResult } = expect;
   const checksResult = Object.values(ofResult).some((each) => each !== undefined);
   const meansNothing = isBroken || (!mustFail(expect) && checksResult);
-  return meansNothing ? checks.map((check) => (check.passed ? check : { ...check, untried: true })) : checks;
+  return meansNothing
+    ? checks.map((check) => (check.passed ? check : { ...check, evidence: "notRun" }))
+    : checks;
 }
 
 /** What is expected of a call that must not fail. */
@@ -369,7 +371,7 @@ async function schemaChecks(
   const actual = outcome.result["structuredContent"] ?? null;
   const check = { name: "outputSchema", passed: false, expected, actual, message: `${name} ${problem}` };
   // An invalid result shows neither that something is there nor that it is missing.
-  return [{ ...check, untried: true }];
+  return [{ ...check, evidence: "notRun" }];
 }
 
 function latencyChecks({ maxLatencyMs: limit }: McpExpectation, { outcome }: Answer): Check[] {
@@ -396,7 +398,13 @@ async function valueChecks(
         ? "there is no result"
         : `the result has no structured content and its text is not JSON: ${parsed.reason}`;
     const names = Object.keys(withoutUndefined({ json, schema }));
-    const check = { passed: false, expected: "JSON", actual: text, message, unplaced: true } as const;
+    const check = {
+      passed: false,
+      expected: "JSON",
+      actual: text,
+      message,
+      evidence: "pathMissing",
+    } as const;
     return names.map((name) => ({ name, ...check }));
   }
   const checks: Check[] = json === undefined ? [] : [...checkJson("json", json, value)];

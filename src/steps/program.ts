@@ -132,12 +132,12 @@ export function exitCheck(
   if (passed) {
     const check = { name, passed, expected, actual, message: `it ${how}` };
     const isVoid = expected === 0 && text !== undefined && isIdle(text);
-    return isVoid ? { ...check, acted: true } : check;
+    return isVoid ? { ...check, evidence: "sideEffect" } : check;
   }
   const written = tailOf(stderr.text, maxShownCharacters) || tailOf(stdout.text, maxShownCharacters);
   const message = `it ${how}${notRun[exitCode ?? 0] ?? ""}, expected ${expected}${written === "" ? "" : `: ${written}`}`;
   const check = { name, passed, expected, actual, message };
-  return answers.includes(exitCode) && !isOutputRead ? check : { ...check, untried: true };
+  return answers.includes(exitCode) && !isOutputRead ? check : { ...check, evidence: "notRun" };
 }
 
 /** What the outputs of a step with a program may use. */

@@ -70,7 +70,7 @@ export async function runStep(step: Step, context: StepContext): Promise<StepRep
     });
     signal.throwIfAborted();
     remember(step, report, context);
-    if (isLast || outcome === "skipped" || report.untried === true) return report;
+    if (isLast || outcome === "skipped" || report.notRun === true) return report;
     if (waitMs > 0) await pause(waitMs, signal);
     signal.throwIfAborted();
   }
@@ -129,11 +129,11 @@ type Tried = Omit<StepReport, "ignored">;
 
 /** Adds the check of `stableFor`; a step that did not stay true has failed, whatever the last attempt said. */
 function withStability(tried: Tried, check: Check): Tried {
-  // That a step only acted is no more evidence after a longer time.
-  const isVoid = check.passed && tried.checks.every(({ acted }) => acted === true);
-  const checks = [...tried.checks, isVoid ? { ...check, acted: true as const } : check];
-  const hasFailed = !check.passed && tried.outcome === "passed";
-  return { ...tried, checks, ...(hasFailed ? { outcome: "failed" } : {}) };
+  // A side effect is no more evidence after a longer time.
+  const isSideEffect = check.passed && tried.checks.every(({ evidence }) => evidence === "sideEffect");
+  const stability: Check = isSideEffect ? { ...check, evidence: "sideEffect" } : check;
+  const outcome = check.passed || tried.outcome !== "passed" ? tried.outcome : "failed";
+  return { ...tried, outcome, checks: [...tried.checks, stability] };
 }
 
 /** Stores the result for later steps; outputs of an earlier run of the step are removed. */
@@ -168,7 +168,7 @@ async function attemptOf(
     // Events come in pairs, also for a step whose input could not be computed.
     if (!hasBegun) begin({});
     const check = neededCheck() ?? unfitCheck(error);
-    return check === undefined ? failureOf(error) : { outcome: "failed", checks: [check], untried: true };
+    return check === undefined ? failureOf(error) : { outcome: "failed", checks: [check], notRun: true };
   }
 }
 
@@ -182,7 +182,7 @@ function unfitCheck(error: unknown): Check | undefined {
   if (!(error instanceof McpvalsError) || error.code !== "task/unfit-value") return undefined;
   const { message } = error;
   const expected = "a value that fits";
-  return { name: "value", passed: false, expected, actual: null, message, untried: true };
+  return { name: "value", passed: false, expected, actual: null, message, evidence: "notRun" };
 }
 
 async function withinTime(step: Step, context: StepContext, runner: StepRunner): Promise<StepAttempt> {
@@ -213,7 +213,7 @@ function readAttempt(attempt: StepAttempt, step: Step, scope: Scope | undefined)
 function asEvidence(checks: readonly Check[], step: Step): readonly Check[] {
   const kind = kindOf(step.type);
   if (kind.inner.length > 0 || kind.checks(step, 0)) return checks;
-  return checks.map((check) => (check.passed ? { ...check, acted: true } : check));
+  return checks.map((check) => (check.passed ? { ...check, evidence: "sideEffect" } : check));
 }
 
 function outputsOf(
@@ -263,7 +263,7 @@ function watchOutputs({ scope, trial }: Pick<StepContext, "scope" | "trial">): {
       if (needed === undefined) return undefined;
       const message = `not tried: it needs what step ${needed} gives, and that failed`;
       const expected = `outputs of step ${needed}`;
-      return { name: "needs", passed: false, expected, actual: null, message, untried: true };
+      return { name: "needs", passed: false, expected, actual: null, message, evidence: "notRun" };
     },
   };
 }

@@ -44,7 +44,7 @@ const llmStep: StepRunner<LlmStep> = {
       const message =
         step.input === undefined ? "the agent said nothing" : "there is nothing to judge: the input is empty";
       const check = { name: "input", passed: false, expected: "a text", actual: input, message };
-      return { kind: "checked", checks: [{ ...check, untried: true }] };
+      return { kind: "checked", checks: [{ ...check, evidence: "notRun" }] };
     }
     let least = 1;
     const reasons: string[] = [];
@@ -88,7 +88,7 @@ const foreachStep: StepRunner<ForeachStep> = {
     const items = loopItems(step.in, step.in);
     if (items.length === 0) {
       const check = { name: "items", passed: false, expected: "at least one item", actual: 0 };
-      return { kind: "checked", checks: [{ ...check, message: "the list is empty", untried: true }] };
+      return { kind: "checked", checks: [{ ...check, message: "the list is empty", evidence: "notRun" }] };
     }
     const { parent = "" } = innerContext(step, context);
     const checks: Check[] = [];
@@ -153,15 +153,19 @@ function anyCheck({ steps }: AnyOfStep, tried: readonly Ran[], passed: boolean):
     const { ignored = false, checks = [] } = last?.report ?? {};
     const actual = last?.step.name ?? last?.step.id ?? "";
     const check = { name: "anyOf", passed, expected, actual, message: `${actual} holds` };
-    return ignored || checks.every(({ acted }) => acted === true) ? { ...check, acted: true } : check;
+    return ignored || areSideEffects(checks) ? { ...check, evidence: "sideEffect" } : check;
   }
   const reasons = tried.map((each) => reasonOf(each));
   const message = `none of ${steps.length} alternatives holds: ${reasons.join("; ")}`;
   const failed = joinedChecks(tried).filter((each) => !each.passed);
   const check = { name: "anyOf", passed, expected, actual: reasons, message };
-  if (failed.some(({ untried }) => untried === true)) return { ...check, untried: true };
-  const isUnplaced = failed.length > 0 && failed.every(({ unplaced }) => unplaced === true);
-  return isUnplaced ? { ...check, unplaced: true } : check;
+  if (failed.some(({ evidence }) => evidence === "notRun")) return { ...check, evidence: "notRun" };
+  const isPathMissing = failed.length > 0 && failed.every(({ evidence }) => evidence === "pathMissing");
+  return isPathMissing ? { ...check, evidence: "pathMissing" } : check;
+}
+
+function areSideEffects(checks: readonly Check[]): boolean {
+  return checks.every(({ evidence }) => evidence === "sideEffect");
 }
 
 function reasonOf(each: Ran): string {
@@ -190,9 +194,8 @@ function attemptOf({ ran, passed, error }: SequenceReport): StepAttempt {
 
 /**
  * Passes when not all of its steps pass. A step that could not act proves nothing and is an error. A row in which every
- * step was skipped proves nothing: then there is no check. It fails with a step that has checked nothing, such as one that was not
- * tried or whose program ended with a code that means neither yes nor no; and if all that failed are checks of places in JSON
- * of which nothing is known.
+ * step was skipped proves nothing: then there is no check. It fails if a check was not run, such as one whose program ended with a
+ * code that means neither yes nor no; if all that failed are checks of missing paths; and if its steps only have side effects.
  */
 const notStep: StepRunner<NotStep> = {
   input: stepCount,
@@ -206,12 +209,11 @@ const notStep: StepRunner<NotStep> = {
     );
     if (counted.length === 0) return { kind: "checked", checks: [] };
     const all = joinedChecks(counted);
-    const untried = all.filter((check) => check.untried === true);
-    if (untried.length > 0) return { kind: "checked", checks: untried.map(withAdvice) };
+    const notRun = all.filter((check) => check.evidence === "notRun");
+    if (notRun.length > 0) return { kind: "checked", checks: notRun.map(withAdvice) };
     const failed = all.filter((check) => !check.passed);
-    if (!passed && failed.length > 0 && failed.every((check) => check.unplaced === true))
+    if (!passed && failed.length > 0 && failed.every((check) => check.evidence === "pathMissing"))
       return { kind: "checked", checks: failed };
-    const doubt = failed.find((check) => check.doubt !== undefined)?.doubt;
     const reasons = all.filter((check) => check.passed === passed);
     const state = passed ? "holds" : "does not hold";
     const check = {
@@ -221,10 +223,9 @@ const notStep: StepRunner<NotStep> = {
       actual: state,
       message: `it ${state}: ${reasons.map((each) => `${each.name}: ${each.message}`).join("; ")}`,
     };
-    // Steps that only acted are no evidence.
-    const hasOnlyActed = passed && all.every(({ acted }) => acted === true);
-    if (hasOnlyActed) return { kind: "checked", checks: [{ ...check, untried: true }] };
-    return { kind: "checked", checks: [passed || doubt === undefined ? check : { ...check, doubt }] };
+    if (passed && areSideEffects(all)) return { kind: "checked", checks: [{ ...check, evidence: "notRun" }] };
+    const doubt = passed ? undefined : failed.find((each) => each.doubt !== undefined)?.doubt;
+    return { kind: "checked", checks: [doubt === undefined ? check : { ...check, doubt }] };
   },
 };
 

@@ -108,8 +108,8 @@ export interface StepReport {
   readonly error?: unknown;
   /** The step, or what it belongs to, says that its failure changes nothing. */
   readonly ignored: boolean;
-  /** It failed without being tried, since it needs what a failed step would have given. */
-  readonly untried?: true;
+  /** It failed without being run, since it needs what a failed step would have given. */
+  readonly notRun?: true;
 }
 
 /** A step and how it went. */

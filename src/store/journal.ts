@@ -18,7 +18,7 @@ import { promisify } from "node:util";
 import { getHeapStatistics } from "node:v8";
 import { crc32 } from "node:zlib";
 import { hasMoreLevels, isJsonObject, type Json } from "../base/json.ts";
-import type { EventOf, TraceEvent } from "../model/event.ts";
+import type { Check, EventOf, TraceEvent } from "../model/event.ts";
 import { makeFolder, readRegularFile } from "../base/files.ts";
 import { corrupt, JournalFile, journalSize, type Line, linesOf } from "./journal-file.ts";
 
@@ -354,7 +354,22 @@ export function readStored(folder: string, line: Buffer, known?: KnownLine): Sto
 /** An event as it is recorded now, of one that an earlier version recorded. */
 function inCurrentForm(event: TraceEvent): TraceEvent {
   const { type }: { readonly type: string } = event;
-  return type === "agent.told" ? { ...event, type: "agent.reported" } : event;
+  if (type === "agent.told") return { ...event, type: "agent.reported" };
+  return event.type === "step.finished" ? { ...event, checks: event.checks.map(currentCheck) } : event;
+}
+
+/** A check with the flags of earlier versions has `evidence` in their place. */
+function currentCheck(check: Check & EarlierFlags): Check {
+  const { acted, untried, unplaced, ...rest } = check;
+  if (untried === true) return { ...rest, evidence: "notRun" };
+  if (unplaced === true) return { ...rest, evidence: "pathMissing" };
+  return acted === true ? { ...rest, evidence: "sideEffect" } : check;
+}
+
+interface EarlierFlags {
+  readonly acted?: true;
+  readonly untried?: true;
+  readonly unplaced?: true;
 }
 
 interface Attachment {

@@ -508,7 +508,7 @@ const words = `
   extension extension.started extension.log extension.stderr extension.invalid_output extension.output_omitted
   extension.exited package protocol sandbox json-rpc one-shot none process docker level debug info warn count log
   agent.permission agent.reported agent.told agent.usage agent.output agent.exited client_config.written skills.copied folder skills mock delay drop truncate
-  calls.invalid calls causes
+  calls.invalid calls causes sideEffect notRun pathMissing
   workspace.files files file other link size sha256 incomplete
   jsonrpc params data initialize initialized notifications/initialized notifications/cancelled requestId tools/list
   tools/call ping arguments capabilities serverInfo clientInfo content image audio resource resource_link uri mimeType

@@ -56,7 +56,11 @@ describe("that nothing is at a path is evidence only where its parent is there",
     ["$.error", absent, "$ is [], which has no members", []],
   ])("%s %j", (path, expected, reason, from) => {
     const message = expect.stringContaining(reason) as string;
-    expect(only({ path, ...expected }, from)).toMatchObject({ passed: false, unplaced: true, message });
+    expect(only({ path, ...expected }, from)).toMatchObject({
+      passed: false,
+      evidence: "pathMissing",
+      message,
+    });
   });
 
   it.each<[string, Omit<JsonExpectation, "path">, Json?]>([
@@ -119,7 +123,7 @@ describe("a `not` does not pass when there was nothing to check", () => {
       stepContext({ trial, scope: scopeOf({}) }),
     );
     expect(outcome).toBe(expected);
-    if (expected === "failed") expect(checks.every(({ unplaced }) => unplaced === true)).toBe(true);
+    if (expected === "failed") expect(checks.every(({ evidence }) => evidence === "pathMissing")).toBe(true);
   });
 });
 

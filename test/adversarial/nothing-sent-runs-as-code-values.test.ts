@@ -25,7 +25,7 @@ async function outcomeOf(step: Step, output: string): Promise<string> {
 
 /** Neither the step nor its negation passes, because nothing was checked. */
 async function expectUntried(step: Step, outside: Outside): Promise<void> {
-  expect(await attempt(step, outside)).toMatchObject({ outcome: "failed", checks: [{ untried: true }] });
+  expect(await attempt(step, outside)).toMatchObject({ outcome: "failed", checks: [{ evidence: "notRun" }] });
   expect(await attempt({ not: [step] }, outside)).toMatchObject({ outcome: "failed" });
 }
 

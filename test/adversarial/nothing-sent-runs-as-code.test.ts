@@ -237,13 +237,17 @@ describe("where even a quoted value would be run, a task is refused", () => {
 });
 
 describe("a value that begins with - is not an option, and one that is compared as a number is one", () => {
-  const untried = { outcome: "failed", checks: [{ name: "value", passed: false, untried: true }], ran: [] };
+  const notRun = {
+    outcome: "failed",
+    checks: [{ name: "value", passed: false, evidence: "notRun" }],
+    ran: [],
+  };
 
   it.each<[string, string]>([
     ["grep -q {agent.output} /dev/null", "--help"],
     ["test {agent.output} -gt 4", "a[$(touch pwned)]"],
   ])("%s fails with %j, and so does its negation", async (run, output) => {
-    expect(await attempt(command(run), { output })).toMatchObject(untried);
+    expect(await attempt(command(run), { output })).toMatchObject(notRun);
     expect(await outcomeOf({ not: [command(run)] }, { output })).toBe("failed");
   });
 

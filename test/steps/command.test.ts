@@ -141,7 +141,7 @@ describe("the expectation of a command", () => {
         expected: 0,
         actual: { exitCode: 2, stderr: "no such pod", stdout: "out" },
         message: "it exited with 2, expected 0: no such pod",
-        untried: true,
+        evidence: "notRun",
       },
     ],
     [command("test -d ."), "passed", { expected: 0, actual: 0, message: "it exited with 0" }],
@@ -158,7 +158,7 @@ describe("the expectation of a command", () => {
         expected: 0,
         actual: { signal: "SIGKILL", stdout: "a" },
         message: "it was ended by SIGKILL, expected 0: a",
-        untried: true,
+        evidence: "notRun",
       },
     ],
   ])("is an exit code, 0 unless it says so: $run has %s", async (step, outcome, check) => {

@@ -49,7 +49,7 @@ function at(path: string): string {
 describe("creating a file", () => {
   it("writes it with its folders and is one check", async () => {
     const report = await create("a/b/c.txt", "hällo {env.A}\n", 0o600);
-    const check = { name: "written", passed: true, expected: "0600", actual: "0600", acted: true };
+    const check = { name: "written", passed: true, expected: "0600", actual: "0600", evidence: "sideEffect" };
     const message = "9 bytes written to a/b/c.txt";
     expect(report).toEqual({ outcome: "passed", ignored: false, checks: [{ ...check, message }] });
     expect(readFileSync(at("a/b/c.txt"), "utf8")).toBe("hällo x\n");
@@ -120,7 +120,13 @@ describe("removing a file", () => {
 
   it("is one check, also when it does not exist", async () => {
     writeFileSync(at("a"), "");
-    const check = { name: "removed", passed: true, expected: "nothing", actual: "nothing", acted: true };
+    const check = {
+      name: "removed",
+      passed: true,
+      expected: "nothing",
+      actual: "nothing",
+      evidence: "sideEffect",
+    };
     const removed = { outcome: "passed", checks: [{ ...check, message: "a is removed" }] };
     expect(await remove("a")).toMatchObject(removed);
     expect(existsSync(at("a"))).toBe(false);

@@ -165,7 +165,7 @@ describe("the status", () => {
       const { url } = await serve(text("", status));
       const [check] = (await run(stepTo(url))).checks;
       expect(check).toMatchObject({ passed: false });
-      expect(check?.untried).toBe(status === 404 ? undefined : true);
+      expect(check?.evidence).toBe(status === 404 ? undefined : "notRun");
     },
   );
 
@@ -181,7 +181,7 @@ describe("the status", () => {
         expected: "200 or 3xx",
         actual: { status: 500, body: expect.stringMatching(/^no such table\n(detail )+…$/) },
         message: expect.stringMatching(/^the status is 500, expected 200 or 3xx: no such table/),
-        untried: true,
+        evidence: "notRun",
       },
     ]);
     expect(JSON.stringify(checks).length).toBeLessThan(2000);

@@ -179,7 +179,7 @@ describe("a script", () => {
     const failed = await playStep(inline("echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three; exit 9"));
     const actual = { exitCode: 9, output: "one\ntwo\nthree" };
     const message = "it exited with 9, expected 0: two";
-    expect(failed.report.checks).toEqual([{ ...check, passed: false, actual, message, untried: true }]);
+    expect(failed.report.checks).toEqual([{ ...check, passed: false, actual, message, evidence: "notRun" }]);
   });
 
   it.each([

@@ -109,6 +109,30 @@ describe("a journal read back", () => {
     expect((await readJournal(folder)).events).toEqual([event(1, { type: "agent.reported", model: "m" })]);
   });
 
+  it("has the flags of checks of earlier versions as their evidence", async () => {
+    const check = { name: "a", passed: false, expected: 1, actual: 2, message: "no" };
+    const finished = (...flags: object[]): TraceEvent =>
+      event(1, {
+        type: "step.finished",
+        phase: "verify",
+        step: "s",
+        attempt: 1,
+        outcome: "failed",
+        durationMs: 1,
+        checks: flags.map((each) => ({ ...check, ...each })),
+      });
+    const flags = [
+      {},
+      { acted: true },
+      { untried: true, unplaced: true },
+      { unplaced: true },
+      { doubt: "d" },
+    ];
+    await write(finished(...flags));
+    const evidence = (["sideEffect", "notRun", "pathMissing"] as const).map((each) => ({ evidence: each }));
+    expect((await readJournal(folder)).events).toEqual([finished({}, ...evidence, { doubt: "d" })]);
+  });
+
   it("is empty when nothing was written", async () => {
     await write();
     expect(await readJournal(folder)).toEqual({ events: [], torn: false });
