@@ -133,12 +133,11 @@ export function hasMoreLevels(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((item) => hasMoreLevels(item, levels - 1));
 }
 
-/** A type with all properties read-only. Any JSON, which is recursive, becomes a JSON object. */
-export type ReadonlyDeep<T> = [JsonObject, string] extends [
-  T,
-  keyof T | ([keyof T] extends [never] ? string : never),
-]
-  ? JsonObject
-  : T extends object
-    ? { readonly [K in keyof T]: ReadonlyDeep<T[K]> }
-    : T;
+/** A type with all properties read-only, at any depth. */
+export type ReadonlyDeep<T> = [Json] extends [T]
+  ? T
+  : T extends readonly (infer U)[]
+    ? readonly ReadonlyDeep<U>[]
+    : T extends object
+      ? { readonly [K in keyof T]: ReadonlyDeep<T[K]> }
+      : T;

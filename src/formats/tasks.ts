@@ -218,6 +218,7 @@ export async function parseTaskText(
     variables: { ...environment, ...Object.fromEntries(named) },
     completeStdio: ({ cwd = ".", env }) => ({ cwd, env: { ...env } }),
     inheritEnv: [],
+    graderTypes: graderTypesAt(dir, document.locate),
   });
   if (parsed.ok) return { ...parsed, document: document.value, files: files.files };
   return new FileProblems().refuse(parsed.diagnostics, source);

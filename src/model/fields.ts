@@ -2,10 +2,13 @@ import * as z from "zod";
 import { McpvalsError } from "../base/error.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { isTooLong, parseDuration, parseGoDuration } from "../base/duration.ts";
-import type { Exact, Json, JsonObject } from "../base/json.ts";
+import type { Exact, Json, JsonObject, ReadonlyDeep } from "../base/json.ts";
 
 /** What a schema gives, as the model has it. */
 export type Parsed<S extends z.ZodType> = Exact<z.output<S>>;
+
+/** The type of a value of the model: as its schema says, and read-only. */
+export type Model<S extends z.ZodType> = ReadonlyDeep<z.output<S>>;
 
 /**
  * An object that refuses keys it does not know; the message of that issue, and of the one for what is not an object, lists the
@@ -170,4 +173,9 @@ export const expectedStateSchema = closedObject({
 /** What a text at the end of a turn must be; all parts must hold. */
 export type ExpectedState = Parsed<typeof expectedStateSchema>;
 
-export const texts = z.record(z.string(), z.string());
+// Parts of the schemas of the model.
+
+export const text = z.string();
+export const texts = z.record(text, text);
+export const milliseconds = z.number().min(0);
+export const jsonObject: z.ZodType<JsonObject> = z.record(text, json);

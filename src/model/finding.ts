@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { ReadonlyDeep } from "../base/json.ts";
+import type { Model } from "./fields.ts";
 import { severities } from "./alike-findings.ts";
 
 const clientEffects = ["refused", "changed"] as const;
@@ -34,7 +34,7 @@ export const findingSchema = z
 export type Severity = (typeof severities)[number];
 export type FindingPlace = Readonly<z.output<typeof placeSchema>>;
 /** A defect of a server. */
-export type Finding = ReadonlyDeep<z.output<typeof findingSchema>>;
+export type Finding = Model<typeof findingSchema>;
 /** What known clients do with a definition, by their names. */
 export type ClientEffects = Readonly<Record<string, (typeof clientEffects)[number]>>;
 

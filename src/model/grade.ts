@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { ReadonlyDeep } from "../base/json.ts";
+import type { Model } from "./fields.ts";
 import { errorSchema } from "../base/serialized-error.ts";
 import { findingSchema } from "./finding.ts";
 
@@ -73,10 +73,10 @@ export const usageSchema = z
   .meta({ id: "Usage", description: "Use of a model." });
 
 /** How a judge came to a grade. */
-export type JudgeRecord = ReadonlyDeep<z.output<typeof judgeRecordSchema>>;
+export type JudgeRecord = Model<typeof judgeRecordSchema>;
 /** A verdict of a judge on one criterion of a step. */
-export type JudgedCheck = ReadonlyDeep<z.output<typeof judgedCheckSchema>>;
+export type JudgedCheck = Model<typeof judgedCheckSchema>;
 /** What one grader says of one trial. */
-export type Grade = ReadonlyDeep<z.output<typeof gradeSchema>>;
+export type Grade = Model<typeof gradeSchema>;
 /** Tokens, as the provider reports them. */
 export type Usage = Readonly<z.output<typeof usageSchema>>;

@@ -1,12 +1,12 @@
 import * as z from "zod";
-import type { JsonObject, ReadonlyDeep } from "../base/json.ts";
+import type { JsonObject } from "../base/json.ts";
 import { calibrationSchema, judgeSummarySchema } from "./calibration.ts";
 import type { TraceEvent } from "./event.ts";
 import { visibleJson } from "../base/visible-text.ts";
 import type { Plan } from "./plan.ts";
 import { gradeSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { errorSchema } from "../base/serialized-error.ts";
-import { json } from "./fields.ts";
+import { json, type Model } from "./fields.ts";
 
 const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const;
 const count = z.int().min(0);
@@ -379,23 +379,23 @@ export const resultSchema = z
   })
   .meta({ title: "mcpvals result", description: "The result of one run of mcpvals." });
 
-export type RunResult = ReadonlyDeep<z.output<typeof resultSchema>>;
+export type RunResult = Model<typeof resultSchema>;
 export type RunVerdict = RunResult["verdict"];
 export type RunSummary = RunResult["summary"];
 export type RunEnvironment = RunResult["environment"];
-export type ExtensionSummary = ReadonlyDeep<z.output<typeof extensionSchema>>;
-export type Covered = ReadonlyDeep<z.output<typeof coveredSchema>>;
+export type ExtensionSummary = Model<typeof extensionSchema>;
+export type Covered = Model<typeof coveredSchema>;
 export type Coverage = NonNullable<RunResult["coverage"]>;
 /** The kinds that reports count. */
 export type CoverageKind = Exclude<keyof Coverage[string], "errors">;
-export type TrialResult = ReadonlyDeep<z.output<typeof trialSchema>>;
-export type ServerDigest = ReadonlyDeep<z.output<typeof serverDigestSchema>>;
-export type ToolDigest = ReadonlyDeep<z.output<typeof digestSchema>>;
-export type TrialMeasurements = ReadonlyDeep<z.output<typeof trialMeasurementsSchema>>;
-export type Routing = ReadonlyDeep<z.output<typeof routingSchema>>;
-export type RunMeasurements = ReadonlyDeep<z.output<typeof runMeasurementsSchema>>;
+export type TrialResult = Model<typeof trialSchema>;
+export type ServerDigest = Model<typeof serverDigestSchema>;
+export type ToolDigest = Model<typeof digestSchema>;
+export type TrialMeasurements = Model<typeof trialMeasurementsSchema>;
+export type Routing = Model<typeof routingSchema>;
+export type RunMeasurements = Model<typeof runMeasurementsSchema>;
 /** What a program reported about itself and its models; null: nothing. */
-export type ProgramRun = ReadonlyDeep<z.output<typeof ranSchema>>;
+export type ProgramRun = Model<typeof ranSchema>;
 
 /** The JSON Schema (2020-12) of the result document, as published in `schemas/result.schema.json`. */
 export function resultJsonSchema(): JsonObject {

@@ -1,26 +1,33 @@
 import * as z from "zod";
-import { closedObject, filledText, optional } from "./fields.ts";
+import { closedObject, filledText, type Model, optional, text } from "./fields.ts";
 import { parseByteSize } from "../base/duration.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 
-/** What confines a program. Only `none` lets it see what mcpvals itself can see. */
-export interface SandboxSpec {
-  /** `process`: bubblewrap, or Seatbelt on macOS; `docker`: a container. */
-  readonly kind: "none" | "process" | "docker";
-  /** `host`: the network of this machine. Default: none at all. */
-  readonly network: "none" | "host";
-  /** Further paths that it may read, absolute, relative to the folder of who starts it, or beginning with `~/`. */
-  readonly read: readonly string[];
-  /** Further paths that it may write, as those of `read`. */
-  readonly write: readonly string[];
-  /** Maximum memory of all its processes together, in bytes. */
-  readonly memoryBytes: number;
-  /** Maximum number of processes at once, itself included. */
-  readonly processes: number;
-  readonly image?: string;
-  /** The container program with arguments that go before `run`; absent: `docker` or `podman`, whichever works. */
-  readonly runtime?: readonly string[];
-}
+export const sandboxModel = z
+  .strictObject({
+    kind: z
+      .enum(["none", "process", "docker"])
+      .describe("`process`: bubblewrap, or Seatbelt on macOS; `docker`: a container."),
+    network: z.enum(["none", "host"]).describe("`host`: the network of this machine; `none`: none at all."),
+    read: z
+      .array(text)
+      .describe("Further paths that it may read: absolute, relative to its folder, or beginning with `~/`."),
+    write: z.array(text).describe("Further paths that it may write."),
+    memoryBytes: z.int().describe("Maximum memory of all its processes together."),
+    processes: z.int().describe("Maximum number of processes at once, itself included."),
+    image: text.exactOptional(),
+    runtime: z
+      .array(text)
+      .describe("The container program with its arguments before `run`. Absent: `docker` or `podman`.")
+      .exactOptional(),
+  })
+  .meta({
+    id: "Sandbox",
+    description: "What confines a program. Only `none` lets it see what mcpvals sees.",
+  });
+
+/** What confines a program. */
+export type SandboxSpec = Model<typeof sandboxModel>;
 
 /** Limits where none are given. */
 export const defaultSandbox: SandboxSpec = {

@@ -5,8 +5,8 @@ import {
   defaultSandbox,
   mergeSandbox,
   sandboxLimits,
+  sandboxModel,
   sandboxSchema,
-  type SandboxSpec,
   unconfined,
 } from "./sandbox.ts";
 import {
@@ -19,8 +19,12 @@ import {
   httpUrl,
   named,
   optional,
+  milliseconds,
+  type Model,
   type Parsed,
   patternText,
+  text,
+  texts,
   variableNames,
   variables,
 } from "./fields.ts";
@@ -418,68 +422,84 @@ export type ServerLifetime = z.output<typeof lifetimeSchema>;
 /** At most `requests` of the client's requests in any `perMs`; others wait. */
 export type RateLimit = Parsed<typeof rateLimit>;
 
-/** A fault that is injected between agents and a server. */
-export interface Fault {
-  readonly kind: z.output<typeof fault>["kind"];
-  /** Name or glob; only for `tools/call`. Absent: any tool. */
-  readonly tool?: string;
-  /** Absent: `tools/call`. */
-  readonly method?: string;
-  /** 0 to 1. */
-  readonly probability: number;
-  /** Maximum number of times in one trial. Absent: no limit. */
-  readonly times?: number;
-  /** Of `delay`. */
-  readonly ms?: number;
-  /** Of `truncate`. */
-  readonly bytes?: number;
-  /** Of `error`, like `message`. */
-  readonly code?: number;
-  readonly message?: string;
-}
-
 /** How to get an access token by OAuth 2.1. The file of stored tokens is an absolute path. */
 export type OAuthSpec = Exclude<Parsed<typeof authSchema>, { readonly kind: "bearer" }>;
 
-interface ServerBase extends Omit<
-  Parsed<z.ZodObject<typeof sharedServerFields>>,
-  "startupTimeout" | "faults"
-> {
-  readonly faults?: readonly Fault[];
-  /** Time limit of handshake and `tools/list` together. */
-  readonly startupTimeoutMs: number;
-}
+const faultModel = z
+  .strictObject({
+    kind: z.enum(["delay", "drop", "error", "truncate", "disconnect"]),
+    tool: text.describe("Name or glob; only for `tools/call`. Absent: any tool.").exactOptional(),
+    method: text.describe("Absent: `tools/call`.").exactOptional(),
+    probability: z.number().min(0).max(1),
+    times: z.int().min(1).describe("Maximum number of times in one trial. Absent: no limit.").exactOptional(),
+    ms: milliseconds.describe("Of `delay`.").exactOptional(),
+    bytes: z.int().min(0).describe("Of `truncate`.").exactOptional(),
+    code: z.int().describe("Of `error`, like `message`.").exactOptional(),
+    message: text.exactOptional(),
+  })
+  .meta({ id: "Fault", description: "A fault that is injected between agents and a server." });
 
-export interface ServerProgramSpec {
-  readonly command: string;
-  readonly args: readonly string[];
-  /** The complete environment of the process. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Absolute path. */
-  readonly cwd: string;
-}
+/** A fault that is injected between agents and a server. */
+export type Fault = Model<typeof faultModel>;
 
-export interface StdioServerSpec extends ServerBase, ServerProgramSpec {
-  readonly transport: "stdio";
-  /** Absent: no sandbox. */
-  readonly sandbox?: SandboxSpec;
-}
+const sharedModel = {
+  startupTimeoutMs: milliseconds.describe("Time limit of handshake and `tools/list` together."),
+  maxMessageBytes: z.int(),
+  lifetime: lifetimeSchema.exactOptional(),
+  required: z.boolean().exactOptional(),
+  tools: z.array(text).describe("Absent: all.").exactOptional(),
+  rateLimit: z.strictObject({ requests: z.int(), perMs: milliseconds }).exactOptional(),
+  faults: z.array(faultModel).exactOptional(),
+  protocol: z.enum(["legacy", "modern"]).exactOptional(),
+  captureStderr: z.boolean().exactOptional(),
+};
 
-export interface HttpServerSpec extends ServerBase {
-  /** `shttp` is Streamable HTTP; `sse` is the older HTTP+SSE transport. */
-  readonly transport: "shttp" | "sse";
-  readonly url: string;
-  /** Serves at the URL; absent: what serves there is not ours. */
-  readonly program?: ServerProgramSpec;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly auth?: OAuthSpec;
-}
+const programModel = {
+  command: text,
+  args: z.array(text),
+  env: texts.describe("The complete environment of the process."),
+  cwd: text.describe("Absolute path."),
+};
 
-export interface MockServerSpec extends ServerBase {
-  readonly transport: "mock";
-  readonly mock: MockDefinition;
-}
+const stdioModel = z.strictObject({
+  transport: z.literal("stdio"),
+  ...programModel,
+  sandbox: sandboxModel.describe("Absent: no sandbox.").exactOptional(),
+  ...sharedModel,
+});
 
+const httpModel = z.strictObject({
+  transport: z
+    .enum(["shttp", "sse"])
+    .describe("`shttp` is Streamable HTTP; `sse` is the older HTTP+SSE transport."),
+  url: text,
+  program: z
+    .strictObject(programModel)
+    .describe("Serves at the URL. Absent: the server runs already.")
+    .exactOptional(),
+  headers: texts,
+  auth: z
+    .custom<OAuthSpec>()
+    .meta({ description: "How to get an access token.", type: "object" })
+    .exactOptional(),
+  ...sharedModel,
+});
+
+const mockModel = z.strictObject({
+  transport: z.literal("mock"),
+  mock: z.custom<MockDefinition>().meta({ description: "What it offers and answers.", type: "object" }),
+  ...sharedModel,
+});
+
+/** How to start or reach a server, with everything that a file leaves out. */
+export const serverModel = z
+  .discriminatedUnion("transport", [stdioModel, httpModel, mockModel])
+  .meta({ id: "Server", description: "A server; its texts may contain templates." });
+
+export type ServerProgramSpec = Pick<StdioServerSpec, keyof typeof programModel>;
+export type StdioServerSpec = Model<typeof stdioModel>;
+export type HttpServerSpec = Model<typeof httpModel>;
+export type MockServerSpec = Model<typeof mockModel>;
 export type ServerSpec = StdioServerSpec | HttpServerSpec | MockServerSpec;
 
 /**

@@ -19,8 +19,13 @@ import {
   duration,
   filledText,
   json,
+  jsonObject,
+  milliseconds,
+  type Model,
   optional,
   argumentText,
+  text,
+  texts,
 } from "./fields.ts";
 import { maxDurationMs } from "../base/duration.ts";
 import {
@@ -39,17 +44,6 @@ export const innerLists = ["setup", "steps", "cleanup"] as const;
 export type InnerList = (typeof innerLists)[number];
 
 type Shape = Readonly<Record<string, z.ZodType>>;
-
-/** The type of a value of the model: as its schema says, and read-only. */
-export type Model<S extends z.ZodType> = Frozen<z.output<S>>;
-
-type Frozen<T> = [Json] extends [T]
-  ? T
-  : T extends readonly (infer U)[]
-    ? readonly Frozen<U>[]
-    : T extends object
-      ? { readonly [K in keyof T]: Frozen<T[K]> }
-      : T;
 
 /** The fields of a step of some kind, in the model. */
 type Fields<S extends Shape> = Model<z.ZodObject<S>>;
@@ -213,16 +207,8 @@ function formOf<S extends Shape, B extends z.ZodType<CommonBody>>({ schema, buil
   };
 }
 
-// Fields that several kinds share, in the model.
-
-export const text = z.string();
-export const texts = z.record(z.string(), z.string());
-export const milliseconds = z.number().min(0);
-
-export const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), json);
-
 /** What every step has in the model, besides its type. */
-export const stepModel = {
+const stepModel = {
   id: text.describe("Id for `{steps.ID.outputs.NAME}`, unique in the task."),
   name: text.describe("Name of the step.").exactOptional(),
   timeoutMs: milliseconds.describe("Time limit of one attempt."),
@@ -904,7 +890,7 @@ export function mcpRequest({
   return resource === undefined ? { kind: "prompt", prompt, args } : { kind: "resource", uri: resource };
 }
 
-const mcpRequestModel = z.discriminatedUnion("kind", [
+export const mcpRequestModel = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("tool"), tool: text, args: jsonObject }),
   z.strictObject({ kind: z.literal("resource"), uri: text }),
   z.strictObject({ kind: z.literal("prompt"), prompt: text, args: jsonObject }),
@@ -1236,6 +1222,19 @@ export type StepType = keyof StepKinds;
 
 /** The types of steps, in the order of the reference page. */
 export const stepTypes = Object.keys(stepKinds) as readonly StepType[];
+
+/** A step, with the steps that it contains. */
+export const stepSchema: z.ZodType<Step> = z
+  .lazy(
+    () => z.discriminatedUnion("type", stepTypes.map(modelOf) as [z.ZodObject]) as unknown as z.ZodType<Step>,
+  )
+  .meta({ id: "Step", description: "A step, which may contain steps." });
+
+function modelOf(type: StepType): z.ZodObject {
+  const { model, inner } = kindOf(type);
+  const lists = Object.fromEntries(inner.map((list) => [list, z.array(stepSchema)]));
+  return z.strictObject({ ...stepModel, type: z.literal(type), ...model, ...lists });
+}
 
 /** The kind of a type of step, for code that treats all kinds alike. */
 export function kindOf(type: StepType): StepKind {

@@ -31,6 +31,7 @@ spec:
   env: { GREETING: "hello {random.id}" }
   fixtures: [data]
   prompt: [Say hi., { file: second.txt }]
+  graders: [{ type: text, name: greets, config: { contains: [hi] } }]
   setup:
     - command: { id: listing, run: ls, outputs: { files: "{stdout}" } }
     - file: { path: "{workspace}/a.txt", content: x, mode: "0600" }
@@ -80,14 +81,25 @@ describe("mcpvals task export", () => {
     const { document } = await exported(folder.path, ["task.yaml", "--format", "json"]);
     expect(validate(document) || validate.errors).toBe(true);
     expect(document).toMatchObject({
-      schema: "mcpvals.task/1",
-      name: "everything",
-      tags: ["all"],
-      labels: { team: "red" },
-      format: "mcp-eval/v1",
-      prompt: ["Say hi.", "And now?"],
-      env: { GREETING: "hello {random.id}" },
-      requires: [{ kind: "command", name: "node" }, { kind: "env", name: "TOKEN" }, { kind: "judge" }],
+      schema: "mcpvals.task/2",
+      task: {
+        name: "everything",
+        turns: [{ user: "Say hi." }, { user: "And now?" }],
+        graders: [{ type: "text", name: "greets", config: { contains: ["hi"] }, dir: "." }],
+        portable: {
+          tags: ["all"],
+          labels: { team: "red" },
+          format: "mcp-eval/v1",
+          file: "task.yaml",
+          dir: ".",
+          env: { GREETING: "hello {random.id}" },
+          requires: [{ kind: "command", name: "node" }, { kind: "env", name: "TOKEN" }, { kind: "judge" }],
+          timeoutMs: 120_000,
+          cleanupTimeoutMs: 60_000,
+          stateProbe: ["listing.files"],
+          fixtures: ["data"],
+        },
+      },
       servers: {
         files: { transport: "stdio", args: ["{workspace}"], env: { KEY: "value" }, cwd: "." },
         remote: {
@@ -95,11 +107,8 @@ describe("mcpvals task export", () => {
           headers: { authorization: "Bearer {env.TOKEN}" },
         },
       },
-      limits: { timeoutMs: 120_000, cleanupTimeoutMs: 60_000 },
-      stateProbe: ["listing.files"],
-      fixtures: ["data"],
     });
-    expect(document.setup[0]).toEqual({
+    expect(document.task.portable?.setup[0]).toEqual({
       type: "command",
       id: "listing",
       timeoutMs: 60_000,
@@ -108,7 +117,7 @@ describe("mcpvals task export", () => {
       env: {},
       expect: { exitCode: 0 },
     });
-    expect(document.verify.map((step) => step["type"])).toEqual(
+    expect(document.task.verify.map((step) => step.type)).toEqual(
       "script script http file file llm mcp mcp mcp foreach anyOf not group".split(" "),
     );
   });
@@ -148,13 +157,18 @@ spec:
     using folder = folderOf({ "task.yaml": task, "ext/extension.yaml": "name: own\n", "ext/own": "run" });
     const { document } = await exported(folder.path, ["task.yaml"]);
     expect(validate(document) || validate.errors).toBe(true);
-    expect(document.setup).toMatchObject([
-      { extension: "k8s", package: "github.com/o/k@v1", operation: "create", args: { kind: "Pod" } },
-      { extension: "own", package: "./ext", operation: "make", args: {}, timeoutMs: 300_000 },
+    expect(document.task.portable?.setup).toMatchObject([
+      { extension: "k8s", operation: "create", args: { kind: "Pod" } },
+      { extension: "own", operation: "make", args: {}, timeoutMs: 300_000 },
     ]);
-    expect(document.verify).toMatchObject([
-      { steps: [{ extension: "npm:@o/db@^1", package: "npm:@o/db@^1", operation: "query" }] },
+    expect(document.task.verify).toMatchObject([
+      { steps: [{ extension: "npm:@o/db@^1", operation: "query" }] },
     ]);
+    expect(document.task.portable?.extensions).toMatchObject({
+      k8s: { package: "github.com/o/k@v1", dir: "." },
+      own: { package: "./ext", dir: "." },
+      "npm:@o/db@^1": { package: "npm:@o/db@^1" },
+    });
     expect(document.artifacts.map(({ path, role }) => [path, role])).toEqual([
       ["ext/extension.yaml", "extension"],
       ["ext/own", "extension"],
@@ -170,8 +184,8 @@ spec:
     using older = folderOf({ "old.yaml": old });
     const { document: exportedOld } = await exported(older.path, ["old.yaml"]);
     expect(validate(exportedOld) || validate.errors).toBe(true);
-    expect(exportedOld.requires).toEqual([{ kind: "extension", name: "kubernetes" }]);
-    expect(exportedOld.verify[0]).not.toHaveProperty("package");
+    expect(exportedOld.task.portable?.requires).toEqual([{ kind: "extension", name: "kubernetes" }]);
+    expect(exportedOld.task.portable?.extensions ?? {}).not.toHaveProperty("kubernetes");
   });
 
   it("holds nothing of the machine that it was made on", async () => {
@@ -195,7 +209,10 @@ steps:
     using folder = folderOf({ "old.yaml": old, "setup.sh": "true", "prompt.txt": "hi" });
     const { document } = await exported(folder.path, ["old.yaml"]);
     expect(validate(document) || validate.errors).toBe(true);
-    expect(document).toMatchObject({ format: "script-form", inheritEnv: true, prompt: ["hi"] });
+    expect(document.task).toMatchObject({
+      turns: [{ user: "hi" }],
+      portable: { format: "script-form", inheritEnv: true },
+    });
     expect(document.artifacts.map(({ path }) => path)).toEqual(["prompt.txt", "setup.sh"]);
     const examples = join(root, "examples/tasks");
     for (const name of readdirSync(examples).filter((each) => each.endsWith(".yaml"))) {
