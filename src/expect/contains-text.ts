@@ -2,14 +2,14 @@ import { dashes, plainText } from "../base/visible-text.ts";
 import type { ExpectedState } from "../model/fields.ts";
 import { compilePattern } from "../templates/pattern.ts";
 
-/** What the redactor leaves in the place of a secret (see `trace/redact.ts`). */
+/** The redactor's marks in place of a secret (see `trace/redact.ts`). */
 const marks = /\[(?:part of )?secret:[^\]]*\]|\[\*\*\*\]|‹\*\*\*›/g;
-/** Unicode's private use: a mark written in these characters is found by itself and by nothing else. */
+/** Of Unicode's private use: marks are translated to these characters, so that only the same mark matches. */
 const firstPrivate = 0xf_0000;
 
 /**
- * Whether a text contains another, ignoring case and invisible characters, such as terminal colours. The mark of a secret is found by the same mark only, never by the
- * words that it is made of: what stood there was a secret, not the word "secret".
+ * Whether a text contains another, ignoring case and invisible characters, such as terminal colours. The mark of a secret matches
+ * the same mark only, not the word "secret".
  */
 export function containsText(text: string, wanted: string): boolean {
   const [where, what] = comparables(text, wanted);
@@ -17,8 +17,8 @@ export function containsText(text: string, wanted: string): boolean {
 }
 
 /**
- * Whether a text states what a turn is to end with: it contains it as {@link containsText} does, and a number that it
- * begins or ends with is there as a whole: "5" is stated by "5.0", and not by "15", "0.5", "5.2" or "-5".
+ * Whether a text contains another as {@link containsText} does, where a number at the start or end of the other must be a whole number
+ * in the text: "5" is in "5.0", and not in "15", "0.5", "5.2" or "-5".
  */
 export function statesText(text: string, wanted: string): boolean {
   const [where, what] = comparables(text, wanted);
@@ -27,7 +27,7 @@ export function statesText(text: string, wanted: string): boolean {
   return false;
 }
 
-/** Whether a text contains another as {@link containsText} does, with no letter, digit or `_` beside it. */
+/** Whether a text contains another as {@link containsText} does, without a letter, digit or `_` beside it. */
 function containsWord(text: string, wanted: string): boolean {
   const [where, what] = comparables(text, wanted);
   for (let at = where.indexOf(what); at !== -1; at = where.indexOf(what, at + 1)) {
@@ -41,7 +41,7 @@ function containsWord(text: string, wanted: string): boolean {
 const goesBefore = new RegExp(String.raw`\p{N}\.?$|(?:^|[^\w.])\.$|(?:^|[^\w)\]])[${dashes}]$`, "u");
 /** Characters after a number that belong to it; zeros after a decimal point change nothing. */
 const goesOn = /^(?:\p{N}|\.(?!0+(?!\d))\p{N})/u;
-/** Maximum number of decimals that are looked at. */
+/** Maximum number of decimals that are read. */
 const maxDecimals = 400;
 
 function isWhole(text: string, start: number, end: number): boolean {
@@ -53,7 +53,7 @@ function isWhole(text: string, start: number, end: number): boolean {
   return !(hasDecimals ? /^\p{N}/u : goesOn).test(text.slice(end, end + maxDecimals));
 }
 
-/** A text of invisible characters only is looked for as it is: without them it would be contained in every text. */
+/** Invisible characters count only where the other text has nothing else, and would be in every text without them. */
 function comparables(text: string, wanted: string): readonly [where: string, what: string] {
   const what = plainText(wanted);
   if (what.trim() === "") return [comparable(text), comparable(wanted)];
@@ -71,7 +71,7 @@ function seal(mark: string): string {
   return sealed.join("");
 }
 
-/** The parts of an expected state; as a text it is what is contained. */
+/** The parts of an expected state; a text alone must be contained. */
 export function stateParts(state: string | ExpectedState): ExpectedState {
   return typeof state === "string" ? { contains: state } : state;
 }
@@ -87,7 +87,7 @@ export function meetsState(text: string, state: string | ExpectedState): boolean
   );
 }
 
-/** What a text must do, as verbs. */
+/** An expected state as a predicate, such as `contains "42"`. */
 export function describeState(state: string | ExpectedState): string {
   const { contains, equals, matches, wholeWord = false } = stateParts(state);
   const how = wholeWord ? "contains the word" : "contains";

@@ -1,6 +1,14 @@
 import { McpvalsError } from "../base/error.ts";
 import { didYouMean } from "../base/did-you-mean.ts";
-import { asObject, formatKeyPath, isJsonObject, type Json, mapTexts, valueAt } from "../base/json.ts";
+import {
+  asObject,
+  formatKeyPath,
+  isJsonObject,
+  type Json,
+  mapTexts,
+  valueAt,
+  withoutUndefined,
+} from "../base/json.ts";
 import { previewJson, readJsonText } from "../base/read-json.ts";
 import type { JsonExpectation, TextExpectation } from "../model/step.ts";
 import type { Expander } from "../templates/expand.ts";
@@ -19,34 +27,34 @@ import type { Check } from "../model/event.ts";
 import { containsJson, here, jsonDifference, type JsonDifference } from "./json-difference.ts";
 
 /**
- * Replaces the templates in what is expected of a text. Values from outside mean themselves in patterns and paths. Throws
- * `task/untrusted-value` where that cannot be, and `task/unfit-value` for what has to be there and became empty.
+ * Replaces the templates in a text expectation. Values from outside are escaped in patterns and paths. Throws
+ * `task/untrusted-value` where that is impossible, and `task/unfit-value` for an expected part that became empty.
  */
 export function expandTextExpectation(expectation: TextExpectation, expander: Expander): TextExpectation {
   const { equals, contains, matches, json } = expectation;
-  return {
-    ...(equals === undefined ? {} : { equals: expander.placed(equals, inEqualText) }),
-    ...(contains === undefined ? {} : { contains: contains.map((text) => expander.wanted(text)) }),
-    ...(matches === undefined ? {} : { matches: matches.map((pattern) => expandPattern(pattern, expander)) }),
-    ...(json === undefined ? {} : { json: expandJsonExpectations(json, expander) }),
-  };
+  return withoutUndefined({
+    equals: equals === undefined ? undefined : expander.placed(equals, inEqualText),
+    contains: contains?.map((text) => expander.wanted(text)),
+    matches: matches?.map((pattern) => expandPattern(pattern, expander)),
+    json: json && expandJsonExpectations(json, expander),
+  });
 }
 
-/** Replaces the templates in what is expected of places in a JSON value, paths included. */
+/** Replaces the templates in JSON expectations, including their paths. */
 export function expandJsonExpectations(
   expectations: readonly JsonExpectation[],
   expander: Expander,
 ): readonly JsonExpectation[] {
   return expectations.map((expectation) => {
     const { path, equals, contains, matches, ignorePaths } = expectation;
-    return {
+    return withoutUndefined({
       ...expectation,
       path: expander.placed(path, inJsonPath),
-      ...(equals === undefined ? {} : { equals: expander.json(equals) }),
-      ...(contains === undefined ? {} : { contains: expandWanted(contains, expander) }),
-      ...(matches === undefined ? {} : { matches: expandPattern(matches, expander) }),
-      ...(ignorePaths && { ignorePaths: ignorePaths.map((each) => expander.placed(each, inIgnoredPath)) }),
-    };
+      equals: equals === undefined ? undefined : expander.json(equals),
+      contains: contains === undefined ? undefined : expandWanted(contains, expander),
+      matches: matches === undefined ? undefined : expandPattern(matches, expander),
+      ignorePaths: ignorePaths?.map((each) => expander.placed(each, inIgnoredPath)),
+    });
   });
 }
 
@@ -55,7 +63,7 @@ export function expandResultExpectation(expected: Json, expander: Expander): Jso
   return "$equals" in asObject(expected) ? expander.json(expected) : expandWanted(expected, expander);
 }
 
-/** A pattern that is found everywhere is refused when it is read; here it is for what templates made of it. */
+/** Throws `task/unfit-value` for a pattern that its templates made one that is found in every text. */
 function expandPattern(template: string, expander: Expander): string {
   const pattern = expander.placed(template, inPattern);
   if (pattern === template || (pattern !== "" && !isFoundInEveryText(pattern))) return pattern;
@@ -65,7 +73,7 @@ function expandPattern(template: string, expander: Expander): string {
   );
 }
 
-/** Every text that has to be contained, at any depth. */
+/** Expands every text in it, at any depth. Throws `task/unfit-value` for one that became empty. */
 function expandWanted(contains: Json, expander: Expander): Json {
   return mapTexts(contains, (text) => {
     const value = expander.json(text);
@@ -74,9 +82,8 @@ function expandWanted(contains: Json, expander: Expander): Json {
 }
 
 /**
- * Looks at a text: one check for each part of what is expected of it, named after the text and the part. Line ends after
- * the last line do not count for `equals`; an expected text that is empty is contained in the empty text only. Throws
- * `task/pattern` and `task/json-path`.
+ * Checks a text: one check for each expected part, named after the text and the part. `equals` ignores line ends after the last
+ * line; an empty expected text is contained in the empty text only. Throws `task/pattern` and `task/json-path`.
  */
 export function checkText(name: string, expectation: TextExpectation, text: string): Check[] {
   const { equals, contains = [], matches = [], json } = expectation;
@@ -138,18 +145,18 @@ function firstDifference(left: string, right: string): number {
   return length;
 }
 
-/** Longest text that fits a line of a report. */
-const shortText = 80;
+/** Maximum length of a text in a line of a report. */
+const maxLineLength = 80;
 
 function isShort(text: string): boolean {
-  return text.length <= shortText && !text.includes("\n");
+  return text.length <= maxLineLength && !text.includes("\n");
 }
 
 function preview(text: string): string {
-  return previewJson(text, shortText);
+  return previewJson(text, maxLineLength);
 }
 
-/** The first difference of two texts: whole where they are short, else the first line that differs. */
+/** The difference of two texts: the texts themselves where they are short, else the first line that differs. */
 function textDifference(found: string, wanted: string): string {
   if (isShort(found) && isShort(wanted)) return `it is ${preview(found)}, expected ${preview(wanted)}`;
   const [lines, expectedLines] = [found.split("\n"), wanted.split("\n")];
@@ -171,7 +178,7 @@ function textDifference(found: string, wanted: string): string {
   return `line ${index + 1} differs at column ${at + 1}: there is ${rest(line)}, expected ${rest(expected)}${sizes}`;
 }
 
-/** Looks at a text that must be JSON, as `checkJson` does. A text that is none is one failed check. */
+/** Checks a text that must be JSON, as `checkJson` does. A text that is not JSON gives one failed check. */
 function checkJsonText(name: string, expectations: readonly JsonExpectation[], text: string): Check[] {
   const parsed = readJsonText(text);
   const passed = parsed.reason === undefined;
@@ -182,10 +189,9 @@ function checkJsonText(name: string, expectations: readonly JsonExpectation[], t
 }
 
 /**
- * Looks at places in a JSON value: one check for each part of each expectation, named after the value, the place and the
- * part. A path that can lead to one place only is looked at there; for any other, `equals` and `contains` look at the list
- * of what it leads to, `matches` and `type` at every one of these, of which there must be some. Throws `task/json-path`
- * and `task/pattern`.
+ * Checks places in a JSON value: one check for each part of each expectation, named after the value, the place and the
+ * part. For a path that can lead to several places, `equals` and `contains` compare the list of values; `matches` and `type` check
+ * each value, and at least one must exist. Throws `task/json-path` and `task/pattern`.
  */
 export function checkJson(name: string, expectations: readonly JsonExpectation[], value: Json): Check[] {
   return expectations.flatMap((expectation) => {
@@ -202,15 +208,15 @@ export function checkJson(name: string, expectations: readonly JsonExpectation[]
   });
 }
 
-/** What a path leads to. */
+/** The values at a path. */
 interface Found {
   readonly path: string;
   readonly values: readonly Json[];
-  /** What `equals` and `contains` look at; undefined when nothing is there. */
+  /** What `equals` and `contains` compare: the value, or the list of values; undefined for a single path without a value. */
   readonly whole: Json | undefined;
-  /** The words for a place inside the whole, given as `.a[0]`; "" is the whole itself. */
+  /** Names a place inside the whole, such as `.a[0]`; "" is the whole itself. */
   readonly placeOf: (inside: string) => string;
-  /** What is there instead, for the reader: the last values along the path. */
+  /** What to show when the path leads to nothing: the last values along it. */
   readonly instead: () => Json;
 }
 
@@ -238,7 +244,7 @@ function partsOf(expectation: JsonExpectation, found: Found): [string, Part][] {
   if (exists !== undefined) parts.push(["exists", existence(found, exists)]);
   if (equals !== undefined) {
     const isEqual = (left: Json, right: Json): JsonDifference | undefined =>
-      expectation.loose === true && isPrintedAlike(left, right)
+      expectation.loose === true && haveSameText(left, right)
         ? undefined
         : jsonDifference(left, right, "equal");
     parts.push(["equals", compared(found, equals, ignorePaths, isEqual, "is as expected")]);
@@ -283,8 +289,8 @@ function existence({ path, values, whole, instead }: Found, expected: boolean): 
 }
 
 /**
- * Compares what a path leads to with what is expected, both without what `ignorePaths` (RFC 9535) leave out; the message names
- * the first difference.
+ * Compares the value at a path with the expected one, both without the places in `ignorePaths` (RFC 9535). The message names the
+ * first difference.
  */
 function compared(
   { path, whole, placeOf, instead }: Found,
@@ -311,7 +317,7 @@ function compared(
   return { passed: difference === undefined, expected: shown, actual, message };
 }
 
-/** Whether every value is as `claim` says; `denial` says of one that is not what is wrong with it. */
+/** Checks every value at a path. `denial` gives what is wrong with a value, `claim` what it must be. */
 function every(
   { path, values, whole, instead }: Found,
   expected: Json,
@@ -345,8 +351,8 @@ function typeOf(value: Json): string {
   return Array.isArray(value) ? "array" : typeof value;
 }
 
-/** Whether two values are printed alike, such as 5 and "5". Lists and objects that are not equal never are. */
-function isPrintedAlike(...values: readonly Json[]): boolean {
+/** Whether two values have the same text, such as 5 and "5". Lists and objects do not. */
+function haveSameText(...values: readonly Json[]): boolean {
   const [left, right] = values.map((each) =>
     typeof each === "object" && each !== null ? each : String(each),
   );
@@ -354,8 +360,8 @@ function isPrintedAlike(...values: readonly Json[]): boolean {
 }
 
 /**
- * Why a value does not contain another one: a text that text, an object all members at any depth, a list that member, or,
- * given a list, every member of it. Lists inside have as many entries as expected.
+ * How a value fails to contain another one; undefined: it contains it. A text contains its parts, an object its members, at any
+ * depth, a list its entries: one, or, given a list, every one of these. Lists inside must have equal length.
  */
 function absence(actual: Json, expected: Json): JsonDifference | undefined {
   if (typeof actual === "string" && typeof expected === "string") {
@@ -377,7 +383,7 @@ function absence(actual: Json, expected: Json): JsonDifference | undefined {
   );
 }
 
-/** A JSON pointer as it is written in a path. */
+/** A JSON pointer as a part of a JSON path. */
 function pathOf(pointer: string): string {
   const keys = pointer
     .split("/")
@@ -387,17 +393,17 @@ function pathOf(pointer: string): string {
   return path === "" || path.startsWith("[") ? path : `.${path}`;
 }
 
-/** Whether it is evidence that a path selects nothing. */
+/** Whether the absence of a value at a path is evidence. */
 interface Absence {
-  /** Why it is not evidence: the parent is absent, or has no members. */
+  /** Why it is not: the parent is absent, or has no members. */
   readonly problem?: string;
   /** Why the path may be misspelt. */
   readonly doubt?: string;
 }
 
 /**
- * Decides whether it is evidence that a path (RFC 9535) selects nothing in a value: it is when the singular part of the path
- * exists, which of `$.a.b` and of `$.a[?@.b].c` is `$.a`. Throws `task/json-path`.
+ * Decides whether it is evidence that a path (RFC 9535) selects nothing: it is if the parent exists, which is `$.a` for `$.a.b` and
+ * for `$.a[?@.b].c`. Throws `task/json-path`.
  */
 function absenceAt(value: Json, path: string): Absence {
   if (path === "$") return {};
@@ -423,8 +429,8 @@ function canHold(value: Json, wants: WayEnd["wants"]): boolean {
 }
 
 /**
- * Reports a probable misspelling in a path, whatever it selects: a name in a filter or in a list of names that none of the
- * searched values has, while one has a similar name. Throws `task/json-path`.
+ * A probable misspelling in a path: a name in a filter or in a list of names that none of the searched values has, while one has a
+ * similar name. Throws `task/json-path`.
  */
 function misspellingIn(value: Json, path: string): string | undefined {
   for (const lookup of lookupsIn(value, path)) {
@@ -451,16 +457,16 @@ function withoutDigits(name: string): string {
   return name.replaceAll(/\d+/g, "#");
 }
 
-/** Longest text that is shown whole, in characters. */
-const longest = 1000;
-/** How far a cut may move so that it does not split a word: a part of a secret would not be recognised. */
+/** Maximum length of an excerpt, in characters. */
+const maxExcerptLength = 1000;
+/** How far a cut may move so that it does not split a word: the redactor would not recognise a part of a secret. */
 const maxWordLength = 300;
 
-/** A text as evidence: whole where it is short, else the part around a place, with `…` where something is left out. */
+/** A text as evidence; of a long one the part around a position, with `…` where it is cut. */
 export function excerpt(text: string, at = 0): string {
-  if (text.length <= longest) return text;
-  const from = Math.min(Math.max(0, at - longest / 2), text.length - longest);
-  const to = from + longest;
+  if (text.length <= maxExcerptLength) return text;
+  const from = Math.min(Math.max(0, at - maxExcerptLength / 2), text.length - maxExcerptLength);
+  const to = from + maxExcerptLength;
   const after = text.slice(from, from + maxWordLength).search(/\s/);
   const before = text.slice(to - maxWordLength, to).search(/\s\S*$/);
   const start = from === 0 || after === -1 ? from : from + after;
@@ -468,19 +474,19 @@ export function excerpt(text: string, at = 0): string {
   return `${start === 0 ? "" : "…"}${text.slice(start, end)}${end === text.length ? "" : "…"}`.toWellFormed();
 }
 
-/** A JSON value as evidence: itself where it is small, else the beginning of its JSON as a text. */
+/** A JSON value as evidence; of a large one the beginning of its JSON, as a text. */
 function displayJson(value: Json): Json {
   if (typeof value === "string") return excerpt(value);
-  const shown = previewJson(value, longest);
-  return shown.length > longest ? shown : value;
+  const shown = previewJson(value, maxExcerptLength);
+  return shown.length > maxExcerptLength ? shown : value;
 }
 
-/** Longest value that `outlinedJson` shows whole, in characters of its JSON, and longest member of one that it does not. */
+/** Limits of `outlinedJson`: a value that is shown whole, and a member that is, in characters of their JSON; number of members. */
 const maxOutlineLength = 400;
 const maxMemberLength = 60;
 const maxMembers = 12;
 
-/** A JSON value for a reader who looks for its keys: itself where it is small, else its long members with their sizes only. */
+/** A JSON value whose keys are of interest; of a large one the members, of long members only the sizes. */
 function outlinedJson(value: Json): Json {
   if (typeof value === "string") return excerpt(value);
   if (typeof value !== "object" || value === null || isShorter(value, maxOutlineLength)) return value;
@@ -491,7 +497,7 @@ function outlinedJson(value: Json): Json {
   return Array.isArray(value) ? shown.map(([, member]) => member) : Object.fromEntries(shown);
 }
 
-/** A long member is not cut, but counted. */
+/** A long member becomes its size. */
 function sized(member: Json): Json {
   if (typeof member === "string")
     return member.length > maxMemberLength ? `a text of ${member.length} characters` : member;
@@ -504,7 +510,7 @@ function isShorter(value: Json, characters: number): boolean {
   return previewJson(value, characters).length <= characters;
 }
 
-/** The members that some paths lead to, by the object or list that has them, and whether one leads to the value itself. */
+/** The members at some paths, by the object or list that has them, and whether a path leads to the value itself. */
 function membersAt(
   value: Json,
   paths: readonly string[],
@@ -520,10 +526,7 @@ function membersAt(
   };
 }
 
-/**
- * A JSON value without the places that some paths (RFC 9535) lead to: members of objects and entries of lists are taken
- * out; the value itself cannot be. Throws `task/json-path`.
- */
+/** A JSON value without the members and entries at some paths (RFC 9535). Throws `task/json-path`. */
 function withoutPaths(value: Json, paths: readonly string[]): Json {
   if (paths.length === 0) return value;
   const { isTaken } = membersAt(value, paths);
@@ -537,8 +540,8 @@ function withoutPaths(value: Json, paths: readonly string[]): Json {
 }
 
 /**
- * Whether some paths take out all that a value could be compared by: the value itself, or every text, number, and empty list or object
- * that is in it. Throws `task/json-path`.
+ * Whether nothing is left to compare in a value without the places at some paths: the value itself is taken out, or every text,
+ * number, and empty list or object in it. Throws `task/json-path`.
  */
 export function leavesNothing(value: Json, paths: readonly string[]): boolean {
   if (paths.length === 0) return false;

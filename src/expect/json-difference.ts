@@ -3,13 +3,13 @@ import { previewJson } from "../base/read-json.ts";
 
 const maxKeyLength = 80;
 
-/** The first place where a value is not as expected. */
+/** A difference between a value and the expected one. */
 export interface JsonDifference {
   /** JSON pointer (RFC 6901) into the value; "" is the value itself. */
   readonly pointer: string;
-  /** How far the value is as expected, in levels; half a one for an object without the key. */
+  /** At which level of nesting it differs; a missing key counts half a level. */
   readonly depth: number;
-  /** The message about the difference, given the words for the place. */
+  /** The message about the difference at a place of this name. */
   readonly messageFor: (place: string) => string;
 }
 

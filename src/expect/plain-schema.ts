@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { equalJson } from "./json-difference.ts";
 
-/** Keywords that say nothing of what is valid. */
+/** Keywords without an effect on validity. */
 const annotations: ReadonlySet<string> = new Set([
   "title",
   "description",
@@ -10,15 +10,15 @@ const annotations: ReadonlySet<string> = new Set([
   "deprecated",
   "$comment",
 ]);
-const deepest = 32;
+const maxDepth = 32;
 
 /**
- * Whether a value certainly fits a JSON Schema that has only common keywords. False where it does not, and where only the
- * validator can tell. Most calls fit plain schemas, and the validator is a thread that takes long to start.
+ * Whether a value is valid against a JSON Schema with common keywords only. False if it is not, and if only the validator can
+ * decide. Most calls fit such schemas, and the validator is a thread that takes long to start.
  */
 export function fitsPlainly(schema: Json, value: Json, depth = 0): boolean {
-  if (!isJsonObject(schema) || depth > deepest) return schema === true;
-  // Runs for every call of a record: a list of all members would take longer than the rest.
+  if (!isJsonObject(schema) || depth > maxDepth) return schema === true;
+  // Runs for every call: a list of all entries would take longer than the rest.
   for (const keyword of Object.keys(schema)) {
     if (annotations.has(keyword)) continue;
     const wanted = schema[keyword];
@@ -73,12 +73,9 @@ function fitsKeyword(
   }
 }
 
-/**
- * Whether a JSON Schema has only common keywords, all of them well-formed, so that {@link fitsPlainly} is all that there is to say of a
- * value that fits.
- */
+/** Whether a JSON Schema has only common keywords, all of them well-formed, so that {@link fitsPlainly} can decide. */
 export function isPlain(schema: Json, depth = 0): boolean {
-  if (!isJsonObject(schema) || depth > deepest) return typeof schema === "boolean";
+  if (!isJsonObject(schema) || depth > maxDepth) return typeof schema === "boolean";
   return Object.entries(schema).every(([keyword, wanted]) => isPlainKeyword(keyword, wanted ?? null, depth));
 }
 

@@ -30,10 +30,10 @@ export function answerText(kind: McpRequest["kind"], result: JsonObject): string
   }
 }
 
-/** What the check `call` of a step expects of a call that must fail. */
+/** The `expected` of a step's check `call` for a call that must fail. */
 export const anError = "an error";
 
-/** Everything in a result that can be searched for a text: its text and its structured content as JSON. */
+/** The text of a result, and its structured content as JSON. */
 export function searchableText(result: JsonObject): string {
   return `${resultText(result)}\n${structuredText(result)}`;
 }
@@ -69,7 +69,7 @@ function messageBlocks(message: Json): readonly Json[] {
   return Array.isArray(content) ? content : [content];
 }
 
-/** Of a block that says what it is; text beside a picture is not text of the result. */
+/** Only the text of blocks of the types `text` and `resource`. */
 function blockTexts(block: Json): readonly string[] {
   if (!isJsonObject(block)) return [];
   if (block["type"] === "text") return ownText(block);
@@ -91,13 +91,13 @@ const requiredTexts: Readonly<Record<string, readonly string[]>> = {
 
 const keys: readonly string[] = ["content", "structuredContent", "isError"];
 
-/** The key that another one is but for its case and its underscores. */
+/** The key of a result that has this name but for case and underscores; else the name itself. */
 function spelling(key: string): string {
   const plain = key.replaceAll("_", "").toLowerCase();
   return keys.find((each) => each.toLowerCase() === plain) ?? key;
 }
 
-/** What makes the content of a `CallToolResult` unusable for clients; undefined when nothing does. */
+/** What makes the content of a `CallToolResult` unusable for clients; undefined: nothing. */
 export function contentProblem(result: JsonObject): string | undefined {
   const { content, isError } = result;
   const odd = Object.keys(result).find((key) => !keys.includes(key) && keys.includes(spelling(key)));
@@ -107,20 +107,19 @@ export function contentProblem(result: JsonObject): string | undefined {
   return content === undefined ? undefined : problemIn("content", content, blockProblem);
 }
 
-/** What makes the result of a request unusable for clients; undefined when nothing does. */
+/** What makes the result of a request unusable for clients; undefined: nothing. */
 export function resultProblem(kind: "tool" | "resource" | "prompt", result: JsonObject): string | undefined {
   if (kind === "tool") return contentProblem(result);
   return kind === "resource" ? resourceContentsProblem(result) : promptMessagesProblem(result);
 }
 
-/** What makes the contents of a resource unusable for clients; undefined when nothing does. */
 function resourceContentsProblem({ contents }: JsonObject): string | undefined {
   return problemIn("contents", contents, (each) =>
     isJsonObject(each) ? resourceProblem(each)?.replace("a resource", "an entry") : "is not an object",
   );
 }
 
-/** What makes the messages of a prompt unusable for clients; undefined when nothing does. A message may have several blocks. */
+/** A message may have several blocks. */
 function promptMessagesProblem({ messages }: JsonObject): string | undefined {
   return problemIn("messages", messages, (each) => {
     if (!isJsonObject(each)) return "is not an object";
@@ -174,7 +173,7 @@ function annotationsProblem(annotations: Json | undefined): string | undefined {
   return isPriority ? undefined : "has a priority that is not a number from 0 to 1";
 }
 
-/** What stands in the place of a secret in what was recorded; see trace/redact.ts. */
+/** A mark in place of a secret; see trace/redact.ts. */
 const secretMark = /[[‹](?:\*\*\*|(?:part of )?secret:)/;
 
 /** Whether a text is Base64 (RFC 4648, section 4), with or without padding and white space, as `atob` takes it. */
@@ -200,7 +199,7 @@ function resourceProblem(resource: Json | undefined): string | undefined {
     : undefined;
 }
 
-/** What is wrong with a tool's result in view of the `outputSchema` that it declares, as the end of a sentence; undefined: nothing. */
+/** How a tool's result violates the `outputSchema` of the tool, as a predicate; undefined: it does not. */
 export async function outputProblem(
   schema: Json,
   { structuredContent: structured }: JsonObject,
@@ -222,7 +221,7 @@ export async function outputProblem(
 export type SchemaCheck =
   | { readonly status: "valid" }
   | { readonly status: "invalid"; readonly errors: readonly SchemaError[] }
-  /** The schema itself could not be used; with `isLimit`, a limit of mcpvals ended the validation, and the schema may be in order. */
+  /** The schema could not be used; with `isLimit` because of a limit of mcpvals, so that the schema may be valid. */
   | { readonly status: "unusable"; readonly reason: string; readonly isLimit?: true };
 
 /** Validates a value against a JSON Schema, 2020-12 unless the schema names another dialect. Never rejects. */
@@ -244,7 +243,7 @@ export interface SchemaError {
 
 const maxPathLength = 200;
 
-/** An error as a sentence. `subject` is what the whole value is called. */
+/** An error as a sentence. `subject` names the whole value. */
 export function formatSchemaError(
   { instancePath, message, actual }: SchemaError,
   subject = "the value",
@@ -254,17 +253,14 @@ export function formatSchemaError(
   return `${path || subject} ${message}${actual === undefined ? "" : `, is ${actual}`}`;
 }
 
-/**
- * Whether a status says nothing about what was asked for: the server or something before it broke, was too slow or too busy
- * (408, 425, 429, 5xx).
- */
+/** Whether an HTTP status means that the server, or a proxy, broke or was too slow or busy (408, 425, 429, 5xx): not an answer. */
 export function isNoAnswer(status: number): boolean {
   return status >= 500 || status === 408 || status === 425 || status === 429;
 }
 
 const numberTolerance = 1e-4;
 
-/** Else 0 would do for every small number, and every small number for 0. */
+/** A tenth of small numbers: else 0 would match each of them. */
 function toleranceOf(expected: number): number {
   return Math.min(numberTolerance, Math.abs(expected) / 10);
 }
@@ -307,7 +303,7 @@ export function checkExpectedResult(
   return { name: "result", expected, ...outcome };
 }
 
-/** What is expected of a result is not looked for in the words of an error. */
+/** An expected result is not searched in the text of an error. */
 function failed(actual: string): Outcome {
   return {
     passed: false,
@@ -376,7 +372,7 @@ function numbersOf(result: Compared): number[] {
   return typeof structured === "number" ? [structured] : numbersInText(spacedText(result.text));
 }
 
-/** In JSON without spaces, commas would look like those between thousands. */
+/** Adds spaces after commas in compact JSON, where they would be read as separators of thousands. */
 function spacedText(text: string): string {
   if (readJsonText(text).reason !== undefined) return text;
   let quoted = false;
@@ -386,14 +382,14 @@ function spacedText(text: string): string {
   });
 }
 
-/** A value that a result may be compared by. */
+/** A value of a result that is compared. */
 interface Candidate {
   readonly value: Json;
-  /** What the value is, or is a member of. */
+  /** The value itself, or the object that it is a member of. */
   readonly whole: Json;
   /** JSON pointer of the value in the whole. */
   readonly pointer: string;
-  /** The words for the whole. */
+  /** The name of the whole in messages. */
   readonly label: string;
 }
 
@@ -466,7 +462,7 @@ function itemDifference(value: Json, expected: Json): JsonDifference | undefined
   return { pointer: "", depth: 1, messageFor };
 }
 
-/** Values that a result may be compared by, the likeliest last. */
+/** The values of a result that are compared, the likeliest last. */
 function candidatesOf(result: Compared): Candidate[] {
   const structured = structuredCandidates(result);
   if (structured.length > 0) return structured;
@@ -486,9 +482,9 @@ function onlyMember(whole: Json): Candidate[] {
 }
 
 /**
- * The numbers that a text states, in order: `8`, `-4`, `1,234.5`, `.5`, `1e3`, `$3`, `50%`, in the digits 0 to 9. What is part
- * of something else is not a number: `v1.2.3`, `gpt-4`, `3rd`, `2024-01-15`, `10:30`, `3/4`, `10.0.0.1`, `5²`. Numbers with a unit
- * that touches them, such as `5ms`, count only where there are no others. Terminal colours and invisible characters are left out.
+ * The numbers in a text, in order: `8`, `-4`, `1,234.5`, `.5`, `1e3`, `$3`, `50%`, in the digits 0 to 9. Not those that are part of
+ * something else: `v1.2.3`, `gpt-4`, `3rd`, `2024-01-15`, `10:30`, `3/4`, `10.0.0.1`, `5²`. Numbers with a unit
+ * that touches them, such as `5ms`, count only where there are no others. Terminal colours and invisible characters are ignored.
  */
 export function numbersInText(text: string): number[] {
   const plain = plainText(text);
@@ -496,14 +492,14 @@ export function numbersInText(text: string): number[] {
   return bare.length > 0 ? bare : parse(plain.matchAll(numberWithUnit));
 }
 
-/** Decimal points and separators that are read in no number: an apostrophe, a middle dot, fullwidth and Arabic ones. */
+/** Decimal points and separators that are not supported: an apostrophe, a middle dot, fullwidth and Arabic ones. */
 const points = String.raw`:'\u2019\u00b7\uff0c\uff0e\u066b\u066c`;
-/** What joins a number to what stands before or after it. */
+/** Characters that join a number to the text beside it. */
 const joint = String.raw`[${dashes}/.${points}]`;
 /** Not after a letter or digit, nor after one and a joint; a colon, an apostrophe or a point joins digits only: `sum:8`. */
 const free = String.raw`(?<![\w.\p{N}]|[\w\p{N}][${dashes}/]|\p{N}[${points}])`;
 // No loop without bounds: over a text of megabytes it would exhaust the stack.
-/** Thousands are set apart by commas, or by spaces that do not break. */
+/** Separators of thousands: a comma, and non-breaking spaces. */
 const separator = String.raw`[,\u00a0\u2009\u202f]`;
 const grouped = String.raw`\d{1,3}(?:${separator}\d{3}){1,110}(?!\d)`;
 const number = String.raw`([+${dashes}]?(?:(?:${grouped}|(?!${grouped})\d{1,400})(?:\.\d{1,400})?|\.\d{1,400})(?:[eE][-+]?\d{1,4})?)`;

@@ -12,12 +12,12 @@ import { afterPath, type Problem, problem, problemAt } from "../base/problem.ts"
 // Expectations that are empty by their form are refused at load. Whether another one can fail is shown by a run with an agent that does
 // nothing.
 
-/** Whether an expected value is contained in every object: one without members. */
+/** Whether an expected value is contained in every object: an object without members. */
 export function isContainedEverywhere(expected: unknown): boolean {
   return isJsonObject(expected as Json) && Object.keys(expected as JsonObject).length === 0;
 }
 
-/** Whether limits hold for every number that there can be, which is from 0 to `most`. */
+/** Whether limits hold for every number from 0 to `most`. */
 export function holdsForAll(
   { min = 0, max = Infinity }: { readonly min?: number | undefined; readonly max?: number | undefined },
   most = Infinity,
@@ -25,7 +25,7 @@ export function holdsForAll(
   return min <= 0 && max >= most;
 }
 
-/** The problem of an expected value that every object contains; `path` is its place. */
+/** The problem of an expected value that every object contains. */
 export function emptyObjectProblem(path: KeyPath, hint: string): Problem {
   return problemAt(path, ": every object contains {}, so it could not fail", {
     code: "config/checks-nothing",
@@ -53,7 +53,7 @@ export function resultProblems(expected: Json | undefined, path: KeyPath): Probl
     : [];
 }
 
-/** What is wrong with a JSON Schema that is an expectation: it is empty, or has keywords that do not exist. */
+/** Problems of a JSON Schema as an expectation: it is empty, or has unknown keywords or formats. */
 export function schemaProblems(schema: Json, path: KeyPath): Problem[] {
   if (schema !== true && !isContainedEverywhere(schema)) return unknownKeywords(schema, path);
   const hint = "Say what the value must be, such as {type: object, required: [id]}.";
@@ -85,7 +85,7 @@ const known = [
   ),
   ...words("deprecated readOnly writeOnly examples contentEncoding contentMediaType contentSchema"),
 ];
-/** Those that the validator looks at; it takes any text for one of another. */
+/** Those that the validator knows; any text is valid for another one. */
 const formats = words(
   "date time date-time iso-time iso-date-time duration uri uri-reference uri-template url email hostname ipv4 ipv6 regex uuid json-pointer json-pointer-uri-fragment relative-json-pointer byte int32 int64 float double",
 );
@@ -137,7 +137,7 @@ function weak(path: KeyPath, after: string): WeakPlace {
   return { message: afterPath(path, after), path };
 }
 
-/** Of arguments that have a key of the step or test around them, which is not looked at there: they are indented too far. */
+/** Notes on arguments with a key of the step or test around them: they are probably indented too far. */
 export function strayKeys(args: unknown, keys: readonly string[], path: KeyPath): WeakPlace[] {
   return keys
     .filter((key) => Object.hasOwn(asObject(args), key))
@@ -149,7 +149,7 @@ export function strayKeys(args: unknown, keys: readonly string[], path: KeyPath)
     );
 }
 
-/** Of whole numbers in a JSON value that are too large to be told from their neighbours. */
+/** Notes on whole numbers in a JSON value that are too large to be exact. */
 export function inexactNumbers(value: unknown, path: KeyPath): WeakPlace[] {
   if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value))
     return [weak(path, `: ${value} cannot be distinguished from its neighbours; such numbers lose digits`)];

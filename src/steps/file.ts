@@ -16,11 +16,11 @@ const verbs = { create: "write", remove: "remove", check: "look at" } as const;
 
 /** Creates, removes or checks a file. */
 export const fileStep: StepRunner<FileStep> = {
-  input: ({ path, action }) => ({
-    path,
-    action: action.kind,
-    ...(action.kind === "create" ? { mode: modeText(action.mode), content: excerpt(action.content) } : {}),
-  }),
+  input({ path, action }) {
+    const { kind } = action;
+    if (kind !== "create") return { path, action: kind };
+    return { path, action: kind, mode: modeText(action.mode), content: excerpt(action.content) };
+  },
   async run(step, context) {
     const { path, action } = step;
     try {
@@ -56,7 +56,7 @@ async function remove(path: string, { trial }: StepContext): Promise<StepAttempt
   const target = await resolveTaskPath(path, trial, { forWriting: true });
   const found = await orAbsent(lstat(target));
   const isFolder = found?.isDirectory() === true;
-  // In a folder of the task's author files are removed one by one; the workspace is the trial's own.
+  // Whole folders are removed only in the workspace, which is the trial's own.
   if (isFolder && !(await isInWorkspace(target, trial))) {
     await rmdir(target).catch((cause: unknown) => {
       const code = codeOf(cause);
@@ -70,13 +70,13 @@ async function remove(path: string, { trial }: StepContext): Promise<StepAttempt
   return { kind: "checked", checks: [sideEffect("removed", "nothing", message)] };
 }
 
-/** Permission bits as they are usually written: `0644`. */
+/** Permission bits as octal digits: `0644`. */
 function modeText(mode: number): string {
   return mode.toString(8).padStart(4, "0");
 }
 
 /**
- * Checks what is at a path, links followed. Only a regular file counts as a file. The content is read if it is expected
+ * Checks what is at a path, following links. Only a regular file counts as a file. The content is read if it is checked
  * or used by outputs.
  */
 async function check(
@@ -94,17 +94,19 @@ async function check(
   const existence = { name: "exists", passed, expected: wanted, actual, message };
   const expectsMore = mode !== undefined || expected !== undefined;
   if (found?.isFile() !== true) {
-    // A missing file proves nothing where its content was to be checked.
+    // If its content is checked, a missing file is no evidence.
     if (!passed)
       return {
         kind: "checked",
         checks: [expectsMore ? { ...existence, evidence: "pathMissing" } : existence],
       };
     const hasFolder = (await orAbsent(stat(dirname(target)))) !== undefined;
-    const doubt = hasFolder ? {} : { doubt: "not even the folder that the file would be in is there" };
-    const absent = { name: "file", passed: false, expected: "a file", actual: "nothing" };
-    const impossible = { ...absent, message: "nothing exists that could have a content or a mode" };
-    return { kind: "checked", checks: [{ ...existence, ...doubt }, ...(expectsMore ? [impossible] : [])] };
+    const doubt = "the folder of the file does not exist either";
+    const checks: Check[] = [hasFolder ? existence : { ...existence, doubt }];
+    const message = "nothing exists that could have a content or a mode";
+    if (expectsMore)
+      checks.push({ name: "file", passed: false, expected: "a file", actual: "nothing", message });
+    return { kind: "checked", checks };
   }
   const checks: Check[] = [existence];
   if (mode !== undefined) {
@@ -131,7 +133,7 @@ function kindOf(found: Awaited<ReturnType<typeof stat>> | undefined): string {
 /** Largest file whose content is read, in bytes. */
 const maxBytes = 10_000_000;
 
-/** Throws `step/cannot-run` for a file that is larger than 10 MB or not UTF-8, what the file system throws, and the signal's reason. */
+/** Throws `step/cannot-run` for a file that is too large or not UTF-8, errors of the file system, and the signal's reason. */
 async function readText(path: string, signal: AbortSignal): Promise<string> {
   // Without this flag, opening a pipe would block forever. Windows has no such flag.
   await using file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
@@ -158,8 +160,8 @@ async function readText(path: string, signal: AbortSignal): Promise<string> {
 }
 
 /**
- * Writes a file and the folders that it is in; `mode` are the permission bits, whatever the process's umask is. Readers of
- * the path see what was there before or the whole new file with its mode, never a part; what was there, also a link, is replaced.
+ * Writes a file and its missing folders; `mode` are the permission bits, whatever the process's umask is. The file, or a link at
+ * its path, is replaced at once: readers never see a part of it.
  */
 async function writeWhole(path: string, bytes: Buffer, mode: number, signal: AbortSignal): Promise<void> {
   const folder = dirname(path);

@@ -1,20 +1,20 @@
 import { checkText, excerpt } from "../expect/expectations.ts";
 import { isNoAnswer } from "../expect/tool-result.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
+import { type Json, withoutUndefined } from "../base/json.ts";
 import type { HttpExpectation, HttpStep } from "../model/step.ts";
 import { shortened } from "../base/visible-text.ts";
 import type { Check } from "../model/event.ts";
 import { blockedPort } from "../servers/http/http-errors.ts";
-import type { StepRunner } from "./step-runner.ts";
+import { type StepRunner, unlessEmpty } from "./step-runner.ts";
 
 /** Sends one HTTP request and checks the response. */
 export const httpStep: StepRunner<HttpStep> = {
-  input: ({ method, url, headers, body }) => ({
-    method,
-    url,
-    ...(Object.keys(headers).length === 0 ? {} : { headers }),
-    ...(body === undefined ? {} : { body: "json" in body ? body.json : excerpt(body.text) }),
-  }),
+  input({ method, url, headers, body }) {
+    let sent: Json | undefined;
+    if (body !== undefined) sent = "json" in body ? body.json : excerpt(body.text);
+    return withoutUndefined({ method, url, headers: unlessEmpty(headers), body: sent });
+  },
   async run(step, { signal }) {
     const response = await send(step, signal);
     const { status, headers, body } = response;
@@ -42,10 +42,10 @@ export const httpStep: StepRunner<HttpStep> = {
   },
 };
 
-/** Shown of the body in a message, in characters. */
-const shortBody = 300;
+/** Maximum length of the body in a message, in characters. */
+const maxShownBody = 300;
 
-/** Where more than the status is checked, a wrong status means only that the rest could not be checked. */
+/** Checks the status. If headers or the body are checked too, a wrong status means that they could not be checked. */
 function statusCheck(
   { status: accepted, ...others }: HttpExpectation,
   { status, body }: HttpResponse,
@@ -61,11 +61,11 @@ function statusCheck(
   const expected = accepted.length === 0 ? "any" : accepted.join(" or ");
   const message = `the status is ${status}${accepted.length === 0 ? "" : `, expected ${expected}`}`;
   if (passed) return { name: "status", passed, expected, actual: status, message };
-  const evidence = body === "" ? "; the body is empty" : `: ${shortened(excerpt(body.trim()), shortBody)}`;
+  const evidence = body === "" ? "; the body is empty" : `: ${shortened(excerpt(body.trim()), maxShownBody)}`;
   const actual = body === "" ? status : { status, body: excerpt(body) };
   const check = { name: "status", passed, expected, actual, message: `${message}${evidence}` };
-  const isMoreRead = others.headers !== undefined || others.body !== undefined;
-  return isMoreRead || isNoAnswer(status) ? { ...check, evidence: "notRun" } : check;
+  const checksMore = others.headers !== undefined || others.body !== undefined;
+  return checksMore || isNoAnswer(status) ? { ...check, evidence: "notRun" } : check;
 }
 
 function headerChecks(
@@ -98,7 +98,7 @@ interface HttpResponse {
 
 /**
  * Sends a request and reads the response; redirects are followed, and the connection is closed afterwards. Throws
- * McpvalsError `step/cannot-run` when there is no whole response, and the signal's reason.
+ * McpvalsError `step/cannot-run` when the response is missing, incomplete or too large, and the signal's reason.
  */
 async function send(
   { url, method, headers: given, body }: HttpStep,
@@ -112,7 +112,7 @@ async function send(
   let failed = `no response to ${target}`;
   try {
     const headers = new Headers(given);
-    // A connection that is kept for later requests would outlive the step.
+    // A kept connection would outlive the step.
     headers.set("connection", "close");
     const isJson = body !== undefined && "json" in body;
     if (isJson && !headers.has("content-type")) headers.set("content-type", "application/json");

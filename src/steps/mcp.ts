@@ -27,7 +27,7 @@ import {
 import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
 import { errorCodes } from "../model/error-codes.ts";
 
-/** Calls one tool, or reads one resource or prompt, and checks the answer and its latency. */
+/** Calls a tool, reads a resource or gets a prompt, and checks the answer. */
 export const mcpStep: StepRunner<McpStep> = {
   keepsTime: true,
   input({ request, server }) {
@@ -83,12 +83,12 @@ async function attempt(step: McpStep, context: StepContext): Promise<StepAttempt
   };
 }
 
-/** Of a tool test: the record has the call that was not answered, and the grade of the calls reports it. */
+/** For a tool test: the grade of the calls reports a call without an answer. */
 const unansweredCall: StepAttempt = { kind: "checked", checks: [], healthy: false };
 
 /**
- * What an error of a tool test says of the server, which is the subject: that it was lost, which the record has too, or that
- * it no longer lists its tools. Undefined for other errors.
+ * The attempt of a tool test whose server was lost, which the grade of the calls reports too, or no longer lists its tools: the
+ * server is the subject, so this is a failure. Undefined for other errors.
  */
 function failureOfServer(error: unknown, { sessions }: StepContext): StepAttempt | undefined {
   if (!isServerFault(error)) return undefined;
@@ -102,15 +102,15 @@ function failedAttempt(check: Check): StepAttempt {
   return { kind: "checked", checks: [check], healthy: false };
 }
 
-/** Whether a step is a tool test: its calls are graded for their health too, so that it need not report again what the events show. */
+/** Whether the task is a tool test. The grade of its calls reports their failures, so that the step need not. */
 function isToolTest({ form }: StepContext): boolean {
   return form === "tool-test";
 }
 
 /**
- * The server that a request goes to: the one that is named, or the only one, since its answer is then the verdict, or the
- * one that offers the tool; undefined when none of several offers it. Throws `config/unknown-reference` when the file does
- * not say which one is meant, and `server/missing` when it is, or may be, one that did not start.
+ * The server that a request goes to: the named one, the only one, or the one that offers the tool; undefined when none of several
+ * offers it. Throws `config/unknown-reference` when several are possible or none has the name, and `server/missing` when it is, or
+ * may be, one that did not start.
  */
 async function sessionFor(step: McpStep, context: StepContext): Promise<ServerSession | undefined> {
   const { server, request, timeoutMs } = step;
@@ -121,13 +121,13 @@ async function sessionFor(step: McpStep, context: StepContext): Promise<ServerSe
   if (request.kind === "tool" && (candidates.length > 1 || absent.length > 0)) {
     const { tool } = request;
     const isOffered = ({ tools }: ServerSession): boolean => tools.some(({ name }) => name === tool);
-    // If no server listed the tool when it was last asked, all are asked again.
+    // If no server has listed the tool, all are asked again.
     if (!candidates.some(isOffered))
       await Promise.all(candidates.map((session) => session.toolsNamed(tool, { timeoutMs, signal })));
     offering = candidates.filter(isOffered);
   }
   const missing = server === undefined ? absent : absent.filter((name) => name === server);
-  // What no server offers may have been offered by the one that did not start.
+  // A server that did not start may offer the tool.
   if (missing.length > 0 && offering.length === 0) {
     const names = missing.map((name) => `"${name}"`).join(", ");
     const which = missing.length === 1 ? `server ${names}` : `one of the servers ${names}`;
@@ -178,8 +178,8 @@ function notOffered(request: McpRequest, sessions: readonly ServerSession[]): Ch
 }
 
 /**
- * The failed check for a tool that a server does not list, or lists more than once. The server's answer would show
- * nothing: not every client can call such a tool, and an error is not the tool's own.
+ * The failed check for a tool that a server does not list, or lists more than once. It is not called: not every client can call
+ * such a tool, and an error would not be the tool's own.
  */
 function unusableTool(tool: string, count: number, { name: server, abilities, tools }: ServerSession): Check {
   const names = [...new Set(tools.map(({ name }) => name))];
@@ -196,8 +196,8 @@ function unusableTool(tool: string, count: number, { name: server, abilities, to
 }
 
 /**
- * The failed check for a request that failed because the server knows no such method or prompt: an error in the task, or a
- * server that lacks it, and in neither case the failure that a step may expect. Undefined for any other answer.
+ * The failed check for a request whose method or prompt the server does not know, which is not the failure that a step may expect.
+ * Undefined for any other answer.
  */
 async function unknownRequest(
   request: McpRequest,
@@ -230,16 +230,16 @@ async function unknownRequest(
 interface Answer {
   readonly kind: McpRequest["kind"];
   readonly outcome: Exclude<CallOutcome, { kind: "timeout" }>;
-  /** The message of the failure; undefined when there was none. */
+  /** The message of the failure; undefined when it succeeded. */
   readonly failure: string | undefined;
-  /** The answer could not be used: the failure's message is mcpvals', not the server's. */
+  /** Whether the answer is invalid, so that the message is from mcpvals, not from the server. */
   readonly isUnusable: boolean;
   /** For the step's outputs: the raw result, or the error as an object, and its text. */
   readonly result: JsonObject;
   readonly text: string;
 }
 
-/** Reads an outcome. A session passes on results of an invalid shape; here they are unusable answers. */
+/** Reads an outcome. A session passes on results of an invalid shape; here they become unusable answers. */
 function readAnswer(kind: McpRequest["kind"], given: Answer["outcome"]): Answer {
   const problem = given.kind === "result" ? resultProblem(kind, given.result) : undefined;
   const outcome: Answer["outcome"] =
@@ -268,7 +268,7 @@ function mustFail({ isError, error, result }: McpExpectation): boolean {
   return isError ?? (error !== undefined || asObject(result)["isError"] === true);
 }
 
-/** Checks every expectation of a step; those of a result only when the call ended as it should. Throws `step/cannot-run`. */
+/** Checks every expectation of a step; text, JSON and content only if the call ended as expected. Throws `step/cannot-run`. */
 async function checkAnswer(
   step: McpStep,
   answer: Answer,
@@ -277,30 +277,26 @@ async function checkAnswer(
 ): Promise<readonly Check[]> {
   const { expect } = step;
   const { failure, outcome, isUnusable, text, result } = answer;
-  const endedWell = (failure !== undefined) === mustFail(expect) && !isUnusable;
   const checks = [
     ...callChecks(expect, answer, context),
     ...errorChecks(expect, answer),
     ...resultChecks(expect, answer),
-    ...(endedWell && expect.text !== undefined ? checkText("text", expect.text, text) : []),
-    ...(endedWell ? await valueChecks(step, answer, context) : []),
-    ...(await schemaChecks(answer, tool, context)),
-    // The content as the server gave it, block by block.
-    ...(endedWell && expect.content !== undefined
-      ? checkText("content", expect.content, JSON.stringify(result["content"] ?? null))
-      : []),
-    ...latencyChecks(expect, answer),
   ];
+  if ((failure !== undefined) === mustFail(expect) && !isUnusable) {
+    if (expect.text !== undefined) checks.push(...checkText("text", expect.text, text));
+    checks.push(...(await valueChecks(step, answer, context)));
+    if (expect.content !== undefined)
+      checks.push(...checkText("content", expect.content, JSON.stringify(result["content"] ?? null)));
+  }
+  checks.push(...(await schemaChecks(answer, tool, context)), ...latencyChecks(expect, answer));
   if (checks.length === 0 && !isToolTest(context)) return [goodCall];
   if (failure === undefined || isUnusable) return checks;
-  // The answer means neither yes nor no: the server broke, or there is no result to check.
   const isBroken = outcome.kind === "error" && brokenCodes.includes(outcome.code);
   const { isError: _, error: __, ...ofResult } = expect;
-  const checksResult = Object.values(ofResult).some((each) => each !== undefined);
-  const meansNothing = isBroken || (!mustFail(expect) && checksResult);
-  return meansNothing
-    ? checks.map((check) => (check.passed ? check : { ...check, evidence: "notRun" }))
-    : checks;
+  const lacksResult = !mustFail(expect) && Object.values(ofResult).some((each) => each !== undefined);
+  if (!isBroken && !lacksResult) return checks;
+  // The server broke, or there is no result to check: a failed check is no evidence.
+  return checks.map((check) => (check.passed ? check : { ...check, evidence: "notRun" }));
 }
 
 /** What is expected of a call that must not fail. */
@@ -314,7 +310,7 @@ const goodCall: Check = {
   message: "it succeeded",
 };
 
-/** Whether the call ended as it should, where no other check says so. */
+/** Checks whether the call ended as expected, where no other check does. */
 function callChecks(expect: McpExpectation, answer: Answer, context: StepContext): Check[] {
   const { failure, isUnusable, outcome, text } = answer;
   if (expect.isError === true) {
@@ -333,7 +329,7 @@ function callChecks(expect: McpExpectation, answer: Answer, context: StepContext
   return [{ name: "call", passed: false, expected: aResult, actual: failure, message }];
 }
 
-/** Only the server's own message counts, not mcpvals' message about an unusable answer. */
+/** Only the server's own message counts, not that of mcpvals about an unusable answer. */
 function errorChecks({ error: expected }: McpExpectation, { failure, isUnusable }: Answer): Check[] {
   if (expected === undefined) return [];
   const passed = !isUnusable && failure?.toLowerCase().includes(expected.toLowerCase()) === true;
@@ -355,7 +351,7 @@ function resultChecks(
   return [{ name: "result", passed: false, expected, actual: null, message: `no result: ${failure}` }];
 }
 
-/** Clients cannot use a result that the tool's own schema refuses. In a tool test the grade of the calls reports it. */
+/** Clients cannot use a result that violates the tool's `outputSchema`. In a tool test the grade of the calls reports it. */
 async function schemaChecks(
   { failure, outcome }: Answer,
   tool: ToolDefinition | undefined,
@@ -370,7 +366,7 @@ async function schemaChecks(
   if (problem === undefined) return [];
   const actual = outcome.result["structuredContent"] ?? null;
   const check = { name: "outputSchema", passed: false, expected, actual, message: `${name} ${problem}` };
-  // An invalid result shows neither that something is there nor that it is missing.
+  // An invalid result is no evidence.
   return [{ ...check, evidence: "notRun" }];
 }
 

@@ -10,12 +10,13 @@ import { abortAfter } from "../process/deadline.ts";
 import { defaultShell, mergeEnvironments } from "../process/environment.ts";
 import { type KeptText, outputDetails, ProgramOutput, runToEnd, tailOf } from "../process/program-output.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../process/spawn.ts";
-import type { StepContext, StepRunner } from "./step-runner.ts";
+import { type StepContext, type StepRunner, unlessEmpty } from "./step-runner.ts";
 import { resolveTaskPath } from "./task-path.ts";
 
-/** Called `role` in errors, such as `the shell`; `hint` is for a program that cannot be started. */
 export interface Program {
+  /** Its name in errors, such as `the shell`. */
   readonly role: string;
+  /** For the error of a program that cannot be started. */
   readonly hint: string;
   readonly command: string;
   readonly args: readonly string[];
@@ -24,9 +25,9 @@ export interface Program {
   /** The complete environment. */
   readonly env: Readonly<Record<string, string>>;
   /** Absent: its stdin is empty. */
-  readonly stdin?: string;
+  readonly stdin?: string | undefined;
   /** Further texts that decide what it does, such as that of its script. */
-  readonly texts?: readonly string[];
+  readonly texts?: readonly string[] | undefined;
 }
 
 /** How a program ended, and what it wrote. */
@@ -97,47 +98,47 @@ async function start(program: Program): Promise<ManagedProcess> {
 
 const maxShownCharacters = 300;
 
-/** Exit codes with which shells report that they could not run something. */
-const notRun: Readonly<Record<number, string>> = {
+/** Exit codes of shells that could not run a program. */
+const shellErrors: Readonly<Record<number, string>> = {
   126: " (a program could not be run)",
   127: " (a program was not found)",
 };
-/** Exit codes that mean yes or no. With others, programs such as grep, test and curl report that they could not check. */
-const answers: readonly (number | null)[] = [0, 1];
+/** Exit codes that mean yes or no. Programs such as grep, test and curl use others when they could not check. */
+const verdictCodes: readonly (number | null)[] = [0, 1];
 
 export interface ExitOptions {
   readonly expected: number;
-  /** What it wrote, shown beside the exit code unless empty. */
+  /** Its output, for `actual`. */
   readonly evidence: JsonObject;
   /** Its text, where that is known. */
   readonly text: string | undefined;
-  /** Whether more than the exit code is checked: then a wrong one means only that the rest could not be. */
+  /** Whether its output is checked too: then a wrong exit code means that the output could not be checked. */
   readonly isOutputRead?: boolean;
 }
 
 /**
- * Checks the exit code of a program. One that ended otherwise than with 0, 1 or the expected code has checked nothing; one
- * that does nothing proves nothing.
+ * Checks the exit code of a program. A code other than 0, 1 and the expected one is no evidence, nor is the 0 of a program that
+ * does nothing.
  */
 export function exitCheck(
   { exitCode, signal, stdout, stderr }: ProgramRun,
   { expected, evidence, text, isOutputRead = false }: ExitOptions,
 ): Check {
   const passed = exitCode === expected;
-  const shown = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
+  const output = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
   const ended = exitCode === null ? { signal } : { exitCode };
-  const actual = exitCode !== null && Object.keys(shown).length === 0 ? exitCode : { ...ended, ...shown };
+  const actual = exitCode !== null && Object.keys(output).length === 0 ? exitCode : { ...ended, ...output };
   const how = exitCode === null ? `was ended by ${signal ?? "a signal"}` : `exited with ${exitCode}`;
   const name = "exit code";
   if (passed) {
     const check = { name, passed, expected, actual, message: `it ${how}` };
-    const isVoid = expected === 0 && text !== undefined && isIdle(text);
-    return isVoid ? { ...check, evidence: "sideEffect" } : check;
+    const doesNothing = expected === 0 && text !== undefined && isIdle(text);
+    return doesNothing ? { ...check, evidence: "sideEffect" } : check;
   }
   const written = tailOf(stderr.text, maxShownCharacters) || tailOf(stdout.text, maxShownCharacters);
-  const message = `it ${how}${notRun[exitCode ?? 0] ?? ""}, expected ${expected}${written === "" ? "" : `: ${written}`}`;
+  const message = `it ${how}${shellErrors[exitCode ?? 0] ?? ""}, expected ${expected}${written === "" ? "" : `: ${written}`}`;
   const check = { name, passed, expected, actual, message };
-  return answers.includes(exitCode) && !isOutputRead ? check : { ...check, evidence: "notRun" };
+  return verdictCodes.includes(exitCode) && !isOutputRead ? check : { ...check, evidence: "notRun" };
 }
 
 /** What the outputs of a step with a program may use. */
@@ -146,8 +147,8 @@ export function printedBy({ stdout, stderr, exitCode }: ProgramRun): JsonObject 
 }
 
 /**
- * The shell for a text, by default that of the environment. Throws McpvalsError `step/cannot-run` for one that does not
- * read variables as the text has them, when it has any.
+ * The shell for a text, by default that of the environment. Throws McpvalsError `step/cannot-run` for a text with variables and
+ * a shell whose syntax of variables is not known.
  */
 export function shellFor(env: Readonly<Record<string, string>>, named?: string): string {
   const shell = named ?? defaultShell(env);
@@ -159,8 +160,8 @@ export function shellFor(env: Readonly<Record<string, string>>, named?: string):
 }
 
 /**
- * Throws McpvalsError `step/broken-script` for a program of which only the exit code counts, but that answers on stdout, as a
- * whole or in a line, that something does not hold, and yet exits with 0. A last line that says that all holds outweighs others.
+ * Throws McpvalsError `step/broken-script` for a program that exits with 0 although its stdout, or a line of it, is a JSON answer
+ * that something failed: only the exit code counts. Not if its last line is the answer that everything passed.
  */
 export function refuseUnreadVerdict({ exitCode, stdout }: ProgramRun, role: string, hint: string): void {
   if (exitCode !== 0) return;
@@ -168,14 +169,14 @@ export function refuseUnreadVerdict({ exitCode, stdout }: ProgramRun, role: stri
   const lines = text.split("\n").toReversed();
   const [last = ""] = lines;
   const { value } = readJsonText(last);
-  const isOutweighed = isJsonObject(value) && value["passed"] === true && !isDenial(last);
-  if (isOutweighed || ![text, ...lines].some(isDenial)) return;
+  const endsWithPass = isJsonObject(value) && value["passed"] === true && !isFailedAnswer(last);
+  if (endsWithPass || ![text, ...lines].some(isFailedAnswer)) return;
   const message = `${role} answers on stdout that it has not passed, and exits with 0: without protocol: json only that counts`;
   throw new McpvalsError("step/broken-script", message, { hint });
 }
 
-/** Whether a text is the answer of a script that says that something does not hold. */
-function isDenial(text: string): boolean {
+/** Whether a text is the JSON answer of a script in which something failed. */
+function isFailedAnswer(text: string): boolean {
   const value = text.startsWith("{") ? readJsonText(text).value : undefined;
   if (!isJsonObject(value) || !Object.hasOwn(value, "passed")) return false;
   const { passed, checks } = value;
@@ -186,12 +187,8 @@ function isDenial(text: string): boolean {
 /** Runs a command line with the shell and checks its exit code and output. */
 export const commandStep: StepRunner<CommandStep> = {
   keepsTime: true,
-  input: ({ run, shell, workdir, env, stdin }) => ({
-    run,
-    ...withoutUndefined({ shell, workdir }),
-    ...(Object.keys(env).length === 0 ? {} : { env }),
-    ...withoutUndefined({ stdin }),
-  }),
+  input: ({ run, shell, workdir, env, stdin }) =>
+    withoutUndefined({ run, shell, workdir, env: unlessEmpty(env), stdin }),
   async run(step, context) {
     const { trial } = context;
     const { run: text, shell, workdir, stdin, expect } = step;
@@ -203,7 +200,7 @@ export const commandStep: StepRunner<CommandStep> = {
       args: ["-c", text],
       cwd: workdir === undefined ? trial.dir : await resolveTaskPath(workdir, trial, { forWriting: false }),
       env,
-      ...withoutUndefined({ stdin }),
+      stdin,
     };
     const done = await runProgram(program, step, context);
     const { stdout, stderr, exitCode } = done;

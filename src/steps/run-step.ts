@@ -32,8 +32,8 @@ import {
 } from "../expect/expectations.ts";
 
 /**
- * Runs a step to its end: attempts until it passes, its time to retry is over, or it has stayed true long enough. Each
- * attempt leaves a pair of events. Throws only the context's signal's reason.
+ * Runs a step: attempts until it passes, has stayed true long enough, or its time to retry is over. Each attempt has a pair of
+ * events. Throws only the reason of the context's signal.
  */
 export async function runStep(step: Step, context: StepContext): Promise<StepReport> {
   const { phase, parent, emit, signal } = context;
@@ -41,21 +41,16 @@ export async function runStep(step: Step, context: StepContext): Promise<StepRep
   const nextAttempt = polling(step, performance.now());
   for (let attempt = 1; ; attempt += 1) {
     const started = performance.now();
-    const place = { phase, step: traceName(step, context), ...withoutUndefined({ parent }), attempt };
+    const place = withoutUndefined({ phase, step: traceName(step, context), parent, attempt });
     const tried = await attemptOf(step, context, (input) => {
-      emit({
-        type: "step.started",
-        stepType: step.type,
-        ...place,
-        ...withoutUndefined({ name: step.name }),
-        input,
-      });
+      const { type: stepType, name } = step;
+      emit({ type: "step.started", stepType, ...place, ...withoutUndefined({ name }), input });
     });
     const { waitMs, check } = nextAttempt(tried.outcome === "passed", performance.now());
     const ignored =
       context.ignored === true || step.continueOnError === true || phase === "cleanup" || phase === "probe";
-    const isLast = waitMs === undefined;
-    const report = { ...(check !== undefined && isLast ? withStability(tried, check) : tried), ignored };
+    const ended = check === undefined ? tried : withStability(tried, check);
+    const report = { ...ended, ignored };
     const { outcome, checks, outputs, error } = report;
     const isIgnored = ignored && outcome !== "passed" && outcome !== "skipped";
     emit({
@@ -63,33 +58,32 @@ export async function runStep(step: Step, context: StepContext): Promise<StepRep
       ...place,
       outcome,
       checks,
-      ...withoutUndefined({ outputs }),
       durationMs: performance.now() - started,
-      ...(error === undefined ? {} : { error: serializeError(error) }),
-      ...(isIgnored ? { ignored: true } : {}),
+      ...withoutUndefined({
+        outputs,
+        error: error === undefined ? undefined : serializeError(error),
+        ignored: isIgnored ? (true as const) : undefined,
+      }),
     });
     signal.throwIfAborted();
     remember(step, report, context);
-    if (isLast || outcome === "skipped" || report.notRun === true) return report;
+    if (waitMs === undefined || outcome === "skipped" || report.notRun === true) return report;
     if (waitMs > 0) await pause(waitMs, signal);
     signal.throwIfAborted();
   }
 }
 
-/** How often a step that has to stay true is checked, unless `retry.every` says, in milliseconds. */
+/** Default pause between two attempts of a step that has to stay true, in milliseconds. */
 const defaultEveryMs = 1000;
 
-/** Whether there is another attempt, and after which time. */
 interface NextAttempt {
-  /** Undefined after the last attempt. */
+  /** The pause before the next attempt; undefined after the last one. */
   readonly waitMs: number | undefined;
-  /** The result of `stableFor`. */
-  readonly check?: Check;
+  /** The result of `stableFor`, after the last attempt. */
+  readonly check?: Check | undefined;
 }
 
-/**
- * Creates a function that is called after each attempt of a step, and decides about the next one. Times are in milliseconds.
- */
+/** Gives a function to be called after each attempt of a step, which decides about the next one. Times are in milliseconds. */
 export function polling(
   { retry, retries = 0, stableForMs }: Pick<Step, "retry" | "retries" | "stableForMs">,
   started: number,
@@ -111,10 +105,8 @@ export function polling(
     if (attempts <= retries) return { waitMs: 0 };
     const left = retry === undefined ? 0 : started + retry.forMs - now;
     if (left > 0) return { waitMs: Math.min(everyMs, left) };
-    return {
-      waitMs: undefined,
-      ...(hadPassed && stableForMs !== undefined ? { check: stabilityCheck(stableForMs, held, false) } : {}),
-    };
+    const wasStable = hadPassed && stableForMs !== undefined;
+    return { waitMs: undefined, check: wasStable ? stabilityCheck(stableForMs, held, false) : undefined };
   };
 }
 
@@ -124,19 +116,19 @@ function stabilityCheck(expectedMs: number, heldMs: number, passed: boolean): Ch
   return { name: "stable", passed, expected: expectedMs, actual: held, message };
 }
 
-/** A report before it is known whether it is ignored. */
+/** A report without `ignored`. */
 type Tried = Omit<StepReport, "ignored">;
 
-/** Adds the check of `stableFor`; a step that did not stay true has failed, whatever the last attempt said. */
+/** Adds the check of `stableFor`. A step that did not stay true has failed. */
 function withStability(tried: Tried, check: Check): Tried {
-  // A side effect is no more evidence after a longer time.
+  // That a side effect lasts is no evidence either.
   const isSideEffect = check.passed && tried.checks.every(({ evidence }) => evidence === "sideEffect");
   const stability: Check = isSideEffect ? { ...check, evidence: "sideEffect" } : check;
   const outcome = check.passed || tried.outcome !== "passed" ? tried.outcome : "failed";
   return { ...tried, outcome, checks: [...tried.checks, stability] };
 }
 
-/** Stores the result for later steps; outputs of an earlier run of the step are removed. */
+/** Stores the result for later steps, in place of that of an earlier run of the step. */
 function remember({ id }: Step, { outcome, outputs, ignored }: StepReport, { trial }: StepContext): void {
   if (outcome === "skipped") return;
   trial.outputs.delete(id);
@@ -145,7 +137,7 @@ function remember({ id }: Step, { outcome, outputs, ignored }: StepReport, { tri
   else if (outcome === "passed" && outputs !== undefined) trial.outputs.set(id, outputs);
 }
 
-/** One attempt; every error is in the outcome. `begin` is called once, with what the trace shows of the step. */
+/** One attempt; every error is in the outcome. `begin` is called once, with the step's input for the trace. */
 async function attemptOf(
   written: Step,
   context: StepContext,
@@ -165,7 +157,7 @@ async function attemptOf(
     hasBegun = true;
     return readAttempt(await withinTime(step, context, runner), step, scope);
   } catch (error) {
-    // Events come in pairs, also for a step whose input could not be computed.
+    // A step whose input could not be computed has a pair of events too.
     if (!hasBegun) begin({});
     const check = neededCheck() ?? unfitCheck(error);
     return check === undefined ? failureOf(error) : { outcome: "failed", checks: [check], notRun: true };
@@ -177,7 +169,7 @@ function failureOf(error: unknown, checks: readonly Check[] = []): Tried {
   return { outcome: isTimeout ? "timeout" : "error", checks, error };
 }
 
-/** The check for a value that the step cannot use: what gave it has failed. */
+/** The check for a value that the step cannot use. */
 function unfitCheck(error: unknown): Check | undefined {
   if (!(error instanceof McpvalsError) || error.code !== "task/unfit-value") return undefined;
   const { message } = error;
@@ -202,15 +194,15 @@ function readAttempt(attempt: StepAttempt, step: Step, scope: Scope | undefined)
   try {
     outputs = outputsOf(attempt, step, scope);
   } catch (error) {
-    // Outputs of a failed step are only shown: that they cannot be computed is not another error.
+    // Outputs of a failed step are only shown, so they may be missing.
     if (passed || !(error instanceof McpvalsError)) throw error;
   }
   const outcome = passed ? "passed" : "failed";
-  return { outcome, checks: asEvidence(checks, step), ...withoutUndefined({ outputs }) };
+  return { outcome, checks: markSideEffects(checks, step), outputs };
 }
 
-/** The checks of a step; those of one that only acts say what it did, and are no evidence. */
-function asEvidence(checks: readonly Check[], step: Step): readonly Check[] {
+/** Marks the passed checks of a step that checks nothing. */
+function markSideEffects(checks: readonly Check[], step: Step): readonly Check[] {
   const kind = kindOf(step.type);
   if (kind.inner.length > 0 || kind.checks(step, 0)) return checks;
   return checks.map((check) => (check.passed ? { ...check, evidence: "sideEffect" } : check));
@@ -240,8 +232,8 @@ function conditionHolds(condition: string, scope: Scope | undefined): boolean {
 }
 
 /**
- * Watches the outputs that a step uses. A step that needs outputs of a failed step cannot act for the same reason, so it is a
- * failure too, not an error: `neededCheck` gives its check.
+ * Watches which outputs a step uses. A step that needs outputs of a failed step is a failure too, not an error: `neededCheck` gives
+ * its check.
  */
 function watchOutputs({ scope, trial }: Pick<StepContext, "scope" | "trial">): {
   readonly scope: Scope | undefined;
@@ -269,9 +261,9 @@ function watchOutputs({ scope, trial }: Pick<StepContext, "scope" | "trial">): {
 }
 
 /**
- * Replaces the templates in a step's own values as its kind says, but not in `id`, `name`, `if`, `outputs` and the steps inside
- * it. In the text of a shell, values from outside become variables. Throws `task/unfit-value` for an empty value from outside in
- * a variable or argument of a program that may search for it.
+ * Replaces the templates in a step's own fields, by the roles that its kind gives them; not in `id`, `name`, `if`, `outputs` and
+ * the steps inside it. In shell text, values from outside become variables. Throws `task/unfit-value` for an empty value from
+ * outside that a program may search for.
  */
 function expandStep<S extends Step>(step: S, expander: Expander): S {
   const { model, texts } = kindOf(step.type);

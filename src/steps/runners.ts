@@ -31,7 +31,7 @@ import {
 } from "./step-runner.ts";
 import { excerpt } from "../expect/expectations.ts";
 
-/** Asks the judge about a text, by default the agent's last message: one question and one check for each criterion. */
+/** Asks the judge about a text, by default the agent's last message. Each criterion is a question and a check. */
 const llmStep: StepRunner<LlmStep> = {
   input: ({ contains, exact, rubric, input }) => withoutUndefined({ contains, exact, rubric, input }),
   async run(step, { trial, signal }) {
@@ -40,7 +40,7 @@ const llmStep: StepRunner<LlmStep> = {
       throw new McpvalsError("task/no-judge", `step ${step.id} asks a judge, and none is configured`);
     const input = step.input ?? agent?.output ?? "";
     if (input.trim() === "") {
-      // A judge might find anything in an empty text.
+      // A judge may find anything in an empty text.
       const message =
         step.input === undefined ? "the agent said nothing" : "there is nothing to judge: the input is empty";
       const check = { name: "input", passed: false, expected: "a text", actual: input, message };
@@ -64,7 +64,7 @@ const llmStep: StepRunner<LlmStep> = {
   },
 };
 
-/** Runs an operation of an extension. If it does not succeed, the step fails; anything else that goes wrong is an error. */
+/** Runs an operation of an extension. An answer without success fails the step; anything else that goes wrong is an error. */
 const extensionStep: StepRunner<ExtensionStep> = {
   keepsTime: true,
   input: ({ extension, operation, args }) => ({ extension, operation, args }),
@@ -111,8 +111,8 @@ const foreachStep: StepRunner<ForeachStep> = {
 const stepCount = (step: ControlStep): JsonObject => ({ steps: step.steps.length });
 
 /**
- * Passes with the first of its steps that passes and has checked something; one in which every step was skipped has not.
- * If none does, it has failed, unless one of them could not act: that one might have passed.
+ * Passes with the first of its steps that passes and has a check. If none does, it has failed, unless one of them could not act:
+ * that one might have passed.
  */
 const anyOfStep: StepRunner<AnyOfStep> = {
   input: stepCount,
@@ -127,7 +127,7 @@ const anyOfStep: StepRunner<AnyOfStep> = {
     }
     const checks = [anyCheck(step, tried, false)];
     if (tried.every(({ report }) => hasCheckedNothing(report))) {
-      // Not a failure, which would count as proof in an enclosing `not`.
+      // A failure would make an enclosing `not` pass.
       const message = `no alternative of ${step.id} looked at anything that counts`;
       return { kind: "error", error: new McpvalsError("step/cannot-run", message), checks };
     }
@@ -229,7 +229,7 @@ const notStep: StepRunner<NotStep> = {
   },
 };
 
-/** Adds advice about an exit code, a status or a failure that the author may have wanted to check for. */
+/** Adds advice to a check of an exit code, a status or a failed call, which the author may have wanted to expect. */
 function withAdvice(check: Check): Check {
   const [, name] = /(?:^|: )(exit code|status|call)$/.exec(check.name) ?? [];
   const what = name === "call" ? (check.expected === aResult ? "failure" : undefined) : name;
@@ -238,14 +238,13 @@ function withAdvice(check: Check): Check {
   return check.message.endsWith(advice) ? check : { ...check, message: `${check.message}; ${advice}` };
 }
 
-/** Longest that a group's cleanup may take, in milliseconds. */
+/** Time limit of a group's cleanup, in milliseconds. */
 const cleanupMs = 60_000;
-/** The same for a group inside a cleanup whose time is already over. */
+/** The same, inside a cleanup whose time is over. */
 const lateCleanupMs = 2_000;
 
 /**
- * Runs its setup, then its steps, then its cleanup in reverse, also when one of the others failed, timed out or was
- * interrupted. Its setup must succeed; its checks are those of its steps.
+ * Runs its setup, its steps, and always its cleanup, in reverse. Its setup must succeed; its checks are those of its steps.
  */
 const groupStep: StepRunner<GroupStep> = {
   input: ({ setup, steps, cleanup }) => ({
@@ -255,13 +254,13 @@ const groupStep: StepRunner<GroupStep> = {
   }),
   async run(step, context, run) {
     const inner = innerContext(step, context);
-    // Setup and cleanup count as those phases, wherever the group is; a state probe stays one.
+    // Setup and cleanup of a group have those phases, except in a state probe.
     const isProbe = context.phase === "probe";
     const { ignored, signal } = context;
     try {
       return await runGroup(step, context, isProbe ? inner : { ...inner, phase: "setup" }, run);
     } finally {
-      // A cleanup inside another one ends with that; any other one also follows an interruption.
+      // A cleanup inside another one ends with that one; any other one is not interrupted.
       let limits = {};
       if (ignored === true && !signal.aborted) limits = { until: signal };
       const timeoutMs = ignored === true && signal.aborted ? lateCleanupMs : cleanupMs;
@@ -279,9 +278,9 @@ async function runGroup(
 ): Promise<StepAttempt> {
   const { passed, ran, error } = await runSequence(step.setup, setupContext, run);
   if (passed) return attemptOf(await runSequence(step.steps, innerContext(step, context), run));
-  // An id that was made from its place already contains that of the step around it.
   const own = step.name ?? step.id;
   const around = context.parent?.split("/").at(-1);
+  // An id that was made from the step's place begins with that of the step around it.
   const isWhole = around === undefined || own.startsWith(around);
   const path = isWhole ? own : `${context.parent}/${own}`;
   return { kind: "error", error: error ?? setupFailed(ran, path), checks: [] };
@@ -289,7 +288,7 @@ async function runGroup(
 
 type RunnerOf<T extends Step["type"]> = StepRunner<Extract<Step, { type: T }>>;
 
-/** Every type of step, one line each. What a tool test does not need is loaded when it is used. */
+/** The runner of every type of step. Those that tool tests do not need are loaded when they are used. */
 const runners: { readonly [T in Step["type"]]: RunnerOf<T> | (() => Promise<RunnerOf<T>>) } = {
   command: async () => (await import("./program.ts")).commandStep,
   http: async () => (await import("./http.ts")).httpStep,

@@ -17,7 +17,7 @@ import {
   runProgram,
   shellFor,
 } from "./program.ts";
-import type { StepContext, StepRunner, TrialContext } from "./step-runner.ts";
+import { type StepContext, type StepRunner, type TrialContext, unlessEmpty } from "./step-runner.ts";
 import { resolveTaskPath } from "./task-path.ts";
 
 type Env = Readonly<Record<string, string>>;
@@ -27,8 +27,7 @@ export const scriptStep: StepRunner<ScriptStep> = {
   keepsTime: true,
   input: ({ source, args, env, protocol }) => ({
     ...source,
-    ...(args.length === 0 ? {} : { args }),
-    ...(Object.keys(env).length === 0 ? {} : { env }),
+    ...withoutUndefined({ args: unlessEmpty(args), env: unlessEmpty(env) }),
     protocol,
   }),
   async run(step, context) {
@@ -44,14 +43,14 @@ export const scriptStep: StepRunner<ScriptStep> = {
       args: [...args, ...step.args],
       cwd,
       env,
-      ...(protocol === "json" ? { stdin: JSON.stringify(scriptInput(context, env)) } : {}),
-      ...("inline" in source ? { texts: [source.inline] } : {}),
+      stdin: protocol === "json" ? JSON.stringify(scriptInput(context, env)) : undefined,
+      texts: "inline" in source ? [source.inline] : undefined,
     };
     const done = await runProgram(spec, step, context);
     const { stdout, stderr, together } = done;
     const values = printedBy(done);
     if (protocol === "json") return { kind: "checked", values, ...readScriptAnswer(done, remark) };
-    // In the older forms there is nothing but the exit code.
+    // The older forms have no JSON protocol.
     if (step.failure === undefined) {
       const hint = "Set protocol: json in the step, so that its answer is read, or exit with 1.";
       refuseUnreadVerdict(done, "the script", hint);
@@ -64,7 +63,7 @@ export const scriptStep: StepRunner<ScriptStep> = {
   },
 };
 
-/** What a script with `protocol: json` reads from its stdin. */
+/** The input of a script with `protocol: json`. */
 function scriptInput({ trial }: StepContext, env: Env): JsonObject {
   const { task: name, prompt, agent = null, outputs, workspace } = trial;
   const { toolCalls, resourceReads, promptGets } = trial.history();
@@ -73,25 +72,24 @@ function scriptInput({ trial }: StepContext, env: Env): JsonObject {
   return { task: { name, prompt }, agent, mcp, env, steps, workspace };
 }
 
-/** Enough for any first line, and for the whole of a script that is short enough to be analysed. */
+/** Bytes that are read of a script: its first line, and the whole text of one that may do nothing. */
 const headLength = 16_384;
 
-/** How a script is started. Its disposal removes what was made for that. */
+/** How a script is started. Its disposal removes the temporary file. */
 interface ScriptLaunch extends AsyncDisposable {
   readonly command: string;
   /** Without the arguments of the step. */
   readonly args: readonly string[];
   readonly cwd: string;
-  /** The likeliest reason for its failure, if the way that it is started suggests one. */
-  readonly remark?: string;
-  /** What it runs, where that is known as a whole. */
+  /** The probable reason for a failure. */
+  readonly remark?: string | undefined;
+  /** Its whole text; absent for one that is too long. */
   readonly text?: string | undefined;
 }
 
 /**
- * Prepares the start of a script. A file is started itself when it is executable, else by the interpreter that its
- * first line names, else by the shell; its mode is not changed. A text becomes a temporary file outside the task's folder.
- * Throws McpvalsError `step/cannot-run` when the file cannot be read, and what `resolveTaskPath` throws.
+ * Prepares the start of a script. An executable file is started itself, any other by the interpreter in its first line, else by the
+ * shell; its mode is not changed. A text becomes a temporary file outside the task's folder. Throws McpvalsError `step/cannot-run` when the file cannot be read, and what `resolveTaskPath` throws.
  */
 async function prepareScript(
   { source, workdir }: ScriptStep,
@@ -106,7 +104,7 @@ async function prepareScript(
     text: head.length < headLength ? head : undefined,
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
-  // A file with neither a first line for the system nor the bytes of a program can only be started by a shell.
+  // The system starts a file with an interpreter line and a binary program; anything else needs a shell.
   const startsItself = head.startsWith("#!") || head.includes("\0");
   const isExecutable = access(file, constants.X_OK).then(
     () => true,
@@ -118,7 +116,7 @@ async function prepareScript(
   return {
     ...launch,
     ...interpreted(file, head, env),
-    ...(startsItself || isNamedAsShell ? {} : { remark }),
+    remark: startsItself || isNamedAsShell ? undefined : remark,
   };
 }
 
@@ -163,13 +161,13 @@ const protocolHint =
 
 /**
  * Reads the answer of a script that ran with `protocol: json`: the overall check first, then the script's own. Throws McpvalsError
- * `step/broken-script` when it did not exit with 0, or did not write exactly one JSON object in the form of the protocol: then
- * nothing is known of what it checked. `remark` is the likeliest reason for that.
+ * `step/broken-script` when it did not exit with 0, or did not write exactly one JSON object in the form of the protocol; `remark`
+ * is the probable reason.
  */
 function readScriptAnswer(
   run: ProgramRun,
-  remark?: string,
-): { readonly checks: readonly Check[]; readonly outputs?: JsonObject } {
+  remark: string | undefined,
+): { readonly checks: readonly Check[]; readonly outputs: JsonObject | undefined } {
   const broken = (problem: string): McpvalsError =>
     new McpvalsError("step/broken-script", `the script is broken: ${problem}`, {
       hint: remark ?? protocolHint,
@@ -203,7 +201,7 @@ function readScriptAnswer(
     if (!isOptionalText(message)) throw broken(`${place} has "message" as ${described(message)}, not a text`);
     return checkOf(name, holds, message, holds ? "it holds" : "it does not hold");
   });
-  return { checks: [checkOf("passed", passed, reason, verdict), ...own], ...withoutUndefined({ outputs }) };
+  return { checks: [checkOf("passed", passed, reason, verdict), ...own], outputs };
 }
 
 function checkOf(name: string, passed: boolean, text: string | null | undefined, fallback: string): Check {

@@ -33,7 +33,7 @@ export interface StepContext {
 /** What a trial has for its steps, the same for all of them. */
 export interface TrialContext {
   readonly task: string;
-  /** What the agent was told; the turns joined by empty lines. */
+  /** The prompts of all turns, joined by empty lines. */
   readonly prompt: string;
   /** Absolute path of the folder that relative paths start from. */
   readonly dir: string;
@@ -43,9 +43,9 @@ export interface TrialContext {
   readonly workspace: string;
   /** Whether paths may leave both folders. */
   readonly allowOutside: boolean;
-  /** The complete environment of the processes that steps start. */
+  /** The whole environment of the processes that steps start. */
   readonly env: Readonly<Record<string, string>>;
-  /** What the agent said last, and 0 when it came to its end; undefined before. */
+  /** The agent's last message, and 0 if it finished; undefined before it ran. */
   readonly agent: { readonly output: string; readonly exitCode: number } | undefined;
   /** The variables that the task declares, and those given for the run. */
   readonly declared: Readonly<Record<string, string>>;
@@ -54,11 +54,11 @@ export interface TrialContext {
   readonly validateSchema: ValidateSchema;
   /** Outputs by step id, as far as steps have run. */
   readonly outputs: Map<string, JsonObject>;
-  /** Ids of steps whose failure counts and that, when they last ran, failed and so have given nothing. */
+  /** Ids of steps that failed when they last ran, so that they have no outputs; without those whose failure is ignored. */
   readonly failed: Set<string>;
   /** What the agent called so far. */
   history(): CallHistory;
-  /** To be called with everything that a process is started with: random ports among it are the process's from now on. */
+  /** Frees the random ports that these texts name, for the process that is started with them. */
   releasePorts(texts: Iterable<string>): Promise<void>;
   /** Takes charge of a process that a step leaves running on purpose; it ends with the trial. */
   adopt(process: { stop(): Promise<unknown> }): void;
@@ -72,12 +72,12 @@ export type StepAttempt =
   | {
       readonly kind: "checked";
       readonly checks: readonly Check[];
-      /** False: it failed for a reason that no check names. */
+      /** False: it failed for a reason that is in no check. */
       readonly healthy?: boolean;
       /** What the step's `outputs` may use. */
       readonly values?: JsonObject;
-      /** Outputs that the step gives by itself. */
-      readonly outputs?: JsonObject;
+      /** Outputs that the step has without declaring them. */
+      readonly outputs?: JsonObject | undefined;
     }
   | { readonly kind: "timeout"; readonly message: string }
   /** For steps that have steps: one of them could not act. */
@@ -103,33 +103,33 @@ export interface StepReport {
   readonly outcome: StepOutcome;
   /** Those of the last attempt. */
   readonly checks: readonly Check[];
-  readonly outputs?: JsonObject;
+  readonly outputs?: JsonObject | undefined;
   /** Why the outcome is `error` or `timeout`. */
   readonly error?: unknown;
-  /** The step, or what it belongs to, says that its failure changes nothing. */
+  /** Its failure changes no verdict. */
   readonly ignored: boolean;
-  /** It failed without being run, since it needs what a failed step would have given. */
+  /** It failed without being run, since it needs outputs of a failed step. */
   readonly notRun?: true;
 }
 
-/** A step and how it went. */
+/** A step with its report. */
 export interface Ran {
   readonly step: Step;
   readonly report: StepReport;
 }
 
-/** How steps in a row went. */
+/** How a sequence of steps went. */
 export interface SequenceReport {
   readonly ran: readonly Ran[];
-  /** The error of a step that could not act, which ended the row. */
+  /** The error of a step that could not act, which ended the sequence. */
   readonly error?: unknown;
   /** Whether no step failed that counts. */
   readonly passed: boolean;
 }
 
 /**
- * Runs steps in a row, as a setup in the phase `setup`. A step that cannot act ends it; a failed one does when it is `hard`,
- * and in a setup unless it is `soft`. Steps whose failure is ignored end nothing. Throws only the signal's reason.
+ * Runs steps one after the other. A step that cannot act ends the sequence; so does a failed one if it is `hard`, and in the phase
+ * `setup` unless it is `soft`. Steps whose failure is ignored end nothing. Throws only the signal's reason.
  */
 export async function runSequence(
   steps: readonly Step[],
@@ -186,7 +186,7 @@ export async function runCleanup(
   }
 }
 
-/** The checks of steps in a row, for the step around them; those that are ignored are left out. */
+/** The checks of steps, for the step around them, without those of steps that are ignored. */
 export function joinedChecks(ran: readonly Ran[], prefix = ""): readonly Check[] {
   return ran
     .filter(({ report }) => !report.ignored)
@@ -199,11 +199,16 @@ export function joinedChecks(ran: readonly Ran[], prefix = ""): readonly Check[]
     });
 }
 
+/** An object for a trace; undefined when it has no members. */
+export function unlessEmpty<T extends object>(value: T): T | undefined {
+  return Object.keys(value).length === 0 ? undefined : value;
+}
+
 export function innerContext(step: Step, context: StepContext): StepContext {
   return { ...context, parent: traceName(step, context) };
 }
 
-/** The name of a step in the trace: unique, but for the attempts of steps around it. */
+/** The name of a step in the trace. Only attempts of the steps around it repeat it. */
 export function traceName({ id }: Step, { parent }: Pick<StepContext, "parent">): string {
   return parent === undefined ? id : `${parent}/${id}`;
 }
@@ -216,7 +221,7 @@ export function setupFailed(ran: readonly Ran[], group?: string): McpvalsError {
   return new McpvalsError("task/setup-failed", `${whose} failed: ${reasons || "a step was not healthy"}`);
 }
 
-/** Runs a phase between the phase's events. */
+/** Runs a phase, between the events of its start and its end. */
 export async function runPhase<T>(phase: Phase, emit: Emit, work: () => Promise<T>): Promise<T> {
   const started = performance.now();
   emit({ type: "phase.started", phase });

@@ -5,11 +5,10 @@ import type { TrialContext } from "./step-runner.ts";
 import { isInside } from "../base/files.ts";
 
 /**
- * Makes a path of a task absolute: a relative one starts from the task's folder. Its real place, all links
- * followed as far as they exist, must be in the task's folder, in the workspace or, for reading, in the task's repository,
- * unless the trial allows others. `forWriting`: a link at the place itself is not followed, and the task's folder and the
- * workspace may not be written over as a whole, in any trial. Throws McpvalsError `task/outside`, and `step/cannot-run` for an
- * invalid path.
+ * Makes a path of a task absolute; a relative one starts from the task's folder. Its real path must be in the task's folder, in the
+ * workspace or, for reading, in the task's repository, unless the trial allows others. `forWriting`: a link at the path itself is
+ * not followed, and the task's folder and the workspace as a whole are refused in any trial. Throws McpvalsError `task/outside`, and
+ * `step/cannot-run` for an invalid path.
  */
 export async function resolveTaskPath(
   path: string,
@@ -47,7 +46,7 @@ export async function resolveTaskPath(
   }
 }
 
-/** Whether an absolute path, itself not followed, is really inside the workspace. */
+/** Whether an absolute path is inside the workspace; a link at the path itself is not followed. */
 export async function isInWorkspace(
   path: string,
   { workspace }: Pick<TrialContext, "workspace">,
@@ -57,17 +56,17 @@ export async function isInWorkspace(
   return real !== folder && isInside(folder, real);
 }
 
-/** The real place of an entry of a folder, whatever is there. */
+/** The real path of an entry of a folder; a link there is not followed. */
 async function realEntry(path: string): Promise<string> {
   return join(await realPath(dirname(path)), basename(path));
 }
 
-/** The real place of a path, also when nothing is there yet. */
+/** The real path, also of a path at which nothing exists. */
 async function realPath(path: string): Promise<string> {
   const real = await orAbsent(realpath(path));
   if (real !== undefined || dirname(path) === path) return real ?? path;
   const folder = await realPath(dirname(path));
-  // A link to nothing is followed; for anything else, using the path reports what is wrong.
+  // A link to nothing is followed. Any other error is found when the path is used.
   const target = await readlink(path).catch(() => undefined);
   return target === undefined ? join(folder, basename(path)) : realPath(resolve(folder, target));
 }

@@ -137,7 +137,7 @@ describe("a check that passes with a doubt gives the trial a warning", () => {
     [{ not: state({ path: "$.itmes" }) }, itmes],
     [
       { file: { path: "{workspace}/out/a.txt", expect: { exists: false } } },
-      /passed, but not even the folder that the file would be in is there$/,
+      /passed, but the folder of the file does not exist either$/,
     ],
     [state({ path: "$.error", exists: false }), undefined],
   ])("%j", async (step, warning) => {
